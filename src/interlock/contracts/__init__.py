@@ -1,0 +1,1 @@
+"""What may be said: message models, addresses, acts, fact headers and their encoding."""

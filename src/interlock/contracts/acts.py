@@ -1,0 +1,267 @@
+"""What may be asked of the node: one immutable record per verb, the same for every door.
+
+Times to live are in seconds. Token hashes come with the act, because the rulebook has no
+randomness to make a token from.
+"""
+
+from typing import Any, NamedTuple
+
+
+class Credentials(NamedTuple):
+    """What a caller shows. `claimed` is the sender it says it is, which decides nothing and must
+    not contradict the token; `owner` is set only by a door that may write the file itself."""
+
+    token: str | None = None
+    session: str | None = None
+    claimed: str | None = None
+    owner: bool = False
+
+
+# --- the workspace
+
+
+class ChangeSetting(NamedTuple):
+    name: str
+    value: str
+
+
+class ListSettings(NamedTuple):
+    pass
+
+
+class Pause(NamedTuple):
+    reason: str | None = None
+
+
+class Resume(NamedTuple):
+    pass
+
+
+class ShowStatus(NamedTuple):
+    pass
+
+
+class ShowLog(NamedTuple):
+    after: int = 0
+    limit: int = 50
+    kind: str | None = None
+
+
+class Review(NamedTuple):
+    since_s: int = 7 * 86_400
+
+
+# --- identity
+
+
+class Join(NamedTuple):
+    name: str
+    surface: str | None = None
+    kind: str | None = None
+    label: str | None = None
+    scopes: tuple[str, ...] = ()
+    token_hash: str = ""
+
+
+class CreateGroup(NamedTuple):
+    name: str
+    members: tuple[str, ...] = ()
+
+
+class ListGroups(NamedTuple):
+    pass
+
+
+class MintToken(NamedTuple):
+    sender: str
+    label: str | None = None
+    scopes: tuple[str, ...] = ()
+    ttl_s: int | None = None
+    token_hash: str = ""
+
+
+class RotateToken(NamedTuple):
+    id: str | None = None
+    sender: str | None = None
+    token_hash: str = ""
+
+
+class RevokeToken(NamedTuple):
+    id: str | None = None
+    sender: str | None = None
+
+
+class ReaffirmTokens(NamedTuple):
+    id: str | None = None
+    sender: str | None = None
+
+
+class ListTokens(NamedTuple):
+    pass
+
+
+class ShowToken(NamedTuple):
+    id: str
+
+
+class IdentifyToken(NamedTuple):
+    token_hash: str
+
+
+class Whoami(NamedTuple):
+    pass
+
+
+class ListAgents(NamedTuple):
+    name: str | None = None
+
+
+class StartSession(NamedTuple):
+    id: str
+
+
+class EndSession(NamedTuple):
+    id: str
+
+
+class FindSession(NamedTuple):
+    id: str
+
+
+# --- mail
+
+
+class SendMessage(NamedTuple):
+    to: str
+    type: str
+    payload: dict[str, Any]
+    subject: str | None = None
+    thread: str | None = None
+    reply_to: str | None = None
+    priority: str = "normal"
+    key: str | None = None
+    ttl_s: int | None = None
+    wake: bool | None = None
+    sha256: str = ""
+    size: int = 0
+    upload: str | None = None
+
+
+class AnswerAsk(NamedTuple):
+    ask: str
+    text: str
+    key: str | None = None
+
+
+class FindAnswer(NamedTuple):
+    ask: str
+
+
+class ListInbox(NamedTuple):
+    which: str = "open"
+    limit: int = 100
+    after: int = 0
+    adapter: str | None = None
+
+
+class ReadMessage(NamedTuple):
+    message: str
+    start: int | None = None
+    stop: int | None = None
+
+
+class AckMessages(NamedTuple):
+    messages: tuple[str, ...]
+    decline: bool = False
+    note: str | None = None
+
+
+class ShowReceipts(NamedTuple):
+    message: str
+
+
+class ShowThread(NamedTuple):
+    message: str
+    limit: int = 100
+    after: int = 0
+
+
+class Search(NamedTuple):
+    query: str
+    limit: int = 20
+
+
+class Explain(NamedTuple):
+    message: str
+
+
+class Redact(NamedTuple):
+    message: str
+    reason: str
+
+
+# --- claims
+
+
+class AcquireClaim(NamedTuple):
+    item: str | None = None
+    paths: tuple[str, ...] = ()
+    repo: str | None = None
+    branch: str | None = None
+    worktree: str | None = None
+    note: str | None = None
+    ttl_s: int = 3600
+    wait_s: int | None = None
+
+
+class RenewClaim(NamedTuple):
+    item: str | None = None
+    paths: tuple[str, ...] = ()
+    repo: str | None = None
+    ttl_s: int = 3600
+    fence: int | None = None
+
+
+class ReleaseClaim(NamedTuple):
+    item: str | None = None
+    paths: tuple[str, ...] = ()
+    repo: str | None = None
+    fence: int | None = None
+
+
+class TakeOverClaim(NamedTuple):
+    reason: str
+    item: str | None = None
+    paths: tuple[str, ...] = ()
+    repo: str | None = None
+    branch: str | None = None
+    worktree: str | None = None
+    note: str | None = None
+    ttl_s: int = 3600
+
+
+class StopWaiting(NamedTuple):
+    """Leaves every queue that the caller's holder stands in."""
+
+
+class CheckClaim(NamedTuple):
+    item: str | None = None
+    paths: tuple[str, ...] = ()
+    repo: str | None = None
+
+
+class ListClaims(NamedTuple):
+    mine: bool = False
+
+
+class KeepSession(NamedTuple):
+    """Renews what a living session holds, below half of each lease."""
+
+    id: str
+
+
+# --- upkeep
+
+
+class Maintain(NamedTuple):
+    """Leave to do what only the owner may: back up, restore, rebuild."""

@@ -1,0 +1,221 @@
+"""Stateless checks of acts: shapes, lengths and contracts, before anything is looked at.
+
+`checked(act)` gives the act back, normalised where two spellings mean the same, or refuses it.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from interlock.contracts import acts
+from interlock.contracts.encoding import canonical, digest
+from interlock.contracts.types import MAIN_MEMBER, plain, sendable
+from interlock.errors import InvalidMessage, TooLarge, Usage
+
+PRIORITIES = ("low", "normal", "high", "critical")
+LONGEST_TTL_S = 365 * 86_400
+MOST_ROWS = 1000
+_ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/#@+-]{0,199}")
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def checked(act: Any) -> Any:
+    check = _CHECKS.get(type(act))
+    return check(act) if check else act
+
+
+def line(value: str | None, what: str, longest: int = 280) -> None:
+    """One line of text: names of things, reasons, notes. Not for messages' bodies."""
+    if value is None:
+        return
+    if not value.strip():
+        raise Usage(f"The {what} is empty.")
+    if len(value) > longest:
+        raise Usage(f"The {what} has {len(value)} characters; at most {longest} are allowed.")
+    if _CONTROL.search(value) or not unicode(value):
+        raise Usage(f"The {what} holds control characters; it is one line of plain text.")
+
+
+def unicode(value: str) -> bool:
+    """Whether the text can be written as UTF-8, which lone surrogates cannot."""
+    return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def session(value: str) -> str:
+    if not _SESSION.fullmatch(value):
+        raise Usage(
+            f"{value[:80]!r} cannot be a session: use letters, digits and _ . : -, at most 128."
+        )
+    return value
+
+
+def _ttl(value: int | None) -> None:
+    if value is not None and not 0 < value <= LONGEST_TTL_S:
+        raise Usage(f"A time to live is 1 second to 365 days, not {value} s.")
+
+
+def _rows(limit: int, after: int = 0) -> None:
+    if not 0 < limit <= MOST_ROWS:
+        raise Usage(f"A limit is 1 to {MOST_ROWS}, not {limit}.")
+    if not 0 <= after < 1 << 62:
+        raise Usage(f"{after} is not a position in the log.")
+
+
+def _send(act: acts.SendMessage) -> acts.SendMessage:
+    sendable(act.type)
+    main = MAIN_MEMBER[act.type]
+    payload = act.payload
+    # A body that was uploaded is checked as text of one character: its length is the blob's.
+    whole = payload | {main: "-"} if act.upload is not None else payload
+    if not plain(act.type, whole):
+        # Pydantic takes longer to import than a whole command may; text alone needs no model.
+        from interlock.contracts.messages import check
+
+        check(act.type, whole)
+    line(act.subject, "subject")
+    line(act.key, "key", 200)
+    _ttl(act.ttl_s)
+    if act.priority not in PRIORITIES:
+        raise Usage(f"A priority is one of {', '.join(PRIORITIES)}, not {act.priority[:80]!r}.")
+    if act.upload is not None:
+        return act
+    encoded = _encoded(payload, main)
+    return act._replace(sha256=digest(encoded), size=len(encoded))
+
+
+def _encoded(payload: dict[str, Any], main: str) -> bytes:
+    """The bytes that sha256 and size speak of: the main text, or the whole payload without."""
+    try:
+        return payload[main].encode() if main in payload else canonical(payload)
+    except (UnicodeEncodeError, TypeError):
+        raise InvalidMessage(f"The member {main} is not text that UTF-8 can hold.") from None
+
+
+def _answer(act: acts.AnswerAsk) -> acts.AnswerAsk:
+    if not act.text:
+        raise InvalidMessage("An answer needs text.", type="answer")
+    if not unicode(act.text):
+        raise InvalidMessage("The answer is not text that UTF-8 can hold.", type="answer")
+    if len(act.text.encode()) > 1 << 20:
+        raise TooLarge("An answer has at most 1 MiB. Use send --reply-to for more.")
+    line(act.key, "key", 200)
+    return act
+
+
+def _ack(act: acts.AckMessages) -> acts.AckMessages:
+    if not 0 < len(act.messages) <= MOST_ROWS:
+        raise Usage(f"Name 1 to {MOST_ROWS} messages.")
+    line(act.note, "note", 4096)
+    return act
+
+
+def _read(act: acts.ReadMessage) -> acts.ReadMessage:
+    if act.start is not None and act.stop is not None and not 0 <= act.start < act.stop:
+        raise Usage("A range is FIRST-LAST in bytes, for example 0-999.")
+    return act
+
+
+def _target(act: Any) -> Any:
+    from interlock.contracts.globs import canonical as canonical_glob
+
+    if (act.item is None) == (not act.paths):
+        raise Usage("A claim is on one item (--item B-0444) or on paths (--path 'src/**').")
+    if act.item is not None:
+        if not _ITEM.fullmatch(act.item):
+            raise Usage(
+                f"{act.item[:80]!r} cannot be an item: use letters, digits and _ . : / # @ + -, "
+                "beginning with a letter or digit, at most 200."
+            )
+        if act.repo is not None:
+            raise Usage("A repository goes with paths, not with an item.")
+        return act
+    if act.repo is None:
+        raise Usage("Paths are relative to a repository: name it with --repo, or stand in one.")
+    line(act.repo, "repository", 1024)
+    if len(act.paths) > 100:
+        raise Usage("A claim is on at most 100 paths. Use a glob such as 'src/**'.")
+    return act._replace(paths=tuple(canonical_glob(path) for path in act.paths))
+
+
+def _claim(act: Any) -> Any:
+    act = _target(act)
+    line(act.branch, "branch", 255)
+    line(act.worktree, "worktree", 4096)
+    line(act.note, "note", 1024)
+    _ttl(act.ttl_s)
+    return act
+
+
+def _renew(act: acts.RenewClaim) -> acts.RenewClaim:
+    _ttl(act.ttl_s)
+    renewed: acts.RenewClaim = _target(act)
+    return renewed
+
+
+def _take_over(act: acts.TakeOverClaim) -> acts.TakeOverClaim:
+    line(act.reason, "reason", 1024)
+    taken: acts.TakeOverClaim = _claim(act)
+    return taken
+
+
+def _join(act: acts.Join) -> acts.Join:
+    line(act.label, "label")
+    if act.kind not in (None, "agent", "human"):
+        raise Usage("A kind is agent or human.")
+    return act
+
+
+def _mint(act: acts.MintToken) -> acts.MintToken:
+    line(act.label, "label")
+    _ttl(act.ttl_s)
+    return act
+
+
+def _session(act: Any) -> Any:
+    session(act.id)
+    return act
+
+
+def _reason(act: Any) -> Any:
+    line(act.reason, "reason", 1024)
+    return act
+
+
+def _listing(act: Any) -> Any:
+    _rows(act.limit, getattr(act, "after", 0))
+    return act
+
+
+def _search(act: acts.Search) -> acts.Search:
+    if not act.query.strip() or not unicode(act.query):
+        raise Usage("Say what to search for, in words.")
+    if len(act.query) > 1000:
+        raise Usage("A query has at most 1000 characters.")
+    _rows(act.limit)
+    return act
+
+
+_CHECKS: dict[type, Callable[[Any], Any]] = {
+    acts.SendMessage: _send,
+    acts.AnswerAsk: _answer,
+    acts.AckMessages: _ack,
+    acts.ReadMessage: _read,
+    acts.AcquireClaim: _claim,
+    acts.TakeOverClaim: _take_over,
+    acts.RenewClaim: _renew,
+    acts.ReleaseClaim: _target,
+    acts.CheckClaim: _target,
+    acts.Join: _join,
+    acts.MintToken: _mint,
+    acts.StartSession: _session,
+    acts.EndSession: _session,
+    acts.KeepSession: _session,
+    acts.FindSession: _session,
+    acts.Pause: _reason,
+    acts.Redact: _reason,
+    acts.ListInbox: _listing,
+    acts.ShowThread: _listing,
+    acts.ShowLog: _listing,
+    acts.Search: _search,
+}

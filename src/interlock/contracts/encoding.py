@@ -1,0 +1,20 @@
+"""Canonical bytes: the one encoding that is hashed, signed, stored and compared."""
+
+import hashlib
+from typing import Any
+
+import orjson
+
+
+def canonical(value: Any) -> bytes:
+    """Compact JSON in UTF-8 with sorted keys. Values hold no floats, so bytes are reproducible."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def decode(data: bytes | str) -> Any:
+    """The value behind JSON bytes; `ValueError` for anything that is not strict JSON in UTF-8."""
+    return orjson.loads(data)
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,62 @@
+"""Facts: what the log holds. A header that is hashed and chained, and a body stored apart.
+
+The header carries the outcome, which is all that folding ever reads. The body (the text of a
+message) is bound to the header by a salted commitment, so it can be removed later without
+touching the chain, and nobody can guess it back from what remains.
+"""
+
+import hashlib
+from typing import Any, NamedTuple
+
+from interlock.contracts.encoding import canonical, decode
+from interlock.contracts.merkle import leaf_hash
+
+GENESIS = "0" * 64
+
+
+class Header(NamedTuple):
+    """One decided fact. `prev` is the hash of the header before; `act` names the idempotency key
+    and the salted digest of the request, where the caller gave a key."""
+
+    workspace: str
+    epoch: int
+    seq: int
+    at: int
+    kind: str
+    sender: str
+    outcome: dict[str, Any]
+    prev: str
+    body: str | None = None
+    token: str | None = None
+    session: str | None = None
+    act: dict[str, str] | None = None
+
+    def encode(self) -> bytes:
+        return canonical({k: v for k, v in zip(self._fields, self, strict=True) if v is not None})
+
+
+class Entry(NamedTuple):
+    """A fact as engines carry it: bytes, and nothing to interpret."""
+
+    seq: int
+    header: bytes
+    salt: bytes | None
+    body: bytes | None
+
+
+def parse_header(data: bytes) -> Header:
+    """The header behind its bytes; `ValueError` if they are not one."""
+    members = decode(data)
+    try:
+        return Header(**members)
+    except TypeError as wrong:
+        raise ValueError(f"not a header: {wrong}") from None
+
+
+def header_hash(header: bytes) -> str:
+    """A header's hash is its leaf in the Merkle tree, so chain and tree bind the same bytes."""
+    return leaf_hash(header).hex()
+
+
+def commitment(salt: bytes, body: bytes) -> str:
+    return hashlib.sha256(salt + body).hexdigest()

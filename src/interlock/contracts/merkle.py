@@ -1,0 +1,210 @@
+"""The log's Merkle tree, as RFC 6962 defines it: the frontier that grows with every append, and
+the paths that prove to somebody else that an entry is in the log, or that the log only grew.
+
+Nothing here stores a tree. The frontier is all that appending needs; a path is computed from the
+leaf hashes when someone asks for it.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+HASH_BYTES = 32
+EMPTY_ROOT = sha256(b"").digest()
+
+_SIZE_BYTES = 8
+_MAX_SIZE = 2 ** (8 * _SIZE_BYTES) - 1
+
+
+def leaf_hash(data: bytes) -> bytes:
+    """The hash of an entry. The prefix keeps an entry from posing as an inner node."""
+    return sha256(b"\x00" + data).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    """The hash of an inner node over its two children."""
+    return sha256(b"\x01" + left + right).digest()
+
+
+class Frontier:
+    """The right edge of a tree: the root of each complete subtree, the largest (leftmost) first.
+
+    There is one hash for every set bit of `size`, so it stays within 64 hashes for any log.
+    """
+
+    __slots__ = ("_roots", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._roots: list[bytes] = []
+
+    def append(self, leaf_hash: bytes) -> None:
+        """Add one leaf hash (32 bytes, not checked here: every append passes through)."""
+        roots, carry, node = self._roots, self.size, leaf_hash
+        # Like adding one to a binary counter: each set low bit is a subtree that now becomes the
+        # left half of a larger one.
+        while carry & 1:
+            node = node_hash(roots.pop(), node)
+            carry >>= 1
+        roots.append(node)
+        self.size += 1
+
+    def root(self) -> bytes:
+        """The root of the whole tree; at most one hash for each set bit of `size`."""
+        if not self._roots:
+            return EMPTY_ROOT
+        node = self._roots[-1]
+        for left in self._roots[-2::-1]:
+            node = node_hash(left, node)
+        return node
+
+    def copy(self) -> "Frontier":
+        """A frontier that grows apart from this one."""
+        twin = Frontier()
+        twin.size = self.size
+        twin._roots = self._roots.copy()
+        return twin
+
+    def pack(self) -> bytes:
+        """The stored form: the size in eight bytes, big end first, then the hashes in order."""
+        return self.size.to_bytes(_SIZE_BYTES, "big") + b"".join(self._roots)
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "Frontier":
+        """Read the stored form. Raises ValueError when the length does not fit the size."""
+        size = int.from_bytes(packed[:_SIZE_BYTES], "big")
+        if len(packed) != _SIZE_BYTES + HASH_BYTES * size.bit_count():
+            raise ValueError(f"a frontier of {size} leaves cannot be {len(packed)} bytes long")
+        frontier = cls()
+        frontier.size = size
+        frontier._roots = [
+            packed[start : start + HASH_BYTES]
+            for start in range(_SIZE_BYTES, len(packed), HASH_BYTES)
+        ]
+        return frontier
+
+
+def inclusion_path(leaves: Sequence[bytes], index: int, size: int | None = None) -> list[bytes]:
+    """The path that proves leaf `index` in the tree of the first `size` leaves (all, if None).
+
+    `leaves` are leaf hashes; the work is one hash for each. Raises ValueError when there is no
+    such leaf or no such tree.
+    """
+    size = len(leaves) if size is None else size
+    if not 0 <= index < size <= len(leaves):
+        raise ValueError(f"no leaf {index} in a tree of {size}, of {len(leaves)} leaves")
+    return _siblings(leaves[:size], index)
+
+
+def consistency_path(leaves: Sequence[bytes], old_size: int) -> list[bytes]:
+    """The path that proves that the tree of `leaves` begins with its first `old_size` leaves.
+
+    It is empty when `old_size` is nothing or everything: then there is nothing to prove. Raises
+    ValueError when the old tree is larger than the new one.
+    """
+    if not 0 <= old_size <= len(leaves):
+        raise ValueError(f"a tree of {len(leaves)} never had {old_size} leaves")
+    if old_size in (0, len(leaves)):
+        return []
+    # Both trees contain the largest complete subtree that ends where the old tree ends; with its
+    # siblings on the way up, either root can be computed from it.
+    level, position = leaves, old_size - 1
+    while position & 1:
+        level, position = _parents(level), position >> 1
+    # At position 0 that subtree is the old tree, whose root the verifier has.
+    start = [level[position]] if position else []
+    return start + _siblings(level, position)
+
+
+def verify_inclusion(
+    leaf_hash: bytes, index: int, size: int, path: Sequence[bytes], root: bytes
+) -> bool:
+    """Whether `path` shows `leaf_hash` at `index` in the tree of `size` leaves under `root`.
+
+    RFC 9162, 2.1.3.2; it never raises, whatever the values. `size` and `root` must come from one
+    trusted checkpoint: a path fixes the position of a leaf, but trees of several sizes can share
+    its shape, and only the checkpoint says which of them the root belongs to.
+    """
+    if not (_are_sizes(index, size) and index < size and _are_hashes(leaf_hash, root, *path)):
+        return False
+    node, last, computed = index, size - 1, leaf_hash
+    for sibling in path:
+        if last == 0:
+            return False
+        if node & 1 or node == last:
+            computed = node_hash(sibling, computed)
+            node, last = _skip_promotions(node, last)
+        else:
+            computed = node_hash(computed, sibling)
+        node, last = node >> 1, last >> 1
+    return last == 0 and computed == root
+
+
+def verify_consistency(
+    old_size: int, new_size: int, path: Sequence[bytes], old_root: bytes, new_root: bytes
+) -> bool:
+    """Whether `path` shows that the tree under `new_root` begins with the one under `old_root`.
+
+    RFC 9162, 2.1.4.2; it never raises, whatever the values. Each size and root must come from one
+    trusted checkpoint, as for `verify_inclusion`. Every tree begins with the empty one.
+    """
+    if not (_are_sizes(old_size, new_size) and _are_hashes(old_root, new_root, *path)):
+        return False
+    if old_size == new_size:
+        return not path and old_root == new_root and (old_size > 0 or old_root == EMPTY_ROOT)
+    if old_size == 0:
+        return not path and old_root == EMPTY_ROOT
+    if old_size > new_size or not path:
+        return False
+    if old_size.bit_count() == 1:
+        path = [old_root, *path]
+    node, last = old_size - 1, new_size - 1
+    while node & 1:
+        node, last = node >> 1, last >> 1
+    old_computed = new_computed = path[0]
+    for sibling in path[1:]:
+        if last == 0:
+            return False
+        if node & 1 or node == last:
+            old_computed = node_hash(sibling, old_computed)
+            new_computed = node_hash(sibling, new_computed)
+            node, last = _skip_promotions(node, last)
+        else:
+            new_computed = node_hash(new_computed, sibling)
+        node, last = node >> 1, last >> 1
+    return last == 0 and old_computed == old_root and new_computed == new_root
+
+
+def _parents(level: Sequence[bytes]) -> list[bytes]:
+    """The level above; a last node without a sibling is promoted as it is."""
+    pairs = range(0, len(level) - 1, 2)
+    above = [node_hash(level[left], level[left + 1]) for left in pairs]
+    if len(level) & 1:
+        above.append(level[-1])
+    return above
+
+
+def _siblings(level: Sequence[bytes], position: int) -> list[bytes]:
+    """The sibling of a node and of each of its ancestors, from this level up."""
+    path = []
+    while len(level) > 1:
+        sibling = position ^ 1
+        if sibling < len(level):
+            path.append(level[sibling])
+        level, position = _parents(level), position >> 1
+    return path
+
+
+def _skip_promotions(node: int, last: int) -> tuple[int, int]:
+    """Rise past the levels at which the node has no sibling, being the last of its level."""
+    while node and not node & 1:
+        node, last = node >> 1, last >> 1
+    return node, last
+
+
+def _are_sizes(*numbers: object) -> bool:
+    # The bound keeps the arithmetic on a hostile number cheap.
+    return all(type(number) is int and 0 <= number <= _MAX_SIZE for number in numbers)
+
+
+def _are_hashes(*values: object) -> bool:
+    return all(type(value) is bytes and len(value) == HASH_BYTES for value in values)

@@ -1,0 +1,41 @@
+"""What a token looks like: a prefix that scanners can find, 200 random bits, and a checksum.
+
+Only the SHA-256 of a token is ever stored.
+"""
+
+import base64
+import hashlib
+import zlib
+
+from interlock.errors import BadToken
+
+PREFIX = "ilk_"
+SECRET_BYTES = 25
+
+
+def compose(secret: bytes) -> str:
+    """The token over `SECRET_BYTES` of randomness, which the caller brings."""
+    text = base64.b32encode(secret).decode().lower()
+    return PREFIX + text + _checksum(text)
+
+
+def hashed(token: str) -> str:
+    """The SHA-256 under which a token is known. A mistyped token of ours is `BadToken`."""
+    if token.startswith(PREFIX):
+        text, checksum = token[len(PREFIX) : -7], token[-7:]
+        if checksum != _checksum(text):
+            raise BadToken(
+                "That token is mistyped or cut off: its checksum is wrong. Copy all of it, from "
+                f"{PREFIX} to the end."
+            )
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def token_id(token_hash: str) -> str:
+    """The public name of a token; it opens nothing."""
+    return "tok_" + token_hash[:12]
+
+
+def _checksum(text: str) -> str:
+    crc = zlib.crc32(text.encode("utf-8", "surrogatepass"))
+    return base64.b32encode(crc.to_bytes(4, "big")).decode().lower().rstrip("=")

@@ -1,0 +1,122 @@
+"""The command `interlock`: parse, call one verb of the node, print the answer.
+
+Imports are lazy: agents call this hundreds of times a day, so a command loads what it needs.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from interlock.errors import Internal, Refusal, by_code
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and gives its exit status; nothing but that status leaves as an error."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    from interlock.doors.cli.parser import switched_on
+
+    try:
+        return _run(words)
+    except Refusal as refusal:
+        return _refused(refusal, json=switched_on(words, "--json"))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as defect:  # noqa: BLE001 - a person or a program must get the error object
+        return _refused(_reported(defect), json=switched_on(words, "--json"))
+
+
+def _run(words: list[str]) -> int:
+    from interlock.doors.cli.commands import ACTIONS, COMMANDS, COMMON
+    from interlock.doors.cli.grammar import HELP, VERSION
+    from interlock.doors.cli.parser import parse
+
+    parsed = parse(words, COMMANDS, COMMON)
+    if parsed.command is HELP:
+        return _help(parsed.rest)
+    if parsed.command is VERSION:
+        return _version(json=parsed.values.get("json", False))
+    from importlib import import_module
+
+    from interlock.doors.cli.context import Context
+
+    module, function = ACTIONS[parsed.command.name]
+    action = getattr(import_module(f"interlock.doors.cli.{module}"), function)
+    context = Context(parsed)
+    try:
+        answer = action(context)
+        if isinstance(answer, int):
+            return answer
+        _print(parsed.command.name, answer, json=context.json)
+    finally:
+        context.close()
+    return _status(answer)
+
+
+def _status(answer: dict[str, Any]) -> int:
+    """A plain "no" is an answer with a code, or a claim check that found a holder."""
+    if "code" in answer:
+        return by_code(answer["code"]).exit
+    return int(answer.get("claimed", False))
+
+
+def _print(command: str, answer: dict[str, Any], *, json: bool) -> None:
+    from interlock.doors.cli import output
+
+    if json:
+        output.document(answer)
+    else:
+        from interlock.doors.cli.render import text
+
+        output.lines(text(command, output.clean(answer)))
+
+
+def _refused(refusal: Refusal, *, json: bool) -> int:
+    from interlock.doors.cli import output
+
+    if json:
+        output.document(refusal.as_dict())
+    else:
+        output.complaint(refusal)
+    return refusal.exit
+
+
+def _reported(defect: Exception) -> Internal:
+    """The defect as an error object; its traceback goes into a file that can be sent to us."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="interlock-defect-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as file:
+        traceback.print_exception(defect, file=file)
+    return Internal(
+        f"A defect in Interlock: {type(defect).__name__}. Nothing was done. What is known about "
+        f"it was written to {file.name}.",
+        report=file.name,
+    )
+
+
+def _help(topic: list[str]) -> int:
+    from interlock.doors.cli import help, output
+    from interlock.doors.cli.commands import COMMANDS, COMMON
+
+    output.lines(help.text(topic, COMMANDS, COMMON, width=output.width(), bold=output.bold))
+    return 0
+
+
+def _version(*, json: bool) -> int:
+    from interlock import __version__
+    from interlock.doors.cli import output
+
+    if json:
+        output.document({"version": __version__})
+    else:
+        output.lines(f"interlock {__version__}")
+    return 0

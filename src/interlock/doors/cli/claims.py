@@ -1,0 +1,56 @@
+"""Commands about claims."""
+
+from typing import Any
+
+from interlock.contracts import acts
+from interlock.doors.cli.context import Answer, Context
+
+DEFAULT_LEASE_S = 3600
+
+
+def _target(context: Context) -> dict[str, Any]:
+    if "path" not in context.values:
+        return {"item": context.get("item"), "repo": context.get("repo")}
+    from interlock.doors.cli.repository import name_and_paths
+
+    repo, paths = name_and_paths(context.get("repo"), context.values["path"])
+    return {"paths": paths, "repo": repo}
+
+
+def _where(context: Context) -> dict[str, Any]:
+    given = {name: context.get(name) for name in ("branch", "worktree", "note")}
+    return given | {"ttl_s": context.get("ttl", DEFAULT_LEASE_S)}
+
+
+def acquire(context: Context) -> Answer:
+    act = acts.AcquireClaim(**_target(context), **_where(context), wait_s=context.get("wait"))
+    if act.wait_s is None:
+        return context.call(act)
+    from interlock.node import waiting
+
+    return waiting.acquire(context.node, context.credentials(), act)
+
+
+def renew(context: Context) -> Answer:
+    ttl = context.get("ttl", DEFAULT_LEASE_S)
+    return context.call(acts.RenewClaim(**_target(context), ttl_s=ttl, fence=context.get("fence")))
+
+
+def release(context: Context) -> Answer:
+    return context.call(acts.ReleaseClaim(**_target(context), fence=context.get("fence")))
+
+
+def check(context: Context) -> Answer:
+    return context.call_as_owner(acts.CheckClaim(**_target(context)))
+
+
+def list_claims(context: Context) -> Answer:
+    if context.get("mine"):
+        return context.call(acts.ListClaims(mine=True))
+    return context.call_as_owner(acts.ListClaims())
+
+
+def take_over(context: Context) -> Answer:
+    return context.call(
+        acts.TakeOverClaim(context.values["reason"], **_target(context), **_where(context))
+    )

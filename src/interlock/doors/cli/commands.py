@@ -1,0 +1,402 @@
+"""The table of commands: what may be typed, and which action each is."""
+
+from interlock.doors.cli.grammar import Argument, Command, Flag, OneOf
+
+COMMON = (
+    Flag("--json", help="print exactly one JSON document, whether it worked or not"),
+    Flag("--workspace", "PATH", "the workspace, instead of INTERLOCK_WORKSPACE or the nearest"),
+    Flag("--from", "SENDER", "who acts, of the credentials kept here"),
+    Flag("--session", "S", "the session that acts, instead of INTERLOCK_SESSION"),
+)
+
+_ID = Argument("ID", "the message: its id, a prefix of 6 or more characters, or #SEQ")
+_TEXT = Argument("TEXT|-", "what to say; - reads it from standard input")
+_ITEM = Flag("--item", "I", "a work item, such as B-0444")
+_PATH = Flag("--path", "GLOB", "paths from the repository's root, such as 'src/**'", many=True)
+_REPO = Flag("--repo", "R", "the repository of the paths; the one you are in if absent")
+_THING = (OneOf(("--item", "--path"), required=True),)
+_WHERE = (
+    Flag("--worktree", "P", "where the work happens"),
+    Flag("--branch", "B", "the branch it happens on"),
+    Flag("--note", "N", "what you are doing, for whoever meets the claim"),
+)
+_TTL = Flag("--ttl", "D", "how long it lasts: 90s, 15m, 2h, 7d", kind="duration")
+_LEASE = _TTL._replace(help="the lease: 90s, 15m, 2h, 7d; one hour if absent")
+_WAIT = Flag("--wait", "D", "wait this long before the answer is no", kind="duration")
+_FENCE = Flag("--fence", "N", "the fence you were granted", kind="int", minimum=1)
+_REASON = Flag("--reason", "R", "why; it is kept in the log", required=True)
+_LIMIT = Flag("--limit", "N", "at most so many", kind="int", minimum=1, maximum=1000)
+_AFTER = Flag("--after", "SEQ", "only what came after this position", kind="int", minimum=0)
+_SCOPE = Flag(
+    "--scope",
+    "SCOPE",
+    "mail, claim and work narrow the token to those named; gate:NAME and admin are added",
+    many=True,
+)
+_LABEL = Flag("--label", "TEXT", "for display; it decides nothing")
+_TOKEN_ID = Argument("ID", "the token's id, such as tok_1f2e3d4c5b6a", optional=True)
+_OF_SENDER = Flag("--sender", "S", "every live token of this sender")
+
+_START = (
+    Command(
+        ("init",),
+        "Make a workspace",
+        flags=(
+            Flag("--here", help="for this repository, shared by all its worktrees"),
+            Flag("--adopt", help="take over a workspace that was moved here from another host"),
+        ),
+        notes="Any command makes the user's own workspace when there is none, so init is only "
+        "needed for one of its own.",
+        examples=("interlock init --here # agents of this repository only",),
+    ),
+    Command(
+        ("join",),
+        "Register an agent or a person, and keep a token for it",
+        (Argument("NAME", "its name: lower-case letters, digits and hyphens"),),
+        (
+            Flag("--surface", "S", "where it acts: cli, desktop, …"),
+            Flag("--kind", help="what it is; agent if absent", choices=("agent", "human")),
+            _LABEL,
+            _SCOPE,
+        ),
+        examples=(
+            "interlock join otto # an agent",
+            "interlock join otto --surface cli # otto in a terminal: the sender otto-cli",
+            "interlock join vera --kind human # a person",
+        ),
+        notes="The token is kept in the workspace, readable by you alone; --json prints it once.",
+    ),
+    Command(
+        ("run",),
+        "Run a client in a session of its own",
+        (Argument("SENDER", "who the client is, such as otto-cli"),),
+        rest=True,
+        examples=("interlock run otto-cli -- claude --resume",),
+        notes="The client, its shell, its hooks and its MCP server are one holder. Its claims are "
+        "kept while it lives and given up when it ends. The exit status is the client's; 125 "
+        "means that Interlock itself failed.",
+    ),
+    Command(("whoami",), "Say who acts here, and what is waiting for them"),
+    Command(
+        ("agents",),
+        "List who has joined, and how each can be reached",
+        (Argument("NAME", "only this one", optional=True),),
+    ),
+    Command(("status",), "Show how the workspace stands"),
+    Command(
+        ("review",),
+        "Show what needs a person",
+        flags=(Flag("--since", "D", "how far to look back; 7d if absent", kind="duration"),),
+    ),
+)
+
+_MAIL = (
+    Command(
+        ("send",),
+        "Send a message to one agent, or to everyone",
+        (
+            Argument("TO", "@<identifier> for one agent, AGENT:* for everyone"),
+            _TEXT._replace(optional=True),
+        ),
+        (
+            Flag(
+                "--type", "T", "send (the default), command, blocker, announce, wake, ask, answer"
+            ),
+            Flag("--payload", "JSON", "the payload's members, with or without TEXT"),
+            Flag("--why", "W", "for a command: why it should be run"),
+            Flag("--subject", "S", "a line that lists show"),
+            Flag("--thread", "ID", "the thread it belongs to"),
+            Flag("--reply-to", "ID", "the message it answers"),
+            Flag("--priority", help="how urgent", choices=("low", "normal", "high", "critical")),
+            Flag("--key", "K", "the same key and body again give the first answer"),
+            _TTL._replace(help="when it expires if nobody reads it: 90s, 15m, 2h, 7d"),
+            Flag("--wake", help="wake an idle recipient, even for a broadcast"),
+            Flag("--no-wake", help="let it wait for the recipient's next step"),
+        ),
+        (OneOf(("--wake", "--no-wake")),),
+        examples=(
+            "interlock send @vera 'The build is green.'",
+            "interlock send AGENT:* 'main is frozen until noon' --priority high",
+            "git diff | interlock send @vera - --subject 'for review'",
+            "interlock send @otto 'make test' --type command --why 'before the merge'",
+        ),
+        notes="Accepted is not read: interlock receipts ID says how far it got.",
+    ),
+    Command(
+        ("ask",),
+        "Ask a question, and wait for the answer",
+        (Argument("TO", "who is asked"), Argument("QUESTION|-", "the question")),
+        (
+            Flag("--option", "O", "an answer to choose from", many=True),
+            _WAIT._replace(help="how long to wait for the answer; 20s if absent"),
+        ),
+        notes="Exit 1 when nobody answered in time. A late answer arrives in the inbox.",
+    ),
+    Command(("answer",), "Answer a question", (_ID, _TEXT)),
+    Command(
+        ("inbox",),
+        "List open mail, oldest first",
+        flags=(
+            Flag("--all", help="also what was acknowledged"),
+            Flag("--sent", help="what you sent, and how far it got"),
+            _LIMIT,
+            _AFTER,
+            _WAIT._replace(help="wait this long for mail to come"),
+        ),
+        one_of=(OneOf(("--all", "--sent")),),
+        notes="Mail stays open until you acknowledge it: interlock ack ID",
+    ),
+    Command(
+        ("read",),
+        "Read a message whole, or a range of it",
+        (_ID,),
+        (Flag("--range", "A-B", "only the bytes A to B of the body, such as 0-999"),),
+    ),
+    Command(
+        ("ack",),
+        "Say that messages are handled",
+        (_ID._replace(many=True),),
+        (
+            Flag("--decline", help="say that it will not be done"),
+            Flag("--note", "N", "a word to the sender"),
+        ),
+    ),
+    Command(("receipts",), "Show how far a message got", (_ID,)),
+    Command(("thread",), "Show a conversation", (_ID,), (_LIMIT, _AFTER)),
+    Command(
+        ("search",),
+        "Search your mail, sent and received",
+        (Argument("QUERY", "words that all must occur"),),
+        (_LIMIT,),
+    ),
+    Command(
+        ("watch",),
+        "Print mail as it arrives",
+        flags=(_AFTER._replace(help="begin after this position instead of now"),),
+        notes="With --json, one JSON document a line.",
+    ),
+    Command(("explain",), "Say who is behind a message, from the data", (_ID,)),
+    Command(
+        ("redact",),
+        "Remove a message's body for ever, and leave every proof valid",
+        (Argument("MESSAGE", _ID.help),),
+        (_REASON,),
+    ),
+)
+
+_CLAIMS = (
+    Command(
+        ("claim", "acquire"),
+        "Take a claim, or extend your own",
+        flags=(_ITEM, _PATH, _REPO, *_WHERE, _LEASE, _WAIT),
+        one_of=_THING,
+        examples=(
+            "interlock claim acquire --item B-0444 --ttl 2h",
+            "interlock claim acquire --path 'src/**' --worktree . # nobody else edits there",
+            "interlock claim acquire --item B-0444 --wait 10m # stand in the queue",
+        ),
+        notes="Exit 0: it is yours, with a fence. Exit 1: another holds it, and the answer says "
+        "who and until when.",
+    ),
+    Command(
+        ("claim", "renew"),
+        "Extend a claim that you hold",
+        flags=(_ITEM, _PATH, _REPO, _LEASE, _FENCE),
+        one_of=_THING,
+    ),
+    Command(
+        ("claim", "release"),
+        "Give a claim up",
+        flags=(_ITEM, _PATH, _REPO, _FENCE),
+        one_of=_THING,
+    ),
+    Command(
+        ("claim", "check"),
+        "Say whether it is claimed (exit 1), and by whom",
+        flags=(_ITEM, _PATH, _REPO),
+        one_of=_THING,
+    ),
+    Command(
+        ("claim", "list"), "List the claims that live", flags=(Flag("--mine", help="only yours"),)
+    ),
+    Command(
+        ("claim", "take-over"),
+        "Take another's claim, with a reason",
+        flags=(_ITEM, _PATH, _REPO, *_WHERE, _LEASE, _REASON),
+        one_of=_THING,
+        notes="For people and admins. It is in the log, and the former holder is told.",
+    ),
+)
+
+_AUDIT = (
+    Command(
+        ("audit", "verify"),
+        "Check the whole log, and name the first bad entry",
+        (Argument("EXPORT", "a file that audit export wrote, instead of the log", optional=True),),
+        (Flag("--checkpoint", "FILE", "a checkpoint that you kept"),),
+        notes="Exit 1 when it found damage.",
+    ),
+    Command(
+        ("audit", "show"),
+        "Print the facts of the log",
+        flags=(_LIMIT, _AFTER, Flag("--kind", "KIND", "only facts of this kind")),
+    ),
+    Command(
+        ("audit", "checkpoint"),
+        "Sign the log as it stands",
+        notes="Keep the checkpoint elsewhere: with it, any later change to history is found.",
+        examples=("interlock audit checkpoint > interlock.checkpoint",),
+    ),
+    Command(
+        ("audit", "prove"),
+        "Prove that an entry is in the log, or that the log only grew",
+        (Argument("SEQ", "the entry", optional=True, kind="int", minimum=1),),
+        (Flag("--since", "SIZE", "the log's earlier size", kind="int", minimum=1),),
+        examples=("interlock audit prove 42 --json > proof.json",),
+    ),
+    Command(
+        ("audit", "check-proof"),
+        "Check a proof, with no workspace at hand",
+        (Argument("FILE", "what audit prove --json wrote"),),
+        (Flag("--verifier", "KEY", "the workspace's verifier key, as you know it"),),
+    ),
+    Command(
+        ("audit", "export"),
+        "Write the whole log into a new file",
+        (Argument("FILE", "where to"),),
+    ),
+)
+
+_ADMIN = (
+    Command(("token", "list"), "List tokens: ids, senders, scopes; never the secrets"),
+    Command(("token", "show"), "Show one token", (_TOKEN_ID._replace(optional=False),)),
+    Command(
+        ("token", "mint"),
+        "Make another token for a sender, and print it once",
+        flags=(
+            _OF_SENDER._replace(help="whose token it will be", required=True),
+            _LABEL,
+            _SCOPE,
+            _TTL._replace(help="when it expires: 90s, 15m, 2h, 7d; never if absent"),
+        ),
+    ),
+    Command(("token", "rotate"), "Replace a token by a new one", (_TOKEN_ID,), (_OF_SENDER,)),
+    Command(("token", "revoke"), "End a token at once", (_TOKEN_ID,), (_OF_SENDER,)),
+    Command(
+        ("token", "reaffirm"),
+        "Trust tokens again that a restore suspended",
+        (_TOKEN_ID,),
+        (_OF_SENDER, Flag("--all", help="all of them")),
+    ),
+    Command(
+        ("token", "identify"),
+        "Say whose a token is",
+        (Argument("TOKEN|-", "- reads it from standard input, which keeps it out of histories"),),
+    ),
+    Command(
+        ("group", "create"),
+        "Register a name for several recipients",
+        (Argument("NAME", "the group's name"),),
+        (Flag("--member", "@NAME", "a member", many=True, required=True),),
+    ),
+    Command(("group", "list"), "List groups and their members"),
+    Command(
+        ("settings",),
+        "List the workspace's settings, or change one",
+        (
+            Argument("NAME", "the setting", optional=True),
+            Argument("VALUE", "its new value", optional=True),
+        ),
+        examples=("interlock settings recipients strict # refuse mail to unknown names",),
+    ),
+    Command(
+        ("pause",),
+        "Stop every write at once, until resume",
+        flags=(_REASON._replace(required=False),),
+    ),
+    Command(("resume",), "Let writes go on"),
+    Command(("backup",), "Copy the workspace while it is in use", (Argument("FILE", "where to"),)),
+    Command(
+        ("restore",),
+        "Put a backup in place, as a new epoch",
+        (Argument("FILE", "what backup wrote"),),
+        notes="Every token is suspended until you trust it again: interlock token reaffirm --all",
+    ),
+    Command(("rebuild",), "Fold the whole log into a new state"),
+    Command(
+        ("schema",),
+        "Print the JSON Schema of a message type, or of all",
+        (Argument("TYPE", "the type", optional=True),),
+    ),
+    Command(
+        ("completion",),
+        "Print a completion script for your shell",
+        (Argument("SHELL", "which", choices=("bash", "zsh", "fish")),),
+        examples=("source <(interlock completion bash)",),
+    ),
+)
+
+
+def _grouped(heading: str, commands: tuple[Command, ...]) -> tuple[Command, ...]:
+    return tuple(command._replace(group=heading) for command in commands)
+
+
+COMMANDS = (
+    *_grouped("Start", _START),
+    *_grouped("Mail", _MAIL),
+    *_grouped("Claims", _CLAIMS),
+    *_grouped("Audit", _AUDIT),
+    *_grouped("Administration", _ADMIN),
+)
+
+# Which function of which module of this package does a command.
+ACTIONS = {
+    "init": ("identity", "init"),
+    "join": ("identity", "join"),
+    "run": ("running", "run"),
+    "whoami": ("identity", "whoami"),
+    "agents": ("identity", "agents"),
+    "status": ("upkeep", "status"),
+    "review": ("upkeep", "review"),
+    "send": ("mail", "send"),
+    "ask": ("mail", "ask"),
+    "answer": ("mail", "answer"),
+    "inbox": ("mail", "inbox"),
+    "read": ("mail", "read"),
+    "ack": ("mail", "ack"),
+    "receipts": ("mail", "receipts"),
+    "thread": ("mail", "thread"),
+    "search": ("mail", "search"),
+    "watch": ("mail", "watch"),
+    "explain": ("mail", "explain"),
+    "redact": ("mail", "redact"),
+    "claim acquire": ("claims", "acquire"),
+    "claim renew": ("claims", "renew"),
+    "claim release": ("claims", "release"),
+    "claim check": ("claims", "check"),
+    "claim list": ("claims", "list_claims"),
+    "claim take-over": ("claims", "take_over"),
+    "audit verify": ("audit", "verify"),
+    "audit show": ("audit", "show"),
+    "audit checkpoint": ("audit", "checkpoint"),
+    "audit prove": ("audit", "prove"),
+    "audit check-proof": ("audit", "check_proof"),
+    "audit export": ("audit", "export"),
+    "token list": ("identity", "list_tokens"),
+    "token show": ("identity", "show_token"),
+    "token mint": ("identity", "mint"),
+    "token rotate": ("identity", "rotate"),
+    "token revoke": ("identity", "revoke"),
+    "token reaffirm": ("identity", "reaffirm"),
+    "token identify": ("identity", "identify"),
+    "group create": ("identity", "create_group"),
+    "group list": ("identity", "list_groups"),
+    "settings": ("upkeep", "settings"),
+    "pause": ("upkeep", "pause"),
+    "resume": ("upkeep", "resume"),
+    "backup": ("upkeep", "backup"),
+    "restore": ("upkeep", "restore"),
+    "rebuild": ("upkeep", "rebuild"),
+    "schema": ("upkeep", "schema"),
+    "completion": ("upkeep", "completion"),
+}

@@ -1,0 +1,81 @@
+"""What a command has at hand: what was typed, the workspace, who acts, and standard input."""
+
+import os
+import sys
+from typing import Any
+
+from interlock import workspace
+from interlock.contracts.acts import Credentials
+from interlock.doors.cli.grammar import Parsed
+from interlock.errors import InvalidMessage
+from interlock.node import Node
+
+Answer = dict[str, Any]
+
+
+class Context:
+    """Opened on first use, so that commands which need no workspace make none."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        self.values = parsed.values
+        self.rest = parsed.rest
+        self.json: bool = parsed.values.get("json", False)
+        self._node: Node | None = None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.values.get(name, default)
+
+    @property
+    def directory(self) -> str:
+        return workspace.find(self.get("workspace"), os.environ, _cwd())
+
+    @property
+    def node(self) -> Node:
+        if self._node is None:
+            self._node = workspace.open_node(self.directory)
+        return self._node
+
+    def credentials(self, *, owner_may: bool = False) -> Credentials:
+        return workspace.who_acts(
+            self.node,
+            os.environ,
+            named=self.get("from"),
+            session=self.get("session"),
+            owner_may=owner_may,
+        )
+
+    def call(self, act: Any) -> Answer:
+        """One verb as the sender that acts."""
+        return self.node.call(self.credentials(), act)
+
+    def call_as_owner(self, act: Any) -> Answer:
+        """One verb that needs no identity on an embedded workspace, or is its owner's."""
+        return self.node.call(self.credentials(owner_may=True), act)
+
+    def store(self) -> workspace.CredentialStore:
+        return workspace.CredentialStore(self.node.directory)
+
+    def text(self, given: str) -> str:
+        """A TEXT argument, or standard input where it is `-`."""
+        return read_text() if given == "-" else given
+
+    def close(self) -> None:
+        if self._node is not None:
+            self._node.close()
+
+
+def read_text() -> str:
+    """Standard input, whole and exactly as it is."""
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as wrong:
+        raise InvalidMessage(
+            f"Standard input is not UTF-8 text: byte {wrong.start} does not fit. Nothing was sent."
+        ) from None
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.path.expanduser("~")

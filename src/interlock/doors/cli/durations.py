@@ -1,0 +1,23 @@
+"""Durations as people type them: `90s`, `15m`, `2h`, `7d`, or plain digits for seconds."""
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+LONGEST = 365 * UNITS["d"]
+FORMS = "90s, 15m, 2h, 7d or plain digits for seconds"
+
+
+def seconds(text: str) -> int:
+    """The duration in seconds, from one second to 365 days.
+
+    Raises ValueError with a sentence that says what is allowed.
+    """
+    digits = text[:-1] if text[-1:] in UNITS else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"A duration is one whole number and one unit: {FORMS}.")
+    # The length is looked at first because int() refuses digits by the thousand.
+    count = int(digits) if len(digits) <= 18 else LONGEST + 1
+    length = count * UNITS.get(text[-1], 1)
+    if length == 0:
+        raise ValueError(f"A duration is longer than zero: {FORMS}.")
+    if length > LONGEST:
+        raise ValueError(f"A duration is at most 365d: {FORMS}.")
+    return length

@@ -1,0 +1,190 @@
+"""What people read: the overview, the page of a group or a command, and usage lines."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from interlock.doors.cli.grammar import BUILT_IN, HELP, VERSION, Argument, Command, Flag
+
+Bold = Callable[[str], str]
+
+TAGLINE = "Interlock: where agent work becomes coordinated, gated and auditable."
+FIRST_STEPS = (
+    "interlock join otto # give an agent a name and a token",
+    "interlock run otto -- claude # start its client in a session of its own",
+    "interlock claim acquire --item B-12 # take work before changing it",
+    "interlock send @vera 'B-12 is mine' # tell others; accepted is not read",
+    "interlock inbox # see what is open for you",
+)
+
+# A left column wider than this pushes the text beside it out of sight.
+_WIDEST = 30
+_NARROWEST = 40
+
+
+def plain(text: str) -> str:
+    """The bold of a terminal that has none."""
+    return text
+
+
+def text(
+    topic: Sequence[str],
+    commands: Sequence[Command],
+    common: Sequence[Flag],
+    *,
+    width: int = 80,
+    bold: Bold = plain,
+) -> str:
+    """Help about the words of a topic: a command, a group, or (without words) everything."""
+    found = [c for c in (*commands, HELP, VERSION) if c.words[: len(topic)] == tuple(topic)]
+    if not topic:
+        return overview(commands, common, width=width, bold=bold)
+    if exact := next((c for c in found if c.words == tuple(topic)), None):
+        return page(exact, common, width=width, bold=bold)
+    return group(found, topic, width=width, bold=bold)
+
+
+def overview(
+    commands: Sequence[Command],
+    common: Sequence[Flag] = (),
+    *,
+    width: int = 80,
+    bold: Bold = plain,
+) -> str:
+    """Everything at a glance: first steps, then one line for each command or family of them."""
+    headings: dict[str, dict[str, list[Command]]] = {}
+    for command in commands:
+        families = headings.setdefault(command.group or "More", {})
+        families.setdefault(command.words[0], []).append(command)
+    left = max([len(word) for families in headings.values() for word in families], default=0)
+    sections = [_fill(TAGLINE.split(), width), _section("First steps", FIRST_STEPS, width, bold)]
+    for heading, families in headings.items():
+        rows = [(word, _family(members)) for word, members in families.items()]
+        sections.append([bold(heading), *_rows(rows, width, bold, left)])
+    sections.append([bold("Every command takes"), *_flag_rows((*common, *BUILT_IN), width, bold)])
+    closing = "interlock help COMMAND shows one command, with examples."
+    return _joined([*sections, _fill(closing.split(), width)])
+
+
+def group(
+    members: Sequence[Command], topic: Sequence[str], *, width: int = 80, bold: Bold = plain
+) -> str:
+    """The commands that share their first words, a line each."""
+    name = " ".join(topic)
+    closing = f"interlock help {members[0].name} shows one of them, with examples."
+    rows = [(command.name, command.summary) for command in members]
+    return _joined(
+        [[bold(f"interlock {name}")], _rows(rows, width, bold), _fill(closing.split(), width)]
+    )
+
+
+def page(
+    command: Command, common: Sequence[Flag] = (), *, width: int = 80, bold: Bold = plain
+) -> str:
+    """All there is to know about one command."""
+    name = f"interlock {command.name}"
+    hanging = " " * min(len(name) + 3, width // 2)
+    arguments = [(a.name, _with_choices(a)) for a in command.arguments]
+    if command.rest:
+        arguments.append(("COMMAND...", "the command to run, with its own flags, after --"))
+    also = [f"{flag.form}," for flag in common] + ["--help."]
+    sections = [
+        _fill(f"{command.summary}.".split(), width),
+        [bold("Usage"), *_fill([name, *_parts(command)], width, "  ", hanging)],
+        _section("Examples", command.examples, width, bold),
+        [bold("Arguments"), *_rows(arguments, width, bold)] if arguments else [],
+        [bold("Flags"), *_flag_rows(command.flags, width, bold)] if command.flags else [],
+        *(_fill(paragraph.split(), width) for paragraph in command.notes.split("\n\n")),
+        _fill(["Every command also takes", *also], width),
+    ]
+    return _joined(sections)
+
+
+def usage(command: Command) -> str:
+    """The command on one line: `interlock ack ID... [--decline] [--note N]`."""
+    return " ".join([f"interlock {command.name}", *_parts(command)])
+
+
+def group_usage(path: Sequence[str], commands: Sequence[Command]) -> str:
+    """The usage of an unfinished command: `interlock claim acquire|renew|release`."""
+    if not path:
+        return "interlock COMMAND [ARGUMENT...] [FLAG...]"
+    below = [c.words[len(path)] for c in commands if c.words[: len(path)] == tuple(path)]
+    return " ".join(["interlock", *path, "|".join(dict.fromkeys(below))])
+
+
+def _parts(command: Command) -> Iterable[str]:
+    yield from (argument.form for argument in command.arguments)
+    flags = {flag.name: flag for flag in command.flags}
+    for names, required in command.one_of:
+        together = " | ".join(flags[name].form + "..." * flags[name].many for name in names)
+        yield f"({together})" if required else f"[{together}]"
+    grouped = {name for one in command.one_of for name in one.flags}
+    for flag in sorted(command.flags, key=lambda flag: not flag.required):
+        if flag.name not in grouped:
+            yield (flag.form if flag.required else f"[{flag.form}]") + "..." * flag.many
+    if command.rest:
+        yield "-- COMMAND..."
+
+
+def _family(members: Sequence[Command]) -> str:
+    if len(members) == 1 and len(members[0].words) == 1:
+        return members[0].summary
+    return ", ".join(" ".join(command.words[1:]) for command in members)
+
+
+def _with_choices(spec: Flag | Argument) -> str:
+    hidden = spec.choices if isinstance(spec, Argument) or spec.value else ()
+    return f"{spec.help}: {', '.join(hidden)}".removeprefix(": ") if hidden else spec.help
+
+
+def _flag_rows(flags: Sequence[Flag], width: int, bold: Bold) -> list[str]:
+    notes = {flag.name: " (repeatable)" * flag.many for flag in flags}
+    rows = [(flag.form, _with_choices(flag) + notes[flag.name]) for flag in flags]
+    return _rows(rows, width, bold)
+
+
+def _section(heading: str, examples: Sequence[str], width: int, bold: Bold) -> list[str]:
+    """Examples, each with what it does beside it where the table says so after ` # `, or below it
+    where that does not fit."""
+    if not examples:
+        return []
+    rows = [
+        (line, mark[1:] + about) for line, mark, about in (e.partition(" # ") for e in examples)
+    ]
+    left = max(len(line) for line, _ in rows)
+    if all(left + 4 + len(about) <= width for _, about in rows):
+        return [bold(heading), *_rows(rows, width, plain, left)]
+    pairs = [[f"  {line}", *_fill(about.split(), width, " " * 6)] for line, about in rows]
+    return [bold(heading), *(line for pair in pairs for line in pair)]
+
+
+def _rows(rows: Sequence[tuple[str, str]], width: int, bold: Bold, left: int = 0) -> list[str]:
+    """Two aligned columns; a name too wide for its column has its text on the next line."""
+    fitting = [len(name) for name, _ in rows if len(name) <= _WIDEST]
+    left = left or max(fitting, default=_WIDEST)
+    lines: list[str] = []
+    for name, about in rows:
+        beside = _fill(about.split(), width, " " * (left + 4))
+        if len(name) <= left and beside:
+            beside[0] = f"  {bold(name)}{beside[0][2 + len(name) :]}"
+            lines += beside
+        else:
+            lines += [f"  {bold(name)}", *beside]
+    return lines
+
+
+def _fill(units: Sequence[str], width: int, first: str = "", later: str | None = None) -> list[str]:
+    """Lines of units that are never broken, filled up to the width."""
+    later = first if later is None else later
+    room = max(width, _NARROWEST)
+    lines: list[str] = []
+    line = first
+    for unit in units:
+        if line.strip() and len(line) + 1 + len(unit) > room:
+            lines.append(line)
+            line = later
+        line += f" {unit}" if line.strip() else unit
+    return [*lines, line] if line.strip() else lines
+
+
+def _joined(sections: Iterable[Sequence[str]]) -> str:
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"

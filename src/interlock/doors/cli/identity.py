@@ -1,0 +1,103 @@
+"""Commands about who is who: init, join, whoami, agents, tokens, groups."""
+
+import os
+
+from interlock import workspace
+from interlock.contracts import acts, tokens
+from interlock.doors.cli.context import Answer, Context, read_text
+from interlock.errors import Usage
+
+
+def init(context: Context) -> Answer:
+    here = context.get("here", False)
+    if here and context.get("workspace"):
+        raise Usage("--here makes a workspace for this place; --workspace names another one.")
+    directory = workspace.here(os.getcwd()) if here else context.directory
+    existed = os.path.exists(os.path.join(directory, "log.db"))
+    with workspace.open_node(directory, adopt=context.get("adopt", False)) as node:
+        found = node.call(acts.Credentials(owner=True), acts.ShowStatus())
+    return {"workspace": found["workspace"], "directory": directory, "created": not existed}
+
+
+def join(context: Context) -> Answer:
+    token = _new_token()
+    answer = context.call_as_owner(
+        acts.Join(
+            context.values["name"],
+            context.get("surface"),
+            context.get("kind"),
+            context.get("label"),
+            tuple(context.get("scope", ())),
+            tokens.hashed(token),
+        )
+    )
+    kept = context.store().keep(answer["sender"], token)
+    return answer | {"token": token, "kept": kept}
+
+
+def whoami(context: Context) -> Answer:
+    return context.call(acts.Whoami())
+
+
+def agents(context: Context) -> Answer:
+    return context.call_as_owner(acts.ListAgents(context.get("name")))
+
+
+def list_tokens(context: Context) -> Answer:
+    return context.call_as_owner(acts.ListTokens())
+
+
+def show_token(context: Context) -> Answer:
+    return context.call_as_owner(acts.ShowToken(context.values["id"]))
+
+
+def mint(context: Context) -> Answer:
+    token = _new_token()
+    answer = context.call_as_owner(
+        acts.MintToken(
+            context.values["sender"],
+            context.get("label"),
+            tuple(context.get("scope", ())),
+            context.get("ttl"),
+            tokens.hashed(token),
+        )
+    )
+    return answer | {"token": token}
+
+
+def rotate(context: Context) -> Answer:
+    token = _new_token()
+    act = acts.RotateToken(context.get("id"), context.get("sender"), tokens.hashed(token))
+    answer = context.call_as_owner(act)
+    kept = context.store().keep(answer["sender"], token)
+    return answer | {"token": token, "kept": kept}
+
+
+def revoke(context: Context) -> Answer:
+    return context.call_as_owner(acts.RevokeToken(context.get("id"), context.get("sender")))
+
+
+def reaffirm(context: Context) -> Answer:
+    chosen = context.get("id"), context.get("sender")
+    if (chosen == (None, None)) != context.get("all", False):
+        raise Usage("Name one token by its ID, a sender's with --sender, or --all.")
+    return context.call_as_owner(acts.ReaffirmTokens(*chosen))
+
+
+def identify(context: Context) -> Answer:
+    given = context.values["token"]
+    token = (read_text() if given == "-" else given).strip()
+    return context.node.call(acts.Credentials(owner=True), acts.IdentifyToken(tokens.hashed(token)))
+
+
+def create_group(context: Context) -> Answer:
+    members = tuple(context.values["member"])
+    return context.call_as_owner(acts.CreateGroup(context.values["name"], members))
+
+
+def list_groups(context: Context) -> Answer:
+    return context.call_as_owner(acts.ListGroups())
+
+
+def _new_token() -> str:
+    return tokens.compose(os.urandom(tokens.SECRET_BYTES))

@@ -1,0 +1,146 @@
+"""Commands about mail."""
+
+from typing import Any
+
+from interlock.contracts import acts
+from interlock.contracts.encoding import decode
+from interlock.contracts.types import MAIN_MEMBER, sendable
+from interlock.doors.cli.context import Answer, Context
+from interlock.errors import InvalidMessage, Usage
+
+DEFAULT_ASK_S = 20
+
+
+def send(context: Context) -> Answer:
+    type = context.get("type", "send")
+    sendable(type)
+    wake = True if context.get("wake") else False if context.get("no_wake") else None
+    act = acts.SendMessage(
+        to=context.values["to"],
+        type=type,
+        payload=_payload(context, type),
+        subject=context.get("subject"),
+        thread=context.get("thread"),
+        reply_to=context.get("reply_to"),
+        priority=context.get("priority", "normal"),
+        key=context.get("key"),
+        ttl_s=context.get("ttl"),
+        wake=wake,
+    )
+    return context.node.send(context.credentials(), act)
+
+
+def _payload(context: Context, type: str) -> dict[str, Any]:
+    """The payload from --payload, with TEXT and --why as its members, so that nobody has to
+    write JSON in a shell."""
+    payload: dict[str, Any] = {}
+    if (given := context.get("payload")) is not None:
+        payload = _object(given)
+    said = {"why": context.get("why")}
+    if (text := context.get("text")) is not None:
+        said[MAIN_MEMBER[type]] = context.text(text)
+    for name, value in said.items():
+        if value is not None and name in payload:
+            raise Usage(f"{name} is given twice: in --payload and beside it.")
+        if value is not None:
+            payload[name] = value
+    if type == "blocker" and "payload" not in context.values:
+        payload["severity"] = "stop"
+    if not payload and type != "announce":
+        raise Usage("Say what to send: TEXT, - for standard input, or --payload JSON.")
+    return payload
+
+
+def _object(given: str) -> dict[str, Any]:
+    try:
+        payload = decode(given)
+    except ValueError as wrong:
+        raise InvalidMessage(f"--payload is not JSON: {wrong}.") from None
+    if not isinstance(payload, dict):
+        raise InvalidMessage('--payload is not a JSON object, such as \'{"text": "hello"}\'.')
+    return payload
+
+
+def ask(context: Context) -> Answer:
+    from interlock.node import waiting
+
+    payload: dict[str, Any] = {"question": context.text(context.values["question"])}
+    if options := context.get("option"):
+        payload["options"] = options
+    seconds = context.get("wait", DEFAULT_ASK_S)
+    if "wait" in context.values:
+        payload["timeout_s"] = min(seconds, 86_400)
+    act = acts.SendMessage(to=context.values["to"], type="ask", payload=payload)
+    return waiting.ask(context.node, context.credentials(), act, seconds)
+
+
+def answer(context: Context) -> Answer:
+    return context.call(acts.AnswerAsk(context.values["id"], context.text(context.values["text"])))
+
+
+def inbox(context: Context) -> Answer:
+    which = "sent" if context.get("sent") else "all" if context.get("all") else "open"
+    act = acts.ListInbox(which, context.get("limit", 100), context.get("after", 0), "cli")
+    if "wait" not in context.values:
+        return context.call(act)
+    from interlock.node import waiting
+
+    return waiting.inbox(context.node, context.credentials(), act, context.values["wait"])
+
+
+def read(context: Context) -> Answer:
+    start, stop = _range(context.get("range"))
+    return context.call(acts.ReadMessage(context.values["id"], start, stop))
+
+
+def _range(given: str | None) -> tuple[int | None, int | None]:
+    if given is None:
+        return None, None
+    first, dash, last = given.partition("-")
+    numbers = [n for n in (first, last) if n.isascii() and n.isdigit() and len(n) <= 15]
+    if not dash or len(numbers) != 2 or int(first) > int(last):
+        raise Usage(f"A range is FIRST-LAST in bytes, such as 0-999, not {given[:80]!r}.")
+    return int(first), int(last) + 1
+
+
+def ack(context: Context) -> Answer:
+    return context.call(
+        acts.AckMessages(
+            tuple(context.values["id"]), context.get("decline", False), context.get("note")
+        )
+    )
+
+
+def receipts(context: Context) -> Answer:
+    return context.call(acts.ShowReceipts(context.values["id"]))
+
+
+def thread(context: Context) -> Answer:
+    return context.call(
+        acts.ShowThread(context.values["id"], context.get("limit", 100), context.get("after", 0))
+    )
+
+
+def search(context: Context) -> Answer:
+    return context.call(acts.Search(context.values["query"], context.get("limit", 20)))
+
+
+def watch(context: Context) -> int:
+    from interlock.doors.cli import output
+    from interlock.doors.cli.render import text
+    from interlock.node import waiting
+
+    for message in waiting.mail(context.node, context.credentials(), context.get("after")):
+        if context.json:
+            output.document(message)
+        else:
+            output.lines(text("read", output.clean(message)))
+    return 0
+
+
+def explain(context: Context) -> Answer:
+    return context.call_as_owner(acts.Explain(context.values["id"]))
+
+
+def redact(context: Context) -> Answer:
+    return context.call_as_owner(acts.Redact(context.values["message"], context.values["reason"]))

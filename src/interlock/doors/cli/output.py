@@ -1,0 +1,107 @@
+"""What reaches the terminal: one JSON document, or text with every control sequence taken out.
+
+Whatever another agent wrote may try to move the cursor, set a title or look like our own lines;
+nothing but our own styles goes through, and those only to a terminal.
+"""
+
+import json
+import os
+import sys
+from typing import Any
+
+from interlock.errors import Refusal
+
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def document(answer: dict[str, Any]) -> None:
+    """Exactly one JSON document. Pure ASCII, so that no byte of it can steer a terminal."""
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def lines(text: str) -> None:
+    sys.stdout.buffer.write((text.rstrip("\n") + "\n").encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.flush()
+
+
+def complaint(refusal: Refusal) -> None:
+    """A refusal for people, on standard error: what, why, and what to do."""
+    shown = clean(refusal.as_dict())
+    text = f"{_styled('31', refusal.title, sys.stderr)}: {shown['message']}"
+    if near := shown.get("did_you_mean"):
+        text += f"\nDid you mean {' or '.join(near)}?"
+    if shapes := shown.get("valid_shapes"):
+        text += "".join(f"\n  {shape}" for shape in shapes)
+    if usage := shown.get("usage"):
+        text += f"\nUsage: {usage}"
+    sys.stderr.buffer.write((text + "\n").encode("utf-8", "backslashreplace"))
+    sys.stderr.flush()
+
+
+def clean(value: Any) -> Any:
+    """The same value with control characters taken out of every text in it."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    if isinstance(value, dict):
+        return {name: clean(item) for name, item in value.items()}
+    return value
+
+
+def plain(text: str) -> str:
+    """Text without escape sequences, other control characters, or bidirectional overrides; line
+    ends and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c for c in _without_sequences(text) if _harmless(c))
+
+
+def _harmless(character: str) -> bool:
+    if character in "\n\t":
+        return True
+    code = ord(character)
+    return code >= 0x20 and not 0x7F <= code <= 0x9F and character not in _BIDI
+
+
+def _without_sequences(text: str) -> str:
+    if "\x1b" not in text and "\x9b" not in text and "\x9d" not in text:
+        return text.replace("\r\n", "\n")
+    import re
+
+    sequence = (
+        "(?:\x1b\\]|\x9d|\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\\\|\x9c)?"
+        "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]?"
+        "|\x1b[ -/]*[0-~]?"
+    )
+    return re.sub(sequence, "", text).replace("\r\n", "\n")
+
+
+def bold(text: str) -> str:
+    return _styled("1", text, sys.stdout)
+
+
+def dim(text: str) -> str:
+    return _styled("2", text, sys.stdout)
+
+
+def green(text: str) -> str:
+    return _styled("32", text, sys.stdout)
+
+
+def yellow(text: str) -> str:
+    return _styled("33", text, sys.stdout)
+
+
+def _styled(code: str, text: str, stream: Any) -> str:
+    if not stream.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{code}m{text}\x1b[0m"
+
+
+def width() -> int:
+    try:
+        return max(40, min(100, os.get_terminal_size().columns))
+    except OSError:
+        return 80

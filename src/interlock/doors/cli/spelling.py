@@ -1,0 +1,33 @@
+"""How refusals spell: words shown safely, names near to what was typed, and lists of names."""
+
+from collections.abc import Sequence
+
+
+def shown(word: str) -> str:
+    """A word as an error can show it: one printable line of valid text, not too long."""
+    text = "".join(map(_printable, word[:80]))
+    return text + "…" * (len(word) > 80)
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    if "\udc80" <= character <= "\udcff":  # a byte that Python could not decode
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode()
+
+
+def near(word: str, names: Sequence[str]) -> list[str]:
+    """Up to three names that the word may have been meant to be, the nearest first."""
+    if len(word) > 60:
+        return []  # no name is that long, and the comparison is quadratic
+    from difflib import get_close_matches
+
+    # Dashes that all flags share would make all flags look alike.
+    bare = {name.lstrip("-"): name for name in sorted(names)}
+    return [bare[match] for match in get_close_matches(word.lstrip("-"), bare, 3)]
+
+
+def listed(names: Sequence[str]) -> str:
+    """`A, B and C`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -1,0 +1,66 @@
+"""Who keeps the order. An engine knows headers and bytes, never rules.
+
+turn      exclusive right to append, held for one transaction
+head      the last position: seq, hash, and the log's time
+append    the decided facts, only if the head has not moved
+follow    the facts after a position, in order
+bodies    stored apart from headers, erasable
+blobs     large bodies in chunks, joined only when the digest is right
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from interlock.contracts.facts import Entry
+
+
+class Head(NamedTuple):
+    """The end of the log. `at` is the last fact's time; `raw` what the clock said then."""
+
+    seq: int
+    hash: str
+    at: int
+    raw: int
+
+
+class Engine(Protocol):
+    """The order of one workspace's log.
+
+    Everything but `follow` and the readers is called with the turn held. Whatever was appended
+    is durable when the turn ends without an exception, and gone when it ends with one. All
+    methods raise `EngineUnavailable` where the engine cannot be reached; none retries.
+    """
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Waits for the exclusive right to append. Whoever dies holding it loses it."""
+
+    def head(self) -> Head:
+        """The last position, as of the turn."""
+
+    def now(self, head: Head) -> int:
+        """The log's time: never before `head.at`, whatever the clock does."""
+
+    def append(self, entry: Entry) -> None:
+        """Keeps one fact, with its body, after those before it."""
+
+    def advance(self, head: Head) -> None:
+        """Moves the head to the last appended fact."""
+
+    def follow(self, after: int, limit: int) -> Iterator[tuple[int, bytes]]:
+        """Sequence and header of the facts after a position, in order."""
+
+    def body(self, seq: int) -> tuple[bytes, bytes] | None:
+        """Salt and body of a fact, or None where it has none or was redacted."""
+
+    def forget(self, seq: int) -> None:
+        """Erases a body, and the blob it used if nothing else uses it."""
+
+    def put_chunk(self, upload: str, number: int, data: bytes) -> None:
+        """Keeps one chunk of an upload."""
+
+    def join(self, upload: str, sha256: str) -> int:
+        """Makes an upload a blob and gives its size; `DigestMismatch` drops the upload."""
+
+    def blob(self, sha256: str, start: int, stop: int) -> bytes:
+        """A range of a blob's bytes."""

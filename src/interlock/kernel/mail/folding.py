@@ -1,0 +1,137 @@
+"""The mail room's tables, and how facts change them.
+
+A delivery's state only ever moves up the ladder, so receipts can arrive in any order and read
+state never reverts. Counts of open and unread mail are kept per mailbox, so that an inbox costs
+the same whatever its size.
+"""
+
+from interlock.contracts.facts import Header
+from interlock.kernel.moment import State
+
+# map: mail_messages    one row a message, without its body
+#      mail_deliveries  one row a recipient; `taken_by` is the surface that read it first
+#      mail_receipts    the history of a delivery after `accepted`
+#      mail_boxes       counts per recipient name
+#      mail_asks        questions, when they are due, and their first answer
+TABLES = """
+CREATE TABLE mail_messages(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, sender TEXT NOT NULL,
+    recipient TEXT NOT NULL, type TEXT NOT NULL, thread TEXT NOT NULL, at INTEGER NOT NULL,
+    priority TEXT NOT NULL, reply_to TEXT, expires_at INTEGER, hops INTEGER NOT NULL,
+    nth INTEGER NOT NULL, token TEXT, session TEXT, redacted INTEGER NOT NULL) STRICT;
+CREATE INDEX mail_sent ON mail_messages(sender, seq);
+CREATE INDEX mail_threads ON mail_messages(thread) WHERE thread <> id;
+CREATE TABLE mail_deliveries(recipient TEXT NOT NULL, seq INTEGER NOT NULL, state TEXT NOT NULL,
+    closed INTEGER NOT NULL, expires_at INTEGER, taken_by TEXT, PRIMARY KEY (recipient, seq))
+    STRICT, WITHOUT ROWID;
+CREATE INDEX mail_open ON mail_deliveries(recipient, seq) WHERE closed = 0;
+CREATE INDEX mail_due ON mail_deliveries(expires_at)
+    WHERE closed = 0 AND expires_at IS NOT NULL;
+CREATE TABLE mail_receipts(seq INTEGER NOT NULL, recipient TEXT NOT NULL, fact INTEGER NOT NULL,
+    state TEXT NOT NULL, at INTEGER NOT NULL, by TEXT, adapter TEXT,
+    PRIMARY KEY (seq, recipient, fact)) STRICT, WITHOUT ROWID;
+CREATE TABLE mail_boxes(recipient TEXT PRIMARY KEY, open INTEGER NOT NULL, unread INTEGER NOT NULL)
+    STRICT, WITHOUT ROWID;
+CREATE TABLE mail_asks(seq INTEGER PRIMARY KEY, due_at INTEGER, answer INTEGER) STRICT;
+"""
+
+UNREAD = ("accepted", "woken", "shown")
+LADDER = {"accepted": 0, "woken": 1, "shown": 2, "read": 3, "acked": 4, "declined": 4, "expired": 4}
+RATE_WINDOW_MS = 60_000
+
+
+def nth_in_window(state: State, sender: str, at: int) -> int:
+    """Which send of the sender this is within the current minute of the log's time."""
+    row = state.execute(
+        "SELECT at, nth FROM mail_messages WHERE sender = ? ORDER BY seq DESC LIMIT 1", (sender,)
+    ).fetchone()
+    same = row is not None and row[0] // RATE_WINDOW_MS == at // RATE_WINDOW_MS
+    return int(row[1]) + 1 if same else 1
+
+
+def _fold_sent(state: State, fact: Header) -> None:
+    outcome = fact.outcome
+    expires_at = outcome.get("expires_at")
+    state.execute(
+        "INSERT INTO mail_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+        (
+            fact.seq,
+            outcome["id"],
+            fact.sender,
+            outcome["to"],
+            outcome["type"],
+            outcome["thread"],
+            fact.at,
+            outcome["priority"],
+            outcome.get("reply_to"),
+            expires_at,
+            outcome.get("hops", 0),
+            nth_in_window(state, fact.sender, fact.at),
+            fact.token,
+            fact.session,
+        ),
+    )
+    for recipient in outcome["deliveries"]:
+        state.execute(
+            "INSERT INTO mail_deliveries VALUES (?, ?, 'accepted', 0, ?, NULL)",
+            (recipient, fact.seq, expires_at),
+        )
+        state.execute(
+            "INSERT INTO mail_boxes VALUES (?, 1, 1) "
+            "ON CONFLICT DO UPDATE SET open = open + 1, unread = unread + 1",
+            (recipient,),
+        )
+    if outcome["type"] == "ask":
+        state.execute(
+            "INSERT INTO mail_asks VALUES (?, ?, NULL)", (fact.seq, outcome.get("due_at"))
+        )
+    if "answers" in outcome:
+        state.execute(
+            "UPDATE mail_asks SET answer = ? WHERE seq = ? AND answer IS NULL",
+            (fact.seq, outcome["answers"]),
+        )
+
+
+def _fold_moved(state: State, fact: Header) -> None:
+    """One fold for every receipt: `items` are (message, recipient), `state` where they get to."""
+    reached = fact.outcome["state"]
+    by = None if reached == "expired" else fact.sender
+    for seq, recipient in fact.outcome["items"]:
+        _move(state, seq, recipient, reached, by)
+        state.execute(
+            "INSERT OR IGNORE INTO mail_receipts VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (seq, recipient, fact.seq, reached, fact.at, by, fact.outcome.get("adapter")),
+        )
+
+
+def _move(state: State, seq: int, recipient: str, reached: str, by: str | None) -> None:
+    before, closed = state.execute(
+        "SELECT state, closed FROM mail_deliveries WHERE recipient = ? AND seq = ?",
+        (recipient, seq),
+    ).fetchone()
+    if LADDER[reached] <= LADDER[before]:
+        return
+    closes = LADDER[reached] == LADDER["acked"]
+    takes = by if reached in ("read", "acked", "declined") else None
+    state.execute(
+        "UPDATE mail_deliveries SET state = ?, closed = ?, taken_by = coalesce(taken_by, ?) "
+        "WHERE recipient = ? AND seq = ?",
+        (reached, int(closes or closed), takes, recipient, seq),
+    )
+    was_unread, is_unread = before in UNREAD, reached in UNREAD
+    state.execute(
+        "UPDATE mail_boxes SET open = open - ?, unread = unread - ? WHERE recipient = ?",
+        (int(closes and not closed), int(was_unread and not is_unread), recipient),
+    )
+
+
+def _fold_redacted(state: State, fact: Header) -> None:
+    state.execute(
+        "UPDATE mail_messages SET redacted = ? WHERE seq = ?", (fact.seq, fact.outcome["target"])
+    )
+
+
+FOLDS = {
+    "message_sent": _fold_sent,
+    "mail_moved": _fold_moved,
+    "body_redacted": _fold_redacted,
+}

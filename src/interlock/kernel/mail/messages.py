@@ -1,0 +1,199 @@
+"""One message: finding it by what people type, who may see it, and showing all or part of it."""
+
+from typing import Any, NamedTuple
+
+from interlock.contracts.addresses import address
+from interlock.contracts.encoding import decode
+from interlock.contracts.times import rfc3339
+from interlock.contracts.types import MAIN_MEMBER, MESSAGE_VERSION
+from interlock.errors import NotFound, Usage
+from interlock.kernel.identity import agent_of
+from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
+
+COLUMNS = (
+    "seq, id, sender, recipient, type, thread, at, priority, reply_to, expires_at, hops, token, "
+    "session, redacted"
+)
+PREFIX_LENGTH = 6
+LISTED_BYTES = 65_536
+
+
+class Message(NamedTuple):
+    """A row of mail_messages."""
+
+    seq: int
+    id: str
+    sender: str
+    to: str
+    type: str
+    thread: str
+    at: int
+    priority: str
+    reply_to: str | None
+    expires_at: int | None
+    hops: int
+    token: str | None
+    session: str | None
+    redacted: int
+
+
+def by_seq(moment: Moment, seq: int) -> Message:
+    row = moment.one(f"SELECT {COLUMNS} FROM mail_messages WHERE seq = ?", seq)
+    assert row is not None
+    return Message(*row)
+
+
+def locate(moment: Moment, reference: str) -> Message:
+    """The message behind an id, a unique prefix of it, or #SEQ, that the caller may see.
+
+    What is not the caller's to see is `NotFound`, exactly as what does not exist is."""
+    found = [message for message in _candidates(moment, reference) if visible(moment, message)]
+    if len(found) > 1:
+        raise Usage(
+            f"{reference!r} begins the ids of {len(found)} messages. Give more of it.",
+            matches=[message.id for message in found[:5]],
+        )
+    if not found:
+        raise NotFound(f"There is no message {reference[:80]!r} that you may see.")
+    return found[0]
+
+
+def _candidates(moment: Moment, reference: str) -> list[Message]:
+    select = f"SELECT {COLUMNS} FROM mail_messages WHERE "
+    if reference.startswith("#"):
+        digits = reference[1:]
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
+            raise Usage(f"{reference[:80]!r} is not a position. Write #SEQ, for example #42.")
+        rows = moment.all(select + "seq = ?", int(digits))
+    elif len(reference) < PREFIX_LENGTH:
+        raise Usage(
+            f"{reference[:80]!r} is too short to name a message. Give its id, at least "
+            f"{PREFIX_LENGTH} characters of it, or #SEQ."
+        )
+    else:
+        rows = moment.all(
+            select + "id >= ? AND id < ? ORDER BY seq LIMIT 20", reference, reference + "\U0010ffff"
+        )
+    return [Message(*row) for row in rows]
+
+
+def visible(moment: Moment, message: Message) -> bool:
+    """Whether the caller sent it, got it, or may look at everything as the owner."""
+    return moment.caller.owner or sent_by(moment, message) or bool(received(moment, message))
+
+
+def sent_by(moment: Moment, message: Message) -> bool:
+    return moment.caller.agent == agent_of(moment.state, message.sender)
+
+
+def received(moment: Moment, message: Message) -> list[tuple[str, str, str | None, int]]:
+    """The deliveries of the message to the caller: recipient, state, taken_by, closed."""
+    rows = moment.all(
+        "SELECT recipient, state, taken_by, closed FROM mail_deliveries "
+        "WHERE seq = ? AND recipient IN (?, ?) ORDER BY recipient",
+        message.seq,
+        *mailboxes(moment.caller),
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+
+def mailboxes(caller: Caller) -> tuple[str, str]:
+    """A sender sees its own mail and its agent's; nobody else's, on any door."""
+    return caller.sender, caller.agent
+
+
+def envelope(message: Message, body: dict[str, Any] | None, taken_by: str | None = None) -> Answer:
+    """A message without its payload, as every door shows it."""
+    body = body or {}
+    return absent_dropped(
+        id=message.id,
+        seq=message.seq,
+        type=message.type,
+        version=MESSAGE_VERSION,
+        source=f"agent:{message.sender}",
+        **{"from": address(message.sender)},
+        to=message.to,
+        thread=message.thread,
+        at=rfc3339(message.at),
+        priority=message.priority,
+        subject=body.get("subject"),
+        reply_to=message.reply_to,
+        expires_at=rfc3339(message.expires_at) if message.expires_at is not None else None,
+        sha256=body.get("sha256"),
+        size=body.get("size"),
+        taken_by=address(taken_by) if taken_by is not None else None,
+        redacted=True if message.redacted else None,
+    )
+
+
+def listed(moment: Moment, message: Message, taken_by: str | None = None) -> Answer:
+    """A message in a list: whole where it is short, else its beginning, marked as a part. A
+    command is shown whole or not at all, so that nobody runs the half of one."""
+    body = load(moment, message)
+    if body is None:
+        return envelope(message, None, taken_by)
+    stop = LISTED_BYTES
+    if message.type == "command" and body["size"] > LISTED_BYTES:
+        stop = 0
+    return envelope(message, body, taken_by) | content(moment, message, body, 0, stop)
+
+
+def load(moment: Moment, message: Message) -> dict[str, Any] | None:
+    """The stored body, or None where it was redacted."""
+    stored = None if message.redacted else moment.store.body(message.seq)
+    return decode(stored) if stored is not None else None
+
+
+def content(
+    moment: Moment, message: Message, body: dict[str, Any], start: int, stop: int | None
+) -> Answer:
+    """The payload with the bytes [start, stop) of its main text, whole characters only."""
+    payload: dict[str, Any] = body["payload"]
+    main = MAIN_MEMBER.get(message.type)
+    size: int = body["size"]
+    if main is None or (main not in payload and "blob" not in body):
+        return {"payload": payload}
+    end = size if stop is None else min(stop, size)
+    if start == 0 and end == size:
+        text = _bytes(moment, body, main, 0, size).decode()
+        return {"payload": payload | {main: text}}
+    if start > size:
+        raise Usage(f"The body has {size} bytes; {start} is beyond its end.", size=size)
+    shown = _whole_characters(_bytes(moment, body, main, start, end + 3), end - start, start)
+    following = start + len(shown)
+    rest = {name: value for name, value in payload.items() if name != main}
+    return absent_dropped(
+        payload=rest | {main: shown.decode()} if shown else rest,
+        part=True,
+        shown=len(shown),
+        offset=start or None,
+        next_offset=following if following < size else None,
+    )
+
+
+def _bytes(moment: Moment, body: dict[str, Any], main: str, start: int, stop: int) -> bytes:
+    if "blob" in body:
+        return moment.store.blob(body["blob"], start, min(stop, body["size"]))
+    encoded: bytes = body["payload"][main].encode()
+    return encoded[start:stop]
+
+
+def _whole_characters(window: bytes, length: int, start: int) -> bytes:
+    """At most `length` bytes of the window, cut between characters; at least one character if
+    any was asked for, so that following next_offset always gets on."""
+    if window and _inside(window[0]):
+        raise Usage(f"Byte {start} is inside a character. Follow next_offset from 0.")
+    if length <= 0:
+        return b""
+    end = min(length, len(window))
+    while end < len(window) and end > 0 and _inside(window[end]):
+        end -= 1
+    if end == 0:
+        end = 1
+        while end < len(window) and _inside(window[end]):
+            end += 1
+    return window[:end]
+
+
+def _inside(byte: int) -> bool:
+    return 0x80 <= byte < 0xC0

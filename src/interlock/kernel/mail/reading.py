@@ -1,0 +1,277 @@
+"""Reading: the inbox, receipts, threads, search, and the story behind a message."""
+
+from typing import Any
+
+from interlock.contracts.acts import (
+    AckMessages,
+    Explain,
+    ListInbox,
+    ReadMessage,
+    Redact,
+    Search,
+    ShowReceipts,
+    ShowThread,
+)
+from interlock.contracts.addresses import address
+from interlock.contracts.encoding import canonical, decode
+from interlock.contracts.times import rfc3339
+from interlock.errors import MissingScope, NotFound
+from interlock.kernel.identity import SYSTEM, agent_of, token_story
+from interlock.kernel.mail.folding import LADDER, UNREAD
+from interlock.kernel.mail.messages import (
+    COLUMNS,
+    Message,
+    by_seq,
+    content,
+    envelope,
+    listed,
+    load,
+    locate,
+    mailboxes,
+    received,
+    sent_by,
+    visible,
+)
+from interlock.kernel.mail.sending import notify
+from interlock.kernel.moment import Answer, Moment, absent_dropped
+from interlock.kernel.workspace import is_paused
+
+SWEPT_AT_ONCE = 200
+
+
+def inbox(moment: Moment, act: ListInbox) -> Answer:
+    """Mail of the caller, oldest first. Listing open mail marks it as shown, once."""
+    if act.which == "sent":
+        return _sent(moment, act)
+    rows = _delivered(moment, act)
+    more = len(rows) > act.limit
+    rows = rows[: act.limit]
+    _mark_shown(moment, rows, act.adapter)
+    messages = [
+        listed(moment, by_seq(moment, seq), _taken(moment, taken_by))
+        for seq, _, _, taken_by in rows
+    ]
+    answer = {"messages": messages} | counts(moment)
+    return answer | ({"next": rows[-1][0]} if more else {})
+
+
+def _delivered(moment: Moment, act: ListInbox) -> list[tuple[int, str, str, str | None]]:
+    """(seq, recipient, state, taken_by) from both mailboxes, one more than the limit."""
+    only_open = "AND closed = 0" if act.which == "open" else ""
+    found: dict[int, tuple[int, str, str, str | None]] = {}
+    for name in set(mailboxes(moment.caller)):
+        for row in moment.all(
+            "SELECT seq, recipient, state, taken_by FROM mail_deliveries "
+            f"WHERE recipient = ? AND seq > ? {only_open} ORDER BY seq LIMIT ?",
+            name,
+            act.after,
+            act.limit + 1,
+        ):
+            found.setdefault(row[0], (row[0], row[1], row[2], row[3]))
+    return [found[seq] for seq in sorted(found)][: act.limit + 1]
+
+
+def _mark_shown(
+    moment: Moment, rows: list[tuple[int, str, str, str | None]], adapter: str | None
+) -> None:
+    items = [[seq, name] for seq, name, state, _ in rows if LADDER[state] < LADDER["shown"]]
+    if items and not is_paused(moment.state):
+        moment.record("mail_moved", absent_dropped(state="shown", items=items, adapter=adapter))
+
+
+def _taken(moment: Moment, taken_by: str | None) -> str | None:
+    return taken_by if taken_by != moment.caller.sender else None
+
+
+def counts(moment: Moment) -> Answer:
+    rows = moment.all(
+        "SELECT open, unread FROM mail_boxes WHERE recipient IN (?, ?)", *mailboxes(moment.caller)
+    )
+    return {"open": sum(row[0] for row in rows), "unread": sum(row[1] for row in rows)}
+
+
+def _sent(moment: Moment, act: ListInbox) -> Answer:
+    rows = moment.all(
+        "SELECT seq FROM mail_messages WHERE sender = ? AND seq > ? ORDER BY seq LIMIT ?",
+        moment.caller.sender,
+        act.after,
+        act.limit + 1,
+    )
+    kept = rows[: act.limit]
+    messages = [
+        listed(moment, by_seq(moment, seq)) | {"deliveries": _deliveries(moment, seq)}
+        for (seq,) in kept
+    ]
+    answer = {"messages": messages} | counts(moment)
+    return answer | ({"next": kept[-1][0]} if len(rows) > len(kept) else {})
+
+
+def read(moment: Moment, act: ReadMessage) -> Answer:
+    """One message, whole or a range of it. The first surface that reads takes it."""
+    message = locate(moment, act.message)
+    for name, state, _, _ in received(moment, message):
+        if state in UNREAD and not is_paused(moment.state):
+            moment.record("mail_moved", {"state": "read", "items": [[message.seq, name]]})
+    taken_by = next((taken for _, _, taken, _ in received(moment, message) if taken), None)
+    body = load(moment, message)
+    shown = envelope(message, body, _taken(moment, taken_by))
+    if body is not None:
+        shown |= content(moment, message, body, act.start or 0, act.stop)
+    if sent_by(moment, message):
+        shown["deliveries"] = _deliveries(moment, message.seq)
+    return shown
+
+
+def ack(moment: Moment, act: AckMessages) -> Answer:
+    """Says that messages are handled, or declines them. Nobody is woken by it.
+
+    All or none: one message that is not the caller's refuses the act."""
+    state = "declined" if act.decline else "acked"
+    done, items = [], []
+    for reference in act.messages:
+        message = locate(moment, reference)
+        mine = received(moment, message)
+        if not mine:
+            raise NotFound(f"There is no message {reference[:80]!r} that was sent to you.")
+        items += [[message.seq, name] for name, _, _, closed in mine if not closed]
+        done.append(message.id)
+    unique = [list(item) for item in dict.fromkeys(tuple(item) for item in items)]
+    if unique:
+        note = canonical({"note": act.note}) if act.note is not None else None
+        moment.record("mail_moved", {"state": state, "items": unique}, note)
+    return {state: done}
+
+
+def receipts(moment: Moment, act: ShowReceipts) -> Answer:
+    message = locate(moment, act.message)
+    if not (sent_by(moment, message) or moment.caller.owner):
+        mine = {name for name, _, _, _ in received(moment, message)}
+        shown = [d for d in _deliveries(moment, message.seq) if d["recipient"][1:] in mine]
+        return {"id": message.id, "deliveries": shown}
+    return {"id": message.id, "deliveries": _deliveries(moment, message.seq)}
+
+
+def _deliveries(moment: Moment, seq: int) -> list[Answer]:
+    sent_at = by_seq(moment, seq).at
+    rows = moment.all(
+        "SELECT recipient, state FROM mail_deliveries WHERE seq = ? ORDER BY recipient", seq
+    )
+    history: dict[str, list[Answer]] = {
+        name: [{"state": "accepted", "at": rfc3339(sent_at)}] for name, _ in rows
+    }
+    for name, fact, state, at, by, adapter in moment.all(
+        "SELECT recipient, fact, state, at, by, adapter FROM mail_receipts WHERE seq = ? "
+        "ORDER BY fact",
+        seq,
+    ):
+        history[name].append(
+            absent_dropped(
+                state=state,
+                at=rfc3339(at),
+                by=address(by) if by is not None else None,
+                adapter=adapter,
+                note=_note(moment, fact) if state in ("acked", "declined") else None,
+            )
+        )
+    return [
+        {"recipient": address(name), "state": state, "history": history[name]}
+        for name, state in rows
+    ]
+
+
+def _note(moment: Moment, fact: int) -> str | None:
+    stored = moment.store.body(fact)
+    return decode(stored).get("note") if stored is not None else None
+
+
+def thread(moment: Moment, act: ShowThread) -> Answer:
+    """The conversation that a message belongs to, as far as the caller may see it."""
+    root = locate(moment, act.message).thread
+    rows = moment.all(
+        f"SELECT {COLUMNS} FROM mail_messages WHERE (id = ?1 OR (thread = ?1 AND thread <> id)) "
+        "AND seq > ?2 ORDER BY seq LIMIT ?3",
+        root,
+        act.after,
+        act.limit + 1,
+    )
+    found = [Message(*row) for row in rows][: act.limit]
+    answer: Answer = {
+        "thread": root,
+        "messages": [listed(moment, message) for message in found if visible(moment, message)],
+    }
+    return answer | ({"next": found[-1].seq} if len(rows) > len(found) else {})
+
+
+def search(moment: Moment, act: Search) -> Answer:
+    """The caller's own mail, sent and received, that holds every word; newest first."""
+    messages: list[Answer] = []
+    for seq in moment.store.search(act.query):
+        message = by_seq(moment, seq)
+        mine = sent_by(moment, message) or received(moment, message)
+        if mine and not message.redacted:
+            messages.append(listed(moment, message))
+            if len(messages) == act.limit:
+                break
+    return {"query": act.query, "messages": messages}
+
+
+def explain(moment: Moment, act: Explain) -> Answer:
+    """Who is behind a message, from the data: the token, its label, its sender, who minted it,
+    when, and at which position of the log."""
+    message = locate(moment, act.message)
+    story: dict[str, Any] = {
+        "message": envelope(message, load(moment, message)),
+        "sender": address(message.sender),
+        "agent": agent_of(moment.state, message.sender),
+    }
+    if message.session is not None:
+        story["session"] = message.session
+    if message.token is not None:
+        story["token"] = token_story(moment, message.token)
+    return story
+
+
+def redact(moment: Moment, act: Redact) -> Answer:
+    """Removes a message's body for ever; its place in the log and every proof stay valid."""
+    message = locate(moment, act.message)
+    if "admin" not in moment.caller.scopes and not sent_by(moment, message):
+        raise MissingScope(
+            "Only its sender, or a token with the scope admin, can redact a message.", scope="admin"
+        )
+    if not message.redacted:
+        moment.record("body_redacted", {"target": message.seq}, canonical({"reason": act.reason}))
+        moment.store.forget(message.seq)
+    return {"redacted": True, "id": message.id, "seq": message.seq}
+
+
+def is_due(moment: Moment) -> bool:
+    row = moment.one(
+        "SELECT 1 FROM mail_deliveries WHERE closed = 0 AND expires_at IS NOT NULL "
+        "AND expires_at <= ? LIMIT 1",
+        moment.now,
+    )
+    return row is not None
+
+
+def sweep(moment: Moment) -> None:
+    """Closes what has expired and tells the senders of what nobody read."""
+    due = moment.all(
+        "SELECT seq, recipient, state FROM mail_deliveries WHERE closed = 0 "
+        "AND expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at, seq, recipient "
+        "LIMIT ?",
+        moment.now,
+        SWEPT_AT_ONCE,
+    )
+    if not due:
+        return
+    moment.record("mail_moved", {"state": "expired", "items": [[seq, to] for seq, to, _ in due]})
+    for seq, recipient, state in due:
+        message = by_seq(moment, seq)
+        if state in UNREAD and message.sender != SYSTEM:
+            notify(
+                moment,
+                message.sender,
+                f"Your message {message.id} to {address(recipient)} expired unread at "
+                f"{rfc3339(message.expires_at or moment.now)}.",
+                about=message,
+            )

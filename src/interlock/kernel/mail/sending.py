@@ -1,0 +1,244 @@
+"""Sending: who gets a message, what limits hold, and what the sender is told about it."""
+
+from interlock.contracts.acts import AnswerAsk, FindAnswer, SendMessage
+from interlock.contracts.addresses import address, near, recipient_name
+from interlock.contracts.encoding import canonical, digest
+from interlock.contracts.facts import Header
+from interlock.contracts.types import MAIN_MEMBER
+from interlock.errors import (
+    InvalidMessage,
+    RateLimited,
+    TooLarge,
+    TooManyHops,
+    UnknownRecipient,
+)
+from interlock.kernel import identity
+from interlock.kernel.identity import SYSTEM, agent_of
+from interlock.kernel.mail.folding import RATE_WINDOW_MS, nth_in_window
+from interlock.kernel.mail.messages import Message, by_seq, envelope, listed, load, locate, received
+from interlock.kernel.moment import Answer, Moment, Request, absent_dropped
+from interlock.kernel.workspace import done_before, setting
+
+
+def send(moment: Moment, act: SendMessage) -> Answer:
+    """Accepts a message for its recipients, once per key, or refuses and stores nothing."""
+    request = _request(act)
+    if (before := done_before(moment, request)) is not None:
+        return accepted(moment, by_seq(moment, before))
+    _refuse_flood(moment)
+    _refuse_large(moment, act)
+    deliveries = _recipients(moment, act.to)
+    parent = locate(moment, act.reply_to) if act.reply_to is not None else None
+    id = moment.new_id()
+    hops = _hops(moment, parent)
+    ask = _answered(moment, act)
+    outcome = absent_dropped(
+        id=id,
+        to=act.to,
+        type=act.type,
+        thread=_thread(moment, act, parent) or id,
+        priority=act.priority,
+        reply_to=parent.id if parent else None,
+        expires_at=moment.now + act.ttl_s * 1000 if act.ttl_s is not None else None,
+        hops=hops or None,
+        wake=act.wake,
+        deliveries=deliveries,
+        answers=ask.seq if ask else None,
+        due_at=_due_at(moment, act),
+    )
+    fact = moment.record("message_sent", outcome, _body(act), request=request)
+    if act.upload is not None:
+        moment.store.keep_blob(act.upload, act.sha256, fact.seq)
+    if ask is not None:
+        _close_answered(moment, ask)
+    return accepted(moment, by_seq(moment, fact.seq))
+
+
+def answer(moment: Moment, act: AnswerAsk) -> Answer:
+    """Answers an ask that the caller received; the ask is handled by that."""
+    ask = locate(moment, act.ask)
+    if ask.type != "ask":
+        raise InvalidMessage(f"{ask.id} is a {ask.type}, not an ask. Use send --reply-to {ask.id}.")
+    encoded = act.text.encode()
+    return send(
+        moment,
+        SendMessage(
+            to=address(ask.sender),
+            type="answer",
+            payload={"text": act.text, "ask": ask.id},
+            reply_to=ask.id,
+            key=act.key,
+            sha256=digest(encoded),
+            size=len(encoded),
+        ),
+    )
+
+
+def find_answer(moment: Moment, act: FindAnswer) -> Answer:
+    """Whether an ask of the caller's was answered, and with what."""
+    ask = locate(moment, act.ask)
+    row = moment.one("SELECT answer FROM mail_asks WHERE seq = ?", ask.seq)
+    if row is None or row[0] is None:
+        return {"answered": False, "id": ask.id}
+    return {"answered": True, "id": ask.id, "answer": listed(moment, by_seq(moment, row[0]))}
+
+
+def notify(moment: Moment, recipient: str, text: str, *, about: Message | None = None) -> Header:
+    """A message from Interlock itself: what was done to something of the recipient's."""
+    encoded = text.encode()
+    body = {"payload": {"text": text}, "sha256": digest(encoded), "size": len(encoded)}
+    id = moment.new_id()
+    outcome = absent_dropped(
+        id=id,
+        to=address(recipient),
+        type="send",
+        thread=about.thread if about else id,
+        priority="normal",
+        reply_to=about.id if about else None,
+        wake=False,
+        deliveries=[recipient],
+    )
+    return moment.record("message_sent", outcome, canonical(body), sender=SYSTEM)
+
+
+def accepted(moment: Moment, message: Message) -> Answer:
+    """The answer to a send: accepted, by whom it can be read, and how soon they would see it."""
+    rows = moment.all(
+        "SELECT recipient, state FROM mail_deliveries WHERE seq = ? ORDER BY recipient",
+        message.seq,
+    )
+    deliveries, notices = [], []
+    for name, state in rows:
+        known = identity.is_known(moment.state, name)
+        reach = moment.store.reach(identity.senders_of(moment.state, name))[0]
+        deliveries.append(
+            {"recipient": address(name), "known": known, "reach": reach, "state": state}
+        )
+        if not known:
+            notices.append(_unknown(moment, name))
+    return {
+        "accepted": True,
+        "message": envelope(message, load(moment, message)),
+        "deliveries": deliveries,
+        "notices": notices,
+    }
+
+
+def _unknown(moment: Moment, name: str) -> Answer:
+    return absent_dropped(
+        code="UNKNOWN_RECIPIENT",
+        message=f"Nobody has joined as @{name} yet. The message is kept until somebody does, or "
+        "it expires.",
+        did_you_mean=near(name, identity.names(moment.state)),
+    )
+
+
+def _request(act: SendMessage) -> Request | None:
+    """What makes two sends the same: everything the caller said, nothing the node added."""
+    if act.key is None:
+        return None
+    said = act._replace(upload=None, key=None)
+    return Request(act.key, canonical(list(said)))
+
+
+def _body(act: SendMessage) -> bytes:
+    body = absent_dropped(
+        payload=act.payload,
+        subject=act.subject,
+        sha256=act.sha256,
+        size=act.size,
+        blob=act.sha256 if act.upload is not None else None,
+    )
+    return canonical(body)
+
+
+def _recipients(moment: Moment, to: str) -> list[str]:
+    """The mailboxes of this moment: one name, a group's members, or every agent but the
+    sender's own."""
+    pattern = setting(moment.state, "names.pattern")
+    existing = [] if to.startswith("@") else identity.names(moment.state)
+    name = recipient_name(to, pattern, existing)
+    if name is None:
+        return [agent for agent in identity.agents(moment.state) if agent != moment.caller.agent]
+    if (members := identity.members(moment.state, name)) is not None:
+        return [m for m in members if agent_of(moment.state, m) != moment.caller.agent]
+    if setting(moment.state, "recipients") == "strict" and not identity.is_known(
+        moment.state, name
+    ):
+        raise UnknownRecipient(
+            f"Nobody has joined as @{name}, and this workspace delivers to known names only. "
+            "Copy an address from interlock agents.",
+            to=to,
+            did_you_mean=near(name, identity.names(moment.state)),
+        )
+    return [name]
+
+
+def _thread(moment: Moment, act: SendMessage, parent: Message | None) -> str | None:
+    if act.thread is not None:
+        return locate(moment, act.thread).thread
+    return parent.thread if parent else None
+
+
+def _hops(moment: Moment, parent: Message | None) -> int:
+    hops = parent.hops + 1 if parent else 0
+    limit = int(setting(moment.state, "limits.hops"))
+    if hops > limit:
+        raise TooManyHops(
+            f"This would be reply {hops} in a row, and the workspace allows {limit}. Agents "
+            "answering each other in a loop look like this: stop, or let a person start a new "
+            "thread.",
+            limit=limit,
+        )
+    return hops
+
+
+def _answered(moment: Moment, act: SendMessage) -> Message | None:
+    """The ask that an answer is for, which the caller must have received."""
+    if act.type != "answer":
+        return None
+    ask = locate(moment, act.payload["ask"])
+    if ask.type != "ask" or not received(moment, ask):
+        raise InvalidMessage(f"{ask.id} is not an ask that you received.", type="answer")
+    if act.to.removeprefix("@") not in (ask.sender, agent_of(moment.state, ask.sender)):
+        raise InvalidMessage(
+            f"The ask came from @{ask.sender}, so its answer goes there, not to {act.to}.",
+            type="answer",
+        )
+    return ask
+
+
+def _close_answered(moment: Moment, ask: Message) -> None:
+    items = [[ask.seq, name] for name, _, _, closed in received(moment, ask) if not closed]
+    if items:
+        moment.record("mail_moved", {"state": "acked", "items": items})
+
+
+def _due_at(moment: Moment, act: SendMessage) -> int | None:
+    if act.type != "ask" or "timeout_s" not in act.payload:
+        return None
+    return moment.now + int(act.payload["timeout_s"]) * 1000
+
+
+def _refuse_flood(moment: Moment) -> None:
+    limit = int(setting(moment.state, "limits.sends_per_minute"))
+    if limit and nth_in_window(moment.state, moment.caller.sender, moment.now) > limit:
+        wait_s = (RATE_WINDOW_MS - moment.now % RATE_WINDOW_MS + 999) // 1000
+        raise RateLimited(
+            f"@{moment.caller.sender} has sent {limit} messages within a minute, which is this "
+            f"workspace's limit. Try again in {wait_s} s.",
+            retry_after_s=wait_s,
+            limit=limit,
+        )
+
+
+def _refuse_large(moment: Moment, act: SendMessage) -> None:
+    limit = int(setting(moment.state, "limits.message_bytes"))
+    rest = {k: v for k, v in act.payload.items() if k != MAIN_MEMBER.get(act.type)}
+    if (size := act.size + len(canonical(rest))) > limit:
+        raise TooLarge(
+            f"The message has {size} bytes, and this workspace takes {limit}. Send a file's "
+            "location instead, or have limits.message_bytes raised.",
+            size=size,
+            limit=limit,
+        )

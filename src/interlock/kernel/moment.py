@@ -1,0 +1,121 @@
+"""One act at the head of the log: the state it meets, the log's time, who acts, and the pen.
+
+Every verb is a function `verb(moment, act) -> answer`. Where it must write it records facts,
+which are folded at once; where it refuses it raises, and whatever it recorded is undone.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
+
+from interlock.contracts.facts import Header
+
+Answer = dict[str, Any]
+Row = tuple[Any, ...]
+
+
+class Rows(Protocol):
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+    def __iter__(self) -> Any: ...
+
+
+class State(Protocol):
+    """The folded state: a SQLite connection, of which the rulebook needs no more than this."""
+
+    def execute(self, sql: str, bindings: Any = ...) -> Rows: ...
+
+
+class Caller(NamedTuple):
+    """Who acts, as the node found out; nothing here was said by the caller itself."""
+
+    sender: str
+    agent: str
+    kind: str
+    surface: str | None = None
+    scopes: frozenset[str] = frozenset()
+    session: str | None = None
+    token: str | None = None
+    owner: bool = False
+
+
+class Store(Protocol):
+    """What stands beside the headers, which verbs show and folding never reads."""
+
+    def body(self, seq: int) -> bytes | None: ...
+
+    def same_request(self, seq: int, request: bytes) -> bool: ...
+
+    def blob(self, sha256: str, start: int, stop: int) -> bytes: ...
+
+    def keep_blob(self, upload: str, sha256: str, seq: int) -> None: ...
+
+    def forget(self, seq: int) -> None: ...
+
+    def reach(self, names: Iterable[str]) -> tuple[str, int | None]: ...
+
+    def search(self, query: str) -> Iterable[int]: ...
+
+
+class Request(NamedTuple):
+    """The key under which an act is done once, and the request's bytes."""
+
+    key: str
+    content: bytes
+
+
+class NeedsTurn(Exception):
+    """A verb that only looked so far wants to record: run it again with the turn held."""
+
+
+class Moment:
+    """See the module. Without a `pen` the moment is for looking only."""
+
+    __slots__ = ("caller", "epoch", "new_id", "now", "pen", "state", "store")
+
+    def __init__(
+        self,
+        state: State,
+        store: Store,
+        now: int,
+        epoch: int,
+        caller: Caller,
+        new_id: Callable[[], str],
+        pen: Callable[..., Header] | None = None,
+    ) -> None:
+        self.state = state
+        self.store = store
+        self.now = now
+        self.epoch = epoch
+        self.caller = caller
+        self.new_id = new_id
+        self.pen = pen
+
+    def record(
+        self,
+        kind: str,
+        outcome: dict[str, Any],
+        body: bytes | None = None,
+        *,
+        sender: str | None = None,
+        request: Request | None = None,
+    ) -> Header:
+        """Appends a fact and folds it. It stands in the log once the turn is committed."""
+        if self.pen is None:
+            raise NeedsTurn
+        return self.pen(self, kind, outcome, body, sender or self.caller.sender, request)
+
+    def one(self, sql: str, *bindings: Any) -> Row | None:
+        """The first row, or None."""
+        row: Row | None = self.state.execute(sql, bindings).fetchone()
+        return row
+
+    def all(self, sql: str, *bindings: Any) -> list[Row]:
+        rows: list[Row] = self.state.execute(sql, bindings).fetchall()
+        return rows
+
+
+def absent_dropped(**members: Any) -> Answer:
+    """Members in the order given, without those that are None: absent means absent."""
+    return {name: value for name, value in members.items() if value is not None}

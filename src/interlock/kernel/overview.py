@@ -1,0 +1,58 @@
+"""Views over several rooms: who the caller is here, and how the workspace stands."""
+
+from interlock.contracts.acts import ShowStatus, Whoami
+from interlock.contracts.addresses import address
+from interlock.contracts.times import rfc3339
+from interlock.kernel.claims import held_by_sender
+from interlock.kernel.mail.reading import counts
+from interlock.kernel.moment import Answer, Moment, absent_dropped
+
+
+def whoami(moment: Moment, act: Whoami) -> Answer:
+    caller = moment.caller
+    row = moment.one("SELECT id FROM workspace_self")
+    return (
+        absent_dropped(
+            sender=caller.sender,
+            address=address(caller.sender),
+            agent=caller.agent,
+            surface=caller.surface,
+            session=caller.session,
+            kind=caller.kind,
+            scopes=sorted(caller.scopes),
+            workspace=row[0] if row else None,
+        )
+        | counts(moment)
+        | {"claims": held_by_sender(moment), "tasks": [], "verdicts_due": []}
+    )
+
+
+def status(moment: Moment, act: ShowStatus) -> Answer:
+    row = moment.one("SELECT id, epoch, created_at, paused_at, pause_reason FROM workspace_self")
+    assert row is not None
+    id, epoch, created_at, paused_at, reason = row
+    return absent_dropped(
+        workspace=id,
+        epoch=epoch,
+        created_at=rfc3339(created_at),
+        now=rfc3339(moment.now),
+        paused=paused_at is not None,
+        pause_reason=reason,
+        agents=_count(moment, "identity_agents"),
+        senders=_count(moment, "identity_senders"),
+        messages=_count(moment, "mail_messages"),
+        open_deliveries=_sum_open(moment),
+        claims=_count(moment, "claims_held", "expires_at > ?", moment.now),
+        waiting=_count(moment, "claims_waiting", "lease > ?", moment.now),
+        refusals=_count(moment, "refusals"),
+    )
+
+
+def _count(moment: Moment, table: str, where: str = "1", *bindings: int) -> int:
+    row = moment.one(f"SELECT count(*) FROM {table} WHERE {where}", *bindings)
+    return int(row[0]) if row else 0
+
+
+def _sum_open(moment: Moment) -> int:
+    row = moment.one("SELECT coalesce(sum(open), 0) FROM mail_boxes")
+    return int(row[0]) if row else 0

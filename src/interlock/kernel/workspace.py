@@ -1,0 +1,193 @@
+"""The workspace itself: its settings, whether it is paused, its epoch, and which acts were done.
+
+Settings are facts, so a rule that depends on one replays the same for ever.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from interlock.contracts.acts import ChangeSetting, ListSettings, Maintain, Pause, Resume
+from interlock.contracts.facts import Header
+from interlock.contracts.times import rfc3339
+from interlock.errors import IdempotencyConflict, Paused, Usage
+from interlock.kernel.moment import Answer, Moment, Request, State, absent_dropped
+
+# map: workspace_self      one row: id, epoch, the key that signs checkpoints, the pause
+#      workspace_settings  what differs from the defaults
+#      workspace_acts      (sender, key) -> the fact it made, for ever
+TABLES = """
+CREATE TABLE workspace_self(one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL,
+    epoch INTEGER NOT NULL, created_at INTEGER NOT NULL, verifier TEXT NOT NULL,
+    paused_at INTEGER, paused_by TEXT, pause_reason TEXT) STRICT;
+CREATE TABLE workspace_settings(name TEXT PRIMARY KEY, value TEXT NOT NULL, seq INTEGER NOT NULL)
+    STRICT, WITHOUT ROWID;
+CREATE TABLE workspace_acts(sender TEXT NOT NULL, key TEXT NOT NULL, seq INTEGER NOT NULL,
+    PRIMARY KEY (sender, key)) STRICT, WITHOUT ROWID;
+"""
+
+
+class Setting(NamedTuple):
+    default: str
+    allowed: str
+    check: Callable[[str], bool]
+
+
+def _is_pattern(value: str) -> bool:
+    try:
+        re.compile(value)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return len(value) <= 200
+
+
+def _between(low: int, high: int) -> Callable[[str], bool]:
+    return lambda value: value.isascii() and value.isdigit() and low <= int(value[:18]) <= high
+
+
+SETTINGS = {
+    "recipients": Setting("open", "open or strict", lambda v: v in ("open", "strict")),
+    "names.pattern": Setting("", "a regular expression, or nothing", _is_pattern),
+    "limits.message_bytes": Setting(str(256 << 20), "1 to 1000000000", _between(1, 10**9)),
+    "limits.sends_per_minute": Setting("6000", "0 (no limit) to 1000000000", _between(0, 10**9)),
+    "limits.hops": Setting("100", "1 to 1000000", _between(1, 10**6)),
+}
+
+
+def setting(state: State, name: str) -> str:
+    """The value in force at this position."""
+    row = state.execute("SELECT value FROM workspace_settings WHERE name = ?", (name,)).fetchone()
+    return str(row[0]) if row else SETTINGS[name].default
+
+
+def change_setting(moment: Moment, act: ChangeSetting) -> Answer:
+    if act.name not in SETTINGS:
+        raise Usage(
+            f"There is no setting {act.name[:80]!r}. There are: {', '.join(SETTINGS)}.",
+            settings=list(SETTINGS),
+        )
+    known = SETTINGS[act.name]
+    if not known.check(act.value):
+        raise Usage(f"{act.name} takes {known.allowed}, not {act.value[:80]!r}.")
+    if setting(moment.state, act.name) != act.value:
+        moment.record("setting_changed", {"name": act.name, "value": act.value})
+    return {"name": act.name, "value": act.value}
+
+
+def list_settings(moment: Moment, act: ListSettings) -> Answer:
+    return {
+        "settings": [
+            {"name": name, "value": setting(moment.state, name), "default": known.default}
+            for name, known in SETTINGS.items()
+        ]
+    }
+
+
+def pause(moment: Moment, act: Pause) -> Answer:
+    moment.record("workspace_paused", absent_dropped(reason=act.reason))
+    return absent_dropped(paused=True, reason=act.reason)
+
+
+def resume(moment: Moment, act: Resume) -> Answer:
+    if is_paused(moment.state):
+        moment.record("workspace_resumed", {})
+    return {"paused": False}
+
+
+def maintain(moment: Moment, act: Maintain) -> Answer:
+    """Nothing in itself: whoever may ask this may do the upkeep that follows."""
+    return {}
+
+
+def is_paused(state: State) -> bool:
+    row = state.execute("SELECT paused_at FROM workspace_self").fetchone()
+    return bool(row and row[0] is not None)
+
+
+def refuse_paused(state: State) -> None:
+    row = state.execute("SELECT paused_at, paused_by, pause_reason FROM workspace_self").fetchone()
+    if row and row[0] is not None:
+        why = f" Reason: {row[2]}" if row[2] else ""
+        raise Paused(
+            f"The workspace was paused by @{row[1]}: nothing may be written until "
+            f"interlock resume.{why}",
+            since=rfc3339(row[0]),
+            reason=row[2],
+        )
+
+
+def done_before(moment: Moment, request: Request | None) -> int | None:
+    """The position of the act done under this key, or None for a new one.
+
+    Another request under the same key is `IdempotencyConflict`; so is one whose first body was
+    redacted, since nobody can tell any more whether it was the same.
+    """
+    if request is None:
+        return None
+    row = moment.one(
+        "SELECT seq FROM workspace_acts WHERE sender = ? AND key = ?",
+        moment.caller.sender,
+        request.key,
+    )
+    if row is None:
+        return None
+    seq = int(row[0])
+    if not moment.store.same_request(seq, request.content):
+        raise IdempotencyConflict(
+            f"The key {request.key!r} was used before, at #{seq}, with another body. Use a new "
+            "key for a new act.",
+            key=request.key,
+            seq=seq,
+        )
+    return seq
+
+
+def _fold_created(state: State, fact: Header) -> None:
+    state.execute(
+        "INSERT INTO workspace_self(one, id, epoch, created_at, verifier) VALUES (1, ?, ?, ?, ?)",
+        (fact.workspace, fact.epoch, fact.at, fact.outcome["verifier"]),
+    )
+
+
+def _fold_setting(state: State, fact: Header) -> None:
+    state.execute(
+        "INSERT OR REPLACE INTO workspace_settings VALUES (?, ?, ?)",
+        (fact.outcome["name"], fact.outcome["value"], fact.seq),
+    )
+
+
+def _fold_paused(state: State, fact: Header) -> None:
+    state.execute(
+        "UPDATE workspace_self SET paused_at = ?, paused_by = ?, pause_reason = ?",
+        (fact.at, fact.sender, fact.outcome.get("reason")),
+    )
+
+
+def _fold_resumed(state: State, fact: Header) -> None:
+    state.execute(
+        "UPDATE workspace_self SET paused_at = NULL, paused_by = NULL, pause_reason = NULL"
+    )
+
+
+def _fold_epoch(state: State, fact: Header) -> None:
+    state.execute(
+        "UPDATE workspace_self SET epoch = ?, verifier = ?",
+        (fact.epoch, fact.outcome["verifier"]),
+    )
+
+
+def fold_act(state: State, fact: Header) -> None:
+    """Any fact that carries a key marks its act as done; the node folds this beside the kind."""
+    assert fact.act is not None
+    state.execute(
+        "INSERT INTO workspace_acts VALUES (?, ?, ?)", (fact.sender, fact.act["key"], fact.seq)
+    )
+
+
+FOLDS = {
+    "workspace_created": _fold_created,
+    "setting_changed": _fold_setting,
+    "workspace_paused": _fold_paused,
+    "workspace_resumed": _fold_resumed,
+    "epoch_started": _fold_epoch,
+}

@@ -1,0 +1,316 @@
+"""The node: the one way in. authenticate → validate → authorize → decide → append → fold.
+
+Doors decode a request, call one verb here, and encode the answer. Only the node knows both the
+rulebook and the engine. A node is safe to use from many threads, beside other processes' nodes
+on the same workspace, and after fork().
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from interlock.contracts import acts
+from interlock.contracts.acts import Credentials
+from interlock.contracts.checks import checked, session
+from interlock.contracts.encoding import canonical, digest
+from interlock.contracts.tokens import hashed
+from interlock.contracts.types import MAIN_MEMBER
+from interlock.engines.file import Listener, LogFile
+from interlock.engines.presence import Presence
+from interlock.engines.sqlite import CHUNK, SqliteEngine, clock_ms
+from interlock.errors import MissingScope, NoIdentity, Refusal, TooLarge
+from interlock.kernel import claims
+from interlock.kernel.identity import OWNER_CALLER, authenticate, refuse_mismatch
+from interlock.kernel.mail import reading
+from interlock.kernel.moment import Answer, Caller, Moment, NeedsTurn, State
+from interlock.kernel.refusals import record_refusal
+from interlock.kernel.workspace import is_paused, refuse_paused
+from interlock.node import position as state
+from interlock.node.desk import Desk, Ticket
+from interlock.node.keys import EVERY, Keys
+from interlock.node.turn import Beside, Turn, new_id
+from interlock.node.verbs import VERBS, Verb
+
+INLINE_BYTES = 1 << 20
+TOUCH_EVERY_S = 5.0
+
+
+class Validated(NamedTuple):
+    """An act whose shape is right, whoever asks."""
+
+    verb: Verb
+    act: Any
+
+
+class Authenticated(NamedTuple):
+    """A valid act, and who asks, at this position of the log."""
+
+    validated: Validated
+    caller: Caller
+
+
+class Authorized(NamedTuple):
+    """An act that the caller may do, at this position of the log."""
+
+    verb: Verb
+    act: Any
+    caller: Caller
+
+
+def validate(act: Any) -> Validated:
+    return Validated(VERBS[type(act)], checked(act))
+
+
+def identify(moment: Moment, credentials: Credentials, validated: Validated) -> Authenticated:
+    """Who acts, from the token alone; a sender that was named must not contradict it."""
+    verb = validated.verb
+    if credentials.token is not None:
+        shown = credentials.session
+        caller = authenticate(moment.state, moment.now, hashed(credentials.token), shown)
+        moment.caller = caller
+        refuse_mismatch(caller, credentials.claimed)
+    elif credentials.owner and (verb.owner or verb.open):
+        caller = OWNER_CALLER
+    else:
+        raise NoIdentity
+    return Authenticated(validated, caller)
+
+
+def authorize(moment: Moment, authenticated: Authenticated) -> Authorized:
+    """Whether the token's scopes allow the act."""
+    (verb, act), caller = authenticated
+    if verb.scope is not None and verb.scope not in caller.scopes:
+        raise MissingScope(
+            f"{verb.name} needs the scope {verb.scope}, and @{caller.sender}'s token has "
+            f"{', '.join(sorted(caller.scopes)) or 'none'}.",
+            scope=verb.scope,
+        )
+    if not (verb.looks or verb.when_paused):
+        refuse_paused(moment.state)
+    return Authorized(verb, act, caller)
+
+
+def decide(moment: Moment, authorized: Authorized) -> Answer:
+    moment.caller = authorized.caller
+    return authorized.verb.decide(moment, authorized.act)
+
+
+class Submission:
+    """An act on its way through the turn; remembers who was refused, and why."""
+
+    def __init__(self, credentials: Credentials, validated: Validated) -> None:
+        self._credentials = credentials
+        self._validated = validated
+        self.moment: Moment | None = None
+        self.refusal: Refusal | None = None
+
+    def __call__(self, turn: Turn) -> Answer:
+        self.moment = moment = turn.moment(OWNER_CALLER)
+        authenticated = identify(moment, self._credentials, self._validated)
+        return decide(moment, authorize(moment, authenticated))
+
+    def record_refusal(self, turn: Turn) -> None:
+        """Records a refusal that matters, with the digest of the request and never its body."""
+        if self.moment is None or self.refusal is None or is_paused(turn.db):
+            return
+        said = canonical([self._validated.verb.name, repr(self._validated.act)])
+        record_refusal(turn.moment(self.moment.caller), self.refusal.code, digest(said))
+
+
+class Node:
+    """A workspace's node on the embedded engine."""
+
+    def __init__(
+        self, directory: str, *, clock: Callable[[], int] = clock_ms, adopt: bool = False
+    ) -> None:
+        """Opens the workspace in an existing directory, and makes its log if there is none."""
+        self.directory = directory
+        self.file = LogFile(directory, adopt=adopt)
+        self.engine = SqliteEngine(self.file, clock)
+        self.presence = Presence(directory)
+        self.keys = Keys(directory)
+        self._position: state.Position | None = None
+        self._desk = Desk(self._serve)
+        self._touched: dict[str, float] = {}
+        with self.file.reading() as db:
+            ready = state.is_current(db) and self.engine.head(db).seq > 0
+        if not ready:
+            self._desk.submit(lambda turn: None)
+
+    # --- acts
+
+    def call(self, credentials: Credentials, act: Any) -> Answer:
+        """Does one verb: the path of every act, from every door.
+
+        Raises the refusals of `errors`. What was answered is durable; what was refused has left
+        nothing but, where it matters, its refusal."""
+        self._after_fork()
+        if credentials.session is not None:
+            session(credentials.session)
+        validated = validate(act)
+        answer = self._look(credentials, validated) if validated.verb.looks else None
+        if answer is None:
+            answer = self._desk.submit(Submission(credentials, validated))
+        return answer
+
+    def send(self, credentials: Credentials, act: acts.SendMessage) -> Answer:
+        """Sends; a body too large to stand in the log goes as a blob, in chunks, first."""
+        main = MAIN_MEMBER.get(act.type, "")
+        text = act.payload.get(main)
+        if not isinstance(text, str) or len(text) * 4 <= INLINE_BYTES:
+            return self.call(credentials, act)
+        encoded = text.encode("utf-8", "surrogatepass")
+        if len(encoded) <= INLINE_BYTES or validate(act) is None:
+            return self.call(credentials, act)
+        upload = self._upload(credentials, encoded)
+        rest = {name: value for name, value in act.payload.items() if name != main}
+        sent = act._replace(payload=rest, upload=upload, sha256=digest(encoded), size=len(encoded))
+        try:
+            return self.call(credentials, sent)
+        except Refusal:
+            self._desk.submit(lambda turn: turn.engine.drop_upload(upload))
+            raise
+
+    def _upload(self, credentials: Credentials, data: bytes) -> str:
+        found = self.call(credentials, acts.ListSettings())["settings"]
+        limit = next(int(s["value"]) for s in found if s["name"] == "limits.message_bytes")
+        if len(data) > limit:
+            raise TooLarge(
+                f"The message has {len(data)} bytes, and this workspace takes {limit}.",
+                size=len(data),
+                limit=limit,
+            )
+        upload = new_id()
+        for number, start in enumerate(range(0, len(data), CHUNK)):
+            self._desk.submit(_put_chunk(upload, number, data[start : start + CHUNK]))
+        return upload
+
+    def _look(self, credentials: Credentials, validated: Validated) -> Answer | None:
+        """Tries a verb that may not need to write; None if it does after all."""
+        with self.file.reading() as db:
+            now = self.engine.now(self.engine.head(db))
+            beside = Beside(self.engine, db, self.presence, now)
+            moment = Moment(db, beside, now, 0, OWNER_CALLER, new_id)
+            try:
+                if _due(moment):
+                    return None
+                authorized = authorize(moment, identify(moment, credentials, validated))
+                self._touch(authorized.caller)
+                return decide(moment, authorized)
+            except NeedsTurn:
+                return None
+            except Refusal as refusal:
+                if refusal.recorded:
+                    return None
+                raise
+
+    def _touch(self, caller: Caller) -> None:
+        now = time.monotonic()
+        if not caller.owner and now - self._touched.get(caller.sender, -1e9) > TOUCH_EVERY_S:
+            self._touched[caller.sender] = now
+            self.presence.touch(caller.sender)
+
+    # --- the turn
+
+    def _serve(self, tickets: list[Ticket]) -> None:
+        with self.engine.turn():
+            turn = self._at_head()
+            if _due(turn.system()):
+                turn.attempt(_sweep)
+            for ticket in tickets:
+                self._attempt(turn, ticket)
+            turn.close()
+        for ticket in tickets:
+            if isinstance(ticket.work, Submission) and ticket.work.moment and not ticket.error:
+                self._touch(ticket.work.moment.caller)
+        if turn.store.erased:
+            self.file.scrub()
+        self._keep_checkpoint(turn)
+
+    def _attempt(self, turn: Turn, ticket: Ticket) -> None:
+        try:
+            ticket.result = turn.attempt(ticket.work)
+        except Exception as trouble:
+            ticket.error = trouble
+            if not turn.db.in_transaction:
+                raise
+            work = ticket.work
+            if isinstance(trouble, Refusal) and trouble.recorded and isinstance(work, Submission):
+                work.refusal = trouble
+                turn.attempt(work.record_refusal)
+
+    def _at_head(self) -> Turn:
+        """The turn, with the state folded up to the head."""
+        db, head = self.file.writer, self.engine.head()
+        if self._position is None or not self._position.at(head):
+            self._position = None
+            if state.is_current(db):
+                position = state.load(db)
+                state.catch_up(db, self.engine, position, head)
+            else:
+                position = state.rebuild(db, self.engine, head)
+            self._position = position
+        turn = Turn(self.engine, self.presence, head, self._position)
+        if head.seq == 0:
+            self._create(turn)
+        return turn
+
+    def _create(self, turn: Turn) -> None:
+        turn.position.workspace = new_id()
+        verifier = self.keys.verifier(turn.position.workspace)
+        turn.system().record("workspace_created", {"verifier": verifier})
+
+    def _keep_checkpoint(self, turn: Turn) -> None:
+        if turn.head.seq // EVERY != turn.position.seq // EVERY:
+            self.keys.checkpoint(turn.position.workspace, turn.position.frontier)
+
+    # --- around it
+
+    def listen(self) -> Listener:
+        return self.file.listen()
+
+    @contextmanager
+    def turn(self) -> Iterator[Turn]:
+        """The turn at the head, for facts that no verb decides. The node must be idle."""
+        with self.engine.turn():
+            turn = self._at_head()
+            yield turn
+            turn.close()
+
+    @contextmanager
+    def exclusive(self) -> Iterator[State]:
+        """The turn without an act, for upkeep."""
+        with self.engine.turn():
+            yield self.file.writer
+
+    def _after_fork(self) -> None:
+        if self.file.forked():
+            self._position = None
+            self._desk = Desk(self._serve)
+
+    def close(self) -> None:
+        if os.getpid() == self.file.pid:
+            self._desk.close()
+        self.file.close()
+
+    def __enter__(self) -> "Node":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _put_chunk(upload: str, number: int, chunk: bytes) -> Callable[[Turn], None]:
+    return lambda turn: turn.engine.put_chunk(upload, number, chunk)
+
+
+def _due(moment: Moment) -> bool:
+    """Whether something has expired that nobody recorded yet, and may be recorded now."""
+    return (reading.is_due(moment) or claims.is_due(moment)) and not is_paused(moment.state)
+
+
+def _sweep(turn: Turn) -> None:
+    reading.sweep(turn.system())
+    claims.expire(turn.system())

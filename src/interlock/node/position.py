@@ -1,0 +1,105 @@
+"""How far the state is folded: position, hash and Merkle frontier, in the state's transaction."""
+
+from interlock import kernel
+from interlock.contracts.facts import GENESIS, header_hash, parse_header
+from interlock.contracts.merkle import Frontier
+from interlock.engines import Head
+from interlock.engines.sqlite import SqliteEngine
+from interlock.errors import LogDamaged
+from interlock.kernel.moment import State
+
+# map: state_position  one row: the schema the state is folded under, and up to where
+_TABLE = """
+CREATE TABLE IF NOT EXISTS state_position(one INTEGER PRIMARY KEY CHECK (one = 1),
+    schema TEXT NOT NULL, seq INTEGER NOT NULL, hash TEXT NOT NULL, frontier BLOB NOT NULL) STRICT
+"""
+
+
+class Position:
+    """The end of the folded state. `workspace` and `epoch` are the log's own at that point."""
+
+    __slots__ = ("epoch", "frontier", "hash", "seq", "workspace")
+
+    def __init__(self, seq: int, hash: str, frontier: Frontier) -> None:
+        self.seq = seq
+        self.hash = hash
+        self.frontier = frontier
+        self.workspace = ""
+        self.epoch = 0
+
+    def at(self, head: Head) -> bool:
+        return self.seq == head.seq and self.hash == head.hash
+
+    def store(self, db: State) -> None:
+        db.execute(
+            "UPDATE state_position SET schema = ?, seq = ?, hash = ?, frontier = ?",
+            (kernel.SCHEMA, self.seq, self.hash, self.frontier.pack()),
+        )
+
+    def identify(self, db: State) -> None:
+        row = db.execute("SELECT id, epoch FROM workspace_self").fetchone()
+        if row is not None:
+            self.workspace, self.epoch = row
+
+
+def is_current(db: State) -> bool:
+    """Whether the state was folded by this version's rules."""
+    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'state_position'").fetchone():
+        return False
+    row = db.execute("SELECT schema FROM state_position").fetchone()
+    return row is not None and row[0] == kernel.SCHEMA
+
+
+def load(db: State) -> Position:
+    seq, hash, frontier = db.execute("SELECT seq, hash, frontier FROM state_position").fetchone()
+    position = Position(seq, hash, Frontier.unpack(frontier))
+    position.identify(db)
+    return position
+
+
+def catch_up(db: State, engine: SqliteEngine, position: Position, head: Head) -> None:
+    """Folds the facts between the state and the head. A state that the log does not lead up to
+    is a fork: nothing is written, and it is said."""
+    if position.at(head):
+        return
+    before = position.seq
+    if position.seq < head.seq:
+        for seq, header in engine.follow(position.seq):
+            fact = parse_header(header)
+            if seq != position.seq + 1 or fact.prev != position.hash:
+                break
+            kernel.fold(db, fact)
+            position.seq, position.hash = seq, header_hash(header)
+            position.frontier.append(bytes.fromhex(position.hash))
+    if not position.at(head):
+        raise LogDamaged(
+            f"The log forks: the state was folded up to #{before}, and the log does not lead from "
+            f"there to its head, #{head.seq}. Nothing is written until that is settled: see "
+            "interlock audit verify, then interlock restore FILE.",
+            seq=position.seq + 1,
+        )
+    position.identify(db)
+    position.store(db)
+
+
+def rebuild(db: State, engine: SqliteEngine, head: Head) -> Position:
+    """Throws the state away and folds the whole log again, in the caller's transaction."""
+    db.execute(_TABLE)
+    for table in _state_tables(db):
+        db.execute(f"DROP TABLE {table}")
+    db.execute(kernel.TABLES)
+    db.execute(
+        "INSERT OR REPLACE INTO state_position VALUES (1, ?, 0, ?, ?)",
+        (kernel.SCHEMA, GENESIS, Frontier().pack()),
+    )
+    position = Position(0, GENESIS, Frontier())
+    catch_up(db, engine, position, head)
+    position.store(db)
+    return position
+
+
+def _state_tables(db: State) -> list[str]:
+    """What a state may have left behind: every table of a room's name, of whatever version."""
+    rooms = {name.partition("_")[0] for name in kernel.tables()}
+    rows = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    return [name for (name,) in rows if name.partition("_")[0] in rooms]

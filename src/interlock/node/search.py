@@ -1,0 +1,70 @@
+"""Full-text search over bodies. The index is brought up to date by whoever searches, so that
+sending pays nothing for it. It holds no text of its own and is no part of the state."""
+
+from collections.abc import Iterable
+
+from interlock.contracts.encoding import decode
+from interlock.kernel.moment import NeedsTurn, State
+
+# map: search_words     FTS5 over subject and payload text; rowid is the message's seq
+#      search_position  one row: the last body that was looked at
+_TABLES = """
+CREATE VIRTUAL TABLE search_words USING fts5(words, content='', contentless_delete=1);
+INSERT INTO search_words(search_words, rank) VALUES ('secure-delete', 1);
+CREATE TABLE search_position(one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL) STRICT;
+INSERT INTO search_position VALUES (1, 0);
+"""
+
+
+def find(db: State, query: str) -> Iterable[int]:
+    """Positions of messages that hold every word of the query, newest first."""
+    if _behind(db):
+        if db.execute("PRAGMA query_only").fetchone()[0]:
+            raise NeedsTurn
+        _catch_up(db)
+    words = " AND ".join('"' + word.replace('"', '""') + '"' for word in query.split())
+    rows = db.execute(
+        "SELECT rowid FROM search_words WHERE search_words MATCH ? ORDER BY rowid DESC", (words,)
+    )
+    return [row[0] for row in rows]
+
+
+def forget(db: State, seq: int) -> None:
+    if _exists(db):
+        db.execute("DELETE FROM search_words WHERE rowid = ?", (seq,))
+
+
+def _exists(db: State) -> bool:
+    found = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'search_position'").fetchone()
+    return found is not None
+
+
+def _behind(db: State) -> bool:
+    if not _exists(db):
+        return True
+    newest = db.execute("SELECT max(seq) FROM mail_messages").fetchone()
+    indexed = db.execute("SELECT seq FROM search_position").fetchone()
+    return bool((newest[0] or 0) > indexed[0])
+
+
+def _catch_up(db: State) -> None:
+    if not _exists(db):
+        db.execute(_TABLES)
+    (indexed,) = db.execute("SELECT seq FROM search_position").fetchone()
+    last = indexed
+    for seq, body in db.execute(
+        "SELECT m.seq, b.body FROM mail_messages m JOIN bodies b USING (seq) WHERE m.seq > ? "
+        "ORDER BY m.seq",
+        (indexed,),
+    ).fetchall():
+        db.execute("INSERT INTO search_words(rowid, words) VALUES (?, ?)", (seq, _words(body)))
+        last = seq
+    db.execute("UPDATE search_position SET seq = ?", (last,))
+
+
+def _words(body: bytes) -> str:
+    stored = decode(body)
+    parts = [stored.get("subject", "")]
+    for value in stored["payload"].values():
+        parts += value if isinstance(value, list) else [value]
+    return "\n".join(part for part in parts if isinstance(part, str))

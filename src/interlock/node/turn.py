@@ -1,0 +1,162 @@
+"""One turn at the head of the log: acts are tried one by one, each in a savepoint of its own.
+
+What an act records is sealed into the chain and folded at once. What it recorded before it was
+refused is undone, and the refusal itself is recorded where it matters.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import apsw
+
+from interlock import kernel
+from interlock.contracts.facts import Entry, Header, commitment, header_hash, parse_header
+from interlock.engines import Head
+from interlock.engines.presence import Presence
+from interlock.engines.sqlite import SqliteEngine
+from interlock.kernel.identity import SYSTEM_CALLER
+from interlock.kernel.moment import Caller, Moment, Request
+from interlock.node import search
+from interlock.node.position import Position
+
+SALT_BYTES = 16
+
+
+def new_id() -> str:
+    """A random UUID (version 4), without the cost of importing a module for it."""
+    bits = bytearray(os.urandom(16))
+    bits[6] = bits[6] & 0x0F | 0x40
+    bits[8] = bits[8] & 0x3F | 0x80
+    text = bits.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class Beside:
+    """What stands beside the headers, for the rulebook: see `kernel.moment.Store`."""
+
+    def __init__(
+        self, engine: SqliteEngine, db: apsw.Connection, presence: Presence, now: int
+    ) -> None:
+        self._engine, self._db, self._presence, self._now = engine, db, presence, now
+        self.erased = False
+
+    def body(self, seq: int) -> bytes | None:
+        found = self._engine.body(seq, self._db)
+        return found[1] if found else None
+
+    def same_request(self, seq: int, request: bytes) -> bool:
+        found = self._engine.body(seq, self._db)
+        row = self._db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).fetchone()
+        if found is None or row is None:
+            return False
+        act = parse_header(row[0]).act
+        return act is not None and act["digest"] == commitment(found[0], request)
+
+    def blob(self, sha256: str, start: int, stop: int) -> bytes:
+        return self._engine.blob(sha256, start, stop, self._db)
+
+    def keep_blob(self, upload: str, sha256: str, seq: int) -> None:
+        self._engine.join(upload, sha256)
+        self._engine.use_blob(sha256, seq)
+
+    def forget(self, seq: int) -> None:
+        self._engine.forget(seq)
+        search.forget(self._db, seq)
+        self.erased = True
+
+    def reach(self, names: Iterable[str]) -> tuple[str, int | None]:
+        return self._presence.reach(names, self._now)
+
+    def search(self, query: str) -> Iterable[int]:
+        return search.find(self._db, query)
+
+
+class Turn:
+    """Holds the turn. `close` moves head and position past everything that was recorded."""
+
+    def __init__(
+        self,
+        engine: SqliteEngine,
+        presence: Presence,
+        head: Head,
+        position: Position,
+    ) -> None:
+        self.engine = engine
+        self.db = engine.file.writer
+        self.head = head
+        self.position = position
+        self.now = max(engine.now(head), head.at)
+        self.store = Beside(engine, self.db, presence, self.now)
+        self._leaves: list[bytes] = []
+        self._seq, self._hash = position.seq, position.hash
+
+    def moment(self, caller: Caller) -> Moment:
+        return Moment(
+            self.db, self.store, self.now, self.position.epoch, caller, new_id, self._record
+        )
+
+    def system(self) -> Moment:
+        return self.moment(SYSTEM_CALLER)
+
+    def attempt(self, work: Callable[["Turn"], Any]) -> Any:
+        """Does the work in a savepoint. Whatever it raises undoes what it recorded."""
+        before = self._seq, self._hash, len(self._leaves)
+        self.db.execute("SAVEPOINT act")
+        try:
+            result = work(self)
+        except BaseException:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK TO act; RELEASE act")
+            self._seq, self._hash = before[:2]
+            del self._leaves[before[2] :]
+            raise
+        self.db.execute("RELEASE act")
+        return result
+
+    def _record(
+        self,
+        moment: Moment,
+        kind: str,
+        outcome: dict[str, Any],
+        body: bytes | None,
+        sender: str,
+        request: Request | None,
+    ) -> Header:
+        salt = os.urandom(SALT_BYTES) if body is not None else None
+        caller = moment.caller
+        own = sender == caller.sender
+        fact = Header(
+            workspace=self.position.workspace,
+            epoch=moment.epoch,
+            seq=self._seq + 1,
+            at=self.now,
+            kind=kind,
+            sender=sender,
+            outcome=outcome,
+            prev=self._hash,
+            body=commitment(salt, body) if salt is not None and body is not None else None,
+            token=caller.token if own else None,
+            session=caller.session if own else None,
+            act={"key": request.key, "digest": commitment(salt, request.content)}
+            if request is not None and salt is not None
+            else None,
+        )
+        encoded = fact.encode()
+        self.engine.append(Entry(fact.seq, encoded, salt, body))
+        kernel.fold(self.db, fact)
+        self._seq, self._hash = fact.seq, header_hash(encoded)
+        self._leaves.append(bytes.fromhex(self._hash))
+        return fact
+
+    def close(self) -> None:
+        """Brings head and position up to what was recorded, for the COMMIT that follows."""
+        if not self._leaves:
+            self.engine.note_clock(self.head)
+            return
+        position = self.position
+        for leaf in self._leaves:
+            position.frontier.append(leaf)
+        position.seq, position.hash = self._seq, self._hash
+        position.store(self.db)
+        self.engine.advance(Head(self._seq, self._hash, self.now, 0))

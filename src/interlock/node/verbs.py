@@ -1,0 +1,71 @@
+"""The table of verbs: for each act its name, the rule that decides it, and who may ask.
+
+Doors, documentation and tests go by this table; a rule that is not in it cannot be reached.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from interlock.contracts import acts
+from interlock.kernel import claims, identity, overview, refusals, workspace
+from interlock.kernel.mail import reading, sending
+from interlock.kernel.moment import Answer, Moment
+
+
+class Verb(NamedTuple):
+    """`scope` is what the token needs. `looks` verbs are tried without the turn first. `owner`
+    verbs may be done by whoever owns the embedded file; `open` ones need no identity there.
+    `when_paused` verbs are obeyed while the workspace is paused."""
+
+    name: str
+    decide: Callable[[Moment, Any], Answer]
+    scope: str | None = None
+    looks: bool = False
+    owner: bool = False
+    open: bool = False
+    when_paused: bool = False
+
+
+VERBS: dict[type, Verb] = {
+    acts.Join: Verb("join", identity.join, "admin", owner=True),
+    acts.CreateGroup: Verb("group create", identity.create_group, "admin", owner=True),
+    acts.ListGroups: Verb("group list", identity.list_groups, looks=True, open=True),
+    acts.MintToken: Verb("token mint", identity.mint, "admin", owner=True),
+    acts.RotateToken: Verb("token rotate", identity.rotate, owner=True),
+    acts.RevokeToken: Verb("token revoke", identity.revoke, owner=True),
+    acts.ReaffirmTokens: Verb("token reaffirm", identity.reaffirm, "admin", owner=True),
+    acts.ListTokens: Verb("token list", identity.list_tokens, looks=True, owner=True),
+    acts.ShowToken: Verb("token show", identity.show_token, looks=True, owner=True),
+    acts.IdentifyToken: Verb("token identify", identity.identify, looks=True, open=True),
+    acts.StartSession: Verb("session start", identity.start_session),
+    acts.EndSession: Verb("session end", claims.session_over),
+    acts.KeepSession: Verb("session keep", claims.keep_session, looks=True),
+    acts.FindSession: Verb("session find", identity.find_session, looks=True, open=True),
+    acts.Whoami: Verb("whoami", overview.whoami, looks=True),
+    acts.ListAgents: Verb("agents", identity.list_agents, looks=True, open=True),
+    acts.ShowStatus: Verb("status", overview.status, looks=True, open=True),
+    acts.Review: Verb("review", refusals.review, looks=True, owner=True),
+    acts.ChangeSetting: Verb("settings", workspace.change_setting, "admin", owner=True),
+    acts.ListSettings: Verb("settings list", workspace.list_settings, looks=True, open=True),
+    acts.Pause: Verb("pause", workspace.pause, "admin", owner=True, when_paused=True),
+    acts.Resume: Verb("resume", workspace.resume, "admin", owner=True, when_paused=True),
+    acts.Maintain: Verb("maintain", workspace.maintain, "admin", looks=True, owner=True),
+    acts.SendMessage: Verb("send", sending.send, "mail"),
+    acts.AnswerAsk: Verb("answer", sending.answer, "mail"),
+    acts.FindAnswer: Verb("answer find", sending.find_answer, "mail", looks=True),
+    acts.ListInbox: Verb("inbox", reading.inbox, "mail", looks=True),
+    acts.ReadMessage: Verb("read", reading.read, "mail", looks=True),
+    acts.AckMessages: Verb("ack", reading.ack, "mail"),
+    acts.ShowReceipts: Verb("receipts", reading.receipts, "mail", looks=True),
+    acts.ShowThread: Verb("thread", reading.thread, "mail", looks=True),
+    acts.Search: Verb("search", reading.search, "mail", looks=True),
+    acts.Explain: Verb("explain", reading.explain, looks=True, owner=True),
+    acts.Redact: Verb("redact", reading.redact, owner=True),
+    acts.AcquireClaim: Verb("claim acquire", claims.acquire, "claim"),
+    acts.RenewClaim: Verb("claim renew", claims.renew, "claim"),
+    acts.ReleaseClaim: Verb("claim release", claims.release, "claim"),
+    acts.TakeOverClaim: Verb("claim take-over", claims.take_over, "claim"),
+    acts.StopWaiting: Verb("claim stop-waiting", claims.stop_waiting, "claim"),
+    acts.CheckClaim: Verb("claim check", claims.check, looks=True, open=True),
+    acts.ListClaims: Verb("claim list", claims.list_claims, looks=True, open=True),
+}

@@ -1,0 +1,206 @@
+"""Where a workspace lies, which credentials are kept in it, and who acts: for doors that run on
+the user's own machine. Nothing here is a rule; the node decides what a credential allows."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from interlock.contracts.acts import Credentials, FindSession
+from interlock.contracts.addresses import address, filename
+from interlock.errors import EngineUnavailable, NoIdentity, NotAWorkspace, UnknownSender, Usage
+from interlock.node import Node
+
+LOCAL = ".interlock"
+IN_GIT = "interlock"
+
+
+class Kept(NamedTuple):
+    """A credential kept in a workspace."""
+
+    sender: str
+    token: str
+
+
+def find(named: str | None, environ: Mapping[str, str], cwd: str) -> str:
+    """The workspace's directory: the one named, else one made for this place, else the user's."""
+    named = named or environ.get("INTERLOCK_WORKSPACE")
+    if named is None:
+        return nearest(cwd) or default(environ)
+    if "://" in named:
+        raise EngineUnavailable(
+            f"{named[:200]} is a server's address, and this Interlock has no server to talk to "
+            "yet. Give the directory of a workspace."
+        )
+    if "\0" in named:
+        raise Usage("A workspace is the path of a directory.")
+    return os.path.abspath(os.path.expanduser(named))
+
+
+def nearest(cwd: str) -> str | None:
+    """A workspace made by `init --here`, in this directory or above it."""
+    place = os.path.abspath(cwd)
+    while True:
+        for candidate in (os.path.join(place, LOCAL), _in_git(place)):
+            if candidate and os.path.exists(os.path.join(candidate, "log.db")):
+                return candidate
+        above = os.path.dirname(place)
+        if above == place:
+            return None
+        place = above
+
+
+def here(cwd: str) -> str:
+    """Where `init --here` makes one: in the git common directory, so that every worktree of the
+    repository shares it, or in `.interlock` where there is no repository."""
+    place = os.path.abspath(cwd)
+    while True:
+        if candidate := _in_git(place):
+            return candidate
+        above = os.path.dirname(place)
+        if above == place:
+            return os.path.join(os.path.abspath(cwd), LOCAL)
+        place = above
+
+
+def _in_git(place: str) -> str | None:
+    """`interlock` in the git common directory, if a work tree has its root here."""
+    dot_git = os.path.join(place, ".git")
+    if os.path.isdir(dot_git):
+        return os.path.join(dot_git, IN_GIT)
+    with suppress(OSError, UnicodeDecodeError), open(dot_git, encoding="utf-8") as file:
+        pointer = file.read().strip()
+        if pointer.startswith("gitdir: "):
+            git_dir = os.path.join(place, pointer.removeprefix("gitdir: "))
+            with open(os.path.join(git_dir, "commondir"), encoding="utf-8") as common:
+                return os.path.normpath(os.path.join(git_dir, common.read().strip(), IN_GIT))
+    return None
+
+
+def default(environ: Mapping[str, str]) -> str:
+    """The user's own workspace, one for all repositories."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    if sys.platform == "darwin":
+        data = os.path.join(home, "Library", "Application Support")
+    else:
+        data = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+    return os.path.join(data, "interlock", "default")
+
+
+def open_node(directory: str, *, adopt: bool = False) -> Node:
+    """The node of a workspace, made if there is none. A directory that holds something else is
+    left alone."""
+    try:
+        if not os.path.isdir(directory):
+            if os.path.lexists(directory):
+                raise NotAWorkspace(f"{directory} is a file, and a workspace is a directory.")
+            os.makedirs(directory, 0o700)
+        elif not os.path.exists(os.path.join(directory, "log.db")) and _foreign(directory):
+            raise NotAWorkspace(
+                f"{directory} holds other files and no workspace, and was left alone. Name an "
+                "empty or a new directory."
+            )
+    except OSError as trouble:
+        raise EngineUnavailable(
+            f"The workspace {directory} cannot be used: {trouble.strerror}."
+        ) from None
+    return Node(directory, adopt=adopt)
+
+
+def _foreign(directory: str) -> bool:
+    """Whether anything is there but what a process making the workspace just now has put there."""
+    ours = {"turnstile.queue", "turnstile.turn", "bells"}
+    names = os.listdir(directory)
+    return any(name not in ours and not name.startswith("log.db") for name in names)
+
+
+class CredentialStore:
+    """Tokens kept in a workspace, one file a sender, readable by their owner alone."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = os.path.join(directory, "credentials")
+
+    def senders(self) -> list[str]:
+        try:
+            files = sorted(os.listdir(self._directory))
+        except OSError:
+            return []
+        kept = (self._read(name) for name in files if name.endswith(".json"))
+        return [credential.sender for credential in kept if credential]
+
+    def get(self, sender: str) -> Kept | None:
+        return self._read(filename(sender) + ".json")
+
+    def keep(self, sender: str, token: str) -> str:
+        """Stores a token at mode 0600, in one step; gives the file's path."""
+        os.makedirs(self._directory, 0o700, exist_ok=True)
+        path = os.path.join(self._directory, filename(sender) + ".json")
+        draft = f"{path}.{os.getpid()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with open(os.open(draft, flags, 0o600), "w", encoding="utf-8") as file:
+            json.dump({"sender": sender, "token": token}, file)
+        os.replace(draft, path)
+        return path
+
+    def _read(self, name: str) -> Kept | None:
+        try:
+            with open(os.path.join(self._directory, name), encoding="utf-8") as file:
+                stored = json.load(file)
+            return Kept(stored["sender"], stored["token"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def who_acts(
+    node: Node,
+    environ: Mapping[str, str],
+    *,
+    named: str | None,
+    session: str | None,
+    owner_may: bool,
+) -> Credentials:
+    """Who acts: a token in the environment, else a session's sender, else `--from`, else (for
+    what the owner may do) the owner, else the only credential there is."""
+    store = CredentialStore(node.directory)
+    session = session or environ.get("INTERLOCK_SESSION") or None
+    if token := environ.get("INTERLOCK_TOKEN"):
+        return Credentials(token=token, session=session, claimed=named)
+    if running := environ.get("INTERLOCK_SESSION"):
+        found = node.call(Credentials(owner=True), FindSession(running))
+        if "sender" in found:
+            kept = _kept(store, found["sender"])
+            return Credentials(token=kept.token, session=session, claimed=named)
+    if named is not None:
+        return Credentials(token=_kept(store, named.removeprefix("@")).token, session=session)
+    if owner_may:
+        return Credentials(session=session, owner=True)
+    senders = store.senders()
+    if len(senders) != 1:
+        raise _nobody(senders)
+    return Credentials(token=_kept(store, senders[0]).token, session=session)
+
+
+def _kept(store: CredentialStore, sender: str) -> Kept:
+    if kept := store.get(sender):
+        return kept
+    senders = store.senders()
+    raise UnknownSender(
+        f"No credential for {sender[:80]!r} is kept in this workspace. "
+        + (f"There are: {', '.join(map(address, senders))}. " if senders else "")
+        + "To make a new sender: interlock join NAME [--surface S]",
+        senders=[address(name) for name in senders],
+    )
+
+
+def _nobody(senders: list[str]) -> NoIdentity:
+    if not senders:
+        return NoIdentity(
+            "Nobody has joined this workspace from here yet. Begin with: interlock join NAME",
+            senders=[],
+        )
+    return NoIdentity(
+        f"Say who acts: --from SENDER. There are: {', '.join(map(address, senders))}.",
+        senders=[address(name) for name in senders],
+    )

@@ -1,0 +1,131 @@
+"""Proves that each import rule in pyproject.toml bites, by breaking it in a copy of the source.
+
+A rule that names a module wrongly, or a list that misses one, passes in silence for years. So
+every rule has at least one row here that only this rule catches.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from typing import Any, NamedTuple
+
+import pytest
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PYPROJECT = os.path.join(REPO, "pyproject.toml")
+PACKAGE = os.path.join(REPO, "src", "interlock")
+
+ONE_WAY = "Imports point one way"
+NODE_ONLY = "Only the node knows the kernel and the engines"
+DOORS = "Doors do not know each other"
+FRONT = "The package itself imports nothing of its own"
+PURE = "Rules and contracts see no clock, chance, environment or network"
+
+
+class Violation(NamedTuple):
+    rule: str
+    module: str  # below `interlock`; empty for the package itself
+    line: str
+
+
+VIOLATIONS = [
+    Violation(ONE_WAY, "errors", "from interlock import contracts"),
+    Violation(ONE_WAY, "contracts", "import interlock.node"),
+    Violation(ONE_WAY, "kernel", "import interlock.engines"),
+    Violation(ONE_WAY, "kernel", "import interlock.node"),
+    Violation(ONE_WAY, "engines", "import interlock.kernel"),
+    Violation(ONE_WAY, "engines", "def late() -> None:\n    import interlock.doors.cli"),
+    Violation(ONE_WAY, "node", "import interlock.workspace"),
+    Violation(ONE_WAY, "workspace", "import interlock.doors.cli"),
+    Violation(ONE_WAY, "doors.cli", "import interlock.__main__"),
+    Violation(ONE_WAY, "cellar", "CELLAR = 'a module that no layer names'"),
+    Violation(NODE_ONLY, "doors.cli", "import interlock.kernel"),
+    Violation(NODE_ONLY, "doors.cli", "import interlock.engines"),
+    Violation(NODE_ONLY, "workspace", "import interlock.kernel"),
+    Violation(NODE_ONLY, "workspace", "import interlock.engines"),
+    Violation(NODE_ONLY, "__main__", "import interlock.kernel"),
+    Violation(DOORS, "doors.side_door", "import interlock.doors.cli"),
+    Violation(DOORS, "doors.cli", "import interlock.doors.side_door"),
+    Violation(FRONT, "", "from interlock import errors"),
+    Violation(PURE, "kernel", "import time"),
+    Violation(PURE, "kernel", "def late() -> None:\n    from random import choice"),
+    Violation(PURE, "kernel", "import interlock.contracts.schemas"),
+    Violation(PURE, "contracts", "from os import environ"),
+    Violation(PURE, "contracts", "import http.client"),
+    Violation(PURE, "errors", "import datetime as dt"),
+]
+
+
+def configured() -> list[dict[str, Any]]:
+    with open(PYPROJECT, "rb") as file:
+        contracts: list[dict[str, Any]] = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    return contracts
+
+
+def lint(tree: str) -> str:
+    """What import-linter says of the package in `tree`, under the project's own rules."""
+    command = "from importlinter.cli import lint_imports_command as lint; lint()"
+    done = subprocess.run(
+        [sys.executable, "-c", command, "--config", PYPROJECT, "--no-cache", "--no-logo"],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": tree, "COLUMNS": "200", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.stdout + done.stderr
+
+
+def broken(said: str) -> list[str]:
+    """The rules reported as broken. Every rule must have been judged, kept or broken."""
+    verdicts = dict(re.findall(r"^(.+) (KEPT|BROKEN)\b", said, re.MULTILINE))
+    assert verdicts.keys() == {contract["name"] for contract in configured()}, said
+    return [rule for rule, verdict in verdicts.items() if verdict == "BROKEN"]
+
+
+@pytest.fixture
+def tree(tmp_path: Any) -> str:
+    """A directory holding a copy of the package, with a second door beside the first."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PACKAGE, tmp_path / "interlock", ignore=ignore)
+    (tmp_path / "interlock" / "doors" / "side_door.py").touch()
+    return str(tmp_path)
+
+
+def append(tree: str, module: str, line: str) -> None:
+    """Adds the line to a module, making the module where there is none."""
+    path = os.path.join(tree, "interlock", *module.split("."))
+    file = os.path.join(path, "__init__.py") if os.path.isdir(path) else path + ".py"
+    with open(file, "a", encoding="utf-8") as source:
+        source.write(f"\n{line}\n")
+
+
+def test_the_source_as_it_stands_breaks_no_rule(tree: str) -> None:
+    said = lint(tree)
+    assert broken(said) == [], said
+
+
+@pytest.mark.parametrize(
+    "violation", VIOLATIONS, ids=lambda each: f"{each.module or 'interlock'}: {each.line}"
+)
+def test_a_forbidden_import_breaks_its_rule_and_no_other(tree: str, violation: Violation) -> None:
+    append(tree, violation.module, violation.line)
+    said = lint(tree)
+    assert broken(said) == [violation.rule], said
+
+
+def test_every_rule_has_an_import_that_breaks_it() -> None:
+    assert {contract["name"] for contract in configured()} == {each.rule for each in VIOLATIONS}
+
+
+@pytest.mark.parametrize("package", ["kernel", "contracts", "errors"])
+def test_every_foreign_module_on_the_list_is_caught(tree: str, package: str) -> None:
+    (listed,) = (each["forbidden_modules"] for each in configured() if each["name"] == PURE)
+    foreign = [module for module in listed if not module.startswith("interlock.")]
+    append(tree, package, "\n".join(f"import {module}" for module in foreign))
+    said = lint(tree)
+    caught = re.findall(rf"^interlock\.{package} is not allowed to import (\S+):$", said, re.M)
+    assert sorted(caught) == sorted(foreign), said
