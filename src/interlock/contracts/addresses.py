@@ -27,7 +27,7 @@ def recipient_name(to: str, pattern: str, existing: list[str]) -> str | None:
     if to == BROADCAST:
         return None
     name = to[1:] if to.startswith("@") else ""
-    if RECIPIENT.fullmatch(name) or (pattern and name and re.fullmatch(pattern, name)):
+    if RECIPIENT.fullmatch(name) or _widened(name, pattern):
         return name
     bare = to.split(":", 1)[-1].strip().lstrip("@")
     raise InvalidRecipientShape(
@@ -41,12 +41,19 @@ def recipient_name(to: str, pattern: str, existing: list[str]) -> str | None:
 
 def check_name(name: str, pattern: str, what: str = "name") -> str:
     """A name that may be registered, or `Usage` saying which characters may stand in it."""
-    if NAME.fullmatch(name) or (pattern and re.fullmatch(pattern, name) and "\n" not in name):
+    if NAME.fullmatch(name) or _widened(name, pattern):
         return name
     rule = "lower-case letters, digits and hyphens, beginning with a letter, at most 64"
     if pattern:
         rule += f" (or what this workspace's names.pattern allows: {pattern})"
     raise Usage(f"{name[:80]!r} cannot be a {what}: use {rule}.")
+
+
+def _widened(name: str, pattern: str) -> bool:
+    """Whether the workspace's own pattern lets a name in. Blanks and control characters stay
+    out whatever it says: names stand in lists, and beside other text."""
+    plain = name.isprintable() and not any(c.isspace() for c in name) and len(name) <= 254
+    return bool(pattern and name and plain and re.fullmatch(pattern, name))
 
 
 def near(name: str, existing: list[str]) -> list[str] | None:
@@ -59,6 +66,8 @@ def near(name: str, existing: list[str]) -> list[str] | None:
 
 def filename(name: str) -> str:
     """A name as a file's: injective, and never a path, whatever `names.pattern` lets in."""
+    if name.isascii() and name.replace("-", "").isalnum():
+        return name
     return "".join(
         c if (c.isascii() and c.isalnum()) or c in "-_@+" else f"%{ord(c):x}%" for c in name
     )

@@ -6,6 +6,7 @@ Only the SHA-256 of a token is ever stored.
 import base64
 import hashlib
 import zlib
+from functools import lru_cache
 
 from interlock.errors import BadToken
 
@@ -19,6 +20,7 @@ def compose(secret: bytes) -> str:
     return PREFIX + text + _checksum(text)
 
 
+@lru_cache(maxsize=1024)
 def hashed(token: str) -> str:
     """The SHA-256 under which a token is known. A mistyped token of ours is `BadToken`."""
     if token.startswith(PREFIX):

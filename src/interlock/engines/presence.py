@@ -12,11 +12,13 @@ from contextlib import contextmanager, suppress
 from interlock.contracts.addresses import filename
 
 FRESH_MS = 10 * 60_000
+GLANCE_MS = 200
 
 
 class Presence:
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "presence")
+        self._looks: dict[str, tuple[int, bool, int | None]] = {}
 
     def touch(self, sender: str) -> None:
         """Presence is a hint: where it cannot be written, nobody is refused for it."""
@@ -39,16 +41,24 @@ class Presence:
 
         `wakes`: listening now. `waits`: seen lately, looks when somebody prompts it. `offline`:
         seen once. `unknown`: never seen."""
-        seen: int | None = None
-        for sender in senders:
-            if self._is_listening(sender):
-                return "wakes", now_ms
-            with suppress(OSError):
-                at = os.stat(os.path.join(self._directory, filename(sender))).st_mtime_ns
-                seen = max(seen or 0, at // 1_000_000)
+        found = [self._look(sender, now_ms) for sender in senders]
+        if any(listening for listening, _ in found):
+            return "wakes", now_ms
+        seen = max((at for _, at in found if at is not None), default=None)
         if seen is None:
             return "unknown", None
         return ("waits" if now_ms - seen < FRESH_MS else "offline"), seen
+
+    def _look(self, sender: str, now_ms: int) -> tuple[bool, int | None]:
+        """Whether it listens, and when it was seen; as of a moment ago at most."""
+        looked = self._looks.get(sender)
+        if looked is None or not 0 <= now_ms - looked[0] < GLANCE_MS:
+            seen: int | None = None
+            with suppress(OSError):
+                at = os.stat(os.path.join(self._directory, filename(sender))).st_mtime_ns
+                seen = at // 1_000_000
+            looked = self._looks[sender] = now_ms, self._is_listening(sender), seen
+        return looked[1], looked[2]
 
     def _is_listening(self, sender: str) -> bool:
         try:

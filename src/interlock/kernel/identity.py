@@ -35,7 +35,6 @@ from interlock.errors import (
     Usage,
 )
 from interlock.kernel.moment import Answer, Caller, Moment, Row, State, absent_dropped
-from interlock.kernel.workspace import setting
 
 # map: identity_agents    principals: otto
 #      identity_senders   where they act: otto, otto-cli; one namespace with agents and groups
@@ -106,7 +105,7 @@ def refuse_mismatch(caller: Caller, claimed: str | None) -> None:
 
 
 def join(moment: Moment, act: Join) -> Answer:
-    pattern = setting(moment.state, "names.pattern")
+    pattern = moment.setting("names.pattern")
     name = check_name(act.name, pattern)
     sender = name
     if act.surface is not None:
@@ -340,7 +339,7 @@ def agent_view(moment: Moment, sender: str, agent: str, surface: str | None, kin
 
 
 def create_group(moment: Moment, act: CreateGroup) -> Answer:
-    name = check_name(act.name, setting(moment.state, "names.pattern"), "group")
+    name = check_name(act.name, moment.setting("names.pattern"), "group")
     taken = moment.one("SELECT 1 FROM identity_senders WHERE sender = ? OR agent = ?", name, name)
     if taken or name in RESERVED:
         raise NameTaken(f"@{name} is an agent. Choose another name.", name=name)

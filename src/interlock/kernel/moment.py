@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from interlock.contracts.facts import Header
+from interlock.kernel.settings import SETTINGS
 
 Answer = dict[str, Any]
 Row = tuple[Any, ...]
@@ -72,7 +73,7 @@ class NeedsTurn(Exception):
 class Moment:
     """See the module. Without a `pen` the moment is for looking only."""
 
-    __slots__ = ("caller", "epoch", "new_id", "now", "pen", "state", "store")
+    __slots__ = ("caller", "epoch", "_settings", "new_id", "now", "pen", "state", "store")
 
     def __init__(
         self,
@@ -91,6 +92,7 @@ class Moment:
         self.caller = caller
         self.new_id = new_id
         self.pen = pen
+        self._settings: dict[str, str] | None = None
 
     def record(
         self,
@@ -105,6 +107,13 @@ class Moment:
         if self.pen is None:
             raise NeedsTurn
         return self.pen(self, kind, outcome, body, sender or self.caller.sender, request)
+
+    def setting(self, name: str) -> str:
+        """The value in force at this position."""
+        if self._settings is None:
+            rows = self.state.execute("SELECT name, value FROM workspace_settings").fetchall()
+            self._settings = dict(rows)
+        return self._settings.get(name, SETTINGS[name].default)
 
     def one(self, sql: str, *bindings: Any) -> Row | None:
         """The first row, or None."""

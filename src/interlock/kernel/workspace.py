@@ -3,15 +3,12 @@
 Settings are facts, so a rule that depends on one replays the same for ever.
 """
 
-import re
-from collections.abc import Callable
-from typing import NamedTuple
-
 from interlock.contracts.acts import ChangeSetting, ListSettings, Maintain, Pause, Resume
 from interlock.contracts.facts import Header
 from interlock.contracts.times import rfc3339
 from interlock.errors import IdempotencyConflict, Paused, Usage
 from interlock.kernel.moment import Answer, Moment, Request, State, absent_dropped
+from interlock.kernel.settings import SETTINGS
 
 # map: workspace_self      one row: id, epoch, the key that signs checkpoints, the pause
 #      workspace_settings  what differs from the defaults
@@ -27,39 +24,6 @@ CREATE TABLE workspace_acts(sender TEXT NOT NULL, key TEXT NOT NULL, seq INTEGER
 """
 
 
-class Setting(NamedTuple):
-    default: str
-    allowed: str
-    check: Callable[[str], bool]
-
-
-def _is_pattern(value: str) -> bool:
-    try:
-        re.compile(value)
-    except (re.error, RecursionError, OverflowError):
-        return False
-    return len(value) <= 200
-
-
-def _between(low: int, high: int) -> Callable[[str], bool]:
-    return lambda value: value.isascii() and value.isdigit() and low <= int(value[:18]) <= high
-
-
-SETTINGS = {
-    "recipients": Setting("open", "open or strict", lambda v: v in ("open", "strict")),
-    "names.pattern": Setting("", "a regular expression, or nothing", _is_pattern),
-    "limits.message_bytes": Setting(str(256 << 20), "1 to 1000000000", _between(1, 10**9)),
-    "limits.sends_per_minute": Setting("6000", "0 (no limit) to 1000000000", _between(0, 10**9)),
-    "limits.hops": Setting("100", "1 to 1000000", _between(1, 10**6)),
-}
-
-
-def setting(state: State, name: str) -> str:
-    """The value in force at this position."""
-    row = state.execute("SELECT value FROM workspace_settings WHERE name = ?", (name,)).fetchone()
-    return str(row[0]) if row else SETTINGS[name].default
-
-
 def change_setting(moment: Moment, act: ChangeSetting) -> Answer:
     if act.name not in SETTINGS:
         raise Usage(
@@ -69,7 +33,7 @@ def change_setting(moment: Moment, act: ChangeSetting) -> Answer:
     known = SETTINGS[act.name]
     if not known.check(act.value):
         raise Usage(f"{act.name} takes {known.allowed}, not {act.value[:80]!r}.")
-    if setting(moment.state, act.name) != act.value:
+    if moment.setting(act.name) != act.value:
         moment.record("setting_changed", {"name": act.name, "value": act.value})
     return {"name": act.name, "value": act.value}
 
@@ -77,7 +41,7 @@ def change_setting(moment: Moment, act: ChangeSetting) -> Answer:
 def list_settings(moment: Moment, act: ListSettings) -> Answer:
     return {
         "settings": [
-            {"name": name, "value": setting(moment.state, name), "default": known.default}
+            {"name": name, "value": moment.setting(name), "default": known.default}
             for name, known in SETTINGS.items()
         ]
     }

@@ -8,7 +8,7 @@ the same whatever its size.
 from interlock.contracts.facts import Header
 from interlock.kernel.moment import State
 
-# map: mail_messages    one row a message, without its body
+# map: mail_messages    one row a message, without its body; `deliveries` lists its recipients
 #      mail_deliveries  one row a recipient; `taken_by` is the surface that read it first
 #      mail_receipts    the history of a delivery after `accepted`
 #      mail_boxes       counts per recipient name
@@ -17,7 +17,8 @@ TABLES = """
 CREATE TABLE mail_messages(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, sender TEXT NOT NULL,
     recipient TEXT NOT NULL, type TEXT NOT NULL, thread TEXT NOT NULL, at INTEGER NOT NULL,
     priority TEXT NOT NULL, reply_to TEXT, expires_at INTEGER, hops INTEGER NOT NULL,
-    nth INTEGER NOT NULL, token TEXT, session TEXT, redacted INTEGER NOT NULL) STRICT;
+    nth INTEGER NOT NULL, token TEXT, session TEXT, redacted INTEGER NOT NULL,
+    deliveries TEXT NOT NULL) STRICT;
 CREATE INDEX mail_sent ON mail_messages(sender, seq);
 CREATE INDEX mail_threads ON mail_messages(thread) WHERE thread <> id;
 CREATE TABLE mail_deliveries(recipient TEXT NOT NULL, seq INTEGER NOT NULL, state TEXT NOT NULL,
@@ -36,23 +37,13 @@ CREATE TABLE mail_asks(seq INTEGER PRIMARY KEY, due_at INTEGER, answer INTEGER) 
 
 UNREAD = ("accepted", "woken", "shown")
 LADDER = {"accepted": 0, "woken": 1, "shown": 2, "read": 3, "acked": 4, "declined": 4, "expired": 4}
-RATE_WINDOW_MS = 60_000
-
-
-def nth_in_window(state: State, sender: str, at: int) -> int:
-    """Which send of the sender this is within the current minute of the log's time."""
-    row = state.execute(
-        "SELECT at, nth FROM mail_messages WHERE sender = ? ORDER BY seq DESC LIMIT 1", (sender,)
-    ).fetchone()
-    same = row is not None and row[0] // RATE_WINDOW_MS == at // RATE_WINDOW_MS
-    return int(row[1]) + 1 if same else 1
 
 
 def _fold_sent(state: State, fact: Header) -> None:
     outcome = fact.outcome
     expires_at = outcome.get("expires_at")
     state.execute(
-        "INSERT INTO mail_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+        "INSERT INTO mail_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
         (
             fact.seq,
             outcome["id"],
@@ -65,9 +56,10 @@ def _fold_sent(state: State, fact: Header) -> None:
             outcome.get("reply_to"),
             expires_at,
             outcome.get("hops", 0),
-            nth_in_window(state, fact.sender, fact.at),
+            outcome.get("nth", 0),
             fact.token,
             fact.session,
+            " ".join(outcome["deliveries"]),
         ),
     )
     for recipient in outcome["deliveries"]:

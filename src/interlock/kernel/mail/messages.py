@@ -12,7 +12,7 @@ from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
 
 COLUMNS = (
     "seq, id, sender, recipient, type, thread, at, priority, reply_to, expires_at, hops, token, "
-    "session, redacted"
+    "session, redacted, deliveries"
 )
 PREFIX_LENGTH = 6
 LISTED_BYTES = 65_536
@@ -35,6 +35,11 @@ class Message(NamedTuple):
     token: str | None
     session: str | None
     redacted: int
+    deliveries: str
+
+    @property
+    def recipients(self) -> list[str]:
+        return self.deliveries.split()
 
 
 def by_seq(moment: Moment, seq: int) -> Message:
@@ -100,6 +105,18 @@ def received(moment: Moment, message: Message) -> list[tuple[str, str, str | Non
 def mailboxes(caller: Caller) -> tuple[str, str]:
     """A sender sees its own mail and its agent's; nobody else's, on any door."""
     return caller.sender, caller.agent
+
+
+def standing(moment: Moment, message: Message) -> list[tuple[str, str]]:
+    """Where each delivery of the message stands: recipient and state."""
+    found = []
+    for name in message.recipients:
+        row = moment.one(
+            "SELECT state FROM mail_deliveries WHERE recipient = ? AND seq = ?", name, message.seq
+        )
+        assert row is not None
+        found.append((name, str(row[0])))
+    return found
 
 
 def envelope(message: Message, body: dict[str, Any] | None, taken_by: str | None = None) -> Answer:

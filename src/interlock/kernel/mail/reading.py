@@ -30,6 +30,7 @@ from interlock.kernel.mail.messages import (
     mailboxes,
     received,
     sent_by,
+    standing,
     visible,
 )
 from interlock.kernel.mail.sending import notify
@@ -152,12 +153,10 @@ def receipts(moment: Moment, act: ShowReceipts) -> Answer:
 
 
 def _deliveries(moment: Moment, seq: int) -> list[Answer]:
-    sent_at = by_seq(moment, seq).at
-    rows = moment.all(
-        "SELECT recipient, state FROM mail_deliveries WHERE seq = ? ORDER BY recipient", seq
-    )
+    message = by_seq(moment, seq)
+    rows = standing(moment, message)
     history: dict[str, list[Answer]] = {
-        name: [{"state": "accepted", "at": rfc3339(sent_at)}] for name, _ in rows
+        name: [{"state": "accepted", "at": rfc3339(message.at)}] for name, _ in rows
     }
     for name, fact, state, at, by, adapter in moment.all(
         "SELECT recipient, fact, state, at, by, adapter FROM mail_receipts WHERE seq = ? "

@@ -14,18 +14,30 @@ from interlock.errors import (
 )
 from interlock.kernel import identity
 from interlock.kernel.identity import SYSTEM, agent_of
-from interlock.kernel.mail.folding import RATE_WINDOW_MS, nth_in_window
-from interlock.kernel.mail.messages import Message, by_seq, envelope, listed, load, locate, received
+from interlock.kernel.mail.messages import (
+    Message,
+    by_seq,
+    envelope,
+    listed,
+    load,
+    locate,
+    received,
+    standing,
+)
 from interlock.kernel.moment import Answer, Moment, Request, absent_dropped
-from interlock.kernel.workspace import done_before, setting
+from interlock.kernel.workspace import done_before
+
+
+RATE_WINDOW_MS = 60_000
 
 
 def send(moment: Moment, act: SendMessage) -> Answer:
     """Accepts a message for its recipients, once per key, or refuses and stores nothing."""
     request = _request(act)
     if (before := done_before(moment, request)) is not None:
-        return accepted(moment, by_seq(moment, before))
-    _refuse_flood(moment)
+        first = by_seq(moment, before)
+        return _accepted(moment, first, load(moment, first), standing(moment, first))
+    nth = _refuse_flood(moment)
     _refuse_large(moment, act)
     deliveries = _recipients(moment, act.to)
     parent = locate(moment, act.reply_to) if act.reply_to is not None else None
@@ -45,13 +57,16 @@ def send(moment: Moment, act: SendMessage) -> Answer:
         deliveries=deliveries,
         answers=ask.seq if ask else None,
         due_at=_due_at(moment, act),
+        nth=nth,
     )
-    fact = moment.record("message_sent", outcome, _body(act), request=request)
+    body = _body(act)
+    fact = moment.record("message_sent", outcome, canonical(body), request=request)
     if act.upload is not None:
         moment.store.keep_blob(act.upload, act.sha256, fact.seq)
     if ask is not None:
         _close_answered(moment, ask)
-    return accepted(moment, by_seq(moment, fact.seq))
+    message = _message(fact)
+    return _accepted(moment, message, body, [(name, "accepted") for name in deliveries])
 
 
 def answer(moment: Moment, act: AnswerAsk) -> Answer:
@@ -101,24 +116,26 @@ def notify(moment: Moment, recipient: str, text: str, *, about: Message | None =
     return moment.record("message_sent", outcome, canonical(body), sender=SYSTEM)
 
 
-def accepted(moment: Moment, message: Message) -> Answer:
+def _accepted(
+    moment: Moment, message: Message, body: Answer | None, states: list[tuple[str, str]]
+) -> Answer:
     """The answer to a send: accepted, by whom it can be read, and how soon they would see it."""
-    rows = moment.all(
-        "SELECT recipient, state FROM mail_deliveries WHERE seq = ? ORDER BY recipient",
-        message.seq,
-    )
     deliveries, notices = [], []
-    for name, state in rows:
-        known = identity.is_known(moment.state, name)
-        reach = moment.store.reach(identity.senders_of(moment.state, name))[0]
+    for name, state in states:
+        senders = identity.senders_of(moment.state, name)
         deliveries.append(
-            {"recipient": address(name), "known": known, "reach": reach, "state": state}
+            {
+                "recipient": address(name),
+                "known": bool(senders),
+                "reach": moment.store.reach(senders)[0],
+                "state": state,
+            }
         )
-        if not known:
+        if not senders:
             notices.append(_unknown(moment, name))
     return {
         "accepted": True,
-        "message": envelope(message, load(moment, message)),
+        "message": envelope(message, body),
         "deliveries": deliveries,
         "notices": notices,
     }
@@ -141,30 +158,51 @@ def _request(act: SendMessage) -> Request | None:
     return Request(act.key, canonical(list(said)))
 
 
-def _body(act: SendMessage) -> bytes:
-    body = absent_dropped(
+def _body(act: SendMessage) -> Answer:
+    return absent_dropped(
         payload=act.payload,
         subject=act.subject,
         sha256=act.sha256,
         size=act.size,
         blob=act.sha256 if act.upload is not None else None,
     )
-    return canonical(body)
+
+
+def _message(fact: Header) -> Message:
+    """The row that the fact was just folded into."""
+    said = fact.outcome
+    return Message(
+        seq=fact.seq,
+        id=said["id"],
+        sender=fact.sender,
+        to=said["to"],
+        type=said["type"],
+        thread=said["thread"],
+        at=fact.at,
+        priority=said["priority"],
+        reply_to=said.get("reply_to"),
+        expires_at=said.get("expires_at"),
+        hops=said.get("hops", 0),
+        token=fact.token,
+        session=fact.session,
+        redacted=0,
+        deliveries=" ".join(said["deliveries"]),
+    )
 
 
 def _recipients(moment: Moment, to: str) -> list[str]:
     """The mailboxes of this moment: one name, a group's members, or every agent but the
     sender's own."""
-    pattern = setting(moment.state, "names.pattern")
+    pattern = moment.setting("names.pattern")
     existing = [] if to.startswith("@") else identity.names(moment.state)
     name = recipient_name(to, pattern, existing)
     if name is None:
         return [agent for agent in identity.agents(moment.state) if agent != moment.caller.agent]
+    if identity.senders_of(moment.state, name):
+        return [name]
     if (members := identity.members(moment.state, name)) is not None:
         return [m for m in members if agent_of(moment.state, m) != moment.caller.agent]
-    if setting(moment.state, "recipients") == "strict" and not identity.is_known(
-        moment.state, name
-    ):
+    if moment.setting("recipients") == "strict":
         raise UnknownRecipient(
             f"Nobody has joined as @{name}, and this workspace delivers to known names only. "
             "Copy an address from interlock agents.",
@@ -182,7 +220,7 @@ def _thread(moment: Moment, act: SendMessage, parent: Message | None) -> str | N
 
 def _hops(moment: Moment, parent: Message | None) -> int:
     hops = parent.hops + 1 if parent else 0
-    limit = int(setting(moment.state, "limits.hops"))
+    limit = int(moment.setting("limits.hops"))
     if hops > limit:
         raise TooManyHops(
             f"This would be reply {hops} in a row, and the workspace allows {limit}. Agents "
@@ -220,9 +258,19 @@ def _due_at(moment: Moment, act: SendMessage) -> int | None:
     return moment.now + int(act.payload["timeout_s"]) * 1000
 
 
-def _refuse_flood(moment: Moment) -> None:
-    limit = int(setting(moment.state, "limits.sends_per_minute"))
-    if limit and nth_in_window(moment.state, moment.caller.sender, moment.now) > limit:
+def _refuse_flood(moment: Moment) -> int | None:
+    """Which send of the sender this is within the current minute of the log's time; None where
+    nobody counts."""
+    limit = int(moment.setting("limits.sends_per_minute"))
+    if limit == 0:
+        return None
+    row = moment.one(
+        "SELECT at, nth FROM mail_messages WHERE sender = ? ORDER BY seq DESC LIMIT 1",
+        moment.caller.sender,
+    )
+    same = row is not None and row[0] // RATE_WINDOW_MS == moment.now // RATE_WINDOW_MS
+    nth = int(row[1]) + 1 if row is not None and same else 1
+    if nth > limit:
         wait_s = (RATE_WINDOW_MS - moment.now % RATE_WINDOW_MS + 999) // 1000
         raise RateLimited(
             f"@{moment.caller.sender} has sent {limit} messages within a minute, which is this "
@@ -230,12 +278,14 @@ def _refuse_flood(moment: Moment) -> None:
             retry_after_s=wait_s,
             limit=limit,
         )
+    return nth
 
 
 def _refuse_large(moment: Moment, act: SendMessage) -> None:
-    limit = int(setting(moment.state, "limits.message_bytes"))
+    limit = int(moment.setting("limits.message_bytes"))
     rest = {k: v for k, v in act.payload.items() if k != MAIN_MEMBER.get(act.type)}
-    if (size := act.size + len(canonical(rest))) > limit:
+    size = act.size + (len(canonical(rest)) if rest else 0)
+    if size > limit:
         raise TooLarge(
             f"The message has {size} bytes, and this workspace takes {limit}. Send a file's "
             "location instead, or have limits.message_bytes raised.",

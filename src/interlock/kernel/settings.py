@@ -1,0 +1,32 @@
+"""The settings a workspace has, what each may be, and what it is when nobody changed it."""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Setting(NamedTuple):
+    default: str
+    allowed: str
+    check: Callable[[str], bool]
+
+
+def _is_pattern(value: str) -> bool:
+    try:
+        re.compile(value)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return len(value) <= 200
+
+
+def _between(low: int, high: int) -> Callable[[str], bool]:
+    return lambda value: value.isascii() and value.isdigit() and low <= int(value[:18]) <= high
+
+
+SETTINGS = {
+    "recipients": Setting("open", "open or strict", lambda v: v in ("open", "strict")),
+    "names.pattern": Setting("", "a regular expression, or nothing", _is_pattern),
+    "limits.message_bytes": Setting(str(256 << 20), "1 to 1000000000", _between(1, 10**9)),
+    "limits.sends_per_minute": Setting("6000", "0 (no limit) to 1000000000", _between(0, 10**9)),
+    "limits.hops": Setting("100", "1 to 1000000", _between(1, 10**6)),
+}
