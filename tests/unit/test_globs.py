@@ -80,7 +80,7 @@ def test_the_longest_glob_is_accepted() -> None:
         ("src/*", ["src/a.py", "src/.hidden"], ["src", "src/a/b.py"]),
         ("*", ["a", ".env"], ["a/b"]),
         ("**", ["a", "a/b/c", ".git/config"], []),
-        ("**/a.py", ["a.py", "x/a.py", "x/y/a.py", "a.py/z"], ["xa.py", "x/ba.py"]),
+        ("**/a.py", ["a.py", "x/a.py", "x/y/a.py"], ["xa.py", "x/ba.py", "a.py/z"]),
         ("a/**/z", ["a/z", "a/b/z", "a/b/c/z", "a/z/y"], ["az", "a/bz", "z", "a"]),
         ("**/*.py", ["a.py", "x/y/a.py"], ["a.pyc", "a.py/x"]),
         ("a?c", ["abc", "a😀c", "a\nc", "a\udcffc"], ["ac", "a/c", "abbc"]),
@@ -131,7 +131,9 @@ def test_a_path_that_may_lie_outside_is_refused_rather_than_called_free(path: st
         ("a/**/z", "a/b*/z"),
         ("a/**/z", "a/z"),
         ("a/**", "**/z"),
-        ("**/*.md", "src/a.py"),  # a.py may be a directory, and have notes in it
+        ("**/*.md", "src"),  # src may be a directory, and have notes in it
+        ("v1.2/", "v1.2/notes.md"),
+        (".github", ".github/x"),
         ("**/a/**/b", "**/b/**/a/*/?"),
         ("*a", "a*"),
         ("?", "[!a]"),
@@ -152,6 +154,7 @@ def test_these_globs_meet(a: str, b: str) -> None:
         ("src/a.py", "src/b.py"),
         ("doc/a*.md", "doc/b*.md"),
         ("*.py", "*.md"),
+        ("**/*.md", "src/a.py"),  # a name with an extension is a file's
         ("src/*.py", "src/*/*.py"),
         ("a/**/z*", "a/b*/y?"),
         ("a/*", "ab/*"),
@@ -180,7 +183,7 @@ def oracle(names: Sequence[str], path: Sequence[str]) -> bool:
         return oracle(names[1:], path) or (bool(path) and oracle(names, path[1:]))
     if not path or not fnmatchcase(path[0], names[0]):
         return False
-    if len(names) == 1 and not set("*?[") & set(names[0]):
+    if len(names) == 1 and not set("*?[") & set(names[0]) and "." not in names[0][1:]:
         return True
     return oracle(names[1:], path[1:])
 

@@ -241,7 +241,9 @@ class TakeOverClaim(NamedTuple):
 
 
 class StopWaiting(NamedTuple):
-    """Leaves every queue that the caller's holder stands in."""
+    item: str | None = None
+    paths: tuple[str, ...] = ()
+    repo: str | None = None
 
 
 class CheckClaim(NamedTuple):

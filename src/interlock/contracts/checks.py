@@ -206,6 +206,7 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.RenewClaim: _renew,
     acts.ReleaseClaim: _target,
     acts.CheckClaim: _target,
+    acts.StopWaiting: _target,
     acts.Join: _join,
     acts.MintToken: _mint,
     acts.StartSession: _session,

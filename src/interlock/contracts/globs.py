@@ -10,8 +10,10 @@ case, hidden files like any other:
     **              as a whole segment: any number of names, also none
 
 Where a reading was free, the one that conflicts rather than misses was taken. A last segment
-without wildcard covers what it names and everything beneath it, so `src` and `src/**` both cover
-`src` and `src/x/y`. A class of one character is that character quoted (`[[]id]`), and no wildcard.
+without wildcard and without extension may be a directory, and covers what it names and everything
+beneath it: `src` and `src/**` both cover `src` and `src/x/y`. One with an extension is a file, so
+that `src/a.py` is in nobody's way who claims `**/*.md`; a directory of such a name is written
+`v1.2/`. A class of one character is that character quoted (`[[]id]`), and no wildcard.
 Wildcards cover every character that a file name can have, those included that no glob may spell.
 
 No disk is looked at: two globs meet when some path could match both, whether it exists or not.
@@ -155,7 +157,7 @@ def _parsed(pattern: str) -> _Glob:
         if name != "**":
             own = _elements(name, pattern)
             elements += own if last else [*own, "/"]
-            if last and all(isinstance(element, str) for element in own):
+            if last and all(isinstance(element, str) for element in own) and _directory(own):
                 elements += _BENEATH
         elif not last:
             elements += _BEFORE
@@ -165,6 +167,11 @@ def _parsed(pattern: str) -> _Glob:
     wild = next((at for at, element in enumerate(elements) if not isinstance(element, str)), None)
     prefix = "".join(str(element) for element in elements[:wild])
     return _Glob(tuple(elements), prefix, tuple(elements[wild:]) == _BENEATH)
+
+
+def _directory(own: list[Element]) -> bool:
+    """Whether a literal name may be a directory's: one with an extension is taken for a file's."""
+    return "." not in own[1:]
 
 
 def _elements(name: str, pattern: str) -> list[Element]:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
+from apsw import Connection
+
 from interlock.contracts.facts import Entry
 
 
@@ -27,19 +29,23 @@ class Head(NamedTuple):
 class Engine(Protocol):
     """The order of one workspace's log.
 
-    Everything but `follow` and the readers is called with the turn held. Whatever was appended
-    is durable when the turn ends without an exception, and gone when it ends with one. All
-    methods raise `EngineUnavailable` where the engine cannot be reached; none retries.
+    What changes the log is called with the turn held; it is durable when the turn ends without
+    an exception, and gone when it ends with one. Readers are given the connection to look
+    through, the turn's own or one beside it. All raise `EngineUnavailable` where the engine
+    cannot be reached; none retries.
     """
 
     def turn(self) -> AbstractContextManager[None]:
         """Waits for the exclusive right to append. Whoever dies holding it loses it."""
 
-    def head(self) -> Head:
-        """The last position, as of the turn."""
+    def head(self, db: Connection) -> Head:
+        """The last position."""
 
     def now(self, head: Head) -> int:
         """The log's time: never before `head.at`, whatever the clock does."""
+
+    def note_clock(self, head: Head) -> None:
+        """Remembers a clock that was set back, for a turn that appends nothing."""
 
     def append(self, entry: Entry) -> None:
         """Keeps one fact, with its body, after those before it."""
@@ -47,10 +53,10 @@ class Engine(Protocol):
     def advance(self, head: Head) -> None:
         """Moves the head to the last appended fact."""
 
-    def follow(self, after: int, limit: int) -> Iterator[tuple[int, bytes]]:
+    def follow(self, db: Connection, after: int) -> Iterator[tuple[int, bytes]]:
         """Sequence and header of the facts after a position, in order."""
 
-    def body(self, seq: int) -> tuple[bytes, bytes] | None:
+    def body(self, db: Connection, seq: int) -> tuple[bytes, bytes] | None:
         """Salt and body of a fact, or None where it has none or was redacted."""
 
     def forget(self, seq: int) -> None:
@@ -59,8 +65,14 @@ class Engine(Protocol):
     def put_chunk(self, upload: str, number: int, data: bytes) -> None:
         """Keeps one chunk of an upload."""
 
-    def join(self, upload: str, sha256: str) -> int:
-        """Makes an upload a blob and gives its size; `DigestMismatch` drops the upload."""
+    def drop_upload(self, upload: str) -> None:
+        """Forgets an upload that no message will use."""
 
-    def blob(self, sha256: str, start: int, stop: int) -> bytes:
+    def join(self, upload: str, sha256: str) -> int:
+        """Makes an upload a blob and gives its size, or refuses with `DigestMismatch`."""
+
+    def use_blob(self, sha256: str, seq: int) -> None:
+        """Notes that the body of `seq` points to a blob, which keeps it."""
+
+    def blob(self, db: Connection, sha256: str, start: int, stop: int) -> bytes:
         """A range of a blob's bytes."""

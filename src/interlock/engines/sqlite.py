@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 import apsw
 
@@ -57,11 +57,8 @@ class SqliteEngine:
         with self.file.writing():
             yield
 
-    def reading(self) -> AbstractContextManager[apsw.Connection]:
-        return self.file.reading()
-
-    def head(self, db: apsw.Connection | None = None) -> Head:
-        row = (db or self.file.writer).execute("SELECT seq, hash, at, raw FROM head").fetchone()
+    def head(self, db: apsw.Connection) -> Head:
+        row = db.execute("SELECT seq, hash, at, raw FROM head").fetchone()
         assert row is not None
         return Head(*row)
 
@@ -81,10 +78,10 @@ class SqliteEngine:
             self.file.writer.execute("UPDATE head SET raw = ?", (raw,))
 
     def append(self, entry: Entry) -> None:
-        db = self.file.writer
-        db.execute("INSERT INTO log VALUES (?, ?)", (entry.seq, entry.header))
+        execute = self.file.writer.execute
+        execute("INSERT INTO log VALUES (?, ?)", (entry.seq, entry.header))
         if entry.body is not None:
-            db.execute("INSERT INTO bodies VALUES (?, ?, ?)", (entry.seq, entry.salt, entry.body))
+            execute("INSERT INTO bodies VALUES (?, ?, ?)", (entry.seq, entry.salt, entry.body))
 
     def advance(self, head: Head) -> None:
         self.file.writer.execute(
@@ -92,20 +89,11 @@ class SqliteEngine:
             (head.seq, head.hash, head.at, min(self._clock(), head.at)),
         )
 
-    def follow(
-        self, after: int, limit: int = -1, db: apsw.Connection | None = None
-    ) -> Iterator[tuple[int, bytes]]:
-        rows = (db or self.file.writer).execute(
-            "SELECT seq, header FROM log WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit)
-        )
-        yield from rows
+    def follow(self, db: apsw.Connection, after: int) -> Iterator[tuple[int, bytes]]:
+        yield from db.execute("SELECT seq, header FROM log WHERE seq > ? ORDER BY seq", (after,))
 
-    def body(self, seq: int, db: apsw.Connection | None = None) -> tuple[bytes, bytes] | None:
-        row = (
-            (db or self.file.writer)
-            .execute("SELECT salt, body FROM bodies WHERE seq = ?", (seq,))
-            .fetchone()
-        )
+    def body(self, db: apsw.Connection, seq: int) -> tuple[bytes, bytes] | None:
+        row = db.execute("SELECT salt, body FROM bodies WHERE seq = ?", (seq,)).fetchone()
         return row and (row[0], row[1])
 
     def forget(self, seq: int) -> None:
@@ -158,8 +146,7 @@ class SqliteEngine:
     def drop_upload(self, upload: str) -> None:
         self.file.writer.execute("DELETE FROM blob_chunks WHERE upload = ?", (upload,))
 
-    def blob(self, sha256: str, start: int, stop: int, db: apsw.Connection | None = None) -> bytes:
-        db = db or self.file.writer
+    def blob(self, db: apsw.Connection, sha256: str, start: int, stop: int) -> bytes:
         row = db.execute("SELECT upload FROM blobs WHERE sha256 = ?", (sha256,)).fetchone()
         if row is None:
             raise NotFound("The blob of that digest is not kept here.")

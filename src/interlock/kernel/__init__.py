@@ -11,7 +11,9 @@ from collections.abc import Callable
 from interlock.contracts.encoding import canonical
 from interlock.contracts.facts import Header
 from interlock.errors import NewerVersion
-from interlock.kernel import claims, identity, refusals, workspace
+from interlock.kernel import refusals, workspace
+from interlock.kernel.claims import folding as claims
+from interlock.kernel.identity import folding as identity
 from interlock.kernel.mail import folding as mail
 from interlock.kernel.moment import State
 

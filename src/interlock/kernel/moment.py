@@ -41,6 +41,12 @@ class Caller(NamedTuple):
     owner: bool = False
 
 
+OWNER = "owner"
+SYSTEM = "interlock"
+OWNER_CALLER = Caller(OWNER, OWNER, "human", scopes=frozenset({"admin"}), owner=True)
+SYSTEM_CALLER = Caller(SYSTEM, SYSTEM, "system")
+
+
 class Store(Protocol):
     """What stands beside the headers, which verbs show and folding never reads."""
 
@@ -73,7 +79,7 @@ class NeedsTurn(Exception):
 class Moment:
     """See the module. Without a `pen` the moment is for looking only."""
 
-    __slots__ = ("caller", "epoch", "_settings", "new_id", "now", "pen", "state", "store")
+    __slots__ = ("_settings", "caller", "epoch", "new_id", "now", "pen", "state", "store")
 
     def __init__(
         self,

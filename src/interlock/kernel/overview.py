@@ -3,7 +3,7 @@
 from interlock.contracts.acts import ShowStatus, Whoami
 from interlock.contracts.addresses import address
 from interlock.contracts.times import rfc3339
-from interlock.kernel.claims import held_by_sender
+from interlock.kernel.claims.records import live
 from interlock.kernel.mail.reading import counts
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 
@@ -11,20 +11,18 @@ from interlock.kernel.moment import Answer, Moment, absent_dropped
 def whoami(moment: Moment, act: Whoami) -> Answer:
     caller = moment.caller
     row = moment.one("SELECT id FROM workspace_self")
-    return (
-        absent_dropped(
-            sender=caller.sender,
-            address=address(caller.sender),
-            agent=caller.agent,
-            surface=caller.surface,
-            session=caller.session,
-            kind=caller.kind,
-            scopes=sorted(caller.scopes),
-            workspace=row[0] if row else None,
-        )
-        | counts(moment)
-        | {"claims": held_by_sender(moment), "tasks": [], "verdicts_due": []}
+    answer = absent_dropped(
+        sender=caller.sender,
+        address=address(caller.sender),
+        agent=caller.agent,
+        surface=caller.surface,
+        session=caller.session,
+        kind=caller.kind,
+        scopes=sorted(caller.scopes),
+        workspace=row[0] if row else None,
     )
+    held = [claim.view() for claim in live(moment, "sender = ?", caller.sender)]
+    return answer | counts(moment) | {"claims": held, "tasks": [], "verdicts_due": []}
 
 
 def status(moment: Moment, act: ShowStatus) -> Answer:

@@ -6,9 +6,10 @@ on the same workspace, and after fork().
 """
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from interlock.contracts import acts
@@ -21,10 +22,10 @@ from interlock.engines.file import Listener, LogFile
 from interlock.engines.presence import Presence
 from interlock.engines.sqlite import CHUNK, SqliteEngine, clock_ms
 from interlock.errors import MissingScope, NoIdentity, Refusal, TooLarge
-from interlock.kernel import claims
-from interlock.kernel.identity import OWNER_CALLER, authenticate, refuse_mismatch
+from interlock.kernel.claims import queueing
+from interlock.kernel.identity.tokens import authenticate, refuse_mismatch
 from interlock.kernel.mail import reading
-from interlock.kernel.moment import Answer, Caller, Moment, NeedsTurn, State
+from interlock.kernel.moment import OWNER_CALLER, Answer, Caller, Moment, NeedsTurn
 from interlock.kernel.refusals import record_refusal
 from interlock.kernel.workspace import is_paused, refuse_paused
 from interlock.node import position as state
@@ -133,11 +134,12 @@ class Node:
         self.keys = Keys(directory)
         self._position: state.Position | None = None
         self._desk = Desk(self._serve)
+        self._serving = threading.Lock()
         self._touched: dict[str, float] = {}
         with self.file.reading() as db:
             ready = state.is_current(db) and self.engine.head(db).seq > 0
         if not ready:
-            self._desk.submit(lambda turn: None)
+            self.do(lambda turn: None)
 
     # --- acts
 
@@ -155,14 +157,20 @@ class Node:
             answer = self._desk.submit(Submission(credentials, validated))
         return answer
 
+    def do(self, work: Callable[[Turn], Any]) -> Any:
+        """Does upkeep that no verb decides within a turn, and gives its result after COMMIT."""
+        self._after_fork()
+        return self._desk.submit(work)
+
     def send(self, credentials: Credentials, act: acts.SendMessage) -> Answer:
         """Sends; a body too large to stand in the log goes as a blob, in chunks, first."""
         main = MAIN_MEMBER.get(act.type, "")
         text = act.payload.get(main)
         if not isinstance(text, str) or len(text) * 4 <= INLINE_BYTES:
             return self.call(credentials, act)
-        encoded = text.encode("utf-8", "surrogatepass")
-        if len(encoded) <= INLINE_BYTES or validate(act) is None:
+        validate(act)
+        encoded = text.encode()
+        if len(encoded) <= INLINE_BYTES:
             return self.call(credentials, act)
         upload = self._upload(credentials, encoded)
         rest = {name: value for name, value in act.payload.items() if name != main}
@@ -170,7 +178,7 @@ class Node:
         try:
             return self.call(credentials, sent)
         except Refusal:
-            self._desk.submit(lambda turn: turn.engine.drop_upload(upload))
+            self.do(lambda turn: turn.engine.drop_upload(upload))
             raise
 
     def _upload(self, credentials: Credentials, data: bytes) -> str:
@@ -184,7 +192,7 @@ class Node:
             )
         upload = new_id()
         for number, start in enumerate(range(0, len(data), CHUNK)):
-            self._desk.submit(_put_chunk(upload, number, data[start : start + CHUNK]))
+            self.do(_put_chunk(upload, number, data[start : start + CHUNK]))
         return upload
 
     def _look(self, credentials: Credentials, validated: Validated) -> Answer | None:
@@ -215,19 +223,27 @@ class Node:
     # --- the turn
 
     def _serve(self, tickets: list[Ticket]) -> None:
-        with self.engine.turn():
-            turn = self._at_head()
-            if _due(turn.system()):
-                turn.attempt(_sweep)
-            for ticket in tickets:
-                self._attempt(turn, ticket)
-            turn.close()
+        with self._serving:
+            with self.engine.turn():
+                turn = self._at_head()
+                if _due(turn.system()):
+                    turn.attempt(_sweep)
+                for ticket in tickets:
+                    self._attempt(turn, ticket)
+                turn.close()
+            self._after_commit(turn, tickets)
+
+    def _after_commit(self, turn: Turn, tickets: list[Ticket]) -> None:
+        """The facts are in the log. What follows is done again at the next chance where it
+        fails, and must not turn an answer into an error."""
         for ticket in tickets:
             if isinstance(ticket.work, Submission) and ticket.work.moment and not ticket.error:
                 self._touch(ticket.work.moment.caller)
         if turn.store.erased:
             self.file.scrub()
-        self._keep_checkpoint(turn)
+        if turn.head.seq // EVERY != turn.position.seq // EVERY:
+            with suppress(OSError, ValueError):
+                self.keys.checkpoint(turn.position.workspace, turn.position.frontier)
 
     def _attempt(self, turn: Turn, ticket: Ticket) -> None:
         try:
@@ -243,7 +259,8 @@ class Node:
 
     def _at_head(self) -> Turn:
         """The turn, with the state folded up to the head."""
-        db, head = self.file.writer, self.engine.head()
+        db = self.file.writer
+        head = self.engine.head(db)
         if self._position is None or not self._position.at(head):
             self._position = None
             if state.is_current(db):
@@ -252,7 +269,7 @@ class Node:
             else:
                 position = state.rebuild(db, self.engine, head)
             self._position = position
-        turn = Turn(self.engine, self.presence, head, self._position)
+        turn = Turn(self.engine, db, self.presence, head, self._position)
         if head.seq == 0:
             self._create(turn)
         return turn
@@ -262,32 +279,22 @@ class Node:
         verifier = self.keys.verifier(turn.position.workspace)
         turn.system().record("workspace_created", {"verifier": verifier})
 
-    def _keep_checkpoint(self, turn: Turn) -> None:
-        if turn.head.seq // EVERY != turn.position.seq // EVERY:
-            self.keys.checkpoint(turn.position.workspace, turn.position.frontier)
-
     # --- around it
 
     def listen(self) -> Listener:
         return self.file.listen()
 
     @contextmanager
-    def turn(self) -> Iterator[Turn]:
-        """The turn at the head, for facts that no verb decides. The node must be idle."""
-        with self.engine.turn():
-            turn = self._at_head()
-            yield turn
-            turn.close()
-
-    @contextmanager
-    def exclusive(self) -> Iterator[State]:
-        """The turn without an act, for upkeep."""
-        with self.engine.turn():
-            yield self.file.writer
+    def alone(self) -> Iterator[None]:
+        """Keeps this process's writer still, for what cannot be done within a transaction."""
+        with self._serving:
+            yield
+            self._position = None
 
     def _after_fork(self) -> None:
         if self.file.forked():
             self._position = None
+            self._serving = threading.Lock()
             self._desk = Desk(self._serve)
 
     def close(self) -> None:
@@ -308,9 +315,9 @@ def _put_chunk(upload: str, number: int, chunk: bytes) -> Callable[[Turn], None]
 
 def _due(moment: Moment) -> bool:
     """Whether something has expired that nobody recorded yet, and may be recorded now."""
-    return (reading.is_due(moment) or claims.is_due(moment)) and not is_paused(moment.state)
+    return (reading.is_due(moment) or queueing.is_due(moment)) and not is_paused(moment.state)
 
 
 def _sweep(turn: Turn) -> None:
     reading.sweep(turn.system())
-    claims.expire(turn.system())
+    queueing.expire(turn.system())

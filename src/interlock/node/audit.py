@@ -224,16 +224,21 @@ class Tree(NamedTuple):
 
 
 def _tree(node: Node) -> Tree:
-    with node.exclusive() as db:
-        frontier = Frontier()
-        leaves = []
-        for _, header in node.engine.follow(0):
+    frontier = Frontier()
+    leaves = []
+    with node.file.reading() as db:
+        for _, header in node.engine.follow(db, 0):
             leaf = bytes.fromhex(header_hash(header))
             frontier.append(leaf)
             leaves.append(leaf)
-        workspace, verifier = db.execute("SELECT id, verifier FROM workspace_self").fetchone()
+        workspace, verifier = _identity(db)
     note = node.keys.checkpoint(workspace, frontier)
     return Tree(leaves, note, verifier, frontier.root().hex())
+
+
+def _identity(db: State) -> tuple[str, str]:
+    id, verifier = db.execute("SELECT id, verifier FROM workspace_self").fetchone()
+    return id, verifier
 
 
 def checkpoint(node: Node) -> Answer:
@@ -357,7 +362,7 @@ def show(node: Node, act: ShowLog) -> Answer:
     """The facts after a position, as they stand in the log; bodies are left out."""
     facts: list[Answer] = []
     with node.file.reading() as db:
-        for _, header in node.engine.follow(act.after, -1, db):
+        for _, header in node.engine.follow(db, act.after):
             fact = parse_header(header)
             if act.kind is not None and fact.kind != act.kind:
                 continue

@@ -1,10 +1,11 @@
 """How far the state is folded: position, hash and Merkle frontier, in the state's transaction."""
 
+from apsw import Connection
+
 from interlock import kernel
 from interlock.contracts.facts import GENESIS, header_hash, parse_header
 from interlock.contracts.merkle import Frontier
-from interlock.engines import Head
-from interlock.engines.sqlite import SqliteEngine
+from interlock.engines import Engine, Head
 from interlock.errors import LogDamaged
 from interlock.kernel.moment import State
 
@@ -57,14 +58,14 @@ def load(db: State) -> Position:
     return position
 
 
-def catch_up(db: State, engine: SqliteEngine, position: Position, head: Head) -> None:
+def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> None:
     """Folds the facts between the state and the head. A state that the log does not lead up to
     is a fork: nothing is written, and it is said."""
     if position.at(head):
         return
     before = position.seq
     if position.seq < head.seq:
-        for seq, header in engine.follow(position.seq):
+        for seq, header in engine.follow(db, position.seq):
             fact = parse_header(header)
             if seq != position.seq + 1 or fact.prev != position.hash:
                 break
@@ -82,7 +83,7 @@ def catch_up(db: State, engine: SqliteEngine, position: Position, head: Head) ->
     position.store(db)
 
 
-def rebuild(db: State, engine: SqliteEngine, head: Head) -> Position:
+def rebuild(db: Connection, engine: Engine, head: Head) -> Position:
     """Throws the state away and folds the whole log again, in the caller's transaction."""
     db.execute(_TABLE)
     for table in _state_tables(db):

@@ -1,7 +1,7 @@
 """Full-text search over bodies. The index is brought up to date by whoever searches, so that
 sending pays nothing for it. It holds no text of its own and is no part of the state."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from interlock.contracts.encoding import decode
 from interlock.kernel.moment import NeedsTurn, State
@@ -16,7 +16,7 @@ INSERT INTO search_position VALUES (1, 0);
 """
 
 
-def find(db: State, query: str) -> Iterable[int]:
+def find(db: State, query: str) -> Iterator[int]:
     """Positions of messages that hold every word of the query, newest first."""
     if _behind(db):
         if db.execute("PRAGMA query_only").fetchone()[0]:
@@ -26,7 +26,8 @@ def find(db: State, query: str) -> Iterable[int]:
     rows = db.execute(
         "SELECT rowid FROM search_words WHERE search_words MATCH ? ORDER BY rowid DESC", (words,)
     )
-    return [row[0] for row in rows]
+    for (seq,) in rows:
+        yield seq
 
 
 def forget(db: State, seq: int) -> None:

@@ -12,11 +12,9 @@ import apsw
 
 from interlock import kernel
 from interlock.contracts.facts import Entry, Header, commitment, header_hash, parse_header
-from interlock.engines import Head
+from interlock.engines import Engine, Head
 from interlock.engines.presence import Presence
-from interlock.engines.sqlite import SqliteEngine
-from interlock.kernel.identity import SYSTEM_CALLER
-from interlock.kernel.moment import Caller, Moment, Request
+from interlock.kernel.moment import SYSTEM_CALLER, Caller, Moment, Request
 from interlock.node import search
 from interlock.node.position import Position
 
@@ -35,18 +33,16 @@ def new_id() -> str:
 class Beside:
     """What stands beside the headers, for the rulebook: see `kernel.moment.Store`."""
 
-    def __init__(
-        self, engine: SqliteEngine, db: apsw.Connection, presence: Presence, now: int
-    ) -> None:
+    def __init__(self, engine: Engine, db: apsw.Connection, presence: Presence, now: int) -> None:
         self._engine, self._db, self._presence, self._now = engine, db, presence, now
         self.erased = False
 
     def body(self, seq: int) -> bytes | None:
-        found = self._engine.body(seq, self._db)
+        found = self._engine.body(self._db, seq)
         return found[1] if found else None
 
     def same_request(self, seq: int, request: bytes) -> bool:
-        found = self._engine.body(seq, self._db)
+        found = self._engine.body(self._db, seq)
         row = self._db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).fetchone()
         if found is None or row is None:
             return False
@@ -54,7 +50,7 @@ class Beside:
         return act is not None and act["digest"] == commitment(found[0], request)
 
     def blob(self, sha256: str, start: int, stop: int) -> bytes:
-        return self._engine.blob(sha256, start, stop, self._db)
+        return self._engine.blob(self._db, sha256, start, stop)
 
     def keep_blob(self, upload: str, sha256: str, seq: int) -> None:
         self._engine.join(upload, sha256)
@@ -77,13 +73,14 @@ class Turn:
 
     def __init__(
         self,
-        engine: SqliteEngine,
+        engine: Engine,
+        db: apsw.Connection,
         presence: Presence,
         head: Head,
         position: Position,
     ) -> None:
         self.engine = engine
-        self.db = engine.file.writer
+        self.db = db
         self.head = head
         self.position = position
         self.now = max(engine.now(head), head.at)

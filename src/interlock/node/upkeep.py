@@ -9,22 +9,21 @@ from interlock.errors import NotAWorkspace, Usage
 from interlock.kernel.moment import Answer
 from interlock.node import Node
 from interlock.node import position as state
+from interlock.node.turn import Turn
 
 
 def rebuild(node: Node, credentials: Credentials) -> Answer:
     """Folds the whole log again and says whether the state came out the same."""
     node.call(credentials, Maintain())
-    with node.exclusive() as db:
-        before = kernel.state_digest(db)
-        position = state.rebuild(db, node.engine, node.engine.head())
-        after = kernel.state_digest(db)
-    return {
-        "rebuilt": True,
-        "entries": position.seq,
-        "digest": after,
-        "schema": kernel.SCHEMA,
-        "changed": before != after,
-    }
+
+    def work(turn: Turn) -> Answer:
+        before = kernel.state_digest(turn.db)
+        state.rebuild(turn.db, turn.engine, turn.head)
+        after = kernel.state_digest(turn.db)
+        return {"entries": turn.head.seq, "digest": after, "changed": before != after}
+
+    answer: Answer = node.do(work)
+    return {"rebuilt": True, "schema": kernel.SCHEMA} | answer
 
 
 def state_digest(node: Node) -> str:
@@ -60,7 +59,8 @@ def restore(node: Node, credentials: Credentials, source: str) -> Answer:
         if not os.path.exists(aside):
             node.file.backup(aside)
         node.keys.set_aside(f"abandoned-{abandoned.epoch}-{abandoned.seq}")
-        node.file.overwrite(os.path.join(draft, "log.db"))
+        with node.alone():
+            node.file.overwrite(os.path.join(draft, "log.db"))
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     node.file.ring()
@@ -68,28 +68,29 @@ def restore(node: Node, credentials: Credentials, source: str) -> Answer:
 
 
 def _prepare(node: Node, draft: str, source: str, abandoned: state.Position) -> Answer:
-    path = os.path.join(draft, "log.db")
-    node.file.copy(source, path)
-    with Node(draft, adopt=True) as restored, restored.turn() as turn:
+    node.file.copy(source, os.path.join(draft, "log.db"))
+
+    def work(turn: Turn) -> Answer:
         position = turn.position
         if position.workspace != abandoned.workspace and abandoned.seq > 1:
             raise Usage(
                 "That backup is of another workspace. Restore it into a new one: interlock "
                 "--workspace DIRECTORY restore FILE"
             )
-        epoch = max(position.epoch, abandoned.epoch) + 1
         moment = turn.system()
-        moment.epoch = epoch
-        moment.record(
-            "epoch_started",
-            {
-                "reason": "restore",
-                "verifier": node.keys.verifier(position.workspace),
-                "abandoned": {
-                    "epoch": abandoned.epoch,
-                    "seq": abandoned.seq,
-                    "root": abandoned.frontier.root().hex(),
-                },
+        moment.epoch = max(position.epoch, abandoned.epoch) + 1
+        outcome = {
+            "reason": "restore",
+            "verifier": node.keys.verifier(position.workspace),
+            "abandoned": {
+                "epoch": abandoned.epoch,
+                "seq": abandoned.seq,
+                "root": abandoned.frontier.root().hex(),
             },
-        )
-        return {"restored": True, "epoch": epoch, "entries": position.seq + 1}
+        }
+        fact = moment.record("epoch_started", outcome)
+        return {"restored": True, "epoch": fact.epoch, "entries": fact.seq}
+
+    with Node(draft, adopt=True) as restored:
+        answer: Answer = restored.do(work)
+        return answer

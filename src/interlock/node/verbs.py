@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from interlock.contracts import acts
-from interlock.kernel import claims, identity, overview, refusals, workspace
+from interlock.kernel import overview, refusals, workspace
+from interlock.kernel.claims import holding, queueing
+from interlock.kernel.identity import names, sessions, tokens
 from interlock.kernel.mail import reading, sending
 from interlock.kernel.moment import Answer, Moment
 
@@ -27,22 +29,22 @@ class Verb(NamedTuple):
 
 
 VERBS: dict[type, Verb] = {
-    acts.Join: Verb("join", identity.join, "admin", owner=True),
-    acts.CreateGroup: Verb("group create", identity.create_group, "admin", owner=True),
-    acts.ListGroups: Verb("group list", identity.list_groups, looks=True, open=True),
-    acts.MintToken: Verb("token mint", identity.mint, "admin", owner=True),
-    acts.RotateToken: Verb("token rotate", identity.rotate, owner=True),
-    acts.RevokeToken: Verb("token revoke", identity.revoke, owner=True),
-    acts.ReaffirmTokens: Verb("token reaffirm", identity.reaffirm, "admin", owner=True),
-    acts.ListTokens: Verb("token list", identity.list_tokens, looks=True, owner=True),
-    acts.ShowToken: Verb("token show", identity.show_token, looks=True, owner=True),
-    acts.IdentifyToken: Verb("token identify", identity.identify, looks=True, open=True),
-    acts.StartSession: Verb("session start", identity.start_session),
-    acts.EndSession: Verb("session end", claims.session_over),
-    acts.KeepSession: Verb("session keep", claims.keep_session, looks=True),
-    acts.FindSession: Verb("session find", identity.find_session, looks=True, open=True),
+    acts.Join: Verb("join", names.join, "admin", owner=True),
+    acts.CreateGroup: Verb("group create", names.create_group, "admin", owner=True),
+    acts.ListGroups: Verb("group list", names.list_groups, looks=True, open=True),
+    acts.MintToken: Verb("token mint", tokens.mint, "admin", owner=True),
+    acts.RotateToken: Verb("token rotate", tokens.rotate, owner=True),
+    acts.RevokeToken: Verb("token revoke", tokens.revoke, owner=True),
+    acts.ReaffirmTokens: Verb("token reaffirm", tokens.reaffirm, "admin", owner=True),
+    acts.ListTokens: Verb("token list", tokens.list_tokens, looks=True, owner=True),
+    acts.ShowToken: Verb("token show", tokens.show_token, looks=True, owner=True),
+    acts.IdentifyToken: Verb("token identify", tokens.identify, looks=True, open=True),
+    acts.StartSession: Verb("session start", sessions.start_session),
+    acts.EndSession: Verb("session end", holding.session_over),
+    acts.KeepSession: Verb("session keep", holding.keep_session, looks=True),
+    acts.FindSession: Verb("session find", sessions.find_session, looks=True, open=True),
     acts.Whoami: Verb("whoami", overview.whoami, looks=True),
-    acts.ListAgents: Verb("agents", identity.list_agents, looks=True, open=True),
+    acts.ListAgents: Verb("agents", names.list_agents, looks=True, open=True),
     acts.ShowStatus: Verb("status", overview.status, looks=True, open=True),
     acts.Review: Verb("review", refusals.review, looks=True, owner=True),
     acts.ChangeSetting: Verb("settings", workspace.change_setting, "admin", owner=True),
@@ -61,11 +63,11 @@ VERBS: dict[type, Verb] = {
     acts.Search: Verb("search", reading.search, "mail", looks=True),
     acts.Explain: Verb("explain", reading.explain, looks=True, owner=True),
     acts.Redact: Verb("redact", reading.redact, owner=True),
-    acts.AcquireClaim: Verb("claim acquire", claims.acquire, "claim"),
-    acts.RenewClaim: Verb("claim renew", claims.renew, "claim"),
-    acts.ReleaseClaim: Verb("claim release", claims.release, "claim"),
-    acts.TakeOverClaim: Verb("claim take-over", claims.take_over, "claim"),
-    acts.StopWaiting: Verb("claim stop-waiting", claims.stop_waiting, "claim"),
-    acts.CheckClaim: Verb("claim check", claims.check, looks=True, open=True),
-    acts.ListClaims: Verb("claim list", claims.list_claims, looks=True, open=True),
+    acts.AcquireClaim: Verb("claim acquire", holding.acquire, "claim"),
+    acts.RenewClaim: Verb("claim renew", holding.renew, "claim"),
+    acts.ReleaseClaim: Verb("claim release", holding.release, "claim"),
+    acts.TakeOverClaim: Verb("claim take-over", holding.take_over, "claim"),
+    acts.StopWaiting: Verb("claim stop-waiting", queueing.stop_waiting, "claim"),
+    acts.CheckClaim: Verb("claim check", holding.check, looks=True, open=True),
+    acts.ListClaims: Verb("claim list", holding.list_claims, looks=True, open=True),
 }

@@ -73,33 +73,34 @@ def ask(node: Node, credentials: Credentials, act: SendMessage, seconds: float) 
 
 
 def acquire(node: Node, credentials: Credentials, act: AcquireClaim) -> Answer:
-    """Acquires, standing in the queue for up to `wait_s`."""
+    """Acquires, standing in the queue for up to `wait_s`. However the waiting ends, the caller
+    leaves the queue."""
     answer = node.call(credentials, act)
     if answer["acquired"] or act.wait_s is None:
         return answer
     wanted = CheckClaim(act.item, act.paths, act.repo)
+    holder = "@" + _sender(node, credentials), credentials.session
     asked = [time.monotonic()]
 
     def attempt() -> Answer | None:
         held = node.call(credentials, wanted)["claims"]
-        mine = all(_is_mine(claim, credentials, node) for claim in held)
-        if not mine and time.monotonic() - asked[0] < SIGN_OF_LIFE_S:
+        others = [claim for claim in held if (claim["holder"], claim.get("session")) != holder]
+        if others and time.monotonic() - asked[0] < SIGN_OF_LIFE_S:
             return None
         asked[0] = time.monotonic()
         again = node.call(credentials, act)
         return again if again["acquired"] else None
 
-    answer = until(node, act.wait_s, attempt) or node.call(credentials, act._replace(wait_s=None))
-    if not answer["acquired"]:
-        node.call(credentials, StopWaiting())
-    return answer
-
-
-def _is_mine(claim: Answer, credentials: Credentials, node: Node) -> bool:
-    return (claim["holder"], claim.get("session")) == (
-        "@" + _sender(node, credentials),
-        credentials.session,
-    )
+    try:
+        found = until(node, act.wait_s, attempt)
+    except BaseException:
+        node.call(credentials, StopWaiting(*wanted))
+        raise
+    if found is None:
+        found = node.call(credentials, act._replace(wait_s=None))
+    if not found["acquired"]:
+        node.call(credentials, StopWaiting(*wanted))
+    return found
 
 
 def _sender(node: Node, credentials: Credentials) -> str:

@@ -7,7 +7,7 @@ from interlock.contracts.encoding import decode
 from interlock.contracts.times import rfc3339
 from interlock.contracts.types import MAIN_MEMBER, MESSAGE_VERSION
 from interlock.errors import NotFound, Usage
-from interlock.kernel.identity import agent_of
+from interlock.kernel.identity.names import agent_of
 from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
 
 COLUMNS = (

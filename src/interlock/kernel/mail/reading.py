@@ -16,7 +16,8 @@ from interlock.contracts.addresses import address
 from interlock.contracts.encoding import canonical, decode
 from interlock.contracts.times import rfc3339
 from interlock.errors import MissingScope, NotFound
-from interlock.kernel.identity import SYSTEM, agent_of, token_story
+from interlock.kernel.identity.names import agent_of
+from interlock.kernel.identity.tokens import token_story
 from interlock.kernel.mail.folding import LADDER, UNREAD
 from interlock.kernel.mail.messages import (
     COLUMNS,
@@ -34,7 +35,7 @@ from interlock.kernel.mail.messages import (
     visible,
 )
 from interlock.kernel.mail.sending import notify
-from interlock.kernel.moment import Answer, Moment, absent_dropped
+from interlock.kernel.moment import SYSTEM, Answer, Moment, absent_dropped
 from interlock.kernel.workspace import is_paused
 
 SWEPT_AT_ONCE = 200

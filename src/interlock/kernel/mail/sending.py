@@ -12,8 +12,8 @@ from interlock.errors import (
     TooManyHops,
     UnknownRecipient,
 )
-from interlock.kernel import identity
-from interlock.kernel.identity import SYSTEM, agent_of
+from interlock.kernel.identity import names
+from interlock.kernel.identity.names import agent_of
 from interlock.kernel.mail.messages import (
     Message,
     by_seq,
@@ -24,9 +24,8 @@ from interlock.kernel.mail.messages import (
     received,
     standing,
 )
-from interlock.kernel.moment import Answer, Moment, Request, absent_dropped
+from interlock.kernel.moment import SYSTEM, Answer, Moment, Request, absent_dropped
 from interlock.kernel.workspace import done_before
-
 
 RATE_WINDOW_MS = 60_000
 
@@ -122,7 +121,7 @@ def _accepted(
     """The answer to a send: accepted, by whom it can be read, and how soon they would see it."""
     deliveries, notices = [], []
     for name, state in states:
-        senders = identity.senders_of(moment.state, name)
+        senders = names.senders_of(moment.state, name)
         deliveries.append(
             {
                 "recipient": address(name),
@@ -146,7 +145,7 @@ def _unknown(moment: Moment, name: str) -> Answer:
         code="UNKNOWN_RECIPIENT",
         message=f"Nobody has joined as @{name} yet. The message is kept until somebody does, or "
         "it expires.",
-        did_you_mean=near(name, identity.names(moment.state)),
+        did_you_mean=near(name, names.names(moment.state)),
     )
 
 
@@ -194,20 +193,20 @@ def _recipients(moment: Moment, to: str) -> list[str]:
     """The mailboxes of this moment: one name, a group's members, or every agent but the
     sender's own."""
     pattern = moment.setting("names.pattern")
-    existing = [] if to.startswith("@") else identity.names(moment.state)
+    existing = [] if to.startswith("@") else names.names(moment.state)
     name = recipient_name(to, pattern, existing)
     if name is None:
-        return [agent for agent in identity.agents(moment.state) if agent != moment.caller.agent]
-    if identity.senders_of(moment.state, name):
+        return [agent for agent in names.agents(moment.state) if agent != moment.caller.agent]
+    if names.senders_of(moment.state, name):
         return [name]
-    if (members := identity.members(moment.state, name)) is not None:
+    if (members := names.members(moment.state, name)) is not None:
         return [m for m in members if agent_of(moment.state, m) != moment.caller.agent]
     if moment.setting("recipients") == "strict":
         raise UnknownRecipient(
             f"Nobody has joined as @{name}, and this workspace delivers to known names only. "
             "Copy an address from interlock agents.",
             to=to,
-            did_you_mean=near(name, identity.names(moment.state)),
+            did_you_mean=near(name, names.names(moment.state)),
         )
     return [name]
 

@@ -1,0 +1,129 @@
+"""The claims room's tables, and how facts change them."""
+
+from typing import Any
+
+from interlock.contracts.encoding import canonical
+from interlock.contracts.facts import Header
+from interlock.kernel.moment import State
+
+# map: claims_held     the live claims, and those whose lease ended and nobody noticed yet
+#      claims_waiting  who queues for what; `lease` ends a waiter that stopped asking
+#      claims_fence    one row: the last fence given, without its epoch
+TABLES = """
+CREATE TABLE claims_held(id TEXT PRIMARY KEY, item TEXT UNIQUE, repo TEXT, paths TEXT,
+    sender TEXT NOT NULL, agent TEXT NOT NULL, surface TEXT, session TEXT, fence INTEGER NOT NULL,
+    branch TEXT, worktree TEXT, note TEXT, acquired_at INTEGER NOT NULL, ttl INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX claims_repo ON claims_held(repo) WHERE repo IS NOT NULL;
+CREATE INDEX claims_due ON claims_held(expires_at);
+CREATE TABLE claims_waiting(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, item TEXT, repo TEXT,
+    paths TEXT, sender TEXT NOT NULL, agent TEXT NOT NULL, surface TEXT, session TEXT, branch TEXT,
+    worktree TEXT, note TEXT, lease INTEGER NOT NULL) STRICT;
+CREATE TABLE claims_fence(one INTEGER PRIMARY KEY CHECK (one = 1), last INTEGER NOT NULL) STRICT;
+"""
+
+
+EPOCH_SHIFT = 40
+HELD = (
+    "id, item, repo, paths, sender, agent, surface, session, fence, branch, worktree, note, "
+    "acquired_at, ttl, expires_at"
+)
+WAITING = (
+    "seq, id, item, repo, paths, sender, agent, surface, session, branch, worktree, note, lease"
+)
+
+
+def _paths(outcome: dict[str, Any]) -> str | None:
+    return canonical(outcome["paths"]).decode() if "paths" in outcome else None
+
+
+def _fold_granted(state: State, fact: Header) -> None:
+    outcome = fact.outcome
+    state.execute(
+        f"INSERT INTO claims_held({HELD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            outcome["id"],
+            outcome.get("item"),
+            outcome.get("repo"),
+            _paths(outcome),
+            outcome["sender"],
+            outcome["agent"],
+            outcome.get("surface"),
+            outcome.get("session"),
+            outcome["fence"],
+            outcome.get("branch"),
+            outcome.get("worktree"),
+            outcome.get("note"),
+            fact.at,
+            outcome["ttl"],
+            outcome["expires_at"],
+        ),
+    )
+    state.execute(
+        "INSERT OR REPLACE INTO claims_fence VALUES (1, ?)",
+        (outcome["fence"] & ((1 << EPOCH_SHIFT) - 1),),
+    )
+
+
+def _fold_extended(state: State, fact: Header) -> None:
+    outcome = fact.outcome
+    state.execute(
+        "UPDATE claims_held SET ttl = ?, expires_at = ?, branch = coalesce(?, branch), "
+        "worktree = coalesce(?, worktree), note = coalesce(?, note) WHERE id = ?",
+        (
+            outcome["ttl"],
+            outcome["expires_at"],
+            outcome.get("branch"),
+            outcome.get("worktree"),
+            outcome.get("note"),
+            outcome["id"],
+        ),
+    )
+
+
+def _fold_ended(state: State, fact: Header) -> None:
+    state.execute("DELETE FROM claims_held WHERE id = ?", (fact.outcome["id"],))
+
+
+def _fold_awaited(state: State, fact: Header) -> None:
+    outcome = fact.outcome
+    state.execute(
+        f"INSERT INTO claims_waiting({WAITING}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            fact.seq,
+            outcome["id"],
+            outcome.get("item"),
+            outcome.get("repo"),
+            _paths(outcome),
+            outcome["sender"],
+            outcome["agent"],
+            outcome.get("surface"),
+            outcome.get("session"),
+            outcome.get("branch"),
+            outcome.get("worktree"),
+            outcome.get("note"),
+            outcome["lease"],
+        ),
+    )
+
+
+def _fold_wait_extended(state: State, fact: Header) -> None:
+    state.execute(
+        "UPDATE claims_waiting SET lease = ? WHERE id = ?",
+        (fact.outcome["lease"], fact.outcome["id"]),
+    )
+
+
+def _fold_wait_ended(state: State, fact: Header) -> None:
+    state.execute("DELETE FROM claims_waiting WHERE id = ?", (fact.outcome["id"],))
+
+
+FOLDS = {
+    "claim_granted": _fold_granted,
+    "claim_extended": _fold_extended,
+    "claim_released": _fold_ended,
+    "claim_expired": _fold_ended,
+    "claim_awaited": _fold_awaited,
+    "claim_wait_extended": _fold_wait_extended,
+    "claim_wait_ended": _fold_wait_ended,
+}

@@ -1,0 +1,158 @@
+"""Names: agents, their surfaces and groups, which share one namespace."""
+
+from interlock.contracts.acts import CreateGroup, Join, ListAgents, ListGroups
+from interlock.contracts.addresses import address, check_name, near
+from interlock.contracts.times import rfc3339
+from interlock.contracts.tokens import token_id
+from interlock.errors import NameTaken, NotFound, Usage
+from interlock.kernel.identity.tokens import granted_scopes, mint_token
+from interlock.kernel.moment import OWNER, SYSTEM, Answer, Moment, State, absent_dropped
+
+RESERVED = (OWNER, SYSTEM)
+
+
+def join(moment: Moment, act: Join) -> Answer:
+    pattern = moment.setting("names.pattern")
+    name = check_name(act.name, pattern)
+    sender = name
+    if act.surface is not None:
+        sender = check_name(f"{name}-{check_name(act.surface, pattern, 'surface')}", pattern)
+    agent = moment.one("SELECT kind FROM identity_agents WHERE name = ?", name)
+    _refuse_taken(moment, name, sender, known_agent=agent is not None)
+    kind = act.kind or (agent[0] if agent else "agent")
+    if agent and agent[0] != kind:
+        raise NameTaken(f"@{name} is registered as {agent[0]}, not {kind}.", name=name)
+    scopes = granted_scopes(moment, act.scopes)
+    joined = absent_dropped(agent=name, surface=act.surface, kind=kind)
+    moment.record("agent_joined", joined | {"sender": sender})
+    mint_token(moment, sender, act.token_hash, act.label, scopes, None)
+    return absent_dropped(
+        sender=sender, address=address(sender), agent=name, surface=act.surface, kind=kind
+    ) | {"scopes": list(scopes), "token_id": token_id(act.token_hash)}
+
+
+def _refuse_taken(moment: Moment, name: str, sender: str, *, known_agent: bool) -> None:
+    """A name must not be what another agent's surface is called, nor the reverse."""
+    taken = moment.one("SELECT agent, surface FROM identity_senders WHERE sender = ?", sender)
+    if taken and taken[0] == name:
+        raise NameTaken(
+            f"@{sender} has joined already. For another token of it: interlock token mint "
+            f"--sender {sender}",
+            name=sender,
+        )
+    if taken:
+        raise NameTaken(
+            f"@{sender} is the surface {taken[1]} of @{taken[0]}. Choose another name.", name=sender
+        )
+    if not known_agent:
+        owner = moment.one("SELECT agent, surface FROM identity_senders WHERE sender = ?", name)
+        if owner:
+            raise NameTaken(
+                f"@{name} is the surface {owner[1]} of @{owner[0]}. Choose another name.", name=name
+            )
+    for candidate in {name, sender}:
+        group = moment.one("SELECT 1 FROM identity_groups WHERE name = ?", candidate)
+        if group or candidate in RESERVED:
+            what = "a group" if group else "reserved"
+            raise NameTaken(f"@{candidate} is {what}. Choose another name.", name=candidate)
+    if sender != name and moment.one("SELECT 1 FROM identity_agents WHERE name = ?", sender):
+        raise NameTaken(f"@{sender} is an agent of its own. Choose another surface.", name=sender)
+
+
+def list_agents(moment: Moment, act: ListAgents) -> Answer:
+    """Every address that one can write to: agents, and their surfaces."""
+    rows = moment.all(
+        "SELECT s.sender, s.agent, s.surface, a.kind FROM identity_senders s "
+        "JOIN identity_agents a ON a.name = s.agent ORDER BY s.sender"
+    )
+    wanted = act.name.removeprefix("@") if act.name is not None else None
+    return {
+        "agents": [agent_view(moment, *row) for row in rows if wanted is None or wanted in row[:2]]
+    }
+
+
+def agent_view(moment: Moment, sender: str, agent: str, surface: str | None, kind: str) -> Answer:
+    reach, seen = moment.store.reach([sender])
+    return absent_dropped(
+        address=address(sender),
+        agent=agent,
+        surface=surface,
+        kind=kind,
+        reach=reach,
+        last_seen=rfc3339(seen) if seen is not None else None,
+    )
+
+
+def create_group(moment: Moment, act: CreateGroup) -> Answer:
+    name = check_name(act.name, moment.setting("names.pattern"), "group")
+    taken = moment.one("SELECT 1 FROM identity_senders WHERE sender = ? OR agent = ?", name, name)
+    if taken or name in RESERVED:
+        raise NameTaken(f"@{name} is an agent. Choose another name.", name=name)
+    members = sorted({member.removeprefix("@") for member in act.members})
+    if not members:
+        raise Usage("A group needs members: --member @otto --member @vera")
+    for member in members:
+        if not is_known(moment.state, member):
+            raise NotFound(
+                f"Nobody has joined as @{member[:80]}, so it cannot be a member.",
+                did_you_mean=near(member, names(moment.state)),
+            )
+    moment.record("group_set", {"name": name, "members": members})
+    return {"name": name, "address": address(name), "members": [address(m) for m in members]}
+
+
+def list_groups(moment: Moment, act: ListGroups) -> Answer:
+    rows = moment.all("SELECT name FROM identity_groups ORDER BY name")
+    return {
+        "groups": [
+            {
+                "address": address(name),
+                "members": [address(m) for m in members(moment.state, name) or ()],
+            }
+            for (name,) in rows
+        ]
+    }
+
+
+# --- what other rooms ask of this one
+
+
+def is_known(state: State, name: str) -> bool:
+    row = state.execute(
+        "SELECT 1 FROM identity_senders WHERE sender = ?1 UNION ALL "
+        "SELECT 1 FROM identity_agents WHERE name = ?1",
+        (name,),
+    ).fetchone()
+    return row is not None
+
+
+def agent_of(state: State, sender: str) -> str:
+    row = state.execute("SELECT agent FROM identity_senders WHERE sender = ?", (sender,)).fetchone()
+    return str(row[0]) if row else sender
+
+
+def senders_of(state: State, name: str) -> list[str]:
+    """The senders that see mail for this name: one surface, or every surface of an agent."""
+    rows = state.execute(
+        "SELECT sender FROM identity_senders WHERE sender = ?1 OR agent = ?1 ORDER BY sender",
+        (name,),
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def members(state: State, group: str) -> list[str] | None:
+    """A group's members, or None if there is no such group."""
+    rows = state.execute(
+        "SELECT member FROM identity_members WHERE name = ? ORDER BY member", (group,)
+    ).fetchall()
+    return [row[0] for row in rows] or None
+
+
+def agents(state: State) -> list[str]:
+    return [row[0] for row in state.execute("SELECT name FROM identity_agents ORDER BY name")]
+
+
+def names(state: State) -> list[str]:
+    return sorted(
+        {row[0] for row in state.execute("SELECT sender FROM identity_senders")} | {*agents(state)}
+    )

@@ -1,0 +1,232 @@
+"""Tokens: each bound to exactly one sender, with scopes and an optional end."""
+
+from interlock.contracts.acts import (
+    IdentifyToken,
+    ListTokens,
+    MintToken,
+    ReaffirmTokens,
+    RevokeToken,
+    RotateToken,
+    ShowToken,
+)
+from interlock.contracts.addresses import address, check_name, near
+from interlock.contracts.times import rfc3339
+from interlock.contracts.tokens import token_id
+from interlock.errors import (
+    BadToken,
+    IdentityMismatch,
+    MissingScope,
+    NotFound,
+    TokenExpired,
+    UnknownSender,
+    Usage,
+)
+from interlock.kernel.moment import Answer, Caller, Moment, Row, State, absent_dropped
+
+BASIC_SCOPES = ("mail", "claim", "work")
+_COLUMNS = "id, sender, label, scopes, minted_by, minted_at, seq, expires_at, revoked_at, suspended"
+
+
+def authenticate(state: State, now: int, token_hash: str, session: str | None) -> Caller:
+    """Who holds this token, or `BadToken`, `TokenExpired`."""
+    row = state.execute(
+        "SELECT t.id, t.sender, t.scopes, t.expires_at, t.revoked_at, t.suspended, s.agent, "
+        "s.surface, a.kind FROM identity_tokens t JOIN identity_senders s USING (sender) "
+        "JOIN identity_agents a ON a.name = s.agent WHERE t.hash = ?",
+        (token_hash,),
+    ).fetchone()
+    if row is None:
+        raise BadToken
+    token, sender, scopes, expires_at, revoked_at, suspended, agent, surface, kind = row
+    if revoked_at is not None:
+        raise BadToken(f"The token {token} of @{sender} was revoked. Ask for another.")
+    if suspended:
+        raise BadToken(
+            f"The token {token} of @{sender} is suspended since the workspace was restored from "
+            f"a backup. If it is still trusted: interlock token reaffirm {token}"
+        )
+    if expires_at is not None and expires_at <= now:
+        raise TokenExpired(
+            f"The token {token} of @{sender} expired at {rfc3339(expires_at)}. Its owner can mint "
+            f"another: interlock token rotate {token}"
+        )
+    return Caller(sender, agent, kind, surface, frozenset(scopes.split()), session, token)
+
+
+def refuse_mismatch(caller: Caller, claimed: str | None) -> None:
+    """A sender that is named must be the one the token is bound to."""
+    if claimed is not None and claimed.removeprefix("@") != caller.sender:
+        raise IdentityMismatch(
+            f"The credentials shown are @{caller.sender}'s, and the request says {claimed[:80]!r}. "
+            "Leave the sender out: it comes from the token.",
+            sender=address(caller.sender),
+            claimed=claimed[:80],
+        )
+
+
+def granted_scopes(moment: Moment, asked: tuple[str, ...]) -> tuple[str, ...]:
+    """Naming any of mail, claim, work narrows to those named; gate:NAME and admin are added."""
+    for scope in asked:
+        if scope not in (*BASIC_SCOPES, "admin") and not (
+            scope.startswith("gate:") and scope.removeprefix("gate:")
+        ):
+            raise Usage(
+                f"There is no scope {scope[:80]!r}. There are mail, claim, work, gate:NAME, admin."
+            )
+        if scope.startswith("gate:"):
+            check_name(scope.removeprefix("gate:"), "", "gate")
+    beyond = sorted({scope for scope in asked if scope not in BASIC_SCOPES})
+    if beyond and "admin" not in moment.caller.scopes:
+        raise MissingScope(
+            f"Granting {', '.join(beyond)} needs the scope admin, which @{moment.caller.sender} "
+            "lacks.",
+            scope="admin",
+        )
+    basic = [scope for scope in BASIC_SCOPES if scope in asked] or list(BASIC_SCOPES)
+    return (*basic, *beyond)
+
+
+def mint_token(
+    moment: Moment,
+    sender: str,
+    token_hash: str,
+    label: str | None,
+    scopes: tuple[str, ...],
+    expires_at: int | None,
+) -> str:
+    made = token_id(token_hash)
+    moment.record(
+        "token_minted",
+        absent_dropped(
+            id=made,
+            hash=token_hash,
+            sender=sender,
+            label=label,
+            scopes=list(scopes),
+            expires_at=expires_at,
+        ),
+    )
+    return made
+
+
+def mint(moment: Moment, act: MintToken) -> Answer:
+    name = act.sender.removeprefix("@")
+    known = moment.one("SELECT 1 FROM identity_senders WHERE sender = ?", name)
+    if known is None:
+        raise UnknownSender(
+            f"Nobody has joined as @{name[:80]}. A token needs a sender: interlock join NAME",
+            did_you_mean=near(name, _senders(moment)),
+        )
+    expires_at = moment.now + act.ttl_s * 1000 if act.ttl_s is not None else None
+    made = mint_token(
+        moment, name, act.token_hash, act.label, granted_scopes(moment, act.scopes), expires_at
+    )
+    return _token_view(_token(moment, made))
+
+
+def _senders(moment: Moment) -> list[str]:
+    return [row[0] for row in moment.all("SELECT sender FROM identity_senders ORDER BY sender")]
+
+
+def rotate(moment: Moment, act: RotateToken) -> Answer:
+    """A new token with the old one's sender, label and scopes; the old ones end at once."""
+    rows = _chosen(moment, act.id, act.sender)
+    old = rows[-1]
+    made = mint_token(moment, old[1], act.token_hash, old[2], tuple(old[3].split()), old[7])
+    for row in rows:
+        moment.record("token_revoked", {"id": row[0], "replaced_by": made})
+    return _token_view(_token(moment, made)) | {"replaced": [row[0] for row in rows]}
+
+
+def revoke(moment: Moment, act: RevokeToken) -> Answer:
+    rows = _chosen(moment, act.id, act.sender)
+    for row in rows:
+        moment.record("token_revoked", {"id": row[0]})
+    return {"revoked": [row[0] for row in rows]}
+
+
+def reaffirm(moment: Moment, act: ReaffirmTokens) -> Answer:
+    """Trusts tokens again that a restore suspended."""
+    rows = moment.all(f"SELECT {_COLUMNS} FROM identity_tokens WHERE suspended ORDER BY id")
+    if act.id is not None or act.sender is not None:
+        rows = [row for row in rows if act.id == row[0] or _named(act.sender, row)]
+    for row in rows:
+        moment.record("token_reaffirmed", {"id": row[0]})
+    return {"reaffirmed": [row[0] for row in rows]}
+
+
+def _named(sender: str | None, row: Row) -> bool:
+    return sender is not None and bool(sender.removeprefix("@") == row[1])
+
+
+def _chosen(moment: Moment, id: str | None, sender: str | None) -> list[Row]:
+    """The live tokens meant by an id or a sender, which a caller without admin must own."""
+    if (id is None) == (sender is None):
+        raise Usage("Name one token by its ID, or all tokens of a sender with --sender.")
+    rows = moment.all(
+        f"SELECT {_COLUMNS} FROM identity_tokens WHERE revoked_at IS NULL ORDER BY seq"
+    )
+    rows = [row for row in rows if id == row[0] or _named(sender, row)]
+    foreign = any(row[1] != moment.caller.sender for row in rows)
+    if foreign and "admin" not in moment.caller.scopes:
+        raise MissingScope(
+            f"Another sender's tokens need the scope admin, which @{moment.caller.sender} lacks.",
+            scope="admin",
+        )
+    if not rows:
+        raise NotFound("There is no such live token. interlock token list shows them.")
+    return rows
+
+
+def list_tokens(moment: Moment, act: ListTokens) -> Answer:
+    rows = moment.all(f"SELECT {_COLUMNS} FROM identity_tokens ORDER BY seq")
+    return {"tokens": [_token_view(row) for row in rows if _may_see(moment.caller, row)]}
+
+
+def show_token(moment: Moment, act: ShowToken) -> Answer:
+    row = _token(moment, act.id)
+    if not _may_see(moment.caller, row):
+        raise NotFound("There is no such token. interlock token list shows them.")
+    return _token_view(row)
+
+
+def _may_see(caller: Caller, row: Row) -> bool:
+    return "admin" in caller.scopes or bool(row[1] == caller.sender)
+
+
+def identify(moment: Moment, act: IdentifyToken) -> Answer:
+    """Whose token this is. Whoever asks holds it, so it needs no other identity."""
+    row = moment.one(f"SELECT {_COLUMNS} FROM identity_tokens WHERE hash = ?", act.token_hash)
+    if row is None:
+        return {"known": False}
+    ended = row[8] is not None or row[9] or (row[7] is not None and row[7] <= moment.now)
+    return {"known": True, "active": not ended} | _token_view(row)
+
+
+def _token(moment: Moment, id: str) -> Row:
+    row = moment.one(f"SELECT {_COLUMNS} FROM identity_tokens WHERE id = ?", id)
+    if row is None:
+        raise NotFound("There is no such token. interlock token list shows them.")
+    return row
+
+
+def _token_view(row: Row) -> Answer:
+    id, sender, label, scopes, minted_by, minted_at, seq, expires_at, revoked_at, suspended = row
+    return absent_dropped(
+        id=id,
+        sender=sender,
+        address=address(sender),
+        label=label,
+        scopes=scopes.split(),
+        minted_by=address(minted_by),
+        minted_at=rfc3339(minted_at),
+        seq=seq,
+        expires_at=rfc3339(expires_at) if expires_at is not None else None,
+        revoked_at=rfc3339(revoked_at) if revoked_at is not None else None,
+        suspended=True if suspended else None,
+    )
+
+
+def token_story(moment: Moment, id: str) -> Answer:
+    """For `explain`: the token as data, whoever asks."""
+    return _token_view(_token(moment, id))
