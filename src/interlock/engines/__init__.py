@@ -35,8 +35,9 @@ class Engine(Protocol):
     cannot be reached; none retries.
     """
 
-    def turn(self) -> AbstractContextManager[None]:
-        """Waits for the exclusive right to append. Whoever dies holding it loses it."""
+    def turn(self, *, wait: bool = True) -> AbstractContextManager[None]:
+        """The exclusive right to append. Whoever dies holding it loses it. `BlockingIOError`
+        where another has it and the caller will not wait."""
 
     def head(self, db: Connection) -> Head:
         """The last position."""

@@ -172,10 +172,11 @@ class LogFile:
         return True
 
     @contextmanager
-    def writing(self) -> Iterator[apsw.Connection]:
-        """The turn: one transaction that commits at the end, after which the doorbell rings."""
+    def writing(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
+        """The turn: one transaction that commits at the end, after which the doorbell rings.
+        Who will not wait for it gets `BlockingIOError` while another process has it."""
         with translated():
-            with self._turnstile.passed():
+            with self._turnstile.passed(wait=wait):
                 before = self._writer.total_changes()
                 self._writer.execute("BEGIN IMMEDIATE")
                 try:

@@ -53,8 +53,8 @@ class SqliteEngine:
                     db.execute("INSERT INTO head VALUES (1, 0, ?, 0, 0)", (GENESIS,))
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        with self.file.writing():
+    def turn(self, *, wait: bool = True) -> Iterator[None]:
+        with self.file.writing(wait=wait):
             yield
 
     def head(self, db: apsw.Connection) -> Head:

@@ -18,11 +18,13 @@ class Turnstile:
         self._turn = os.open(os.path.join(directory, "turnstile.turn"), flags, 0o600)
 
     @contextmanager
-    def passed(self) -> Iterator[None]:
-        """Holds the turn. Blocks without limit: a caller that must not wait does so elsewhere."""
+    def passed(self, *, wait: bool = True) -> Iterator[None]:
+        """Holds the turn. Waiting has no limit: who must not wait gets `BlockingIOError`."""
         try:
             fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if not wait:
+                raise
             fcntl.flock(self._queue, fcntl.LOCK_EX)
             try:
                 fcntl.flock(self._turn, fcntl.LOCK_EX)

@@ -222,9 +222,9 @@ class Node:
 
     # --- the turn
 
-    def _serve(self, tickets: list[Ticket]) -> None:
+    def _serve(self, tickets: list[Ticket], wait: bool = True) -> None:
         with self._serving:
-            with self.engine.turn():
+            with self.engine.turn(wait=wait):
                 turn = self._at_head()
                 if _due(turn.system()):
                     turn.attempt(_sweep)

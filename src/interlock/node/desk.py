@@ -1,7 +1,9 @@
-"""The desk: one writer thread per process, which gathers concurrent acts into one transaction.
+"""The desk: acts of one process, gathered into one transaction, one writer at a time.
 
-Callers leave a ticket and wait. The thread takes all tickets there are, serves them in one turn
-of the log, and answers after COMMIT: so a caller is told nothing that could still be lost.
+Callers leave a ticket. Whoever finds the desk free serves the tickets there are in one turn of
+the log, its own among them, so that a lone caller pays for no other thread; what has piled up
+meanwhile is served by the writer thread. Answers are given after COMMIT: nobody is told anything
+that could still be lost.
 """
 
 import threading
@@ -28,19 +30,17 @@ class Ticket:
         self.done = threading.Lock()
         self.done.acquire()
 
-    def answer(self) -> None:
-        self.done.release()
-
 
 class Desk:
-    """`serve` does the work of a list of tickets, filling in their results or errors, and
-    returns once they are durable; what it raises is every ticket's error."""
+    """`serve(tickets, wait)` does the work of tickets, fills in their results or errors, and
+    returns once they are durable. What it raises is every ticket's error, but for
+    `BlockingIOError`: another process has the turn, `wait` is False, and nothing was begun."""
 
-    def __init__(self, serve: Callable[[list[Ticket]], None]) -> None:
+    def __init__(self, serve: Callable[[list[Ticket], bool], None]) -> None:
         self._serve = serve
         self._pending: deque[Ticket] = deque()
-        self._wake = threading.Condition(threading.Lock())
-        self._closed = False
+        self._change = threading.Condition(threading.Lock())
+        self._busy = self._piled_up = self._closed = False
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Callable[[Any], Any]) -> Any:
@@ -49,14 +49,13 @@ class Desk:
         After a while without a turn the ticket is withdrawn and nothing happens; where the work
         had begun by then, nobody can say yet, and only a key makes trying again safe."""
         ticket = Ticket(work)
-        with self._wake:
+        with self._change:
             if self._closed:
                 raise EngineUnavailable("The workspace was closed.")
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="desk", daemon=True)
-                self._thread.start()
             self._pending.append(ticket)
-            self._wake.notify()
+            free, self._busy = not self._busy, True
+        if free:
+            self._serve_once(wait=False)
         if not ticket.done.acquire(timeout=PATIENCE_S):
             self._withdraw(ticket)
         if ticket.error is not None:
@@ -64,7 +63,7 @@ class Desk:
         return ticket.result
 
     def _withdraw(self, ticket: Ticket) -> None:
-        with self._wake:
+        with self._change:
             ticket.withdrawn = not ticket.begun
         if ticket.withdrawn:
             raise EngineUnavailable(
@@ -78,35 +77,69 @@ class Desk:
                 outcome="unknown",
             )
 
-    def _run(self) -> None:
-        while tickets := self._collect():
-            try:
-                self._serve(tickets)
-            except BaseException as trouble:  # noqa: BLE001 - every caller must be told
-                for ticket in tickets:
-                    ticket.result, ticket.error = None, trouble
+    def _serve_once(self, *, wait: bool) -> None:
+        """Serves what is pending. Whoever comes here has made the desk busy."""
+        tickets = self._collect()
+        try:
+            if tickets:
+                self._serve(tickets, wait)
+        except BlockingIOError:
+            self._put_back(tickets)
+        except BaseException as trouble:
             for ticket in tickets:
-                ticket.answer()
+                ticket.result, ticket.error = None, trouble
+            self._answer(tickets)
+            if not isinstance(trouble, Exception):
+                raise
+        else:
+            self._answer(tickets)
 
     def _collect(self) -> list[Ticket]:
-        with self._wake:
-            while True:
-                while not self._pending:
+        with self._change:
+            count = min(len(self._pending), MOST_AT_ONCE)
+            taken = [self._pending.popleft() for _ in range(count)]
+            tickets = [ticket for ticket in taken if not ticket.withdrawn]
+            for ticket in tickets:
+                ticket.begun = True
+            return tickets
+
+    def _put_back(self, tickets: list[Ticket]) -> None:
+        with self._change:
+            for ticket in reversed(tickets):
+                ticket.begun = False
+                self._pending.appendleft(ticket)
+            self._call_thread()
+
+    def _answer(self, tickets: list[Ticket]) -> None:
+        for ticket in tickets:
+            ticket.done.release()
+        with self._change:
+            if self._pending:
+                self._call_thread()
+            else:
+                self._busy = False
+
+    def _call_thread(self) -> None:
+        self._piled_up = True
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="desk", daemon=True)
+            self._thread.start()
+        self._change.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._change:
+                while not self._piled_up:
                     if self._closed:
-                        return []
-                    self._wake.wait()
-                count = min(len(self._pending), MOST_AT_ONCE)
-                taken = [self._pending.popleft() for _ in range(count)]
-                tickets = [ticket for ticket in taken if not ticket.withdrawn]
-                for ticket in tickets:
-                    ticket.begun = True
-                if tickets:
-                    return tickets
+                        return
+                    self._change.wait()
+                self._piled_up = False
+            self._serve_once(wait=True)
 
     def close(self) -> None:
-        """Serves what is waiting, then ends."""
-        with self._wake:
+        """Lets the thread serve what is waiting, then ends it."""
+        with self._change:
             self._closed = True
-            self._wake.notify()
+            self._change.notify()
         if self._thread is not None:
             self._thread.join(PATIENCE_S)

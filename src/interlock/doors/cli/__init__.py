@@ -72,7 +72,7 @@ def _print(command: str, answer: dict[str, Any], *, json: bool) -> None:
     if json:
         output.document(answer)
     else:
-        from interlock.doors.cli.render import text
+        from interlock.doors.cli.views import text
 
         output.lines(text(command, output.clean(answer)))
 

@@ -9,9 +9,9 @@ Bold = Callable[[str], str]
 TAGLINE = "Interlock: where agent work becomes coordinated, gated and auditable."
 FIRST_STEPS = (
     "interlock join otto # give an agent a name and a token",
-    "interlock run otto -- claude # start its client in a session of its own",
+    "interlock run otto -- claude # start its client in a session",
     "interlock claim acquire --item B-12 # take work before changing it",
-    "interlock send @vera 'B-12 is mine' # tell others; accepted is not read",
+    "interlock send @vera 'B-12 is mine' # accepted is not read",
     "interlock inbox # see what is open for you",
 )
 

@@ -127,7 +127,7 @@ def search(context: Context) -> Answer:
 
 def watch(context: Context) -> int:
     from interlock.doors.cli import output
-    from interlock.doors.cli.render import text
+    from interlock.doors.cli.views import text
     from interlock.node import waiting
 
     for message in waiting.mail(context.node, context.credentials(), context.get("after")):

@@ -29,7 +29,8 @@ def complaint(refusal: Refusal) -> None:
     """A refusal for people, on standard error: what, why, and what to do."""
     shown = clean(refusal.as_dict())
     text = f"{_styled('31', refusal.title, sys.stderr)}: {shown['message']}"
-    if near := shown.get("did_you_mean"):
+    near = [name for name in shown.get("did_you_mean", ()) if name not in shown["message"]]
+    if near:
         text += f"\nDid you mean {' or '.join(near)}?"
     if shapes := shown.get("valid_shapes"):
         text += "".join(f"\n  {shape}" for shape in shapes)

@@ -1,0 +1,30 @@
+"""Answers as people read them, a module for each family of commands.
+
+Every body is quoted line by line behind a bar, so that text which another agent wrote can never
+pass for a line of ours.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+from interlock.doors.cli.views.parts import Answer, members
+
+
+def text(command: str, answer: Answer) -> str:
+    """The answer of a command; one that has no form of its own is shown member by member."""
+    family = _FAMILIES.get(command.partition(" ")[0])
+    if family is None:
+        return members(answer)
+    views: Mapping[str, Callable[[Answer], str]]
+    views = import_module(f"interlock.doors.cli.views.{family}").VIEWS
+    return views.get(command, members)(answer)
+
+
+_FAMILIES = {
+    **dict.fromkeys(("init", "join", "whoami", "agents", "token", "group"), "identity"),
+    **dict.fromkeys(("send", "ask", "answer", "inbox", "read", "ack"), "mail"),
+    **dict.fromkeys(("receipts", "thread", "search", "explain"), "mail"),
+    "claim": "claims",
+    **dict.fromkeys(("audit", "status", "settings", "review"), "upkeep"),
+    **dict.fromkeys(("restore", "pause", "resume"), "upkeep"),
+}

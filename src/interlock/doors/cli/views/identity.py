@@ -1,0 +1,109 @@
+"""Who is who."""
+
+from interlock.doors.cli.output import bold, dim
+from interlock.doors.cli.views.claims import claim_line
+from interlock.doors.cli.views.parts import Answer, members, table, time
+
+
+def _init(answer: Answer) -> str:
+    what = "Made a workspace" if answer["created"] else "There is a workspace"
+    return (
+        f"{what} in {bold(answer['directory'])}\n"
+        f"Next: interlock join NAME {dim('gives an agent or a person a name and a token')}"
+    )
+
+
+def _join(answer: Answer) -> str:
+    sender = answer["sender"]
+    return (
+        f"{bold(answer['address'])} has joined ({answer['kind']}, scopes "
+        f"{', '.join(answer['scopes'])}).\n"
+        f"Its token is kept in {answer['kept']}\n"
+        f"Next: interlock run {sender} -- COMMAND {dim('starts its client')}\n"
+        f"      interlock send @NAME TEXT --from {sender}"
+    )
+
+
+def _whoami(answer: Answer) -> str:
+    rows = [
+        f"You are {bold(answer['address'])}, {answer['kind']} {answer['agent']}"
+        + (f" on {answer['surface']}" if "surface" in answer else "")
+        + (f", session {answer['session']}" if "session" in answer else ""),
+        f"Scopes: {', '.join(answer['scopes'])}",
+        f"Mail: {answer['unread']} unread, {answer['open']} open",
+    ]
+    if answer["claims"]:
+        rows.append("You hold:")
+        rows += [f"  {claim_line(claim)}" for claim in answer["claims"]]
+    return "\n".join(rows)
+
+
+def _agents(answer: Answer) -> str:
+    return table(
+        (
+            (
+                agent["address"],
+                agent["kind"],
+                agent["reach"],
+                f"seen {time(agent['last_seen'])}" if "last_seen" in agent else "never seen",
+            )
+            for agent in answer["agents"]
+        ),
+        "Nobody has joined yet. interlock join NAME",
+    )
+
+
+def _token(answer: Answer) -> str:
+    secret = answer.pop("token", None)
+    shown = members(answer)
+    if secret is not None:
+        shown += f"\n\n{bold(secret)}\n{dim('This is shown once.')}"
+    return shown
+
+
+def _tokens(answer: Answer) -> str:
+    return table(
+        (
+            (
+                token["id"],
+                token["address"],
+                " ".join(token["scopes"]),
+                _token_state(token),
+                token.get("label", ""),
+            )
+            for token in answer["tokens"]
+        ),
+        "There are no tokens.",
+    )
+
+
+def _token_state(token: Answer) -> str:
+    if "revoked_at" in token:
+        return f"revoked {time(token['revoked_at'])}"
+    if "suspended" in token:
+        return "suspended"
+    return f"until {time(token['expires_at'])}" if "expires_at" in token else "active"
+
+
+def _identified(answer: Answer) -> str:
+    if not answer["known"]:
+        return "Nobody's: this workspace does not know that token."
+    return members(answer)
+
+
+def _groups(answer: Answer) -> str:
+    rows = ((group["address"], " ".join(group["members"])) for group in answer["groups"])
+    return table(rows, "There are no groups.")
+
+
+VIEWS = {
+    "init": _init,
+    "join": _join,
+    "whoami": _whoami,
+    "agents": _agents,
+    "token list": _tokens,
+    "token mint": _token,
+    "token rotate": _token,
+    "token identify": _identified,
+    "group list": _groups,
+}

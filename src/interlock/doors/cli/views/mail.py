@@ -1,0 +1,132 @@
+"""Mail."""
+
+from interlock.doors.cli.output import bold, dim, green, yellow
+from interlock.doors.cli.views.parts import Answer, quoted, time
+
+_REACH = {
+    "wakes": "is listening and sees it at once",
+    "working": "is working and sees it at its next step",
+    "waits": "sees it when it next looks",
+    "offline": "is offline",
+    "unknown": "was never seen here",
+}
+
+
+def _sent(answer: Answer) -> str:
+    message = answer["message"]
+    rows = [f"{green('Accepted')} {message['id']} (#{message['seq']}) to {message['to']}"]
+    rows += [
+        f"  {delivery['recipient']}  {_REACH[delivery['reach']]}"
+        for delivery in answer["deliveries"]
+    ]
+    for notice in answer["notices"]:
+        rows.append(yellow(f"Note: {notice['message']}"))
+        if near := notice.get("did_you_mean"):
+            rows.append(f"  Did you mean {' or '.join(near)}?")
+    return "\n".join(rows)
+
+
+def _asked(answer: Answer) -> str:
+    if not answer["answered"]:
+        return f"{yellow(answer['error'])}: {answer['message']}\nThe ask is {answer['id']}"
+    return _message(answer["answer"])
+
+
+def _message(message: Answer) -> str:
+    head = (
+        f"{bold(message['from'])} to {message['to']}  {message['type']}  {time(message['at'])}  "
+        f"#{message['seq']}  {dim(message['id'])}"
+    )
+    rows = [head]
+    if "subject" in message:
+        rows.append(f"Subject: {message['subject']}")
+    if message["priority"] != "normal":
+        rows.append(yellow(f"Priority: {message['priority']}"))
+    if "taken_by" in message:
+        rows.append(dim(f"Taken by {message['taken_by']}"))
+    if message.get("redacted"):
+        rows.append(dim("The body was redacted."))
+    payload = message.get("payload", {})
+    for name, value in payload.items():
+        if isinstance(value, str):
+            rows += [] if name in ("text", "question") else [f"{name}:"]
+            rows.append(quoted(value))
+        else:
+            shown = value if isinstance(value, list) else [value]
+            rows += [f"{name}:", *(quoted(str(item)) for item in shown)]
+    if message.get("part"):
+        more = message.get("next_offset")
+        rest = f"; the rest: interlock read {message['id']}" if more is not None else ""
+        rows.append(yellow(f"A part: {message['shown']} of {message['size']} bytes{rest}"))
+    return "\n".join(rows)
+
+
+def _inbox(answer: Answer) -> str:
+    rows = [_message(message) + _progress(message) for message in answer["messages"]]
+    foot = f"{answer['unread']} unread, {answer['open']} open"
+    if "next" in answer:
+        foot += f"; more: --after {answer['next']}"
+    return "\n\n".join([*rows, dim(foot)])
+
+
+def _progress(message: Answer) -> str:
+    return "".join(
+        f"\n{dim(delivery['recipient'])} {delivery['state']}"
+        for delivery in message.get("deliveries", ())
+    )
+
+
+def _conversation(answer: Answer) -> str:
+    rows = [_message(message) for message in answer["messages"]]
+    return "\n\n".join(rows) or dim("Nothing found.")
+
+
+def _receipts(answer: Answer) -> str:
+    rows = []
+    for delivery in answer["deliveries"]:
+        rows.append(f"{bold(delivery['recipient'])}  {delivery['state']}")
+        for step in delivery["history"]:
+            by = f" by {step['by']}" if "by" in step else ""
+            through = f" through {step['adapter']}" if "adapter" in step else ""
+            rows.append(f"  {time(step['at'])}  {step['state']}{by}{through}")
+            if "note" in step:
+                rows.append(f"    {quoted(step['note'])}")
+    return "\n".join(rows)
+
+
+def _acked(answer: Answer) -> str:
+    return "\n".join(f"{state} {id}" for state, ids in answer.items() for id in ids)
+
+
+def _explained(answer: Answer) -> str:
+    message = answer["message"]
+    rows = [
+        f"{message['id']} is #{message['seq']} of the log, accepted {time(message['at'])}.",
+        f"Sender: {bold(answer['sender'])}, agent {answer['agent']}"
+        + (f", session {answer['session']}" if "session" in answer else ""),
+    ]
+    if token := answer.get("token"):
+        label = f"labelled {token['label']!r}, which decides nothing" if "label" in token else ""
+        rows += [
+            f"Token: {token['id']}, bound to {token['address']} {label}".rstrip(),
+            f"Minted by {token['minted_by']} at {time(token['minted_at'])}, #{token['seq']}.",
+        ]
+        if "revoked_at" in token:
+            rows.append(yellow(f"Revoked since {time(token['revoked_at'])}."))
+    else:
+        rows.append("Written by Interlock itself; no token is behind it.")
+    return "\n".join(rows)
+
+
+VIEWS = {
+    "send": _sent,
+    "answer": _sent,
+    "ask": _asked,
+    "read": _message,
+    "inbox": _inbox,
+    "thread": _conversation,
+    "search": _conversation,
+    "receipts": _receipts,
+    "ack": _acked,
+    "explain": _explained,
+}
