@@ -1,7 +1,5 @@
 """`python -m interlock` is the command `interlock`."""
 
-import sys
+from interlock.doors.cli import command
 
-from interlock.doors.cli import main
-
-sys.exit(main())
+command()

@@ -1,18 +1,24 @@
-"""Canonical bytes: the one encoding that is hashed, signed, stored and compared."""
+"""Canonical bytes: the one encoding that is hashed, signed, stored and compared.
+
+orjson is imported by whoever first encodes: it brings half of the standard library with it, and
+commands that only look need none of that.
+"""
 
 import hashlib
 from typing import Any
 
-import orjson
-
 
 def canonical(value: Any) -> bytes:
     """Compact JSON in UTF-8 with sorted keys. Values hold no floats, so bytes are reproducible."""
+    import orjson
+
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def decode(data: bytes | str) -> Any:
     """The value behind JSON bytes; `ValueError` for anything that is not strict JSON in UTF-8."""
+    import orjson
+
     return orjson.loads(data)
 
 

@@ -3,14 +3,26 @@
 Imports are lazy: agents call this hundreds of times a day, so a command loads what it needs.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from interlock.errors import Internal, Refusal, by_code
 
 INTERRUPTED = 130
+
+
+def command() -> NoReturn:
+    """The process `interlock`. Imports make no garbage worth looking for, and when the answer is
+    printed and the workspace closed, nothing is left to tear down: together a fifth of the time
+    that a command takes."""
+    gc.disable()
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,13 +54,12 @@ def _run(words: list[str]) -> int:
         return _help(parsed.rest)
     if parsed.command is VERSION:
         return _version(json=parsed.values.get("json", False))
-    from importlib import import_module
-
     from interlock.doors.cli.context import Context
 
     module, function = ACTIONS[parsed.command.name]
-    action = getattr(import_module(f"interlock.doors.cli.{module}"), function)
+    action = getattr(__import__(f"interlock.doors.cli.{module}", fromlist=[function]), function)
     context = Context(parsed)
+    gc.enable()
     try:
         answer = action(context)
         if isinstance(answer, int):

@@ -5,7 +5,6 @@ pass for a line of ours.
 """
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 
 from interlock.doors.cli.views.parts import Answer, members
 
@@ -16,7 +15,7 @@ def text(command: str, answer: Answer) -> str:
     if family is None:
         return members(answer)
     views: Mapping[str, Callable[[Answer], str]]
-    views = import_module(f"interlock.doors.cli.views.{family}").VIEWS
+    views = __import__(f"interlock.doors.cli.views.{family}", fromlist=["VIEWS"]).VIEWS
     return views.get(command, members)(answer)
 
 
