@@ -69,6 +69,9 @@ class Engine(Protocol):
     def drop_upload(self, upload: str) -> None:
         """Forgets an upload that no message will use."""
 
+    def drop_stale(self, before: str) -> None:
+        """Forgets unused uploads whose names sort before this one: their senders died."""
+
     def join(self, upload: str, sha256: str) -> int:
         """Makes an upload a blob and gives its size, or refuses with `DigestMismatch`."""
 

@@ -146,6 +146,12 @@ class SqliteEngine:
     def drop_upload(self, upload: str) -> None:
         self.file.writer.execute("DELETE FROM blob_chunks WHERE upload = ?", (upload,))
 
+    def drop_stale(self, before: str) -> None:
+        self.file.writer.execute(
+            "DELETE FROM blob_chunks WHERE upload < ? AND upload NOT IN (SELECT upload FROM blobs)",
+            (before,),
+        )
+
     def blob(self, db: apsw.Connection, sha256: str, start: int, stop: int) -> bytes:
         row = db.execute("SELECT upload FROM blobs WHERE sha256 = ?", (sha256,)).fetchone()
         if row is None:

@@ -10,114 +10,29 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
-from interlock.contracts.checks import checked, session
-from interlock.contracts.encoding import canonical, digest
-from interlock.contracts.tokens import hashed
+from interlock.contracts.encoding import digest
 from interlock.contracts.types import MAIN_MEMBER
 from interlock.engines.file import Listener, LogFile
 from interlock.engines.presence import Presence
 from interlock.engines.sqlite import CHUNK, SqliteEngine, clock_ms
-from interlock.errors import MissingScope, NoIdentity, Refusal, TooLarge
+from interlock.errors import Refusal, TooLarge
 from interlock.kernel.claims import queueing
-from interlock.kernel.identity.tokens import authenticate, refuse_mismatch
 from interlock.kernel.mail import reading
 from interlock.kernel.moment import OWNER_CALLER, Answer, Caller, Moment, NeedsTurn
-from interlock.kernel.refusals import record_refusal
-from interlock.kernel.workspace import is_paused, refuse_paused
+from interlock.kernel.workspace import is_paused
 from interlock.node import position as state
 from interlock.node.desk import Desk, Ticket
 from interlock.node.keys import EVERY, Keys
+from interlock.node.stations import Submission, Validated, authorize, decide, identify, validate
 from interlock.node.turn import Beside, Turn, new_id
-from interlock.node.verbs import VERBS, Verb
 
 INLINE_BYTES = 1 << 20
 TOUCH_EVERY_S = 5.0
-
-
-class Validated(NamedTuple):
-    """An act whose shape is right, whoever asks."""
-
-    verb: Verb
-    act: Any
-
-
-class Authenticated(NamedTuple):
-    """A valid act, and who asks, at this position of the log."""
-
-    validated: Validated
-    caller: Caller
-
-
-class Authorized(NamedTuple):
-    """An act that the caller may do, at this position of the log."""
-
-    verb: Verb
-    act: Any
-    caller: Caller
-
-
-def validate(act: Any) -> Validated:
-    return Validated(VERBS[type(act)], checked(act))
-
-
-def identify(moment: Moment, credentials: Credentials, validated: Validated) -> Authenticated:
-    """Who acts, from the token alone; a sender that was named must not contradict it."""
-    verb = validated.verb
-    if credentials.token is not None:
-        shown = credentials.session
-        caller = authenticate(moment.state, moment.now, hashed(credentials.token), shown)
-        moment.caller = caller
-        refuse_mismatch(caller, credentials.claimed)
-    elif credentials.owner and (verb.owner or verb.open):
-        caller = OWNER_CALLER
-    else:
-        raise NoIdentity
-    return Authenticated(validated, caller)
-
-
-def authorize(moment: Moment, authenticated: Authenticated) -> Authorized:
-    """Whether the token's scopes allow the act."""
-    (verb, act), caller = authenticated
-    if verb.scope is not None and verb.scope not in caller.scopes:
-        raise MissingScope(
-            f"{verb.name} needs the scope {verb.scope}, and @{caller.sender}'s token has "
-            f"{', '.join(sorted(caller.scopes)) or 'none'}.",
-            scope=verb.scope,
-        )
-    if not (verb.looks or verb.when_paused):
-        refuse_paused(moment.state)
-    return Authorized(verb, act, caller)
-
-
-def decide(moment: Moment, authorized: Authorized) -> Answer:
-    moment.caller = authorized.caller
-    return authorized.verb.decide(moment, authorized.act)
-
-
-class Submission:
-    """An act on its way through the turn; remembers who was refused, and why."""
-
-    def __init__(self, credentials: Credentials, validated: Validated) -> None:
-        self._credentials = credentials
-        self._validated = validated
-        self.moment: Moment | None = None
-        self.refusal: Refusal | None = None
-
-    def __call__(self, turn: Turn) -> Answer:
-        self.moment = moment = turn.moment(OWNER_CALLER)
-        authenticated = identify(moment, self._credentials, self._validated)
-        return decide(moment, authorize(moment, authenticated))
-
-    def record_refusal(self, turn: Turn) -> None:
-        """Records a refusal that matters, with the digest of the request and never its body."""
-        if self.moment is None or self.refusal is None or is_paused(turn.db):
-            return
-        said = canonical([self._validated.verb.name, repr(self._validated.act)])
-        record_refusal(turn.moment(self.moment.caller), self.refusal.code, digest(said))
+STALE_UPLOAD_MS = 86_400_000
 
 
 class Node:
@@ -149,9 +64,7 @@ class Node:
         Raises the refusals of `errors`. What was answered is durable; what was refused has left
         nothing but, where it matters, its refusal."""
         self._after_fork()
-        if credentials.session is not None:
-            session(credentials.session)
-        validated = validate(act)
+        validated = validate(credentials, act)
         answer = self._look(credentials, validated) if validated.verb.looks else None
         if answer is None:
             answer = self._desk.submit(Submission(credentials, validated))
@@ -168,7 +81,7 @@ class Node:
         text = act.payload.get(main)
         if not isinstance(text, str) or len(text) * 4 <= INLINE_BYTES:
             return self.call(credentials, act)
-        validate(act)
+        validate(credentials, act)
         encoded = text.encode()
         if len(encoded) <= INLINE_BYTES:
             return self.call(credentials, act)
@@ -190,7 +103,8 @@ class Node:
                 size=len(data),
                 limit=limit,
             )
-        upload = new_id()
+        upload = f"{clock_ms():015}-{new_id()}"
+        self.do(lambda turn: turn.engine.drop_stale(f"{clock_ms() - STALE_UPLOAD_MS:015}"))
         for number, start in enumerate(range(0, len(data), CHUNK)):
             self.do(_put_chunk(upload, number, data[start : start + CHUNK]))
         return upload

@@ -1,0 +1,104 @@
+"""The stations of an act: validated, authenticated, authorized, decided.
+
+Each has a type of its own that only the one before leads to, so that skipping one does not
+type-check. Validation needs no state and comes before the turn; the others stand at the head.
+"""
+
+from typing import Any, NamedTuple
+
+from interlock.contracts.acts import Credentials
+from interlock.contracts.checks import checked, session
+from interlock.contracts.encoding import canonical, digest
+from interlock.contracts.tokens import hashed
+from interlock.errors import MissingScope, NoIdentity, Refusal
+from interlock.kernel.identity.tokens import authenticate, refuse_mismatch
+from interlock.kernel.moment import OWNER_CALLER, Answer, Caller, Moment
+from interlock.kernel.refusals import record_refusal
+from interlock.kernel.workspace import is_paused, refuse_paused
+from interlock.node.turn import Turn
+from interlock.node.verbs import VERBS, Verb
+
+
+class Validated(NamedTuple):
+    """An act whose shape is right, whoever asks."""
+
+    verb: Verb
+    act: Any
+
+
+class Authenticated(NamedTuple):
+    """A valid act, and who asks, at this position of the log."""
+
+    validated: Validated
+    caller: Caller
+
+
+class Authorized(NamedTuple):
+    """An act that the caller may do, at this position of the log."""
+
+    verb: Verb
+    act: Any
+    caller: Caller
+
+
+def validate(credentials: Credentials, act: Any) -> Validated:
+    """Whether the request has the shape that its verb asks for."""
+    if credentials.session is not None:
+        session(credentials.session)
+    return Validated(VERBS[type(act)], checked(act))
+
+
+def identify(moment: Moment, credentials: Credentials, validated: Validated) -> Authenticated:
+    """Who acts, from the token alone; a sender that was named must not contradict it."""
+    verb = validated.verb
+    if credentials.token is not None:
+        shown = credentials.session
+        caller = authenticate(moment.state, moment.now, hashed(credentials.token), shown)
+        moment.caller = caller
+        refuse_mismatch(caller, credentials.claimed)
+    elif credentials.owner and (verb.owner or verb.open):
+        caller = OWNER_CALLER
+    else:
+        raise NoIdentity
+    return Authenticated(validated, caller)
+
+
+def authorize(moment: Moment, authenticated: Authenticated) -> Authorized:
+    """Whether the token's scopes allow the act."""
+    (verb, act), caller = authenticated
+    if verb.scope is not None and verb.scope not in caller.scopes:
+        raise MissingScope(
+            f"{verb.name} needs the scope {verb.scope}, and @{caller.sender}'s token has "
+            f"{', '.join(sorted(caller.scopes)) or 'none'}.",
+            scope=verb.scope,
+        )
+    if not (verb.looks or verb.when_paused):
+        refuse_paused(moment.state)
+    return Authorized(verb, act, caller)
+
+
+def decide(moment: Moment, authorized: Authorized) -> Answer:
+    moment.caller = authorized.caller
+    return authorized.verb.decide(moment, authorized.act)
+
+
+class Submission:
+    """An act on its way through the turn; remembers who was refused, and why."""
+
+    def __init__(self, credentials: Credentials, validated: Validated) -> None:
+        self._credentials = credentials
+        self._validated = validated
+        self.moment: Moment | None = None
+        self.refusal: Refusal | None = None
+
+    def __call__(self, turn: Turn) -> Answer:
+        self.moment = moment = turn.moment(OWNER_CALLER)
+        authenticated = identify(moment, self._credentials, self._validated)
+        return decide(moment, authorize(moment, authenticated))
+
+    def record_refusal(self, turn: Turn) -> None:
+        """Records a refusal that matters, with the digest of the request and never its body."""
+        if self.moment is None or self.refusal is None or is_paused(turn.db):
+            return
+        said = canonical([self._validated.verb.name, repr(self._validated.act)])
+        record_refusal(turn.moment(self.moment.caller), self.refusal.code, digest(said))
