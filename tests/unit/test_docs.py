@@ -1,0 +1,260 @@
+"""The documentation is true: what it shows as a console session is run and compared, and what it
+names (commands, flags, codes, files) exists.
+
+A ```console block holds `$ command` lines, each followed by its output; `> ` goes on with a
+command. The blocks of one page are one shell session in an empty home. What differs from run to
+run (ids, times, tokens, hashes, paths) is compared by its place: the same id must stand in the
+same places. After a change of output, `.venv/bin/python tests/unit/test_docs.py` runs all sessions
+and writes what they print now into the pages.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+import pytest
+
+from interlock import errors
+from interlock.doors.cli.commands import COMMANDS, COMMON
+from interlock.doors.cli.grammar import BUILT_IN, HELP
+from interlock.kernel import KINDS
+from interlock.kernel.settings import SETTINGS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ALL = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+HOME = "/home/you"
+LIMIT_S = 120
+END = "\x1e"
+
+SESSION = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^)#]+)?(#[^)]*)?\)")
+
+# What a run makes anew, and what stands for it when two runs are compared.
+CHANGING = (
+    ("home", r"/home/you/(?:\.local/share|Library/Application Support)/interlock/default"),
+    ("time", r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{3})?Z|\b\d{13}\b"),
+    ("id", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
+    ("token", r"\btok_[0-9a-f]{12}\b"),
+    ("secret", r"\bilk_[a-z2-7]{40,}\b"),
+    ("session", r"\brun-[0-9a-f]{16}\b"),
+    ("key", r"\+[0-9a-f]{8}\+[A-Za-z0-9+/]{40,}={0,2}"),
+    ("hash", r"\b[0-9a-f]{64}\b"),
+    ("schema", r"\b\d-[0-9a-f]{12}\b"),
+    ("base64", r"[A-Za-z0-9+/]{43,}={0,2}"),
+    ("size", r"\b\d{5,}(?= bytes\b)|(?<=bytes    )\d{5,}\b"),
+)
+ANY = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in CHANGING))
+# Of these, one looks like another by accident, or says nothing by being the same.
+UNNUMBERED = ("home", "time", "size", "secret")
+
+
+class Step(NamedTuple):
+    """A command and what the page says that it prints."""
+
+    command: str
+    output: str
+
+
+def steps(page: str) -> list[Step]:
+    found: list[Step] = []
+    for session in SESSION.findall(page):
+        for line in session.splitlines():
+            if line.startswith("$ "):
+                found.append(Step(line[2:], ""))
+            elif line.startswith("> ") and not found[-1].output:
+                found[-1] = Step(f"{found[-1].command}\n{line[2:]}", "")
+            else:
+                found[-1] = found[-1]._replace(output=f"{found[-1].output}{line}\n")
+    return found
+
+
+def run(commands: list[str], home: Path) -> list[str]:
+    """What each command prints, errors included, in one shell. `$?` is the last command's."""
+    mark = f"__status=$?; printf '{END}'; (exit $__status)"
+    script = "".join(f"{command}\n{mark}\n" for command in commands)
+    environment = {
+        "HOME": str(home),
+        "PATH": os.pathsep.join([os.path.dirname(sys.executable), "/usr/bin", "/bin"]),
+        "LC_ALL": "C.UTF-8",
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-c", script],
+        env=environment,
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    outputs = done.stdout.decode().replace(str(home), HOME).split(END)[:-1]
+    assert len(outputs) == len(commands), done.stdout.decode()
+    return ["".join(f"{line.rstrip()}\n" for line in output.splitlines()) for output in outputs]
+
+
+def settled(outputs: list[str]) -> list[str]:
+    """The outputs with everything that changes replaced by its kind, numbered as it turns up."""
+    seen: dict[str, str] = {}
+
+    def name(match: re.Match[str]) -> str:
+        kind, text = str(match.lastgroup), match.group()
+        if kind in UNNUMBERED:
+            return f"<{kind}>"
+        number = sum(known.startswith(f"<{kind} ") for known in seen.values()) + 1
+        return seen.setdefault(text, f"<{kind} {number}>")
+
+    return [ANY.sub(name, output) for output in outputs]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def inline(page: Path) -> list[str]:
+    """What stands in the page's running text between backquotes."""
+    return CODE.findall(FENCED.sub("", page.read_text()))
+
+
+def test_what_a_run_makes_anew_is_compared_by_its_place() -> None:
+    one, two = "1f2e3d4c-0000-4000-8000-000000000001", "1f2e3d4c-0000-4000-8000-000000000002"
+    assert settled([f"{one} {two}", one]) == settled([f"{two} {one}", two])
+    assert settled([f"{one} {two}", one]) != settled([f"{one} {two}", two])
+    assert settled(["2026-01-02 03:04:05Z"]) == settled(["2027-01-02 03:04:05Z"])
+    assert settled(["fence 1"]) != settled(["fence 2"])
+
+
+def test_commands_share_a_shell_and_their_status(tmp_path: Path) -> None:
+    printed = run(["cd / && false", "echo $?", "pwd", "echo wrong >&2"], tmp_path)
+    assert printed == ["", "1\n", "/\n", "wrong\n"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_a_session_on_the_page_prints_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    shown = steps(page.read_text())
+    if not shown:
+        return
+    printed = run([step.command for step in shown], tmp_path.resolve())
+    pairs = zip(shown, settled([step.output for step in shown]), settled(printed), strict=True)
+    for step, expected, actual in pairs:
+        assert actual == expected, f"{step.command}\nis shown with other output in {relative(page)}"
+
+
+@pytest.mark.parametrize("page", ALL, ids=relative)
+def test_every_command_and_flag_that_a_page_names_exists(page: Path) -> None:
+    names = {command.name for command in (*COMMANDS, HELP)}
+    groups = {command.words[0] for command in COMMANDS}
+    flags = {flag.name for c in COMMANDS for flag in (*c.flags, *COMMON, *BUILT_IN)}
+    for code in inline(page):
+        words = re.split(r"[ |]+", code)
+        if words[0] == "interlock" and len(words) > 1:
+            known = words[1] in names or " ".join(words[1:3]) in names
+            assert known or (words[1] in groups and len(words) == 2), code
+        if words[0] == "interlock" or code.startswith("--"):
+            assert {word for word in words if word.startswith("--")} <= flags | {"--"}, code
+
+
+@pytest.mark.parametrize("page", ALL, ids=relative)
+def test_every_code_that_a_page_names_exists(page: Path) -> None:
+    notices = {"SHARED_WORKTREE"}
+    variables = {"INTERLOCK_TOKEN", "INTERLOCK_SESSION", "INTERLOCK_WORKSPACE"}
+    for code in inline(page):
+        if re.fullmatch(r"[A-Z]+(_[A-Z]+)+|PAUSED|USAGE|INTERNAL", code):
+            assert code in notices | variables or errors.by_code(code).code == code
+
+
+@pytest.mark.parametrize("page", ALL, ids=relative)
+def test_every_link_leads_to_a_file_or_a_heading(page: Path) -> None:
+    for target, anchor in LINK.findall(page.read_text()):
+        if target.startswith("http"):
+            continue
+        file = (page.parent / target) if target else page
+        assert file.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+            assert anchor[1:] in slugs, target + anchor
+
+
+@pytest.mark.parametrize("page", ALL, ids=relative)
+def test_every_target_of_make_that_a_page_names_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"^make ([a-z]+)|`make ([a-z]+)`", page.read_text())) <= {
+        pair for target in targets for pair in ((target, ""), ("", target))
+    }
+
+
+def test_the_workspace_page_names_every_setting_with_its_default() -> None:
+    page = (ROOT / "docs" / "workspace.md").read_text()
+    for name, setting in SETTINGS.items():
+        assert re.search(rf"{re.escape(name)}\s.*default {setting.default or 'none'}", page), name
+
+
+def test_the_audit_page_names_every_kind_of_fact() -> None:
+    named = set(CODE.findall((ROOT / "docs" / "audit.md").read_text()))
+    assert set(KINDS) <= named
+
+
+def test_the_glossary_gives_each_word_once_in_order() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    words = [word.lower() for word in re.findall(r"^\*\*(.+?)\*\*", page, re.MULTILINE)]
+    assert words == sorted(set(words))
+
+
+def test_decisions_are_numbered_without_gaps_and_have_their_three_parts() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    for number, page in enumerate(pages, 1):
+        text = page.read_text()
+        assert page.name.startswith(f"{number:04}-")
+        assert text.startswith(f"# {number:04}: ")
+        assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [
+            "Context",
+            "Decision",
+            "Consequences",
+        ]
+
+
+def test_the_picture_is_well_formed_and_has_a_description() -> None:
+    picture = ElementTree.parse(ROOT / "docs" / "interlock.svg").getroot()
+    names = {element.tag.rpartition("}")[2] for element in picture.iter()}
+    assert {"title", "desc"} <= names
+    assert "script" not in names
+
+
+def refresh(page: Path) -> bool:
+    """Writes what the page's sessions print now into it, where that differs in what counts."""
+    text = page.read_text()
+    shown = steps(text)
+    if not shown:
+        return False
+    with tempfile.TemporaryDirectory() as home:
+        printed = run([step.command for step in shown], Path(home).resolve())
+    if wrong := [output for output in printed if re.match("Internal error|Traceback", output)]:
+        raise SystemExit(f"{relative(page)} was left as it is: {wrong[0]}")
+    if settled([step.output for step in shown]) == settled(printed):
+        return False
+    outputs = iter(printed)
+
+    def written(session: re.Match[str]) -> str:
+        lines = (
+            "$ " + step.command.replace("\n", "\n> ") + "\n" + next(outputs)
+            for step in steps(f"```console\n{session.group()}```\n")
+        )
+        return "".join(lines)
+
+    page.write_text(SESSION.sub(written, text))
+    return True
+
+
+if __name__ == "__main__":
+    for each in PAGES:
+        if refresh(each):
+            print(f"refreshed {relative(each)}")
