@@ -8,6 +8,7 @@ and copied by the backup API.
 import contextlib
 import os
 import sys
+import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,6 +98,8 @@ class LogFile:
             self._writer.execute("PRAGMA secure_delete = ON")
 
     def _connect(self) -> apsw.Connection:
+        if not os.path.exists(self.path):
+            _make_private(self.path)
         connection = apsw.Connection(self.path)
         connection.set_busy_timeout(BUSY_MS)
         connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -16000")
@@ -227,6 +230,7 @@ class LogFile:
             origin = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)
             try:
                 _refuse_foreign(origin, source)
+                _make_private(target)
                 destination = apsw.Connection(target)
                 try:
                     with destination.backup("main", origin, "main") as copy:
@@ -287,6 +291,18 @@ def _pragma(connection: apsw.Connection, name: str) -> int:
     value = connection.pragma(name)
     assert isinstance(value, int)
     return value
+
+
+def _make_private(path: str) -> None:
+    """Puts an empty file there that its owner alone can read, before SQLite opens it. It is linked
+    into place, so that the path itself is never opened but by SQLite."""
+    draft = f"{path}.{os.getpid()}.{threading.get_ident()}"
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(draft, path)
+    finally:
+        os.unlink(draft)
 
 
 def _refuse_network(directory: str) -> None:

@@ -67,7 +67,7 @@ class Node:
         validated = validate(credentials, act)
         answer = self._look(credentials, validated) if validated.verb.looks else None
         if answer is None:
-            answer = self._desk.submit(Submission(credentials, validated))
+            answer = self._desk.submit(Submission(credentials, validated, self.keys.fingerprint))
         return answer
 
     def do(self, work: Callable[[Turn], Any]) -> Any:

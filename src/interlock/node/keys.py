@@ -4,6 +4,7 @@ They lie in the workspace's directory and not in the database, so that somebody 
 one still has to forge the other.
 """
 
+import hashlib
 import os
 from contextlib import suppress
 
@@ -23,6 +24,10 @@ class Keys:
     def verifier(self, workspace: str) -> str:
         """The public half, in the form that checkpoints are verified with."""
         return verifier_key(signer(workspace), public_key(self._seed()))
+
+    def fingerprint(self, data: bytes) -> str:
+        """A digest that only the holder of the workspace's key can compute."""
+        return hashlib.blake2b(data, key=self._seed(), digest_size=32).hexdigest()
 
     def checkpoint(self, workspace: str, frontier: Frontier) -> str:
         """Signs the tree as it stands and keeps the note beside the log, with the latest few."""

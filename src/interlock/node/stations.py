@@ -4,11 +4,11 @@ Each has a type of its own that only the one before leads to, so that skipping o
 type-check. Validation needs no state and comes before the turn; the others stand at the head.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from interlock.contracts.acts import Credentials
 from interlock.contracts.checks import checked, session
-from interlock.contracts.encoding import canonical, digest
 from interlock.contracts.tokens import hashed
 from interlock.errors import MissingScope, NoIdentity, Refusal
 from interlock.kernel.identity.tokens import authenticate, refuse_mismatch
@@ -85,9 +85,15 @@ def decide(moment: Moment, authorized: Authorized) -> Answer:
 class Submission:
     """An act on its way through the turn; remembers who was refused, and why."""
 
-    def __init__(self, credentials: Credentials, validated: Validated) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        validated: Validated,
+        fingerprint: Callable[[bytes], str],
+    ) -> None:
         self._credentials = credentials
         self._validated = validated
+        self._fingerprint = fingerprint
         self.moment: Moment | None = None
         self.refusal: Refusal | None = None
 
@@ -97,8 +103,10 @@ class Submission:
         return decide(moment, authorize(moment, authenticated))
 
     def record_refusal(self, turn: Turn) -> None:
-        """Records a refusal that matters, with the digest of the request and never its body."""
+        """Records a refusal that matters, with a keyed digest of the request and never its body:
+        whoever has only the log cannot even confirm a guess of it."""
         if self.moment is None or self.refusal is None or is_paused(turn.db):
             return
-        said = canonical([self._validated.verb.name, repr(self._validated.act)])
-        record_refusal(turn.moment(self.moment.caller), self.refusal.code, digest(said))
+        said = f"{self._validated.verb.name} {self._validated.act!r}".encode()
+        digest = self._fingerprint(said)
+        record_refusal(turn.moment(self.moment.caller), self.refusal.code, digest)

@@ -62,7 +62,7 @@ def ask(node: Node, credentials: Credentials, act: SendMessage, seconds: float) 
 
     with node.presence.listening(_sender(node, credentials)):
         found = until(node, seconds, attempt)
-    told = {name: sent[name] for name in ("message", "deliveries", "notices")}
+    told = {name: sent[name] for name in ("deliveries", "notices")}
     if found is not None:
         return found | told
     late = NoAnswer(

@@ -116,7 +116,7 @@ _MAIL = (
         (OneOf(("--wake", "--no-wake")),),
         examples=(
             "interlock send @vera 'The build is green.'",
-            "interlock send AGENT:* 'main is frozen until noon' --priority high",
+            "interlock send 'AGENT:*' 'main is frozen until noon' --priority high",
             "git diff | interlock send @vera - --subject 'for review'",
             "interlock send @otto 'make test' --type command --why 'before the merge'",
         ),
@@ -192,7 +192,7 @@ _CLAIMS = (
         one_of=_THING,
         examples=(
             "interlock claim acquire --item B-0444 --ttl 2h",
-            "interlock claim acquire --path 'src/**' --worktree . # nobody else edits there",
+            "interlock claim acquire --path 'src/**' # nobody else edits there",
             "interlock claim acquire --item B-0444 --wait 10m # stand in the queue",
         ),
         notes="Exit 0: it is yours, with a fence. Exit 1: another holds it, and the answer says "

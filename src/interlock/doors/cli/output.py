@@ -28,7 +28,7 @@ def lines(text: str) -> None:
 def complaint(refusal: Refusal) -> None:
     """A refusal for people, on standard error: what, why, and what to do."""
     shown = clean(refusal.as_dict())
-    text = f"{_styled('31', refusal.title, sys.stderr)}: {shown['message']}"
+    text = f"{_styled('31', refusal.title, sys.stderr)} ({refusal.code}): {shown['message']}"
     near = [name for name in shown.get("did_you_mean", ()) if name not in shown["message"]]
     if near:
         text += f"\nDid you mean {' or '.join(near)}?"

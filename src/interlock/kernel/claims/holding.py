@@ -164,8 +164,8 @@ def _own(moment: Moment, target: Target, fence: int | None) -> Claim:
     mine, others = _split(moment, target)
     if fence is not None and (mine is None or mine.fence != fence):
         raise StaleFence(
-            f"Fence {fence} is no longer good for {target}: the claim was lost. Stop what you do "
-            "under it, and acquire it again.",
+            f"Fence {fence} is not the fence of a claim of yours on {target}: the claim was lost, "
+            "or never had it. Stop what you do under it, and acquire it again.",
             fence=fence,
             held_by=[claim.view() for claim in others] or None,
         )

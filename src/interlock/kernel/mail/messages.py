@@ -173,14 +173,14 @@ def content(
     end = size if stop is None else min(stop, size)
     if start == 0 and end == size:
         text = _bytes(moment, body, main, 0, size).decode()
-        return {"payload": payload | {main: text}}
+        return {"payload": {main: text} | payload}
     if start > size:
         raise Usage(f"The body has {size} bytes; {start} is beyond its end.", size=size)
     shown = _whole_characters(_bytes(moment, body, main, start, end + 3), end - start, start)
     following = start + len(shown)
     rest = {name: value for name, value in payload.items() if name != main}
     return absent_dropped(
-        payload=rest | {main: shown.decode()} if shown else rest,
+        payload={main: shown.decode()} | rest if shown else rest,
         part=True,
         shown=len(shown),
         offset=start or None,

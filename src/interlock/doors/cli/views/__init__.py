@@ -22,8 +22,8 @@ def text(command: str, answer: Answer) -> str:
 _FAMILIES = {
     **dict.fromkeys(("init", "join", "whoami", "agents", "token", "group"), "identity"),
     **dict.fromkeys(("send", "ask", "answer", "inbox", "read", "ack"), "mail"),
-    **dict.fromkeys(("receipts", "thread", "search", "explain"), "mail"),
+    **dict.fromkeys(("receipts", "thread", "search", "explain", "redact"), "mail"),
     "claim": "claims",
     **dict.fromkeys(("audit", "status", "settings", "review"), "upkeep"),
-    **dict.fromkeys(("restore", "pause", "resume"), "upkeep"),
+    **dict.fromkeys(("backup", "restore", "rebuild", "pause", "resume"), "upkeep"),
 }

@@ -24,7 +24,8 @@ def _acquired(answer: Answer) -> str:
         held = [f"  {claim_line(claim)}" for claim in answer["held_by"]]
         return "\n".join([f"{yellow(answer['error'])}: {answer['message']}", *held])
     notices = [yellow(f"Note: {notice['message']}") for notice in answer.get("notices", ())]
-    return "\n".join([f"{green('Yours:')} {claim_line(answer['claim'])}", *notices])
+    taken = f" (taken from {' '.join(answer['taken_from'])})" if "taken_from" in answer else ""
+    return "\n".join([f"{green('Yours:')} {claim_line(answer['claim'])}{taken}", *notices])
 
 
 def _renewed(answer: Answer) -> str:

@@ -88,7 +88,12 @@ def _token_state(token: Answer) -> str:
 def _identified(answer: Answer) -> str:
     if not answer["known"]:
         return "Nobody's: this workspace does not know that token."
-    return members(answer)
+    state = "active" if answer["active"] else _token_state(answer)
+    return (
+        f"{bold(answer['address'])}'s: {answer['id']}, {state}, scopes "
+        f"{', '.join(answer['scopes'])}.\nMinted by {answer['minted_by']} at "
+        f"{time(answer['minted_at'])}, #{answer['seq']}."
+    )
 
 
 def _groups(answer: Answer) -> str:
@@ -96,7 +101,18 @@ def _groups(answer: Answer) -> str:
     return table(rows, "There are no groups.")
 
 
+def _changed_tokens(answer: Answer) -> str:
+    return "\n".join(f"{what} {id}" for what, ids in answer.items() for id in ids) or "None."
+
+
+def _group(answer: Answer) -> str:
+    return f"{bold(answer['address'])} reaches {' '.join(answer['members'])}"
+
+
 VIEWS = {
+    "token revoke": _changed_tokens,
+    "token reaffirm": _changed_tokens,
+    "group create": _group,
     "init": _init,
     "join": _join,
     "whoami": _whoami,

@@ -118,7 +118,12 @@ def _explained(answer: Answer) -> str:
     return "\n".join(rows)
 
 
+def _redacted(answer: Answer) -> str:
+    return f"{green('Redacted')} {answer['id']} (#{answer['seq']}): its body is gone for ever."
+
+
 VIEWS = {
+    "redact": _redacted,
     "send": _sent,
     "answer": _sent,
     "ask": _asked,

@@ -37,5 +37,9 @@ def time(at: str) -> str:
     return at[:19].replace("T", " ") + "Z"
 
 
+def count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def quoted(body: str) -> str:
     return "\n".join(BAR + line for line in body.split("\n"))

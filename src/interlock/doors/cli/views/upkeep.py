@@ -1,22 +1,23 @@
 """The audit, and the workspace itself."""
 
+from interlock.contracts.times import rfc3339
 from interlock.doors.cli.output import bold, dim, green, yellow
-from interlock.doors.cli.views.parts import Answer, table, time
+from interlock.doors.cli.views.parts import Answer, count, table, time
 
 
 def _verified(answer: Answer) -> str:
     if not answer["ok"]:
         return f"{yellow(answer['error'])}: {answer['message']}"
     return (
-        f"{green('The log is whole:')} {answer['entries']} entries, {answer['checkpoints']} "
-        f"checkpoints, root {answer['root']}"
+        f"{green('The log is whole:')} {count(answer['entries'], 'entry', 'entries')}, "
+        f"{count(answer['checkpoints'], 'checkpoint')}, root {answer['root']}"
     )
 
 
 def _facts(answer: Answer) -> str:
     rows = [
         f"#{fact['seq']}  {time(fact['at'])}  {bold(fact['kind'])}  {fact['sender']}  "
-        + dim(", ".join(f"{k} {v}" for k, v in fact["outcome"].items() if not _long(v)))
+        + dim(_outcome(fact["outcome"]))
         for fact in answer["facts"]
     ]
     if "next" in answer:
@@ -24,8 +25,17 @@ def _facts(answer: Answer) -> str:
     return "\n".join(rows) or dim("Nothing.")
 
 
-def _long(value: object) -> bool:
-    return len(str(value)) > 60
+def _outcome(outcome: Answer) -> str:
+    """What fits on the line; the rest is in --json."""
+    shown = []
+    for name, value in outcome.items():
+        if name in ("expires_at", "due_at", "lease"):
+            text = time(rfc3339(value))
+        else:
+            text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        if len(text) <= 60:
+            shown.append(f"{name} {text}")
+    return ", ".join(shown)
 
 
 def _checkpoint(answer: Answer) -> str:
@@ -35,13 +45,14 @@ def _checkpoint(answer: Answer) -> str:
 def _status(answer: Answer) -> str:
     rows = [
         f"{bold(answer['directory'])}  {answer['engine']}, workspace {answer['workspace']}",
-        f"{answer['entries']} entries, epoch {answer['epoch']}, {answer['bytes']} bytes",
-        f"{answer['agents']} agents, {answer['messages']} messages, "
-        f"{answer['open_deliveries']} deliveries open",
-        f"{answer['claims']} claims, {answer['waiting']} waiting",
+        f"{count(answer['entries'], 'entry', 'entries')}, epoch {answer['epoch']}, "
+        f"{count(answer['bytes'], 'byte')}",
+        f"{count(answer['agents'], 'agent')}, {count(answer['messages'], 'message')}, "
+        f"{count(answer['open_deliveries'], 'delivery', 'deliveries')} open",
+        f"{count(answer['claims'], 'claim')}, {answer['waiting']} waiting",
     ]
     if answer["refusals"]:
-        rows.append(f"{answer['refusals']} refusals on record: interlock review")
+        rows.append(f"{count(answer['refusals'], 'refusal')} on record: interlock review")
     if answer["paused"]:
         rows.append(yellow(f"Paused: {answer.get('pause_reason', 'no reason given')}"))
     rows.append(f"Credentials here: {' '.join(answer['credentials']) or 'none'}")
@@ -92,7 +103,8 @@ def _review(answer: Answer) -> str:
 
 def _restored(answer: Answer) -> str:
     return (
-        f"{green('Restored')} as epoch {answer['epoch']}, {answer['entries']} entries. What was "
+        f"{green('Restored')} as epoch {answer['epoch']}, "
+        f"{count(answer['entries'], 'entry', 'entries')}. What was "
         f"there before is kept in {answer['abandoned']}\n"
         "Every token is suspended until you trust it again: interlock token reaffirm --all"
     )
@@ -104,7 +116,55 @@ def _paused(answer: Answer) -> str:
     return green("Writes go on.")
 
 
+def _rebuilt(answer: Answer) -> str:
+    was = yellow("it differs from what was there") if answer["changed"] else "as it was before"
+    return (
+        f"{green('Rebuilt')} from {count(answer['entries'], 'entry', 'entries')}: {was}.\n"
+        f"State {answer['digest']} under schema {answer['schema']}"
+    )
+
+
+def _backed_up(answer: Answer) -> str:
+    return (
+        f"{green('Backed up')} {count(answer['entries'], 'entry', 'entries')} into "
+        f"{answer['file']}, {count(answer['bytes'], 'byte')}. Tokens and keys are not in it."
+    )
+
+
+def _exported(answer: Answer) -> str:
+    return (
+        f"{green('Exported')} {count(answer['entries'], 'entry', 'entries')} into "
+        f"{answer['file']}\nCheck it anywhere: interlock audit verify {answer['file']}"
+    )
+
+
+def _proof(answer: Answer) -> str:
+    what = (
+        f"entry {answer['seq']} is in" if "seq" in answer else f"{answer['old_size']} entries begin"
+    )
+    return (
+        f"A proof that {what} the log of {count(answer['tree_size'], 'entry', 'entries')}, "
+        f"{count(len(answer['path']), 'hash', 'hashes')} long.\nroot {answer['root']}\n"
+        "To hand it on: --json > proof.json, then interlock audit check-proof proof.json"
+    )
+
+
+def _checked(answer: Answer) -> str:
+    if not answer["ok"]:
+        return f"{yellow(answer['error'])}: {answer['message']}"
+    return (
+        f"{green('The proof holds')} for the log of "
+        f"{count(answer['tree_size'], 'entry', 'entries')}"
+        f" signed by {answer['signed_by']}.\nThe verifier key was {answer['verifier']}."
+    )
+
+
 VIEWS = {
+    "rebuild": _rebuilt,
+    "backup": _backed_up,
+    "audit export": _exported,
+    "audit prove": _proof,
+    "audit check-proof": _checked,
     "audit verify": _verified,
     "audit show": _facts,
     "audit checkpoint": _checkpoint,
