@@ -5,11 +5,11 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
 from interlock.contracts.acts import Credentials, FindSession
 from interlock.contracts.addresses import address, filename
+from interlock.contracts.checks import unicode
 from interlock.errors import EngineUnavailable, NoIdentity, NotAWorkspace, UnknownSender, Usage
 from interlock.node import Node
 
@@ -26,7 +26,7 @@ class Kept(NamedTuple):
 
 def find(named: str | None, environ: Mapping[str, str], cwd: str) -> str:
     """The workspace's directory: the one named, else one made for this place, else the user's."""
-    named = named or environ.get("INTERLOCK_WORKSPACE")
+    named = named or environ.get("INTERLOCK_WORKSPACE") or None
     if named is None:
         return nearest(cwd) or default(environ)
     if "://" in named:
@@ -34,9 +34,9 @@ def find(named: str | None, environ: Mapping[str, str], cwd: str) -> str:
             f"{named[:200]} is a server's address, and this Interlock has no server to talk to "
             "yet. Give the directory of a workspace."
         )
-    if "\0" in named:
-        raise Usage("A workspace is the path of a directory.")
-    return os.path.abspath(os.path.expanduser(named))
+    if "\0" in named or not unicode(named):
+        raise Usage("A workspace is the path of a directory, in UTF-8.")
+    return os.path.normpath(os.path.join(cwd, os.path.expanduser(named)))
 
 
 def nearest(cwd: str) -> str | None:
@@ -70,13 +70,21 @@ def _in_git(place: str) -> str | None:
     dot_git = os.path.join(place, ".git")
     if os.path.isdir(dot_git):
         return os.path.join(dot_git, IN_GIT)
-    with suppress(OSError, UnicodeDecodeError), open(dot_git, encoding="utf-8") as file:
-        pointer = file.read().strip()
-        if pointer.startswith("gitdir: "):
-            git_dir = os.path.join(place, pointer.removeprefix("gitdir: "))
-            with open(os.path.join(git_dir, "commondir"), encoding="utf-8") as common:
-                return os.path.normpath(os.path.join(git_dir, common.read().strip(), IN_GIT))
-    return None
+    pointer = _first_line(dot_git)
+    if pointer is None or not pointer.startswith("gitdir: "):
+        return None
+    git_dir = os.path.join(place, pointer.removeprefix("gitdir: "))
+    # A linked worktree's directory points to the common one; any other is the common one itself.
+    common = os.path.join(git_dir, _first_line(os.path.join(git_dir, "commondir")) or ".")
+    return os.path.normpath(os.path.join(common, IN_GIT)) if os.path.isdir(common) else None
+
+
+def _first_line(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().rstrip("\n")
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def default(environ: Mapping[str, str]) -> str:
@@ -93,15 +101,14 @@ def open_node(directory: str, *, adopt: bool = False) -> Node:
     """The node of a workspace, made if there is none. A directory that holds something else is
     left alone."""
     try:
-        if not os.path.isdir(directory):
-            if os.path.lexists(directory):
-                raise NotAWorkspace(f"{directory} is a file, and a workspace is a directory.")
-            os.makedirs(directory, 0o700)
-        elif not os.path.exists(os.path.join(directory, "log.db")) and _foreign(directory):
+        os.makedirs(directory, 0o700, exist_ok=True)
+        if _foreign(directory) and not os.path.exists(os.path.join(directory, "log.db")):
             raise NotAWorkspace(
                 f"{directory} holds other files and no workspace, and was left alone. Name an "
                 "empty or a new directory."
             )
+    except (FileExistsError, NotADirectoryError):
+        raise NotAWorkspace(f"{directory} is a file, and a workspace is a directory.") from None
     except OSError as trouble:
         raise EngineUnavailable(
             f"The workspace {directory} cannot be used: {trouble.strerror}."
@@ -111,7 +118,7 @@ def open_node(directory: str, *, adopt: bool = False) -> Node:
 
 def _foreign(directory: str) -> bool:
     """Whether anything is there but what a process making the workspace just now has put there."""
-    ours = {"turnstile.queue", "turnstile.turn", "bells"}
+    ours = {"turnstile.queue", "turnstile.turn", "bells", "keys"}
     names = os.listdir(directory)
     return any(name not in ours and not name.startswith("log.db") for name in names)
 
@@ -135,13 +142,20 @@ class CredentialStore:
 
     def keep(self, sender: str, token: str) -> str:
         """Stores a token at mode 0600, in one step; gives the file's path."""
-        os.makedirs(self._directory, 0o700, exist_ok=True)
         path = os.path.join(self._directory, filename(sender) + ".json")
-        draft = f"{path}.{os.getpid()}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        with open(os.open(draft, flags, 0o600), "w", encoding="utf-8") as file:
-            json.dump({"sender": sender, "token": token}, file)
-        os.replace(draft, path)
+        draft = f"{path}.{os.urandom(8).hex()}"
+        try:
+            os.makedirs(self._directory, 0o700, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with open(os.open(draft, flags, 0o600), "w", encoding="utf-8") as file:
+                json.dump({"sender": sender, "token": token}, file)
+            os.replace(draft, path)
+        except OSError as trouble:
+            raise EngineUnavailable(
+                f"The token of @{sender} cannot be kept in {self._directory} "
+                f"({trouble.strerror}). Put that right, then: interlock token rotate --sender "
+                f"{sender}"
+            ) from None
         return path
 
     def _read(self, name: str) -> Kept | None:
@@ -167,14 +181,15 @@ def who_acts(
     session = session or environ.get("INTERLOCK_SESSION") or None
     if token := environ.get("INTERLOCK_TOKEN"):
         return Credentials(token=token, session=session, claimed=named)
-    if running := environ.get("INTERLOCK_SESSION"):
+    running = environ.get("INTERLOCK_SESSION")
+    if running:
         found = node.call(Credentials(owner=True), FindSession(running))
         if "sender" in found:
             kept = _kept(store, found["sender"])
             return Credentials(token=kept.token, session=session, claimed=named)
     if named is not None:
         return Credentials(token=_kept(store, named.removeprefix("@")).token, session=session)
-    if owner_may:
+    if owner_may and not running:
         return Credentials(session=session, owner=True)
     senders = store.senders()
     if len(senders) != 1:

@@ -44,13 +44,22 @@ class Entry(NamedTuple):
     body: bytes | None
 
 
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(("workspace", "kind", "sender", "prev", "body", "token", "session"), str),
+    **dict.fromkeys(("epoch", "seq", "at"), int),
+    **dict.fromkeys(("outcome", "act"), dict),
+}
+_REQUIRED = {"workspace", "epoch", "seq", "at", "kind", "sender", "outcome", "prev"}
+
+
 def parse_header(data: bytes) -> Header:
     """The header behind its bytes; `ValueError` if they are not one."""
     members = decode(data)
-    try:
-        return Header(**members)
-    except TypeError as wrong:
-        raise ValueError(f"not a header: {wrong}") from None
+    if not isinstance(members, dict) or not _TYPES.keys() >= members.keys() >= _REQUIRED:
+        raise ValueError("not a header: members are missing or unknown")
+    if any(type(value) is not _TYPES[name] for name, value in members.items()):
+        raise ValueError("not a header: a member has the wrong type")
+    return Header(**members)
 
 
 def header_hash(header: bytes) -> str:

@@ -30,8 +30,9 @@ class Engine(Protocol):
     """The order of one workspace's log.
 
     What changes the log is called with the turn held; it is durable when the turn ends without
-    an exception, and gone when it ends with one. Readers are given the connection to look
-    through, the turn's own or one beside it. All raise `EngineUnavailable` where the engine
+    an exception, and gone when it ends with one. Every node has the log in a SQLite file of its
+    own, beside the state; readers are given the connection to look through, the turn's or one
+    beside it. All raise `EngineUnavailable` where the engine
     cannot be reached; none retries.
     """
 

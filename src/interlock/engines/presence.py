@@ -1,81 +1,68 @@
 """Presence: who was seen when, and who is listening now. Never in the log.
 
-A sender's file is touched when it acts; whoever waits for mail holds a shared lock on a second
-one, which ends with the process however it dies.
+A sender's file is touched when it acts; whoever waits for mail hangs a bell into its directory,
+which nobody hears any more once the process has died. All of it is a hint: where it cannot be
+written, nobody is refused for it.
 """
 
-import fcntl
 import os
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 from interlock.contracts.addresses import filename
+from interlock.engines.doorbell import Doorbell
 
 FRESH_MS = 10 * 60_000
-GLANCE_MS = 200
+GLANCE_S = 0.2
 
 
 class Presence:
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "presence")
-        self._looks: dict[str, tuple[int, bool, int | None]] = {}
+        self._glances: dict[str, tuple[float, bool, int | None]] = {}
 
     def touch(self, sender: str) -> None:
-        """Presence is a hint: where it cannot be written, nobody is refused for it."""
         with suppress(OSError):
-            os.close(self._open(filename(sender)))
-            os.utime(os.path.join(self._directory, filename(sender)))
+            os.makedirs(self._directory, 0o700, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+            os.close(os.open(self._path(sender), flags, 0o600))
+            os.utime(self._path(sender))
 
     @contextmanager
     def listening(self, sender: str) -> Iterator[None]:
         """Shows the sender as reachable at once for as long as this lasts."""
-        lock = self._open(filename(sender) + ".live")
         try:
-            fcntl.flock(lock, fcntl.LOCK_SH)
+            bell = Doorbell(self._path(sender) + ".live").listen()
+        except OSError:
             yield
-        finally:
-            os.close(lock)
+            return
+        with closing(bell):
+            yield
 
     def reach(self, senders: Iterable[str], now_ms: int) -> tuple[str, int | None]:
         """How soon any of these would see a message, and when one was last seen.
 
         `wakes`: listening now. `waits`: seen lately, looks when somebody prompts it. `offline`:
         seen once. `unknown`: never seen."""
-        found = [self._look(sender, now_ms) for sender in senders]
-        if any(listening for listening, _ in found):
+        found = [self._glance(sender) for sender in senders]
+        if any(listening for _, listening, _ in found):
             return "wakes", now_ms
-        seen = max((at for _, at in found if at is not None), default=None)
+        seen = max((at for _, _, at in found if at is not None), default=None)
         if seen is None:
             return "unknown", None
         return ("waits" if now_ms - seen < FRESH_MS else "offline"), seen
 
-    def _look(self, sender: str, now_ms: int) -> tuple[bool, int | None]:
-        """Whether it listens, and when it was seen; as of a moment ago at most."""
-        looked = self._looks.get(sender)
-        if looked is None or not 0 <= now_ms - looked[0] < GLANCE_MS:
+    def _glance(self, sender: str) -> tuple[float, bool, int | None]:
+        """When we looked, whether it listened, and when it was seen; as of a moment ago."""
+        glance = self._glances.get(sender)
+        if glance is None or time.monotonic() - glance[0] > GLANCE_S:
             seen: int | None = None
             with suppress(OSError):
-                at = os.stat(os.path.join(self._directory, filename(sender))).st_mtime_ns
-                seen = at // 1_000_000
-            looked = self._looks[sender] = now_ms, self._is_listening(sender), seen
-        return looked[1], looked[2]
+                seen = os.stat(self._path(sender)).st_mtime_ns // 1_000_000
+            listening = Doorbell(self._path(sender) + ".live").count() > 0
+            glance = self._glances[sender] = time.monotonic(), listening, seen
+        return glance
 
-    def _is_listening(self, sender: str) -> bool:
-        try:
-            lock = os.open(
-                os.path.join(self._directory, filename(sender) + ".live"), os.O_RDWR | os.O_CLOEXEC
-            )
-        except OSError:
-            return False
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return False
-
-    def _open(self, name: str) -> int:
-        os.makedirs(self._directory, 0o700, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        return os.open(os.path.join(self._directory, name), flags, 0o600)
+    def _path(self, sender: str) -> str:
+        return os.path.join(self._directory, filename(sender))

@@ -10,7 +10,7 @@ import apsw
 from interlock.contracts.facts import GENESIS, Entry
 from interlock.engines import Head
 from interlock.engines.file import LogFile
-from interlock.errors import DigestMismatch, NotFound, Usage
+from interlock.errors import DigestMismatch, LogDamaged, NotFound, Usage
 
 CHUNK = 1 << 20
 
@@ -59,7 +59,8 @@ class SqliteEngine:
 
     def head(self, db: apsw.Connection) -> Head:
         row = db.execute("SELECT seq, hash, at, raw FROM head").fetchone()
-        assert row is not None
+        if row is None:
+            raise LogDamaged("The log's head is missing. Restore a backup: interlock restore FILE")
         return Head(*row)
 
     def now(self, head: Head) -> int:
@@ -120,18 +121,17 @@ class SqliteEngine:
 
     def join(self, upload: str, sha256: str) -> int:
         db = self.file.writer
-        whole, size, expected = hashlib.sha256(), 0, 0
+        whole, size, expected, gap = hashlib.sha256(), 0, 0, False
         for number, data in db.execute(
             "SELECT number, data FROM blob_chunks WHERE upload = ? ORDER BY number", (upload,)
         ):
-            if number != expected or size % CHUNK:
-                break
+            gap = gap or number != expected or size % CHUNK != 0
             whole.update(data)
             size, expected = size + len(data), expected + 1
-        if whole.hexdigest() != sha256:
+        if gap or whole.hexdigest() != sha256:
             raise DigestMismatch(
-                f"The uploaded bytes have the SHA-256 {whole.hexdigest()}, not {sha256}: a chunk "
-                "is missing or was changed on the way. Upload them again."
+                f"The uploaded bytes do not have the SHA-256 {sha256}: a chunk is missing, short, "
+                "or was changed on the way. Upload them again."
             )
         if db.execute("SELECT 1 FROM blobs WHERE sha256 = ?", (sha256,)).fetchone():
             db.execute("DELETE FROM blob_chunks WHERE upload = ?", (upload,))

@@ -20,7 +20,11 @@ def _is_pattern(value: str) -> bool:
 
 
 def _between(low: int, high: int) -> Callable[[str], bool]:
-    return lambda value: value.isascii() and value.isdigit() and low <= int(value[:18]) <= high
+    def check(value: str) -> bool:
+        digits = value.isascii() and value.isdigit() and len(value) <= len(str(high))
+        return digits and low <= int(value) <= high
+
+    return check
 
 
 SETTINGS = {

@@ -5,7 +5,6 @@ rulebook and the engine. A node is safe to use from many threads, beside other p
 on the same workspace, and after fork().
 """
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from interlock.contracts.types import MAIN_MEMBER
 from interlock.engines.file import Listener, LogFile
 from interlock.engines.presence import Presence
 from interlock.engines.sqlite import CHUNK, SqliteEngine, clock_ms
-from interlock.errors import Refusal, TooLarge
+from interlock.errors import LogDamaged, Refusal, TooLarge
 from interlock.kernel.claims import queueing
 from interlock.kernel.mail import reading
 from interlock.kernel.moment import OWNER_CALLER, Answer, Caller, Moment, NeedsTurn
@@ -44,6 +43,7 @@ class Node:
         """Opens the workspace in an existing directory, and makes its log if there is none."""
         self.directory = directory
         self.file = LogFile(directory, adopt=adopt)
+        self.clock = clock
         self.engine = SqliteEngine(self.file, clock)
         self.presence = Presence(directory)
         self.keys = Keys(directory)
@@ -51,10 +51,14 @@ class Node:
         self._desk = Desk(self._serve)
         self._serving = threading.Lock()
         self._touched: dict[str, float] = {}
+        self._owes_scrub = False
+        self._forks = 0
         with self.file.reading() as db:
             ready = state.is_current(db) and self.engine.head(db).seq > 0
         if not ready:
-            self.do(lambda turn: None)
+            # A damaged log is refused by whatever is asked of it; only a restore can go on.
+            with suppress(LogDamaged):
+                self.do(lambda turn: None)
 
     # --- acts
 
@@ -136,9 +140,10 @@ class Node:
 
     # --- the turn
 
-    def _serve(self, tickets: list[Ticket], wait: bool = True) -> None:
+    def _serve(self, collect: Callable[[], list[Ticket]], wait: bool) -> None:
         with self._serving:
             with self.engine.turn(wait=wait):
+                tickets = collect()
                 turn = self._at_head()
                 if _due(turn.system()):
                     turn.attempt(_sweep)
@@ -153,10 +158,11 @@ class Node:
         for ticket in tickets:
             if isinstance(ticket.work, Submission) and ticket.work.moment and not ticket.error:
                 self._touch(ticket.work.moment.caller)
-        if turn.store.erased:
-            self.file.scrub()
+        self._owes_scrub = self._owes_scrub or turn.store.erased
+        if self._owes_scrub:
+            self._owes_scrub = not self.file.scrub()
         if turn.head.seq // EVERY != turn.position.seq // EVERY:
-            with suppress(OSError, ValueError):
+            with suppress(OSError, LogDamaged):
                 self.keys.checkpoint(turn.position.workspace, turn.position.frontier)
 
     def _attempt(self, turn: Turn, ticket: Ticket) -> None:
@@ -190,6 +196,7 @@ class Node:
 
     def _create(self, turn: Turn) -> None:
         turn.position.workspace = new_id()
+        self.keys.make()
         verifier = self.keys.verifier(turn.position.workspace)
         turn.system().record("workspace_created", {"verifier": verifier})
 
@@ -206,14 +213,15 @@ class Node:
             self._position = None
 
     def _after_fork(self) -> None:
-        if self.file.forked():
+        if self._forks != self.file.forks:
+            self._forks = self.file.forks
             self._position = None
             self._serving = threading.Lock()
             self._desk = Desk(self._serve)
 
     def close(self) -> None:
-        if os.getpid() == self.file.pid:
-            self._desk.close()
+        self._after_fork()
+        self._desk.close()
         self.file.close()
 
     def __enter__(self) -> "Node":

@@ -1,4 +1,4 @@
-"""The audit: verifying the whole log, proving one entry to a stranger, and carrying it away.
+"""The audit: verifying the whole log, showing its facts, and carrying it away.
 
 Verification trusts nothing but the bytes: the chain of header hashes, the commitments of bodies,
 and the signed checkpoints it is given or finds beside the log.
@@ -7,7 +7,6 @@ and the signed checkpoints it is given or finds beside the log.
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
 
 from interlock.contracts.acts import ShowLog
 from interlock.contracts.addresses import address
@@ -20,19 +19,13 @@ from interlock.contracts.facts import (
     header_hash,
     parse_header,
 )
-from interlock.contracts.merkle import (
-    Frontier,
-    consistency_path,
-    inclusion_path,
-    verify_consistency,
-    verify_inclusion,
-)
+from interlock.contracts.merkle import Frontier
 from interlock.contracts.notes import Checkpoint, open_note
 from interlock.contracts.times import rfc3339
-from interlock.errors import LogDamaged, NotFound, Usage
+from interlock.errors import LogDamaged, Usage
 from interlock.kernel.moment import Answer, State, absent_dropped
-from interlock.node import Node
-from interlock.node.keys import parsed
+from interlock.node import Node, proofs
+from interlock.node.keys import parsed, signer
 
 _ENTRIES = (
     "SELECT l.seq, l.header, b.salt, b.body FROM log l LEFT JOIN bodies b USING (seq) "
@@ -57,9 +50,11 @@ class Walk:
         self.workspace = ""
         self.verifiers: list[str] = []
         self.roots: dict[int, bytes] = {}
+        self.blobs: dict[str, int] = {}
         self._before: Header | None = None
         self._missing: set[int] = set()
         self._redacted: set[int] = set()
+        self._torn: str | None = None
 
     def step(self, entry: Entry) -> None:
         expected = self.frontier.size + 1
@@ -69,14 +64,21 @@ class Walk:
             fact = parse_header(entry.header)
         except ValueError:
             raise Damage(expected, "its header cannot be read") from None
+        if self._torn is not None:
+            raise self._settled(fact.prev)
+        if fact.seq == expected and fact.prev != self.hash and expected > 1:
+            # This entry's link was changed, or the entry before it: what follows settles which.
+            self._torn = header_hash(entry.header)
+            self.frontier.append(bytes.fromhex(self._torn))
+            return
         self._check_chain(fact, expected)
         self._check_body(fact, entry)
         self.hash = header_hash(entry.header)
         self.frontier.append(bytes.fromhex(self.hash))
         self._before = fact
-        if "verifier" in fact.outcome:
-            self.verifiers.append(fact.outcome["verifier"])
-        if fact.kind == "body_redacted":
+        if isinstance(verifier := fact.outcome.get("verifier"), str):
+            self.verifiers.append(verifier)
+        if fact.kind == "body_redacted" and isinstance(fact.outcome.get("target"), int):
             self._redacted.add(fact.outcome["target"])
 
     def _check_chain(self, fact: Header, expected: int) -> None:
@@ -98,31 +100,44 @@ class Walk:
                 self._missing.add(entry.seq)
         elif fact.body != commitment(entry.salt, entry.body):
             raise Damage(entry.seq, "its body is not the one that was committed to")
+        elif b'"blob":' in entry.body and fact.kind == "message_sent":
+            self.blobs.setdefault(decode(entry.body).get("blob"), entry.seq)
 
-    def finish(self) -> None:
+    def _settled(self, said: str | None) -> Damage:
+        """Which of two entries that do not fit was changed. What follows them (the next entry, or
+        the head) vouches for the second; None where nothing does."""
+        second = self.frontier.size
+        if said is None or said == self._torn:
+            return Damage(second - 1, "the entry after it was made for another")
+        return Damage(second, "it does not follow the entry before it")
+
+    def finish(self, end: str | None) -> None:
+        if self._torn is not None:
+            raise self._settled(end)
         if lost := sorted(self._missing - self._redacted):
             raise Damage(lost[0], "its body is missing, and no redaction says so")
 
 
 def verify(node: Node, checkpoint: str | None = None) -> Answer:
     """Checks everything: chain, bodies, blobs, head, and every checkpoint given or kept."""
+    # The notes first: one that is signed while we look is of a longer log than the one we see.
+    kept = node.keys.kept()
     with node.file.reading() as db:
+        row = db.execute("SELECT hash FROM head").fetchone()
         entries = (Entry(*row) for row in db.execute(_ENTRIES, (0,)))
-        notes = node.keys.kept() + ([checkpoint] if checkpoint is not None else [])
-        return _report(entries, notes, lambda walk: _check_ends(db, walk))
+        return _report(entries, kept, checkpoint, str(row[0]) if row else None, db)
 
 
 def verify_export(lines: Iterable[bytes], checkpoint: str | None = None) -> Answer:
     """The same from an exported file, with no workspace at hand."""
     reader = iter(lines)
     try:
-        first = decode(next(reader, b""))
-        notes = [first["checkpoint"]]
+        kept = decode(next(reader, b""))["checkpoint"]
+        if not isinstance(kept, str):
+            raise TypeError
     except (ValueError, KeyError, TypeError):
         raise Usage("That is not a log that interlock audit export wrote.") from None
-    if checkpoint is not None:
-        notes.append(checkpoint)
-    return _report(map(_imported, reader), notes, lambda walk: None)
+    return _report(map(_imported, reader), [kept], checkpoint, None, None)
 
 
 def _imported(line: bytes) -> Entry:
@@ -130,23 +145,32 @@ def _imported(line: bytes) -> Entry:
         row = decode(line)
         body = row["body"].encode() if "body" in row else None
         salt = bytes.fromhex(row["salt"]) if "salt" in row else None
-        return Entry(row["seq"], row["header"].encode(), salt, body)
+        return Entry(int(row["seq"]), row["header"].encode(), salt, body)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Damage(0, "a line of the export cannot be read") from None
 
 
-def _report(entries: Iterator[Entry], notes: list[str], ends: Any) -> Answer:
+def _report(
+    entries: Iterator[Entry],
+    kept: list[str],
+    given: str | None,
+    end: str | None,
+    db: State | None,
+) -> Answer:
     walk = Walk()
+    notes = [*kept, given] if given is not None else kept
     sizes = {size for note in notes if (size := _size(note)) is not None}
     try:
         for entry in entries:
             walk.step(entry)
             if walk.frontier.size in sizes:
                 walk.roots[walk.frontier.size] = walk.frontier.root()
-        walk.finish()
+        walk.finish(end)
         for note in notes:
-            _check_note(walk, note)
-        ends(walk)
+            _check_note(walk, note, own=note is not given)
+        if db is not None:
+            _check_ends(db, walk)
+            _check_blobs(db, walk)
     except Damage as damage:
         seq = damage.seq or walk.frontier.size + 1
         refusal = LogDamaged(
@@ -168,10 +192,15 @@ def _size(note: str) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
 
 
-def _check_note(walk: Walk, note: str) -> None:
+def _check_note(walk: Walk, note: str, *, own: bool) -> None:
+    """A checkpoint must be signed by the log's key, and the log must still lead to it. One that
+    was given and speaks of another workspace is a mistake; any other is damage."""
     checkpoint = _opened(note, walk.verifiers)
     if checkpoint is None:
-        raise Usage("The checkpoint is not signed by this workspace's key.")
+        if not own and not note.startswith(signer(walk.workspace) + "\n"):
+            raise Usage("That checkpoint is not one of this workspace's.")
+        size = min(_size(note) or walk.frontier.size, walk.frontier.size)
+        raise Damage(size, "a checkpoint over it is not signed by the log's key")
     if checkpoint.size > walk.frontier.size:
         raise Damage(
             walk.frontier.size + 1,
@@ -194,148 +223,40 @@ def _opened(note: str, verifiers: list[str]) -> Checkpoint | None:
 
 
 def _check_ends(db: State, walk: Walk) -> None:
-    """What the database itself says of the end, and the blobs that bodies point to."""
+    """What the database itself says of the end of the log."""
     for table in ("head", "state_position"):
-        seq, hash = db.execute(f"SELECT seq, hash FROM {table}").fetchone()
-        if (seq, hash) != (walk.frontier.size, walk.hash):
-            raise Damage(
-                min(seq, walk.frontier.size) + 1, f"the log was {seq} entries long, and ends here"
-            )
-    for sha256, upload, seq in db.execute(
-        "SELECT u.sha256, b.upload, min(u.seq) FROM blob_uses u LEFT JOIN blobs b USING (sha256) "
-        "GROUP BY u.sha256 ORDER BY 3"
-    ).fetchall():
+        row = db.execute(f"SELECT seq, hash FROM {table}").fetchone()
+        seq, hash = row or (0, "")
+        if seq != walk.frontier.size:
+            first = min(seq, walk.frontier.size) + 1
+            raise Damage(first, f"the log was {seq} entries long, and ends elsewhere")
+        if hash != walk.hash:
+            raise Damage(seq, "it is not the entry that the log ended with")
+    (frontier,) = db.execute("SELECT frontier FROM state_position").fetchone()
+    if frontier != walk.frontier.pack():
+        raise Damage(walk.frontier.size, "the Merkle tree kept beside the state is another")
+
+
+def _check_blobs(db: State, walk: Walk) -> None:
+    """Every blob that a body points to is there, whole."""
+    for sha256, seq in walk.blobs.items():
         whole = hashlib.sha256()
         for (data,) in db.execute(
-            "SELECT data FROM blob_chunks WHERE upload = ? ORDER BY number", (upload,)
+            "SELECT data FROM blob_chunks WHERE upload = "
+            "(SELECT upload FROM blobs WHERE sha256 = ?) ORDER BY number",
+            (sha256,),
         ):
             whole.update(data)
         if whole.hexdigest() != sha256:
-            raise Damage(seq, "the blob that holds its body was changed")
-
-
-class Tree(NamedTuple):
-    """All leaves at one moment, with the checkpoint that was signed over them."""
-
-    leaves: list[bytes]
-    note: str
-    verifier: str
-    root: str
-
-
-def _tree(node: Node) -> Tree:
-    frontier = Frontier()
-    leaves = []
-    with node.file.reading() as db:
-        for _, header in node.engine.follow(db, 0):
-            leaf = bytes.fromhex(header_hash(header))
-            frontier.append(leaf)
-            leaves.append(leaf)
-        workspace, verifier = _identity(db)
-    note = node.keys.checkpoint(workspace, frontier)
-    return Tree(leaves, note, verifier, frontier.root().hex())
-
-
-def _identity(db: State) -> tuple[str, str]:
-    id, verifier = db.execute("SELECT id, verifier FROM workspace_self").fetchone()
-    return id, verifier
-
-
-def checkpoint(node: Node) -> Answer:
-    """Signs the log as it stands. Kept elsewhere, the note shows any later change to history."""
-    tree = _tree(node)
-    return {
-        "entries": len(tree.leaves),
-        "root": tree.root,
-        "checkpoint": tree.note,
-        "verifier": tree.verifier,
-    }
-
-
-def prove(node: Node, seq: int) -> Answer:
-    """A proof that the entry is in the log, for somebody who has only the verifier key."""
-    tree = _tree(node)
-    if not 0 < seq <= len(tree.leaves):
-        raise NotFound(f"The log has entries 1 to {len(tree.leaves)}.")
-    with node.file.reading() as db:
-        header = _header(db, seq)
-    path = inclusion_path(tree.leaves, seq - 1)
-    return {
-        "proof": "inclusion",
-        "seq": seq,
-        "header": header.decode(),
-        "leaf_index": seq - 1,
-        "tree_size": len(tree.leaves),
-        "root": tree.root,
-        "path": [step.hex() for step in path],
-        "checkpoint": tree.note,
-        "verifier": tree.verifier,
-    }
-
-
-def _header(db: State, seq: int) -> bytes:
-    (header,) = db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).fetchone()
-    return bytes(header)
-
-
-def prove_growth(node: Node, size: int) -> Answer:
-    """A proof that the log of `size` entries is the beginning of the log as it stands."""
-    tree = _tree(node)
-    if not 0 < size <= len(tree.leaves):
-        raise NotFound(f"The log has entries 1 to {len(tree.leaves)}.")
-    old = Frontier()
-    for leaf in tree.leaves[:size]:
-        old.append(leaf)
-    return {
-        "proof": "consistency",
-        "old_size": size,
-        "old_root": old.root().hex(),
-        "tree_size": len(tree.leaves),
-        "root": tree.root,
-        "path": [step.hex() for step in consistency_path(tree.leaves, size)],
-        "checkpoint": tree.note,
-        "verifier": tree.verifier,
-    }
-
-
-def check_proof(proof: Any, verifier: str | None = None) -> Answer:
-    """Whether a proof holds, offline. Without a verifier key of the checker's own it only shows
-    that the proof agrees with itself, which the answer says."""
-    try:
-        name, key = parsed(verifier or proof["verifier"])
-        signed = open_note(proof["checkpoint"], name, key)
-        path = [bytes.fromhex(step) for step in proof["path"]]
-        root, size = bytes.fromhex(proof["root"]), proof["tree_size"]
-        holds = (signed.root, signed.size) == (root, size) and _holds(proof, path, size, root)
-    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise Usage(f"That is not a proof that interlock audit prove wrote: {wrong}.") from None
-    if not holds:
-        return {"ok": False} | LogDamaged("The proof does not hold.").as_dict()
-    return absent_dropped(
-        ok=True,
-        proof=proof["proof"],
-        seq=proof.get("seq"),
-        old_size=proof.get("old_size"),
-        tree_size=size,
-        root=proof["root"],
-        signed_by=name,
-        verifier="given" if verifier else "taken from the proof itself",
-    )
-
-
-def _holds(proof: Any, path: list[bytes], size: int, root: bytes) -> bool:
-    if proof["proof"] == "consistency":
-        old = bytes.fromhex(proof["old_root"])
-        return verify_consistency(proof["old_size"], size, path, old, root)
-    leaf = bytes.fromhex(header_hash(proof["header"].encode()))
-    named = parse_header(proof["header"].encode()).seq == proof["seq"] == proof["leaf_index"] + 1
-    return named and verify_inclusion(leaf, proof["leaf_index"], size, path, root)
+            raise Damage(seq, "the blob that holds its body was changed or is gone")
+        if not db.execute("SELECT 1 FROM blob_uses WHERE sha256 = ?", (sha256,)).fetchone():
+            raise Damage(seq, "nothing keeps the blob that holds its body")
 
 
 def export(node: Node, target: str) -> Answer:
     """Writes the whole log as JSON Lines into a new file: a first line about it, then one entry a
     line. Blobs are named by their digest and not copied."""
-    signed = checkpoint(node)
+    signed = proofs.checkpoint(node)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with open(os.open(target, flags, 0o600), "wb") as file, node.file.reading() as db:
         about = {"export": "interlock", "version": 1} | signed
@@ -351,25 +272,43 @@ def _exported(entry: Entry) -> bytes:
     return canonical(
         absent_dropped(
             seq=entry.seq,
-            header=entry.header.decode(),
+            header=_text(entry.header, entry.seq),
             salt=entry.salt.hex() if entry.salt is not None else None,
-            body=entry.body.decode() if entry.body is not None else None,
+            body=_text(entry.body, entry.seq) if entry.body is not None else None,
         )
     )
+
+
+def _text(data: bytes, seq: int) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise unreadable(seq) from None
+
+
+def unreadable(seq: int) -> LogDamaged:
+    return LogDamaged(f"Entry {seq} cannot be read. See interlock audit verify.", seq=seq)
 
 
 def show(node: Node, act: ShowLog) -> Answer:
     """The facts after a position, as they stand in the log; bodies are left out."""
     facts: list[Answer] = []
     with node.file.reading() as db:
-        for _, header in node.engine.follow(db, act.after):
-            fact = parse_header(header)
+        for seq, header in node.engine.follow(db, act.after):
+            fact = _parsed(header, seq)
             if act.kind is not None and fact.kind != act.kind:
                 continue
             if len(facts) == act.limit:
                 return {"facts": facts, "next": facts[-1]["seq"]}
             facts.append(_fact(fact, header))
     return {"facts": facts}
+
+
+def _parsed(header: bytes, seq: int) -> Header:
+    try:
+        return parse_header(header)
+    except ValueError:
+        raise unreadable(seq) from None
 
 
 def _fact(fact: Header, header: bytes) -> Answer:

@@ -32,11 +32,11 @@ class Ticket:
 
 
 class Desk:
-    """`serve(tickets, wait)` does the work of tickets, fills in their results or errors, and
-    returns once they are durable. What it raises is every ticket's error, but for
-    `BlockingIOError`: another process has the turn, `wait` is False, and nothing was begun."""
+    """`serve(collect, wait)` takes the turn, then collects the tickets there are, does their
+    work, fills in results or errors, and returns once they are durable. What it raises is every
+    ticket's error, but for `BlockingIOError`: another process has the turn, and `wait` is False."""
 
-    def __init__(self, serve: Callable[[list[Ticket], bool], None]) -> None:
+    def __init__(self, serve: Callable[[Callable[[], list[Ticket]], bool], None]) -> None:
         self._serve = serve
         self._pending: deque[Ticket] = deque()
         self._change = threading.Condition(threading.Lock())
@@ -79,14 +79,19 @@ class Desk:
 
     def _serve_once(self, *, wait: bool) -> None:
         """Serves what is pending. Whoever comes here has made the desk busy."""
-        tickets = self._collect()
+        tickets: list[Ticket] = []
+
+        def collect() -> list[Ticket]:
+            tickets.extend(self._collect())
+            return tickets
+
         try:
-            if tickets:
-                self._serve(tickets, wait)
+            self._serve(collect, wait)
         except BlockingIOError:
-            self._put_back(tickets)
+            with self._change:
+                self._call_thread()
         except BaseException as trouble:
-            for ticket in tickets:
+            for ticket in tickets or collect():
                 ticket.result, ticket.error = None, trouble
             self._answer(tickets)
             if not isinstance(trouble, Exception):
@@ -102,13 +107,6 @@ class Desk:
             for ticket in tickets:
                 ticket.begun = True
             return tickets
-
-    def _put_back(self, tickets: list[Ticket]) -> None:
-        with self._change:
-            for ticket in reversed(tickets):
-                ticket.begun = False
-                self._pending.appendleft(ticket)
-            self._call_thread()
 
     def _answer(self, tickets: list[Ticket]) -> None:
         for ticket in tickets:

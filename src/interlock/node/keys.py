@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from interlock.contracts.merkle import Frontier
 from interlock.contracts.notes import Checkpoint, parse_verifier_key, public_key, sign, verifier_key
+from interlock.errors import LogDamaged
 
 SEED_BYTES = 32
 KEPT = 10
@@ -25,9 +26,19 @@ class Keys:
         """The public half, in the form that checkpoints are verified with."""
         return verifier_key(signer(workspace), public_key(self._seed()))
 
+    def make(self) -> None:
+        """Makes the key, unless there is one: for a new log, or one that begins anew."""
+        if not os.path.exists(self._key):
+            self._make()
+
     def fingerprint(self, data: bytes) -> str:
-        """A digest that only the holder of the workspace's key can compute."""
-        return hashlib.blake2b(data, key=self._seed(), digest_size=32).hexdigest()
+        """A digest that only the holder of the workspace's key can compute; without the key, one
+        that nobody can."""
+        try:
+            key = self._seed()
+        except LogDamaged:
+            key = os.urandom(SEED_BYTES)
+        return hashlib.blake2b(data, key=key, digest_size=32).hexdigest()
 
     def checkpoint(self, workspace: str, frontier: Frontier) -> str:
         """Signs the tree as it stands and keeps the note beside the log, with the latest few."""
@@ -35,9 +46,12 @@ class Keys:
         note = sign(Checkpoint(name, frontier.size, frontier.root()), name, self._seed())
         os.makedirs(self._notes, 0o700, exist_ok=True)
         path = os.path.join(self._notes, f"{frontier.size:020}.note")
-        with open(path + ".new", "w", encoding="utf-8") as file:
+        draft = f"{path}.{os.urandom(8).hex()}"
+        with open(draft, "w", encoding="utf-8") as file:
             file.write(note)
-        os.replace(path + ".new", path)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
         for old in sorted(self._names())[:-KEPT]:
             with suppress(OSError):
                 os.unlink(os.path.join(self._notes, old))
@@ -47,8 +61,8 @@ class Keys:
         """The notes beside the log, oldest first."""
         notes = []
         for name in sorted(self._names()):
-            with suppress(OSError), open(os.path.join(self._notes, name), encoding="utf-8") as file:
-                notes.append(file.read())
+            with suppress(OSError), open(os.path.join(self._notes, name), "rb") as file:
+                notes.append(file.read().decode("utf-8", "replace"))
         return notes
 
     def set_aside(self, suffix: str) -> None:
@@ -66,26 +80,27 @@ class Keys:
         try:
             with open(self._key, "rb") as file:
                 seed = file.read()
-        except FileNotFoundError:
-            return self._make()
+        except OSError as trouble:
+            raise LogDamaged(
+                f"The key that signs checkpoints cannot be read ({trouble.strerror}). Put "
+                f"{self._key} back from a copy, or restore a backup, which begins a new key."
+            ) from None
         if len(seed) != SEED_BYTES:
-            raise ValueError(f"{self._key} is not a signing key")
+            raise LogDamaged(f"{self._key} is not a signing key. Put it back from a copy.")
         return seed
 
-    def _make(self) -> bytes:
+    def _make(self) -> None:
         os.makedirs(os.path.dirname(self._key), 0o700, exist_ok=True)
         seed = os.urandom(SEED_BYTES)
-        draft = f"{self._key}.{os.getpid()}"
+        draft = f"{self._key}.{os.urandom(8).hex()}"
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(seed)
             os.fsync(file.fileno())
         try:
-            os.link(draft, self._key)  # fails where another process was first
-        except FileExistsError:
-            return self._seed()
+            with suppress(FileExistsError):  # another process was first
+                os.link(draft, self._key)
         finally:
             os.unlink(draft)
-        return seed
 
 
 def signer(workspace: str) -> str:

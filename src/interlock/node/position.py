@@ -3,7 +3,7 @@
 from apsw import Connection
 
 from interlock import kernel
-from interlock.contracts.facts import GENESIS, header_hash, parse_header
+from interlock.contracts.facts import GENESIS, Header, header_hash, parse_header
 from interlock.contracts.merkle import Frontier
 from interlock.engines import Engine, Head
 from interlock.errors import LogDamaged
@@ -45,7 +45,8 @@ class Position:
 
 def is_current(db: State) -> bool:
     """Whether the state was folded by this version's rules."""
-    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'state_position'").fetchone():
+    there = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if not there >= {"state_position", *kernel.tables()}:
         return False
     row = db.execute("SELECT schema FROM state_position").fetchone()
     return row is not None and row[0] == kernel.SCHEMA
@@ -66,7 +67,7 @@ def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> 
     before = position.seq
     if position.seq < head.seq:
         for seq, header in engine.follow(db, position.seq):
-            fact = parse_header(header)
+            fact = _parsed(header, seq)
             if seq != position.seq + 1 or fact.prev != position.hash:
                 break
             kernel.fold(db, fact)
@@ -81,6 +82,15 @@ def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> 
         )
     position.identify(db)
     position.store(db)
+
+
+def _parsed(header: bytes, seq: int) -> Header:
+    try:
+        return parse_header(header)
+    except ValueError:
+        raise LogDamaged(
+            f"Entry {seq} cannot be read. Restore a backup: interlock restore FILE", seq=seq
+        ) from None
 
 
 def rebuild(db: Connection, engine: Engine, head: Head) -> Position:

@@ -9,7 +9,7 @@ from interlock.kernel.moment import NeedsTurn, State
 # map: search_words     FTS5 over subject and payload text; rowid is the message's seq
 #      search_position  one row: the last body that was looked at
 _TABLES = """
-CREATE VIRTUAL TABLE search_words USING fts5(words, content='', contentless_delete=1);
+CREATE VIRTUAL TABLE search_words USING fts5(words, content='');
 INSERT INTO search_words(search_words, rank) VALUES ('secure-delete', 1);
 CREATE TABLE search_position(one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL) STRICT;
 INSERT INTO search_position VALUES (1, 0);
@@ -30,9 +30,16 @@ def find(db: State, query: str) -> Iterator[int]:
         yield seq
 
 
-def forget(db: State, seq: int) -> None:
-    if _exists(db):
-        db.execute("DELETE FROM search_words WHERE rowid = ?", (seq,))
+def forget(db: State, seq: int, body: bytes) -> None:
+    """Takes a body's words out of the index, for which the index wants to be told them again."""
+    if not _exists(db):
+        return
+    (indexed,) = db.execute("SELECT seq FROM search_position").fetchone()
+    if seq <= indexed:
+        db.execute(
+            "INSERT INTO search_words(search_words, rowid, words) VALUES ('delete', ?, ?)",
+            (seq, _words(body)),
+        )
 
 
 def _exists(db: State) -> bool:

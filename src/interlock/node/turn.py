@@ -57,8 +57,9 @@ class Beside:
         self._engine.use_blob(sha256, seq)
 
     def forget(self, seq: int) -> None:
+        if (body := self.body(seq)) is not None:
+            search.forget(self._db, seq, body)
         self._engine.forget(seq)
-        search.forget(self._db, seq)
         self.erased = True
 
     def reach(self, names: Iterable[str]) -> tuple[str, int | None]:
@@ -146,6 +147,10 @@ class Turn:
         self._leaves.append(bytes.fromhex(self._hash))
         return fact
 
+    def reached(self) -> Head:
+        """How far the log goes within this turn, what was recorded in it included."""
+        return Head(self._seq, self._hash, self.now, self.head.raw)
+
     def close(self) -> None:
         """Brings head and position up to what was recorded, for the COMMIT that follows."""
         if not self._leaves:
@@ -156,4 +161,4 @@ class Turn:
             position.frontier.append(leaf)
         position.seq, position.hash = self._seq, self._hash
         position.store(self.db)
-        self.engine.advance(Head(self._seq, self._hash, self.now, 0))
+        self.engine.advance(self.reached())

@@ -5,25 +5,43 @@ import shutil
 
 from interlock import kernel
 from interlock.contracts.acts import Credentials, Maintain
-from interlock.errors import NotAWorkspace, Usage
+from interlock.contracts.merkle import Frontier
+from interlock.errors import LogDamaged, NotAWorkspace, Usage
 from interlock.kernel.moment import Answer
-from interlock.node import Node
+from interlock.node import Node, audit
 from interlock.node import position as state
-from interlock.node.turn import Turn
+from interlock.node.turn import Turn, new_id
+
+DRAFT = "restoring-"
+
+
+def _allowed(node: Node, credentials: Credentials) -> None:
+    """The owner of the file may do its upkeep whatever state it is in; anybody else needs the
+    scope admin."""
+    if not credentials.owner:
+        node.call(credentials, Maintain())
 
 
 def rebuild(node: Node, credentials: Credentials) -> Answer:
     """Folds the whole log again and says whether the state came out the same."""
-    node.call(credentials, Maintain())
+    _allowed(node, credentials)
 
     def work(turn: Turn) -> Answer:
         before = kernel.state_digest(turn.db)
-        state.rebuild(turn.db, turn.engine, turn.head)
+        state.rebuild(turn.db, turn.engine, turn.reached())
         after = kernel.state_digest(turn.db)
-        return {"entries": turn.head.seq, "digest": after, "changed": before != after}
+        return {"entries": turn.reached().seq, "digest": after, "changed": before != after}
 
     answer: Answer = node.do(work)
     return {"rebuilt": True, "schema": kernel.SCHEMA} | answer
+
+
+def storage(node: Node) -> Answer:
+    """Where the log lies, and how large it is."""
+    with node.file.reading() as db:
+        head = node.engine.head(db)
+    size = node.file.size()
+    return {"directory": node.directory, "engine": "sqlite", "entries": head.seq, "bytes": size}
 
 
 def state_digest(node: Node) -> str:
@@ -34,37 +52,53 @@ def state_digest(node: Node) -> str:
 def backup(node: Node, credentials: Credentials, target: str) -> Answer:
     """Copies the workspace into a new file, while it is in use. Tokens and keys kept beside the
     log are not in it."""
-    node.call(credentials, Maintain())
-    node.file.backup(target)
-    with node.file.reading() as db:
-        head = node.engine.head(db)
-    return {"file": target, "entries": head.seq, "bytes": os.stat(target).st_size}
+    _allowed(node, credentials)
+    entries = node.file.backup(target)
+    return {"file": target, "entries": entries, "bytes": os.stat(target).st_size}
 
 
 def restore(node: Node, credentials: Credentials, source: str) -> Answer:
     """Puts a backup in place of the log, as a new epoch that names what it abandons.
 
     The epoch is appended to a copy first, and the copy replaces the log in one transaction, so a
-    crash leaves either the old log or the new epoch. What is abandoned is kept beside."""
-    node.call(credentials, Maintain())
+    crash leaves either the old log or the new epoch. What is abandoned is kept beside; nobody
+    writes from the look at it to its end, so nothing falls in between."""
+    _allowed(node, credentials)
     if not os.path.isfile(source):
         raise NotAWorkspace(f"{source} is not a backup: there is no such file.")
-    with node.file.reading() as db:
-        abandoned = state.load(db)
-    draft = os.path.join(node.directory, f"restoring-{os.getpid()}")
-    os.mkdir(draft, 0o700)
-    try:
-        answer = _prepare(node, draft, source, abandoned)
-        aside = os.path.join(node.directory, f"abandoned-{abandoned.epoch}-{abandoned.seq}.db")
-        if not os.path.exists(aside):
-            node.file.backup(aside)
-        node.keys.set_aside(f"abandoned-{abandoned.epoch}-{abandoned.seq}")
-        with node.alone():
+    with node.alone(), node.file.held():
+        _sweep_drafts(node.directory)
+        abandoned = _abandoned(node)
+        name = f"abandoned-{abandoned.epoch}-{abandoned.seq}"
+        aside = os.path.join(node.directory, name + ".db")
+        draft = os.path.join(node.directory, f"{DRAFT}{new_id()}")
+        os.mkdir(draft, 0o700)
+        try:
+            answer = _prepare(node, draft, source, abandoned)
+            if not os.path.exists(aside):
+                node.file.backup(aside)
+            node.keys.set_aside(name)
             node.file.overwrite(os.path.join(draft, "log.db"))
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
     node.file.ring()
     return answer | {"abandoned": aside}
+
+
+def _sweep_drafts(directory: str) -> None:
+    """What a killed restore left behind holds bodies too."""
+    for name in os.listdir(directory):
+        if name.startswith(DRAFT):
+            shutil.rmtree(os.path.join(directory, name), ignore_errors=True)
+
+
+def _abandoned(node: Node) -> state.Position:
+    with node.file.reading() as db:
+        if state.is_current(db):
+            return state.load(db)
+        # A log that could not be folded: its length is all that can be said of it.
+        head = node.engine.head(db)
+        return state.Position(head.seq, head.hash, Frontier())
 
 
 def _prepare(node: Node, draft: str, source: str, abandoned: state.Position) -> Answer:
@@ -72,11 +106,13 @@ def _prepare(node: Node, draft: str, source: str, abandoned: state.Position) -> 
 
     def work(turn: Turn) -> Answer:
         position = turn.position
-        if position.workspace != abandoned.workspace and abandoned.seq > 1:
+        other = position.workspace != abandoned.workspace
+        if other and abandoned.workspace and abandoned.seq > 1:
             raise Usage(
                 "That backup is of another workspace. Restore it into a new one: interlock "
                 "--workspace DIRECTORY restore FILE"
             )
+        node.keys.make()
         moment = turn.system()
         moment.epoch = max(position.epoch, abandoned.epoch) + 1
         outcome = {
@@ -91,6 +127,9 @@ def _prepare(node: Node, draft: str, source: str, abandoned: state.Position) -> 
         fact = moment.record("epoch_started", outcome)
         return {"restored": True, "epoch": fact.epoch, "entries": fact.seq}
 
-    with Node(draft, adopt=True) as restored:
+    with Node(draft, clock=node.clock, adopt=True) as restored:
+        found = audit.verify(restored)
+        if not found["ok"]:
+            raise LogDamaged(f"That backup does not verify. {found['message']}", seq=found["seq"])
         answer: Answer = restored.do(work)
         return answer

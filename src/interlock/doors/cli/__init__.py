@@ -19,10 +19,7 @@ def command() -> NoReturn:
     printed and the workspace closed, nothing is left to tear down: together a fifth of the time
     that a command takes."""
     gc.disable()
-    status = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
+    os._exit(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,10 +33,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refused(refusal, json=switched_on(words, "--json"))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has gone; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as defect:  # noqa: BLE001 - a person or a program must get the error object
         return _refused(_reported(defect), json=switched_on(words, "--json"))
 
@@ -51,7 +44,7 @@ def _run(words: list[str]) -> int:
 
     parsed = parse(words, COMMANDS, COMMON)
     if parsed.command is HELP:
-        return _help(parsed.rest)
+        return _help(parsed.rest, json=parsed.values.get("json", False))
     if parsed.command is VERSION:
         return _version(json=parsed.values.get("json", False))
     from interlock.doors.cli.context import Context
@@ -91,10 +84,7 @@ def _print(command: str, answer: dict[str, Any], *, json: bool) -> None:
 def _refused(refusal: Refusal, *, json: bool) -> int:
     from interlock.doors.cli import output
 
-    if json:
-        output.document(refusal.as_dict())
-    else:
-        output.complaint(refusal)
+    output.refusal(refusal, json=json)
     return refusal.exit
 
 
@@ -114,11 +104,14 @@ def _reported(defect: Exception) -> Internal:
     )
 
 
-def _help(topic: list[str]) -> int:
+def _help(topic: list[str], *, json: bool) -> int:
     from interlock.doors.cli import help, output
     from interlock.doors.cli.commands import COMMANDS, COMMON
 
-    output.lines(help.text(topic, COMMANDS, COMMON, width=output.width(), bold=output.bold))
+    if json:
+        output.document({"help": help.text(topic, COMMANDS, COMMON)})
+    else:
+        output.lines(help.text(topic, COMMANDS, COMMON, width=output.width(), bold=output.bold))
     return 0
 
 

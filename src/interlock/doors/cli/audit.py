@@ -28,29 +28,29 @@ def show(context: Context) -> Answer:
 
 
 def checkpoint(context: Context) -> Answer:
-    from interlock.node import audit
+    from interlock.node import proofs
 
-    return audit.checkpoint(context.node)
+    return proofs.checkpoint(context.node)
 
 
 def prove(context: Context) -> Answer:
-    from interlock.node import audit
+    from interlock.node import proofs
 
     seq, since = context.get("seq"), context.get("since")
     if (seq is None) == (since is None):
         raise Usage("Name an entry by its SEQ, or the log's earlier size with --since.")
-    return audit.prove(context.node, seq) if seq else audit.prove_growth(context.node, since)
+    return proofs.prove(context.node, seq) if seq else proofs.prove_growth(context.node, since)
 
 
 def check_proof(context: Context) -> Answer:
-    from interlock.node import audit
+    from interlock.node import proofs
 
     with _opened(context.values["file"]) as file:
         try:
             proof = decode(file.read())
         except ValueError:
             raise Usage("That file is not JSON, and so not a proof.") from None
-    return audit.check_proof(proof, context.get("verifier"))
+    return proofs.check_proof(proof, context.get("verifier"))
 
 
 def export(context: Context) -> Answer:

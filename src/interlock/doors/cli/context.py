@@ -7,7 +7,7 @@ from typing import Any
 from interlock import workspace
 from interlock.contracts.acts import Credentials
 from interlock.doors.cli.grammar import Parsed
-from interlock.errors import InvalidMessage
+from interlock.errors import InvalidMessage, Usage
 from interlock.node import Node
 
 Answer = dict[str, Any]
@@ -27,7 +27,7 @@ class Context:
 
     @property
     def directory(self) -> str:
-        return workspace.find(self.get("workspace"), os.environ, _cwd())
+        return workspace.find(self.get("workspace"), os.environ, _place())
 
     @property
     def node(self) -> Node:
@@ -66,6 +66,8 @@ class Context:
 
 def read_text() -> str:
     """Standard input, whole and exactly as it is."""
+    if sys.stdin is None:
+        raise Usage("There is no standard input to read from.")
     try:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as wrong:
@@ -74,8 +76,21 @@ def read_text() -> str:
         ) from None
 
 
-def _cwd() -> str:
+def _place() -> str:
+    """Where to look for a workspace; nowhere, for somebody whose directory was removed."""
     try:
         return os.getcwd()
     except OSError:
-        return os.path.expanduser("~")
+        return os.sep
+
+
+def here_and_now() -> str:
+    """The working directory, if it still exists."""
+    try:
+        return os.getcwd()
+    except OSError:
+        raise Usage("The directory you stand in was removed. Go to another one.") from None
+
+
+def absolute(path: str) -> str:
+    return os.path.join("" if os.path.isabs(path) else here_and_now(), path)

@@ -4,7 +4,7 @@ import os
 
 from interlock import workspace
 from interlock.contracts import acts, tokens
-from interlock.doors.cli.context import Answer, Context, read_text
+from interlock.doors.cli.context import Answer, Context, here_and_now, read_text
 from interlock.errors import Usage
 
 
@@ -12,7 +12,7 @@ def init(context: Context) -> Answer:
     here = context.get("here", False)
     if here and context.get("workspace"):
         raise Usage("--here makes a workspace for this place; --workspace names another one.")
-    directory = workspace.here(os.getcwd()) if here else context.directory
+    directory = workspace.here(here_and_now()) if here else context.directory
     existed = os.path.exists(os.path.join(directory, "log.db"))
     with workspace.open_node(directory, adopt=context.get("adopt", False)) as node:
         found = node.call(acts.Credentials(owner=True), acts.ShowStatus())

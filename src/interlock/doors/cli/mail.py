@@ -46,7 +46,7 @@ def _payload(context: Context, type: str) -> dict[str, Any]:
             payload[name] = value
     if type == "blocker" and "payload" not in context.values:
         payload["severity"] = "stop"
-    if not payload and type != "announce":
+    if not payload and "payload" not in context.values and type != "announce":
         raise Usage("Say what to send: TEXT, - for standard input, or --payload JSON.")
     return payload
 

@@ -16,19 +16,25 @@ _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\
 
 def document(answer: dict[str, Any]) -> None:
     """Exactly one JSON document. Pure ASCII, so that no byte of it can steer a terminal."""
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
+    _write(sys.stdout, json.dumps(answer))
 
 
 def lines(text: str) -> None:
-    sys.stdout.buffer.write((text.rstrip("\n") + "\n").encode("utf-8", "backslashreplace"))
-    sys.stdout.buffer.flush()
+    _write(sys.stdout, text)
 
 
-def complaint(refusal: Refusal) -> None:
-    """A refusal for people, on standard error: what, why, and what to do."""
-    shown = clean(refusal.as_dict())
-    text = f"{_styled('31', refusal.title, sys.stderr)} ({refusal.code}): {shown['message']}"
+def remark(text: str) -> None:
+    """A line for people beside the answer."""
+    _write(sys.stderr, plain(text))
+
+
+def refusal(refused: Refusal, *, json: bool) -> None:
+    """The error object, or the same for people: what, why, and what to do."""
+    if json:
+        document(refused.as_dict())
+        return
+    shown = clean(refused.as_dict())
+    text = f"{_styled('31', refused.title, sys.stderr)} ({refused.code}): {shown['message']}"
     near = [name for name in shown.get("did_you_mean", ()) if name not in shown["message"]]
     if near:
         text += f"\nDid you mean {' or '.join(near)}?"
@@ -36,8 +42,25 @@ def complaint(refusal: Refusal) -> None:
         text += "".join(f"\n  {shape}" for shape in shapes)
     if usage := shown.get("usage"):
         text += f"\nUsage: {usage}"
-    sys.stderr.buffer.write((text + "\n").encode("utf-8", "backslashreplace"))
-    sys.stderr.flush()
+    _write(sys.stderr, text)
+
+
+def _write(stream: Any, text: str) -> None:
+    """What was done is done, and the exit status says so: output that nobody can read, because
+    the reader has gone, the stream is closed or the disk is full, changes nothing about it."""
+    try:
+        stream.buffer.write((text.rstrip("\n") + "\n").encode("utf-8", "backslashreplace"))
+        stream.buffer.flush()
+    except (OSError, AttributeError, ValueError):
+        _silence(stream)
+
+
+def _silence(stream: Any) -> None:
+    """Keeps the interpreter from complaining about what is still in the buffer."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, AttributeError, ValueError):
+        return
 
 
 def clean(value: Any) -> Any:
@@ -68,7 +91,7 @@ def _harmless(character: str) -> bool:
 
 def _without_sequences(text: str) -> str:
     if "\x1b" not in text and "\x9b" not in text and "\x9d" not in text:
-        return text.replace("\r\n", "\n")
+        return _line_ends(text)
     import re
 
     sequence = (
@@ -76,7 +99,14 @@ def _without_sequences(text: str) -> str:
         "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]?"
         "|\x1b[ -/]*[0-~]?"
     )
-    return re.sub(sequence, "", text).replace("\r\n", "\n")
+    return _line_ends(re.sub(sequence, "", text))
+
+
+def _line_ends(text: str) -> str:
+    """Whatever some terminal might take for the end of a line is one."""
+    for end in ("\r\n", "\u2028", "\u2029", "\x85"):
+        text = text.replace(end, "\n")
+    return text
 
 
 def bold(text: str) -> str:
@@ -96,9 +126,31 @@ def yellow(text: str) -> str:
 
 
 def _styled(code: str, text: str, stream: Any) -> str:
-    if not stream.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
+    if not _is_terminal(stream) or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{code}m{text}\x1b[0m"
+
+
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def fold(line: str) -> list[str]:
+    """The line in pieces that a terminal shows on one row behind a bar, so that what it wraps
+    cannot stand where our own lines begin. Elsewhere it stays whole."""
+    if not _is_terminal(sys.stdout):
+        return [line]
+    import unicodedata
+
+    room = max(10, os.get_terminal_size(sys.stdout.fileno()).columns - 3)
+    pieces, piece, used = [], "", 0
+    for character in line.expandtabs(8):
+        wide = 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if used + wide > room:
+            pieces.append(piece)
+            piece, used = "", 0
+        piece, used = piece + character, used + wide
+    return [*pieces, piece]
 
 
 def width() -> int:

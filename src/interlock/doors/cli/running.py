@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import threading
 from typing import Any
 
@@ -25,12 +24,12 @@ def run(context: Context) -> int:
     try:
         sender = context.values["sender"].removeprefix("@")
         context.values["from"] = sender
-        credentials = context.credentials()
-        session = credentials.session or f"run-{os.urandom(8).hex()}"
-        credentials = credentials._replace(session=session)
+        # A client within a client is a holder of its own: its end must not end the outer one.
+        session = context.get("session") or f"run-{os.urandom(8).hex()}"
+        credentials = context.credentials()._replace(session=session)
         context.node.call(credentials, acts.StartSession(session))
     except Refusal as refusal:
-        output.complaint(refusal)
+        output.refusal(refusal, json=context.json)
         return INTERLOCK_FAILED
     environment = os.environ | {
         "INTERLOCK_TOKEN": credentials.token or "",
@@ -49,22 +48,31 @@ def run(context: Context) -> int:
 
 
 def _execute(command: list[str], environment: dict[str, str]) -> int:
+    # The terminal sends an interrupt to the client itself; what is sent to us alone goes on, also
+    # where it comes before the client has started. Handlers do not reach the client, as ignored
+    # signals would.
+    early: list[int] = []
+    child: subprocess.Popen[bytes] | None = None
+
+    def forward(number: int, _: Any) -> None:
+        if child is None:
+            early.append(number)
+        else:
+            child.send_signal(number)
+
+    signal.signal(signal.SIGINT, lambda *_: None)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, forward)
     try:
         child = subprocess.Popen(command, env=environment)  # noqa: S603
     except FileNotFoundError:
-        sys.stderr.write(f"{command[0]}: there is no such command\n")
+        output.remark(f"{command[0]}: there is no such command")
         return NOT_FOUND
     except OSError as trouble:
-        sys.stderr.write(f"{command[0]}: {trouble.strerror}\n")
+        output.remark(f"{command[0]}: {trouble.strerror}")
         return CANNOT_EXECUTE
-
-    def forward(number: int, _: Any) -> None:
-        child.send_signal(number)
-
-    # The terminal sends an interrupt to the client itself; what is sent to us alone goes on.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, forward)
+    for sent in early:
+        child.send_signal(sent)
     status = child.wait()
     return 128 - status if status < 0 else status
 
@@ -85,4 +93,4 @@ def _end(context: Context, credentials: acts.Credentials) -> None:
     try:
         context.node.call(credentials, acts.EndSession(credentials.session))
     except Refusal as refusal:
-        output.complaint(refusal)
+        output.refusal(refusal, json=False)

@@ -1,26 +1,19 @@
 """Commands about the workspace itself."""
 
 import json
-import os
 
 from interlock.contracts import acts
 from interlock.doors.cli import output
-from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.context import Answer, Context, absolute
 from interlock.errors import Usage
 
 
 def status(context: Context) -> Answer:
-    answer = context.call_as_owner(acts.ShowStatus())
-    node = context.node
-    with node.file.reading() as db:
-        head = node.engine.head(db)
-    return answer | {
-        "directory": node.directory,
-        "engine": "sqlite",
-        "entries": head.seq,
-        "bytes": node.file.size(),
-        "credentials": ["@" + sender for sender in context.store().senders()],
-    }
+    from interlock.node import upkeep
+
+    senders = context.store().senders()
+    answer = context.call_as_owner(acts.ShowStatus()) | upkeep.storage(context.node)
+    return answer | {"credentials": ["@" + sender for sender in senders]}
 
 
 def review(context: Context) -> Answer:
@@ -50,14 +43,14 @@ def resume(context: Context) -> Answer:
 def backup(context: Context) -> Answer:
     from interlock.node import upkeep
 
-    target = os.path.abspath(context.values["file"])
+    target = absolute(context.values["file"])
     return upkeep.backup(context.node, context.credentials(owner_may=True), target)
 
 
 def restore(context: Context) -> Answer:
     from interlock.node import upkeep
 
-    source = os.path.abspath(context.values["file"])
+    source = absolute(context.values["file"])
     return upkeep.restore(context.node, context.credentials(owner_may=True), source)
 
 

@@ -6,7 +6,7 @@ from interlock.contracts.addresses import address
 from interlock.contracts.encoding import decode
 from interlock.contracts.times import rfc3339
 from interlock.contracts.types import MAIN_MEMBER, MESSAGE_VERSION
-from interlock.errors import NotFound, Usage
+from interlock.errors import LogDamaged, NotFound, Usage
 from interlock.kernel.identity.names import agent_of
 from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
 
@@ -158,7 +158,18 @@ def listed(moment: Moment, message: Message, taken_by: str | None = None) -> Ans
 def load(moment: Moment, message: Message) -> dict[str, Any] | None:
     """The stored body, or None where it was redacted."""
     stored = None if message.redacted else moment.store.body(message.seq)
-    return decode(stored) if stored is not None else None
+    return readable(stored, message.seq) if stored is not None else None
+
+
+def readable(stored: bytes, seq: int) -> dict[str, Any]:
+    """A body as it was stored; `LogDamaged` where somebody has changed it since."""
+    try:
+        body: dict[str, Any] = decode(stored)
+    except ValueError:
+        raise LogDamaged(
+            f"The body of #{seq} cannot be read. See interlock audit verify."
+        ) from None
+    return body
 
 
 def content(

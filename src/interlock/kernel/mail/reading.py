@@ -13,7 +13,7 @@ from interlock.contracts.acts import (
     ShowThread,
 )
 from interlock.contracts.addresses import address
-from interlock.contracts.encoding import canonical, decode
+from interlock.contracts.encoding import canonical
 from interlock.contracts.times import rfc3339
 from interlock.errors import MissingScope, NotFound
 from interlock.kernel.identity.names import agent_of
@@ -29,6 +29,7 @@ from interlock.kernel.mail.messages import (
     load,
     locate,
     mailboxes,
+    readable,
     received,
     sent_by,
     standing,
@@ -181,7 +182,7 @@ def _deliveries(moment: Moment, seq: int) -> list[Answer]:
 
 def _note(moment: Moment, fact: int) -> str | None:
     stored = moment.store.body(fact)
-    return decode(stored).get("note") if stored is not None else None
+    return readable(stored, fact).get("note") if stored is not None else None
 
 
 def thread(moment: Moment, act: ShowThread) -> Answer:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from interlock.doors.cli.output import dim
+from interlock.doors.cli.output import dim, fold
 
 Answer = dict[str, Any]
 BAR = "│ "
@@ -42,4 +42,4 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 
 def quoted(body: str) -> str:
-    return "\n".join(BAR + line for line in body.split("\n"))
+    return "\n".join(BAR + piece for line in body.split("\n") for piece in fold(line))

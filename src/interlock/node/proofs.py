@@ -1,0 +1,149 @@
+"""Proofs for strangers: checkpoints signed over the log, and paths from an entry to them.
+
+Whoever keeps a checkpoint elsewhere can show any later change to history; whoever has the
+verifier key can check a proof with no workspace at hand.
+"""
+
+from typing import Any, NamedTuple
+
+from interlock.contracts.facts import header_hash, parse_header
+from interlock.contracts.merkle import (
+    Frontier,
+    consistency_path,
+    inclusion_path,
+    verify_consistency,
+    verify_inclusion,
+)
+from interlock.contracts.notes import open_note
+from interlock.errors import LogDamaged, NotFound, Usage
+from interlock.kernel.moment import Answer, State, absent_dropped
+from interlock.node import Node
+from interlock.node import position as state
+from interlock.node.keys import parsed
+
+
+class Tree(NamedTuple):
+    """All leaves at one moment, with the checkpoint that was signed over them."""
+
+    leaves: list[bytes]
+    note: str
+    verifier: str
+    root: str
+
+
+def _tree(node: Node) -> Tree:
+    frontier = Frontier()
+    leaves = []
+    with node.file.reading() as db:
+        for _, header in node.engine.follow(db, 0):
+            leaf = bytes.fromhex(header_hash(header))
+            frontier.append(leaf)
+            leaves.append(leaf)
+        workspace, verifier = _identity(db)
+        if state.load(db).frontier.pack() != frontier.pack():
+            raise LogDamaged("The log is not what was folded. See interlock audit verify.")
+    if node.keys.verifier(workspace) != verifier:
+        raise LogDamaged(
+            "The key that signs this workspace's checkpoints was lost or replaced. Put "
+            "keys/checkpoint.key back from a copy, or restore a backup, which begins a new key."
+        )
+    note = node.keys.checkpoint(workspace, frontier)
+    return Tree(leaves, note, verifier, frontier.root().hex())
+
+
+def _identity(db: State) -> tuple[str, str]:
+    id, verifier = db.execute("SELECT id, verifier FROM workspace_self").fetchone()
+    return id, verifier
+
+
+def checkpoint(node: Node) -> Answer:
+    """Signs the log as it stands. Kept elsewhere, the note shows any later change to history."""
+    tree = _tree(node)
+    return {
+        "entries": len(tree.leaves),
+        "root": tree.root,
+        "checkpoint": tree.note,
+        "verifier": tree.verifier,
+    }
+
+
+def prove(node: Node, seq: int) -> Answer:
+    """A proof that the entry is in the log, for somebody who has only the verifier key."""
+    tree = _tree(node)
+    if not 0 < seq <= len(tree.leaves):
+        raise NotFound(f"The log has entries 1 to {len(tree.leaves)}.")
+    with node.file.reading() as db:
+        header = _header(db, seq)
+    path = inclusion_path(tree.leaves, seq - 1)
+    return {
+        "proof": "inclusion",
+        "seq": seq,
+        "header": header.decode(),
+        "leaf_index": seq - 1,
+        "tree_size": len(tree.leaves),
+        "root": tree.root,
+        "path": [step.hex() for step in path],
+        "checkpoint": tree.note,
+        "verifier": tree.verifier,
+    }
+
+
+def _header(db: State, seq: int) -> bytes:
+    (header,) = db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).fetchone()
+    return bytes(header)
+
+
+def prove_growth(node: Node, size: int) -> Answer:
+    """A proof that the log of `size` entries is the beginning of the log as it stands."""
+    tree = _tree(node)
+    if not 0 < size <= len(tree.leaves):
+        raise NotFound(f"The log has entries 1 to {len(tree.leaves)}.")
+    old = Frontier()
+    for leaf in tree.leaves[:size]:
+        old.append(leaf)
+    return {
+        "proof": "consistency",
+        "old_size": size,
+        "old_root": old.root().hex(),
+        "tree_size": len(tree.leaves),
+        "root": tree.root,
+        "path": [step.hex() for step in consistency_path(tree.leaves, size)],
+        "checkpoint": tree.note,
+        "verifier": tree.verifier,
+    }
+
+
+def check_proof(proof: Any, verifier: str | None = None) -> Answer:
+    """Whether a proof holds, offline. Without a verifier key of the checker's own it only shows
+    that the proof agrees with itself, which the answer says."""
+    try:
+        name, key = parsed(verifier or proof["verifier"])
+        signed = open_note(proof["checkpoint"], name, key)
+        path = [bytes.fromhex(step) for step in proof["path"]]
+        root, size = bytes.fromhex(proof["root"]), proof["tree_size"]
+        holds = (signed.root, signed.size) == (root, size) and _holds(proof, path, size, root)
+    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+        raise Usage(f"That is not a proof that interlock audit prove wrote: {wrong}.") from None
+    if not holds:
+        return {"ok": False} | LogDamaged("The proof does not hold.").as_dict()
+    return absent_dropped(
+        ok=True,
+        proof=proof["proof"],
+        seq=proof.get("seq"),
+        old_size=proof.get("old_size"),
+        tree_size=size,
+        root=proof["root"],
+        signed_by=name,
+        verifier="given" if verifier else "taken from the proof itself",
+    )
+
+
+def _holds(proof: Any, path: list[bytes], size: int, root: bytes) -> bool:
+    if proof["proof"] not in ("inclusion", "consistency"):
+        raise ValueError("it proves neither inclusion nor consistency")
+    if proof["proof"] == "consistency":
+        old = bytes.fromhex(proof["old_root"])
+        return verify_consistency(proof["old_size"], size, path, old, root)
+    leaf = bytes.fromhex(header_hash(proof["header"].encode()))
+    named = parse_header(proof["header"].encode()).seq == proof["seq"] == proof["leaf_index"] + 1
+    return named and verify_inclusion(leaf, proof["leaf_index"], size, path, root)
