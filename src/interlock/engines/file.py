@@ -10,7 +10,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import apsw
 
@@ -142,18 +142,13 @@ class LogFile:
         length of the log in it."""
         if os.path.lexists(target):
             raise Usage(f"{target} exists already; a backup goes into a new file.")
-        self.copy(self.path, target)
-        with translated():
-            copied = apsw.Connection(target, flags=apsw.SQLITE_OPEN_READONLY)
-            row = copied.execute("SELECT seq FROM head").fetchone()
-            copied.close()
-        return int(row[0]) if row else 0
+        return self.copy(self.path, target)
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str) -> int:
         """Copies a file of ours into a new one; anything else is refused."""
         try:
             with translated(), self.gate.inside():
-                recognition.copy(source, target)
+                return recognition.copy(source, target)
         except OSError as trouble:
             raise Usage(f"{target} cannot be written: {trouble.strerror}.") from None
 
@@ -215,10 +210,8 @@ class Listener:
         self._bell: Bell | None = None
         self._connection: apsw.Connection | None = None
         self._version = -1
-        try:
+        with suppress(OSError):  # where no bell can be hung, polling is left
             self._bell = doorbell.listen()
-        except OSError:
-            pass  # where no bell can be hung, polling is left
         self._look()
 
     def wait(self, seconds: float) -> bool:

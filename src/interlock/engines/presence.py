@@ -6,7 +6,6 @@ written, nobody is refused for it.
 """
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 
@@ -14,13 +13,13 @@ from interlock.contracts.addresses import filename
 from interlock.engines.doorbell import Doorbell
 
 FRESH_MS = 10 * 60_000
-GLANCE_S = 0.2
+GLANCE_MS = 200
 
 
 class Presence:
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "presence")
-        self._glances: dict[str, tuple[float, bool, int | None]] = {}
+        self._glances: dict[str, tuple[int, bool, int | None]] = {}
 
     def touch(self, sender: str) -> None:
         with suppress(OSError):
@@ -45,7 +44,7 @@ class Presence:
 
         `wakes`: listening now. `waits`: seen lately, looks when somebody prompts it. `offline`:
         seen once. `unknown`: never seen."""
-        found = [self._glance(sender) for sender in senders]
+        found = [self._glance(sender, now_ms) for sender in senders]
         if any(listening for _, listening, _ in found):
             return "wakes", now_ms
         seen = max((at for _, _, at in found if at is not None), default=None)
@@ -53,15 +52,15 @@ class Presence:
             return "unknown", None
         return ("waits" if now_ms - seen < FRESH_MS else "offline"), seen
 
-    def _glance(self, sender: str) -> tuple[float, bool, int | None]:
+    def _glance(self, sender: str, now_ms: int) -> tuple[int, bool, int | None]:
         """When we looked, whether it listened, and when it was seen; as of a moment ago."""
         glance = self._glances.get(sender)
-        if glance is None or time.monotonic() - glance[0] > GLANCE_S:
+        if glance is None or not 0 <= now_ms - glance[0] < GLANCE_MS:
             seen: int | None = None
             with suppress(OSError):
                 seen = os.stat(self._path(sender)).st_mtime_ns // 1_000_000
             listening = Doorbell(self._path(sender) + ".live").count() > 0
-            glance = self._glances[sender] = time.monotonic(), listening, seen
+            glance = self._glances[sender] = now_ms, listening, seen
         return glance
 
     def _path(self, sender: str) -> str:

@@ -143,26 +143,29 @@ def make_private(path: str) -> None:
         os.unlink(draft)
 
 
-def copy(source: str, target: str) -> None:
-    """Copies a file of ours into a new one by the backup API; anything else is refused. Nothing
-    of the name `target` is seen before it is whole."""
+def copy(source: str, target: str) -> int:
+    """Copies a file of ours into a new one by the backup API, and gives the length of the log in
+    it; anything else is refused. Nothing of the name `target` is seen before it is whole."""
     draft = f"{target}.{os.urandom(8).hex()}"
     origin = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)
     try:
         refuse_foreign(origin, source)
         make_private(draft)
-        pour(origin, draft)
+        length = _poured(origin, draft)
         os.rename(draft, target)
+        return length
     finally:
         origin.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(draft)
 
 
-def pour(origin: apsw.Connection, target: str) -> None:
+def _poured(origin: apsw.Connection, target: str) -> int:
     destination = apsw.Connection(target)
     try:
         with destination.backup("main", origin, "main") as work:
             work.step()
+        row = destination.execute("SELECT seq FROM head").fetchone()
+        return int(row[0]) if row else 0
     finally:
         destination.close()

@@ -3,7 +3,7 @@ sending pays nothing for it. It holds no text of its own and is no part of the s
 
 from collections.abc import Iterator
 
-from interlock.contracts.encoding import decode
+from interlock.kernel.mail.messages import readable
 from interlock.kernel.moment import NeedsTurn, State
 
 # map: search_words     FTS5 over subject and payload text; rowid is the message's seq
@@ -38,7 +38,7 @@ def forget(db: State, seq: int, body: bytes) -> None:
     if seq <= indexed:
         db.execute(
             "INSERT INTO search_words(search_words, rowid, words) VALUES ('delete', ?, ?)",
-            (seq, _words(body)),
+            (seq, _words(body, seq)),
         )
 
 
@@ -65,14 +65,14 @@ def _catch_up(db: State) -> None:
         "ORDER BY m.seq",
         (indexed,),
     ).fetchall():
-        db.execute("INSERT INTO search_words(rowid, words) VALUES (?, ?)", (seq, _words(body)))
+        db.execute("INSERT INTO search_words(rowid, words) VALUES (?, ?)", (seq, _words(body, seq)))
         last = seq
     db.execute("UPDATE search_position SET seq = ?", (last,))
 
 
-def _words(body: bytes) -> str:
-    stored = decode(body)
+def _words(body: bytes, seq: int) -> str:
+    stored = readable(body, seq)
     parts = [stored.get("subject", "")]
-    for value in stored["payload"].values():
+    for value in stored.get("payload", {}).values():
         parts += value if isinstance(value, list) else [value]
     return "\n".join(part for part in parts if isinstance(part, str))

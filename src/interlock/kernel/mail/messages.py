@@ -158,18 +158,27 @@ def listed(moment: Moment, message: Message, taken_by: str | None = None) -> Ans
 def load(moment: Moment, message: Message) -> dict[str, Any] | None:
     """The stored body, or None where it was redacted."""
     stored = None if message.redacted else moment.store.body(message.seq)
-    return readable(stored, message.seq) if stored is not None else None
+    if stored is None:
+        return None
+    body = readable(stored, message.seq)
+    if not isinstance(body.get("payload"), dict) or not isinstance(body.get("size"), int):
+        raise damaged(message.seq)
+    return body
 
 
 def readable(stored: bytes, seq: int) -> dict[str, Any]:
     """A body as it was stored; `LogDamaged` where somebody has changed it since."""
     try:
-        body: dict[str, Any] = decode(stored)
+        body = decode(stored)
     except ValueError:
-        raise LogDamaged(
-            f"The body of #{seq} cannot be read. See interlock audit verify."
-        ) from None
+        raise damaged(seq) from None
+    if not isinstance(body, dict):
+        raise damaged(seq)
     return body
+
+
+def damaged(seq: int) -> LogDamaged:
+    return LogDamaged(f"The body of #{seq} was changed. See interlock audit verify.", seq=seq)
 
 
 def content(

@@ -1,0 +1,100 @@
+"""Recorded logs give the state they always gave: the same facts, folded by this release.
+
+`tests/recorded/make.py` made the recordings; its `--digest` writes down what they fold to, which
+is for a change of the state's schema and for nothing else.
+"""
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from interlock import kernel
+from interlock.contracts.encoding import decode
+from interlock.contracts.facts import Header, parse_header
+from interlock.errors import NewerVersion
+from interlock.node import audit
+
+RECORDINGS = sorted((Path(__file__).parent.parent / "recorded").glob("*.jsonl"))
+MOST_BYTES = 200_000
+
+each_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
+
+
+def headers(recording: Path) -> Iterator[Header]:
+    with recording.open("rb") as lines:
+        next(lines)
+        for line in lines:
+            yield parse_header(decode(line)["header"].encode())
+
+
+def fresh_state() -> apsw.Connection:
+    state = apsw.Connection(":memory:")
+    state.execute(kernel.TABLES)
+    return state
+
+
+def expected(recording: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(recording.with_suffix(".json").read_text("utf-8"))
+    return found
+
+
+def test_there_is_a_recording() -> None:
+    assert [path.stem for path in RECORDINGS][:1] == ["v1"]
+
+
+@each_recording
+def test_a_recorded_log_folds_to_the_state_that_was_written_down(recording: Path) -> None:
+    state = fresh_state()
+    for fact in headers(recording):
+        kernel.fold(state, fact)
+    wanted = expected(recording)
+    assert wanted["schema"] == kernel.SCHEMA, "run: python tests/recorded/make.py --digest"
+    assert kernel.state_digest(state) == wanted["digest"]
+
+
+@each_recording
+def test_a_recorded_log_folds_to_the_same_state_twice(recording: Path) -> None:
+    first, second = fresh_state(), fresh_state()
+    for fact in headers(recording):
+        kernel.fold(first, fact)
+        kernel.fold(second, fact)
+        assert kernel.state_digest(first) == kernel.state_digest(second), f"#{fact.seq}"
+
+
+@each_recording
+def test_a_recorded_log_verifies_offline(recording: Path) -> None:
+    wanted = expected(recording)
+    with recording.open("rb") as lines:
+        found = audit.verify_export(lines)
+    assert found["ok"], found
+    assert (found["entries"], found["root"]) == (wanted["entries"], wanted["root"])
+
+
+@each_recording
+def test_a_recording_is_small_enough_to_keep(recording: Path) -> None:
+    assert recording.stat().st_size < MOST_BYTES
+
+
+@each_recording
+def test_no_fact_goes_back_in_time_or_epoch(recording: Path) -> None:
+    facts = list(headers(recording))
+    assert [fact.seq for fact in facts] == list(range(1, len(facts) + 1))
+    for before, after in pairwise(facts):
+        assert before.at <= after.at
+        assert before.epoch <= after.epoch
+
+
+def test_every_kind_of_fact_occurs_in_a_recording() -> None:
+    recorded = {fact.kind for recording in RECORDINGS for fact in headers(recording)}
+    assert sorted(recorded) == sorted(kernel.KINDS)
+
+
+def test_a_kind_of_fact_that_is_not_known_stops_the_fold() -> None:
+    first = next(headers(RECORDINGS[0]))
+    with pytest.raises(NewerVersion, match="nothing was skipped"):
+        kernel.fold(fresh_state(), first._replace(kind="workspace_dreamt"))

@@ -1,0 +1,274 @@
+"""Plays a scripted day and records its log, for the tests of this and every later release.
+
+    python tests/recorded/make.py            records a new day: v1.jsonl and v1.json
+    python tests/recorded/make.py --digest   folds the recorded days again: only the .json files
+
+A recording is history: it is made once and then kept as it is. When the state's schema changes,
+the same facts give another digest, and `--digest` writes that one down.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from typing import Any
+
+import apsw
+
+from interlock import kernel
+from interlock.contracts import acts, tokens
+from interlock.contracts.acts import AcquireClaim, Credentials, SendMessage
+from interlock.contracts.encoding import decode
+from interlock.contracts.facts import parse_header
+from interlock.errors import Refusal
+from interlock.kernel.moment import Answer
+from interlock.node import Node, audit, upkeep
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# A day that no real clock has reached: a restore stamps its epoch with the machine's own clock,
+# and a clock behind the log leaves the log's time where the script put it.
+MORNING = 1_893_999_600_000
+MINUTE = 60_000
+OWNER = Credentials(owner=True)
+REPO = "https://git.example/interlock/sample"
+
+
+class Day:
+    """A workspace, a clock that only moves when it is told to, and who has joined so far."""
+
+    def __init__(self, directory: str) -> None:
+        self.now = MORNING
+        self.directory = directory
+        self.node = Node(directory, clock=lambda: self.now)
+        self.refused: list[str] = []
+        self._secrets = 0
+
+    def later(self, minutes: float) -> None:
+        self.now += round(minutes * MINUTE)
+
+    def do(self, who: Credentials, act: Any) -> Answer:
+        self.later(0.1)
+        return self.node.call(who, act)
+
+    def refuse(self, who: Credentials, act: Any) -> None:
+        try:
+            self.do(who, act)
+        except Refusal as refusal:
+            self.refused.append(refusal.code)
+        else:
+            raise AssertionError(f"{act} was not refused")
+
+    def send(self, who: Credentials, to: str, type: str, payload: Answer, **more: Any) -> str:
+        self.later(0.1)
+        sent = self.node.send(who, SendMessage(to, type, payload, **more))
+        return str(sent["message"]["id"])
+
+    def token(self) -> tuple[str, str]:
+        """A token that is a secret to nobody, and its hash."""
+        self._secrets += 1
+        token = tokens.compose(bytes([self._secrets]) * tokens.SECRET_BYTES)
+        return token, tokens.hashed(token)
+
+    def join(self, name: str, surface: str | None = None, **more: Any) -> Credentials:
+        token, hash = self.token()
+        self.do(OWNER, acts.Join(name, surface, token_hash=hash, **more))
+        return Credentials(token=token)
+
+
+class Cast:
+    """Who acts in the day."""
+
+    def __init__(self, day: Day) -> None:
+        self.cli = day.join("otto", "cli", label="otto in a terminal")
+        self.desktop = day.join("otto", "desktop")
+        self.neo = day.join("neo-gpt", scopes=("mail", "claim", "gate:review"))
+        self.vera = day.join("vera", kind="human", scopes=("admin",))
+
+
+def identity(day: Day, cast: Cast) -> None:
+    day.do(OWNER, acts.CreateGroup("builders", ("@otto-cli", "@neo-gpt", "@vera")))
+    day.do(cast.vera, acts.CreateGroup("builders", ("@otto", "@neo-gpt")))
+    token, hash = day.token()
+    day.do(cast.vera, acts.MintToken("otto-cli", "for an hour", ("mail",), 3600, hash))
+    day.do(Credentials(token=token), acts.Whoami())
+    minted = day.do(OWNER, acts.MintToken("neo-gpt", token_hash=day.token()[1]))
+    day.do(OWNER, acts.RotateToken(minted["id"], token_hash=day.token()[1]))
+    day.do(OWNER, acts.MintToken("otto-desktop", token_hash=day.token()[1]))
+    day.do(cast.vera, acts.ChangeSetting("names.pattern", "[a-z.]+@[a-z.]+"))
+    guest = day.join("kim@example.org", kind="human")
+    day.send(guest, "@vera", "send", {"text": "Good morning: 早上好, 🌞."})
+    day.do(OWNER, acts.RevokeToken(sender="kim@example.org"))
+    day.refuse(guest, acts.Whoami())
+
+
+def mail(day: Day, cast: Cast) -> str:
+    """Every type that can be sent, to every kind of recipient; gives a message to redact."""
+    cli, desktop, neo, vera = cast.cli, cast.desktop, cast.neo, cast.vera
+    day.send(cli, "AGENT:*", "announce", {"text": "otto is here", "client": "cli", "pid": 4711})
+    day.send(vera, "@builders", "send", {"text": "Standup at ten.", "content_type": "text/plain"})
+    first = day.send(vera, "@otto", "send", {"text": "Who takes B-0444?"}, subject="B-0444")
+    day.do(cli, acts.ListInbox(adapter="watch"))
+    day.do(desktop, acts.ListInbox())
+    day.do(cli, acts.ReadMessage(first))
+    reply = day.send(cli, "@vera", "send", {"text": "I do."}, reply_to=first, key="reply-1")
+    day.send(cli, "@vera", "send", {"text": "I do."}, reply_to=first, key="reply-1")
+    day.refuse(cli, SendMessage("@vera", "send", {"text": "Not I."}, key="reply-1"))
+    day.send(vera, "@otto", "wake", {"text": "Look at the thread.", "about": reply}, thread=first)
+    day.send(
+        vera,
+        "@neo-gpt",
+        "command",
+        {"command": "make test", "why": "before the merge", "cwd": "/src"},
+        priority="high",
+        wake=True,
+    )
+    day.send(
+        neo,
+        "@vera",
+        "blocker",
+        {"what": "the disk is full", "severity": "stop", "fix": ["df -h"], "task_id": "B-0444"},
+        priority="critical",
+    )
+    asked = day.send(
+        neo, "@vera", "ask", {"question": "Merge?", "options": ["yes", "no"], "timeout_s": 600}
+    )
+    day.do(vera, acts.AnswerAsk(asked, "yes", key="answer-1"))
+    day.send(neo, "@otto-desktop", "ask", {"question": "Is anybody there?", "timeout_s": 60})
+    day.send(cli, "@nobody-yet", "send", {"text": "Kept until you join."}, wake=False)
+    day.send(cli, "@neo-gpt", "send", {"text": "Too late."}, ttl_s=300, priority="low")
+    day.send(neo, "@vera", "send", {"text": "z" * ((1 << 20) + 1)}, subject="as a blob")
+    opened = day.do(vera, acts.ListInbox())["messages"]
+    day.do(vera, acts.AckMessages(tuple(m["id"] for m in opened[:3]), note="done"))
+    day.do(vera, acts.AckMessages((opened[3]["id"],), decline=True))
+    day.do(neo, acts.Search("merge"))
+    return day.send(cli, "@vera", "send", {"text": "the password is sesame"}, key="slip")
+
+
+def claims(day: Day, cast: Cast) -> None:
+    cli, desktop, neo, vera = cast.cli, cast.desktop, cast.neo, cast.vera
+    held = day.do(cli, AcquireClaim(item="B-0444", branch="b-0444", worktree="/w/1", ttl_s=600))
+    day.do(cli, AcquireClaim(item="B-0444", note="nearly there", ttl_s=1200))
+    day.do(cli, acts.RenewClaim(item="B-0444", ttl_s=1800, fence=held["claim"]["fence"]))
+    day.do(neo, AcquireClaim(paths=("src/**", "doc/*.md"), repo=REPO))
+    day.do(cli, AcquireClaim(paths=("src/a.py",), repo=REPO))
+    # Two wait; the first shows that it is alive, the second does not.
+    day.do(neo, AcquireClaim(item="B-0444", wait_s=3600))
+    day.do(vera, AcquireClaim(item="B-0444", wait_s=3600))
+    for _ in range(3):
+        day.later(0.3)
+        day.do(neo, AcquireClaim(item="B-0444", wait_s=3600))
+    day.refuse(neo, acts.ReleaseClaim(item="B-0444"))
+    day.do(cli, acts.ReleaseClaim(item="B-0444"))
+    day.do(neo, AcquireClaim(item="B-0444", ttl_s=600, branch="neo/b-0444"))
+    day.do(vera, acts.TakeOverClaim("neo is away", item="B-0444", ttl_s=120))
+    day.refuse(neo, acts.RenewClaim(item="B-0444", fence=held["claim"]["fence"]))
+    day.do(desktop, AcquireClaim(item="B-0444", wait_s=60))
+    day.do(desktop, acts.StopWaiting(item="B-0444"))
+    day.later(3)
+    day.do(neo, acts.ListInbox())
+    # What an ending session gives up, and what it no longer waits for.
+    window = cli._replace(session="window-1")
+    day.do(window, acts.StartSession("window-1"))
+    day.do(window, AcquireClaim(item="B-0445", ttl_s=900))
+    day.do(neo, AcquireClaim(item="B-0446", ttl_s=900))
+    day.do(window, AcquireClaim(item="B-0446", wait_s=300))
+    day.later(10)
+    day.do(window, acts.KeepSession("window-1"))
+    day.do(window, acts.EndSession("window-1"))
+
+
+def order(day: Day, cast: Cast, slip: str) -> None:
+    """Settings, refusals that are recorded, a pause, a redaction."""
+    day.do(OWNER, acts.ChangeSetting("recipients", "strict"))
+    day.refuse(cast.cli, SendMessage("@nobody", "send", {"text": "anyone?"}))
+    day.do(OWNER, acts.ChangeSetting("recipients", "open"))
+    day.refuse(cast.cli._replace(claimed="@vera"), SendMessage("@neo-gpt", "send", {"text": "x"}))
+    day.refuse(cast.cli, acts.Join("mole", scopes=("admin",), token_hash=day.token()[1]))
+    day.refuse(cast.neo, acts.TakeOverClaim("I want it", item="B-0446"))
+    day.do(cast.vera, acts.Pause("the disk is moved"))
+    day.refuse(cast.cli, AcquireClaim(item="B-0447"))
+    day.do(cast.vera, acts.Resume())
+    day.do(cast.cli, acts.Redact(slip, "a password"))
+    day.refuse(cast.cli, SendMessage("@vera", "send", {"text": "another"}, key="slip"))
+
+
+def restore(day: Day, cast: Cast) -> None:
+    """A new epoch, in which trust is given again."""
+    backup = os.path.join(day.directory, "backup.db")
+    upkeep.backup(day.node, OWNER, backup)
+    day.send(cast.cli, "@vera", "send", {"text": "abandoned"})
+    day.do(cast.neo, AcquireClaim(item="B-0448", ttl_s=60))
+    upkeep.restore(day.node, OWNER, backup)
+    day.refuse(cast.vera, acts.Whoami())
+    day.do(OWNER, acts.ReaffirmTokens(sender="vera"))
+    day.do(OWNER, acts.ReaffirmTokens(sender="otto-cli"))
+    day.do(cast.vera, AcquireClaim(item="B-0448", ttl_s=60))
+    day.later(2)
+    day.do(cast.cli, AcquireClaim(item="B-0448"))
+    day.send(cast.cli, "@vera", "send", {"text": "Good night."})
+
+
+def play(day: Day) -> None:
+    cast = Cast(day)
+    identity(day, cast)
+    slip = mail(day, cast)
+    claims(day, cast)
+    order(day, cast, slip)
+    day.later(30)
+    restore(day, cast)
+
+
+def folded(path: str) -> Answer:
+    """What folding the recorded headers gives, under the schema of this release."""
+    state = apsw.Connection(":memory:")
+    state.execute(kernel.TABLES)
+    with open(path, "rb") as file:
+        about = decode(file.readline())
+        for line in file:
+            kernel.fold(state, parse_header(decode(line)["header"].encode()))
+    digest = kernel.state_digest(state)
+    return {
+        "entries": about["entries"],
+        "root": about["root"],
+        "schema": kernel.SCHEMA,
+        "digest": digest,
+    }
+
+
+def expect(path: str) -> None:
+    """Writes down what the recording at `path` folds to."""
+    expected = folded(path)
+    with open(path.removesuffix("l"), "w", encoding="utf-8") as file:
+        json.dump(expected, file, indent=2)
+        file.write("\n")
+    print(f"{path}: {expected['entries']} entries, state digest {expected['digest'][:16]}…")
+
+
+def record(path: str) -> None:
+    if os.path.exists(path):
+        raise SystemExit(f"{path} is history and stays as it is. Its digest: --digest")
+    with tempfile.TemporaryDirectory() as directory:
+        day = Day(directory)
+        play(day)
+        live = upkeep.state_digest(day.node)
+        audit.export(day.node, path)
+        day.node.close()
+    os.chmod(path, 0o644)
+    if folded(path)["digest"] != live:
+        raise SystemExit("The recording folds to another state than the workspace had.")
+    expect(path)
+
+
+def main(words: list[str]) -> None:
+    if words == ["--digest"]:
+        for name in sorted(os.listdir(HERE)):
+            if name.endswith(".jsonl"):
+                expect(os.path.join(HERE, name))
+    elif words:
+        raise SystemExit(__doc__)
+    else:
+        record(os.path.join(HERE, "v1.jsonl"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

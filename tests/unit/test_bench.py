@@ -1,0 +1,54 @@
+"""The benchmark runs from end to end and prints a line for each promise. It judges no speed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ROWS = (
+    "durable sends, 32 callers",
+    "durable sends, 32 callers, fsync + 3 ms",
+    "durable sends, one caller",
+    "durable sends, one caller, fsync + 3 ms",
+    "a send beside a saturated server, worst",
+    "interlock send beside it, worst",
+    "interlock claim check",
+    "interlock send",
+    "inbox among 2,000 messages",
+    "rebuild",
+    "audit verify",
+)
+
+
+def test_every_measurement_of_the_benchmark_prints_its_row() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "--quick", "--messages", "2000"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONWARNINGS": "error"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].count("SQLite") == lines[0].count("Python") == lines[0].count("cores") == 1
+    for row in ROWS:
+        found = [line for line in lines if line.partition("  ")[0] == row]
+        assert len(found) == 1, row
+        assert any(character.isdigit() for character in found[0].removeprefix(row)), found
+    assert "A smaller run: 2,000 messages" in lines[-1]
+
+
+def test_a_workspace_too_small_to_compare_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "--messages", "10"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--messages is at least 1000" in done.stderr

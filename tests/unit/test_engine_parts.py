@@ -1,0 +1,774 @@
+"""The parts of the embedded engine: the turnstile, the doorbell, the file and whose it is, and
+presence. Other processes are real ones, and some of them are killed."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import apsw
+import pytest
+
+from interlock.engines import host
+from interlock.engines.doorbell import Bell, Doorbell
+from interlock.engines.file import LogFile
+from interlock.engines.presence import FRESH_MS, GLANCE_MS, Presence
+from interlock.engines.recognition import APPLICATION_ID, FORMAT
+from interlock.engines.sqlite import SqliteEngine, clock_ms
+from interlock.engines.turnstile import Turnstile
+from interlock.errors import (
+    EngineUnavailable,
+    NewerVersion,
+    NotAWorkspace,
+    OtherHost,
+    Refusal,
+    UnsafeFilesystem,
+)
+
+LIMIT_S = 30.0
+
+
+@contextmanager
+def process(script: str, *words: object) -> Iterator[subprocess.Popen[str]]:
+    """A Python process running `script`; killed at the end if it still runs."""
+    command = [sys.executable, "-c", script, *map(str, words)]
+    running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def line_of(running: subprocess.Popen[str]) -> str:
+    """The next line it prints; the process says when it is ready."""
+    pipe: IO[str] | None = running.stdout
+    assert pipe is not None
+    return pipe.readline().strip()
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    """Whether the condition, which waits a little itself, came true within the limit."""
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+    return True
+
+
+def within_limit(work: Callable[[], object]) -> bool:
+    """Whether blocking work came to its end."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    return not thread.is_alive()
+
+
+# --- the turnstile
+
+
+COUNTING = """
+import sys
+from interlock.engines.turnstile import Turnstile
+turnstile, path = Turnstile(sys.argv[1]), sys.argv[2]
+for _ in range(int(sys.argv[3])):
+    with turnstile.passed():
+        with open(path) as file:
+            count = int(file.read())
+        with open(path, "w") as file:
+            file.write(str(count + 1))
+print("done", flush=True)
+"""
+
+HOLDING = """
+import sys
+from interlock.engines.turnstile import Turnstile
+with Turnstile(sys.argv[1]).passed():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+QUEUEING = """
+import sys
+from interlock.engines.turnstile import Turnstile
+turnstile = Turnstile(sys.argv[1])
+print("queueing", flush=True)
+with turnstile.passed():
+    print("passed", flush=True)
+"""
+
+
+def test_processes_pass_the_turnstile_one_by_one(tmp_path: Path) -> None:
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    with (
+        process(COUNTING, tmp_path, counter, 300) as one,
+        process(COUNTING, tmp_path, counter, 300) as two,
+        process(COUNTING, tmp_path, counter, 300) as three,
+    ):
+        assert [line_of(running) for running in (one, two, three)] == ["done"] * 3
+    assert counter.read_text() == "900"
+
+
+def test_who_will_not_wait_is_turned_away_while_another_process_has_the_turn(
+    tmp_path: Path,
+) -> None:
+    with closing(Turnstile(str(tmp_path))) as turnstile:
+        with process(HOLDING, tmp_path) as holder:
+            assert line_of(holder) == "held"
+            with pytest.raises(BlockingIOError), turnstile.passed(wait=False):
+                pass
+            holder.communicate("")
+        with turnstile.passed(wait=False):
+            pass
+
+
+def test_a_killed_process_loses_the_turn(tmp_path: Path) -> None:
+    turnstile = Turnstile(str(tmp_path))
+
+    def pass_through() -> None:
+        with turnstile.passed():
+            pass
+
+    with process(HOLDING, tmp_path) as holder:
+        assert line_of(holder) == "held"
+        holder.send_signal(signal.SIGKILL)
+        assert within_limit(pass_through)
+    turnstile.close()
+
+
+def test_a_process_killed_in_the_queue_holds_nobody_up(tmp_path: Path) -> None:
+    turnstile = Turnstile(str(tmp_path))
+    with process(HOLDING, tmp_path) as holder, process(QUEUEING, tmp_path) as waiter:
+        assert line_of(holder) == "held"
+        assert line_of(waiter) == "queueing"
+        with process(QUEUEING, tmp_path) as last:
+            assert line_of(last) == "queueing"
+            waiter.kill()
+            waiter.wait(LIMIT_S)
+            holder.communicate("")
+            assert line_of(last) == "passed"
+    with turnstile.passed(wait=False):
+        pass
+    turnstile.close()
+
+
+def test_the_turn_is_given_back_after_an_exception(tmp_path: Path) -> None:
+    with closing(Turnstile(str(tmp_path))) as first, closing(Turnstile(str(tmp_path))) as second:
+        with pytest.raises(KeyError), first.passed():
+            raise KeyError
+        with second.passed(wait=False):
+            pass
+
+
+# --- the doorbell
+
+
+LISTENING = """
+import sys
+from interlock.engines.doorbell import Doorbell
+bell = Doorbell(sys.argv[1] + "/bells").listen()
+print("listening", flush=True)
+print("rung" if bell.wait(30) else "silent", flush=True)
+sys.stdin.read()
+"""
+
+
+def bells(directory: Path) -> list[Path]:
+    return sorted((directory / "bells").iterdir())
+
+
+def test_ringing_reaches_every_listener(tmp_path: Path) -> None:
+    doorbell = Doorbell(str(tmp_path / "bells"))
+    with closing(doorbell.listen()) as one, closing(doorbell.listen()) as two:
+        assert not one.wait(0)
+        doorbell.ring()
+        assert one.wait(LIMIT_S)
+        assert two.wait(LIMIT_S)
+        assert not one.wait(0)
+
+
+def test_ringing_reaches_another_process(tmp_path: Path) -> None:
+    with process(LISTENING, tmp_path) as listener:
+        assert line_of(listener) == "listening"
+        Doorbell(str(tmp_path / "bells")).ring()
+        assert line_of(listener) == "rung"
+
+
+def test_a_listener_that_comes_after_an_idle_time_is_rung_too(tmp_path: Path) -> None:
+    doorbell = Doorbell(str(tmp_path / "bells"))
+    for _ in range(3):
+        doorbell.ring()
+    with closing(Doorbell(str(tmp_path / "bells")).listen()) as bell:
+        doorbell.ring()
+        assert bell.wait(LIMIT_S)
+
+
+def test_rings_between_two_looks_are_one(tmp_path: Path) -> None:
+    doorbell = Doorbell(str(tmp_path / "bells"))
+    with closing(doorbell.listen()) as bell:
+        for _ in range(10):
+            doorbell.ring()
+        assert bell.wait(LIMIT_S)
+        assert not bell.wait(0)
+
+
+def test_a_listener_takes_its_pipe_down(tmp_path: Path) -> None:
+    bell = Doorbell(str(tmp_path / "bells")).listen()
+    assert len(bells(tmp_path)) == 1
+    bell.close()
+    assert bells(tmp_path) == []
+
+
+def test_the_pipe_of_a_killed_listener_is_taken_down_by_the_next_ring(tmp_path: Path) -> None:
+    doorbell = Doorbell(str(tmp_path / "bells"))
+    with process(LISTENING, tmp_path) as listener, closing(doorbell.listen()) as bell:
+        assert line_of(listener) == "listening"
+        assert len(bells(tmp_path)) == 2
+        listener.kill()
+        listener.wait(LIMIT_S)
+        doorbell.ring()
+        assert len(bells(tmp_path)) == 1
+        assert bell.wait(LIMIT_S)
+
+
+def test_a_full_pipe_has_rung_already(tmp_path: Path) -> None:
+    doorbell = Doorbell(str(tmp_path / "bells"))
+    with closing(doorbell.listen()) as bell:
+        pipe = os.open(bells(tmp_path)[0], os.O_WRONLY | os.O_NONBLOCK)
+        with suppress(BlockingIOError):
+            while os.write(pipe, b"!" * 4096):
+                pass
+        os.close(pipe)
+        doorbell.ring()
+        assert bell.wait(LIMIT_S)
+        assert not bell.wait(0)
+        doorbell.ring()
+        assert bell.wait(LIMIT_S)
+
+
+def test_what_is_no_pipe_among_the_bells_harms_nobody(tmp_path: Path) -> None:
+    doorbell = Doorbell(str(tmp_path / "bells"))
+    (tmp_path / "bells" / "directory").mkdir(parents=True)
+    (tmp_path / "bells" / "nowhere").symlink_to(tmp_path / "absent")
+    with closing(doorbell.listen()) as bell:
+        doorbell.ring()
+        assert bell.wait(LIMIT_S)
+
+
+def test_listeners_can_come_while_others_ring_without_pause(tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def ring() -> None:
+        doorbell = Doorbell(str(tmp_path / "bells"))
+        while not stop.is_set():
+            doorbell.ring()
+
+    ringers = [threading.Thread(target=ring) for _ in range(2)]
+    for ringer in ringers:
+        ringer.start()
+    doorbell = Doorbell(str(tmp_path / "bells"))
+    troubles: list[str] = []
+    try:
+        for _ in range(1500):
+            try:
+                with closing(doorbell.listen()) as bell:
+                    if not bell.wait(2.0):
+                        troubles.append("the bell hangs, and no ring reaches it")
+            except OSError as trouble:
+                troubles.append(repr(trouble))
+            if len(troubles) == 3:
+                break
+    finally:
+        stop.set()
+        for ringer in ringers:
+            ringer.join(LIMIT_S)
+    assert troubles == []
+
+
+def appended(file: LogFile, name: str) -> None:
+    with file.writing() as db:
+        db.execute("INSERT OR REPLACE INTO file_meta VALUES (?, 'x')", (name,))
+
+
+def test_a_commit_is_noticed_by_another_file_at_once(tmp_path: Path) -> None:
+    with (
+        closing(LogFile(str(tmp_path))) as writer,
+        closing(LogFile(str(tmp_path))) as reader,
+        closing(reader.listen()) as listener,
+    ):
+        assert not listener.wait(0)
+        appended(writer, "one")
+        assert listener.wait(LIMIT_S)
+        assert not listener.wait(0)
+
+
+def test_a_commit_that_rang_no_bell_is_noticed_by_looking(tmp_path: Path) -> None:
+    with (
+        closing(LogFile(str(tmp_path))) as writer,
+        closing(LogFile(str(tmp_path))) as reader,
+        closing(reader.listen()) as listener,
+    ):
+        for bell in bells(tmp_path):
+            bell.unlink()
+        appended(writer, "one")
+        assert eventually(lambda: listener.wait(0.05))
+
+
+def test_a_turn_that_changes_nothing_rings_nobody(tmp_path: Path) -> None:
+    with (
+        closing(LogFile(str(tmp_path))) as file,
+        closing(Doorbell(str(tmp_path / "bells")).listen()) as bell,
+    ):
+        with file.writing():
+            pass
+        assert not bell.wait(0)
+
+
+def test_a_commit_stands_where_no_bell_can_be_rung(tmp_path: Path) -> None:
+    with closing(LogFile(str(tmp_path))) as file:
+        shutil.rmtree(tmp_path / "bells", ignore_errors=True)
+        appended(file, "one")
+        (tmp_path / "bells").write_text("not a directory")
+        appended(file, "two")
+        with file.reading() as db:
+            found = db.execute("SELECT name FROM file_meta WHERE value = 'x'").fetchall()
+    assert found == [("one",), ("two",)]
+
+
+def test_who_cannot_hang_up_a_bell_still_notices_commits(tmp_path: Path) -> None:
+    with closing(LogFile(str(tmp_path))) as writer, closing(LogFile(str(tmp_path))) as reader:
+        shutil.rmtree(tmp_path / "bells", ignore_errors=True)
+        (tmp_path / "bells").write_text("not a directory")
+        with closing(reader.listen()) as listener:
+            appended(writer, "one")
+            assert eventually(lambda: listener.wait(0.05))
+
+
+# --- which filesystem
+
+
+def mounts(*rows: tuple[str, str]) -> str:
+    """A table of mounts as this system writes it: the point and the type of each."""
+    if sys.platform == "darwin":
+        return "\n".join(f"source on {point} ({kind}, nodev)" for point, kind in rows)
+    lines = []
+    for point, kind in rows:
+        for character in "\\ \t\n":
+            point = point.replace(character, f"\\{ord(character):03o}")
+        lines.append(f"source {point} {kind} rw,relatime 0 0")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph"])
+def test_a_network_filesystem_is_recognised(kind: str) -> None:
+    table = mounts(("/", "ext4"), ("/srv/team", kind))
+    assert host.network_filesystem("/srv/team/work", table) == kind
+    assert host.network_filesystem("/srv/team", table) == kind
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "apfs", "tmpfs", "overlay", "zfs"])
+def test_a_local_filesystem_is_none(kind: str) -> None:
+    assert host.network_filesystem("/srv/team/work", mounts(("/", kind))) is None
+
+
+def test_the_deepest_mount_decides() -> None:
+    table = mounts(("/", "nfs"), ("/srv", "ext4"), ("/srv/team", "nfs4"), ("/srv/team/x", "xfs"))
+    assert host.network_filesystem("/elsewhere", table) == "nfs"
+    assert host.network_filesystem("/srv/other", table) is None
+    assert host.network_filesystem("/srv/team/work", table) == "nfs4"
+    assert host.network_filesystem("/srv/team/x/work", table) is None
+
+
+def test_the_order_of_the_table_does_not_decide() -> None:
+    table = mounts(("/srv/team", "nfs4"), ("/srv", "ext4"), ("/", "ext4"))
+    assert host.network_filesystem("/srv/team/work", table) == "nfs4"
+
+
+def test_what_was_mounted_last_on_a_point_covers_what_was_there() -> None:
+    table = mounts(("/srv", "nfs"), ("/srv", "ext4"))
+    assert host.network_filesystem("/srv/work", table) is None
+
+
+def test_a_name_that_only_begins_like_a_mount_is_outside_it() -> None:
+    table = mounts(("/", "ext4"), ("/srv/team", "nfs"))
+    assert host.network_filesystem("/srv/teamwork", table) is None
+
+
+@pytest.mark.parametrize("name", ["our team", "tab\there", "back\\slash", r"\040", "two  blanks"])
+def test_a_mount_with_strange_characters_in_its_name_is_found(name: str) -> None:
+    table = mounts(("/", "ext4"), (f"/srv/{name}", "nfs"))
+    assert host.network_filesystem(f"/srv/{name}/work", table) == "nfs"
+    assert host.network_filesystem("/srv/other", table) is None
+
+
+def test_a_link_is_followed_to_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    table = mounts(("/", "ext4"), (os.path.realpath(tmp_path / "there"), "nfs"))
+    assert host.network_filesystem(str(tmp_path / "link" / "work"), table) == "nfs"
+
+
+@pytest.mark.parametrize("table", ["", "\n\n", "nonsense", "one two"])
+def test_a_table_that_cannot_be_read_refuses_nobody(table: str) -> None:
+    if sys.platform != "darwin" or table:
+        assert host.network_filesystem("/srv", table) is None
+
+
+@pytest.fixture
+def on_a_network_filesystem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts every filesystem of this machine among those of a network."""
+    kinds = {kind for _, kind in host._mounts(None)}
+    monkeypatch.setattr(host, "NETWORK_FILESYSTEMS", frozenset(kinds))
+
+
+@pytest.mark.usefixtures("on_a_network_filesystem")
+def test_no_log_is_made_on_a_network_filesystem(tmp_path: Path) -> None:
+    with pytest.raises(UnsafeFilesystem):
+        LogFile(str(tmp_path))
+    found = tmp_path / "log.db"
+    assert not found.exists() or found.stat().st_size == 0
+
+
+def test_a_log_that_was_moved_to_a_network_filesystem_is_refused(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    LogFile(str(tmp_path)).close()
+    change_meta(tmp_path, device="another")
+    request.getfixturevalue("on_a_network_filesystem")
+    with pytest.raises(UnsafeFilesystem):
+        LogFile(str(tmp_path))
+    assert meta(tmp_path)["device"] == "another"
+
+
+# --- whose file it is
+
+
+def change_meta(directory: Path, **values: str) -> None:
+    with closing(apsw.Connection(str(directory / "log.db"))) as db:
+        for name, value in values.items():
+            db.execute("UPDATE file_meta SET value = ? WHERE name = ?", (value, name))
+            assert db.changes() == 1
+
+
+def meta(directory: Path) -> dict[str, str]:
+    with closing(apsw.Connection(str(directory / "log.db"))) as db:
+        return {
+            str(name): str(value) for name, value in db.execute("SELECT name, value FROM file_meta")
+        }
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A closed workspace with an empty log."""
+    with closing(LogFile(str(tmp_path))) as file:
+        SqliteEngine(file)
+    return tmp_path
+
+
+def test_a_file_used_on_another_boot_of_another_host_is_refused_by_its_name(
+    workspace: Path,
+) -> None:
+    change_meta(workspace, host="another", boot="another", name="far-away")
+    before = meta(workspace)
+    with pytest.raises(OtherHost, match="far-away") as refused:
+        LogFile(str(workspace))
+    assert refused.value.members["host"] == "far-away"
+    assert "init --adopt" in refused.value.message
+    assert meta(workspace) == before
+
+
+def test_the_same_boot_under_another_hostname_is_the_same_machine(workspace: Path) -> None:
+    change_meta(workspace, host="another", name="container-7")
+    LogFile(str(workspace)).close()
+    assert meta(workspace)["host"] == host.host_id()
+
+
+def test_the_same_host_after_a_reboot_is_let_in(workspace: Path) -> None:
+    change_meta(workspace, boot="yesterday")
+    LogFile(str(workspace)).close()
+    assert meta(workspace)["boot"] == host.boot_id()
+
+
+def test_adopting_takes_a_file_over_for_good(workspace: Path) -> None:
+    change_meta(workspace, host="another", boot="another")
+    LogFile(str(workspace), adopt=True).close()
+    LogFile(str(workspace)).close()
+    assert meta(workspace)["host"] == host.host_id()
+
+
+def test_a_file_that_lost_what_it_knew_of_its_host_can_be_adopted(workspace: Path) -> None:
+    with closing(apsw.Connection(str(workspace / "log.db"))) as db:
+        db.execute("DELETE FROM file_meta")
+    with suppress(Refusal):
+        LogFile(str(workspace)).close()
+    LogFile(str(workspace), adopt=True).close()
+    LogFile(str(workspace)).close()
+
+
+def test_a_newer_format_is_refused_and_left_alone(workspace: Path) -> None:
+    with closing(apsw.Connection(str(workspace / "log.db"))) as db:
+        db.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    before = (workspace / "log.db").read_bytes()
+    with pytest.raises(NewerVersion, match="Upgrade"):
+        LogFile(str(workspace))
+    assert (workspace / "log.db").read_bytes() == before
+
+
+def foreign_database(path: Path) -> None:
+    with closing(apsw.Connection(str(path))) as db:
+        db.execute(
+            "CREATE TABLE bookmarks(url); INSERT INTO bookmarks VALUES ('https://a.example')"
+        )
+
+
+def foreign_wal_database(path: Path) -> None:
+    with closing(apsw.Connection(str(path))) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+    foreign_database(path)
+
+
+def foreign_id(path: Path) -> None:
+    foreign_database(path)
+    with closing(apsw.Connection(str(path))) as db:
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID + 1}")
+
+
+def foreign_empty_database(path: Path) -> None:
+    """Marked as another program's, and without a table so far."""
+    with closing(apsw.Connection(str(path))) as db:
+        db.execute("PRAGMA application_id = 1234; PRAGMA user_version = 7")
+
+
+def no_database(path: Path) -> None:
+    path.write_bytes(b"Dear diary, " * 1000)
+
+
+def cut_off_database(path: Path) -> None:
+    foreign_database(path)
+    path.write_bytes(path.read_bytes()[:700])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        foreign_database,
+        foreign_wal_database,
+        foreign_id,
+        foreign_empty_database,
+        no_database,
+        cut_off_database,
+    ],
+)
+def test_a_file_that_is_not_ours_is_refused_and_left_byte_for_byte(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "log.db"
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises((NotAWorkspace, Refusal)) as refused:
+        LogFile(str(tmp_path))
+    assert refused.value.code in ("NOT_A_WORKSPACE", "LOG_DAMAGED")
+    assert path.read_bytes() == before
+
+
+def test_a_directory_that_cannot_be_used_is_refused_with_a_code(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EngineUnavailable):
+        LogFile(str(tmp_path / "file"))
+    with pytest.raises(EngineUnavailable):
+        LogFile(str(tmp_path / "absent"))
+    (tmp_path / "log.db").mkdir()
+    with pytest.raises(EngineUnavailable):
+        LogFile(str(tmp_path))
+
+
+def test_closing_twice_closes_nothing_of_anybody_elses(tmp_path: Path) -> None:
+    file = LogFile(str(tmp_path))
+    file.close()
+    others = [os.open(tmp_path / "log.db-other", os.O_RDWR | os.O_CREAT) for _ in range(8)]
+    with suppress(Refusal):
+        file.close()
+    for other in others:
+        os.close(other)
+
+
+# --- a log that was only half made
+
+
+def only_a_file(directory: Path) -> None:
+    (directory / "log.db").touch()
+
+
+def only_the_journal_mode(directory: Path) -> None:
+    with closing(apsw.Connection(str(directory / "log.db"))) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+
+
+def only_the_marks(directory: Path) -> None:
+    LogFile(str(directory)).close()
+
+
+@pytest.mark.parametrize("half", [only_a_file, only_the_journal_mode, only_the_marks])
+def test_a_log_that_was_half_made_is_made_whole(
+    tmp_path: Path, half: Callable[[Path], None]
+) -> None:
+    half(tmp_path)
+    with closing(LogFile(str(tmp_path))) as file:
+        engine = SqliteEngine(file)
+        with engine.turn():
+            assert engine.head(file.writer).seq == 0
+        with file.reading() as db:
+            assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert set(meta(tmp_path)) == {"host", "boot", "device", "name"}
+
+
+MAKING = """
+import sys
+from interlock.engines.file import LogFile
+from interlock.engines.sqlite import SqliteEngine
+print("ready", flush=True)
+sys.stdin.readline()
+SqliteEngine(LogFile(sys.argv[1])).file.close()
+print("made", flush=True)
+"""
+
+
+def test_processes_that_make_a_log_at_once_make_one(tmp_path: Path) -> None:
+    for number in range(3):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        with (
+            process(MAKING, directory) as one,
+            process(MAKING, directory) as two,
+            process(MAKING, directory) as three,
+        ):
+            makers = (one, two, three)
+            assert [line_of(maker) for maker in makers] == ["ready"] * 3
+            for maker in makers:
+                assert maker.stdin is not None
+                maker.stdin.write("\n")
+                maker.stdin.flush()
+            assert [line_of(maker) for maker in makers] == ["made"] * 3
+
+
+# --- presence
+
+
+PRESENT = """
+import sys
+from interlock.engines.presence import Presence
+presence = Presence(sys.argv[1])
+with presence.listening(sys.argv[2]):
+    print("listening", flush=True)
+    sys.stdin.read()
+"""
+
+
+class Looks:
+    """A look at presence, later than the one before, so that none is answered from memory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.presence = Presence(str(directory))
+        self.now = clock_ms()
+
+    def reach(self, *senders: str) -> str:
+        self.now += GLANCE_MS
+        return self.presence.reach(senders, self.now)[0]
+
+
+def test_who_was_never_seen_is_unknown(tmp_path: Path) -> None:
+    assert Looks(tmp_path).presence.reach(["otto"], clock_ms()) == ("unknown", None)
+    assert Looks(tmp_path).reach() == "unknown"
+
+
+def test_who_acted_lately_waits_and_later_is_offline(tmp_path: Path) -> None:
+    looks = Looks(tmp_path)
+    looks.presence.touch("otto")
+    state, seen = looks.presence.reach(["otto"], looks.now)
+    assert state == "waits"
+    assert seen is not None
+    assert abs(seen - clock_ms()) < 60_000
+    looks.now = seen + FRESH_MS
+    assert looks.reach("otto") == "offline"
+
+
+def test_who_listens_can_be_woken_until_its_process_ends(tmp_path: Path) -> None:
+    looks = Looks(tmp_path)
+    with process(PRESENT, tmp_path, "otto-cli") as listener:
+        assert line_of(listener) == "listening"
+        assert looks.reach("otto-cli") == "wakes"
+        assert looks.reach("vera") == "unknown"
+        assert looks.reach("vera", "otto-cli") == "wakes"
+        listener.send_signal(signal.SIGKILL)
+        listener.wait(LIMIT_S)
+        assert looks.reach("otto-cli") != "wakes"
+
+
+def test_one_of_two_listeners_may_go(tmp_path: Path) -> None:
+    looks = Looks(tmp_path)
+    with looks.presence.listening("otto"):
+        with Presence(str(tmp_path)).listening("otto"):
+            assert looks.reach("otto") == "wakes"
+        assert looks.reach("otto") == "wakes"
+    assert looks.reach("otto") != "wakes"
+
+
+def test_a_look_is_as_of_a_moment_ago_at_most(tmp_path: Path) -> None:
+    looks = Looks(tmp_path)
+    assert looks.presence.reach(["otto"], 1000) == ("unknown", None)
+    looks.presence.touch("otto")
+    assert looks.presence.reach(["otto"], 1000 + GLANCE_MS - 1) == ("unknown", None)
+    assert looks.presence.reach(["otto"], 1000 + GLANCE_MS)[0] != "unknown"
+
+
+def test_names_are_no_paths(tmp_path: Path) -> None:
+    directory = tmp_path / "workspace"
+    directory.mkdir()
+    looks = Looks(directory)
+    for name in ("../escaped", "/etc/passwd", "a/b", "..", "ünïcode", "kim@example.org"):
+        looks.presence.touch(name)
+        assert looks.reach(name) != "unknown"
+    assert [path.name for path in tmp_path.iterdir()] == ["workspace"]
+
+
+def test_many_lookers_at_once_take_each_other_for_no_listener(tmp_path: Path) -> None:
+    with Presence(str(tmp_path)).listening("otto"):
+        pass
+    mistaken: list[str] = []
+
+    def look() -> None:
+        looks = Looks(tmp_path)
+        for _ in range(8000):
+            if mistaken or looks.reach("otto") == "wakes":
+                mistaken.append("otto")
+                return
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_S)
+    assert mistaken == []
+
+
+def test_presence_that_cannot_be_kept_refuses_nobody(tmp_path: Path) -> None:
+    (tmp_path / "presence").write_text("not a directory")
+    looks = Looks(tmp_path)
+    looks.presence.touch("otto")
+    assert looks.reach("otto") == "unknown"
+    with looks.presence.listening("otto"):
+        pass
+
+
+def test_a_bell_knows_its_own_pipe(tmp_path: Path) -> None:
+    with closing(Bell(str(tmp_path), "pipe")) as bell:
+        assert not bell.wait(-1)
+    assert list(tmp_path.iterdir()) == []
