@@ -4,7 +4,8 @@ the user's own machine. Nothing here is a rule; the node decides what a credenti
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from interlock.contracts.acts import Credentials, FindSession
@@ -107,7 +108,7 @@ def open_node(directory: str, *, adopt: bool = False) -> Node:
                 f"{directory} holds other files and no workspace, and was left alone. Name an "
                 "empty or a new directory."
             )
-    except (FileExistsError, NotADirectoryError):
+    except FileExistsError:
         raise NotAWorkspace(f"{directory} is a file, and a workspace is a directory.") from None
     except OSError as trouble:
         raise EngineUnavailable(
@@ -140,23 +141,23 @@ class CredentialStore:
     def get(self, sender: str) -> Kept | None:
         return self._read(filename(sender) + ".json")
 
-    def keep(self, sender: str, token: str) -> str:
-        """Stores a token at mode 0600, in one step; gives the file's path."""
-        path = os.path.join(self._directory, filename(sender) + ".json")
-        draft = f"{path}.{os.urandom(8).hex()}"
+    @contextmanager
+    def slot(self) -> Iterator["Slot"]:
+        """Room for a token that is about to be made: a token that could not be kept would be
+        lost, so this is refused before anything is done."""
+        draft = os.path.join(self._directory, f".{os.urandom(8).hex()}")
         try:
             os.makedirs(self._directory, 0o700, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            with open(os.open(draft, flags, 0o600), "w", encoding="utf-8") as file:
-                json.dump({"sender": sender, "token": token}, file)
-            os.replace(draft, path)
+            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError as trouble:
             raise EngineUnavailable(
-                f"The token of @{sender} cannot be kept in {self._directory} "
-                f"({trouble.strerror}). Put that right, then: interlock token rotate --sender "
-                f"{sender}"
+                f"A token cannot be kept in {self._directory}: {trouble.strerror}."
             ) from None
-        return path
+        try:
+            yield Slot(self._directory, draft)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
 
     def _read(self, name: str) -> Kept | None:
         try:
@@ -165,6 +166,21 @@ class CredentialStore:
             return Kept(stored["sender"], stored["token"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+
+class Slot(NamedTuple):
+    """A place for one token, of which only the name is still open."""
+
+    directory: str
+    draft: str
+
+    def keep(self, sender: str, token: str) -> str:
+        """Stores the token at mode 0600, in one step; gives the file's path."""
+        path = os.path.join(self.directory, filename(sender) + ".json")
+        with open(self.draft, "w", encoding="utf-8") as file:
+            json.dump({"sender": sender, "token": token}, file)
+        os.replace(self.draft, path)
+        return path
 
 
 def who_acts(

@@ -268,11 +268,10 @@ class Workspace(RuleBasedStateMachine):
         elif how == "revoke":
             self.tell(self.by(by), acts.RevokeToken(id=id_of(token)))
         else:
-            self.rotate(token, OWNER if by is None else Credentials(token=token))
+            self.rotate(token, self.by(by))
 
     def rotate(self, token: str, by: Credentials) -> None:
-        """By the owner or by itself. How long the new token lasts is the rulebook's business, but
-        it lasts."""
+        """How long the new token lasts is the rulebook's business, but it lasts."""
         self.settle()
         old = self.model.tokens.get(id_of(token))
         if old is not None and old.expires_at is not None and old.expires_at <= self.model.now:

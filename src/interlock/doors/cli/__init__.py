@@ -7,11 +7,14 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
+from interlock.doors.cli.output import Unwritten, remark
 from interlock.errors import Internal, Refusal, by_code
 
 INTERRUPTED = 130
+UNWRITTEN = 4
 
 
 def command() -> NoReturn:
@@ -27,14 +30,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     from interlock.doors.cli.parser import switched_on
 
+    json = switched_on(words, "--json")
     try:
-        return _run(words)
-    except Refusal as refusal:
-        return _refused(refusal, json=switched_on(words, "--json"))
+        try:
+            return _run(words)
+        except Refusal as refusal:
+            return _refused(refusal, json=json)
+        except (KeyboardInterrupt, Unwritten):
+            raise
+        except Exception as defect:  # noqa: BLE001 - whoever called must get the error object
+            return _refused(_reported(defect), json=json)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Exception as defect:  # noqa: BLE001 - a person or a program must get the error object
-        return _refused(_reported(defect), json=switched_on(words, "--json"))
+    except Unwritten as trouble:
+        with suppress(Unwritten):
+            remark(f"The answer cannot be written ({trouble}). What was asked may have been done.")
+        return UNWRITTEN
 
 
 def _run(words: list[str]) -> int:

@@ -93,4 +93,4 @@ def here_and_now() -> str:
 
 
 def absolute(path: str) -> str:
-    return os.path.join("" if os.path.isabs(path) else here_and_now(), path)
+    return os.path.normpath(path if os.path.isabs(path) else os.path.join(here_and_now(), path))

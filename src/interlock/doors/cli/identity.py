@@ -21,18 +21,15 @@ def init(context: Context) -> Answer:
 
 def join(context: Context) -> Answer:
     token = _new_token()
-    answer = context.call_as_owner(
-        acts.Join(
-            context.values["name"],
-            context.get("surface"),
-            context.get("kind"),
-            context.get("label"),
-            tuple(context.get("scope", ())),
-            tokens.hashed(token),
-        )
+    act = acts.Join(
+        context.values["name"],
+        context.get("surface"),
+        context.get("kind"),
+        context.get("label"),
+        tuple(context.get("scope", ())),
+        tokens.hashed(token),
     )
-    kept = context.store().keep(answer["sender"], token)
-    return answer | {"token": token, "kept": kept}
+    return _kept(context, act, token)
 
 
 def whoami(context: Context) -> Answer:
@@ -68,9 +65,7 @@ def mint(context: Context) -> Answer:
 def rotate(context: Context) -> Answer:
     token = _new_token()
     act = acts.RotateToken(context.get("id"), context.get("sender"), tokens.hashed(token))
-    answer = context.call_as_owner(act)
-    kept = context.store().keep(answer["sender"], token)
-    return answer | {"token": token, "kept": kept}
+    return _kept(context, act, token)
 
 
 def revoke(context: Context) -> Answer:
@@ -97,6 +92,12 @@ def create_group(context: Context) -> Answer:
 
 def list_groups(context: Context) -> Answer:
     return context.call_as_owner(acts.ListGroups())
+
+
+def _kept(context: Context, act: acts.Join | acts.RotateToken, token: str) -> Answer:
+    with context.store().slot() as slot:
+        answer = context.call_as_owner(act)
+        return answer | {"token": token, "kept": slot.keep(answer["sender"], token)}
 
 
 def _new_token() -> str:

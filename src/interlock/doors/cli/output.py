@@ -46,13 +46,20 @@ def refusal(refused: Refusal, *, json: bool) -> None:
 
 
 def _write(stream: Any, text: str) -> None:
-    """What was done is done, and the exit status says so: output that nobody can read, because
-    the reader has gone, the stream is closed or the disk is full, changes nothing about it."""
+    """A reader that has gone away wanted no more: the exit status stands. An answer that could
+    not be written is `Unwritten`, for what was asked may have been done."""
     try:
         stream.buffer.write((text.rstrip("\n") + "\n").encode("utf-8", "backslashreplace"))
         stream.buffer.flush()
-    except (OSError, AttributeError, ValueError):
+    except BrokenPipeError:
         _silence(stream)
+    except (OSError, AttributeError, ValueError) as trouble:
+        _silence(stream)
+        raise Unwritten(str(trouble)) from None
+
+
+class Unwritten(Exception):
+    """The answer is known and could not be printed."""
 
 
 def _silence(stream: Any) -> None:

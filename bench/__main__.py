@@ -1,0 +1,148 @@
+"""`make bench`: everything that was promised of Interlock's speed, in one run.
+
+Each figure is a ratio against something measured in the same run on the same disk, so that it
+means the same on another machine; the raw figures stand beside it.
+"""
+
+import argparse
+import compileall
+import os
+import time
+from statistics import median
+from typing import NamedTuple
+
+import interlock
+from bench import beside, commands, disk, large, sending
+from bench.scene import CALLERS, scratch
+from bench.table import Table, at_least, at_most
+
+
+class Amounts(NamedTuple):
+    """How much is measured. `sends` are those of each caller in a round: of many callers, of one,
+    and of either where fsync is slow; `waits` those of another process between two commands."""
+
+    messages: int
+    rounds: int
+    sends: int
+    sends_alone: int
+    sends_slow: int
+    commands: int
+    waits: int
+    starts: int
+    listings: int
+
+
+FULL = Amounts(1_000_000, 9, 100, 250, 50, 20, 10, 25, 300)
+QUICK = Amounts(10_000, 2, 10, 30, 10, 3, 5, 3, 50)
+
+
+def main() -> None:
+    amounts = _asked()
+    started = time.perf_counter()
+    # Commands are measured as an installed package runs, even where nothing may be cached.
+    compileall.compile_dir(os.path.dirname(interlock.__file__), quiet=2)
+    table = Table()
+    with scratch() as directory:
+        table.heading(disk.sync_ms(directory))
+        sends_a_second = _sending(table, directory, amounts)
+        _beside(table, directory, amounts)
+        _inbox(table, directory, amounts)
+        _commands(table, directory, amounts)
+        _whole_log(table, directory, amounts, sends_a_second)
+    print(f"\n{time.perf_counter() - started:.0f} s in all.", end=" ")
+    print(f"Short of its goal: {'; '.join(table.short)}." if table.short else "Every goal is met.")
+    if amounts.messages != FULL.messages:
+        print(
+            f"A smaller run: {amounts.messages:,} messages where it has {FULL.messages:,} in full."
+        )
+
+
+def _asked() -> Amounts:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measures Interlock.")
+    parser.add_argument("--quick", action="store_true", help="a small run that only shows it works")
+    parser.add_argument("--messages", type=int, help="messages in the large workspace")
+    asked = parser.parse_args()
+    amounts = QUICK if asked.quick else FULL
+    if asked.messages is not None:
+        if asked.messages < large.SMALL:
+            parser.error(f"--messages is at least {large.SMALL}")
+        amounts = amounts._replace(messages=asked.messages)
+    return amounts
+
+
+def _sending(table: Table, directory: str, amounts: Amounts) -> float:
+    """Sends a second of many callers on the disk as it is, for what is measured by it."""
+    slower = disk.slower(directory)
+    many, one = f"{CALLERS} callers", "one caller"
+    speeds = []
+    for who, callers, sends, goal, slow in (
+        (many, CALLERS, amounts.sends, 0.5, False),
+        (many, CALLERS, amounts.sends_slow, 0.8, True),
+        (one, 1, amounts.sends_alone, 0.6, False),
+        (one, 1, amounts.sends_slow, 0.6, True),
+    ):
+        name = f"durable sends, {who}{', fsync + 3 ms' if slow else ''}"
+        environ = slower if slow else {}
+        if isinstance(environ, str):
+            table.left_out(name, environ)
+            continue
+        table.doing(name)
+        place = os.path.join(directory, f"sending-{callers}-{slow}")
+        found = sending.measure(place, callers, sends, amounts.rounds, environ)
+        speeds.append(found.kernel)
+        raw = f"{found.kernel:,.0f}/s; bare apsw {found.bare:,.0f}/s"
+        table.ratio(name, found.ratio, at_least(goal), raw)
+    return speeds[0]
+
+
+def _beside(table: Table, directory: str, amounts: Amounts) -> None:
+    table.doing("writing beside a saturated server")
+    place = os.path.join(directory, "beside")
+    found = beside.measure(place, amounts.commands, amounts.waits)
+    for name, alone, waits, rest in (
+        (
+            "a send beside a saturated server, worst",
+            found.sends_alone,
+            found.sends,
+            f"; the server sends {found.speed:,.0f}/s",
+        ),
+        ("interlock send beside it, worst", found.commands_alone, found.commands, ""),
+    ):
+        times = f"p50 {median(waits):.1f} ms of {len(waits)}"
+        at_rest = f"alone p50 {median(alone):.1f} ms, worst {max(alone):.1f} ms"
+        table.figure(name, f"{max(waits):.1f} ms", f"{times}; {at_rest}{rest}")
+
+
+def _inbox(table: Table, directory: str, amounts: Amounts) -> None:
+    name = f"inbox among {amounts.messages:,} messages"
+    table.doing(f"making a workspace of {amounts.messages:,} messages")
+    small = large.make(os.path.join(directory, "small"), large.SMALL)
+    huge = large.make(os.path.join(directory, "large"), amounts.messages)
+    table.doing(name)
+    found = large.inboxes(small, huge, amounts.listings)
+    made = f"made in {huge.seconds:.0f} s, {huge.bytes / 1e6:,.0f} MB"
+    raw = f"p50 {found.large:.2f} ms; {found.small:.2f} ms among {large.SMALL:,}; {made}"
+    table.ratio(name, found.ratio, at_most(1.5), raw)
+
+
+def _commands(table: Table, directory: str, amounts: Amounts) -> None:
+    table.doing("whole commands")
+    found = commands.measure(os.path.join(directory, "commands"), amounts.starts)
+    nothing = f"python -c pass {found.nothing:.1f} ms"
+    check, send = f"{found.check:.1f} ms; {nothing}", f"{found.send:.1f} ms; {nothing}"
+    table.ratio("interlock claim check", found.check_ratio, at_most(5), check)
+    table.ratio("interlock send", found.send_ratio, at_most(12), send)
+
+
+def _whole_log(table: Table, directory: str, amounts: Amounts, sends_a_second: float) -> None:
+    messages = max(large.SMALL, amounts.messages // 10)
+    table.doing(f"rebuild and audit verify of {messages:,} messages")
+    made = large.make(os.path.join(directory, "whole"), messages)
+    for name, measure in (("rebuild", large.rebuild), ("audit verify", large.verify)):
+        speed = measure(made, min(3, amounts.rounds))
+        raw = f"{speed:,.0f} facts/s, of {made.facts:,}; to sends with {CALLERS} callers"
+        table.figure(name, f"{speed / sends_a_second:.1f}", raw)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The yardstick: apsw alone, writing the rows that sends write, with group commit.
+
+Nothing is decided, checked, hashed or chained here, and there is no savepoint. The statements and
+the sizes of their values are recorded from real sends, so the yardstick follows the kernel; the
+file, its tables, indexes and pragmas are those of a workspace, because the kernel made it.
+"""
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import apsw
+
+from bench.scene import Sender
+from interlock.engines.file import LogFile
+from interlock.node import Node
+
+MOST_AT_ONCE = 256
+CHANGES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
+ONCE_A_BATCH = ("UPDATE head", "UPDATE state_position")
+
+
+class Statement(NamedTuple):
+    """One statement of a recorded send, and where its position and its message id stand."""
+
+    sql: str
+    values: list[Any]
+    seqs: tuple[int, ...]
+    ids: tuple[int, ...]
+
+    def run(self, db: apsw.Connection, seq: int, id: str) -> None:
+        values = self.values.copy()
+        for place in self.seqs:
+            values[place] = seq
+        for place in self.ids:
+            values[place] = id
+        db.execute(self.sql, values)
+
+
+class Rows(NamedTuple):
+    """What one send writes: with the message, and once for the transaction it is in."""
+
+    message: list[Statement]
+    batch: list[Statement]
+
+
+def recorded(node: Node, sender: Sender) -> Rows:
+    """Sends once, and keeps every statement that changed a row."""
+    said: list[tuple[str, Any]] = []
+
+    def note(cursor: Any, sql: str, bindings: Any) -> bool:
+        said.append((sql, bindings))
+        return True
+
+    node.file.writer.exec_trace = note
+    message = node.send(sender.credentials, sender.act())["message"]
+    node.file.writer.exec_trace = None
+    changes = [
+        _statement(sql, bindings or (), message["seq"], message["id"])
+        for sql, bindings in said
+        if sql.startswith(CHANGES)
+    ]
+    batch = [change for change in changes if change.sql.startswith(ONCE_A_BATCH)]
+    return Rows([change for change in changes if change not in batch], batch)
+
+
+def _statement(sql: str, bindings: Sequence[Any], seq: int, id: str) -> Statement:
+    places = list(enumerate(bindings))
+    seqs = tuple(place for place, value in places if type(value) is int and value == seq)
+    return Statement(sql, list(bindings), seqs, tuple(p for p, value in places if value == id))
+
+
+class Ticket(NamedTuple):
+    rows: Rows
+    id: str
+    done: threading.Lock
+
+
+class Group:
+    """One writer thread: a transaction for whatever is waiting, answers after COMMIT."""
+
+    def __init__(self, directory: str) -> None:
+        self._file = LogFile(directory)
+        self._db = self._file.writer
+        row = self._db.execute("SELECT seq FROM head").fetchone()
+        assert row is not None
+        self._seq = int(row[0])
+        self._queue: SimpleQueue[Ticket | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def send(self, rows: Rows) -> None:
+        """Returns when the rows are durable."""
+        done = threading.Lock()
+        done.acquire()
+        self._queue.put(Ticket(rows, str(uuid4()), done))
+        done.acquire()
+
+    def _run(self) -> None:
+        while first := self._queue.get():
+            tickets = [first]
+            with suppress(Empty):
+                while len(tickets) < MOST_AT_ONCE and (more := self._queue.get_nowait()):
+                    tickets.append(more)
+            self._db.execute("BEGIN IMMEDIATE")
+            for ticket in tickets:
+                self._seq += 1
+                for statement in ticket.rows.message:
+                    statement.run(self._db, self._seq, ticket.id)
+            for statement in first.rows.batch:
+                statement.run(self._db, self._seq, first.id)
+            self._db.execute("COMMIT")
+            for ticket in tickets:
+                ticket.done.release()
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._thread.join()
+        self._file.close()

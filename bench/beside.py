@@ -1,0 +1,110 @@
+"""How long a writer waits beside a process that keeps the workspace saturated.
+
+Runs as a child too: `python -m bench.beside DIRECTORY` takes tokens on the first line of standard
+input and sends with all of them until standard input ends.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bench.commands import command, environment
+from bench.scene import CALLERS, Sender, answer, child, opened
+from interlock.contracts.acts import Credentials
+from interlock.node import Node
+
+
+class Waits(NamedTuple):
+    """Milliseconds: of single sends of another process, and of whole commands; both without and
+    beside the saturating process, which got `speed` sends a second done meanwhile."""
+
+    sends_alone: list[float]
+    sends: list[float]
+    commands_alone: list[float]
+    commands: list[float]
+    speed: float
+
+
+def measure(directory: str, commands: int, sends: int) -> Waits:
+    """`sends` are those of one process between two commands."""
+    place = os.path.join(directory, "workspace")
+    node, senders = opened(place, CALLERS + 1)
+    writer = senders.pop()
+    environ = environment(directory, place, writer)
+    words = command("send", writer.to, "Is the build green again?")
+
+    def run() -> None:
+        subprocess.run(words, env=environ, stdout=subprocess.DEVNULL, check=True)
+
+    def send() -> None:
+        node.send(writer.credentials, writer.act())
+
+    def both() -> tuple[list[float], list[float]]:
+        inside: list[float] = []
+        whole: list[float] = []
+        for _ in range(commands):
+            whole.append(_ms(run))
+            inside += [_ms(send) for _ in range(sends)]
+        return inside, whole
+
+    both_alone = both()
+    saturating = child("bench.beside", place)
+    assert saturating.stdin is not None
+    assert saturating.stdout is not None
+    saturating.stdin.write(json.dumps([sender.credentials.token for sender in senders]) + "\n")
+    saturating.stdin.flush()
+    try:
+        saturating.stdout.readline()
+        both_beside = both()
+        speed = answer(saturating)
+    finally:
+        saturating.kill()
+        saturating.wait()
+    node.close()
+    return Waits(both_alone[0], both_beside[0], both_alone[1], both_beside[1], speed)
+
+
+def _ms(work: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    work()
+    return (time.perf_counter() - started) * 1000
+
+
+def saturate(directory: str) -> float:
+    """Sends with every token until standard input ends; gives the sends a second."""
+    tokens = json.loads(sys.stdin.readline())
+    senders = [
+        Sender(f"agent{number}", f"@agent{(number + 1) % len(tokens)}", Credentials(token=token))
+        for number, token in enumerate(tokens)
+    ]
+    over = threading.Event()
+    counts = [0] * len(senders)
+    with Node(directory) as node:
+
+        def call(number: int) -> None:
+            sender = senders[number]
+            while not over.is_set():
+                node.send(sender.credentials, sender.act())
+                counts[number] += 1
+
+        threads = [threading.Thread(target=call, args=(n,)) for n in range(len(senders))]
+        for thread in threads:
+            thread.start()
+        started = time.perf_counter()
+        while min(counts) < 3:
+            time.sleep(0.01)
+        print("saturated", flush=True)
+        sys.stdin.read()
+        over.set()
+        for thread in threads:
+            thread.join()
+        return sum(counts) / (time.perf_counter() - started)
+
+
+if __name__ == "__main__":
+    print(json.dumps(saturate(sys.argv[1])))

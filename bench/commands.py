@@ -1,0 +1,67 @@
+"""Whole commands, from the shell's point of view, against a Python that does nothing."""
+
+import os
+import subprocess
+import sys
+import time
+from statistics import median
+from typing import NamedTuple
+
+from bench.scene import Sender, opened
+
+
+class Starts(NamedTuple):
+    """Milliseconds of each, medians; `check` and `send` with the medians of their ratios."""
+
+    nothing: float
+    check: float
+    send: float
+    check_ratio: float
+    send_ratio: float
+
+
+def command(*words: str) -> list[str]:
+    """The installed console script, as users call it."""
+    return [os.path.join(os.path.dirname(sys.executable), "interlock"), *words]
+
+
+def environment(home: str, workspace: str, sender: Sender) -> dict[str, str]:
+    token = sender.credentials.token
+    assert token is not None
+    return {
+        **os.environ,
+        "HOME": home,
+        "INTERLOCK_WORKSPACE": workspace,
+        "INTERLOCK_TOKEN": token,
+    }
+
+
+def measure(directory: str, runs: int) -> Starts:
+    place = os.path.join(directory, "workspace")
+    node, senders = opened(place, 2)
+    node.close()
+    environ = environment(directory, place, senders[0])
+    ways = [
+        [sys.executable, "-c", "pass"],
+        command("claim", "check", "--item", "B-0444"),
+        command("send", senders[0].to, "Is the build green again?"),
+    ]
+    took: list[list[float]] = [[], [], []]
+    for turn in range(-1, runs):
+        for way, times in zip(ways, took, strict=True):
+            started = time.perf_counter()
+            subprocess.run(way, env=environ, stdout=subprocess.DEVNULL, check=True)
+            if turn >= 0:  # the first of each only warms the disk's cache
+                times.append((time.perf_counter() - started) * 1000)
+    nothing, check, send = took
+    return Starts(
+        nothing=median(nothing),
+        check=median(check),
+        send=median(send),
+        check_ratio=_ratio(check, nothing),
+        send_ratio=_ratio(send, nothing),
+    )
+
+
+def _ratio(ours: list[float], theirs: list[float]) -> float:
+    return median(our / their for our, their in zip(ours, theirs, strict=True))

@@ -1,0 +1,148 @@
+"""Large workspaces: one inbox in a million messages against the same inbox in a thousand, and how
+fast a long log is folded again and verified.
+
+Runs as a child too: `python -m bench.large DIRECTORY MESSAGES` makes such a workspace. Its facts
+are recorded as sends record them, without deciding each and in large transactions, because a
+million real sends would take the time of the whole benchmark several times over.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterable
+from functools import partial
+from itertools import islice
+from statistics import median
+from typing import Any, NamedTuple
+
+from bench.scene import OWNER, Sender, answer, child, opened
+from interlock.contracts.acts import Credentials, ListInbox, ShowLog
+from interlock.contracts.encoding import canonical, digest
+from interlock.kernel.moment import Caller
+from interlock.node import Node, audit, upkeep
+from interlock.node.turn import Turn, new_id
+
+AGENTS = 16
+OPEN = 100
+LISTED = 20
+READERS_SHARE = 10
+AT_ONCE = 10_000
+SMALL = 1000
+
+
+class Made(NamedTuple):
+    directory: str
+    token: str
+    facts: int
+    seconds: float
+    bytes: int
+
+
+class Inboxes(NamedTuple):
+    """Milliseconds, p50."""
+
+    ratio: float
+    small: float
+    large: float
+
+
+def make(directory: str, messages: int) -> Made:
+    return Made(directory, **answer(child("bench.large", directory, str(messages))))
+
+
+def inboxes(small: Made, large: Made, calls: int) -> Inboxes:
+    """One listing here, one there, in turns."""
+    act = ListInbox(limit=LISTED)
+    with Node(small.directory) as one, Node(large.directory) as other:
+        ways = [(one, Credentials(small.token)), (other, Credentials(large.token))]
+        took: list[list[float]] = [[], []]
+        for turn in range(-5, calls):
+            for (node, reader), times in zip(ways, took, strict=True):
+                started = time.perf_counter()
+                found = node.call(reader, act)
+                spent = (time.perf_counter() - started) * 1000
+                assert (len(found["messages"]), found["open"]) == (LISTED, OPEN)
+                if turn >= 0:  # the first listings mark the messages as shown
+                    times.append(spent)
+    return Inboxes(median(took[1]) / median(took[0]), median(took[0]), median(took[1]))
+
+
+def rebuild(made: Made, rounds: int) -> float:
+    """Facts a second."""
+    with Node(made.directory) as node:
+        return median(_facts_a_second(lambda: upkeep.rebuild(node, OWNER)) for _ in range(rounds))
+
+
+def verify(made: Made, rounds: int) -> float:
+    """Facts a second."""
+    with Node(made.directory) as node:
+        return median(_facts_a_second(lambda: audit.verify(node)) for _ in range(rounds))
+
+
+def _facts_a_second(work: Any) -> float:
+    started = time.perf_counter()
+    found = work()
+    assert found.get("ok", True)
+    assert not found.get("changed", False)
+    return float(found["entries"] / (time.perf_counter() - started))
+
+
+# --- making one
+
+
+def build(directory: str, messages: int) -> dict[str, Any]:
+    started = time.perf_counter()
+    node, senders = opened(directory, AGENTS)
+    node.file.writer.execute("PRAGMA cache_size = -200000")
+    node.send(senders[1].credentials, senders[1].act())
+    (fact,) = audit.show(node, ShowLog(limit=1, kind="message_sent"))["facts"]
+    numbers = iter(range(messages))
+    while batch := list(islice(numbers, AT_ONCE)):
+        node.do(partial(_record, senders, fact["outcome"], batch, messages))
+    with node.file.reading() as db:
+        facts = node.engine.head(db).seq
+    size = node.file.size()
+    node.close()
+    token = senders[0].credentials.token
+    seconds = time.perf_counter() - started
+    return {"token": token, "facts": facts, "seconds": seconds, "bytes": size}
+
+
+def _record(
+    senders: list[Sender], sample: dict[str, Any], numbers: Iterable[int], total: int, turn: Turn
+) -> None:
+    """Every tenth message is the reader's; all of those but OPEN, spread over the log, are
+    handled."""
+    reader, *others = senders
+    pens = [turn.moment(Caller(sender.name, sender.name, "agent")) for sender in others]
+    each = total // READERS_SHARE // OPEN
+    handled = []
+    for number in numbers:
+        for_reader = number % READERS_SHARE == 0
+        to = reader.name if for_reader else others[number % len(others)].name
+        fact = pens[number % len(pens)].record(
+            "message_sent", _outcome(sample, to, number), _body(number)
+        )
+        place = number // READERS_SHARE
+        if for_reader and (place % each or place >= each * OPEN):
+            handled.append([fact.seq, to])
+    moment = turn.moment(Caller(reader.name, reader.name, "agent"))
+    while handled:
+        moment.record("mail_moved", {"state": "acked", "items": handled[:500]})
+        del handled[:500]
+
+
+def _outcome(sample: dict[str, Any], to: str, number: int) -> dict[str, Any]:
+    id = new_id()
+    return sample | {"id": id, "thread": id, "to": f"@{to}", "deliveries": [to], "nth": number}
+
+
+def _body(number: int) -> bytes:
+    text = f"Note {number}: the tests of the store pass again, now that the index is back."
+    return canonical(
+        {"payload": {"text": text}, "sha256": digest(text.encode()), "size": len(text)}
+    )
+
+
+if __name__ == "__main__":
+    print(json.dumps(build(sys.argv[1], int(sys.argv[2]))))

@@ -1,0 +1,89 @@
+"""What every measurement stands on: a scratch directory on the repository's own disk, a workspace
+with senders in it, and child processes that answer in JSON."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from interlock.contracts.acts import ChangeSetting, Credentials, Join, SendMessage
+from interlock.contracts.tokens import SECRET_BYTES, compose, hashed
+from interlock.node import Node
+
+OWNER = Credentials(owner=True)
+CALLERS = 32
+CHILD_S = 600.0
+TEXT = (
+    "The migration in src/store/schema.py drops the index that the inbox needs; with 40,000 rows "
+    "the list takes two seconds. Please put it back before the release, and add the test."
+)
+
+
+class Sender(NamedTuple):
+    """One who writes, and to whom."""
+
+    name: str
+    to: str
+    credentials: Credentials
+
+    def act(self) -> SendMessage:
+        return SendMessage(self.to, "send", {"text": TEXT})
+
+
+@contextmanager
+def scratch() -> Iterator[str]:
+    """A directory below `.bench/`, which git does not see; gone afterwards."""
+    above = os.path.abspath(".bench")
+    os.makedirs(above, exist_ok=True)
+    with open(os.path.join(above, ".gitignore"), "w", encoding="utf-8") as file:
+        file.write("*\n")
+    directory = tempfile.mkdtemp(dir=above)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def opened(directory: str, senders: int = CALLERS) -> tuple[Node, list[Sender]]:
+    """A new workspace where nobody meets the rate limit, though everyone is counted."""
+    os.makedirs(directory)
+    node = Node(directory)
+    node.call(OWNER, ChangeSetting("limits.sends_per_minute", "1000000000"))
+    joined = []
+    for number in range(senders):
+        token = compose(os.urandom(SECRET_BYTES))
+        node.call(OWNER, Join(f"agent{number}", token_hash=hashed(token)))
+        to = f"@agent{(number + 1) % senders}"
+        joined.append(Sender(f"agent{number}", to, Credentials(token=token)))
+    return node, joined
+
+
+def child(
+    module: str, *words: str, environ: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """Another Python that runs a module of ours; its last word on stdout is JSON."""
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *words],
+        env={**os.environ, **(environ or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def answer(process: subprocess.Popen[str], said: str = "") -> Any:
+    """What the child found, once it is told `said` and has ended."""
+    try:
+        out, _ = process.communicate(said, timeout=CHILD_S)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    if process.returncode:
+        raise SystemExit(f"bench: a child failed: {process.args!r}")
+    return json.loads(out)

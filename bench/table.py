@@ -1,0 +1,73 @@
+"""The table that is printed: one line a measurement, the ratio first, the raw figures beside it."""
+
+import os
+import platform
+import sys
+from typing import NamedTuple
+
+import apsw
+
+NAME, VALUE, GOAL, MARK = 44, 9, 8, 6
+
+
+class Goal(NamedTuple):
+    """A bound that the ratio should keep; `least` where more is better."""
+
+    bound: float
+    least: bool
+
+    def __str__(self) -> str:
+        return f"{'≥' if self.least else '≤'} {self.bound:g}"
+
+    def met(self, ratio: float) -> bool:
+        return ratio >= self.bound if self.least else ratio <= self.bound
+
+
+def at_least(bound: float) -> Goal:
+    return Goal(bound, True)
+
+
+def at_most(bound: float) -> Goal:
+    return Goal(bound, False)
+
+
+class Table:
+    """Prints each line as soon as it is known, and remembers which fell short."""
+
+    def __init__(self) -> None:
+        self.short: list[str] = []
+
+    def heading(self, disk_ms: float) -> None:
+        print(
+            f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, "
+            f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
+            f"fsync {disk_ms:.2f} ms here\n"
+        )
+        print(_columns("", "ratio", "goal", "", "raw figures"))
+
+    def doing(self, what: str) -> None:
+        """Tells a person at a terminal what takes so long; the next line takes its place."""
+        if sys.stderr.isatty():
+            print(f"{what} …", end="\r", file=sys.stderr, flush=True)
+
+    def ratio(self, name: str, ratio: float, goal: Goal, raw: str) -> None:
+        met = goal.met(ratio)
+        if not met:
+            self.short.append(name)
+        self._line(name, f"{ratio:.2f}", str(goal), "ok" if met else "short", raw)
+
+    def figure(self, name: str, value: str, raw: str) -> None:
+        """A measurement without a goal."""
+        self._line(name, value, "", "", raw)
+
+    def left_out(self, name: str, why: str) -> None:
+        self._line(name, "-", "", "", f"left out: {why}")
+
+    def _line(self, *parts: str) -> None:
+        if sys.stderr.isatty():
+            print("\x1b[2K", end="", file=sys.stderr, flush=True)
+        print(_columns(*parts), flush=True)
+
+
+def _columns(name: str, value: str, goal: str, mark: str, raw: str) -> str:
+    return f"{name:<{NAME}}{value:>{VALUE}}  {goal:<{GOAL}}{mark:<{MARK}}{raw}".rstrip()
