@@ -75,8 +75,7 @@ def restore(node: Node, credentials: Credentials, source: str) -> Answer:
         os.mkdir(draft, 0o700)
         try:
             answer = _prepare(node, draft, source, abandoned)
-            if not os.path.exists(aside):
-                node.file.backup(aside)
+            node.file.copy(node.file.path, aside)
             node.keys.set_aside(name)
             node.file.overwrite(os.path.join(draft, "log.db"))
         finally:
