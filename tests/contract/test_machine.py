@@ -693,7 +693,7 @@ def test_the_node_does_what_the_model_says_whatever_the_clock_does() -> None:
     run_state_machine_as_test(
         Workspace,
         settings=settings(
-            max_examples=80,
+            max_examples=100,
             stateful_step_count=40,
             deadline=None,
             derandomize=True,

@@ -52,7 +52,7 @@ def session(value: str) -> str:
 
 def _ttl(value: int | None) -> None:
     if value is not None and not 0 < value <= LONGEST_TTL_S:
-        raise Usage(f"A time to live is 1 second to 365 days, not {value} s.")
+        raise Usage(f"A time is 1 second to 365 days, not {value} s.")
 
 
 def _rows(limit: int, after: int = 0) -> None:
@@ -111,7 +111,8 @@ def _ack(act: acts.AckMessages) -> acts.AckMessages:
 
 
 def _read(act: acts.ReadMessage) -> acts.ReadMessage:
-    if act.start is not None and act.stop is not None and not 0 <= act.start < act.stop:
+    start, stop = act.start or 0, act.stop
+    if start < 0 or (stop is not None and stop <= start):
         raise Usage("A range is FIRST-LAST in bytes, for example 0-999.")
     return act
 
@@ -145,6 +146,12 @@ def _claim(act: Any) -> Any:
     line(act.note, "note", 1024)
     _ttl(act.ttl_s)
     return act
+
+
+def _acquire(act: acts.AcquireClaim) -> acts.AcquireClaim:
+    _ttl(act.wait_s)
+    asked: acts.AcquireClaim = _claim(act)
+    return asked
 
 
 def _renew(act: acts.RenewClaim) -> acts.RenewClaim:
@@ -187,6 +194,14 @@ def _listing(act: Any) -> Any:
     return act
 
 
+def _inbox(act: acts.ListInbox) -> acts.ListInbox:
+    if act.which not in ("open", "all", "sent"):
+        raise Usage("An inbox shows open, all or sent mail.")
+    line(act.adapter, "adapter", 64)
+    _rows(act.limit, act.after)
+    return act
+
+
 def _search(act: acts.Search) -> acts.Search:
     if not act.query.strip() or not unicode(act.query):
         raise Usage("Say what to search for, in words.")
@@ -201,7 +216,7 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.AnswerAsk: _answer,
     acts.AckMessages: _ack,
     acts.ReadMessage: _read,
-    acts.AcquireClaim: _claim,
+    acts.AcquireClaim: _acquire,
     acts.TakeOverClaim: _take_over,
     acts.RenewClaim: _renew,
     acts.ReleaseClaim: _target,
@@ -215,7 +230,7 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.FindSession: _session,
     acts.Pause: _reason,
     acts.Redact: _reason,
-    acts.ListInbox: _listing,
+    acts.ListInbox: _inbox,
     acts.ShowThread: _listing,
     acts.ShowLog: _listing,
     acts.Search: _search,

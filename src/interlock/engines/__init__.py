@@ -68,7 +68,7 @@ class Engine(Protocol):
         """Keeps one chunk of an upload."""
 
     def drop_upload(self, upload: str) -> None:
-        """Forgets an upload that no message will use."""
+        """Forgets an upload, unless it became a blob."""
 
     def drop_stale(self, before: str) -> None:
         """Forgets unused uploads whose names sort before this one: their senders died."""

@@ -65,11 +65,9 @@ class SqliteEngine:
 
     def now(self, head: Head) -> int:
         """While the clock is behind the log, the log's time goes on at half the clock's speed,
-        measured from the clock's last known reading."""
+        measured from the reading that `head.raw` stands for; never back."""
         raw = self._clock()
-        if raw >= head.at:
-            return raw
-        return head.at + max(0, raw - head.raw) // 2
+        return max(raw, head.at + max(0, raw - head.raw) // 2)
 
     def note_clock(self, head: Head) -> None:
         """Remembers a clock that was set back, so that half speed counts from here even if
@@ -85,10 +83,20 @@ class SqliteEngine:
             execute("INSERT INTO bodies VALUES (?, ?, ?)", (entry.seq, entry.salt, entry.body))
 
     def advance(self, head: Head) -> None:
+        before = self.head(self.file.writer)
         self.file.writer.execute(
             "UPDATE head SET seq = ?, hash = ?, at = ?, raw = ?",
-            (head.seq, head.hash, head.at, min(self._clock(), head.at)),
+            (head.seq, head.hash, head.at, self._reading(before, head)),
         )
+
+    def _reading(self, before: Head, head: Head) -> int:
+        """The clock's reading that `head.at` stands for. While the log runs at half speed it is
+        two of the clock's milliseconds for each of the log's, so that none are lost between
+        appends that come quickly."""
+        raw = self._clock()
+        if raw >= head.at:
+            return head.at
+        return raw if raw < before.raw else before.raw + 2 * (head.at - before.at)
 
     def follow(self, db: apsw.Connection, after: int) -> Iterator[tuple[int, bytes]]:
         yield from db.execute("SELECT seq, header FROM log WHERE seq > ? ORDER BY seq", (after,))
@@ -144,7 +152,11 @@ class SqliteEngine:
         self.file.writer.execute("INSERT OR IGNORE INTO blob_uses VALUES (?, ?)", (sha256, seq))
 
     def drop_upload(self, upload: str) -> None:
-        self.file.writer.execute("DELETE FROM blob_chunks WHERE upload = ?", (upload,))
+        self.file.writer.execute(
+            "DELETE FROM blob_chunks WHERE upload = ?1 "
+            "AND NOT EXISTS (SELECT 1 FROM blobs WHERE upload = ?1)",
+            (upload,),
+        )
 
     def drop_stale(self, before: str) -> None:
         self.file.writer.execute(

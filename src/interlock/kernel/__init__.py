@@ -20,15 +20,16 @@ from interlock.kernel.moment import State
 _ROOMS = (workspace, identity, mail, claims, refusals)
 TABLES = "".join(room.TABLES for room in _ROOMS)
 
-# Raise this when a fold changes what it makes of old facts; a change of tables shows by itself.
+# Raise this when a fold changes what it makes of old facts; other tables or kinds show by
+# themselves.
 FOLD_VERSION = 1
-SCHEMA = f"{FOLD_VERSION}-{hashlib.sha256(TABLES.encode()).hexdigest()[:12]}"
-
 _FOLDS: dict[str, list[Callable[[State, Header], None]]] = {}
 for _room in _ROOMS:
     for _kind, _fold in _room.FOLDS.items():
         _FOLDS.setdefault(_kind, []).append(_fold)
 KINDS = tuple(sorted(_FOLDS))
+_SHAPE = hashlib.sha256("\n".join([TABLES, *KINDS]).encode()).hexdigest()
+SCHEMA = f"{FOLD_VERSION}-{_SHAPE[:12]}"
 
 
 def fold(state: State, fact: Header) -> None:

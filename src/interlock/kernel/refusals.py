@@ -6,6 +6,7 @@ of them is cut off, so that being refused is no way to fill the log.
 
 from interlock.contracts.acts import Review
 from interlock.contracts.addresses import address
+from interlock.contracts.encoding import decode
 from interlock.contracts.facts import Header
 from interlock.contracts.times import rfc3339
 from interlock.kernel.moment import Answer, Moment, State, absent_dropped
@@ -48,9 +49,7 @@ def review(moment: Moment, act: Review) -> Answer:
         "SELECT seq, at, sender, code, token FROM refusals WHERE at > ? ORDER BY seq", since
     )
     dead = moment.all(
-        "SELECT item, repo, paths, sender, expires_at FROM claims_held WHERE expires_at <= ? "
-        "ORDER BY expires_at, id",
-        moment.now,
+        "SELECT item, repo, paths, sender, at FROM claims_lapsed WHERE at > ? ORDER BY seq", since
     )
     return {
         "unanswered": [
@@ -73,10 +72,14 @@ def review(moment: Moment, act: Review) -> Answer:
             for seq, at, sender, code, token in refused
         ],
         "dead_holders": [
-            {"on": item or f"{paths} in {repo}", "holder": address(sender), "since": rfc3339(at)}
+            {"on": _on(item, repo, paths), "holder": address(sender), "since": rfc3339(at)}
             for item, repo, paths, sender, at in dead
         ],
     }
+
+
+def _on(item: str | None, repo: str | None, paths: str | None) -> str:
+    return item if item is not None else f"{' '.join(decode(paths or '[]'))} in {repo}"
 
 
 def _fold_refused(state: State, fact: Header) -> None:

@@ -94,9 +94,8 @@ class Node:
         sent = act._replace(payload=rest, upload=upload, sha256=digest(encoded), size=len(encoded))
         try:
             return self.call(credentials, sent)
-        except Refusal:
+        finally:  # refused, or said before under the same key: nothing uses it
             self.do(lambda turn: turn.engine.drop_upload(upload))
-            raise
 
     def _upload(self, credentials: Credentials, data: bytes) -> str:
         found = self.call(credentials, acts.ListSettings())["settings"]

@@ -59,15 +59,14 @@ def _catch_up(db: State) -> None:
     if not _exists(db):
         db.execute(_TABLES)
     (indexed,) = db.execute("SELECT seq FROM search_position").fetchone()
-    last = indexed
+    (last,) = db.execute("SELECT max(seq) FROM mail_messages").fetchone()
     for seq, body in db.execute(
         "SELECT m.seq, b.body FROM mail_messages m JOIN bodies b USING (seq) WHERE m.seq > ? "
         "ORDER BY m.seq",
         (indexed,),
     ).fetchall():
         db.execute("INSERT INTO search_words(rowid, words) VALUES (?, ?)", (seq, _words(body, seq)))
-        last = seq
-    db.execute("UPDATE search_position SET seq = ?", (last,))
+    db.execute("UPDATE search_position SET seq = ?", (last or 0,))
 
 
 def _words(body: bytes, seq: int) -> str:

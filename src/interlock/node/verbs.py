@@ -46,7 +46,7 @@ VERBS: dict[type, Verb] = {
     acts.Whoami: Verb("whoami", overview.whoami, looks=True),
     acts.ListAgents: Verb("agents", names.list_agents, looks=True, open=True),
     acts.ShowStatus: Verb("status", overview.status, looks=True, open=True),
-    acts.Review: Verb("review", refusals.review, looks=True, owner=True),
+    acts.Review: Verb("review", refusals.review, "admin", looks=True, owner=True),
     acts.ChangeSetting: Verb("settings", workspace.change_setting, "admin", owner=True),
     acts.ListSettings: Verb("settings list", workspace.list_settings, looks=True, open=True),
     acts.Pause: Verb("pause", workspace.pause, "admin", owner=True, when_paused=True),

@@ -8,6 +8,7 @@ from interlock.kernel.moment import State
 
 # map: claims_held     the live claims, and those whose lease ended and nobody noticed yet
 #      claims_waiting  who queues for what; `lease` ends a waiter that stopped asking
+#      claims_lapsed   leases that ended without a release: their holders may be dead
 #      claims_fence    one row: the last fence given, without its epoch
 TABLES = """
 CREATE TABLE claims_held(id TEXT PRIMARY KEY, item TEXT UNIQUE, repo TEXT, paths TEXT,
@@ -19,6 +20,8 @@ CREATE INDEX claims_due ON claims_held(expires_at);
 CREATE TABLE claims_waiting(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, item TEXT, repo TEXT,
     paths TEXT, sender TEXT NOT NULL, agent TEXT NOT NULL, surface TEXT, session TEXT, branch TEXT,
     worktree TEXT, note TEXT, lease INTEGER NOT NULL) STRICT;
+CREATE TABLE claims_lapsed(seq INTEGER PRIMARY KEY, item TEXT, repo TEXT, paths TEXT,
+    sender TEXT NOT NULL, session TEXT, at INTEGER NOT NULL) STRICT;
 CREATE TABLE claims_fence(one INTEGER PRIMARY KEY CHECK (one = 1), last INTEGER NOT NULL) STRICT;
 """
 
@@ -81,6 +84,15 @@ def _fold_extended(state: State, fact: Header) -> None:
     )
 
 
+def _fold_expired(state: State, fact: Header) -> None:
+    state.execute(
+        "INSERT INTO claims_lapsed SELECT ?, item, repo, paths, sender, session, expires_at "
+        "FROM claims_held WHERE id = ?",
+        (fact.seq, fact.outcome["id"]),
+    )
+    _fold_ended(state, fact)
+
+
 def _fold_ended(state: State, fact: Header) -> None:
     state.execute("DELETE FROM claims_held WHERE id = ?", (fact.outcome["id"],))
 
@@ -122,7 +134,7 @@ FOLDS = {
     "claim_granted": _fold_granted,
     "claim_extended": _fold_extended,
     "claim_released": _fold_ended,
-    "claim_expired": _fold_ended,
+    "claim_expired": _fold_expired,
     "claim_awaited": _fold_awaited,
     "claim_wait_extended": _fold_wait_extended,
     "claim_wait_ended": _fold_wait_ended,

@@ -113,7 +113,9 @@ def take_over(moment: Moment, act: TakeOverClaim) -> Answer:
             f"Your claim on {claim.target} (fence {claim.fence}) was taken over by "
             f"@{moment.caller.sender}: {act.reason}",
         )
+    leave(moment, target)
     claim = grant(moment, target, wish_of(moment.caller, act), act.ttl_s * 1000)
+    serve(moment)
     return _acquired(moment, claim) | {"taken_from": [address(c.sender) for c in others]}
 
 
@@ -147,7 +149,8 @@ def keep_session(moment: Moment, act: KeepSession) -> Answer:
         if claim.expires_at - moment.now < claim.ttl // 2 and not is_paused(moment.state):
             extended = {"id": claim.id, "ttl": claim.ttl, "expires_at": moment.now + claim.ttl}
             moment.record("claim_extended", extended)
-    return {"claims": [claim.view() for claim in found]}
+    kept = live(moment, "sender = ? AND session = ?", moment.caller.sender, act.id)
+    return {"claims": [claim.view() for claim in kept]}
 
 
 def _extend(moment: Moment, claim: Claim, act: AcquireClaim) -> Claim:

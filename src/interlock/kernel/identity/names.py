@@ -40,7 +40,7 @@ def _refuse_taken(moment: Moment, name: str, sender: str, *, known_agent: bool) 
             f"--sender {sender}",
             name=sender,
         )
-    if taken:
+    if taken and taken[1] is not None:
         raise NameTaken(
             f"@{sender} is the surface {taken[1]} of @{taken[0]}. Choose another name.", name=sender
         )
@@ -50,7 +50,7 @@ def _refuse_taken(moment: Moment, name: str, sender: str, *, known_agent: bool) 
             raise NameTaken(
                 f"@{name} is the surface {owner[1]} of @{owner[0]}. Choose another name.", name=name
             )
-    for candidate in {name, sender}:
+    for candidate in dict.fromkeys((name, sender)):
         group = moment.one("SELECT 1 FROM identity_groups WHERE name = ?", candidate)
         if group or candidate in RESERVED:
             what = "a group" if group else "reserved"

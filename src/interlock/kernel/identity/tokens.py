@@ -132,7 +132,9 @@ def rotate(moment: Moment, act: RotateToken) -> Answer:
     """A new token with the old one's sender, label and scopes; the old ones end at once."""
     rows = _chosen(moment, act.id, act.sender)
     old = rows[-1]
-    made = mint_token(moment, old[1], act.token_hash, old[2], tuple(old[3].split()), old[7])
+    # A token that expires is replaced by one that lives as long from now.
+    expires_at = moment.now + old[7] - old[5] if old[7] is not None else None
+    made = mint_token(moment, old[1], act.token_hash, old[2], tuple(old[3].split()), expires_at)
     for row in rows:
         moment.record("token_revoked", {"id": row[0], "replaced_by": made})
     return _token_view(_token(moment, made)) | {"replaced": [row[0] for row in rows]}

@@ -62,7 +62,7 @@ def _delivered(moment: Moment, act: ListInbox) -> list[tuple[int, str, str, str 
     """(seq, recipient, state, taken_by) from both mailboxes, one more than the limit."""
     only_open = "AND closed = 0" if act.which == "open" else ""
     found: dict[int, tuple[int, str, str, str | None]] = {}
-    for name in set(mailboxes(moment.caller)):
+    for name in dict.fromkeys(mailboxes(moment.caller)):
         for row in moment.all(
             "SELECT seq, recipient, state, taken_by FROM mail_deliveries "
             f"WHERE recipient = ? AND seq > ? {only_open} ORDER BY seq LIMIT ?",
@@ -130,19 +130,29 @@ def ack(moment: Moment, act: AckMessages) -> Answer:
 
     All or none: one message that is not the caller's refuses the act."""
     state = "declined" if act.decline else "acked"
-    done, items = [], []
+    done: list[Message] = []
+    items: list[list[Any]] = []
     for reference in act.messages:
         message = locate(moment, reference)
         mine = received(moment, message)
         if not mine:
             raise NotFound(f"There is no message {reference[:80]!r} that was sent to you.")
         items += [[message.seq, name] for name, _, _, closed in mine if not closed]
-        done.append(message.id)
+        done.append(message)
     unique = [list(item) for item in dict.fromkeys(tuple(item) for item in items)]
     if unique:
         note = canonical({"note": act.note}) if act.note is not None else None
         moment.record("mail_moved", {"state": state, "items": unique}, note)
-    return {state: done}
+    return _by_state(moment, done)
+
+
+def _by_state(moment: Moment, done: list[Message]) -> Answer:
+    """Where the caller's deliveries stand now: what was acked before stays acked."""
+    answer: Answer = {}
+    for message in done:
+        stands = received(moment, message)[0][1]
+        answer.setdefault(stands, []).append(message.id)
+    return answer
 
 
 def receipts(moment: Moment, act: ShowReceipts) -> Answer:

@@ -7,6 +7,7 @@ from interlock.contracts.facts import Header
 from interlock.contracts.types import MAIN_MEMBER
 from interlock.errors import (
     InvalidMessage,
+    NotFound,
     RateLimited,
     TooLarge,
     TooManyHops,
@@ -22,6 +23,7 @@ from interlock.kernel.mail.messages import (
     load,
     locate,
     received,
+    sent_by,
     standing,
 )
 from interlock.kernel.moment import SYSTEM, Answer, Moment, Request, absent_dropped
@@ -89,8 +91,11 @@ def answer(moment: Moment, act: AnswerAsk) -> Answer:
 
 
 def find_answer(moment: Moment, act: FindAnswer) -> Answer:
-    """Whether an ask of the caller's was answered, and with what."""
+    """Whether an ask of the caller's was answered, and with what. Others who got the ask do not
+    see each other's answers."""
     ask = locate(moment, act.ask)
+    if not sent_by(moment, ask):
+        raise NotFound(f"There is no ask {act.ask[:80]!r} of yours.")
     row = moment.one("SELECT answer FROM mail_asks WHERE seq = ?", ask.seq)
     if row is None or row[0] is None:
         return {"answered": False, "id": ask.id}
@@ -200,7 +205,13 @@ def _recipients(moment: Moment, to: str) -> list[str]:
     if names.senders_of(moment.state, name):
         return [name]
     if (members := names.members(moment.state, name)) is not None:
-        return [m for m in members if agent_of(moment.state, m) != moment.caller.agent]
+        # A surface whose agent is a member too sees the agent's delivery, and needs no other.
+        return [
+            member
+            for member in members
+            if (agent := agent_of(moment.state, member)) != moment.caller.agent
+            and (agent == member or agent not in members)
+        ]
     if moment.setting("recipients") == "strict":
         raise UnknownRecipient(
             f"Nobody has joined as @{name}, and this workspace delivers to known names only. "
