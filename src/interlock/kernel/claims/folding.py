@@ -40,28 +40,18 @@ def _paths(outcome: dict[str, Any]) -> str | None:
     return canonical(outcome["paths"]).decode() if "paths" in outcome else None
 
 
+def _insert(state: State, table: str, columns: str, values: dict[str, Any]) -> None:
+    """A row from members of those names; what is absent is NULL."""
+    names = columns.split(", ")
+    marks = ", ".join("?" * len(names))
+    row = tuple(values.get(name) for name in names)
+    state.execute(f"INSERT INTO {table}({columns}) VALUES ({marks})", row)
+
+
 def _fold_granted(state: State, fact: Header) -> None:
     outcome = fact.outcome
-    state.execute(
-        f"INSERT INTO claims_held({HELD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            outcome["id"],
-            outcome.get("item"),
-            outcome.get("repo"),
-            _paths(outcome),
-            outcome["sender"],
-            outcome["agent"],
-            outcome.get("surface"),
-            outcome.get("session"),
-            outcome["fence"],
-            outcome.get("branch"),
-            outcome.get("worktree"),
-            outcome.get("note"),
-            fact.at,
-            outcome["ttl"],
-            outcome["expires_at"],
-        ),
-    )
+    written = {"paths": _paths(outcome), "acquired_at": fact.at}
+    _insert(state, "claims_held", HELD, outcome | written)
     state.execute(
         "INSERT OR REPLACE INTO claims_fence VALUES (1, ?)",
         (outcome["fence"] & ((1 << EPOCH_SHIFT) - 1),),
@@ -98,25 +88,8 @@ def _fold_ended(state: State, fact: Header) -> None:
 
 
 def _fold_awaited(state: State, fact: Header) -> None:
-    outcome = fact.outcome
-    state.execute(
-        f"INSERT INTO claims_waiting({WAITING}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            fact.seq,
-            outcome["id"],
-            outcome.get("item"),
-            outcome.get("repo"),
-            _paths(outcome),
-            outcome["sender"],
-            outcome["agent"],
-            outcome.get("surface"),
-            outcome.get("session"),
-            outcome.get("branch"),
-            outcome.get("worktree"),
-            outcome.get("note"),
-            outcome["lease"],
-        ),
-    )
+    written = {"paths": _paths(fact.outcome), "seq": fact.seq}
+    _insert(state, "claims_waiting", WAITING, fact.outcome | written)
 
 
 def _fold_wait_extended(state: State, fact: Header) -> None:
