@@ -5,6 +5,7 @@ from functools import lru_cache
 DAY_MS = 86_400_000
 
 
+@lru_cache(maxsize=256)
 def rfc3339(ms: int) -> str:
     """`2026-01-02T03:04:05.678Z`, by the proleptic Gregorian calendar."""
     days, rest = divmod(ms, DAY_MS)
@@ -15,7 +16,6 @@ def rfc3339(ms: int) -> str:
     return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z"
 
 
-@lru_cache(maxsize=64)
 def _civil(days: int) -> tuple[int, int, int]:
     # Counting from 1 March of year 0 puts the leap day at the end of each year, so that
     # months are found by one linear formula.

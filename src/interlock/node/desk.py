@@ -1,12 +1,13 @@
 """The desk: acts of one process, gathered into one transaction, one writer at a time.
 
 Callers leave a ticket. Whoever finds the desk free serves the tickets there are in one turn of
-the log, its own among them, so that a lone caller pays for no other thread; what has piled up
-meanwhile is served by the writer thread. Answers are given after COMMIT: nobody is told anything
+the log, its own among them, so that a lone caller pays for no other thread; once several came
+together, the writer thread serves them. Answers are given after COMMIT: nobody is told anything
 that could still be lost.
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from interlock.errors import EngineUnavailable
 
 MOST_AT_ONCE = 256
 PATIENCE_S = 15.0
+LONGEST_GATHERING_S = 0.005
 
 
 class Ticket:
@@ -41,6 +43,8 @@ class Desk:
         self._pending: deque[Ticket] = deque()
         self._change = threading.Condition(threading.Lock())
         self._busy = self._piled_up = self._closed = False
+        self._expected = 0
+        self._took_s = 0.0
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Callable[[Any], Any]) -> Any:
@@ -54,6 +58,8 @@ class Desk:
                 raise EngineUnavailable("The workspace was closed.")
             self._pending.append(ticket)
             free, self._busy = not self._busy, True
+            if not free and len(self._pending) >= self._expected:
+                self._change.notify()
         if free:
             self._serve_once(wait=False)
         if not ticket.done.acquire(timeout=PATIENCE_S):
@@ -112,7 +118,8 @@ class Desk:
         for ticket in tickets:
             ticket.done.release()
         with self._change:
-            if self._pending:
+            self._expected = len(tickets) + len(self._pending)
+            if self._expected > 1:
                 self._call_thread()
             else:
                 self._busy = False
@@ -132,7 +139,21 @@ class Desk:
                         return
                     self._change.wait()
                 self._piled_up = False
+                self._gather()
+                if not self._pending:
+                    self._busy = False
+                    continue
+            started = time.monotonic()
             self._serve_once(wait=True)
+            self._took_s = time.monotonic() - started
+
+    def _gather(self) -> None:
+        """Callers who were answered together tend to come back together. Waiting for them, for
+        a part of what a turn takes, makes one transaction of two."""
+        self._change.wait_for(
+            lambda: len(self._pending) >= self._expected or self._closed,
+            min(self._took_s / 2, LONGEST_GATHERING_S),
+        )
 
     def close(self) -> None:
         """Lets the thread serve what is waiting, then ends it."""

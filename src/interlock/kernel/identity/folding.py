@@ -13,6 +13,7 @@ CREATE TABLE identity_agents(name TEXT PRIMARY KEY, kind TEXT NOT NULL, joined_a
     seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE identity_senders(sender TEXT PRIMARY KEY, agent TEXT NOT NULL, surface TEXT,
     joined_at INTEGER NOT NULL, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX identity_surfaces ON identity_senders(agent);
 CREATE TABLE identity_tokens(hash TEXT PRIMARY KEY, id TEXT NOT NULL UNIQUE, sender TEXT NOT NULL,
     label TEXT, scopes TEXT NOT NULL, minted_by TEXT NOT NULL, minted_at INTEGER NOT NULL,
     seq INTEGER NOT NULL, expires_at INTEGER, revoked_at INTEGER, suspended INTEGER NOT NULL)

@@ -37,10 +37,14 @@ def send(moment: Moment, act: SendMessage) -> Answer:
     request = _request(act)
     if (before := done_before(moment, request)) is not None:
         first = by_seq(moment, before)
-        return _accepted(moment, first, load(moment, first), standing(moment, first))
+        stands = [
+            (name, names.senders_of(moment.state, name), state)
+            for name, state in standing(moment, first)
+        ]
+        return _accepted(moment, first, load(moment, first), stands)
     nth = _refuse_flood(moment)
     _refuse_large(moment, act)
-    deliveries = _recipients(moment, act.to)
+    recipients = _recipients(moment, act.to)
     parent = locate(moment, act.reply_to) if act.reply_to is not None else None
     id = moment.new_id()
     hops = _hops(moment, parent)
@@ -55,7 +59,7 @@ def send(moment: Moment, act: SendMessage) -> Answer:
         expires_at=moment.now + act.ttl_s * 1000 if act.ttl_s is not None else None,
         hops=hops or None,
         wake=act.wake,
-        deliveries=deliveries,
+        deliveries=list(recipients),
         answers=ask.seq if ask else None,
         due_at=_due_at(moment, act),
         nth=nth,
@@ -67,7 +71,8 @@ def send(moment: Moment, act: SendMessage) -> Answer:
     if ask is not None:
         _close_answered(moment, ask)
     message = _message(fact)
-    return _accepted(moment, message, body, [(name, "accepted") for name in deliveries])
+    stands = [(name, senders, "accepted") for name, senders in recipients.items()]
+    return _accepted(moment, message, body, stands)
 
 
 def answer(moment: Moment, act: AnswerAsk) -> Answer:
@@ -121,12 +126,16 @@ def notify(moment: Moment, recipient: str, text: str, *, about: Message | None =
 
 
 def _accepted(
-    moment: Moment, message: Message, body: Answer | None, states: list[tuple[str, str]]
+    moment: Moment,
+    message: Message,
+    body: Answer | None,
+    stands: list[tuple[str, list[str], str]],
 ) -> Answer:
-    """The answer to a send: accepted, by whom it can be read, and how soon they would see it."""
+    """The answer to a send: accepted, by whom it can be read, and how soon they would see it.
+
+    `stands` has for each recipient the senders that see its mail, and how far the delivery is."""
     deliveries, notices = [], []
-    for name, state in states:
-        senders = names.senders_of(moment.state, name)
+    for name, senders, state in stands:
         deliveries.append(
             {
                 "recipient": address(name),
@@ -194,32 +203,35 @@ def _message(fact: Header) -> Message:
     )
 
 
-def _recipients(moment: Moment, to: str) -> list[str]:
-    """The mailboxes of this moment: one name, a group's members, or every agent but the
-    sender's own."""
-    pattern = moment.setting("names.pattern")
-    existing = [] if to.startswith("@") else names.names(moment.state)
-    name = recipient_name(to, pattern, existing)
+def _recipients(moment: Moment, to: str) -> dict[str, list[str]]:
+    """The mailboxes of this moment, with the senders that see each: one name, a group's members,
+    or every agent but the sender's own."""
+    state = moment.state
+    existing = [] if to.startswith("@") else names.names(state)
+    name = recipient_name(to, moment.setting("names.pattern"), existing)
     if name is None:
-        return [agent for agent in names.agents(moment.state) if agent != moment.caller.agent]
-    if names.senders_of(moment.state, name):
-        return [name]
-    if (members := names.members(moment.state, name)) is not None:
-        # A surface whose agent is a member too sees the agent's delivery, and needs no other.
-        return [
-            member
-            for member in members
-            if (agent := agent_of(moment.state, member)) != moment.caller.agent
-            and (agent == member or agent not in members)
-        ]
+        others = [agent for agent in names.agents(state) if agent != moment.caller.agent]
+        return {agent: names.senders_of(state, agent) for agent in others}
+    if senders := names.senders_of(state, name):
+        return {name: senders}
+    if (members := names.members(state, name)) is not None:
+        chosen = [m for m in members if _needs_delivery(moment, m, members)]
+        return {member: names.senders_of(state, member) for member in chosen}
     if moment.setting("recipients") == "strict":
         raise UnknownRecipient(
             f"Nobody has joined as @{name}, and this workspace delivers to known names only. "
             "Copy an address from interlock agents.",
             to=to,
-            did_you_mean=near(name, names.names(moment.state)),
+            did_you_mean=near(name, names.names(state)),
         )
-    return [name]
+    return {name: []}
+
+
+def _needs_delivery(moment: Moment, member: str, members: list[str]) -> bool:
+    """Not the sender's own agent; nor a surface whose agent is a member too, which sees the
+    agent's delivery."""
+    agent = agent_of(moment.state, member)
+    return agent != moment.caller.agent and (agent == member or agent not in members)
 
 
 def _thread(moment: Moment, act: SendMessage, parent: Message | None) -> str | None:
