@@ -49,8 +49,7 @@ def main() -> None:
         _inbox(table, directory, amounts)
         _commands(table, directory, amounts)
         _whole_log(table, directory, amounts, sends_a_second)
-    print(f"\n{time.perf_counter() - started:.0f} s in all.", end=" ")
-    print(f"Short of its goal: {'; '.join(table.short)}." if table.short else "Every goal is met.")
+    print(f"\n{time.perf_counter() - started:.0f} s in all. {table.verdict()}")
     if amounts.messages != FULL.messages:
         print(
             f"A smaller run: {amounts.messages:,} messages where it has {FULL.messages:,} in full."

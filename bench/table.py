@@ -32,10 +32,11 @@ def at_most(bound: float) -> Goal:
 
 
 class Table:
-    """Prints each line as soon as it is known, and remembers which fell short."""
+    """Prints each line as soon as it is known, and remembers what fell short or is missing."""
 
     def __init__(self) -> None:
         self.short: list[str] = []
+        self.missing: list[str] = []
 
     def heading(self, disk_ms: float) -> None:
         print(
@@ -61,7 +62,16 @@ class Table:
         self._line(name, value, "", "", raw)
 
     def left_out(self, name: str, why: str) -> None:
+        self.missing.append(name)
         self._line(name, "-", "", "", f"left out: {why}")
+
+    def verdict(self) -> str:
+        said = "Every goal is met." if not self.missing else "Every goal that was measured is met."
+        if self.short:
+            said = f"Short of its goal: {'; '.join(self.short)}."
+        if self.missing:
+            said += f" Not measured: {'; '.join(self.missing)}."
+        return said
 
     def _line(self, *parts: str) -> None:
         if sys.stderr.isatty():

@@ -296,7 +296,7 @@ class OtherHost(NotAvailable):
 
 
 class Internal(Refusal):
-    """A defect in Interlock. Nothing was done."""
+    """A defect in Interlock."""
 
     code = "INTERNAL"
     title = "Internal error"

@@ -242,7 +242,7 @@ def test_a_cut_tail_with_head_and_state_is_found_by_an_earlier_checkpoint(
 
 def keep(sample: Sample, note: str | bytes) -> Path:
     """Puts a checkpoint beside the log, where the workspace keeps its own."""
-    path = sample.directory / "checkpoints" / f"{sample.entries:020}.note"
+    path = sample.directory / "checkpoints" / f"{sample.entries:020}-0.note"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(note if isinstance(note, bytes) else note.encode())
     return path
@@ -342,7 +342,7 @@ def test_a_rewritten_history_is_found_by_a_checkpoint_of_its_first_entries(
 def test_a_rewritten_history_is_found_by_an_export_made_before(sample: Sample) -> None:
     export = sample.directory / "before.jsonl"
     with sample.open() as node:
-        audit.export(node, str(export))
+        audit.export(node, OWNER, str(export))
     about = json.loads(export.read_bytes().splitlines()[0])
     rewrite(sample, blame_vera)
     assert not verified(sample, about["checkpoint"])["ok"]
@@ -495,14 +495,14 @@ def test_a_damaged_log_is_not_signed(sample: Sample) -> None:
         for sign in signs:
             with pytest.raises(LogDamaged):
                 sign(node)
-        assert node.keys.kept() == [sample.note]
+        assert [note for _, note in node.keys.kept()] == [sample.note]
 
 
 LOOKS: list[Callable[[Node, Sample], object]] = [
     lambda node, sample: audit.verify(node),
     lambda node, sample: audit.show(node, ShowLog(limit=1000)),
     lambda node, sample: proofs.prove(node, sample.message),
-    lambda node, sample: audit.export(node, str(sample.directory / "out.jsonl")),
+    lambda node, sample: audit.export(node, OWNER, str(sample.directory / "out.jsonl")),
     lambda node, sample: upkeep.rebuild(node, OWNER),
     lambda node, sample: node.call(sample.vera, ListInbox("all")),
     lambda node, sample: node.call(sample.otto, ListInbox("sent")),

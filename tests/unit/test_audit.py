@@ -101,7 +101,7 @@ class Scene:
         """The lines of an export, made and read back."""
         path = self.directory / "export.jsonl"
         path.unlink(missing_ok=True)
-        audit.export(self.node, str(path))
+        audit.export(self.node, Credentials(owner=True), str(path))
         return path.read_bytes().splitlines(keepends=True)
 
 
@@ -482,11 +482,11 @@ def test_an_export_verifies_offline(scene: Scene) -> None:
 
 def test_an_export_is_for_its_owners_eyes_and_never_overwrites(scene: Scene) -> None:
     path = scene.directory / "export.jsonl"
-    told = audit.export(scene.node, str(path))
+    told = audit.export(scene.node, Credentials(owner=True), str(path))
     assert path.stat().st_mode & 0o777 == 0o600
     assert told["entries"] == len(path.read_bytes().splitlines()) - 1
     with pytest.raises(FileExistsError):
-        audit.export(scene.node, str(path))
+        audit.export(scene.node, Credentials(owner=True), str(path))
 
 
 def answer_to(lines: list[bytes]) -> Answer:

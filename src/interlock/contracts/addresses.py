@@ -1,9 +1,11 @@
 """Names and recipients. Two shapes of recipient exist and no others; nothing is corrected."""
 
+import hashlib
 import re
 
 from interlock.errors import InvalidRecipientShape, Usage
 
+LONGEST_FILENAME = 200
 BROADCAST = "AGENT:*"
 VALID_SHAPES = [
     "AGENT:* (everyone; the asterisk is required)",
@@ -68,6 +70,9 @@ def filename(name: str) -> str:
     """A name as a file's: injective, and never a path, whatever `names.pattern` lets in."""
     if name.isascii() and name.replace("-", "").isalnum():
         return name
-    return "".join(
+    escaped = "".join(
         c if (c.isascii() and c.isalnum()) or c in "-_@+" else f"%{ord(c):x}%" for c in name
     )
+    if len(escaped) <= LONGEST_FILENAME:
+        return escaped
+    return escaped[:100] + "%" + hashlib.sha256(name.encode()).hexdigest()

@@ -6,6 +6,7 @@ a message: listeners look at the file's `data_version` behind it.
 """
 
 import contextlib
+import errno
 import os
 import select
 
@@ -46,9 +47,10 @@ def _touched(path: str) -> bool:
     """Puts a byte into a pipe; False, and the pipe is taken down, where nobody reads it."""
     try:
         pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+    except OSError as trouble:
+        if trouble.errno == errno.ENXIO:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
         return False
     with contextlib.suppress(OSError):  # a full pipe has rung already
         os.write(pipe, b"!")

@@ -69,6 +69,7 @@ class Gate:
 
 _watched: "weakref.WeakSet[Forked]" = weakref.WeakSet()
 _forking: list[Forked] = []
+_one_at_a_time = threading.Lock()
 
 
 def watch(file: Forked) -> None:
@@ -76,6 +77,7 @@ def watch(file: Forked) -> None:
 
 
 def _before() -> None:
+    _one_at_a_time.acquire()
     _forking[:] = list(_watched)
     for file in _forking:
         if file.gate.shut():
@@ -86,9 +88,12 @@ def _in_parent() -> None:
     for file in _forking:
         file.gate.open()
     _forking.clear()
+    _one_at_a_time.release()
 
 
 def _in_child() -> None:
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
     for file in _forking:
         file.gate = Gate()
         file.begin_anew()

@@ -76,6 +76,7 @@ def _command(*words: str) -> str:
     import subprocess
 
     try:
-        return subprocess.run(words, capture_output=True, text=True, timeout=5, check=False).stdout  # noqa: S603
+        done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603 - constant words
+        return done.stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -29,7 +29,8 @@ class State(Protocol):
 
 
 class Caller(NamedTuple):
-    """Who acts, as the node found out; nothing here was said by the caller itself."""
+    """Who acts, as the node found out from the token. `session` is what the caller said of itself,
+    and not another sender's."""
 
     sender: str
     agent: str
@@ -56,7 +57,7 @@ class Store(Protocol):
 
     def blob(self, sha256: str, start: int, stop: int) -> bytes: ...
 
-    def keep_blob(self, upload: str, sha256: str, seq: int) -> None: ...
+    def keep_blob(self, upload: str, sha256: str, seq: int) -> int: ...
 
     def forget(self, seq: int) -> None: ...
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import apsw
+
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
 from interlock.contracts.encoding import digest
@@ -85,17 +87,30 @@ class Node:
         text = act.payload.get(main)
         if not isinstance(text, str) or len(text) * 4 <= INLINE_BYTES:
             return self.call(credentials, act)
-        validate(credentials, act)
+        validated = validate(credentials, act)
         encoded = text.encode()
-        if len(encoded) <= INLINE_BYTES:
+        if len(encoded) <= INLINE_BYTES or not self._may(credentials, validated):
             return self.call(credentials, act)
         upload = self._upload(credentials, encoded)
         rest = {name: value for name, value in act.payload.items() if name != main}
         sent = act._replace(payload=rest, upload=upload, sha256=digest(encoded), size=len(encoded))
         try:
             return self.call(credentials, sent)
-        finally:  # refused, or said before under the same key: nothing uses it
-            self.do(lambda turn: turn.engine.drop_upload(upload))
+        finally:
+            # Refused, or said before under the same key: nothing uses it. Where it cannot be
+            # dropped now it is dropped as stale, and the answer stands.
+            with suppress(Refusal):
+                self.do(lambda turn: turn.engine.drop_upload(upload))
+
+    def _may(self, credentials: Credentials, validated: Validated) -> bool:
+        """Whether the act would be allowed just now: nothing is uploaded for one that is not."""
+        with self.file.reading() as db:
+            moment = self._moment(db)
+            try:
+                authorize(moment, identify(moment, credentials, validated))
+            except Refusal:
+                return False
+        return True
 
     def _upload(self, credentials: Credentials, data: bytes) -> str:
         found = self.call(credentials, acts.ListSettings())["settings"]
@@ -115,9 +130,7 @@ class Node:
     def _look(self, credentials: Credentials, validated: Validated) -> Answer | None:
         """Tries a verb that may not need to write; None if it does after all."""
         with self.file.reading() as db:
-            now = self.engine.now(self.engine.head(db))
-            beside = Beside(self.engine, db, self.presence, now)
-            moment = Moment(db, beside, now, 0, OWNER_CALLER, new_id)
+            moment = self._moment(db)
             try:
                 if _due(moment):
                     return None
@@ -131,6 +144,12 @@ class Node:
                     return None
                 raise
 
+    def _moment(self, db: apsw.Connection) -> Moment:
+        """A moment for looking only."""
+        now = self.engine.now(self.engine.head(db))
+        beside = Beside(self.engine, db, self.presence, now)
+        return Moment(db, beside, now, 0, OWNER_CALLER, new_id)
+
     def _touch(self, caller: Caller) -> None:
         now = time.monotonic()
         if not caller.owner and now - self._touched.get(caller.sender, -1e9) > TOUCH_EVERY_S:
@@ -141,14 +160,18 @@ class Node:
 
     def _serve(self, collect: Callable[[], list[Ticket]], wait: bool) -> None:
         with self._serving:
-            with self.engine.turn(wait=wait):
-                tickets = collect()
-                turn = self._at_head()
-                if _due(turn.system()):
-                    turn.attempt(_sweep)
-                for ticket in tickets:
-                    self._attempt(turn, ticket)
-                turn.close()
+            try:
+                with self.engine.turn(wait=wait):
+                    tickets = collect()
+                    turn = self._at_head()
+                    if _due(turn.system()):
+                        turn.attempt(_sweep)
+                    for ticket in tickets:
+                        self._attempt(turn, ticket)
+                    turn.close()
+            except BaseException:
+                self._position = None  # it may be ahead of what was committed
+                raise
             self._after_commit(turn, tickets)
 
     def _after_commit(self, turn: Turn, tickets: list[Ticket]) -> None:
@@ -159,10 +182,12 @@ class Node:
                 self._touch(ticket.work.moment.caller)
         self._owes_scrub = self._owes_scrub or turn.store.erased
         if self._owes_scrub:
-            self._owes_scrub = not self.file.scrub()
+            with suppress(Refusal):
+                self._owes_scrub = not self.file.scrub()
         if turn.head.seq // EVERY != turn.position.seq // EVERY:
             with suppress(OSError, LogDamaged):
-                self.keys.checkpoint(turn.position.workspace, turn.position.frontier)
+                position = turn.position
+                self.keys.checkpoint(position.workspace, position.epoch, position.frontier)
 
     def _attempt(self, turn: Turn, ticket: Ticket) -> None:
         try:

@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 
-from interlock.contracts.acts import ShowLog
+from interlock.contracts.acts import Credentials, Maintain, ShowLog
 from interlock.contracts.addresses import address
 from interlock.contracts.encoding import canonical, decode
 from interlock.contracts.facts import (
@@ -25,6 +25,7 @@ from interlock.contracts.times import rfc3339
 from interlock.errors import LogDamaged, Usage
 from interlock.kernel.moment import Answer, State, absent_dropped
 from interlock.node import Node, proofs
+from interlock.node import position as state
 from interlock.node.keys import parsed, signer
 
 _ENTRIES = (
@@ -125,7 +126,10 @@ def verify(node: Node, checkpoint: str | None = None) -> Answer:
     with node.file.reading() as db:
         row = db.execute("SELECT hash FROM head").fetchone()
         entries = (Entry(*row) for row in db.execute(_ENTRIES, (0,)))
-        return _report(entries, kept, checkpoint, str(row[0]) if row else None, db)
+        # A note of an earlier epoch may be of a log that a restore has abandoned.
+        epoch = state.last_readable(db).epoch
+        notes = [note for signed, note in kept if signed >= epoch]
+        return _report(entries, notes, checkpoint, str(row[0]) if row else None, db)
 
 
 def verify_export(lines: Iterable[bytes], checkpoint: str | None = None) -> Answer:
@@ -253,9 +257,12 @@ def _check_blobs(db: State, walk: Walk) -> None:
             raise Damage(seq, "nothing keeps the blob that holds its body")
 
 
-def export(node: Node, target: str) -> Answer:
+def export(node: Node, credentials: Credentials, target: str) -> Answer:
     """Writes the whole log as JSON Lines into a new file: a first line about it, then one entry a
-    line. Blobs are named by their digest and not copied."""
+    line. Blobs are named by their digest and not copied. It holds everybody's mail, so it is for
+    the owner or an admin."""
+    if not credentials.owner:
+        node.call(credentials, Maintain())
     signed = proofs.checkpoint(node)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with open(os.open(target, flags, 0o600), "wb") as file, node.file.reading() as db:

@@ -40,12 +40,13 @@ class Keys:
             key = os.urandom(SEED_BYTES)
         return hashlib.blake2b(data, key=key, digest_size=32).hexdigest()
 
-    def checkpoint(self, workspace: str, frontier: Frontier) -> str:
-        """Signs the tree as it stands and keeps the note beside the log, with the latest few."""
+    def checkpoint(self, workspace: str, epoch: int, frontier: Frontier) -> str:
+        """Signs the tree as it stands and keeps the note beside the log, with the latest few. The
+        epoch is in its name: a note that comes late, after a restore, is of the abandoned log."""
         name = signer(workspace)
         note = sign(Checkpoint(name, frontier.size, frontier.root()), name, self._seed())
         os.makedirs(self._notes, 0o700, exist_ok=True)
-        path = os.path.join(self._notes, f"{frontier.size:020}.note")
+        path = os.path.join(self._notes, f"{frontier.size:020}-{epoch}.note")
         draft = f"{path}.{os.urandom(8).hex()}"
         with open(draft, "w", encoding="utf-8") as file:
             file.write(note)
@@ -57,12 +58,14 @@ class Keys:
                 os.unlink(os.path.join(self._notes, old))
         return note
 
-    def kept(self) -> list[str]:
-        """The notes beside the log, oldest first."""
+    def kept(self) -> list[tuple[int, str]]:
+        """The notes beside the log, oldest first, each with its epoch."""
         notes = []
         for name in sorted(self._names()):
+            epoch = name.removesuffix(".note").rpartition("-")[2]
             with suppress(OSError), open(os.path.join(self._notes, name), "rb") as file:
-                notes.append(file.read().decode("utf-8", "replace"))
+                note = file.read().decode("utf-8", "replace")
+                notes.append((int(epoch) if epoch.isdecimal() else 0, note))
         return notes
 
     def set_aside(self, suffix: str) -> None:

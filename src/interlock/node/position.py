@@ -1,5 +1,7 @@
 """How far the state is folded: position, hash and Merkle frontier, in the state's transaction."""
 
+from contextlib import suppress
+
 from apsw import Connection
 
 from interlock import kernel
@@ -91,6 +93,14 @@ def _parsed(header: bytes, seq: int) -> Header:
         raise LogDamaged(
             f"Entry {seq} cannot be read. Restore a backup: interlock restore FILE", seq=seq
         ) from None
+
+
+def last_readable(db: State) -> Header:
+    """The last header that can be read, of a log that may be damaged."""
+    for (header,) in db.execute("SELECT header FROM log ORDER BY seq DESC"):
+        with suppress(ValueError):
+            return parse_header(header)
+    return Header("", 0, 0, 0, "", "", {}, GENESIS)
 
 
 def rebuild(db: Connection, engine: Engine, head: Head) -> Position:

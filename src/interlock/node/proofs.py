@@ -39,7 +39,7 @@ def _tree(node: Node) -> Tree:
             leaf = bytes.fromhex(header_hash(header))
             frontier.append(leaf)
             leaves.append(leaf)
-        workspace, verifier = _identity(db)
+        workspace, epoch, verifier = _identity(db)
         if state.load(db).frontier.pack() != frontier.pack():
             raise LogDamaged("The log is not what was folded. See interlock audit verify.")
     if node.keys.verifier(workspace) != verifier:
@@ -47,13 +47,13 @@ def _tree(node: Node) -> Tree:
             "The key that signs this workspace's checkpoints was lost or replaced. Put "
             "keys/checkpoint.key back from a copy, or restore a backup, which begins a new key."
         )
-    note = node.keys.checkpoint(workspace, frontier)
+    note = node.keys.checkpoint(workspace, epoch, frontier)
     return Tree(leaves, note, verifier, frontier.root().hex())
 
 
-def _identity(db: State) -> tuple[str, str]:
-    id, verifier = db.execute("SELECT id, verifier FROM workspace_self").fetchone()
-    return id, verifier
+def _identity(db: State) -> tuple[str, int, str]:
+    id, epoch, verifier = db.execute("SELECT id, epoch, verifier FROM workspace_self").fetchone()
+    return id, epoch, verifier
 
 
 def checkpoint(node: Node) -> Answer:

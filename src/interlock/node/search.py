@@ -64,7 +64,7 @@ def _catch_up(db: State) -> None:
         "SELECT m.seq, b.body FROM mail_messages m JOIN bodies b USING (seq) WHERE m.seq > ? "
         "ORDER BY m.seq",
         (indexed,),
-    ).fetchall():
+    ):
         db.execute("INSERT INTO search_words(rowid, words) VALUES (?, ?)", (seq, _words(body, seq)))
     db.execute("UPDATE search_position SET seq = ?", (last or 0,))
 

@@ -11,6 +11,7 @@ from interlock.contracts.acts import Credentials
 from interlock.contracts.checks import checked, session
 from interlock.contracts.tokens import hashed
 from interlock.errors import MissingScope, NoIdentity, Refusal
+from interlock.kernel.identity.sessions import refuse_foreign
 from interlock.kernel.identity.tokens import authenticate, refuse_mismatch
 from interlock.kernel.moment import OWNER_CALLER, Answer, Caller, Moment
 from interlock.kernel.refusals import record_refusal
@@ -56,6 +57,7 @@ def identify(moment: Moment, credentials: Credentials, validated: Validated) -> 
         caller = authenticate(moment.state, moment.now, hashed(credentials.token), shown)
         moment.caller = caller
         refuse_mismatch(caller, credentials.claimed)
+        refuse_foreign(moment, caller)
     elif credentials.owner and (verb.owner or verb.open):
         caller = OWNER_CALLER
     else:

@@ -52,9 +52,10 @@ class Beside:
     def blob(self, sha256: str, start: int, stop: int) -> bytes:
         return self._engine.blob(self._db, sha256, start, stop)
 
-    def keep_blob(self, upload: str, sha256: str, seq: int) -> None:
-        self._engine.join(upload, sha256)
+    def keep_blob(self, upload: str, sha256: str, seq: int) -> int:
+        size = self._engine.join(upload, sha256)
         self._engine.use_blob(sha256, seq)
+        return size
 
     def forget(self, seq: int) -> None:
         if (body := self.body(seq)) is not None:

@@ -8,6 +8,7 @@ from interlock.contracts.acts import Credentials, Maintain
 from interlock.contracts.merkle import Frontier
 from interlock.errors import LogDamaged, NotAWorkspace, Usage
 from interlock.kernel.moment import Answer
+from interlock.kernel.workspace import refuse_paused
 from interlock.node import Node, audit
 from interlock.node import position as state
 from interlock.node.turn import Turn, new_id
@@ -69,6 +70,7 @@ def restore(node: Node, credentials: Credentials, source: str) -> Answer:
     with node.alone(), node.file.held():
         _sweep_drafts(node.directory)
         abandoned = _abandoned(node)
+        _refuse_paused(node)
         name = f"abandoned-{abandoned.epoch}-{abandoned.seq}"
         aside = os.path.join(node.directory, name + ".db")
         draft = os.path.join(node.directory, f"{DRAFT}{new_id()}")
@@ -84,6 +86,12 @@ def restore(node: Node, credentials: Credentials, source: str) -> Answer:
     return answer | {"abandoned": aside}
 
 
+def _refuse_paused(node: Node) -> None:
+    with node.file.reading() as db:
+        if state.is_current(db):
+            refuse_paused(db)
+
+
 def _sweep_drafts(directory: str) -> None:
     """What a killed restore left behind holds bodies too."""
     for name in os.listdir(directory):
@@ -95,9 +103,11 @@ def _abandoned(node: Node) -> state.Position:
     with node.file.reading() as db:
         if state.is_current(db):
             return state.load(db)
-        # A log that could not be folded: its length is all that can be said of it.
-        head = node.engine.head(db)
-        return state.Position(head.seq, head.hash, Frontier())
+        # A log that could not be folded: what its last readable header says of it.
+        head, last = node.engine.head(db), state.last_readable(db)
+        position = state.Position(head.seq, head.hash, Frontier())
+        position.workspace, position.epoch = last.workspace, last.epoch
+        return position
 
 
 def _prepare(node: Node, draft: str, source: str, abandoned: state.Position) -> Answer:

@@ -51,7 +51,9 @@ VERBS: dict[type, Verb] = {
     acts.ListSettings: Verb("settings list", workspace.list_settings, looks=True, open=True),
     acts.Pause: Verb("pause", workspace.pause, "admin", owner=True, when_paused=True),
     acts.Resume: Verb("resume", workspace.resume, "admin", owner=True, when_paused=True),
-    acts.Maintain: Verb("maintain", workspace.maintain, "admin", looks=True, owner=True),
+    acts.Maintain: Verb(
+        "backup, restore, rebuild or export", workspace.maintain, "admin", looks=True, owner=True
+    ),
     acts.SendMessage: Verb("send", sending.send, "mail"),
     acts.AnswerAsk: Verb("answer", sending.answer, "mail"),
     acts.FindAnswer: Verb("answer find", sending.find_answer, "mail", looks=True),

@@ -96,11 +96,11 @@ def acquire(node: Node, credentials: Credentials, act: AcquireClaim) -> Answer:
     except BaseException:
         node.call(credentials, StopWaiting(*wanted))
         raise
-    if found is None:
-        found = node.call(credentials, act._replace(wait_s=None))
-    if not found["acquired"]:
-        node.call(credentials, StopWaiting(*wanted))
-    return found
+    if found is not None:
+        return found
+    # Out of the queue first: what is handed over now would be held by somebody who was told no.
+    node.call(credentials, StopWaiting(*wanted))
+    return node.call(credentials, act._replace(wait_s=None))
 
 
 def _sender(node: Node, credentials: Credentials) -> str:

@@ -109,8 +109,8 @@ def _reported(defect: Exception) -> Internal:
     ) as file:
         traceback.print_exception(defect, file=file)
     return Internal(
-        f"A defect in Interlock: {type(defect).__name__}. Nothing was done. What is known about "
-        f"it was written to {file.name}.",
+        f"A defect in Interlock: {type(defect).__name__}. Look whether what you asked for was "
+        f"done. What is known about the defect was written to {file.name}.",
         report=file.name,
     )
 

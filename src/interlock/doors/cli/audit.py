@@ -58,7 +58,7 @@ def export(context: Context) -> Answer:
 
     target = context.values["file"]
     try:
-        return audit.export(context.node, target)
+        return audit.export(context.node, context.credentials(owner_may=True), target)
     except FileExistsError:
         raise Usage(f"{target} exists already; an export goes into a new file.") from None
     except OSError as trouble:

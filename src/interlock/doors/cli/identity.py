@@ -95,9 +95,19 @@ def list_groups(context: Context) -> Answer:
 
 
 def _kept(context: Context, act: acts.Join | acts.RotateToken, token: str) -> Answer:
-    with context.store().slot() as slot:
-        answer = context.call_as_owner(act)
-        return answer | {"token": token, "kept": slot.keep(answer["sender"], token)}
+    """Does the act and keeps its token, unless another of the sender's is kept that goes on."""
+    store = context.store()
+    with store.slot() as slot:
+        answer = context.call_as_owner(act) | {"token": token}
+        before = store.get(answer["sender"])
+        known = tokens.token_id(tokens.hashed(before.token)) if before else None
+        if before and known not in answer.get("replaced", ()):
+            return answer
+        try:
+            return answer | {"kept": slot.keep(answer["sender"], token)}
+        except OSError as trouble:
+            # The token is made; only the answer has it now.
+            return answer | {"not_kept": trouble.strerror}
 
 
 def _new_token() -> str:

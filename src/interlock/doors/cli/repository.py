@@ -11,23 +11,33 @@ def name_and_paths(repo: str | None, paths: list[str]) -> tuple[str, tuple[str, 
     """The repository's name, and the paths relative to its root.
 
     A path is meant from the root, as guards see it; `./x` and absolute ones from where one
-    stands. With `--repo` all are from the root."""
+    stands. With `--repo` all are from the root, and the repository is named by a remote's URL in
+    any spelling, by a directory in it, or by a name of its own."""
     if repo is not None:
-        return repo, tuple(paths)
+        return _named(repo), tuple(paths)
     root = _git("rev-parse", "--show-toplevel")
     if root is None:
         raise Usage(
             "Paths are relative to a repository, and this is none. Stand in one, or name it: "
             "--repo NAME"
         )
-    return _name(root), tuple(_from_root(path, root) for path in paths)
+    return _name("."), tuple(_from_root(path, root) for path in paths)
 
 
-def _name(root: str) -> str:
-    if remote := _git("config", "--get", "remote.origin.url"):
+def _named(repo: str) -> str:
+    if repo.startswith((".", "/", "~")):
+        place = os.path.expanduser(repo)
+        return _name(place) if _git("rev-parse", "--git-dir", place=place) else normalised(repo)
+    if "://" in repo or ("@" in repo and ":" in repo):
+        return normalised(repo)
+    return repo
+
+
+def _name(place: str) -> str:
+    if remote := _git("config", "--get", "remote.origin.url", place=place):
         return normalised(remote)
-    common = _git("rev-parse", "--git-common-dir") or root
-    return os.path.realpath(os.path.join(os.getcwd(), common))
+    common = _git("rev-parse", "--git-common-dir", place=place) or "."
+    return os.path.realpath(os.path.join(place, common))
 
 
 def normalised(remote: str) -> str:
@@ -49,14 +59,23 @@ def _from_root(path: str, root: str) -> str:
     if not path.startswith(("./", "../", "/")) and path != ".":
         return path
     slash = "/" if path.endswith("/") and path != "/" else ""
-    relative = os.path.relpath(os.path.join(os.path.realpath(os.getcwd()), path), root)
+    here = os.path.realpath(os.getcwd())
+    if os.path.isabs(path):
+        relative = os.path.relpath(path, root)
+    else:
+        # Where one stands is a name and no pattern, whatever characters it has.
+        relative = os.path.normpath(os.path.join(_quoted(os.path.relpath(here, root)), path))
     return "**" if relative == "." else relative + slash
 
 
-def _git(*words: str) -> str | None:
+def _quoted(path: str) -> str:
+    return "".join(f"[{c}]" if c in "*?[" else c for c in path)
+
+
+def _git(*words: str, place: str = ".") -> str | None:
     try:
-        done = subprocess.run(  # noqa: S603
-            ["git", *words],  # noqa: S607
+        done = subprocess.run(  # noqa: S603 - words of ours, no shell
+            ["git", "-C", place, *words],  # noqa: S607 - the user's own git
             capture_output=True,
             text=True,
             timeout=10,

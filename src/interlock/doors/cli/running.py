@@ -64,7 +64,7 @@ def _execute(command: list[str], environment: dict[str, str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, forward)
     try:
-        child = subprocess.Popen(command, env=environment)  # noqa: S603
+        child = subprocess.Popen(command, env=environment)  # noqa: S603 - what the user asked to run
     except FileNotFoundError:
         output.remark(f"{command[0]}: there is no such command")
         return NOT_FOUND

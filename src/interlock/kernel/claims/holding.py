@@ -24,7 +24,7 @@ from interlock.kernel.claims.records import (
     target_of,
     wish_of,
 )
-from interlock.kernel.identity.sessions import end_session
+from interlock.kernel.identity.sessions import end_session, refuse_ended
 from interlock.kernel.mail.sending import notify
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.workspace import is_paused
@@ -35,6 +35,7 @@ def acquire(moment: Moment, act: AcquireClaim) -> Answer:
 
     In a race the first in the log wins and everyone else sees its claim. With `wait_s` the
     caller is put into the queue, and asks again until it is served or stops waiting."""
+    refuse_ended(moment)
     target = target_of(act)
     expire(moment)
     mine, others = _split(moment, target)
@@ -98,6 +99,7 @@ def take_over(moment: Moment, act: TakeOverClaim) -> Answer:
             "Taking over another's claim is for a person, or a token with the scope admin.",
             scope="admin",
         )
+    refuse_ended(moment)
     target = target_of(act)
     expire(moment)
     mine, others = _split(moment, target)

@@ -25,7 +25,10 @@ SWEPT_AT_ONCE = 200
 def grant(
     moment: Moment, target: Target, wish: Wish, ttl: int, *, sender: str | None = None
 ) -> Claim:
-    """Gives the claim, with a fence above every fence that was ever given."""
+    """Gives the claim, with a fence above every fence that was ever given. A lease on the same item
+    that ended, and that no sweep has come to yet, is recorded as ended first."""
+    for ended in held(moment, "item = ? AND expires_at <= ?", target.item, moment.now):
+        moment.record("claim_expired", {"id": ended.id}, sender=SYSTEM)
     row = moment.one("SELECT last FROM claims_fence")
     fence = (moment.epoch << EPOCH_SHIFT) | ((row[0] if row else 0) + 1)
     id = moment.new_id()

@@ -1,8 +1,34 @@
 """Sessions: running clients of a sender, told apart as holders of claims."""
 
 from interlock.contracts.acts import EndSession, FindSession, StartSession
-from interlock.errors import NameTaken
-from interlock.kernel.moment import Answer, Moment, absent_dropped
+from interlock.contracts.addresses import address
+from interlock.errors import IdentityMismatch, NameTaken, NotHolder
+from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
+
+
+def refuse_foreign(moment: Moment, caller: Caller) -> None:
+    """A session is one sender's: another who names it says what is not so."""
+    if caller.session is None:
+        return
+    row = moment.one("SELECT sender FROM identity_sessions WHERE session = ?", caller.session)
+    if row is not None and row[0] != caller.sender:
+        raise IdentityMismatch(
+            f"The session {caller.session} is @{row[0]}'s, and the token is @{caller.sender}'s.",
+            sender=address(caller.sender),
+        )
+
+
+def refuse_ended(moment: Moment) -> None:
+    """What a client left running when it ended can hold nothing any more."""
+    row = moment.one(
+        "SELECT 1 FROM identity_sessions WHERE session = ? AND ended_at IS NOT NULL",
+        moment.caller.session,
+    )
+    if row is not None:
+        raise NotHolder(
+            f"The session {moment.caller.session} has ended, and can hold nothing. Start another: "
+            "interlock run SENDER -- COMMAND"
+        )
 
 
 def start_session(moment: Moment, act: StartSession) -> Answer:

@@ -48,11 +48,13 @@ def by_seq(moment: Moment, seq: int) -> Message:
     return Message(*row)
 
 
-def locate(moment: Moment, reference: str) -> Message:
-    """The message behind an id, a unique prefix of it, or #SEQ, that the caller may see.
+def locate(moment: Moment, reference: str, *, of_all: bool = False) -> Message:
+    """The message behind an id, a unique prefix of it, or #SEQ, that the caller may see; `of_all`
+    is for what an admin may do to a message without reading it.
 
     What is not the caller's to see is `NotFound`, exactly as what does not exist is."""
-    found = [message for message in _candidates(moment, reference) if visible(moment, message)]
+    candidates = _candidates(moment, reference)
+    found = [message for message in candidates if of_all or visible(moment, message)]
     if len(found) > 1:
         raise Usage(
             f"{reference!r} begins the ids of {len(found)} messages. Give more of it.",

@@ -6,6 +6,7 @@ from interlock.contracts.encoding import canonical, digest
 from interlock.contracts.facts import Header
 from interlock.contracts.types import MAIN_MEMBER
 from interlock.errors import (
+    DigestMismatch,
     InvalidMessage,
     NotFound,
     RateLimited,
@@ -67,7 +68,9 @@ def send(moment: Moment, act: SendMessage) -> Answer:
     body = _body(act)
     fact = moment.record("message_sent", outcome, canonical(body), request=request)
     if act.upload is not None:
-        moment.store.keep_blob(act.upload, act.sha256, fact.seq)
+        size = moment.store.keep_blob(act.upload, act.sha256, fact.seq)
+        if size != act.size:
+            raise DigestMismatch(f"The upload has {size} bytes, not {act.size}. Upload it again.")
     if ask is not None:
         _close_answered(moment, ask)
     message = _message(fact)

@@ -18,10 +18,17 @@ def _join(answer: Answer) -> str:
     return (
         f"{bold(answer['address'])} has joined ({answer['kind']}, scopes "
         f"{', '.join(answer['scopes'])}).\n"
-        f"Its token is kept in {answer['kept']}\n"
+        f"{_where_kept(answer)}\n"
         f"Next: interlock run {sender} -- COMMAND {dim('starts its client')}\n"
         f"      interlock send @NAME TEXT --from {sender}"
     )
+
+
+def _where_kept(answer: Answer) -> str:
+    if "kept" in answer:
+        return f"Its token is kept in {answer['kept']}"
+    why = answer.get("not_kept", "another is kept")
+    return f"Its token is not kept here ({why}), and shown once: {answer['token']}"
 
 
 def _whoami(answer: Answer) -> str:

@@ -1,0 +1,228 @@
+"""What a second reader found: each rule stands here with the case that once broke it."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.contracts import tokens
+from interlock.contracts.acts import (
+    AcquireClaim,
+    CheckClaim,
+    Credentials,
+    EndSession,
+    Join,
+    ListInbox,
+    Pause,
+    Redact,
+    ReleaseClaim,
+    SendMessage,
+    StartSession,
+    Whoami,
+)
+from interlock.doors.cli.repository import name_and_paths
+from interlock.errors import EngineUnavailable, IdentityMismatch, NotHolder, Paused
+from interlock.node import Node, audit, upkeep, waiting
+
+OWNER = Credentials(owner=True)
+
+
+class Clock:
+    """Milliseconds that go on only when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_900_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def node(tmp_path: Path, clock: Clock) -> Iterator[Node]:
+    (tmp_path / "workspace").mkdir()
+    with Node(str(tmp_path / "workspace"), clock=clock) as opened:
+        yield opened
+
+
+def join(node: Node, name: str, *scopes: str) -> Credentials:
+    token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
+    node.call(OWNER, Join(name, scopes=scopes, token_hash=tokens.hashed(token)))
+    return Credentials(token=token)
+
+
+def test_more_leases_may_end_at_once_than_are_swept_at_once(node: Node, clock: Clock) -> None:
+    otto, vera = join(node, "otto"), join(node, "vera")
+    for number in range(450):
+        node.call(otto, AcquireClaim(item=f"B-{number}", ttl_s=60 + number))
+    node.call(vera, AcquireClaim(item="B-449", wait_s=3600))
+    clock.now += 3_600_000
+    assert node.call(vera, Whoami())["sender"] == "vera"
+    for number in (0, 448, 449):
+        assert node.call(vera, AcquireClaim(item=f"B-{number}"))["acquired"]
+
+
+def test_threads_may_fork_at_the_same_time(tmp_path: Path) -> None:
+    script = """
+import os, sys, threading
+from interlock.contracts.acts import Credentials, ListAgents
+from interlock.node import Node
+node = Node(sys.argv[1])
+def fork():
+    for _ in range(20):
+        child = os.fork()
+        if child == 0:
+            node.call(Credentials(owner=True), ListAgents())
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+threads = [threading.Thread(target=fork) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+node.call(Credentials(owner=True), ListAgents())
+"""
+    words = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(words, timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_redaction_that_is_committed_is_answered_where_the_disk_fails_afterwards(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    otto = join(node, "otto")
+    sent = node.send(otto, SendMessage("@otto", "send", {"text": "secret"}))["message"]
+
+    def full() -> bool:
+        raise EngineUnavailable("The disk is full.")
+
+    monkeypatch.setattr(node.file, "scrub", full)
+    assert node.call(otto, Redact(sent["id"], "a secret"))["redacted"]
+    assert node.send(otto, SendMessage("@otto", "send", {"text": "next"}))["accepted"]
+
+
+def test_one_repository_has_one_name_however_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "init", "-q", clone], check=True)
+    url = "https://user:secret@GitHub.com/acme/shop.git"
+    subprocess.run(["git", "-C", clone, "remote", "add", "origin", url], check=True)
+    monkeypatch.chdir(clone)
+    spelled = [None, url, "git@github.com:acme/shop.git", ".", str(clone), "github.com/acme/shop"]
+    assert {name_and_paths(repo, ["src/**"])[0] for repo in spelled} == {"github.com/acme/shop"}
+    assert name_and_paths("a-name", ["src/**"])[0] == "a-name"
+
+
+def test_where_one_stands_is_a_name_and_no_pattern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / "app" / "[id]").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "app" / "[id]")
+    assert name_and_paths(None, ["./page.tsx"])[1] == ("app/[[]id]/page.tsx",)
+    assert name_and_paths(None, ["../x.ts"])[1] == ("app/x.ts",)
+
+
+def test_a_session_that_has_ended_holds_nothing_any_more(node: Node) -> None:
+    otto = join(node, "otto")._replace(session="s1")
+    node.call(otto, StartSession("s1"))
+    node.call(otto, EndSession("s1"))
+    with pytest.raises(NotHolder):
+        node.call(otto, AcquireClaim(item="B-1"))
+
+
+def test_a_session_is_no_other_senders(node: Node) -> None:
+    otto, vera = join(node, "otto"), join(node, "vera")
+    node.call(otto._replace(session="s1"), StartSession("s1"))
+    with pytest.raises(IdentityMismatch):
+        node.call(vera._replace(session="s1"), AcquireClaim(item="B-1"))
+
+
+def test_a_checkpoint_of_the_abandoned_log_that_comes_late_harms_nobody(
+    node: Node, tmp_path: Path
+) -> None:
+    otto = join(node, "otto")
+    upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
+    for _ in range(5):
+        node.send(otto, SendMessage("@otto", "send", {"text": "later"}))
+    position = node._position
+    assert position is not None
+    late = position.workspace, position.epoch, position.frontier.copy()
+    upkeep.restore(node, OWNER, str(tmp_path / "backup.db"))
+    node.keys.checkpoint(*late)
+    assert audit.verify(node)["ok"]
+
+
+def test_the_epoch_grows_also_over_a_log_that_cannot_be_folded(
+    tmp_path: Path, clock: Clock
+) -> None:
+    directory = str(tmp_path / "workspace")
+    os.mkdir(directory)
+    with Node(directory, clock=clock) as node:
+        upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
+        for _ in range(2):
+            epoch = upkeep.restore(node, OWNER, str(tmp_path / "backup.db"))["epoch"]
+        node.do(lambda turn: turn.db.execute("UPDATE log SET header = x'ff' WHERE seq = 1"))
+        node.do(lambda turn: turn.db.execute("DROP TABLE mail_asks"))
+    with Node(directory, clock=clock) as node:
+        assert upkeep.restore(node, OWNER, str(tmp_path / "backup.db"))["epoch"] == epoch + 1
+
+
+def test_a_restore_obeys_the_pause(node: Node, tmp_path: Path) -> None:
+    upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
+    node.call(OWNER, Pause())
+    with pytest.raises(Paused):
+        upkeep.restore(node, OWNER, str(tmp_path / "backup.db"))
+
+
+def test_nothing_is_uploaded_for_a_message_that_is_refused(node: Node) -> None:
+    otto = join(node, "otto")
+    node.call(OWNER, Pause())
+    before = node.file.writer.total_changes()
+    with pytest.raises(Paused):
+        node.send(otto, SendMessage("@otto", "send", {"text": "x" * (3 << 20)}))
+    assert node.file.writer.total_changes() == before
+
+
+def test_who_was_told_no_after_waiting_holds_nothing(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    otto, vera = join(node, "otto"), join(node, "vera")
+    node.call(otto, AcquireClaim(item="B-1"))
+    monkeypatch.setattr(waiting, "until", lambda *_: None)
+    answer = waiting.acquire(node, vera, AcquireClaim(item="B-1", wait_s=1))
+    assert not answer["acquired"]
+    node.call(otto, ReleaseClaim(item="B-1"))
+    assert not node.call(OWNER, CheckClaim(item="B-1"))["claimed"]
+
+
+def test_an_admin_redacts_what_it_may_not_read(node: Node) -> None:
+    otto, ada = join(node, "otto"), join(node, "ada", "admin")
+    sent = node.send(otto, SendMessage("@otto", "send", {"text": "secret"}))["message"]
+    assert node.call(ada, Redact(sent["id"], "a secret"))["redacted"]
+    assert "payload" not in node.call(otto, ListInbox())["messages"][0]
+
+
+def test_many_threads_send_through_one_desk(node: Node) -> None:
+    otto = join(node, "otto")
+    answers: list[bool] = []
+
+    def send() -> None:
+        for _ in range(20):
+            sent = node.send(otto, SendMessage("@otto", "send", {"text": "hi"}))
+            answers.append(sent["accepted"])
+
+    threads = [threading.Thread(target=send) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 320
+    assert node.call(otto, Whoami())["open"] == 320
