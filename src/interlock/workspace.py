@@ -66,6 +66,12 @@ def here(cwd: str) -> str:
         place = above
 
 
+def hide_from_git(directory: str) -> None:
+    """Tokens and keys lie in a workspace: a repository made around it must not track them."""
+    with open(os.path.join(directory, ".gitignore"), "w", encoding="utf-8") as file:
+        file.write("*\n")
+
+
 def _in_git(place: str) -> str | None:
     """`interlock` in the git common directory, if a work tree has its root here."""
     dot_git = os.path.join(place, ".git")

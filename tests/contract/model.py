@@ -234,6 +234,12 @@ class Model:
     def _refuse_forged(self, caller: Caller, claimed: str | None) -> None:
         if caller is not OWNER and claimed is not None and claimed.lstrip("@") != caller.sender:
             raise Refused("IDENTITY_MISMATCH")
+        if self.sessions.get(caller.session or "", (caller.sender, True))[0] != caller.sender:
+            raise Refused("IDENTITY_MISMATCH")
+
+    def _refuse_ended(self, caller: Caller) -> None:
+        if not self.sessions.get(caller.session or "", (caller.sender, True))[1]:
+            raise Refused("NOT_HOLDER")
 
     def _authorize(self, caller: Caller, act: Any) -> None:
         needed = NEEDS.get(type(act))
@@ -601,6 +607,7 @@ class Model:
         return mine[0] if mine else None, [claim for claim in found if claim.holder != holder]
 
     def acquire(self, caller: Caller, act: acts.AcquireClaim) -> Answer:
+        self._refuse_ended(caller)
         target = target_of(act)
         mine, others = self._split(caller.holder, target)
         if mine is not None:
@@ -656,6 +663,7 @@ class Model:
     def take_over(self, caller: Caller, act: acts.TakeOverClaim) -> Answer:
         if caller.kind != "human" and "admin" not in caller.scopes:
             raise Refused("MISSING_SCOPE")
+        self._refuse_ended(caller)
         target = target_of(act)
         mine, others = self._split(caller.holder, target)
         if mine is None and not others:

@@ -152,13 +152,13 @@ def test_checkpoints_are_kept_beside_the_log_by_themselves_and_only_the_latest(
     scene: Scene,
 ) -> None:
     scene.chat(EVERY)
-    kept = scene.node.keys.kept()
+    kept = [note for _, note in scene.node.keys.kept()]
     assert len(kept) == 1
     assert audit.verify(scene.node)["checkpoints"] == 1
     for _ in range(KEPT + 2):
         scene.chat(1)
         last = proofs.checkpoint(scene.node)["checkpoint"]
-    kept = scene.node.keys.kept()
+    kept = [note for _, note in scene.node.keys.kept()]
     assert len(kept) == KEPT
     assert kept[-1] == last
     assert audit.verify(scene.node)["ok"]

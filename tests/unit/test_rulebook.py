@@ -1351,12 +1351,19 @@ SEEING: dict[str, Callable[[str], Any]] = {
     "thread": lambda id: ShowThread(id),
     "explain": lambda id: Explain(id),
     "ack": lambda id: AckMessages((id,)),
-    "redact": lambda id: Redact(id, "why"),
     "answer": lambda id: AnswerAsk(id, "yes"),
     "find answer": lambda id: FindAnswer(id),
     "reply": lambda id: SendMessage("@otto", "send", {"text": "x"}, reply_to=id),
     "join the thread": lambda id: SendMessage("@otto", "send", {"text": "x"}, thread=id),
 }
+
+
+def test_a_foreign_message_cannot_be_redacted_nor_told_from_an_absent_one(ws: Workspace) -> None:
+    otto, mira = ws.join("otto"), ws.join("mira")
+    ws.join("vera")
+    foreign, before = ws.ask(otto, "@vera"), ws.head()
+    refused(errors.NotFound, ws.call, mira, Redact(foreign, "why"))
+    assert ws.head() == before
 
 
 @pytest.mark.parametrize("verb", SEEING)

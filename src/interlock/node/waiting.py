@@ -13,6 +13,7 @@ from interlock.contracts.acts import (
     Credentials,
     FindAnswer,
     ListInbox,
+    ReadMessage,
     SendMessage,
     StopWaiting,
     Whoami,
@@ -64,6 +65,7 @@ def ask(node: Node, credentials: Credentials, act: SendMessage, seconds: float) 
         found = until(node, seconds, attempt)
     told = {name: sent[name] for name in ("deliveries", "notices")}
     if found is not None:
+        node.call(credentials, ReadMessage(found["answer"]["id"]))
         return found | told
     late = NoAnswer(
         f"Nobody answered within {seconds:.0f} s. A late answer arrives in the inbox: do other "

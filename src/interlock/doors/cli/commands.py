@@ -278,6 +278,7 @@ _ADMIN = (
             _LABEL,
             _SCOPE,
             _TTL._replace(help="when it expires: 90s, 15m, 2h, 7d; never if absent"),
+            Flag("--keep", help="keep it here as the sender's credential"),
         ),
     ),
     Command(("token", "rotate"), "Replace a token by a new one", (_TOKEN_ID,), (_OF_SENDER,)),

@@ -5,7 +5,7 @@ import os
 from interlock import workspace
 from interlock.contracts import acts, tokens
 from interlock.doors.cli.context import Answer, Context, here_and_now, read_text
-from interlock.errors import Usage
+from interlock.errors import NotFound, Usage
 
 
 def init(context: Context) -> Answer:
@@ -16,6 +16,8 @@ def init(context: Context) -> Answer:
     existed = os.path.exists(os.path.join(directory, "log.db"))
     with workspace.open_node(directory, adopt=context.get("adopt", False)) as node:
         found = node.call(acts.Credentials(owner=True), acts.ShowStatus())
+    if here and not existed:
+        workspace.hide_from_git(directory)
     return {"workspace": found["workspace"], "directory": directory, "created": not existed}
 
 
@@ -37,7 +39,10 @@ def whoami(context: Context) -> Answer:
 
 
 def agents(context: Context) -> Answer:
-    return context.call_as_owner(acts.ListAgents(context.get("name")))
+    answer = context.call_as_owner(acts.ListAgents(context.get("name")))
+    if not answer["agents"] and (name := context.get("name")) is not None:
+        raise NotFound(f"Nobody has joined as @{name.removeprefix('@')[:80]}.")
+    return answer
 
 
 def list_tokens(context: Context) -> Answer:
@@ -50,16 +55,18 @@ def show_token(context: Context) -> Answer:
 
 def mint(context: Context) -> Answer:
     token = _new_token()
-    answer = context.call_as_owner(
-        acts.MintToken(
-            context.values["sender"],
-            context.get("label"),
-            tuple(context.get("scope", ())),
-            context.get("ttl"),
-            tokens.hashed(token),
-        )
+    act = acts.MintToken(
+        context.values["sender"],
+        context.get("label"),
+        tuple(context.get("scope", ())),
+        context.get("ttl"),
+        tokens.hashed(token),
     )
-    return answer | {"token": token}
+    if not context.get("keep"):
+        return context.call_as_owner(act) | {"token": token}
+    with context.store().slot() as slot:
+        answer = context.call_as_owner(act)
+        return answer | {"token": token, "kept": slot.keep(answer["sender"], token)}
 
 
 def rotate(context: Context) -> Answer:

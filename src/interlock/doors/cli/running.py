@@ -14,7 +14,7 @@ from interlock.errors import Refusal, Usage
 INTERLOCK_FAILED = 125
 CANNOT_EXECUTE = 126
 NOT_FOUND = 127
-LOOK_EVERY_S = 2.0
+LOOK_EVERY_S = 0.4
 
 
 def run(context: Context) -> int:

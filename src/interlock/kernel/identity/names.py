@@ -37,7 +37,7 @@ def _refuse_taken(moment: Moment, name: str, sender: str, *, known_agent: bool) 
     if taken and taken[0] == name:
         raise NameTaken(
             f"@{sender} has joined already. For another token of it: interlock token mint "
-            f"--sender {sender}",
+            f"--sender {sender} --keep",
             name=sender,
         )
     if taken and taken[1] is not None:

@@ -39,7 +39,10 @@ def authenticate(state: State, now: int, token_hash: str, session: str | None) -
         raise BadToken
     token, sender, scopes, expires_at, revoked_at, suspended, agent, surface, kind = row
     if revoked_at is not None:
-        raise BadToken(f"The token {token} of @{sender} was revoked. Ask for another.")
+        raise BadToken(
+            f"The token {token} of @{sender} was revoked. The owner can mint another: "
+            f"interlock token mint --sender {sender} --keep"
+        )
     if suspended:
         raise BadToken(
             f"The token {token} of @{sender} is suspended since the workspace was restored from "
@@ -131,6 +134,12 @@ def _senders(moment: Moment) -> list[str]:
 def rotate(moment: Moment, act: RotateToken) -> Answer:
     """A new token with the old one's sender, label and scopes; the old ones end at once."""
     rows = _chosen(moment, act.id, act.sender)
+    if len(rows) > 1:
+        raise Usage(
+            f"@{rows[0][1]} has {len(rows)} live tokens, with scopes of their own. Rotate one by "
+            "its ID: interlock token list",
+            tokens=[row[0] for row in rows],
+        )
     old = rows[-1]
     # A token that expires is replaced by one that lives as long from now.
     expires_at = moment.now + old[7] - old[5] if old[7] is not None else None
