@@ -5,7 +5,7 @@ import os
 from interlock import workspace
 from interlock.contracts import acts, tokens
 from interlock.doors.cli.context import Answer, Context, here_and_now, read_text
-from interlock.errors import NotFound, Usage
+from interlock.errors import Usage
 
 
 def init(context: Context) -> Answer:
@@ -39,10 +39,7 @@ def whoami(context: Context) -> Answer:
 
 
 def agents(context: Context) -> Answer:
-    answer = context.call_as_owner(acts.ListAgents(context.get("name")))
-    if not answer["agents"] and (name := context.get("name")) is not None:
-        raise NotFound(f"Nobody has joined as @{name.removeprefix('@')[:80]}.")
-    return answer
+    return context.call_as_owner(acts.ListAgents(context.get("name")))
 
 
 def list_tokens(context: Context) -> Answer:

@@ -56,7 +56,7 @@ def _agents(answer: Answer) -> str:
             )
             for agent in answer["agents"]
         ),
-        "Nobody has joined yet. interlock join NAME",
+        "Nobody. interlock join NAME registers somebody.",
     )
 
 
