@@ -582,15 +582,14 @@ class Model:
             (message.expires_at, message.seq, name)
             for message in self.messages.values()
             for name, delivery in message.deliveries.items()
-            if delivery.state not in CLOSED
+            if delivery.state in UNREAD
             if message.expires_at is not None and message.expires_at <= self.now
         ]
         if not due:
             return
         items = [(self.messages[seq], name) for _, seq, name in sorted(due)]
-        unread = [message for message, name in items if message.deliveries[name].state in UNREAD]
         self._move(items, "expired", None)
-        for message in unread:
+        for message, _ in items:
             self._notify(message.sender, "expired")
 
     # --- claims

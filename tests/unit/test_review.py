@@ -18,9 +18,11 @@ from interlock.contracts.acts import (
     Join,
     ListInbox,
     Pause,
+    ReadMessage,
     Redact,
     ReleaseClaim,
     SendMessage,
+    ShowReceipts,
     StartSession,
     Whoami,
 )
@@ -208,6 +210,19 @@ def test_an_admin_redacts_what_it_may_not_read(node: Node) -> None:
     sent = node.send(otto, SendMessage("@otto", "send", {"text": "secret"}))["message"]
     assert node.call(ada, Redact(sent["id"], "a secret"))["redacted"]
     assert "payload" not in node.call(otto, ListInbox())["messages"][0]
+
+
+def test_mail_that_was_read_stays_open_until_it_is_acked(node: Node, clock: Clock) -> None:
+    otto, vera = join(node, "otto"), join(node, "vera")
+    read, unread = (
+        node.send(otto, SendMessage("@vera", "send", {"text": text}, ttl_s=60))["message"]["id"]
+        for text in ("read", "unread")
+    )
+    node.call(vera, ReadMessage(read))
+    clock.now += 3_600_000
+    assert [message["id"] for message in node.call(vera, ListInbox())["messages"]] == [read]
+    assert node.call(otto, ShowReceipts(unread))["deliveries"][0]["state"] == "expired"
+    assert len(node.call(otto, ListInbox())["messages"]) == 1
 
 
 def test_many_threads_send_through_one_desk(node: Node) -> None:

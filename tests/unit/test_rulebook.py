@@ -895,7 +895,7 @@ def test_mail_that_expires_unread_is_told_to_its_sender(ws: Workspace) -> None:
     ws.ms += 59_999
     assert ws.call(vera, Whoami())["open"] == 2
     ws.ms += 1
-    assert ws.call(vera, Whoami()) | {"open": 0, "unread": 0} == ws.call(vera, Whoami())
+    assert ws.call(vera, Whoami()) | {"open": 1, "unread": 0} == ws.call(vera, Whoami())
     (notice,) = ws.call(otto, ListInbox())["messages"]
     assert (notice["from"], notice["reply_to"], notice["thread"]) == ("@interlock", unread, unread)
     assert notice["payload"]["text"].startswith(f"Your message {unread} to @vera expired unread")

@@ -141,7 +141,7 @@ def _fold_epoch(state: State, fact: Header) -> None:
 
 
 def fold_act(state: State, fact: Header) -> None:
-    """Any fact that carries a key marks its act as done; the node folds this beside the kind."""
+    """Any fact that carries a key marks its act as done, whatever its kind."""
     assert fact.act is not None
     state.execute(
         "INSERT INTO workspace_acts VALUES (?, ?, ?)", (fact.sender, fact.act["key"], fact.seq)

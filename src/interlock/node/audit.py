@@ -20,13 +20,13 @@ from interlock.contracts.facts import (
     parse_header,
 )
 from interlock.contracts.merkle import Frontier
-from interlock.contracts.notes import Checkpoint, open_note
+from interlock.contracts.notes import Checkpoint, open_note, parse_verifier_key
 from interlock.contracts.times import rfc3339
 from interlock.errors import LogDamaged, Usage
 from interlock.kernel.moment import Answer, State, absent_dropped
 from interlock.node import Node, proofs
 from interlock.node import position as state
-from interlock.node.keys import parsed, signer
+from interlock.node.keys import signer
 
 _ENTRIES = (
     "SELECT l.seq, l.header, b.salt, b.body FROM log l LEFT JOIN bodies b USING (seq) "
@@ -220,7 +220,7 @@ def _check_note(walk: Walk, note: str, *, own: bool) -> None:
 def _opened(note: str, verifiers: list[str]) -> Checkpoint | None:
     for verifier in verifiers:
         try:
-            return open_note(note, *parsed(verifier))
+            return open_note(note, *parse_verifier_key(verifier))
         except ValueError:
             continue
     return None

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 
 from interlock.contracts.merkle import Frontier
-from interlock.contracts.notes import Checkpoint, parse_verifier_key, public_key, sign, verifier_key
+from interlock.contracts.notes import Checkpoint, public_key, sign, verifier_key
 from interlock.errors import LogDamaged
 
 SEED_BYTES = 32
@@ -108,7 +108,3 @@ class Keys:
 
 def signer(workspace: str) -> str:
     return f"interlock/{workspace}"
-
-
-def parsed(verifier: str) -> tuple[str, bytes]:
-    return parse_verifier_key(verifier)

@@ -14,12 +14,11 @@ from interlock.contracts.merkle import (
     verify_consistency,
     verify_inclusion,
 )
-from interlock.contracts.notes import open_note
+from interlock.contracts.notes import open_note, parse_verifier_key
 from interlock.errors import LogDamaged, NotFound, Usage
 from interlock.kernel.moment import Answer, State, absent_dropped
 from interlock.node import Node
 from interlock.node import position as state
-from interlock.node.keys import parsed
 
 
 class Tree(NamedTuple):
@@ -117,7 +116,7 @@ def check_proof(proof: Any, verifier: str | None = None) -> Answer:
     """Whether a proof holds, offline. Without a verifier key of the checker's own it only shows
     that the proof agrees with itself, which the answer says."""
     try:
-        name, key = parsed(verifier or proof["verifier"])
+        name, key = parse_verifier_key(verifier or proof["verifier"])
         signed = open_note(proof["checkpoint"], name, key)
         path = [bytes.fromhex(step) for step in proof["path"]]
         root, size = bytes.fromhex(proof["root"]), proof["tree_size"]

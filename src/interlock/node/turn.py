@@ -85,7 +85,7 @@ class Turn:
         self.db = db
         self.head = head
         self.position = position
-        self.now = max(engine.now(head), head.at)
+        self.now = engine.now(head)
         self.store = Beside(engine, self.db, presence, self.now)
         self._leaves: list[bytes] = []
         self._seq, self._hash = position.seq, position.hash

@@ -5,8 +5,6 @@ from typing import Any
 from interlock.contracts import acts
 from interlock.doors.cli.context import Answer, Context
 
-DEFAULT_LEASE_S = 3600
-
 
 def _target(context: Context) -> dict[str, Any]:
     if "path" not in context.values:
@@ -19,7 +17,11 @@ def _target(context: Context) -> dict[str, Any]:
 
 def _where(context: Context) -> dict[str, Any]:
     given = {name: context.get(name) for name in ("branch", "worktree", "note")}
-    return given | {"ttl_s": context.get("ttl", DEFAULT_LEASE_S)}
+    return given | _lease(context)
+
+
+def _lease(context: Context) -> dict[str, Any]:
+    return {"ttl_s": context.values["ttl"]} if "ttl" in context.values else {}
 
 
 def acquire(context: Context) -> Answer:
@@ -32,8 +34,8 @@ def acquire(context: Context) -> Answer:
 
 
 def renew(context: Context) -> Answer:
-    ttl = context.get("ttl", DEFAULT_LEASE_S)
-    return context.call(acts.RenewClaim(**_target(context), ttl_s=ttl, fence=context.get("fence")))
+    given = _target(context) | _lease(context)
+    return context.call(acts.RenewClaim(**given, fence=context.get("fence")))
 
 
 def release(context: Context) -> Answer:

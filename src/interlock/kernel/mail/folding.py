@@ -104,12 +104,13 @@ def _move(state: State, seq: int, recipient: str, reached: str, by: str | None) 
         return
     closes = LADDER[reached] == LADDER["acked"]
     takes = by if reached in ("read", "acked", "declined") else None
-    state.execute(
-        "UPDATE mail_deliveries SET state = ?, closed = ?, taken_by = coalesce(taken_by, ?) "
-        "WHERE recipient = ? AND seq = ?",
-        (reached, int(closes or closed), takes, recipient, seq),
-    )
     was_unread, is_unread = before in UNREAD, reached in UNREAD
+    # What was read does not expire any more: it stays open until it is acked.
+    state.execute(
+        "UPDATE mail_deliveries SET state = ?, closed = ?, taken_by = coalesce(taken_by, ?), "
+        "expires_at = iif(?, expires_at, NULL) WHERE recipient = ? AND seq = ?",
+        (reached, int(closes or closed), takes, is_unread, recipient, seq),
+    )
     state.execute(
         "UPDATE mail_boxes SET open = open - ?, unread = unread - ? WHERE recipient = ?",
         (int(closes and not closed), int(was_unread and not is_unread), recipient),

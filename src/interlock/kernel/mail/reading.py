@@ -269,9 +269,9 @@ def is_due(moment: Moment) -> bool:
 
 
 def sweep(moment: Moment) -> None:
-    """Closes what has expired and tells the senders of what nobody read."""
+    """Closes what expired before anybody read it, and tells the senders."""
     due = moment.all(
-        "SELECT seq, recipient, state FROM mail_deliveries WHERE closed = 0 "
+        "SELECT seq, recipient FROM mail_deliveries WHERE closed = 0 "
         "AND expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at, seq, recipient "
         "LIMIT ?",
         moment.now,
@@ -279,10 +279,10 @@ def sweep(moment: Moment) -> None:
     )
     if not due:
         return
-    moment.record("mail_moved", {"state": "expired", "items": [[seq, to] for seq, to, _ in due]})
-    for seq, recipient, state in due:
+    moment.record("mail_moved", {"state": "expired", "items": [[seq, to] for seq, to in due]})
+    for seq, recipient in due:
         message = by_seq(moment, seq)
-        if state in UNREAD and message.sender != SYSTEM:
+        if message.sender != SYSTEM:
             notify(
                 moment,
                 message.sender,
