@@ -320,7 +320,10 @@ def is_waiting(directory: str) -> bool:
 
 
 def hung(bells: str) -> int:
-    return len(os.listdir(bells)) if os.path.isdir(bells) else 0
+    """How many bells hang; one that is still being made does not."""
+    if not os.path.isdir(bells):
+        return 0
+    return len([name for name in os.listdir(bells) if not name.startswith(".")])
 
 
 def arrives(node: Node, tokens: dict[str, str], reader: "subprocess.Popen[bytes]") -> None:

@@ -181,6 +181,18 @@ sys.stdin.read()
 """
 
 
+def test_a_draft_that_a_killed_listener_left_is_swept_once_it_is_old(tmp_path: Path) -> None:
+    hung = tmp_path / "bells"
+    hung.mkdir()
+    os.mkfifo(hung / ".1-old")
+    os.utime(hung / ".1-old", (0, 0))
+    os.mkfifo(hung / ".2-being-made")
+    with closing(Doorbell(str(hung)).listen()):
+        assert {path.name for path in hung.iterdir() if path.name.startswith(".")} == {
+            ".2-being-made"
+        }
+
+
 def bells(directory: Path) -> list[Path]:
     return sorted((directory / "bells").iterdir())
 

@@ -9,6 +9,9 @@ import contextlib
 import errno
 import os
 import select
+import time
+
+STALE_DRAFT_S = 60.0
 
 
 class Doorbell:
@@ -40,7 +43,17 @@ class Doorbell:
 
     def listen(self) -> "Bell":
         os.makedirs(self._directory, 0o700, exist_ok=True)
+        self._sweep_drafts()
         return Bell(self._directory, f"{os.getpid()}-{os.urandom(4).hex()}")
+
+    def _sweep_drafts(self) -> None:
+        """A listener that was killed while it hung its bell has left a draft, which no ring
+        touches."""
+        for name in os.listdir(self._directory):
+            path = os.path.join(self._directory, name)
+            with contextlib.suppress(OSError):
+                if name.startswith(".") and time.time() - os.stat(path).st_mtime > STALE_DRAFT_S:
+                    os.unlink(path)
 
 
 def _touched(path: str) -> bool:
