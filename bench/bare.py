@@ -56,7 +56,7 @@ def recorded(node: Node, sender: Sender) -> Rows:
         return True
 
     node.file.writer.exec_trace = note
-    message = node.send(sender.credentials, sender.act())["message"]
+    message = node.call(sender.credentials, sender.act())["message"]
     node.file.writer.exec_trace = None
     changes = [
         _statement(sql, bindings or (), message["seq"], message["id"])

@@ -42,7 +42,7 @@ def measure(directory: str, commands: int, sends: int) -> Waits:
         subprocess.run(words, env=environ, stdout=subprocess.DEVNULL, check=True)
 
     def send() -> None:
-        node.send(writer.credentials, writer.act())
+        node.call(writer.credentials, writer.act())
 
     def both() -> tuple[list[float], list[float]]:
         inside: list[float] = []
@@ -89,7 +89,7 @@ def saturate(directory: str) -> float:
         def call(number: int) -> None:
             sender = senders[number]
             while not over.is_set():
-                node.send(sender.credentials, sender.act())
+                node.call(sender.credentials, sender.act())
                 counts[number] += 1
 
         threads = [threading.Thread(target=call, args=(n,)) for n in range(len(senders))]

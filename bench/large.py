@@ -94,7 +94,7 @@ def build(directory: str, messages: int) -> dict[str, Any]:
     started = time.perf_counter()
     node, senders = opened(directory, AGENTS)
     node.file.writer.execute("PRAGMA cache_size = -200000")
-    node.send(senders[1].credentials, senders[1].act())
+    node.call(senders[1].credentials, senders[1].act())
     (fact,) = audit.show(node, ShowLog(limit=1, kind="message_sent"))["facts"]
     numbers = iter(range(messages))
     while batch := list(islice(numbers, AT_ONCE)):

@@ -63,7 +63,7 @@ def compare(directory: str, callers: int, each: int, rounds: int) -> dict[str, l
     group = Group(os.path.join(directory, "bare"))
 
     def kernel(number: int) -> None:
-        node.send(senders[number].credentials, senders[number].act())
+        node.call(senders[number].credentials, senders[number].act())
 
     def bare(number: int) -> None:
         group.send(rows[number])

@@ -9,9 +9,9 @@ same object on every door (`as_dict`). The tree, with the exit status of each br
     │                     DigestMismatch, NotFound, UnknownRecipient, NameTaken,
     │                     IdempotencyConflict, TooManyHops, TooLarge, NotAWorkspace
     ├── NotAllowed (3)    NoIdentity, BadToken, TokenExpired, UnknownSender, IdentityMismatch,
-    │                     MissingScope, NotHolder, StaleFence
+    │                     MissingScope, NotHolder, StaleFence, ForeignOrigin
     ├── NotAvailable (4)  RateLimited, Paused, EngineUnavailable, NewerVersion,
-    │                     UnsafeFilesystem, OtherHost
+    │                     UnsafeFilesystem, OtherHost, NotBuilt
     └── Internal (70)
 
 Refusals marked `recorded` matter to an auditor and become facts; the others leave no trace.
@@ -204,6 +204,13 @@ class TokenExpired(NotAllowed):
     http = 401
 
 
+class ForeignOrigin(NotAllowed):
+    """The request comes from a page of another site, and was refused unread."""
+
+    code = "FOREIGN_ORIGIN"
+    title = "Foreign origin"
+
+
 class UnknownSender(NotAllowed):
     """No credential for that sender is kept here."""
 
@@ -293,6 +300,15 @@ class OtherHost(NotAvailable):
 
     code = "OTHER_HOST"
     title = "Used on another host"
+
+
+class NotBuilt(NotAvailable):
+    """Tasks, evidence and verdicts come with a later release. Until then take work with claim,
+    and say with send what was done and what proves it."""
+
+    code = "NOT_BUILT"
+    title = "Not built yet"
+    http = 501
 
 
 class Internal(Refusal):

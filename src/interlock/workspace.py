@@ -11,8 +11,8 @@ from typing import NamedTuple
 from interlock.contracts.acts import Credentials, FindSession
 from interlock.contracts.addresses import address, filename
 from interlock.contracts.checks import unicode
-from interlock.errors import EngineUnavailable, NoIdentity, NotAWorkspace, UnknownSender, Usage
-from interlock.node import Node
+from interlock.errors import EngineUnavailable, NoIdentity, UnknownSender, Usage
+from interlock.link import Link, LocalLink, RemoteLink
 
 LOCAL = ".interlock"
 IN_GIT = "interlock"
@@ -26,15 +26,13 @@ class Kept(NamedTuple):
 
 
 def find(named: str | None, environ: Mapping[str, str], cwd: str) -> str:
-    """The workspace's directory: the one named, else one made for this place, else the user's."""
+    """The workspace's directory, or a server's URL: the one named, else one made for this place,
+    else the user's."""
     named = named or environ.get("INTERLOCK_WORKSPACE") or None
     if named is None:
         return nearest(cwd) or default(environ)
     if "://" in named:
-        raise EngineUnavailable(
-            f"{named[:200]} is a server's address, and this Interlock has no server to talk to "
-            "yet. Give the directory of a workspace."
-        )
+        return named
     if "\0" in named or not unicode(named):
         raise Usage("A workspace is the path of a directory, in UTF-8.")
     return os.path.normpath(os.path.join(cwd, os.path.expanduser(named)))
@@ -94,40 +92,26 @@ def _first_line(path: str) -> str | None:
         return None
 
 
+def link(place: str, environ: Mapping[str, str]) -> Link:
+    """The way to the workspace at a directory or a URL."""
+    if "://" not in place:
+        return LocalLink(place)
+    name = "".join(c if c.isalnum() else "_" for c in place.partition("://")[2])
+    return RemoteLink(place, os.path.join(_data(environ), "servers", name[:200]))
+
+
 def default(environ: Mapping[str, str]) -> str:
     """The user's own workspace, one for all repositories."""
+    return os.path.join(_data(environ), "default")
+
+
+def _data(environ: Mapping[str, str]) -> str:
     home = environ.get("HOME") or os.path.expanduser("~")
     if sys.platform == "darwin":
         data = os.path.join(home, "Library", "Application Support")
     else:
         data = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
-    return os.path.join(data, "interlock", "default")
-
-
-def open_node(directory: str, *, adopt: bool = False) -> Node:
-    """The node of a workspace, made if there is none. A directory that holds something else is
-    left alone."""
-    try:
-        os.makedirs(directory, 0o700, exist_ok=True)
-        if _foreign(directory) and not os.path.exists(os.path.join(directory, "log.db")):
-            raise NotAWorkspace(
-                f"{directory} holds other files and no workspace, and was left alone. Name an "
-                "empty or a new directory."
-            )
-    except FileExistsError:
-        raise NotAWorkspace(f"{directory} is a file, and a workspace is a directory.") from None
-    except OSError as trouble:
-        raise EngineUnavailable(
-            f"The workspace {directory} cannot be used: {trouble.strerror}."
-        ) from None
-    return Node(directory, adopt=adopt)
-
-
-def _foreign(directory: str) -> bool:
-    """Whether anything is there but what a process making the workspace just now has put there."""
-    ours = {"turnstile.queue", "turnstile.turn", "bells", "keys"}
-    names = os.listdir(directory)
-    return any(name not in ours and not name.startswith("log.db") for name in names)
+    return os.path.join(data, "interlock")
 
 
 class CredentialStore:
@@ -190,7 +174,7 @@ class Slot(NamedTuple):
 
 
 def who_acts(
-    node: Node,
+    link: Link,
     environ: Mapping[str, str],
     *,
     named: str | None,
@@ -199,19 +183,19 @@ def who_acts(
 ) -> Credentials:
     """Who acts: a token in the environment, else a session's sender, else `--from`, else (for
     what the owner may do) the owner, else the only credential there is."""
-    store = CredentialStore(node.directory)
+    store = CredentialStore(link.home)
     session = session or environ.get("INTERLOCK_SESSION") or None
     if token := environ.get("INTERLOCK_TOKEN"):
         return Credentials(token=token, session=session, claimed=named)
     running = environ.get("INTERLOCK_SESSION")
-    if running:
-        found = node.call(Credentials(owner=True), FindSession(running))
+    if running and link.is_local:
+        found = link.call(Credentials(owner=True), FindSession(running))
         if "sender" in found:
             kept = _kept(store, found["sender"])
             return Credentials(token=kept.token, session=session, claimed=named)
     if named is not None:
         return Credentials(token=_kept(store, named.removeprefix("@")).token, session=session)
-    if owner_may and not running:
+    if owner_may and link.is_local and not running:
         return Credentials(session=session, owner=True)
     senders = store.senders()
     if len(senders) != 1:

@@ -541,7 +541,7 @@ class Model:
         return {state: list(act.messages)} if len(open_ones) == len(found) else {}
 
     def answer(self, caller: Caller, act: acts.AnswerAsk) -> Answer:
-        ask = self._locate(caller, act.ask)
+        ask = self._locate(caller, act.message)
         if ask.type != "ask":
             raise Refused("INVALID_MESSAGE")
         payload = {"text": act.text, "ask": ask.id}
@@ -563,7 +563,7 @@ class Model:
         return answer
 
     def find_answer(self, caller: Caller, act: acts.FindAnswer) -> Answer:
-        ask = self._locate(caller, act.ask)
+        ask = self._locate(caller, act.message)
         if ask.answer is None:
             return {"answered": False}
         return {"answered": True, "answer": self._envelope(self.messages[ask.answer])}

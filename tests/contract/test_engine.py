@@ -168,7 +168,7 @@ def test_what_a_turn_did_is_gone_when_it_ends_with_an_exception(log: Log) -> Non
             log.engine.forget(kept)
             log.engine.join("upload", sha256)
             log.engine.use_blob(sha256, kept)
-            log.engine.put_chunk("upload", 1, b"more")
+            log.engine.put_chunk("other", 1, b"more")
             raise Stop
 
     with pytest.raises(Stop):
@@ -394,6 +394,14 @@ def test_chunks_may_come_in_any_order_and_again(log: Log) -> None:
             log.engine.put_chunk("upload", number, CHUNKS[number])
     sha256 = hashlib.sha256(WHOLE).hexdigest()
     assert log.keep("upload", sha256, 1) == len(WHOLE)
+
+
+def test_an_upload_that_became_a_blob_does_not_change_any_more(log: Log) -> None:
+    sha256 = log.upload("upload", b"x")
+    log.keep("upload", sha256, 1)
+    with pytest.raises(Usage), log.engine.turn():
+        log.engine.put_chunk("upload", 0, b"y")
+    assert log.blob(sha256, 0, 1) == b"x"
 
 
 def test_a_blob_of_one_small_chunk_is_enough(log: Log) -> None:

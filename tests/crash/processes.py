@@ -18,12 +18,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from interlock import workspace
+from interlock import link
 from interlock.contracts import acts, tokens
 from interlock.contracts.acts import Credentials
 from interlock.engines.file import LogFile
 from interlock.errors import Refusal
-from interlock.node import Node, audit, desk, upkeep, waiting
+from interlock.node import Node, audit, desk, upkeep
 from interlock.node.keys import Keys
 
 LIMIT_S = 60.0
@@ -258,7 +258,7 @@ class Server:
             desk.PATIENCE_S = patience_s
         self._clock = Clock(moved)
         if moved is None:
-            self._node = workspace.open_node(directory)
+            self._node = link.open_node(directory)
         else:
             self._node = Node(directory, clock=self._clock)
         return self.node.call(OWNER, acts.ShowStatus())
@@ -297,17 +297,17 @@ class Server:
         sent = []
         for number in range(count):
             act = acts.SendMessage(to, "send", {"text": f"{prefix}-{number}"})
-            message = self.node.send(Credentials(token=token), act)["message"]
+            message = self.node.call(Credentials(token=token), act)["message"]
             sent.append([message["seq"], message["id"]])
         return {"sent": sent}
 
-    def do_inbox(self, token: str, wait_s: float) -> Json:
-        act = acts.ListInbox(adapter="test")
-        return waiting.inbox(self.node, Credentials(token=token), act, wait_s)
+    def do_inbox(self, token: str, wait_s: int) -> Json:
+        act = acts.ListInbox(adapter="test", wait_s=wait_s)
+        return self.node.call(Credentials(token=token), act)
 
     def do_acquire(self, token: str, item: str, wait_s: int) -> Json:
         act = acts.AcquireClaim(item=item, wait_s=wait_s)
-        return waiting.acquire(self.node, Credentials(token=token), act)
+        return self.node.call(Credentials(token=token), act)
 
     def do_verify(self, pause: bool = False) -> Json:
         """Verifies the log; with a pause at the moment when it looks for checkpoints."""
@@ -399,7 +399,7 @@ class Writer:
 
     def _send(self, text: str, key: str | None = None) -> None:
         act = acts.SendMessage("@reader", "send", {"text": text}, key=key)
-        message = self.node.send(self.credentials, act)["message"]
+        message = self.node.call(self.credentials, act)["message"]
         say(["!", "sent", text, message["id"], message["seq"]])
 
     def _claim(self, text: str) -> None:

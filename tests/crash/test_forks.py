@@ -22,7 +22,7 @@ import apsw
 import pytest
 from processes import LIMIT_S, OWNER, Worker, facts, join, send
 
-from interlock import workspace
+from interlock import link
 from interlock.contracts.acts import (
     AcquireClaim,
     ChangeSetting,
@@ -31,7 +31,7 @@ from interlock.contracts.acts import (
     ListInbox,
     SendMessage,
 )
-from interlock.node import Node, audit, proofs, upkeep, waiting
+from interlock.node import Node, audit, proofs, upkeep
 
 # A child that needs longer hangs: on a lock that its parent's other threads held, for example.
 CHILD_S = 20.0
@@ -92,7 +92,7 @@ class Story:
         self.otto = Credentials(token=token)
 
     def send(self, text: str) -> None:
-        sent = self.node.send(self.otto, SendMessage("@otto", "send", {"text": text}))
+        sent = self.node.call(self.otto, SendMessage("@otto", "send", {"text": text}))
         # Said once it was answered: from here on it must never be missing.
         os.write(1, f"{text} {sent['message']['id']}\n".encode())
 
@@ -246,7 +246,7 @@ def child_reads_first(story: Story) -> None:
     def look() -> None:
         assert audit.verify(story.node)["ok"]
         assert upkeep.state_digest(story.node)
-        found = waiting.inbox(story.node, story.otto, ListInbox(), 1)
+        found = story.node.call(story.otto, ListInbox(wait_s=1))
         assert len(found["messages"]) == 1
 
     for first in (look, lambda: proofs.checkpoint(story.node), lambda: _listened(story)):
@@ -258,8 +258,8 @@ def child_reads_first(story: Story) -> None:
 def _listened(story: Story) -> None:
     with contextlib.closing(story.node.listen()) as listener:
         listener.wait(0)
-    with contextlib.closing(waiting.mail(story.node, story.otto, 0)) as mail:  # type: ignore[type-var]
-        assert next(mail)["payload"]["text"] == "before"
+    (found,) = story.node.call(story.otto, ListInbox(adapter="watch", wait_s=25))["messages"]
+    assert found["payload"]["text"] == "before"
 
 
 def idle_child_of_a_killed_parent(story: Story) -> None:
@@ -305,7 +305,7 @@ def directory(tmp_path: Path) -> str:
 
 
 def otto(directory: str) -> str:
-    with workspace.open_node(directory) as node:
+    with link.open_node(directory) as node:
         node.call(OWNER, ChangeSetting("limits.sends_per_minute", "0"))
         return join(node, "otto")["otto"]
 
@@ -328,7 +328,7 @@ def told(name: str, directory: str, token: str) -> None:
         assert audit.verify(node)["ok"]
         before = time.monotonic()
         act = SendMessage("@otto", "send", {"text": "next"})
-        assert node.send(Credentials(token=token), act)["accepted"]
+        assert node.call(Credentials(token=token), act)["accepted"]
         assert time.monotonic() - before < 5
 
 

@@ -17,7 +17,7 @@ import apsw
 import pytest
 from processes import LIMIT_S, OWNER, Json, Worker, command, environment, facts, join
 
-from interlock import workspace
+from interlock import link, workspace
 from interlock.contracts import tokens
 from interlock.contracts.acts import (
     ChangeSetting,
@@ -100,8 +100,8 @@ class Ledger:
 
     def check(self, life: Life) -> None:
         before = time.monotonic()
-        with workspace.open_node(self.directory) as node:
-            accepted = node.send(self.checker, SendMessage("@reader", "send", {"text": "next"}))
+        with link.open_node(self.directory) as node:
+            accepted = node.call(self.checker, SendMessage("@reader", "send", {"text": "next"}))
             assert accepted["accepted"]
             assert time.monotonic() - before < AT_ONCE_S
             verified = audit.verify(node)
@@ -132,8 +132,8 @@ class Ledger:
         """The same key again: done now, or the first answer."""
         for text in life.unanswered():
             act = SendMessage("@reader", "send", {"text": text}, key=text)
-            first = node.send(self.writer, act)["message"]["id"]
-            assert node.send(self.writer, act)["message"]["id"] == first
+            first = node.call(self.writer, act)["message"]["id"]
+            assert node.call(self.writer, act)["message"]["id"] == first
             self.sent[text] = first
 
     def check_all(self, node: Node) -> None:
@@ -153,7 +153,7 @@ class Ledger:
 
 def prepared(directory: str) -> dict[str, str]:
     """Makes a workspace for a writer that knows no limit; gives the tokens."""
-    with workspace.open_node(directory) as node:
+    with link.open_node(directory) as node:
         node.call(OWNER, ChangeSetting("limits.sends_per_minute", "0"))
         return join(node, "writer", "reader", "checker", "survivor")
 
@@ -190,7 +190,7 @@ def test_what_a_killed_writer_was_told_is_there_once(seed: int, tmp_path: Path) 
                 life.for_a_while(chance.uniform(0, 0.005))
             life.kill()
         ledger.check(life)
-    with workspace.open_node(directory) as node:
+    with link.open_node(directory) as node:
         ledger.check_all(node)
     assert run(directory, tmp_path, "audit", "verify", limit_s=AT_ONCE_S)["ok"]
     # Most kills hit a writer whose COMMITs held several acts.
@@ -211,7 +211,7 @@ def test_a_writer_killed_while_it_makes_the_workspace_leaves_one_that_works(
             life.for_a_while(chance.uniform(0, chance.choice((0.01, 0.04))))
             life.kill()
         before = time.monotonic()
-        with workspace.open_node(directory) as node:
+        with link.open_node(directory) as node:
             known = join(node, "reader", "checker")
             assert time.monotonic() - before < AT_ONCE_S
             kinds = Counter(fact["kind"] for fact in facts(node))
@@ -247,7 +247,7 @@ def test_an_open_node_goes_on_at_once_beside_writers_that_are_killed(tmp_path: P
             assert len(survivor.hear()["sent"]) == 20
             assert time.monotonic() - before < AT_ONCE_S
             ledger.check(life)
-    with workspace.open_node(directory) as node:
+    with link.open_node(directory) as node:
         ledger.check_all(node)
         inbox = node.call(Credentials(token=known["survivor"]), ListInbox("sent", 1000))
     texts = [message["payload"]["text"] for message in inbox["messages"]]
@@ -280,7 +280,7 @@ def test_commands_that_are_killed_leave_a_workspace_that_the_next_command_uses(
         if number >= 10:  # with the key it is safe to try again, whatever became of the first
             assert run(directory, tmp_path, *words, limit_s=AT_ONCE_S)["accepted"]
         assert run(directory, tmp_path, "audit", "verify", limit_s=AT_ONCE_S)["ok"]
-    with workspace.open_node(directory) as node:
+    with link.open_node(directory) as node:
         first = workspace.CredentialStore(directory).get("first")
         assert first is not None
         inbox = node.call(Credentials(token=first.token), ListInbox())
@@ -293,11 +293,11 @@ def test_a_restore_that_is_killed_leaves_the_old_log_or_the_new_epoch(tmp_path: 
     chance = random.Random(4)
     for number in range(20):
         directory, copy = str(tmp_path / f"workspace-{number}"), str(tmp_path / f"copy-{number}")
-        with workspace.open_node(directory) as node:
+        with link.open_node(directory) as node:
             otto = Credentials(token=join(node, "otto")["otto"])
             upkeep.backup(node, OWNER, copy)
             for text in range(5):
-                node.send(otto, SendMessage("@otto", "send", {"text": str(text)}))
+                node.call(otto, SendMessage("@otto", "send", {"text": str(text)}))
             proofs.checkpoint(node)
         with Worker() as restorer:
             restorer.ask(do="open", directory=directory)
@@ -305,7 +305,7 @@ def test_a_restore_that_is_killed_leaves_the_old_log_or_the_new_epoch(tmp_path: 
             restorer.line(time.monotonic() + chance.uniform(0, 0.03))
             restorer.kill()
         before = time.monotonic()
-        with workspace.open_node(directory) as node:
+        with link.open_node(directory) as node:
             join(node, "vera")
             assert time.monotonic() - before < AT_ONCE_S
             kinds = Counter(fact["kind"] for fact in facts(node))
@@ -337,10 +337,10 @@ def test_a_workspace_half_made_by_a_killed_process_of_the_same_number_is_no_obst
 
 def test_a_bell_left_by_a_killed_process_of_the_same_number_is_no_obstacle(tmp_path: Path) -> None:
     directory = tmp_path / "workspace"
-    with workspace.open_node(str(directory)) as node:
+    with link.open_node(str(directory)) as node:
         known = join(node, "otto")
         act = SendMessage("@otto", "send", {"text": "hello"})
-        node.send(Credentials(token=known["otto"]), act)
+        node.call(Credentials(token=known["otto"]), act)
     with Worker() as worker:
         worker.ask(do="open", directory=str(directory))
         worker.ask(do="leave_behind", path=str(directory / "bells" / "{pid}-0"), pipe=True)
@@ -353,7 +353,7 @@ def test_a_restore_left_by_a_killed_process_of_the_same_number_is_no_obstacle(
     tmp_path: Path,
 ) -> None:
     directory, copy = tmp_path / "workspace", str(tmp_path / "copy")
-    with workspace.open_node(str(directory)) as node:
+    with link.open_node(str(directory)) as node:
         upkeep.backup(node, OWNER, copy)
     with Worker() as worker:
         worker.ask(do="open", directory=str(directory))
@@ -366,12 +366,12 @@ def test_a_copy_of_the_abandoned_log_half_made_by_a_killed_restore_is_made_again
     tmp_path: Path,
 ) -> None:
     directory, copy = tmp_path / "workspace", str(tmp_path / "copy")
-    with workspace.open_node(str(directory)) as node:
+    with link.open_node(str(directory)) as node:
         join(node, "otto")
         upkeep.backup(node, OWNER, copy)
         end = len(facts(node))
     (directory / f"abandoned-0-{end}.db").touch()
-    with workspace.open_node(str(directory)) as node:
+    with link.open_node(str(directory)) as node:
         answer = upkeep.restore(node, OWNER, copy)
     assert entries(answer["abandoned"]) == end
 
@@ -393,12 +393,12 @@ def test_an_act_that_was_committed_is_answered_even_if_no_checkpoint_can_be_kept
 ) -> None:
     """Whoever is refused may do it again: so nobody is refused what stands in the log."""
     directory = str(tmp_path)
-    with workspace.open_node(directory) as node:
+    with link.open_node(directory) as node:
         known = join(node, "otto")
         otto = Credentials(token=known["otto"])
         Path(directory, "checkpoints").write_text("not a directory")
         for number in range(200):
-            sent = node.send(otto, SendMessage("@otto", "send", {"text": str(number)}))
+            sent = node.call(otto, SendMessage("@otto", "send", {"text": str(number)}))
             assert sent["accepted"]
         inbox = node.call(otto, ListInbox(limit=1000))["messages"]
     assert [message["payload"]["text"] for message in inbox] == [str(n) for n in range(200)]

@@ -127,7 +127,7 @@ def test_a_rebuild_works_while_something_is_due(tmp_path: Path) -> None:
         otto = join(node, "otto")
         for number in range(3):
             node.call(otto, AcquireClaim(item=f"B-{number}", ttl_s=10))
-            node.send(otto, SendMessage("@vera", "send", {"text": "soon"}, ttl_s=10))
+            node.call(otto, SendMessage("@vera", "send", {"text": "soon"}, ttl_s=10))
         now[0] += 60_000
         assert not upkeep.rebuild(node, OWNER)["changed"]
 
@@ -347,7 +347,7 @@ from interlock.node import Node
 node, who, stop = Node(sys.argv[1]), Credentials(token=sys.argv[2]), sys.argv[3]
 while not os.path.exists(stop):
     try:
-        sent = node.send(who, SendMessage("@vera", "send", {"text": "busy"}))
+        sent = node.call(who, SendMessage("@vera", "send", {"text": "busy"}))
     except Refusal as refusal:
         print(refusal.code, flush=True)
         break

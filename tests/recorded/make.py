@@ -60,7 +60,7 @@ class Day:
 
     def send(self, who: Credentials, to: str, type: str, payload: Answer, **more: Any) -> str:
         self.later(0.1)
-        sent = self.node.send(who, SendMessage(to, type, payload, **more))
+        sent = self.node.call(who, SendMessage(to, type, payload, **more))
         return str(sent["message"]["id"])
 
     def token(self) -> tuple[str, str]:

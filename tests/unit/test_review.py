@@ -26,9 +26,8 @@ from interlock.contracts.acts import (
     StartSession,
     Whoami,
 )
-from interlock.doors.cli.repository import name_and_paths
 from interlock.errors import EngineUnavailable, IdentityMismatch, NotHolder, Paused
-from interlock.node import Node, audit, upkeep, waiting
+from interlock.node import Node, audit, upkeep
 
 OWNER = Credentials(owner=True)
 
@@ -99,14 +98,14 @@ def test_a_redaction_that_is_committed_is_answered_where_the_disk_fails_afterwar
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     otto = join(node, "otto")
-    sent = node.send(otto, SendMessage("@otto", "send", {"text": "secret"}))["message"]
+    sent = node.call(otto, SendMessage("@otto", "send", {"text": "secret"}))["message"]
 
     def full() -> bool:
         raise EngineUnavailable("The disk is full.")
 
     monkeypatch.setattr(node.file, "scrub", full)
     assert node.call(otto, Redact(sent["id"], "a secret"))["redacted"]
-    assert node.send(otto, SendMessage("@otto", "send", {"text": "next"}))["accepted"]
+    assert node.call(otto, SendMessage("@otto", "send", {"text": "next"}))["accepted"]
 
 
 def test_one_repository_has_one_name_however_it_is_given(
@@ -153,7 +152,7 @@ def test_a_checkpoint_of_the_abandoned_log_that_comes_late_harms_nobody(
     otto = join(node, "otto")
     upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
     for _ in range(5):
-        node.send(otto, SendMessage("@otto", "send", {"text": "later"}))
+        node.call(otto, SendMessage("@otto", "send", {"text": "later"}))
     position = node._position
     assert position is not None
     late = position.workspace, position.epoch, position.frontier.copy()
@@ -189,17 +188,14 @@ def test_nothing_is_uploaded_for_a_message_that_is_refused(node: Node) -> None:
     node.call(OWNER, Pause())
     before = node.file.writer.total_changes()
     with pytest.raises(Paused):
-        node.send(otto, SendMessage("@otto", "send", {"text": "x" * (3 << 20)}))
+        node.call(otto, SendMessage("@otto", "send", {"text": "x" * (3 << 20)}))
     assert node.file.writer.total_changes() == before
 
 
-def test_who_was_told_no_after_waiting_holds_nothing(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_was_told_no_after_waiting_holds_nothing(node: Node) -> None:
     otto, vera = join(node, "otto"), join(node, "vera")
     node.call(otto, AcquireClaim(item="B-1"))
-    monkeypatch.setattr(waiting, "until", lambda *_: None)
-    answer = waiting.acquire(node, vera, AcquireClaim(item="B-1", wait_s=1))
+    answer = node.call(vera, AcquireClaim(item="B-1", wait_s=1))
     assert not answer["acquired"]
     node.call(otto, ReleaseClaim(item="B-1"))
     assert not node.call(OWNER, CheckClaim(item="B-1"))["claimed"]
@@ -207,7 +203,7 @@ def test_who_was_told_no_after_waiting_holds_nothing(
 
 def test_an_admin_redacts_what_it_may_not_read(node: Node) -> None:
     otto, ada = join(node, "otto"), join(node, "ada", "admin")
-    sent = node.send(otto, SendMessage("@otto", "send", {"text": "secret"}))["message"]
+    sent = node.call(otto, SendMessage("@otto", "send", {"text": "secret"}))["message"]
     assert node.call(ada, Redact(sent["id"], "a secret"))["redacted"]
     assert "payload" not in node.call(otto, ListInbox())["messages"][0]
 
@@ -215,7 +211,7 @@ def test_an_admin_redacts_what_it_may_not_read(node: Node) -> None:
 def test_mail_that_was_read_stays_open_until_it_is_acked(node: Node, clock: Clock) -> None:
     otto, vera = join(node, "otto"), join(node, "vera")
     read, unread = (
-        node.send(otto, SendMessage("@vera", "send", {"text": text}, ttl_s=60))["message"]["id"]
+        node.call(otto, SendMessage("@vera", "send", {"text": text}, ttl_s=60))["message"]["id"]
         for text in ("read", "unread")
     )
     node.call(vera, ReadMessage(read))
@@ -231,7 +227,7 @@ def test_many_threads_send_through_one_desk(node: Node) -> None:
 
     def send() -> None:
         for _ in range(20):
-            sent = node.send(otto, SendMessage("@otto", "send", {"text": "hi"}))
+            sent = node.call(otto, SendMessage("@otto", "send", {"text": "hi"}))
             answers.append(sent["accepted"])
 
     threads = [threading.Thread(target=send) for _ in range(16)]

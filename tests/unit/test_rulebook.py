@@ -4,6 +4,7 @@ what is kept whole, and what time does. The clock is the test's."""
 import hashlib
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +21,7 @@ from interlock.contracts.acts import (
     AckMessages,
     AcquireClaim,
     AnswerAsk,
+    Ask,
     ChangeSetting,
     CheckClaim,
     CreateGroup,
@@ -58,7 +60,7 @@ from interlock.contracts.acts import (
     Whoami,
 )
 from interlock.contracts.facts import Header, header_hash, parse_header
-from interlock.node import Node, audit, upkeep, waiting
+from interlock.node import Node, audit, upkeep
 from interlock.node.verbs import VERBS
 
 START = 2_000_000_000_000  # 2033-05-18T03:33:20Z, a time that no clock of a test machine shows
@@ -99,11 +101,11 @@ class Workspace:
         return Credentials(token=token)
 
     def send(self, by: Credentials, to: str, text: str = "hello", **said: Any) -> str:
-        sent = self.node.send(by, SendMessage(to, "send", {"text": text}, **said))
+        sent = self.node.call(by, SendMessage(to, "send", {"text": text}, **said))
         return str(sent["message"]["id"])
 
     def ask(self, by: Credentials, to: str, question: str = "may I?", **said: Any) -> str:
-        sent = self.node.send(by, SendMessage(to, "ask", {"question": question}, **said))
+        sent = self.node.call(by, SendMessage(to, "ask", {"question": question}, **said))
         return str(sent["message"]["id"])
 
     def texts(self, by: Credentials, which: str = "open") -> list[str]:
@@ -256,7 +258,7 @@ def test_what_is_no_recipient_stores_nothing(ws: Workspace, to: str) -> None:
 def test_a_message_that_breaks_its_contract_is_told_each_problem(ws: Workspace) -> None:
     otto = ws.join("otto")
     act = SendMessage("@vera", "command", {"command": 7, "wyh": "x"})
-    said = refused(errors.InvalidMessage, ws.node.send, otto, act)
+    said = refused(errors.InvalidMessage, ws.node.call, otto, act)
     assert said["type"] == "command"
     assert [problem["member"] for problem in said["problems"]] == ["command", "why", "wyh"]
 
@@ -264,7 +266,7 @@ def test_a_message_that_breaks_its_contract_is_told_each_problem(ws: Workspace) 
 def test_an_unknown_type_is_told_the_near_ones(ws: Workspace) -> None:
     otto = ws.join("otto")
     act = SendMessage("@vera", "sned", {"text": "x"})
-    said = refused(errors.UnknownType, ws.node.send, otto, act)
+    said = refused(errors.UnknownType, ws.node.call, otto, act)
     assert (said["type"], said["did_you_mean"]) == ("sned", ["send"])
     assert said["valid_types"] == [
         *("send", "ask", "answer", "announce", "wake", "command", "blocker")
@@ -284,7 +286,7 @@ def test_an_unknown_type_is_told_the_near_ones(ws: Workspace) -> None:
 )
 def test_what_a_verb_writes_cannot_be_sent(ws: Workspace, type: str, use: str) -> None:
     otto = ws.join("otto")
-    said = refused(errors.UseVerb, ws.node.send, otto, SendMessage("@vera", type, {}))
+    said = refused(errors.UseVerb, ws.node.call, otto, SendMessage("@vera", type, {}))
     assert (said["type"], said["use"]) == (type, use)
 
 
@@ -346,8 +348,7 @@ def test_a_stale_fence_is_named_and_so_is_who_has_the_claim_now(ws: Workspace) -
 def test_a_question_that_nobody_answers_is_a_plain_no(ws: Workspace) -> None:
     otto = ws.join("otto")
     ws.join("vera")
-    act = SendMessage("@vera", "ask", {"question": "may I?"})
-    answer = waiting.ask(ws.node, otto, act, 0)
+    answer = ws.call(otto, Ask("@vera", "may I?", wait_s=1))
     assert (answer["answered"], answer["code"], answer["error"]) == (
         *(False, "NO_ANSWER", "No answer"),
     )
@@ -732,18 +733,18 @@ def test_tokens_are_suspended_after_a_restore_until_reaffirmed(ws: Workspace) ->
 def test_the_same_key_and_body_give_the_first_answer_whatever_came_since(ws: Workspace) -> None:
     otto, vera = ws.join("otto"), ws.join("vera")
     act = SendMessage("@vera", "send", {"text": "once"}, key="k1", ttl_s=3600)
-    first = ws.node.send(otto, act)
+    first = ws.node.call(otto, act)
     ws.send(otto, "@vera", "more")
     ws.send(vera, "@otto", "and more")
     ws.ms += MINUTE
     before = ws.head()
-    again = ws.node.send(otto, act)
+    again = ws.node.call(otto, act)
     for answer in (first, again):
         del answer["deliveries"][0]["reach"]  # which is as of now
     assert again == first
     assert ws.head() == before
     ws.call(vera, ReadMessage(first["message"]["id"]))
-    assert ws.node.send(otto, act)["deliveries"][0]["state"] == "read"
+    assert ws.node.call(otto, act)["deliveries"][0]["state"] == "read"
     assert ws.texts(vera) == ["once", "more"]
 
 
@@ -763,21 +764,21 @@ def test_another_body_under_the_same_key_is_a_conflict(
 ) -> None:
     otto, vera = ws.join("otto"), ws.join("vera")
     act = SendMessage("@vera", "send", {"text": "once"}, key="k1")
-    seq = ws.node.send(otto, act)["message"]["seq"]
+    seq = ws.node.call(otto, act)["message"]["seq"]
     before = ws.head()
     other = act._replace(**change)
-    said = refused(errors.IdempotencyConflict, ws.node.send, otto, other)
+    said = refused(errors.IdempotencyConflict, ws.node.call, otto, other)
     assert (said["key"], said["seq"]) == ("k1", seq)
     assert ws.head() == before
-    ws.node.send(vera, other)  # keys are a sender's own
+    ws.node.call(vera, other)  # keys are a sender's own
 
 
 def test_a_key_whose_body_was_redacted_is_a_conflict(ws: Workspace) -> None:
     otto = ws.join("otto")
     act = SendMessage("@vera", "send", {"text": "a secret"}, key="k1")
-    sent = ws.node.send(otto, act)["message"]
+    sent = ws.node.call(otto, act)["message"]
     ws.call(otto, Redact(sent["id"], "leaked"))
-    refused(errors.IdempotencyConflict, ws.node.send, otto, act)
+    refused(errors.IdempotencyConflict, ws.node.call, otto, act)
 
 
 def test_an_answer_under_a_key_is_given_once(ws: Workspace) -> None:
@@ -792,8 +793,8 @@ def test_an_answer_under_a_key_is_given_once(ws: Workspace) -> None:
 def test_a_large_body_sent_again_under_its_key_is_kept_once(ws: Workspace) -> None:
     otto = ws.join("otto")
     act = SendMessage("@vera", "send", {"text": "x" * (2 * MIB)}, key="k1")
-    first = ws.node.send(otto, act)
-    assert ws.node.send(otto, act) == first
+    first = ws.node.call(otto, act)
+    assert ws.node.call(otto, act) == first
     assert ws.rows("SELECT count(*) FROM blob_chunks") == [(2,)]
 
 
@@ -804,7 +805,7 @@ def test_an_unknown_recipient_is_accepted_and_said_with_near_matches(ws: Workspa
     otto = ws.join("otto")
     ws.join("vera")
     ws.join("vera", "cli")
-    answer = ws.node.send(otto, SendMessage("@verra", "send", {"text": "x"}))
+    answer = ws.node.call(otto, SendMessage("@verra", "send", {"text": "x"}))
     assert answer["deliveries"] == [
         {"recipient": "@verra", "known": False, "reach": "unknown", "state": "accepted"}
     ]
@@ -812,7 +813,7 @@ def test_an_unknown_recipient_is_accepted_and_said_with_near_matches(ws: Workspa
     assert (notice["code"], notice["did_you_mean"]) == (
         *("UNKNOWN_RECIPIENT", ["@vera", "@vera-cli"]),
     )
-    answer = ws.node.send(otto, SendMessage("@quux", "send", {"text": "x"}))
+    answer = ws.node.call(otto, SendMessage("@quux", "send", {"text": "x"}))
     assert "did_you_mean" not in answer["notices"][0]
 
 
@@ -858,7 +859,7 @@ def test_mail_for_an_agent_is_seen_by_each_surface_and_taken_by_the_first(ws: Wo
 def test_a_broadcast_reaches_who_is_there_but_the_senders_own_agent(ws: Workspace) -> None:
     otto, cli = ws.join("otto"), ws.join("otto", "cli")
     vera, mira = ws.join("vera", "cli"), ws.join("mira", kind="human")
-    answer = ws.node.send(cli, SendMessage("AGENT:*", "send", {"text": "all"}))
+    answer = ws.node.call(cli, SendMessage("AGENT:*", "send", {"text": "all"}))
     assert [row["recipient"] for row in answer["deliveries"]] == ["@mira", "@vera"]
     late = ws.join("late")
     assert ws.texts(vera) == ws.texts(mira) == ["all"]
@@ -1017,7 +1018,7 @@ def test_a_question_with_a_time_limit_is_overdue_after_it(ws: Workspace) -> None
     otto = ws.join("otto")
     ws.join("vera")
     payload = {"question": "may I?", "options": ["yes", "no"], "timeout_s": 60}
-    ws.node.send(otto, SendMessage("@vera", "ask", payload))
+    ws.node.call(otto, SendMessage("@vera", "ask", payload))
     (waiting_for,) = ws.call(OWNER, Review())["unanswered"]
     assert "overdue" not in waiting_for
     ws.ms += 60_000
@@ -1031,7 +1032,7 @@ def test_only_who_was_asked_answers_and_only_an_ask(ws: Workspace) -> None:
     refused(errors.InvalidMessage, ws.call, otto, AnswerAsk(ask, "to myself"))
     refused(errors.InvalidMessage, ws.call, vera, AnswerAsk(note, "yes"))
     elsewhere = SendMessage("@mira", "answer", {"text": "yes", "ask": ask})
-    refused(errors.InvalidMessage, ws.node.send, vera, elsewhere)
+    refused(errors.InvalidMessage, ws.node.call, vera, elsewhere)
     assert ws.call(otto, FindAnswer(ask))["answered"] is False
 
 
@@ -1083,8 +1084,8 @@ def test_a_repeat_under_its_key_is_not_counted_as_another_send(ws: Workspace) ->
     otto = ws.join("otto")
     ws.set("limits.sends_per_minute", "1")
     act = SendMessage("@vera", "send", {"text": "x"}, key="k1")
-    first = ws.node.send(otto, act)
-    assert ws.node.send(otto, act) == first
+    first = ws.node.call(otto, act)
+    assert ws.node.call(otto, act) == first
 
 
 @pytest.mark.parametrize(("limit", "size"), [(1000, 1001), (2 * MIB, 2 * MIB + 1)])
@@ -1100,7 +1101,7 @@ def test_a_message_above_the_limit_is_too_large_and_leaves_nothing(
     assert ws.rows("SELECT * FROM blob_chunks") == []
     ws.send(otto, "@vera", "x" * limit)
     command = SendMessage("@vera", "command", {"command": "x" * limit, "why": "y"})
-    refused(errors.TooLarge, ws.node.send, otto, command)
+    refused(errors.TooLarge, ws.node.call, otto, command)
 
 
 def test_a_large_body_that_is_refused_leaves_no_bytes(ws: Workspace) -> None:
@@ -1223,16 +1224,17 @@ def test_a_damaged_upload_is_not_joined_and_nothing_is_sent(
 ) -> None:
     otto, vera = ws.join("otto"), ws.join("vera")
     whole = b"x" * MIB + b"end"
-    put(ws, "damaged", chunks)
+    damaged, good = (f"{0:015}.otto.{uuid.uuid4()}" for _ in range(2))
+    put(ws, damaged, chunks)
     before = ws.head()
     sha256 = hashlib.sha256(whole).hexdigest()
-    act = SendMessage("@vera", "send", {}, sha256=sha256, size=len(whole), upload="damaged")
+    act = SendMessage("@vera", "send", {}, sha256=sha256, size=len(whole), upload=damaged)
     refused(errors.DigestMismatch, ws.call, otto, act)
-    refused(errors.DigestMismatch, ws.node.do, lambda turn: turn.engine.join("damaged", sha256))
+    refused(errors.DigestMismatch, ws.node.do, lambda turn: turn.engine.join(damaged, sha256))
     assert ws.head() == before
     assert ws.texts(vera) == []
-    put(ws, "whole", {0: b"x" * MIB, 1: b"end"})
-    ws.call(otto, act._replace(upload="whole"))
+    put(ws, good, {0: b"x" * MIB, 1: b"end"})
+    ws.call(otto, act._replace(upload=good))
     assert ws.call(vera, ReadMessage(f"#{before + 1}"))["payload"]["text"].encode() == whole
 
 
@@ -1327,7 +1329,7 @@ def test_a_long_command_in_a_list_is_withheld_wholly(ws: Workspace) -> None:
     otto, vera = ws.join("otto"), ws.join("vera")
     command = "rm -rf build # " + "x" * 70_000
     payload = {"command": command, "why": "the disk is full"}
-    id = ws.node.send(otto, SendMessage("@vera", "command", payload))["message"]["id"]
+    id = ws.node.call(otto, SendMessage("@vera", "command", payload))["message"]["id"]
     for listed in (
         ws.call(vera, ListInbox())["messages"][0],
         ws.call(vera, ShowThread(id))["messages"][0],
@@ -1339,7 +1341,7 @@ def test_a_long_command_in_a_list_is_withheld_wholly(ws: Workspace) -> None:
         assert listed["size"] == len(command)
     assert ws.call(vera, ReadMessage(id))["payload"] == payload
     short = payload | {"command": "ls"}
-    ws.node.send(otto, SendMessage("@vera", "command", short))
+    ws.node.call(otto, SendMessage("@vera", "command", short))
     assert ws.call(vera, ListInbox())["messages"][1]["payload"] == short
 
 
@@ -1784,7 +1786,7 @@ def test_an_unknown_kind_of_fact_stops_whoever_meets_it(ws: Workspace, tmp_path:
     with Node(str(copy), clock=lambda: ws.ms) as node:
         act = SendMessage("@vera", "send", {"text": "x"})
         for _ in range(2):
-            said = refused(errors.NewerVersion, node.send, otto, act)
+            said = refused(errors.NewerVersion, node.call, otto, act)
             assert "task_dreamed" in said["message"]
         refused(errors.NewerVersion, upkeep.rebuild, node, OWNER)
         assert audit.show(node, ShowLog(limit=1000))["facts"][-1]["kind"] == "task_dreamed"

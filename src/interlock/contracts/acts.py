@@ -41,12 +41,6 @@ class ShowStatus(NamedTuple):
     pass
 
 
-class ShowLog(NamedTuple):
-    after: int = 0
-    limit: int = 50
-    kind: str | None = None
-
-
 class Review(NamedTuple):
     since_s: int = 7 * 86_400
 
@@ -147,14 +141,39 @@ class SendMessage(NamedTuple):
     upload: str | None = None
 
 
+class PutChunk(NamedTuple):
+    """One chunk of a body too large to stand in a request, of `size` bytes in all. The first is
+    put without an `upload`, and its answer names it."""
+
+    data: bytes
+    size: int
+    number: int = 0
+    upload: str | None = None
+
+
+class DropUpload(NamedTuple):
+    upload: str
+
+
+class Ask(NamedTuple):
+    """Sends an ask and waits for its first answer."""
+
+    to: str
+    question: str
+    options: tuple[str, ...] = ()
+    wait_s: int = 20
+    timeout_s: int | None = None
+    key: str | None = None
+
+
 class AnswerAsk(NamedTuple):
-    ask: str
+    message: str
     text: str
     key: str | None = None
 
 
 class FindAnswer(NamedTuple):
-    ask: str
+    message: str
 
 
 class ListInbox(NamedTuple):
@@ -162,6 +181,13 @@ class ListInbox(NamedTuple):
     limit: int = 100
     after: int = 0
     adapter: str | None = None
+    wait_s: int | None = None
+
+
+class ListMail(NamedTuple):
+    """The newest messages of everybody, for the person whose workspace it is."""
+
+    limit: int = 50
 
 
 class ReadMessage(NamedTuple):
@@ -220,6 +246,7 @@ class RenewClaim(NamedTuple):
     repo: str | None = None
     ttl_s: int = 3600
     fence: int | None = None
+    id: str | None = None
 
 
 class ReleaseClaim(NamedTuple):
@@ -227,6 +254,7 @@ class ReleaseClaim(NamedTuple):
     paths: tuple[str, ...] = ()
     repo: str | None = None
     fence: int | None = None
+    id: str | None = None
 
 
 class TakeOverClaim(NamedTuple):
@@ -262,7 +290,62 @@ class KeepSession(NamedTuple):
     id: str
 
 
+# --- audit
+
+
+class ShowLog(NamedTuple):
+    after: int = 0
+    limit: int = 50
+    kind: str | None = None
+
+
+class ListEvents(NamedTuple):
+    """What happened after a position, as far as it is the caller's to see."""
+
+    after: int = 0
+    limit: int = 100
+
+
+class VerifyLog(NamedTuple):
+    checkpoint: str | None = None
+
+
+class SignCheckpoint(NamedTuple):
+    pass
+
+
+class Prove(NamedTuple):
+    """That an entry stands in the log, or that the log only grew since it had `since` entries."""
+
+    seq: int | None = None
+    since: int | None = None
+
+
+class Inspect(NamedTuple):
+    """Leave to look at the log: for everybody who may look at anything."""
+
+
 # --- upkeep
+
+
+class ShowStorage(NamedTuple):
+    pass
+
+
+class ExportLog(NamedTuple):
+    file: str
+
+
+class Backup(NamedTuple):
+    file: str
+
+
+class Restore(NamedTuple):
+    file: str
+
+
+class Rebuild(NamedTuple):
+    pass
 
 
 class Maintain(NamedTuple):

@@ -92,6 +92,17 @@ def _encoded(payload: dict[str, Any], main: str) -> bytes:
         raise InvalidMessage(f"The member {main} is not text that UTF-8 can hold.") from None
 
 
+def _ask(act: acts.Ask) -> acts.Ask:
+    _ttl(act.wait_s)
+    return act
+
+
+def _chunk(act: acts.PutChunk) -> acts.PutChunk:
+    if act.number < 0 or act.size < 1:
+        raise Usage("A chunk has a number from 0, and belongs to a body of 1 byte or more.")
+    return act
+
+
 def _answer(act: acts.AnswerAsk) -> acts.AnswerAsk:
     if not act.text:
         raise InvalidMessage("An answer needs text.", type="answer")
@@ -114,6 +125,16 @@ def _read(act: acts.ReadMessage) -> acts.ReadMessage:
     start, stop = act.start or 0, act.stop
     if start < 0 or (stop is not None and stop <= start):
         raise Usage("A range is FIRST-LAST in bytes, for example 0-999.")
+    return act
+
+
+def _held(act: Any) -> Any:
+    """A claim that somebody holds can be named by its id too."""
+    if act.id is None:
+        return _target(act)
+    if act.item is not None or act.paths or act.repo is not None:
+        raise Usage("Name the claim by its id, or by what it is on; not by both.")
+    line(act.id, "claim's id", 64)
     return act
 
 
@@ -156,7 +177,7 @@ def _acquire(act: acts.AcquireClaim) -> acts.AcquireClaim:
 
 def _renew(act: acts.RenewClaim) -> acts.RenewClaim:
     _ttl(act.ttl_s)
-    renewed: acts.RenewClaim = _target(act)
+    renewed: acts.RenewClaim = _held(act)
     return renewed
 
 
@@ -198,7 +219,20 @@ def _inbox(act: acts.ListInbox) -> acts.ListInbox:
     if act.which not in ("open", "all", "sent"):
         raise Usage("An inbox shows open, all or sent mail.")
     line(act.adapter, "adapter", 64)
+    _ttl(act.wait_s)
     _rows(act.limit, act.after)
+    return act
+
+
+def _proof(act: acts.Prove) -> acts.Prove:
+    if (act.seq is None) == (act.since is None):
+        raise Usage("Name an entry by its SEQ, or the log's earlier size with --since.")
+    return act
+
+
+def _file(act: Any) -> Any:
+    if not act.file.startswith("/") or "\0" in act.file or not unicode(act.file):
+        raise Usage("Name the file by its absolute path.")
     return act
 
 
@@ -213,13 +247,15 @@ def _search(act: acts.Search) -> acts.Search:
 
 _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.SendMessage: _send,
+    acts.Ask: _ask,
+    acts.PutChunk: _chunk,
     acts.AnswerAsk: _answer,
     acts.AckMessages: _ack,
     acts.ReadMessage: _read,
     acts.AcquireClaim: _acquire,
     acts.TakeOverClaim: _take_over,
     acts.RenewClaim: _renew,
-    acts.ReleaseClaim: _target,
+    acts.ReleaseClaim: _held,
     acts.CheckClaim: _target,
     acts.StopWaiting: _target,
     acts.Join: _join,
@@ -233,5 +269,11 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.ListInbox: _inbox,
     acts.ShowThread: _listing,
     acts.ShowLog: _listing,
+    acts.ListMail: _listing,
+    acts.ListEvents: _listing,
+    acts.Prove: _proof,
+    acts.ExportLog: _file,
+    acts.Backup: _file,
+    acts.Restore: _file,
     acts.Search: _search,
 }

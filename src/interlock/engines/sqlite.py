@@ -123,9 +123,10 @@ class SqliteEngine:
     def put_chunk(self, upload: str, number: int, data: bytes) -> None:
         if not 0 < len(data) <= CHUNK:
             raise Usage(f"A chunk has 1 to {CHUNK} bytes; this one has {len(data)}.")
-        self.file.writer.execute(
-            "INSERT OR REPLACE INTO blob_chunks VALUES (?, ?, ?)", (upload, number, data)
-        )
+        db = self.file.writer
+        if db.execute("SELECT 1 FROM blobs WHERE upload = ?", (upload,)).fetchone():
+            raise Usage("That upload is a blob by now, and does not change any more.")
+        db.execute("INSERT OR REPLACE INTO blob_chunks VALUES (?, ?, ?)", (upload, number, data))
 
     def join(self, upload: str, sha256: str) -> int:
         db = self.file.writer

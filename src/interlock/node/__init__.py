@@ -9,31 +9,32 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any
 
 import apsw
 
-from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
-from interlock.contracts.encoding import digest
-from interlock.contracts.types import MAIN_MEMBER
+from interlock.contracts.checks import checked
+from interlock.contracts.facts import parse_header
 from interlock.engines.file import Listener, LogFile
 from interlock.engines.presence import Presence
-from interlock.engines.sqlite import CHUNK, SqliteEngine, clock_ms
-from interlock.errors import LogDamaged, Refusal, TooLarge
+from interlock.engines.sqlite import SqliteEngine, clock_ms
+from interlock.errors import LogDamaged, Refusal
 from interlock.kernel.claims import queueing
+from interlock.kernel.events import Event, event
 from interlock.kernel.mail import reading
 from interlock.kernel.moment import OWNER_CALLER, Answer, Caller, Moment, NeedsTurn
 from interlock.kernel.workspace import is_paused
 from interlock.node import position as state
 from interlock.node.desk import Desk, Ticket
 from interlock.node.keys import EVERY, Keys
+from interlock.node.scripts import play, script_of
 from interlock.node.stations import Submission, Validated, authorize, decide, identify, validate
 from interlock.node.turn import Beside, Turn, new_id
+from interlock.node.verbs import VERBS
 
-INLINE_BYTES = 1 << 20
 TOUCH_EVERY_S = 5.0
-STALE_UPLOAD_MS = 86_400_000
 
 
 class Node:
@@ -65,69 +66,43 @@ class Node:
     # --- acts
 
     def call(self, credentials: Credentials, act: Any) -> Answer:
-        """Does one verb: the path of every act, from every door.
+        """Does what is asked, to its end: the path of every act, from every door.
 
         Raises the refusals of `errors`. What was answered is durable; what was refused has left
         nothing but, where it matters, its refusal."""
+        if (script := script_of(act)) is not None:
+            return play(self, credentials, script)
+        return self.verb(credentials, act)
+
+    def verb(self, credentials: Credentials, act: Any) -> Answer:
+        """Does one verb, at once."""
         self._after_fork()
+        if type(act) not in VERBS:
+            from interlock.node.chores import CHORES
+
+            return CHORES[type(act)].do(self, credentials, checked(act))
         validated = validate(credentials, act)
-        answer = self._look(credentials, validated) if validated.verb.looks else None
+        answer = self.look(credentials, validated) if validated.verb.looks else None
         if answer is None:
-            answer = self._desk.submit(Submission(credentials, validated, self.keys.fingerprint))
+            answer = self._desk.submit(self.submission(credentials, validated))
         return answer
+
+    def submission(self, credentials: Credentials, validated: Validated) -> Submission:
+        return Submission(credentials, validated, self.keys.fingerprint)
+
+    def post(self, work: Callable[[Turn], Any], answered: Callable[[Ticket], None]) -> Ticket:
+        """Leaves an act to be done within a turn: see `Desk.post`."""
+        return self._desk.post(work, answered)
+
+    def withdraw(self, ticket: Ticket) -> None:
+        self._desk.withdraw(ticket)
 
     def do(self, work: Callable[[Turn], Any]) -> Any:
         """Does upkeep that no verb decides within a turn, and gives its result after COMMIT."""
         self._after_fork()
         return self._desk.submit(work)
 
-    def send(self, credentials: Credentials, act: acts.SendMessage) -> Answer:
-        """Sends; a body too large to stand in the log goes as a blob, in chunks, first."""
-        main = MAIN_MEMBER.get(act.type, "")
-        text = act.payload.get(main)
-        if not isinstance(text, str) or len(text) * 4 <= INLINE_BYTES:
-            return self.call(credentials, act)
-        validated = validate(credentials, act)
-        encoded = text.encode()
-        if len(encoded) <= INLINE_BYTES or not self._may(credentials, validated):
-            return self.call(credentials, act)
-        upload = self._upload(credentials, encoded)
-        rest = {name: value for name, value in act.payload.items() if name != main}
-        sent = act._replace(payload=rest, upload=upload, sha256=digest(encoded), size=len(encoded))
-        try:
-            return self.call(credentials, sent)
-        finally:
-            # Refused, or said before under the same key: nothing uses it. Where it cannot be
-            # dropped now it is dropped as stale, and the answer stands.
-            with suppress(Refusal):
-                self.do(lambda turn: turn.engine.drop_upload(upload))
-
-    def _may(self, credentials: Credentials, validated: Validated) -> bool:
-        """Whether the act would be allowed just now: nothing is uploaded for one that is not."""
-        with self.file.reading() as db:
-            moment = self._moment(db)
-            try:
-                authorize(moment, identify(moment, credentials, validated))
-            except Refusal:
-                return False
-        return True
-
-    def _upload(self, credentials: Credentials, data: bytes) -> str:
-        found = self.call(credentials, acts.ListSettings())["settings"]
-        limit = next(int(s["value"]) for s in found if s["name"] == "limits.message_bytes")
-        if len(data) > limit:
-            raise TooLarge(
-                f"The message has {len(data)} bytes, and this workspace takes {limit}.",
-                size=len(data),
-                limit=limit,
-            )
-        upload = f"{clock_ms():015}-{new_id()}"
-        self.do(lambda turn: turn.engine.drop_stale(f"{clock_ms() - STALE_UPLOAD_MS:015}"))
-        for number, start in enumerate(range(0, len(data), CHUNK)):
-            self.do(_put_chunk(upload, number, data[start : start + CHUNK]))
-        return upload
-
-    def _look(self, credentials: Credentials, validated: Validated) -> Answer | None:
+    def look(self, credentials: Credentials, validated: Validated) -> Answer | None:
         """Tries a verb that may not need to write; None if it does after all."""
         with self.file.reading() as db:
             moment = self._moment(db)
@@ -143,6 +118,21 @@ class Node:
                 if refusal.recorded:
                     return None
                 raise
+
+    def is_due(self) -> bool:
+        """Whether something has expired that nobody recorded yet."""
+        with self.file.reading() as db:
+            return _due(self._moment(db))
+
+    def events(self, after: int, limit: int) -> list[Event]:
+        """What happened after a position, whomever it concerns."""
+        with self.file.reading() as db:
+            found = islice(self.engine.follow(db, after), limit)
+            return [event(db, parse_header(header)) for _, header in found]
+
+    def head(self) -> int:
+        with self.file.reading() as db:
+            return self.engine.head(db).seq
 
     def _moment(self, db: apsw.Connection) -> Moment:
         """A moment for looking only."""
@@ -253,10 +243,6 @@ class Node:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _put_chunk(upload: str, number: int, chunk: bytes) -> Callable[[Turn], None]:
-    return lambda turn: turn.engine.put_chunk(upload, number, chunk)
 
 
 def _due(moment: Moment) -> bool:

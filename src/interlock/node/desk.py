@@ -20,17 +20,25 @@ LONGEST_GATHERING_S = 0.005
 
 
 class Ticket:
-    """One act on its way. `begun` and `withdrawn` exclude each other: under the desk's lock."""
+    """One act on its way. `begun` and `withdrawn` exclude each other: under the desk's lock.
+    `answered` is called once, by whoever served it."""
 
-    __slots__ = ("begun", "done", "error", "result", "withdrawn", "work")
+    __slots__ = ("answered", "begun", "error", "result", "withdrawn", "work")
 
-    def __init__(self, work: Callable[[Any], Any]) -> None:
+    def __init__(self, work: Callable[[Any], Any], answered: Callable[["Ticket"], None]) -> None:
         self.work = work
+        self.answered = answered
         self.result: Any = None
         self.error: BaseException | None = None
         self.begun = self.withdrawn = False
-        self.done = threading.Lock()
-        self.done.acquire()
+
+
+def unknown_outcome() -> EngineUnavailable:
+    return EngineUnavailable(
+        "The outcome is unknown: the act began and did not end in time. Try again with the same "
+        "--key, which does it at most once.",
+        outcome="unknown",
+    )
 
 
 class Desk:
@@ -52,7 +60,30 @@ class Desk:
 
         After a while without a turn the ticket is withdrawn and nothing happens; where the work
         had begun by then, nobody can say yet, and only a key makes trying again safe."""
-        ticket = Ticket(work)
+        done = threading.Lock()
+        done.acquire()
+        ticket = Ticket(work, lambda _: done.release())
+        if self._leave(ticket):
+            self._serve_once(wait=False)
+        if not done.acquire(timeout=PATIENCE_S):
+            self.withdraw(ticket)
+            if not done.acquire(timeout=PATIENCE_S):
+                raise unknown_outcome()
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.result
+
+    def post(self, work: Callable[[Any], Any], answered: Callable[[Ticket], None]) -> Ticket:
+        """Leaves work for the writer thread, which calls `answered` after COMMIT: for a caller
+        that has other things to do meanwhile."""
+        ticket = Ticket(work, answered)
+        if self._leave(ticket):
+            with self._change:
+                self._call_thread()
+        return ticket
+
+    def _leave(self, ticket: Ticket) -> bool:
+        """Puts the ticket on the desk; True where the desk was free, and is the caller's now."""
         with self._change:
             if self._closed:
                 raise EngineUnavailable("The workspace was closed.")
@@ -60,27 +91,16 @@ class Desk:
             free, self._busy = not self._busy, True
             if not free and len(self._pending) >= self._expected:
                 self._change.notify()
-        if free:
-            self._serve_once(wait=False)
-        if not ticket.done.acquire(timeout=PATIENCE_S):
-            self._withdraw(ticket)
-        if ticket.error is not None:
-            raise ticket.error
-        return ticket.result
+        return free
 
-    def _withdraw(self, ticket: Ticket) -> None:
+    def withdraw(self, ticket: Ticket) -> None:
+        """Gives up on a ticket whose turn did not come; returns where its work has begun."""
         with self._change:
             ticket.withdrawn = not ticket.begun
         if ticket.withdrawn:
             raise EngineUnavailable(
                 f"The write turn did not come within {PATIENCE_S:.0f} s, and nothing was done. "
                 "Look for a stopped interlock process (ps), end it, and try again."
-            )
-        if not ticket.done.acquire(timeout=PATIENCE_S):
-            raise EngineUnavailable(
-                "The outcome is unknown: the act began and did not end in time. Try again with "
-                "the same --key, which does it at most once.",
-                outcome="unknown",
             )
 
     def _serve_once(self, *, wait: bool) -> None:
@@ -116,7 +136,7 @@ class Desk:
 
     def _answer(self, tickets: list[Ticket]) -> None:
         for ticket in tickets:
-            ticket.done.release()
+            ticket.answered(ticket)
         with self._change:
             self._expected = len(tickets) + len(self._pending)
             if self._expected > 1:

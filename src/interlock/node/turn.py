@@ -5,7 +5,7 @@ refused is undone, and the refusal itself is recorded where it matters.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import apsw
@@ -19,6 +19,7 @@ from interlock.node import search
 from interlock.node.position import Position
 
 SALT_BYTES = 16
+STALE_UPLOAD_MS = 86_400_000
 
 
 def new_id() -> str:
@@ -37,6 +38,10 @@ class Beside:
         self._engine, self._db, self._presence, self._now = engine, db, presence, now
         self.erased = False
 
+    def facts(self, after: int) -> Iterator[Header]:
+        for _, header in self._engine.follow(self._db, after):
+            yield parse_header(header)
+
     def body(self, seq: int) -> bytes | None:
         found = self._engine.body(self._db, seq)
         return found[1] if found else None
@@ -51,6 +56,14 @@ class Beside:
 
     def blob(self, sha256: str, start: int, stop: int) -> bytes:
         return self._engine.blob(self._db, sha256, start, stop)
+
+    def put_chunk(self, upload: str, number: int, data: bytes) -> None:
+        if number == 0:
+            self._engine.drop_stale(f"{self._now - STALE_UPLOAD_MS:015}")
+        self._engine.put_chunk(upload, number, data)
+
+    def drop_upload(self, upload: str) -> None:
+        self._engine.drop_upload(upload)
 
     def keep_blob(self, upload: str, sha256: str, seq: int) -> int:
         size = self._engine.join(upload, sha256)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from interlock.contracts import acts
-from interlock.kernel import overview, refusals, workspace
+from interlock.kernel import events, overview, refusals, workspace
 from interlock.kernel.claims import holding, queueing
 from interlock.kernel.identity import names, sessions, tokens
 from interlock.kernel.mail import reading, sending
@@ -51,13 +51,18 @@ VERBS: dict[type, Verb] = {
     acts.ListSettings: Verb("settings list", workspace.list_settings, looks=True, open=True),
     acts.Pause: Verb("pause", workspace.pause, "admin", owner=True, when_paused=True),
     acts.Resume: Verb("resume", workspace.resume, "admin", owner=True, when_paused=True),
+    acts.Inspect: Verb("audit", workspace.maintain, looks=True, open=True),
     acts.Maintain: Verb(
         "backup, restore, rebuild or export", workspace.maintain, "admin", looks=True, owner=True
     ),
+    acts.ListEvents: Verb("events", events.list_events, looks=True, open=True),
     acts.SendMessage: Verb("send", sending.send, "mail"),
+    acts.PutChunk: Verb("upload", sending.put_chunk, "mail"),
+    acts.DropUpload: Verb("upload drop", sending.drop_upload, "mail"),
     acts.AnswerAsk: Verb("answer", sending.answer, "mail"),
     acts.FindAnswer: Verb("answer find", sending.find_answer, "mail", looks=True),
     acts.ListInbox: Verb("inbox", reading.inbox, "mail", looks=True),
+    acts.ListMail: Verb("mail", reading.list_mail, "admin", looks=True, owner=True),
     acts.ReadMessage: Verb("read", reading.read, "mail", looks=True),
     acts.AckMessages: Verb("ack", reading.ack, "mail"),
     acts.ShowReceipts: Verb("receipts", reading.receipts, "mail", looks=True),

@@ -4,42 +4,33 @@ import os
 from typing import Any
 
 from interlock.contracts import acts
-from interlock.contracts.checks import checked
 from interlock.contracts.encoding import decode
-from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.context import Answer, Context, absolute
 from interlock.errors import NotFound, Usage
 
 
 def verify(context: Context) -> Answer:
-    from interlock.node import audit
-
     checkpoint = _note(context.get("checkpoint"))
     if (path := context.get("export")) is None:
-        return audit.verify(context.node, checkpoint)
+        return context.call_as_owner(acts.VerifyLog(checkpoint))
+    from interlock.node import audit
+
     with _opened(path) as lines:
         return audit.verify_export(lines, checkpoint)
 
 
 def show(context: Context) -> Answer:
-    from interlock.node import audit
-
-    act = acts.ShowLog(context.get("after", 0), context.get("limit", 50), context.get("kind"))
-    return audit.show(context.node, checked(act))
+    return context.call_as_owner(
+        acts.ShowLog(context.get("after", 0), context.get("limit", 50), context.get("kind"))
+    )
 
 
 def checkpoint(context: Context) -> Answer:
-    from interlock.node import proofs
-
-    return proofs.checkpoint(context.node)
+    return context.call_as_owner(acts.SignCheckpoint())
 
 
 def prove(context: Context) -> Answer:
-    from interlock.node import proofs
-
-    seq, since = context.get("seq"), context.get("since")
-    if (seq is None) == (since is None):
-        raise Usage("Name an entry by its SEQ, or the log's earlier size with --since.")
-    return proofs.prove(context.node, seq) if seq else proofs.prove_growth(context.node, since)
+    return context.call_as_owner(acts.Prove(context.get("seq"), context.get("since")))
 
 
 def check_proof(context: Context) -> Answer:
@@ -54,15 +45,7 @@ def check_proof(context: Context) -> Answer:
 
 
 def export(context: Context) -> Answer:
-    from interlock.node import audit
-
-    target = context.values["file"]
-    try:
-        return audit.export(context.node, context.credentials(owner_may=True), target)
-    except FileExistsError:
-        raise Usage(f"{target} exists already; an export goes into a new file.") from None
-    except OSError as trouble:
-        raise Usage(f"{target} cannot be written: {trouble.strerror}.") from None
+    return context.call_as_owner(acts.ExportLog(absolute(context.values["file"])))
 
 
 def _note(path: str | None) -> str | None:

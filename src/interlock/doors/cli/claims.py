@@ -9,7 +9,7 @@ from interlock.doors.cli.context import Answer, Context
 def _target(context: Context) -> dict[str, Any]:
     if "path" not in context.values:
         return {"item": context.get("item"), "repo": context.get("repo")}
-    from interlock.doors.cli.repository import name_and_paths
+    from interlock.repository import name_and_paths
 
     repo, paths = name_and_paths(context.get("repo"), context.values["path"])
     return {"paths": paths, "repo": repo}
@@ -26,11 +26,7 @@ def _lease(context: Context) -> dict[str, Any]:
 
 def acquire(context: Context) -> Answer:
     act = acts.AcquireClaim(**_target(context), **_where(context), wait_s=context.get("wait"))
-    if act.wait_s is None:
-        return context.call(act)
-    from interlock.node import waiting
-
-    return waiting.acquire(context.node, context.credentials(), act)
+    return context.call(act)
 
 
 def renew(context: Context) -> Answer:

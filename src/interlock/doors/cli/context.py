@@ -8,7 +8,7 @@ from interlock import workspace
 from interlock.contracts.acts import Credentials
 from interlock.doors.cli.grammar import Parsed
 from interlock.errors import InvalidMessage, Usage
-from interlock.node import Node
+from interlock.link import Link
 
 Answer = dict[str, Any]
 
@@ -20,24 +20,25 @@ class Context:
         self.values = parsed.values
         self.rest = parsed.rest
         self.json: bool = parsed.values.get("json", False)
-        self._node: Node | None = None
+        self._link: Link | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
         return self.values.get(name, default)
 
     @property
-    def directory(self) -> str:
+    def place(self) -> str:
+        """The workspace's directory, or its server's URL."""
         return workspace.find(self.get("workspace"), os.environ, _place())
 
     @property
-    def node(self) -> Node:
-        if self._node is None:
-            self._node = workspace.open_node(self.directory)
-        return self._node
+    def link(self) -> Link:
+        if self._link is None:
+            self._link = workspace.link(self.place, os.environ)
+        return self._link
 
     def credentials(self, *, owner_may: bool = False) -> Credentials:
         return workspace.who_acts(
-            self.node,
+            self.link,
             os.environ,
             named=self.get("from"),
             session=self.get("session"),
@@ -46,22 +47,23 @@ class Context:
 
     def call(self, act: Any) -> Answer:
         """One verb as the sender that acts."""
-        return self.node.call(self.credentials(), act)
+        return self.link.call(self.credentials(), act)
 
     def call_as_owner(self, act: Any) -> Answer:
         """One verb that needs no identity on an embedded workspace, or is its owner's."""
-        return self.node.call(self.credentials(owner_may=True), act)
+        return self.link.call(self.credentials(owner_may=True), act)
 
     def store(self) -> workspace.CredentialStore:
-        return workspace.CredentialStore(self.node.directory)
+        self.link.open()
+        return workspace.CredentialStore(self.link.home)
 
     def text(self, given: str) -> str:
         """A TEXT argument, or standard input where it is `-`."""
         return read_text() if given == "-" else given
 
     def close(self) -> None:
-        if self._node is not None:
-            self._node.close()
+        if self._link is not None:
+            self._link.close()
 
 
 def read_text() -> str:

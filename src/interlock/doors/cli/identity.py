@@ -1,37 +1,43 @@
 """Commands about who is who: init, join, whoami, agents, tokens, groups."""
 
 import os
+from contextlib import closing
 
 from interlock import workspace
 from interlock.contracts import acts, tokens
 from interlock.doors.cli.context import Answer, Context, here_and_now, read_text
 from interlock.errors import Usage
+from interlock.link import LocalLink, open_node
 
 
 def init(context: Context) -> Answer:
     here = context.get("here", False)
     if here and context.get("workspace"):
         raise Usage("--here makes a workspace for this place; --workspace names another one.")
-    directory = workspace.here(here_and_now()) if here else context.directory
+    directory = workspace.here(here_and_now()) if here else context.place
+    if "://" in directory:
+        raise Usage("A server has its workspace already; init makes one in a directory.")
     existed = os.path.exists(os.path.join(directory, "log.db"))
-    with workspace.open_node(directory, adopt=context.get("adopt", False)) as node:
-        found = node.call(acts.Credentials(owner=True), acts.ShowStatus())
+    if context.get("adopt"):
+        open_node(directory, adopt=True).close()
+    with closing(LocalLink(directory)) as link:
+        found = link.call(acts.Credentials(owner=True), acts.ShowStatus())
     if here and not existed:
         workspace.hide_from_git(directory)
     return {"workspace": found["workspace"], "directory": directory, "created": not existed}
 
 
 def join(context: Context) -> Answer:
-    token = _new_token()
-    act = acts.Join(
-        context.values["name"],
-        context.get("surface"),
-        context.get("kind"),
-        context.get("label"),
-        tuple(context.get("scope", ())),
-        tokens.hashed(token),
+    return _kept(
+        context,
+        acts.Join(
+            context.values["name"],
+            context.get("surface"),
+            context.get("kind"),
+            context.get("label"),
+            tuple(context.get("scope", ())),
+        ),
     )
-    return _kept(context, act, token)
 
 
 def whoami(context: Context) -> Answer:
@@ -51,25 +57,21 @@ def show_token(context: Context) -> Answer:
 
 
 def mint(context: Context) -> Answer:
-    token = _new_token()
     act = acts.MintToken(
         context.values["sender"],
         context.get("label"),
         tuple(context.get("scope", ())),
         context.get("ttl"),
-        tokens.hashed(token),
     )
     if not context.get("keep"):
-        return context.call_as_owner(act) | {"token": token}
+        return context.call_as_owner(act)
     with context.store().slot() as slot:
         answer = context.call_as_owner(act)
-        return answer | {"token": token, "kept": slot.keep(answer["sender"], token)}
+        return answer | {"kept": slot.keep(answer["sender"], answer["token"])}
 
 
 def rotate(context: Context) -> Answer:
-    token = _new_token()
-    act = acts.RotateToken(context.get("id"), context.get("sender"), tokens.hashed(token))
-    return _kept(context, act, token)
+    return _kept(context, acts.RotateToken(context.get("id"), context.get("sender")))
 
 
 def revoke(context: Context) -> Answer:
@@ -86,7 +88,7 @@ def reaffirm(context: Context) -> Answer:
 def identify(context: Context) -> Answer:
     given = context.values["token"]
     token = (read_text() if given == "-" else given).strip()
-    return context.node.call(acts.Credentials(owner=True), acts.IdentifyToken(tokens.hashed(token)))
+    return context.call_as_owner(acts.IdentifyToken(tokens.hashed(token)))
 
 
 def create_group(context: Context) -> Answer:
@@ -98,21 +100,17 @@ def list_groups(context: Context) -> Answer:
     return context.call_as_owner(acts.ListGroups())
 
 
-def _kept(context: Context, act: acts.Join | acts.RotateToken, token: str) -> Answer:
+def _kept(context: Context, act: acts.Join | acts.RotateToken) -> Answer:
     """Does the act and keeps its token, unless another of the sender's is kept that goes on."""
     store = context.store()
     with store.slot() as slot:
-        answer = context.call_as_owner(act) | {"token": token}
+        answer = context.call_as_owner(act)
         before = store.get(answer["sender"])
         known = tokens.token_id(tokens.hashed(before.token)) if before else None
         if before and known not in answer.get("replaced", ()):
             return answer
         try:
-            return answer | {"kept": slot.keep(answer["sender"], token)}
+            return answer | {"kept": slot.keep(answer["sender"], answer["token"])}
         except OSError as trouble:
             # The token is made; only the answer has it now.
             return answer | {"not_kept": trouble.strerror}
-
-
-def _new_token() -> str:
-    return tokens.compose(os.urandom(tokens.SECRET_BYTES))

@@ -9,6 +9,8 @@ from interlock.doors.cli.context import Answer, Context
 from interlock.errors import InvalidMessage, Usage
 
 DEFAULT_ASK_S = 20
+LONGEST_ASK_S = 86_400
+WATCH_S = 25
 
 
 def send(context: Context) -> Answer:
@@ -27,7 +29,7 @@ def send(context: Context) -> Answer:
         ttl_s=context.get("ttl"),
         wake=wake,
     )
-    return context.node.send(context.credentials(), act)
+    return context.call(act)
 
 
 def _payload(context: Context, type: str) -> dict[str, Any]:
@@ -62,16 +64,16 @@ def _object(given: str) -> dict[str, Any]:
 
 
 def ask(context: Context) -> Answer:
-    from interlock.node import waiting
-
-    payload: dict[str, Any] = {"question": context.text(context.values["question"])}
-    if options := context.get("option"):
-        payload["options"] = options
     seconds = context.get("wait", DEFAULT_ASK_S)
-    if "wait" in context.values:
-        payload["timeout_s"] = min(seconds, 86_400)
-    act = acts.SendMessage(to=context.values["to"], type="ask", payload=payload)
-    return waiting.ask(context.node, context.credentials(), act, seconds)
+    return context.call(
+        acts.Ask(
+            context.values["to"],
+            context.text(context.values["question"]),
+            tuple(context.get("option", ())),
+            seconds,
+            min(seconds, LONGEST_ASK_S) if "wait" in context.values else None,
+        )
+    )
 
 
 def answer(context: Context) -> Answer:
@@ -80,12 +82,8 @@ def answer(context: Context) -> Answer:
 
 def inbox(context: Context) -> Answer:
     which = "sent" if context.get("sent") else "all" if context.get("all") else "open"
-    act = acts.ListInbox(which, context.get("limit", 100), context.get("after", 0), "cli")
-    if "wait" not in context.values:
-        return context.call(act)
-    from interlock.node import waiting
-
-    return waiting.inbox(context.node, context.credentials(), act, context.values["wait"])
+    limit, after = context.get("limit", 100), context.get("after", 0)
+    return context.call(acts.ListInbox(which, limit, after, "cli", context.get("wait")))
 
 
 def read(context: Context) -> Answer:
@@ -126,16 +124,21 @@ def search(context: Context) -> Answer:
 
 
 def watch(context: Context) -> int:
+    """Prints mail as it arrives, for ever: what came after a position, or from now on."""
     from interlock.doors.cli import output
     from interlock.doors.cli.views import text
-    from interlock.node import waiting
 
-    for message in waiting.mail(context.node, context.credentials(), context.get("after")):
-        if context.json:
-            output.document(message)
-        else:
-            output.lines(text("read", output.clean(message)))
-    return 0
+    after = context.get("after")
+    if after is None:
+        after = context.call(acts.ShowStorage())["entries"]
+    while True:
+        act = acts.ListInbox(after=after, adapter="watch", wait_s=WATCH_S)
+        for message in context.call(act)["messages"]:
+            after = message["seq"]
+            if context.json:
+                output.document(message)
+            else:
+                output.lines(text("read", output.clean(message)))
 
 
 def explain(context: Context) -> Answer:

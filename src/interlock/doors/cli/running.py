@@ -27,14 +27,14 @@ def run(context: Context) -> int:
         # A client within a client is a holder of its own: its end must not end the outer one.
         session = context.get("session") or f"run-{os.urandom(8).hex()}"
         credentials = context.credentials()._replace(session=session)
-        context.node.call(credentials, acts.StartSession(session))
+        context.link.call(credentials, acts.StartSession(session))
     except Refusal as refusal:
         output.refusal(refusal, json=context.json)
         return INTERLOCK_FAILED
     environment = os.environ | {
         "INTERLOCK_TOKEN": credentials.token or "",
         "INTERLOCK_SESSION": session,
-        "INTERLOCK_WORKSPACE": context.node.directory,
+        "INTERLOCK_WORKSPACE": context.link.place,
     }
     ended = threading.Event()
     keeper = threading.Thread(target=_keep, args=(context, credentials, ended), daemon=True)
@@ -83,7 +83,7 @@ def _keep(context: Context, credentials: acts.Credentials, ended: threading.Even
     assert credentials.session is not None
     while not ended.wait(LOOK_EVERY_S):
         try:
-            context.node.call(credentials, acts.KeepSession(credentials.session))
+            context.link.call(credentials, acts.KeepSession(credentials.session))
         except Refusal:
             continue
 
@@ -91,6 +91,6 @@ def _keep(context: Context, credentials: acts.Credentials, ended: threading.Even
 def _end(context: Context, credentials: acts.Credentials) -> None:
     assert credentials.session is not None
     try:
-        context.node.call(credentials, acts.EndSession(credentials.session))
+        context.link.call(credentials, acts.EndSession(credentials.session))
     except Refusal as refusal:
         output.refusal(refusal, json=False)

@@ -9,10 +9,9 @@ from interlock.errors import Usage
 
 
 def status(context: Context) -> Answer:
-    from interlock.node import upkeep
-
     senders = context.store().senders()
-    answer = context.call_as_owner(acts.ShowStatus()) | upkeep.storage(context.node)
+    answer = context.call_as_owner(acts.ShowStatus())
+    answer |= context.call_as_owner(acts.ShowStorage())
     return answer | {"credentials": ["@" + sender for sender in senders]}
 
 
@@ -41,23 +40,15 @@ def resume(context: Context) -> Answer:
 
 
 def backup(context: Context) -> Answer:
-    from interlock.node import upkeep
-
-    target = absolute(context.values["file"])
-    return upkeep.backup(context.node, context.credentials(owner_may=True), target)
+    return context.call_as_owner(acts.Backup(absolute(context.values["file"])))
 
 
 def restore(context: Context) -> Answer:
-    from interlock.node import upkeep
-
-    source = absolute(context.values["file"])
-    return upkeep.restore(context.node, context.credentials(owner_may=True), source)
+    return context.call_as_owner(acts.Restore(absolute(context.values["file"])))
 
 
 def rebuild(context: Context) -> Answer:
-    from interlock.node import upkeep
-
-    return upkeep.rebuild(context.node, context.credentials(owner_may=True))
+    return context.call_as_owner(acts.Rebuild())
 
 
 def schema(context: Context) -> Answer | int:

@@ -21,6 +21,7 @@ from interlock.kernel.claims.records import (
     held,
     in_the_way,
     live,
+    named,
     target_of,
     wish_of,
 )
@@ -71,7 +72,9 @@ def _held(target: Target, others: list[Claim], ahead: int) -> Answer:
 
 
 def renew(moment: Moment, act: RenewClaim) -> Answer:
-    claim = _own(moment, target_of(act), act.fence)
+    if (target := named(moment, act)) is None:
+        raise NotHolder(f"There is no claim {act.id} any more: acquire it again.")
+    claim = _own(moment, target, act.fence)
     expires_at = max(claim.expires_at, moment.now + act.ttl_s * 1000)
     moment.record(
         "claim_extended", {"id": claim.id, "ttl": act.ttl_s * 1000, "expires_at": expires_at}
@@ -80,7 +83,8 @@ def renew(moment: Moment, act: RenewClaim) -> Answer:
 
 
 def release(moment: Moment, act: ReleaseClaim) -> Answer:
-    target = target_of(act)
+    if (target := named(moment, act)) is None:
+        return {"released": False}
     expire(moment)
     mine, others = _split(moment, target)
     if mine is None and not others and act.fence is None:

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from interlock.contracts.acts import AcquireClaim, TakeOverClaim
+from interlock.contracts.acts import AcquireClaim, ReleaseClaim, RenewClaim, TakeOverClaim
 from interlock.contracts.addresses import address
 from interlock.contracts.encoding import decode
 from interlock.contracts.globs import overlap
@@ -133,6 +133,14 @@ def waiters(moment: Moment, where: str = "1", *bindings: str) -> list[Waiter]:
 def target_of(act: Any) -> Target:
     """What an act is about. The order and repetition of paths mean nothing."""
     return Target(act.item, act.repo if act.paths else None, tuple(sorted(set(act.paths))))
+
+
+def named(moment: Moment, act: RenewClaim | ReleaseClaim) -> Target | None:
+    """What an act is about that may name a claim by its id; None where no claim has that id."""
+    if act.id is None:
+        return target_of(act)
+    found = held(moment, "id = ?", act.id)
+    return found[0].target if found else None
 
 
 def wish_of(caller: Caller, act: AcquireClaim | TakeOverClaim) -> Wish:

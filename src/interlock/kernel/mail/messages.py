@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from interlock.contracts.addresses import address
 from interlock.contracts.encoding import decode
+from interlock.contracts.facts import Header
 from interlock.contracts.times import rfc3339
 from interlock.contracts.types import MAIN_MEMBER, MESSAGE_VERSION
 from interlock.errors import LogDamaged, NotFound, Usage
@@ -40,6 +41,28 @@ class Message(NamedTuple):
     @property
     def recipients(self) -> list[str]:
         return self.deliveries.split()
+
+
+def from_fact(fact: Header) -> Message:
+    """The row that the fact of a send is folded into."""
+    said = fact.outcome
+    return Message(
+        seq=fact.seq,
+        id=said["id"],
+        sender=fact.sender,
+        to=said["to"],
+        type=said["type"],
+        thread=said["thread"],
+        at=fact.at,
+        priority=said["priority"],
+        reply_to=said.get("reply_to"),
+        expires_at=said.get("expires_at"),
+        hops=said.get("hops", 0),
+        token=fact.token,
+        session=fact.session,
+        redacted=0,
+        deliveries=" ".join(said["deliveries"]),
+    )
 
 
 def by_seq(moment: Moment, seq: int) -> Message:

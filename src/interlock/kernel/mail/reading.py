@@ -6,6 +6,7 @@ from interlock.contracts.acts import (
     AckMessages,
     Explain,
     ListInbox,
+    ListMail,
     ReadMessage,
     Redact,
     Search,
@@ -94,6 +95,17 @@ def counts(moment: Moment) -> Answer:
         "SELECT open, unread FROM mail_boxes WHERE recipient IN (?, ?)", *mailboxes(moment.caller)
     )
     return {"open": sum(row[0] for row in rows), "unread": sum(row[1] for row in rows)}
+
+
+def list_mail(moment: Moment, act: ListMail) -> Answer:
+    """The newest messages of the workspace, newest first, with how far each got. What they say is
+    shown to the owner alone: a scope lets nobody read another's mail."""
+    rows = moment.all(f"SELECT {COLUMNS} FROM mail_messages ORDER BY seq DESC LIMIT ?", act.limit)
+    messages = []
+    for message in (Message(*row) for row in rows):
+        shown = listed(moment, message) if moment.caller.owner else envelope(message, None)
+        messages.append(shown | {"deliveries": _deliveries(moment, message.seq)})
+    return {"messages": messages}
 
 
 def _sent(moment: Moment, act: ListInbox) -> Answer:

@@ -1,6 +1,6 @@
 """Sending: who gets a message, what limits hold, and what the sender is told about it."""
 
-from interlock.contracts.acts import AnswerAsk, FindAnswer, SendMessage
+from interlock.contracts.acts import AnswerAsk, DropUpload, FindAnswer, PutChunk, SendMessage
 from interlock.contracts.addresses import address, near, recipient_name
 from interlock.contracts.encoding import canonical, digest
 from interlock.contracts.facts import Header
@@ -20,6 +20,7 @@ from interlock.kernel.mail.messages import (
     Message,
     by_seq,
     envelope,
+    from_fact,
     listed,
     load,
     locate,
@@ -68,19 +69,20 @@ def send(moment: Moment, act: SendMessage) -> Answer:
     body = _body(act)
     fact = moment.record("message_sent", outcome, canonical(body), request=request)
     if act.upload is not None:
+        _own_upload(moment, act.upload)
         size = moment.store.keep_blob(act.upload, act.sha256, fact.seq)
         if size != act.size:
             raise DigestMismatch(f"The upload has {size} bytes, not {act.size}. Upload it again.")
     if ask is not None:
         _close_answered(moment, ask)
-    message = _message(fact)
+    message = from_fact(fact)
     stands = [(name, senders, "accepted") for name, senders in recipients.items()]
     return _accepted(moment, message, body, stands)
 
 
 def answer(moment: Moment, act: AnswerAsk) -> Answer:
     """Answers an ask that the caller received; the ask is handled by that."""
-    ask = locate(moment, act.ask)
+    ask = locate(moment, act.message)
     if ask.type != "ask":
         raise InvalidMessage(f"{ask.id} is a {ask.type}, not an ask. Use send --reply-to {ask.id}.")
     encoded = act.text.encode()
@@ -98,12 +100,34 @@ def answer(moment: Moment, act: AnswerAsk) -> Answer:
     )
 
 
+def put_chunk(moment: Moment, act: PutChunk) -> Answer:
+    """Keeps a part of a large body, for a send of the same sender that names the upload."""
+    _refuse_size(moment, act.size)
+    upload = act.upload
+    if upload is None:
+        upload = f"{moment.now:015}.{moment.caller.sender}.{moment.new_id()}"
+    _own_upload(moment, upload)
+    moment.store.put_chunk(upload, act.number, act.data)
+    return {"upload": upload, "number": act.number}
+
+
+def drop_upload(moment: Moment, act: DropUpload) -> Answer:
+    _own_upload(moment, act.upload)
+    moment.store.drop_upload(act.upload)
+    return {"dropped": True}
+
+
+def _own_upload(moment: Moment, upload: str) -> None:
+    if upload[15:-36] != f".{moment.caller.sender}.":
+        raise NotFound(f"There is no upload {upload[:80]!r} of yours.")
+
+
 def find_answer(moment: Moment, act: FindAnswer) -> Answer:
     """Whether an ask of the caller's was answered, and with what. Others who got the ask do not
     see each other's answers."""
-    ask = locate(moment, act.ask)
+    ask = locate(moment, act.message)
     if not sent_by(moment, ask):
-        raise NotFound(f"There is no ask {act.ask[:80]!r} of yours.")
+        raise NotFound(f"There is no ask {act.message[:80]!r} of yours.")
     row = moment.one("SELECT answer FROM mail_asks WHERE seq = ?", ask.seq)
     if row is None or row[0] is None:
         return {"answered": False, "id": ask.id}
@@ -181,28 +205,6 @@ def _body(act: SendMessage) -> Answer:
         sha256=act.sha256,
         size=act.size,
         blob=act.sha256 if act.upload is not None else None,
-    )
-
-
-def _message(fact: Header) -> Message:
-    """The row that the fact was just folded into."""
-    said = fact.outcome
-    return Message(
-        seq=fact.seq,
-        id=said["id"],
-        sender=fact.sender,
-        to=said["to"],
-        type=said["type"],
-        thread=said["thread"],
-        at=fact.at,
-        priority=said["priority"],
-        reply_to=said.get("reply_to"),
-        expires_at=said.get("expires_at"),
-        hops=said.get("hops", 0),
-        token=fact.token,
-        session=fact.session,
-        redacted=0,
-        deliveries=" ".join(said["deliveries"]),
     )
 
 
@@ -307,9 +309,12 @@ def _refuse_flood(moment: Moment) -> int | None:
 
 
 def _refuse_large(moment: Moment, act: SendMessage) -> None:
-    limit = int(moment.setting("limits.message_bytes"))
     rest = {k: v for k, v in act.payload.items() if k != MAIN_MEMBER.get(act.type)}
-    size = act.size + (len(canonical(rest)) if rest else 0)
+    _refuse_size(moment, act.size + (len(canonical(rest)) if rest else 0))
+
+
+def _refuse_size(moment: Moment, size: int) -> None:
+    limit = int(moment.setting("limits.message_bytes"))
     if size > limit:
         raise TooLarge(
             f"The message has {size} bytes, and this workspace takes {limit}. Send a file's "

@@ -1,0 +1,175 @@
+"""The routes of the API: every act of the table, live events, health and metrics."""
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from interlock.contracts.acts import Credentials
+from interlock.contracts.routes import (
+    KEY_HEADER,
+    OWNER_HEADER,
+    ROUTES,
+    SENDER_HEADER,
+    SESSION_HEADER,
+    SHORTHANDS,
+)
+from interlock.doors.http import decoding
+from interlock.doors.http.answers import Answer
+from interlock.doors.http.decoding import Decoder
+from interlock.doors.http.events import event_stream
+from interlock.doors.http.limits import RateLimit
+from interlock.doors.http.metrics import Metrics
+from interlock.doors.http.openapi import document
+from interlock.errors import NoIdentity, NotFound, Refusal, Usage
+from interlock.node.live import LiveNode
+
+SHOW_A_TOKEN = "Show a token: Authorization: Bearer ilk_…; interlock join NAME makes one."
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Desk:
+    """What every endpoint needs. `owner` says whether a token is the owner's; `open_metrics`
+    whether metrics are for everybody who can reach the server."""
+
+    def __init__(
+        self,
+        live: LiveNode,
+        metrics: Metrics,
+        owner: Callable[[str], bool],
+        *,
+        open_metrics: bool = True,
+        limit: RateLimit | None = None,
+    ) -> None:
+        self.live, self.metrics = live, metrics
+        self.open_metrics = open_metrics
+        self._owner = owner
+        self._limit = limit or RateLimit()
+
+    def credentials(self, request: Request) -> Credentials:
+        """What the request shows. Whoever came through the workspace's own socket may be its
+        owner; anybody else is whom the token makes them."""
+        headers = request.headers
+        session = headers.get(SESSION_HEADER)
+        claimed = headers.get(SENDER_HEADER)
+        token = _bearer(headers.get("Authorization"))
+        local = bool(request.scope.get("interlock.local"))
+        if token is not None and not local:
+            self._limit.take(token)
+        if token is not None and self._owner(token):
+            token, is_owner = None, True
+        else:
+            is_owner = local and token is None and headers.get(OWNER_HEADER) == "yes"
+            if token is None and not local:
+                raise NoIdentity(SHOW_A_TOKEN)
+        return Credentials(
+            token=token,
+            session=unquote(session) if session is not None else None,
+            claimed=unquote(claimed) if claimed is not None else None,
+            owner=is_owner,
+        )
+
+
+def _bearer(header: str | None) -> str | None:
+    if header is None:
+        return None
+    kind, _, token = header.partition(" ")
+    if kind.lower() != "bearer" or not token.strip():
+        raise NoIdentity(SHOW_A_TOKEN)
+    return unquote(token.strip())
+
+
+def api(desk: Desk) -> list[BaseRoute]:
+    routes: list[BaseRoute] = []
+    for found in (*ROUTES, *SHORTHANDS):
+        known = decoding.decoder(found)
+        routes.append(Route(found.path, _endpoint(desk, known), methods=[found.method]))
+    routes += [
+        Route("/v1/events", event_stream(desk.live, desk.metrics, desk.credentials)),
+        Route("/openapi.json", _fixed(document())),
+        Route("/healthz", _fixed({"ok": True})),
+        Route("/readyz", _ready(desk)),
+        Route("/metrics", _metrics(desk)),
+    ]
+    return routes
+
+
+def _endpoint(desk: Desk, known: Decoder) -> Endpoint:
+    route = known.route
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            if route.local and not request.scope.get("interlock.local"):
+                raise NotFound(
+                    f"{route.path} names files of the server's machine: use the command there."
+                )
+            credentials, act = await _asked(desk, known, request)
+            return Answer(await desk.live.call(credentials, act))
+        except Refusal as refusal:
+            desk.metrics.refusals[refusal.code] += 1
+            raise
+
+    return endpoint
+
+
+async def _asked(desk: Desk, known: Decoder, request: Request) -> tuple[Credentials, object]:
+    """The credentials and the act of a request."""
+    credentials = desk.credentials(request)
+    headers = request.headers
+    data: bytes | None = None
+    if known.route.method == "GET" or known.raw:
+        given = decoding.from_query(known, request.query_params)
+    if known.route.method != "GET":
+        wanted = "application/octet-stream" if known.raw else "application/json"
+        body = await request.body()
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if body and kind != wanted:
+            raise Unreadable(f"The body is {kind[:80] or 'of no type'}, and should be {wanted}.")
+        if known.raw:
+            data = body
+        else:
+            given = decoding.from_body(body)
+    claimed = decoding.claimed_sender(known, given)
+    if claimed is not None and credentials.claimed is None:
+        credentials = credentials._replace(claimed=claimed)
+    key = headers.get(KEY_HEADER)
+    return credentials, decoding.act_of(
+        known,
+        request.path_params,
+        given,
+        data=data,
+        key=unquote(key) if key is not None else None,
+    )
+
+
+class Unreadable(Usage):
+    """The body is of a type that this route does not read."""
+
+    http = 415
+
+
+def _fixed(content: object) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        return Answer(content)
+
+    return endpoint
+
+
+def _ready(desk: Desk) -> Endpoint:
+    """Ready is who can read the log just now."""
+
+    async def endpoint(request: Request) -> Response:
+        return Answer({"ready": True, "entries": await desk.live.entries()})
+
+    return endpoint
+
+
+def _metrics(desk: Desk) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        if not desk.open_metrics:
+            await desk.live.identify(desk.credentials(request))
+        return PlainTextResponse(desk.metrics.text(await desk.live.entries()))
+
+    return endpoint

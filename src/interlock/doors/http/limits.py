@@ -1,0 +1,93 @@
+"""Limits of the door: how often a token may ask, and how large and how slow a request may be."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive
+
+from interlock.errors import RateLimited, TooLarge, Usage
+
+MOST_BODY_BYTES = 8 << 20
+SLOWEST_BODY_S = 30.0
+REQUESTS_PER_S = 600.0
+BURST = 3000.0
+FORGET_EVERY = 10_000
+
+
+class RateLimit:
+    """A bucket for each token: it holds a burst, and fills up again at a steady rate."""
+
+    def __init__(
+        self,
+        per_s: float = REQUESTS_PER_S,
+        burst: float = BURST,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._per_s, self._burst, self._clock = per_s, burst, clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, who: str) -> None:
+        now = self._clock()
+        left, at = self._buckets.get(who, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._per_s)
+        if left < 1:
+            wait_s = max(1, round((1 - left) / self._per_s))
+            raise RateLimited(
+                f"This token asks more than {self._per_s:.0f} times a second. Wait {wait_s} s; "
+                "to hear of something, wait for it (/v1/inbox?wait=25, /v1/events).",
+                retry_after_s=wait_s,
+            )
+        if len(self._buckets) > FORGET_EVERY:
+            self._forget(now)
+        self._buckets[who] = left - 1, now
+
+    def _forget(self, now: float) -> None:
+        """Whoever has not asked for so long that its bucket is full needs none."""
+        full_s = self._burst / self._per_s
+        self._buckets = {w: b for w, b in self._buckets.items() if now - b[1] < full_s}
+
+
+class Body:
+    """Receives a request's body, unless it is too large or too slow. Once it is whole, whoever
+    goes on receiving waits for the end of the connection, as long as that takes."""
+
+    def __init__(self, receive: Receive, headers: Headers) -> None:
+        declared = headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > MOST_BODY_BYTES:
+            raise _too_large()
+        self._receive = receive
+        self._size = 0
+        self._is_whole = False
+        self._deadline: float | None = None
+
+    async def __call__(self) -> Message:
+        if self._is_whole:
+            return await self._receive()
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + SLOWEST_BODY_S
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            raise Slow(f"The body did not arrive within {SLOWEST_BODY_S:.0f} s.") from None
+        self._size += len(message.get("body", b""))
+        if self._size > MOST_BODY_BYTES:
+            raise _too_large()
+        self._is_whole = not message.get("more_body", False)
+        return message
+
+
+class Slow(Usage):
+    """The request came too slowly."""
+
+    http = 408
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(
+        f"A request has at most {MOST_BODY_BYTES} bytes. Upload a larger body in chunks to "
+        "/v1/blobs, and name the upload in the message.",
+        limit=MOST_BODY_BYTES,
+    )

@@ -1,0 +1,50 @@
+"""What the server counts, in the text form that Prometheus reads."""
+
+import resource
+import sys
+import time
+from collections import Counter
+
+_STARTED = time.monotonic()
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self._answers: Counter[int] = Counter()
+        self.refusals: Counter[str] = Counter()
+        self.streams = 0
+
+    def answered(self, status: int) -> None:
+        self._answers[status] += 1
+
+    def text(self, entries: int) -> str:
+        lines = [
+            *_head("interlock_http_responses_total", "counter", "Responses by status"),
+            *(
+                f'interlock_http_responses_total{{status="{status}"}} {count}'
+                for status, count in sorted(self._answers.items())
+            ),
+            *_head("interlock_refusals_total", "counter", "Refusals by code"),
+            *(
+                f'interlock_refusals_total{{code="{code}"}} {count}'
+                for code, count in sorted(self.refusals.items())
+            ),
+            *_head("interlock_event_streams", "gauge", "Event streams that are open"),
+            f"interlock_event_streams {self.streams}",
+            *_head("interlock_log_entries", "gauge", "Length of the log"),
+            f"interlock_log_entries {entries}",
+            *_head("interlock_uptime_seconds", "gauge", "Time since the start"),
+            f"interlock_uptime_seconds {time.monotonic() - _STARTED:.0f}",
+            *_head("process_max_resident_memory_bytes", "gauge", "Most memory ever used"),
+            f"process_max_resident_memory_bytes {_most_memory()}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _head(name: str, kind: str, help: str) -> tuple[str, str]:
+    return f"# HELP {name} {help}.", f"# TYPE {name} {kind}"
+
+
+def _most_memory() -> int:
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else used * 1024

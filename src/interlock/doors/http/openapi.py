@@ -1,0 +1,131 @@
+"""The description at /openapi.json, made from the table of routes and the contracts."""
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from interlock import __version__
+from interlock.contracts.answers import ANSWERS
+from interlock.contracts.routes import KEY_HEADER, ROUTES, SESSION_HEADER, SHORTHANDS, Route
+from interlock.doors.http.decoding import Decoder, decoder
+from interlock.errors import Refusal, by_code
+
+_COMMON = (400, 401, 403, 404, 409, 413, 429, 503)
+_REF = "#/components/schemas/{model}"
+
+
+def document() -> dict[str, Any]:
+    schemas: dict[str, Any] = {"Error": _error()}
+    paths: dict[str, Any] = {}
+    for route in (*ROUTES, *SHORTHANDS):
+        if not route.local:
+            described = _operation(decoder(route), schemas)
+            paths.setdefault(route.path, {})[route.method.lower()] = described
+    paths["/v1/events"] = {"get": _events()}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Interlock",
+            "version": __version__,
+            "description": "Where the work of AI coding agents becomes coordinated, gated and "
+            "auditable. Every refusal is the object Error; its code is stable.",
+        },
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": schemas,
+        },
+    }
+
+
+def _operation(known: Decoder, schemas: dict[str, Any]) -> dict[str, Any]:
+    route = known.route
+    model = _schema(known.model, schemas)
+    parameters = [_parameter("path", name, {"type": "string"}) for name in known.path]
+    if known.by_key:
+        parameters.append(_header(KEY_HEADER, "the same key and body again give the first answer"))
+    parameters.append(_header(SESSION_HEADER, "the session that acts"))
+    operation: dict[str, Any] = {
+        "operationId": _name(route),
+        "summary": route.does,
+        "parameters": parameters,
+        "responses": _responses(route, schemas),
+    }
+    if route.method == "GET" or known.raw:
+        required = model.get("required", ())
+        for name, schema in model.get("properties", {}).items():
+            parameters.append(_parameter("query", name, schema) | {"required": name in required})
+    if known.raw:
+        binary = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        operation["requestBody"] = {"required": True, "content": binary}
+    elif route.method != "GET":
+        content = {"application/json": {"schema": model}}
+        operation["requestBody"] = {"required": bool(model.get("required")), "content": content}
+    return operation
+
+
+def _name(route: Route) -> str:
+    short = route.act.__name__
+    return short if route in ROUTES else f"{short}By{route.method.title()}{route.path.count('{')}"
+
+
+def _parameter(where: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": where, "required": where == "path", "schema": schema}
+
+
+def _header(name: str, help: str) -> dict[str, Any]:
+    return _parameter("header", name, {"type": "string"}) | {"description": help}
+
+
+def _responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    answer = _schema(ANSWERS[route.act], schemas)
+    found = {"200": {"description": "Done", "content": {"application/json": {"schema": answer}}}}
+    statuses = [*_COMMON, *([408, 415] if route.method == "POST" else [])]
+    return found | {str(status): _refusal(status) for status in statuses}
+
+
+def _refusal(status: int) -> dict[str, Any]:
+    codes = ", ".join(sorted(kind.code for kind in _kinds(Refusal) if kind.http == status))
+    schema = {"$ref": _REF.format(model="Error")}
+    description = f"Refused: {codes or 'USAGE'}"
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def _kinds(kind: type[Refusal]) -> list[type[Refusal]]:
+    found = [leaf for sub in kind.__subclasses__() for leaf in [sub, *_kinds(sub)]]
+    return [leaf for leaf in found if "code" in vars(leaf) and by_code(leaf.code) is leaf]
+
+
+def _error() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["error", "code", "message"],
+        "properties": {
+            "error": {"type": "string", "description": "a fixed title"},
+            "code": {"type": "string", "description": "stable"},
+            "message": {"type": "string", "description": "what was wrong, and what to do"},
+        },
+        "additionalProperties": True,
+    }
+
+
+def _schema(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a model; what it is made of goes into the components."""
+    found = TypeAdapter(kind).json_schema(ref_template=_REF)
+    schemas |= found.pop("$defs", {})
+    return found
+
+
+def _events() -> dict[str, Any]:
+    stream = {"text/event-stream": {"schema": {"type": "string"}}}
+    return {
+        "operationId": "Events",
+        "summary": "Live events: resumes from Last-Event-ID, or from after, without a gap",
+        "parameters": [
+            _header("Last-Event-ID", "the last event that was seen"),
+            _parameter("query", "after", {"type": "integer", "minimum": 0}),
+        ],
+        "responses": {"200": {"description": "A stream", "content": stream}}
+        | {str(status): _refusal(status) for status in _COMMON},
+    }

@@ -1,0 +1,204 @@
+"""The pages: what is asked for, by whom, and what they get."""
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import parse_qs
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+
+from interlock.contracts.tokens import hashed
+from interlock.doors.web.assets import Assets
+from interlock.doors.web.parts import MAIL, MOST_MAIL, Parts
+from interlock.doors.web.passes import Passes
+from interlock.doors.web.rendering import Templates
+from interlock.doors.web.stream import changes
+from interlock.errors import BadToken
+from interlock.node.live import LiveNode
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+LARGEST_FORM = 8192
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    # Not no-referrer: with that, browsers send `Origin: null` with our own forms.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+NOT_THE_OWNERS = (
+    "That is not the owner's token. Tokens of agents open nothing here. Where the server was "
+    "started, interlock up prints the link that does."
+)
+STALE_FORM = (
+    "This form did not come with its cookie, so nothing was done. Try again; if that does not "
+    "help, allow cookies for this address."
+)
+
+
+class Pages:
+    def __init__(
+        self, live: LiveNode, owner: Callable[[str], bool], passes: Passes, assets: Assets
+    ) -> None:
+        self._live = live
+        self._owner = owner
+        self._passes = passes
+        self._templates = Templates(assets)
+        self._parts = Parts(live, self._templates)
+
+    def guarded(self, endpoint: Endpoint) -> Endpoint:
+        """The endpoint for requests of our own pages and of people, and none of other sites'."""
+
+        async def answer(request: Request) -> Response:
+            if _is_foreign(request):
+                response: Response = PlainTextResponse("Pages of other sites get nothing.\n", 403)
+            else:
+                response = await endpoint(request)
+            response.headers.update(HEADERS)
+            return response
+
+        return answer
+
+    # --- what the owner sees
+
+    async def dashboard(self, request: Request) -> Response:
+        if not self._passes.is_owner(request):
+            return self._sign_in_page(request)
+        reached = self._live.feed.reached
+        shown = _mail_shown(request)
+        return HTMLResponse(
+            self._templates.page(
+                "dashboard.html",
+                title="Now",
+                form=self._passes.form(request),
+                reached=reached,
+                mail_shown=shown,
+                parts=await self._parts.all(shown),
+            )
+        )
+
+    async def message(self, request: Request) -> Response:
+        """One message, all of it, with its receipts."""
+        if not self._passes.is_owner(request):
+            return self._sign_in_page(request)
+        reached = self._live.feed.reached
+        id = request.path_params["id"]
+        content = await self._parts.message(id)
+        page = self._templates.page(
+            "message.html",
+            title="Message",
+            form=self._passes.form(request),
+            reached=reached,
+            id=id,
+            header=await self._parts.part("header"),
+            content=content,
+        )
+        return HTMLResponse(page, 200 if content else 404)
+
+    async def part(self, request: Request) -> Response:
+        if not self._passes.is_owner(request):
+            return _nothing()
+        name = request.path_params["name"]
+        if name not in self._parts.names:
+            return PlainTextResponse("There is no such part.\n", 404)
+        return HTMLResponse(await self._parts.part(name, _mail_shown(request)))
+
+    async def message_part(self, request: Request) -> Response:
+        if not self._passes.is_owner(request):
+            return _nothing()
+        content = await self._parts.message(request.path_params["id"])
+        return HTMLResponse(content) if content else PlainTextResponse("Not found.\n", 404)
+
+    async def stream(self, request: Request) -> Response:
+        if not self._passes.is_owner(request):
+            return _nothing()
+        return StreamingResponse(
+            changes(self._live.feed, _position(request)),
+            media_type="text/event-stream",
+            headers={"X-Accel-Buffering": "no"},
+        )
+
+    # --- signing in and out
+
+    async def sign_in(self, request: Request) -> Response:
+        form = await _form(request)
+        if form is None or not self._passes.is_sign_in_form(request, form.get("form", "")):
+            return self._sign_in_page(request, STALE_FORM)
+        if trouble := await self._trouble_with(form.get("token", "").strip()):
+            return self._sign_in_page(request, trouble)
+        response = RedirectResponse("/", 303)
+        self._passes.sign_in(request, response)
+        return response
+
+    async def _trouble_with(self, token: str) -> str | None:
+        try:
+            hashed(token)
+        except BadToken as mistyped:
+            return mistyped.message
+        return None if await run_in_threadpool(self._owner, token) else NOT_THE_OWNERS
+
+    def _sign_in_page(self, request: Request, trouble: str | None = None) -> Response:
+        token, fresh = self._passes.sign_in_form(request)
+        page = self._templates.page("sign_in.html", title="Sign in", form=token, trouble=trouble)
+        response = HTMLResponse(page, 403 if trouble else 200)
+        if fresh is not None:
+            self._passes.keep_form(request, response, fresh)
+        return response
+
+    async def to_front(self, request: Request) -> Response:
+        return RedirectResponse("/", 303)
+
+    async def sign_out(self, request: Request) -> Response:
+        form = await _form(request)
+        if form is None or not self._passes.is_form(request, form.get("form", "")):
+            return PlainTextResponse(STALE_FORM + "\n", 403)
+        response = RedirectResponse("/", 303)
+        self._passes.sign_out(response)
+        return response
+
+
+def _is_foreign(request: Request) -> bool:
+    """Whether a page of another origin made the browser ask."""
+    origin = request.headers.get("origin")
+    host = request.headers.get("host", "")
+    return origin is not None and origin.partition("://")[2].lower() != host.lower()
+
+
+def _nothing() -> Response:
+    return PlainTextResponse("", 401)
+
+
+async def _form(request: Request) -> dict[str, str] | None:
+    """The fields of a posted form, or None where it is none of ours."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        return None
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST_FORM:
+            return None
+    fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=8)
+    return {name: values[0] for name, values in fields.items()}
+
+
+def _position(request: Request) -> int | None:
+    """The last event that the page has seen: a browser that comes back says it in a header."""
+    given = request.headers.get("last-event-id") or request.query_params.get("after", "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) <= 18 else None
+
+
+def _mail_shown(request: Request) -> int:
+    return MOST_MAIL if request.query_params.get("mail") == str(MOST_MAIL) else MAIL

@@ -1,0 +1,93 @@
+"""Events: the facts of the log as they are told to those whom they concern.
+
+An event says what happened and to what; bodies are fetched by whoever may read them. Mail is told
+to those who sent or received it, refusals and tokens to admins, the rest to everyone here.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from interlock.contracts.acts import ListEvents
+from interlock.contracts.addresses import address
+from interlock.contracts.facts import Header
+from interlock.contracts.times import rfc3339
+from interlock.kernel.identity.names import agent_of
+from interlock.kernel.mail.messages import envelope, from_fact
+from interlock.kernel.moment import Answer, Moment, State, absent_dropped
+
+ADMINS = "scope:admin"
+SCANNED_AT_ONCE = 5000
+# After these, whoever follows must show again who it is.
+IDENTITY_KINDS = ("token_revoked", "token_minted", "epoch_started", "workspace_created")
+_FOR_ADMINS = ("request_refused", "token_minted", "token_revoked", "token_reaffirmed")
+
+
+class Event(NamedTuple):
+    """`audience` holds the names of those whom it concerns; None is everyone."""
+
+    seq: int
+    kind: str
+    audience: frozenset[str] | None
+    data: Answer
+
+    def concerns(self, names: frozenset[str]) -> bool:
+        return self.audience is None or not self.audience.isdisjoint(names)
+
+
+def viewer_names(sender: str, agent: str, scopes: Iterable[str]) -> frozenset[str]:
+    """The names under which events concern somebody."""
+    return frozenset({sender, agent, *([ADMINS] if "admin" in scopes else [])})
+
+
+def event(state: State, fact: Header) -> Event:
+    audience: frozenset[str] | None = None
+    told: dict[str, Any] = {}
+    if fact.kind == "message_sent":
+        told = {"message": envelope(from_fact(fact), None)}
+        audience = frozenset({*fact.outcome["deliveries"], *_both(state, fact.sender)})
+    elif fact.kind == "mail_moved":
+        audience, told = _moved(state, fact)
+    else:
+        told = {name: value for name, value in fact.outcome.items() if name != "hash"}
+        if fact.kind in _FOR_ADMINS:
+            audience = frozenset({ADMINS})
+    head = absent_dropped(
+        seq=fact.seq,
+        at=rfc3339(fact.at),
+        kind=fact.kind,
+        by=address(fact.sender),
+        session=fact.session,
+    )
+    # An outcome may have members of these names too: an agent's kind, a claim's session.
+    return Event(fact.seq, fact.kind, audience, told | head)
+
+
+def _moved(state: State, fact: Header) -> tuple[frozenset[str], dict[str, Any]]:
+    """Receipts, told to the messages' senders and recipients."""
+    names: set[str] = set()
+    deliveries = []
+    for seq, recipient in fact.outcome["items"]:
+        row = state.execute("SELECT id, sender FROM mail_messages WHERE seq = ?", (seq,)).fetchone()
+        names |= {recipient, *_both(state, row[1])}
+        deliveries.append({"id": row[0], "seq": seq, "recipient": address(recipient)})
+    return frozenset(names), {"state": fact.outcome["state"], "deliveries": deliveries}
+
+
+def _both(state: State, sender: str) -> tuple[str, str]:
+    return sender, agent_of(state, sender)
+
+
+def list_events(moment: Moment, act: ListEvents) -> Answer:
+    """What concerns the caller after a position, oldest first, and how far that reaches."""
+    caller = moment.caller
+    names = None if caller.owner else viewer_names(caller.sender, caller.agent, caller.scopes)
+    told: list[Answer] = []
+    reached = act.after
+    for looked, fact in enumerate(moment.store.facts(act.after)):
+        if len(told) == act.limit or looked == SCANNED_AT_ONCE:
+            return {"events": told, "reached": reached, "more": True}
+        reached = fact.seq
+        found = event(moment.state, fact)
+        if names is None or found.concerns(names):
+            told.append(found.data)
+    return {"events": told, "reached": reached, "more": False}

@@ -1,0 +1,265 @@
+"""The way to a node: through the server that runs for a workspace, or straight to its file.
+
+Whoever has a link asks for acts and gets answers and refusals, the same either way. The way
+through a server needs few imports, because commands and hooks are started hundreds of times a day:
+`_socket` is the part of `socket` that is written in C, and all that one exchange needs.
+"""
+
+import errno
+import json
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from interlock import __version__
+from interlock.contracts.acts import Credentials
+from interlock.contracts.routes import Request, encode
+from interlock.errors import EngineUnavailable, Internal, NotAWorkspace, Refusal, Usage, by_code
+
+if TYPE_CHECKING:
+    import http.client
+
+    from interlock.node import Node
+
+Answer = dict[str, Any]
+
+ABOUT = "server.json"
+PATIENCE_S = 60.0
+MOST_BYTES = 1 << 20
+
+
+class Link(Protocol):
+    """`place` is the directory or the URL; `home` the directory whose credentials are used."""
+
+    place: str
+    home: str
+    is_local: bool
+
+    def open(self) -> None:
+        """Makes the workspace where there is none, or refuses to."""
+
+    def call(self, credentials: Credentials, act: Any) -> Answer:
+        """Does what is asked; raises the refusals of `errors`."""
+
+    def close(self) -> None:
+        """Lets go of the file, where it was opened."""
+
+
+class About(NamedTuple):
+    """What a server says of itself in its workspace's directory."""
+
+    pid: int
+    url: str
+    socket: str
+    mcp: str
+    version: str
+
+
+def server_of(directory: str) -> About | None:
+    """The server of this version that says it runs for a workspace; whether it does, a call shows.
+    One of another version may speak otherwise: commands then use the file, beside it."""
+    try:
+        with open(os.path.join(directory, ABOUT), encoding="utf-8") as file:
+            said = json.load(file)
+        about = About(*(said[name] for name in About._fields))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return about if about.version == __version__ else None
+
+
+class LocalLink:
+    """A workspace on this machine. The first call finds out whether a server runs."""
+
+    is_local = True
+
+    def __init__(self, directory: str) -> None:
+        self.place = self.home = directory
+        self._server = server_of(directory)
+        self._node: Node | None = None
+
+    def open(self) -> None:
+        if self._server is None:
+            self._opened()
+
+    def call(self, credentials: Credentials, act: Any) -> Answer:
+        if self._node is None and self._server is not None:
+            request = _encoded(credentials, act)
+            try:
+                return _decoded(*_exchange(self._server.socket, request, _patience(act)))
+            except _NobodyThereError:
+                self._server = None
+            except OSError as trouble:
+                if request.method != "GET":
+                    raise _lost(trouble) from None
+                self._server = None
+        return self._opened().call(credentials, act)
+
+    def _opened(self) -> "Node":
+        """The workspace's node in this process, made on first use."""
+        if self._node is None:
+            self._node = open_node(self.place)
+        return self._node
+
+    def close(self) -> None:
+        if self._node is not None:
+            self._node.close()
+
+
+class RemoteLink:
+    """A server somewhere else, by its URL."""
+
+    is_local = False
+
+    def __init__(self, url: str, home: str) -> None:
+        self.place, self.home = url, home
+        secure, _, rest = url.partition("://")
+        self._host, _, path = rest.partition("/")
+        self._path = f"/{path}".rstrip("/")
+        if secure not in ("http", "https") or not self._host or "@" in self._host:
+            raise Usage(f"{url[:200]!r} is not a server's address, such as http://127.0.0.1:7420")
+        self._secure = secure == "https"
+
+    def open(self) -> None:
+        return
+
+    def call(self, credentials: Credentials, act: Any) -> Answer:
+        import http.client
+
+        request = _encoded(credentials, act)
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        try:
+            connection = kind(self._host, timeout=_patience(act))
+            return self._asked(connection, request)
+        except http.client.HTTPException as trouble:
+            raise EngineUnavailable(
+                f"{self.place} does not answer as an Interlock server does ({trouble!r})."
+            ) from None
+        except (OSError, ValueError) as trouble:
+            if isinstance(trouble, ConnectionRefusedError) or request.method == "GET":
+                raise EngineUnavailable(f"{self.place} cannot be reached: {trouble}.") from None
+            raise _lost(trouble) from None
+
+    def _asked(self, connection: "http.client.HTTPConnection", request: Request) -> Answer:
+        try:
+            target = self._path + request.target
+            connection.request(request.method, target, request.body or None, request.headers)
+            response = connection.getresponse()
+            return _decoded(response.status, response.read())
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        return
+
+
+def open_node(directory: str, *, adopt: bool = False) -> "Node":
+    """The node of a workspace, made if there is none. A directory that holds something else is
+    left alone."""
+    try:
+        os.makedirs(directory, 0o700, exist_ok=True)
+        if _foreign(directory) and not os.path.exists(os.path.join(directory, "log.db")):
+            raise NotAWorkspace(
+                f"{directory} holds other files and no workspace, and was left alone. Name an "
+                "empty or a new directory."
+            )
+    except FileExistsError:
+        raise NotAWorkspace(f"{directory} is a file, and a workspace is a directory.") from None
+    except OSError as trouble:
+        raise EngineUnavailable(
+            f"The workspace {directory} cannot be used: {trouble.strerror}."
+        ) from None
+    from interlock.node import Node
+
+    return Node(directory, adopt=adopt)
+
+
+def _foreign(directory: str) -> bool:
+    """Whether anything is there but what a process making the workspace just now has put there."""
+    ours = {"turnstile.queue", "turnstile.turn", "bells", "keys", "server.lock", "server.log"}
+    names = os.listdir(directory)
+    return any(name not in ours and not name.startswith("log.db") for name in names)
+
+
+# --- one exchange
+
+
+class _NobodyThereError(Exception):
+    """No server listens: nothing was asked of anybody."""
+
+
+def _exchange(path: str, request: Request, patience_s: float) -> tuple[int, bytes]:
+    """One request over the server's socket. HTTP/1.0: the answer ends where the connection does."""
+    import _socket
+
+    with_length = request.headers | {"Content-Length": str(len(request.body))}
+    lines = [f"{request.method} {request.target} HTTP/1.0", "Host: localhost"]
+    lines += [f"{name}: {value}" for name, value in with_length.items()]
+    head = "\r\n".join([*lines, "", ""]).encode()
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        connection.settimeout(patience_s)
+        try:
+            connection.connect(path)
+        except OSError as trouble:
+            if trouble.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK):
+                raise _NobodyThereError from None
+            raise
+        connection.sendall(head + request.body)
+        received = bytearray()
+        while chunk := connection.recv(MOST_BYTES):
+            received += chunk
+    finally:
+        connection.close()
+    head, separator, body = bytes(received).partition(b"\r\n\r\n")
+    if not separator:
+        raise ConnectionResetError("the server went away before it answered")
+    return int(head[9:12]), body
+
+
+def _encoded(credentials: Credentials, act: Any) -> Request:
+    try:
+        return encode(credentials, act)
+    except UnicodeEncodeError:
+        from interlock.contracts.checks import checked
+
+        checked(act)
+        raise Usage("What was given is not text that UTF-8 can hold.") from None
+
+
+def _decoded(status: int, body: bytes) -> Answer:
+    """The answer, or the refusal, raised."""
+    try:
+        answer: Answer = json.loads(body)
+        if status == 200:
+            return answer
+        raise refusal_of(answer)
+    except (ValueError, KeyError, TypeError):
+        raise EngineUnavailable(
+            f"What answered (status {status}) is not an Interlock server, or one of another "
+            "version."
+        ) from None
+
+
+def refusal_of(error: Answer) -> Refusal:
+    """The refusal behind an error object."""
+    members = {name: value for name, value in error.items() if name not in _FIXED}
+    try:
+        kind = by_code(error["code"])
+    except KeyError:
+        return Internal(f"{error['code']}: {error['message']}", **members)
+    return kind(error["message"], **members)
+
+
+_FIXED = ("error", "code", "message")
+
+
+def _patience(act: Any) -> float:
+    wait_s = getattr(act, "wait_s", None)
+    return PATIENCE_S + (wait_s if isinstance(wait_s, int) else 0)
+
+
+def _lost(trouble: Exception) -> EngineUnavailable:
+    return EngineUnavailable(
+        f"The server went away before it answered ({trouble}), and may have done what was asked. "
+        "Look, or try again with the same --key, which does it at most once.",
+        outcome="unknown",
+    )

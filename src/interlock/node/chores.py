@@ -1,0 +1,87 @@
+"""Chores: what is asked of a node and decided by no rule, because it is about the log itself."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from interlock.contracts import acts
+from interlock.contracts.acts import Credentials
+from interlock.errors import Usage
+from interlock.kernel.moment import Answer
+from interlock.node import Node, audit, proofs, upkeep
+
+
+class Chore(NamedTuple):
+    name: str
+    do: Callable[[Node, Credentials, Any], Answer]
+
+
+def _looked(node: Node, credentials: Credentials) -> None:
+    """The owner may look at a log in whatever state it is; anybody else must be somebody."""
+    if not credentials.owner:
+        node.verb(credentials, acts.Inspect())
+
+
+def _verify(node: Node, credentials: Credentials, act: acts.VerifyLog) -> Answer:
+    _looked(node, credentials)
+    return audit.verify(node, act.checkpoint)
+
+
+def _show(node: Node, credentials: Credentials, act: acts.ShowLog) -> Answer:
+    _looked(node, credentials)
+    return audit.show(node, act)
+
+
+def _checkpoint(node: Node, credentials: Credentials, act: acts.SignCheckpoint) -> Answer:
+    _looked(node, credentials)
+    return proofs.checkpoint(node)
+
+
+def _prove(node: Node, credentials: Credentials, act: acts.Prove) -> Answer:
+    _looked(node, credentials)
+    if act.seq is not None:
+        return proofs.prove(node, act.seq)
+    assert act.since is not None
+    return proofs.prove_growth(node, act.since)
+
+
+def _storage(node: Node, credentials: Credentials, act: acts.ShowStorage) -> Answer:
+    """Where the log lies is the owner's business; how long it is, everybody's."""
+    _looked(node, credentials)
+    found = upkeep.storage(node)
+    if not credentials.owner:
+        del found["directory"]
+    return found
+
+
+def _export(node: Node, credentials: Credentials, act: acts.ExportLog) -> Answer:
+    try:
+        return audit.export(node, credentials, act.file)
+    except FileExistsError:
+        raise Usage(f"{act.file} exists already; an export goes into a new file.") from None
+    except OSError as trouble:
+        raise Usage(f"{act.file} cannot be written: {trouble.strerror}.") from None
+
+
+def _backup(node: Node, credentials: Credentials, act: acts.Backup) -> Answer:
+    return upkeep.backup(node, credentials, act.file)
+
+
+def _restore(node: Node, credentials: Credentials, act: acts.Restore) -> Answer:
+    return upkeep.restore(node, credentials, act.file)
+
+
+def _rebuild(node: Node, credentials: Credentials, act: acts.Rebuild) -> Answer:
+    return upkeep.rebuild(node, credentials)
+
+
+CHORES: dict[type, Chore] = {
+    acts.ShowStorage: Chore("storage", _storage),
+    acts.VerifyLog: Chore("audit verify", _verify),
+    acts.ShowLog: Chore("audit show", _show),
+    acts.SignCheckpoint: Chore("audit checkpoint", _checkpoint),
+    acts.Prove: Chore("audit prove", _prove),
+    acts.ExportLog: Chore("audit export", _export),
+    acts.Backup: Chore("backup", _backup),
+    acts.Restore: Chore("restore", _restore),
+    acts.Rebuild: Chore("rebuild", _rebuild),
+}

@@ -1,0 +1,237 @@
+"""Scripts: verbs that take several steps, such as waiting for mail or sending a large body.
+
+A script is a generator. It yields acts and is sent their answers; it yields `Sleep` to wait for a
+commit, and `Listening` to be shown as reachable until it ends. What a step raises is raised where
+the script stands, so that it can clean up with further steps. It neither blocks nor knows how time
+passes, and so serves callers that are threads (`play`) and callers on an event loop (`live`) alike;
+nobody holds the turn while waiting.
+"""
+
+import os
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interlock.contracts.acts import (
+    AcquireClaim,
+    Ask,
+    CheckClaim,
+    Credentials,
+    DropUpload,
+    FindAnswer,
+    Join,
+    ListInbox,
+    MintToken,
+    PutChunk,
+    ReadMessage,
+    RotateToken,
+    SendMessage,
+    StopWaiting,
+    Whoami,
+)
+from interlock.contracts.checks import checked
+from interlock.contracts.encoding import digest
+from interlock.contracts.tokens import SECRET_BYTES, compose, hashed
+from interlock.contracts.types import MAIN_MEMBER
+from interlock.engines.sqlite import CHUNK
+from interlock.errors import NoAnswer, Refusal
+from interlock.kernel.moment import Answer
+
+if TYPE_CHECKING:
+    from interlock.node import Node
+
+INLINE_BYTES = 1 << 20
+# A waiter in a queue is asked for a sign of life within this; see claims.WAITER_LEASE_MS.
+SIGN_OF_LIFE_S = 8.0
+
+
+class Sleep(NamedTuple):
+    """Until something was committed that may matter, or the time is over; waking early does no
+    harm. What may matter is mail of these names; with none, claims. The reply is False where
+    nobody can wait any longer."""
+
+    seconds: float
+    names: frozenset[str] = frozenset()
+
+
+class Listening(NamedTuple):
+    sender: str
+
+
+Script = Generator[Any, Any, Answer]
+
+
+def script_of(act: Any) -> Script | None:
+    """The script of an act that takes several steps, or None where one will do."""
+    if isinstance(act, SendMessage):
+        return _send_large(act) if _is_large(act) else None
+    if isinstance(act, Ask):
+        return _ask(act)
+    if isinstance(act, Join | MintToken | RotateToken) and not act.token_hash:
+        return _mint(act)
+    if isinstance(act, ListInbox) and act.wait_s is not None:
+        return _inbox(act)
+    if isinstance(act, AcquireClaim) and act.wait_s is not None:
+        return _acquire(act)
+    return None
+
+
+def play(node: "Node", credentials: Credentials, script: Script) -> Answer:
+    """Plays a script to its end, in the caller's thread."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(closing(node.listen()))
+
+        def step(wanted: Any) -> Any:
+            if isinstance(wanted, Sleep):
+                listener.wait(wanted.seconds)
+                return True
+            if isinstance(wanted, Listening):
+                return stack.enter_context(node.presence.listening(wanted.sender))
+            return node.verb(credentials, wanted)
+
+        return _played(script, step)
+
+
+def _played(script: Script, step: Callable[[Any], Any]) -> Answer:
+    reply, trouble = None, None
+    while True:
+        try:
+            wanted = script.send(reply) if trouble is None else script.throw(trouble)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+        try:
+            reply, trouble = step(wanted), None
+        except BaseException as raised:  # noqa: BLE001 - the script decides, and raises it again
+            trouble = raised
+
+
+def _names(whoami: Answer) -> frozenset[str]:
+    return frozenset({whoami["sender"], whoami["agent"]})
+
+
+def _inbox(act: ListInbox) -> Script:
+    """Open mail, waiting for some to come; an empty answer when none did."""
+    act = checked(act)
+    who = yield Whoami()
+    yield Listening(who["sender"])
+    deadline = time.monotonic() + (act.wait_s or 0)
+    while True:
+        found: Answer = yield act._replace(wait_s=None)
+        left = deadline - time.monotonic()
+        if found["messages"] or left <= 0:
+            return found
+        if not (yield Sleep(left, _names(who))):
+            deadline = 0.0
+
+
+def _ask(act: Ask) -> Script:
+    """Sends the ask and waits for its first answer. Without one the answer is a plain no, and a
+    late one arrives in the inbox."""
+    checked(act)
+    payload: dict[str, Any] = {"question": act.question}
+    if act.options:
+        payload["options"] = list(act.options)
+    if act.timeout_s is not None:
+        payload["timeout_s"] = act.timeout_s
+    sent = yield from _send(SendMessage(act.to, "ask", payload, key=act.key))
+    id = sent["message"]["id"]
+    told = {name: sent[name] for name in ("deliveries", "notices")}
+    who = yield Whoami()
+    yield Listening(who["sender"])
+    deadline = time.monotonic() + act.wait_s
+    while True:
+        found: Answer = yield FindAnswer(id)
+        if found["answered"]:
+            yield ReadMessage(found["answer"]["id"])
+            return found | told
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        if not (yield Sleep(left, _names(who))):
+            deadline = 0.0
+    late = NoAnswer(
+        f"Nobody answered within {act.wait_s} s. A late answer arrives in the inbox: do other "
+        "work, and do not ask again."
+    )
+    return {"answered": False, "id": id} | late.as_dict() | told
+
+
+def _acquire(act: AcquireClaim) -> Script:
+    """Acquires, standing in the queue for up to `wait_s`. However the waiting ends, the caller
+    leaves the queue."""
+    answer: Answer = yield act
+    if answer["acquired"]:
+        return answer
+    act = checked(act)
+    wanted = CheckClaim(act.item, act.paths, act.repo)
+    asked = time.monotonic()
+    deadline = asked + (act.wait_s or 0)
+    try:
+        who = yield Whoami()
+        holder = who["address"], who.get("session")
+        while (left := deadline - time.monotonic()) > 0:
+            if not (yield Sleep(min(left, SIGN_OF_LIFE_S))):
+                break
+            held = (yield wanted)["claims"]
+            others = [claim for claim in held if (claim["holder"], claim.get("session")) != holder]
+            if others and time.monotonic() - asked < SIGN_OF_LIFE_S:
+                continue
+            asked = time.monotonic()
+            answer = yield act
+            if answer["acquired"]:
+                return answer
+    except BaseException:
+        yield StopWaiting(*wanted)
+        raise
+    # Out of the queue first: what is handed over now would be held by somebody who was told no.
+    yield StopWaiting(*wanted)
+    final: Answer = yield act._replace(wait_s=None)
+    return final
+
+
+def _mint(act: Join | MintToken | RotateToken) -> Script:
+    """Makes a token for an act that brought no hash of one; the answer is the only place that has
+    it."""
+    token = compose(os.urandom(SECRET_BYTES))
+    answer: Answer = yield act._replace(token_hash=hashed(token))
+    return answer | {"token": token}
+
+
+def _send(act: SendMessage) -> Script:
+    if _is_large(act):
+        return (yield from _send_large(act))
+    answer: Answer = yield act
+    return answer
+
+
+def _is_large(act: SendMessage) -> bool:
+    """Whether the main text is too large to stand in the log, and goes as a blob."""
+    text = act.payload.get(MAIN_MEMBER.get(act.type, ""))
+    if not isinstance(text, str) or len(text) * 4 <= INLINE_BYTES:
+        return False
+    return len(text.encode("utf-8", "surrogatepass")) > INLINE_BYTES
+
+
+def _send_large(act: SendMessage) -> Script:
+    """Sends a body as a blob: its chunks first, then the message that they belong to."""
+    checked(act)
+    main = MAIN_MEMBER[act.type]
+    body = act.payload[main].encode()
+    upload: str | None = None
+    for number, start in enumerate(range(0, len(body), CHUNK)):
+        put = yield PutChunk(body[start : start + CHUNK], len(body), number, upload)
+        upload = put["upload"]
+    assert upload is not None
+    rest = {name: value for name, value in act.payload.items() if name != main}
+    try:
+        answer: Answer = yield act._replace(
+            payload=rest, upload=upload, sha256=digest(body), size=len(body)
+        )
+    except Refusal:
+        yield DropUpload(upload)
+        raise
+    # Said before under the same key: then nothing uses the upload.
+    yield DropUpload(upload)
+    return answer

@@ -1,0 +1,86 @@
+"""What a server keeps in its workspace's directory: the lock that says that it runs, where it can
+be reached, and the owner's token."""
+
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import suppress
+from hmac import compare_digest
+
+from interlock.contracts import tokens
+from interlock.errors import EngineUnavailable
+from interlock.link import ABOUT, About
+
+OWNER = "owner.json"
+LOCK = "server.lock"
+LOG = "server.log"
+# The kernel's own limit is 108 bytes on Linux and 104 on macOS.
+LONGEST_SOCKET_PATH = 100
+
+
+def lock(directory: str) -> int | None:
+    """The lock of the workspace's one server, held while the process lives; None where another
+    has it."""
+    held = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        return None
+    return held
+
+
+def socket_path(directory: str, name: str) -> str:
+    """Where a socket lies: in the workspace, or, where its path is too long for a socket, in a
+    directory of the user's own among the temporary ones."""
+    path = os.path.join(directory, name)
+    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+        return path
+    short = hashlib.sha256(os.fsencode(os.path.realpath(directory))).hexdigest()[:16]
+    apart = os.path.join(tempfile.gettempdir(), f"interlock-{os.getuid()}")
+    os.makedirs(apart, 0o700, exist_ok=True)
+    found = os.stat(apart)
+    if found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise EngineUnavailable(f"{apart} is not yours alone, so no socket can be put there.")
+    return os.path.join(apart, f"{short}-{name}")
+
+
+def publish(directory: str, about: About) -> None:
+    """Says where the server is, in one step."""
+    path = os.path.join(directory, ABOUT)
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(about._asdict(), file)
+    os.replace(path + ".new", path)
+
+
+def withdraw(directory: str, about: About) -> None:
+    for path in (os.path.join(directory, ABOUT), about.socket, about.mcp):
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+class Owner:
+    """The owner's token: whoever can read it could write the log's file as well. It stands for no
+    sender, and is kept apart from the credentials of those who act."""
+
+    def __init__(self, directory: str) -> None:
+        path = os.path.join(directory, OWNER)
+        try:
+            with open(path, encoding="utf-8") as file:
+                self.token = str(json.load(file)["token"])
+        except (OSError, ValueError, KeyError, TypeError):
+            self.token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
+            draft = f"{path}.{os.getpid()}"
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                json.dump({"token": self.token}, file)
+            os.replace(draft, path)
+
+    def is_shown(self, token: str) -> bool:
+        return compare_digest(token.encode(), self.token.encode())
+
+    @property
+    def key(self) -> bytes:
+        """A secret for what the dashboard gives to browsers; a new token makes it void."""
+        return hashlib.sha256(b"interlock dashboard " + self.token.encode()).digest()

@@ -1,0 +1,135 @@
+"""Putting the doors together, and serving until somebody says that it is enough."""
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from typing import NamedTuple
+
+import uvicorn
+from starlette.routing import Router
+
+from interlock import __version__
+from interlock.doors.http import Guard, api
+from interlock.doors.http.api import Desk
+from interlock.doors.http.metrics import Metrics
+from interlock.errors import EngineUnavailable
+from interlock.link import About
+from interlock.node import Node
+from interlock.node.live import LiveNode
+from interlock.server.connections import Connection, Crowd
+from interlock.server.records import Owner, publish, socket_path, withdraw
+
+_LOG = logging.getLogger("interlock.server")
+BACKLOG = 2048
+FAREWELL_S = 5
+
+
+class Place(NamedTuple):
+    """Where to serve what."""
+
+    directory: str
+    host: str
+    port: int
+
+
+def listening(place: Place) -> socket.socket:
+    """The socket of the server's address, bound."""
+    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((place.host, place.port))
+    except OSError as trouble:
+        listener.close()
+        raise EngineUnavailable(
+            f"{place.host}:{place.port} cannot be served: {trouble.strerror}. Another program may "
+            "have that port; choose one with --port."
+        ) from None
+    return listener
+
+
+def is_loopback(host: str) -> bool:
+    return host == "localhost" or host == "::1" or host.startswith("127.")
+
+
+class Server(uvicorn.Server):
+    """Serves HTTP at an address and at the workspace's own socket, and MCP at another one."""
+
+    def __init__(self, config: uvicorn.Config, live: LiveNode, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._live = live
+        self._started = started
+        self.local: list[tuple[socket.socket, Callable[..., object]]] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._live.feed.end_waiting()
+        await super().shutdown(sockets)
+
+
+async def serve(
+    node: Node, place: Place, listener: socket.socket, ready: Callable[[About], None]
+) -> None:
+    """Serves until SIGTERM or SIGINT; then answers what was asked, and ends."""
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    about = About(
+        os.getpid(),
+        f"http://{shown}:{port}",
+        socket_path(place.directory, "server.sock"),
+        socket_path(place.directory, "mcp.sock"),
+        __version__,
+    )
+    async with AsyncExitStack() as stack:
+        owner = Owner(place.directory)
+        live = await stack.enter_async_context(LiveNode(node))
+        app = application(live, owner, loopback=is_loopback(place.host))
+        stack.callback(withdraw, place.directory, about)
+
+        def started() -> None:
+            publish(place.directory, about)
+            ready(about)
+
+        server = Server(configuration(app), live, started)
+        await server.serve([listener, _local(about.socket)])
+
+
+def application(live: LiveNode, owner: Owner, *, loopback: bool) -> Guard:
+    metrics = Metrics()
+    desk = Desk(live, metrics, owner.is_shown, open_metrics=loopback)
+    return Guard(Router(api(desk)), metrics, loopback=loopback)
+
+
+def configuration(app: Guard) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=partial(Connection, crowd=Crowd()),  # type: ignore[arg-type]
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=FAREWELL_S,
+    )
+
+
+def _local(path: str) -> socket.socket:
+    """A socket for this user alone. What a killed server left there is replaced."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        local.bind(path)
+    finally:
+        os.umask(before)
+    return local
