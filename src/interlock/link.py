@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 
 ABOUT = "server.json"
+LOCK = "server.lock"
 PATIENCE_S = 60.0
 MOST_BYTES = 1 << 20
 
@@ -55,15 +56,30 @@ class About(NamedTuple):
 
 
 def server_of(directory: str) -> About | None:
-    """The server of this version that says it runs for a workspace; whether it does, a call shows.
-    One of another version may speak otherwise: commands then use the file, beside it."""
+    """The server that says it runs for a workspace; whether it does, a call shows."""
     try:
         with open(os.path.join(directory, ABOUT), encoding="utf-8") as file:
             said = json.load(file)
-        about = About(*(said[name] for name in About._fields))
+        return About(*(said[name] for name in About._fields))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return about if about.version == __version__ else None
+
+
+def is_served(directory: str) -> bool:
+    """Whether a server holds the workspace's lock, be it only starting or ending."""
+    import fcntl
+
+    try:
+        lock = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 class LocalLink:
@@ -73,7 +89,9 @@ class LocalLink:
 
     def __init__(self, directory: str) -> None:
         self.place = self.home = directory
-        self._server = server_of(directory)
+        # One of another version may speak otherwise: then the file is used, beside it.
+        about = server_of(directory)
+        self._server = about if about is not None and about.version == __version__ else None
         self._node: Node | None = None
 
     def open(self) -> None:
@@ -85,7 +103,7 @@ class LocalLink:
             request = _encoded(credentials, act)
             try:
                 return _decoded(*_exchange(self._server.socket, request, _patience(act)))
-            except _NobodyThereError:
+            except NobodyThere:
                 self._server = None
             except OSError as trouble:
                 if request.method != "GET":
@@ -182,27 +200,34 @@ def _foreign(directory: str) -> bool:
 # --- one exchange
 
 
-class _NobodyThereError(Exception):
+class NobodyThere(Exception):
     """No server listens: nothing was asked of anybody."""
+
+
+def connected(path: str) -> Any:
+    """A connection to a server's socket; `NobodyThere` where nobody listens."""
+    import _socket
+
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        connection.connect(path)
+    except OSError as trouble:
+        connection.close()
+        if trouble.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK):
+            raise NobodyThere from None
+        raise
+    return connection
 
 
 def _exchange(path: str, request: Request, patience_s: float) -> tuple[int, bytes]:
     """One request over the server's socket. HTTP/1.0: the answer ends where the connection does."""
-    import _socket
-
     with_length = request.headers | {"Content-Length": str(len(request.body))}
     lines = [f"{request.method} {request.target} HTTP/1.0", "Host: localhost"]
     lines += [f"{name}: {value}" for name, value in with_length.items()]
     head = "\r\n".join([*lines, "", ""]).encode()
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    connection = connected(path)
     try:
         connection.settimeout(patience_s)
-        try:
-            connection.connect(path)
-        except OSError as trouble:
-            if trouble.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK):
-                raise _NobodyThereError from None
-            raise
         connection.sendall(head + request.body)
         received = bytearray()
         while chunk := connection.recv(MOST_BYTES):

@@ -24,13 +24,31 @@ def name_and_paths(repo: str | None, paths: list[str]) -> tuple[str, tuple[str, 
     return _name("."), tuple(_from_root(path, root) for path in paths)
 
 
+def name_here() -> str | None:
+    """The name of the repository that one stands in, if it is one."""
+    return _name(".") if _git("rev-parse", "--git-dir") else None
+
+
+def named_from_afar(repo: str) -> str:
+    """The repository that somebody means who stands elsewhere: named by a remote's URL in any
+    spelling, or by the name that claims show. Places near them mean nothing here."""
+    if repo.startswith((".", "~")):
+        raise Usage(
+            f"{repo[:80]!r} is a place, and means another repository wherever one stands. Name "
+            "the repository by its remote's URL, or as claims on it do."
+        )
+    return normalised(repo) if _is_remote(repo) else repo
+
+
 def _named(repo: str) -> str:
     if repo.startswith((".", "/", "~")):
         place = os.path.expanduser(repo)
         return _name(place) if _git("rev-parse", "--git-dir", place=place) else normalised(repo)
-    if "://" in repo or ("@" in repo and ":" in repo):
-        return normalised(repo)
-    return repo
+    return normalised(repo) if _is_remote(repo) else repo
+
+
+def _is_remote(repo: str) -> bool:
+    return "://" in repo or ("@" in repo and ":" in repo)
 
 
 def _name(place: str) -> str:

@@ -28,6 +28,7 @@ from interlock.contracts.acts import (
 )
 from interlock.errors import EngineUnavailable, IdentityMismatch, NotHolder, Paused
 from interlock.node import Node, audit, upkeep
+from interlock.repository import name_and_paths
 
 OWNER = Credentials(owner=True)
 

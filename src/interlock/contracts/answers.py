@@ -1,7 +1,723 @@
-"""What each act is answered with."""
+"""What each act is answered with, member by member.
 
-from typing import Any
+`ANSWERS` is complete: the door describes its responses by it, the client gives its results these
+types, and a test holds the answers of a real node against them. A plain "no" is an answer like any
+other, with the members of the error object. Times are RFC 3339 in UTC; what is absent was not
+given.
+"""
 
-from interlock.contracts.routes import ROUTES
+from typing import Any, Literal, NotRequired
 
-ANSWERS: dict[type, Any] = {route.act: dict[str, Any] for route in ROUTES}
+# Pydantic, which makes schemas of these, does not take typing's own before Python 3.12.
+from typing_extensions import TypedDict
+
+from interlock.contracts import acts
+
+# --- parts
+
+State = Literal["accepted", "woken", "shown", "read", "acked", "declined", "expired"]
+Reach = Literal["wakes", "working", "waits", "offline", "unknown"]
+Kind = Literal["agent", "human"]
+Priority = Literal["low", "normal", "high", "critical"]
+
+_From = TypedDict("_From", {"from": str})
+
+
+class _No(TypedDict):
+    """The members of an error object, beside its code."""
+
+    error: str
+    message: str
+
+
+class Envelope(_From):
+    """A message without what it says."""
+
+    id: str
+    seq: int
+    type: str
+    version: str
+    source: str
+    to: str
+    thread: str
+    at: str
+    priority: Priority
+    subject: NotRequired[str]
+    reply_to: NotRequired[str]
+    expires_at: NotRequired[str]
+    sha256: NotRequired[str]
+    size: NotRequired[int]
+    redacted: NotRequired[Literal[True]]
+
+
+class Step(TypedDict):
+    """How a delivery came to a state."""
+
+    state: State
+    at: str
+    by: NotRequired[str]
+    adapter: NotRequired[str]
+    note: NotRequired[str]
+
+
+class Receipt(TypedDict):
+    """How far a message got with one recipient."""
+
+    recipient: str
+    state: State
+    history: list[Step]
+
+
+class Message(Envelope):
+    """A message with what it says, whole or a `part` of it; without, where that was redacted or
+    is not for the one who asks. The sender sees its `deliveries`; other surfaces of an agent see
+    by which it was `taken_by`."""
+
+    payload: NotRequired[dict[str, Any]]
+    part: NotRequired[Literal[True]]
+    shown: NotRequired[int]
+    offset: NotRequired[int]
+    next_offset: NotRequired[int]
+    taken_by: NotRequired[str]
+    deliveries: NotRequired[list[Receipt]]
+
+
+class Delivery(TypedDict):
+    """What to expect of one recipient of a message that was just accepted."""
+
+    recipient: str
+    known: bool
+    reach: Reach
+    state: State
+
+
+class Notice(TypedDict):
+    """What a sender should know about a message that was accepted all the same."""
+
+    code: Literal["UNKNOWN_RECIPIENT"]
+    message: str
+    did_you_mean: NotRequired[list[str]]
+
+
+class Claim(TypedDict):
+    """What is held is one `item`, or `paths` of a `repo`."""
+
+    id: str
+    item: NotRequired[str]
+    paths: NotRequired[list[str]]
+    repo: NotRequired[str]
+    holder: str
+    agent: str
+    surface: NotRequired[str]
+    session: NotRequired[str]
+    fence: int
+    branch: NotRequired[str]
+    worktree: NotRequired[str]
+    note: NotRequired[str]
+    acquired_at: str
+    expires_at: str
+
+
+class SharedWorktree(TypedDict):
+    code: Literal["SHARED_WORKTREE"]
+    message: str
+    claim: Claim
+
+
+class Agent(TypedDict):
+    address: str
+    agent: str
+    surface: NotRequired[str]
+    kind: Kind
+    reach: Reach
+    last_seen: NotRequired[str]
+
+
+class Group(TypedDict):
+    address: str
+    members: list[str]
+
+
+class Token(TypedDict):
+    """A token as everybody may know it, without its secret."""
+
+    id: str
+    sender: str
+    address: str
+    label: NotRequired[str]
+    scopes: list[str]
+    minted_by: str
+    minted_at: str
+    seq: int
+    expires_at: NotRequired[str]
+    revoked_at: NotRequired[str]
+    suspended: NotRequired[Literal[True]]
+
+
+class Setting(TypedDict):
+    name: str
+    value: str
+    default: str
+
+
+class Fact(TypedDict):
+    """An entry of the log as it stands there; times in its `outcome` are milliseconds."""
+
+    seq: int
+    at: str
+    kind: str
+    sender: str
+    session: NotRequired[str]
+    token: NotRequired[str]
+    epoch: NotRequired[int]
+    outcome: dict[str, Any]
+    hash: str
+    body: NotRequired[str]
+
+
+# --- mail
+
+
+class Sent(TypedDict):
+    """Accepted, which never means more than that."""
+
+    accepted: Literal[True]
+    message: Envelope
+    deliveries: list[Delivery]
+    notices: list[Notice]
+
+
+class Inbox(TypedDict):
+    """`next` is there where more follows: go on after it."""
+
+    messages: list[Message]
+    open: int
+    unread: int
+    next: NotRequired[int]
+
+
+class Acknowledged(TypedDict):
+    """The ids of the messages named, by where each stands now."""
+
+    acked: NotRequired[list[str]]
+    declined: NotRequired[list[str]]
+    expired: NotRequired[list[str]]
+
+
+class Receipts(TypedDict):
+    id: str
+    deliveries: list[Receipt]
+
+
+class Thread(TypedDict):
+    thread: str
+    messages: list[Message]
+    next: NotRequired[int]
+
+
+class Story(TypedDict):
+    """Who is behind a message. The owner and Interlock itself have no token."""
+
+    message: Envelope
+    sender: str
+    agent: str
+    session: NotRequired[str]
+    token: NotRequired[Token]
+
+
+class Redacted(TypedDict):
+    redacted: Literal[True]
+    id: str
+    seq: int
+
+
+class AnswerFound(TypedDict):
+    answered: Literal[True]
+    id: str
+    answer: Message
+
+
+class NoAnswerFound(TypedDict):
+    answered: Literal[False]
+    id: str
+
+
+class Answered(AnswerFound):
+    deliveries: list[Delivery]
+    notices: list[Notice]
+
+
+class Unanswered(_No):
+    """The ask stands; a late answer arrives in the inbox."""
+
+    answered: Literal[False]
+    id: str
+    code: Literal["NO_ANSWER"]
+    deliveries: list[Delivery]
+    notices: list[Notice]
+
+
+class Found(TypedDict):
+    query: str
+    messages: list[Message]
+
+
+class Mail(TypedDict):
+    messages: list[Message]
+
+
+class Chunk(TypedDict):
+    upload: str
+    number: int
+
+
+class Dropped(TypedDict):
+    dropped: Literal[True]
+
+
+# --- claims
+
+
+class Acquired(TypedDict):
+    acquired: Literal[True]
+    claim: Claim
+    notices: NotRequired[list[SharedWorktree]]
+
+
+class Held(_No):
+    """Nobody else holds it where `held_by` is empty: then `queued` asked for it before."""
+
+    acquired: Literal[False]
+    code: Literal["CLAIM_HELD"]
+    held_by: list[Claim]
+    queued: NotRequired[int]
+
+
+class TakenOver(Acquired):
+    taken_from: list[str]
+
+
+class Claims(TypedDict):
+    claims: list[Claim]
+
+
+class Checked(TypedDict):
+    claimed: bool
+    claims: list[Claim]
+
+
+class Renewed(TypedDict):
+    renewed: Literal[True]
+    claim: Claim
+
+
+class Released(TypedDict):
+    released: bool
+
+
+class NotWaiting(TypedDict):
+    waiting: Literal[False]
+
+
+# --- identity
+
+
+class Whoami(TypedDict):
+    sender: str
+    address: str
+    agent: str
+    surface: NotRequired[str]
+    session: NotRequired[str]
+    kind: Kind
+    scopes: list[str]
+    workspace: str
+    open: int
+    unread: int
+    claims: list[Claim]
+    tasks: list[dict[str, Any]]
+    verdicts_due: list[dict[str, Any]]
+
+
+class Agents(TypedDict):
+    agents: list[Agent]
+
+
+class Joined(TypedDict):
+    """`token` is said here and nowhere else; it is absent where the caller brought a hash."""
+
+    sender: str
+    address: str
+    agent: str
+    surface: NotRequired[str]
+    kind: Kind
+    scopes: list[str]
+    token_id: str
+    token: NotRequired[str]
+
+
+class Groups(TypedDict):
+    groups: list[Group]
+
+
+class GroupMade(Group):
+    name: str
+
+
+class Tokens(TypedDict):
+    tokens: list[Token]
+
+
+class Minted(Token):
+    token: NotRequired[str]
+
+
+class Rotated(Minted):
+    replaced: list[str]
+
+
+class Revoked(TypedDict):
+    revoked: list[str]
+
+
+class Reaffirmed(TypedDict):
+    reaffirmed: list[str]
+
+
+class KnownToken(Token):
+    known: Literal[True]
+    active: bool
+
+
+class UnknownToken(TypedDict):
+    known: Literal[False]
+
+
+class SessionStarted(TypedDict):
+    session: str
+    sender: str
+
+
+class SessionFound(TypedDict):
+    """Nobody's, where there is no `sender`."""
+
+    session: str
+    sender: NotRequired[str]
+
+
+class SessionEnded(TypedDict):
+    ended: str
+    released: list[Claim]
+
+
+# --- the workspace
+
+
+class Status(TypedDict):
+    workspace: str
+    epoch: int
+    created_at: str
+    now: str
+    paused: bool
+    pause_reason: NotRequired[str]
+    agents: int
+    senders: int
+    messages: int
+    open_deliveries: int
+    claims: int
+    waiting: int
+    refusals: int
+
+
+class Storage(TypedDict):
+    """Where it lies is told to the owner alone."""
+
+    directory: NotRequired[str]
+    engine: str
+    entries: int
+    bytes: int
+
+
+class ExpiredMail(_From):
+    id: str
+    seq: int
+    to: str
+    at: str
+
+
+class UnansweredAsk(ExpiredMail):
+    overdue: NotRequired[Literal[True]]
+
+
+class Refused(TypedDict):
+    seq: int
+    at: str
+    sender: str
+    code: str
+    token: NotRequired[str]
+
+
+class DeadHolder(TypedDict):
+    on: str
+    holder: str
+    since: str
+
+
+class Review(TypedDict):
+    unanswered: list[UnansweredAsk]
+    expired: list[ExpiredMail]
+    refusals: list[Refused]
+    dead_holders: list[DeadHolder]
+
+
+class Settings(TypedDict):
+    settings: list[Setting]
+
+
+class SettingChanged(TypedDict):
+    name: str
+    value: str
+
+
+class Paused(TypedDict):
+    paused: Literal[True]
+    reason: NotRequired[str]
+
+
+class Resumed(TypedDict):
+    paused: Literal[False]
+
+
+# --- events and audit
+
+
+class _Event(TypedDict):
+    seq: int
+    at: str
+    by: str
+    session: NotRequired[str]
+
+
+class MessageEvent(_Event):
+    kind: Literal["message_sent"]
+    message: Envelope
+
+
+class MovedDelivery(TypedDict):
+    id: str
+    seq: int
+    recipient: str
+
+
+class ReceiptEvent(_Event):
+    kind: Literal["mail_moved"]
+    state: State
+    deliveries: list[MovedDelivery]
+
+
+class Abandoned(TypedDict):
+    epoch: int
+    seq: int
+    root: str
+
+
+class OtherEvent(_Event):
+    """The members beside the first four are those that the fact's own kind has."""
+
+    kind: Literal[
+        "agent_joined",
+        "body_redacted",
+        "claim_awaited",
+        "claim_expired",
+        "claim_extended",
+        "claim_granted",
+        "claim_released",
+        "claim_wait_ended",
+        "claim_wait_extended",
+        "epoch_started",
+        "group_set",
+        "request_refused",
+        "session_ended",
+        "session_started",
+        "setting_changed",
+        "token_minted",
+        "token_reaffirmed",
+        "token_revoked",
+        "workspace_created",
+        "workspace_paused",
+        "workspace_resumed",
+    ]
+    # who
+    sender: NotRequired[str]
+    agent: NotRequired[str]
+    surface: NotRequired[str]
+    # what
+    id: NotRequired[str]
+    item: NotRequired[str]
+    paths: NotRequired[list[str]]
+    repo: NotRequired[str]
+    fence: NotRequired[int]
+    ttl: NotRequired[int]
+    lease: NotRequired[int]
+    expires_at: NotRequired[int]
+    branch: NotRequired[str]
+    worktree: NotRequired[str]
+    note: NotRequired[str]
+    reason: NotRequired[str]
+    taken_over: NotRequired[Literal[True]]
+    label: NotRequired[str]
+    scopes: NotRequired[list[str]]
+    replaced_by: NotRequired[str]
+    name: NotRequired[str]
+    value: NotRequired[str]
+    members: NotRequired[list[str]]
+    target: NotRequired[int]
+    code: NotRequired[str]
+    digest: NotRequired[str]
+    verifier: NotRequired[str]
+    abandoned: NotRequired[Abandoned]
+
+
+Event = MessageEvent | ReceiptEvent | OtherEvent
+
+
+class Events(TypedDict):
+    """`reached` is the position to go on after; `more` says whether to do so at once."""
+
+    events: list[Event]
+    reached: int
+    more: bool
+
+
+class Log(TypedDict):
+    facts: list[Fact]
+    next: NotRequired[int]
+
+
+class Verified(TypedDict):
+    ok: Literal[True]
+    entries: int
+    root: str
+    checkpoints: int
+
+
+class Damaged(_No):
+    """`seq` is the first entry that is not what it was."""
+
+    ok: Literal[False]
+    code: Literal["LOG_DAMAGED"]
+    seq: int
+    entries: int
+
+
+class Checkpoint(TypedDict):
+    entries: int
+    root: str
+    checkpoint: str
+    verifier: str
+
+
+class _Proof(TypedDict):
+    tree_size: int
+    root: str
+    path: list[str]
+    checkpoint: str
+    verifier: str
+
+
+class Inclusion(_Proof):
+    proof: Literal["inclusion"]
+    seq: int
+    header: str
+    leaf_index: int
+
+
+class Growth(_Proof):
+    proof: Literal["consistency"]
+    old_size: int
+    old_root: str
+
+
+class Exported(TypedDict):
+    file: str
+    entries: int
+    root: str
+
+
+class BackedUp(TypedDict):
+    file: str
+    entries: int
+    bytes: int
+
+
+class Restored(TypedDict):
+    restored: Literal[True]
+    epoch: int
+    entries: int
+    abandoned: str
+
+
+class Rebuilt(TypedDict):
+    rebuilt: Literal[True]
+    schema: str
+    entries: int
+    digest: str
+    changed: bool
+
+
+# What each act is answered with.
+ANSWERS: dict[type, Any] = {
+    acts.SendMessage: Sent,
+    acts.ListInbox: Inbox,
+    acts.ReadMessage: Message,
+    acts.AckMessages: Acknowledged,
+    acts.ShowReceipts: Receipts,
+    acts.ShowThread: Thread,
+    acts.AnswerAsk: Sent,
+    acts.Explain: Story,
+    acts.Redact: Redacted,
+    acts.Ask: Answered | Unanswered,
+    acts.FindAnswer: AnswerFound | NoAnswerFound,
+    acts.Search: Found,
+    acts.ListMail: Mail,
+    acts.PutChunk: Chunk,
+    acts.DropUpload: Dropped,
+    acts.AcquireClaim: Acquired | Held,
+    acts.ListClaims: Claims,
+    acts.CheckClaim: Checked,
+    acts.RenewClaim: Renewed,
+    acts.ReleaseClaim: Released,
+    acts.TakeOverClaim: TakenOver,
+    acts.StopWaiting: NotWaiting,
+    acts.Whoami: Whoami,
+    acts.ListAgents: Agents,
+    acts.Join: Joined,
+    acts.ListGroups: Groups,
+    acts.CreateGroup: GroupMade,
+    acts.ListTokens: Tokens,
+    acts.ShowToken: Token,
+    acts.MintToken: Minted,
+    acts.RotateToken: Rotated,
+    acts.RevokeToken: Revoked,
+    acts.ReaffirmTokens: Reaffirmed,
+    acts.IdentifyToken: KnownToken | UnknownToken,
+    acts.StartSession: SessionStarted,
+    acts.FindSession: SessionFound,
+    acts.KeepSession: Claims,
+    acts.EndSession: SessionEnded,
+    acts.ShowStatus: Status,
+    acts.ShowStorage: Storage,
+    acts.Review: Review,
+    acts.ListSettings: Settings,
+    acts.ChangeSetting: SettingChanged,
+    acts.Pause: Paused,
+    acts.Resume: Resumed,
+    acts.ListEvents: Events,
+    acts.ShowLog: Log,
+    acts.VerifyLog: Verified | Damaged,
+    acts.SignCheckpoint: Checkpoint,
+    acts.Prove: Inclusion | Growth,
+    acts.ExportLog: Exported,
+    acts.Backup: BackedUp,
+    acts.Restore: Restored,
+    acts.Rebuild: Rebuilt,
+}

@@ -1,31 +1,39 @@
 """`python -m interlock.server`: the process that `interlock up` starts."""
 
 import argparse
+import json
+import os
 import sys
 
 import uvloop
 
-from interlock.errors import Refusal
+from interlock.errors import EngineUnavailable, Refusal
 from interlock.link import About, open_node
 from interlock.server import logs
-from interlock.server.records import lock
-from interlock.server.serving import Place, listening, serve
-
-FAILED = 4
+from interlock.server.announcing import announcement, say
+from interlock.server.records import LOG, lock
+from interlock.server.serving import Place, is_loopback, listening, serve
 
 
 def main() -> int:
     given = _arguments()
-    logs.configure()
+    place = Place(given.workspace, given.host, given.port)
+
+    def ready(about: About) -> None:
+        loopback = is_loopback(place.host)
+        say(announcement(about, place.directory, loopback=loopback), as_json=given.json)
+        if given.ready_fd is not None:
+            _let_go(given.ready_fd)
+
     try:
-        with open_node(given.workspace) as node:
-            if lock(given.workspace) is None:
-                return _failed("A server runs for this workspace already.")
-            place = Place(given.workspace, given.host, given.port)
+        with open_node(place.directory) as node:
+            if lock(place.directory) is None:
+                raise EngineUnavailable("A server runs for this workspace already.")
+            logs.configure(os.path.join(place.directory, LOG))
             with listening(place) as listener:
-                uvloop.run(serve(node, place, listener, _announce))
+                uvloop.run(serve(node, place, listener, ready))
     except Refusal as refusal:
-        return _failed(refusal.message)
+        return _failed(refusal, as_json=given.json)
     return 0
 
 
@@ -34,17 +42,27 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workspace", required=True)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=7420)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--ready-fd", type=int, help="who waits for us to be ready reads it")
     return parser.parse_args()
 
 
-def _announce(about: About) -> None:
-    sys.stdout.write(f"ready {about.url}\n")
-    sys.stdout.flush()
+def _let_go(ready_fd: int) -> None:
+    """Tells whoever started us, and lets go of its terminal."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+    os.write(ready_fd, b"!")
+    os.close(ready_fd)
 
 
-def _failed(message: str) -> int:
-    sys.stderr.write(message + "\n")
-    return FAILED
+def _failed(refusal: Refusal, *, as_json: bool) -> int:
+    if as_json:
+        sys.stdout.write(json.dumps(refusal.as_dict()) + "\n")
+    else:
+        sys.stderr.write(f"{refusal.title} ({refusal.code}): {refusal.message}\n")
+    return refusal.exit
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 import json
 import logging
-import sys
 import time
+from logging.handlers import RotatingFileHandler
 from typing import Any
+
+LARGEST = 10 << 20
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -24,9 +26,9 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def configure(level: str = "INFO") -> None:
-    """Everything that is logged goes to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+def configure(path: str, level: str = "INFO") -> None:
+    """Everything that is logged goes into the file; it is begun anew when it has grown large."""
+    handler = RotatingFileHandler(path, maxBytes=LARGEST, backupCount=1, encoding="utf-8")
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("uvicorn.error", "mcp", "asyncio"):

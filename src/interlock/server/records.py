@@ -11,10 +11,9 @@ from hmac import compare_digest
 
 from interlock.contracts import tokens
 from interlock.errors import EngineUnavailable
-from interlock.link import ABOUT, About
+from interlock.link import ABOUT, LOCK, About
 
 OWNER = "owner.json"
-LOCK = "server.lock"
 LOG = "server.log"
 # The kernel's own limit is 108 bytes on Linux and 104 on macOS.
 LONGEST_SOCKET_PATH = 100

@@ -1,10 +1,12 @@
 """Putting the doors together, and serving until somebody says that it is enough."""
 
+import asyncio
 import logging
 import os
+import signal
 import socket
-from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -12,6 +14,7 @@ import uvicorn
 from starlette.routing import Router
 
 from interlock import __version__
+from interlock.doors import web
 from interlock.doors.http import Guard, api
 from interlock.doors.http.api import Desk
 from interlock.doors.http.metrics import Metrics
@@ -62,7 +65,15 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._live = live
         self._started = started
-        self.local: list[tuple[socket.socket, Callable[..., object]]] = []
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The first signal asks to end, a second one to hurry; neither ends the process before
+        everything is put away."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -94,16 +105,19 @@ async def serve(
 
         def started() -> None:
             publish(place.directory, about)
+            _LOG.info("ready", extra={"url": about.url, "directory": place.directory})
             ready(about)
 
         server = Server(configuration(app), live, started)
         await server.serve([listener, _local(about.socket)])
+        _LOG.info("ended")
 
 
 def application(live: LiveNode, owner: Owner, *, loopback: bool) -> Guard:
     metrics = Metrics()
     desk = Desk(live, metrics, owner.is_shown, open_metrics=loopback)
-    return Guard(Router(api(desk)), metrics, loopback=loopback)
+    pages = web.routes(live, owner=owner.is_shown, key=owner.key)
+    return Guard(Router([*api(desk), *pages]), metrics, loopback=loopback)
 
 
 def configuration(app: Guard) -> uvicorn.Config:

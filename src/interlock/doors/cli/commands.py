@@ -39,6 +39,20 @@ _OF_SENDER = Flag("--sender", "S", "every live token of this sender")
 
 _START = (
     Command(
+        ("up",),
+        "Start the server, with its dashboard",
+        flags=(
+            Flag("--host", "H", "the address to serve; 127.0.0.1 if absent: this machine alone"),
+            Flag("--port", "P", "the port; 7420 if absent", kind="int", minimum=0, maximum=65535),
+            Flag("--engine", "URL", "where the log is kept; the embedded file if absent"),
+            Flag("--detach", help="start it in the background, and return when it is ready"),
+        ),
+        examples=("interlock up --detach # ends with: interlock down",),
+        notes="Commands, hooks and MCP clients on this machine find the server by themselves, and "
+        "work without it too.",
+    ),
+    Command(("down",), "End the server that runs for the workspace"),
+    Command(
         ("init",),
         "Make a workspace",
         flags=(
@@ -75,6 +89,12 @@ _START = (
         notes="The client, its shell, its hooks and its MCP server are one holder. Its claims are "
         "kept while it lives and given up when it ends. The exit status is the client's; 125 "
         "means that Interlock itself failed.",
+    ),
+    Command(
+        ("mcp",),
+        "Speak MCP over standard input and output, for a client's configuration",
+        notes="Through the server where one runs. Who acts comes from INTERLOCK_TOKEN and "
+        "INTERLOCK_SESSION, as interlock run sets them, or from --from.",
     ),
     Command(("whoami",), "Say who acts here, and what is waiting for them"),
     Command(
@@ -352,6 +372,9 @@ COMMANDS = (
 
 # Which function of which module of this package does a command.
 ACTIONS = {
+    "up": ("serving", "up"),
+    "down": ("serving", "down"),
+    "mcp": ("serving", "mcp"),
     "init": ("identity", "init"),
     "join": ("identity", "join"),
     "run": ("running", "run"),

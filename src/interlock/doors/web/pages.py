@@ -1,6 +1,7 @@
 """The pages: what is asked for, by whom, and what they get."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
@@ -76,16 +77,12 @@ class Pages:
     async def dashboard(self, request: Request) -> Response:
         if not self._passes.is_owner(request):
             return self._sign_in_page(request)
-        reached = self._live.feed.reached
+        frame = self._frame(request)
         shown = _mail_shown(request)
+        parts = await self._parts.all(shown)
         return HTMLResponse(
             self._templates.page(
-                "dashboard.html",
-                title="Now",
-                form=self._passes.form(request),
-                reached=reached,
-                mail_shown=shown,
-                parts=await self._parts.all(shown),
+                "dashboard.html", **frame, title="Now", mail_shown=shown, parts=parts
             )
         )
 
@@ -93,19 +90,23 @@ class Pages:
         """One message, all of it, with its receipts."""
         if not self._passes.is_owner(request):
             return self._sign_in_page(request)
-        reached = self._live.feed.reached
+        frame = self._frame(request)
         id = request.path_params["id"]
         content = await self._parts.message(id)
+        header = await self._parts.part("header")
         page = self._templates.page(
-            "message.html",
-            title="Message",
-            form=self._passes.form(request),
-            reached=reached,
-            id=id,
-            header=await self._parts.part("header"),
-            content=content,
+            "message.html", **frame, title="Message", id=id, header=header, content=content
         )
         return HTMLResponse(page, 200 if content else 404)
+
+    def _frame(self, request: Request) -> dict[str, Any]:
+        """What every page of the owner's needs; asked for before its parts, so that nothing that
+        happens meanwhile is missed."""
+        return {
+            "form": self._passes.form(request),
+            "reached": self._live.feed.reached,
+            "now": self._live.node.clock(),
+        }
 
     async def part(self, request: Request) -> Response:
         if not self._passes.is_owner(request):
@@ -190,7 +191,7 @@ async def _form(request: Request) -> dict[str, str] | None:
         body += chunk
         if len(body) > LARGEST_FORM:
             return None
-    fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=8)
+    fields = parse_qs(body.decode("utf-8", "replace"))
     return {name: values[0] for name, values in fields.items()}
 
 

@@ -26,4 +26,5 @@ _FAMILIES = {
     "claim": "claims",
     **dict.fromkeys(("audit", "status", "settings", "review"), "upkeep"),
     **dict.fromkeys(("backup", "restore", "rebuild", "pause", "resume"), "upkeep"),
+    **dict.fromkeys(("up", "down"), "upkeep"),
 }

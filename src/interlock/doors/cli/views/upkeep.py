@@ -42,6 +42,15 @@ def _checkpoint(answer: Answer) -> str:
     return str(answer["checkpoint"])
 
 
+def _up(answer: Answer) -> str:
+    where = f" at {answer['url']}" if "url" in answer else ""
+    return f"A server runs{where} for {answer['directory']} already. interlock down ends it."
+
+
+def _down(answer: Answer) -> str:
+    return "The server has ended." if answer["stopped"] else "No server runs for this workspace."
+
+
 def _status(answer: Answer) -> str:
     rows = [
         f"{bold(answer['directory'])}  {answer['engine']}, workspace {answer['workspace']}",
@@ -160,6 +169,8 @@ def _checked(answer: Answer) -> str:
 
 
 VIEWS = {
+    "up": _up,
+    "down": _down,
     "rebuild": _rebuilt,
     "backup": _backed_up,
     "audit export": _exported,

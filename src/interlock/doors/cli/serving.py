@@ -1,0 +1,102 @@
+"""Commands that start and end the server, and connect MCP clients to it."""
+
+import os
+import signal
+import sys
+import time
+from typing import NoReturn
+
+from interlock.doors.cli.context import Answer, Context
+from interlock.errors import EngineUnavailable, Usage
+from interlock.link import is_served, open_node, server_of
+
+ENDS_WITHIN_S = 20.0
+LOOK_EVERY_S = 0.05
+
+
+def up(context: Context) -> Answer | int:
+    directory = _directory(context)
+    if context.get("engine", "sqlite") != "sqlite":
+        raise Usage("This release keeps the log in the embedded file: leave --engine out.")
+    if is_served(directory):
+        return {"up": True, "started": False} | _described(directory)
+    open_node(directory).close()
+    words = [sys.executable, "-m", "interlock.server", "--workspace", directory]
+    for name in ("host", "port"):
+        if (value := context.get(name)) is not None:
+            words += [f"--{name}", str(value)]
+    if context.json:
+        words.append("--json")
+    return _detached(words) if context.get("detach") else _become(words)
+
+
+def _become(words: list[str]) -> NoReturn:
+    os.execv(words[0], words)  # noqa: S606 - this process is our own module from here on
+
+
+def _detached(words: list[str]) -> int:
+    """Starts the server in a session of its own, and returns when it is ready or has failed. It
+    says so itself: until then it has our terminal."""
+    import subprocess
+
+    ready, starting = os.pipe()
+    server = subprocess.Popen(  # noqa: S603 - our own module
+        [*words, "--ready-fd", str(starting)],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        pass_fds=[starting],
+    )
+    os.close(starting)
+    return 0 if os.read(ready, 1) else server.wait()
+
+
+def down(context: Context) -> Answer:
+    directory = _directory(context)
+    about = server_of(directory)
+    if about is None or not is_served(directory):
+        return {"stopped": False}
+    os.kill(about.pid, signal.SIGTERM)
+    deadline = time.monotonic() + ENDS_WITHIN_S
+    while is_served(directory):
+        if time.monotonic() > deadline:
+            raise EngineUnavailable(
+                f"The server (process {about.pid}) does not end. See server.log in {directory}, "
+                f"and end it with: kill -9 {about.pid}"
+            )
+        time.sleep(LOOK_EVERY_S)
+    return {"stopped": True, "pid": about.pid}
+
+
+def mcp(context: Context) -> int:
+    """MCP over stdio: through the server where one runs, else with a node of its own."""
+    from interlock.bridge import Bridge, Far, far_end
+
+    place = context.place
+    if "://" in place:
+        raise Usage(f"A client reaches that server's MCP itself, at {place.rstrip('/')}/mcp")
+    if not is_served(place):
+        _serve_alone(context)
+    credentials = context.credentials()
+    Bridge(Far(0, 1), lambda: far_end(place, credentials, os.getcwd())).run()
+    return 0
+
+
+def _serve_alone(context: Context) -> NoReturn:
+    words = [sys.executable, "-m", "interlock.doors.mcp"]
+    for name in ("workspace", "from", "session"):
+        if (value := context.get(name)) is not None:
+            words += [f"--{name}", value]
+    _become(words)
+
+
+def _directory(context: Context) -> str:
+    place = context.place
+    if "://" in place:
+        raise Usage("A server is started and ended on its own machine.")
+    return place
+
+
+def _described(directory: str) -> Answer:
+    about = server_of(directory)
+    told = {"url": about.url, "pid": about.pid} if about is not None else {}
+    return told | {"directory": directory}

@@ -1,0 +1,228 @@
+"""What each tool does: a table from names to plans.
+
+A plan is a generator: it yields acts, is sent their answers, and returns what the tool answers. It
+neither waits nor knows who asks, so that streams and HTTP play the same ones. A refused act ends
+the plan.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from interlock.contracts import acts
+from interlock.contracts.types import MAIN_MEMBER
+from interlock.doors.mcp.arguments import Arguments, checked
+from interlock.doors.mcp.tools import READ_BYTES
+from interlock.errors import NotBuilt, Usage
+from interlock.repository import named_from_afar
+
+Answer = dict[str, Any]
+Plan = Generator[Any, Answer, Answer]
+
+ADAPTER = "mcp"
+INBOX_LIMIT = 10
+ASK_S = 20
+LEASE_S = 900
+# A share of what one answer can hold without a client cutting it.
+LISTED_BYTES = READ_BYTES
+
+
+def plan(tool: str, arguments: Arguments, repo: str | None) -> Plan:
+    """What a tool does with these arguments; `Usage` where they are not what it takes. `repo` is
+    the repository that the caller stands in, where that is known."""
+    return PLANS[tool](checked(tool, arguments), repo)
+
+
+def _whoami(given: Arguments, repo: str | None) -> Plan:
+    return (yield acts.Whoami())
+
+
+def _agents(given: Arguments, repo: str | None) -> Plan:
+    return (yield acts.ListAgents(given.get("name")))
+
+
+def _send(given: Arguments, repo: str | None) -> Plan:
+    type = given.get("type", "send")
+    to = given.get("to")
+    if to is None:
+        if "reply_to" not in given:
+            raise Usage("Say to whom, in to; or what you answer, in reply_to.", member="to")
+        # Whoever answers has read it; one byte of it tells from whom it is.
+        first = yield acts.ReadMessage(given["reply_to"], 0, 1)
+        if first["type"] == "ask" and type == "send":
+            return (yield _answer_of(given))
+        to = first["from"]
+    return (
+        yield acts.SendMessage(
+            to=to,
+            type=type,
+            payload=_payload(given, type),
+            subject=given.get("subject"),
+            reply_to=given.get("reply_to"),
+            priority=given.get("priority", "normal"),
+            key=given.get("key"),
+            wake=given.get("wake"),
+        )
+    )
+
+
+def _answer_of(given: Arguments) -> acts.AnswerAsk:
+    beyond = [name for name in given if name not in ("text", "type", "reply_to", "key")]
+    if beyond:
+        raise Usage(
+            f"The answer to an ask has text and key, and no {beyond[0]}. Leave it out, or give "
+            "`to` as well and send an ordinary message.",
+            member=beyond[0],
+        )
+    return acts.AnswerAsk(given["reply_to"], given["text"], given.get("key"))
+
+
+# The members of a payload that are arguments too, by the type that has them.
+_MEMBERS = {
+    "send": (),
+    "command": ("why", "cwd", "expects"),
+    "blocker": ("severity", "fix", "task_id"),
+}
+
+
+def _payload(given: Arguments, type: str) -> Answer:
+    payload: Answer = {MAIN_MEMBER[type]: given["text"]}
+    for owner, names in _MEMBERS.items():
+        for name in names:
+            if name in given and owner != type:
+                raise Usage(f"{name} goes with type {owner}, not with {type}.", member=name)
+            if name in given:
+                payload[name] = given[name]
+    if type == "blocker":
+        payload.setdefault("severity", "stop")
+    return payload
+
+
+def _inbox(given: Arguments, repo: str | None) -> Plan:
+    ways = [name for name in ("thread", "query", "wait_s") if name in given]
+    if len(ways) > 1:
+        raise Usage(f"{ways[0]} and {ways[1]} do not go together.", member=ways[1])
+    if "query" in given and "after" in given:
+        raise Usage("A search begins with the newest; it takes no after.", member="after")
+    acked = (yield acts.AckMessages(tuple(given["done"]))) if given.get("done") else {}
+    limit, after = given.get("limit", INBOX_LIMIT), given.get("after", 0)
+    if "thread" in given:
+        found = yield acts.ShowThread(given["thread"], limit, after)
+    elif "query" in given:
+        found = yield acts.Search(given["query"], limit)
+    else:
+        found = yield acts.ListInbox("open", limit, after, ADAPTER, given.get("wait_s"))
+    return fitted(found) | acked
+
+
+def fitted(found: Answer) -> Answer:
+    """A list whose bodies have an equal share of what an answer can hold. What is cut says so, and
+    a command is shown whole or not at all."""
+    messages = found["messages"]
+    share = LISTED_BYTES // max(1, len(messages))
+    return found | {"messages": [_within(message, share) for message in messages]}
+
+
+def _within(message: Answer, share: int) -> Answer:
+    main = MAIN_MEMBER.get(message["type"], "")
+    text = message.get("payload", {}).get(main)
+    if text is None or len(text) * 4 <= share or len(encoded := text.encode()) <= share:
+        return message
+    shown = "" if message["type"] == "command" else encoded[:share].decode(errors="ignore")
+    rest = {name: value for name, value in message["payload"].items() if name != main}
+    count = len(shown.encode())
+    return message | {
+        "payload": {main: shown} | rest if shown else rest,
+        "part": True,
+        "shown": count,
+        "next_offset": count,
+    }
+
+
+def _read(given: Arguments, repo: str | None) -> Plan:
+    start = given.get("offset", 0)
+    return (yield acts.ReadMessage(given["id"], start, start + given.get("limit", READ_BYTES)))
+
+
+def _ack(given: Arguments, repo: str | None) -> Plan:
+    return (
+        yield acts.AckMessages(
+            tuple(given["ids"]), given.get("decline", False), given.get("note")
+        )
+    )
+
+
+def _ask(given: Arguments, repo: str | None) -> Plan:
+    return (
+        yield acts.Ask(
+            given["to"],
+            given["question"],
+            tuple(given.get("options", ())),
+            given.get("wait_s", ASK_S),
+            key=given.get("key"),
+        )
+    )
+
+
+def _claim(given: Arguments, repo: str | None) -> Plan:
+    if given.get("check"):
+        if "item" not in given and "paths" not in given:
+            return (yield acts.ListClaims())
+        return (yield acts.CheckClaim(**_target(given, repo)))
+    return (
+        yield acts.AcquireClaim(
+            **_target(given, repo),
+            branch=given.get("branch"),
+            worktree=given.get("worktree"),
+            note=given.get("note"),
+            ttl_s=given.get("ttl_s", LEASE_S),
+            wait_s=given.get("wait_s"),
+        )
+    )
+
+
+def _target(given: Arguments, repo: str | None) -> Answer:
+    if "paths" not in given:
+        return {"item": given.get("item"), "repo": given.get("repo")}
+    if "repo" in given:
+        repo = named_from_afar(given["repo"])
+    if repo is None:
+        raise Usage(
+            "Paths are relative to a repository, and it is not known which one is yours. Name it "
+            "in repo, by its remote's URL.",
+            member="repo",
+        )
+    return {"item": given.get("item"), "paths": tuple(given["paths"]), "repo": repo}
+
+
+def _release(given: Arguments, repo: str | None) -> Plan:
+    if not given.get("all"):
+        return (yield acts.ReleaseClaim(**_target(given, repo)))
+    if named := [name for name in ("item", "paths", "repo") if name in given]:
+        raise Usage(f"all is everything: leave out {named[0]}.", member=named[0])
+    who = yield acts.Whoami()
+    mine = [claim for claim in who["claims"] if claim.get("session") == who.get("session")]
+    given_up = []
+    for claim in mine:
+        if (yield acts.ReleaseClaim(id=claim["id"]))["released"]:
+            given_up.append(claim)
+    return {"released": bool(given_up), "claims": given_up}
+
+
+def _not_built(given: Arguments, repo: str | None) -> Plan:
+    raise NotBuilt
+
+
+PLANS: dict[str, Callable[[Arguments, str | None], Plan]] = {
+    "whoami": _whoami,
+    "agents": _agents,
+    "send": _send,
+    "inbox": _inbox,
+    "read": _read,
+    "ack": _ack,
+    "ask": _ask,
+    "claim": _claim,
+    "release": _release,
+    "task": _not_built,
+    "evidence": _not_built,
+    "verdict": _not_built,
+}

@@ -1,0 +1,204 @@
+"""Answers as the pages show them: parts of texts that say so, receipts as ladders, times as people
+say them. live.js says times in the same words."""
+
+import os
+import zlib
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+from interlock.contracts.addresses import BROADCAST
+from interlock.contracts.types import MAIN_MEMBER
+
+Answer = dict[str, Any]
+
+CHARACTERS_SHOWN = 320
+LINES_SHOWN = 4
+HUES = 8
+LADDER = ("accepted", "woken", "shown", "read")
+ENDS = ("acked", "declined", "expired")
+# Recipients that are listed by name; of more, only how far they got is said at first.
+NAMED = 3
+
+REACH = {
+    "wakes": "listening now, and sees mail at once",
+    "working": "working, and sees mail at its next step",
+    "waits": "seen lately; sees mail when it is prompted",
+    "offline": "not seen for a while",
+    "unknown": "never seen here",
+}
+
+# What would steer the page's text, or not be seen at all, is shown by its name.
+_VISIBLE = {
+    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"},
+    0x7F: "\u2421",
+    **{
+        code: f"\u27e8U+{code:04X}\u27e9"
+        for code in (
+            *range(0x80, 0xA0),
+            0x061C,
+            0x200B,
+            0x200E,
+            0x200F,
+            *range(0x2028, 0x202F),
+            *range(0x2060, 0x206A),
+            0xFEFF,
+        )
+    },
+}
+
+
+def legible(value: Any) -> Any:
+    """The same value with every control character in it made visible."""
+    if isinstance(value, str):
+        return value.replace("\r\n", "\n").translate(_VISIBLE)
+    if isinstance(value, list):
+        return [legible(item) for item in value]
+    if isinstance(value, dict):
+        return {name: legible(item) for name, item in value.items()}
+    return value
+
+
+# --- agents and claims
+
+
+def agents(answer: Answer) -> list[Answer]:
+    return [
+        legible(agent) | face(agent["address"]) | {"reach_means": REACH[agent["reach"]]}
+        for agent in answer["agents"]
+    ]
+
+
+def face(address: str) -> Answer:
+    """The letter and the colour by which an address is found again at a glance."""
+    return {"letter": legible(address[1:2]).upper(), "hue": zlib.crc32(address.encode()) % HUES}
+
+
+def claims(answer: Answer) -> list[Answer]:
+    """Those that end first, first."""
+    soonest = sorted(answer["claims"], key=lambda claim: (claim["expires_at"], claim["fence"]))
+    return [legible(claim) | face(claim["holder"]) for claim in soonest]
+
+
+# --- mail
+
+
+def message(answer: Answer, *, whole: bool = False) -> Answer:
+    """A message of a list with the beginning of its text, or the `whole` of it as far as we have
+    it. A command is shown whole or not at all, so that nobody runs the half of one."""
+    payload = dict(answer.get("payload", {}))
+    text = payload.pop(MAIN_MEMBER.get(answer["type"], ""), None)
+    left_out = bool(answer.get("part"))
+    if text is not None and not whole:
+        begun = beginning(text)
+        left_out = left_out or begun != text
+        text = begun
+    if answer["type"] == "command" and left_out:
+        text = None
+    deliveries = [delivery(each) for each in answer["deliveries"]]
+    states = Counter(each["state"] for each in deliveries)
+    view = {name: value for name, value in answer.items() if name not in ("payload", "deliveries")}
+    view |= {
+        "others": [[name, value] for name, value in payload.items() if value not in ("", [])],
+        "deliveries": deliveries,
+        "states": [(state, states[state]) for state in (*ENDS, *LADDER[::-1]) if state in states],
+        "named": len(deliveries) <= NAMED,
+        "everyone": answer["to"] == BROADCAST,
+        "left_out": left_out,
+    }
+    return legible(view | ({"text": text} if text is not None else {})) | face(answer["from"])
+
+
+def beginning(text: str) -> str:
+    """The first characters and lines of a text; all of it where it is short."""
+    lines = text[: CHARACTERS_SHOWN + 1].split("\n")
+    short = "\n".join(lines[:LINES_SHOWN])
+    if len(short) <= CHARACTERS_SHOWN:
+        return short
+    cut = short[:CHARACTERS_SHOWN]
+    at_word = cut.rfind(" ", CHARACTERS_SHOWN * 3 // 4)
+    return cut[:at_word] if at_word > 0 else cut
+
+
+def delivery(answer: Answer) -> Answer:
+    """A delivery with its rungs: those it stood on, those it passed over, those ahead of it."""
+    stood = {step["state"] for step in answer["history"]}
+    top = max(i for i, state in enumerate(LADDER) if state in stood)
+    if answer["state"] in ("acked", "declined"):
+        top = len(LADDER)
+    rungs = [
+        "stood" if state in stood else "passed" if i < top else "ahead"
+        for i, state in enumerate(LADDER)
+    ]
+    ended = answer["state"] if answer["state"] in ENDS else None
+    way = ", then ".join(step["state"] for step in answer["history"])
+    return answer | {"rungs": [*rungs, ended or "ahead"], "way": way}
+
+
+# --- the header
+
+
+def workspace(directory: str) -> Answer:
+    """What a person would call the workspace, and where it lies."""
+    above, name = os.path.split(directory.rstrip("/"))
+    if name in (".interlock", "interlock"):
+        above = os.path.dirname(above) if os.path.basename(above) == ".git" else above
+        name = os.path.basename(above) or name
+    answer: Answer = legible({"name": name, "directory": directory})
+    return answer
+
+
+def needs(review: Answer) -> list[str]:
+    """What needs a person, in words."""
+    found = (
+        (len(review["unanswered"]), "unanswered ask", "unanswered asks"),
+        (len(review["expired"]), "message expired unread", "messages expired unread"),
+        (len(review["refusals"]), "refusal", "refusals"),
+        (len(review["dead_holders"]), "claim that lapsed", "claims that lapsed"),
+    )
+    return [count(number, one, many) for number, one, many in found if number]
+
+
+# --- words
+
+
+def count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def size(number: int) -> str:
+    if number < 1000:
+        return count(number, "byte", "bytes")
+    return f"{number / 1000:,.1f} kB" if number < 1_000_000 else f"{number / 1_000_000:,.1f} MB"
+
+
+def clock(at: str, now: int) -> str:
+    """The time of day, with the date where that is not today. In UTC; live.js puts it into the
+    viewer's own zone."""
+    then = datetime.fromisoformat(at)
+    today = datetime.fromtimestamp(now / 1000, UTC).date()
+    return f"{then:%H:%M}" if then.date() == today else f"{then.day} {then:%b %H:%M}"
+
+
+def ago(at: str, now: int) -> str:
+    seconds = max(0, now // 1000 - _seconds(at))
+    if seconds < 60:
+        return "just now"
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit} ago"
+    raise AssertionError(seconds)
+
+
+def left(at: str, now: int) -> str:
+    seconds = max(0, _seconds(at) - now // 1000)
+    days, hours, minutes = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60
+    if days:
+        return f"{days}d {hours:02}h"
+    if hours:
+        return f"{hours}h {minutes:02}m"
+    return f"{minutes}m {seconds % 60:02}s"
+
+
+def _seconds(at: str) -> int:
+    return int(datetime.fromisoformat(at).timestamp())
