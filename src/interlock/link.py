@@ -100,14 +100,14 @@ class LocalLink:
 
     def call(self, credentials: Credentials, act: Any) -> Answer:
         if self._node is None and self._server is not None:
-            request = _encoded(credentials, act)
+            request = encoded(credentials, act)
             try:
-                return _decoded(*_exchange(self._server.socket, request, _patience(act)))
+                return decoded(*_exchange(self._server.socket, request, patience(act)))
             except NobodyThere:
                 self._server = None
             except OSError as trouble:
                 if request.method != "GET":
-                    raise _lost(trouble) from None
+                    raise lost(trouble) from None
                 self._server = None
         return self._opened().call(credentials, act)
 
@@ -142,26 +142,28 @@ class RemoteLink:
     def call(self, credentials: Credentials, act: Any) -> Answer:
         import http.client
 
-        request = _encoded(credentials, act)
+        request = encoded(credentials, act)
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         try:
-            connection = kind(self._host, timeout=_patience(act))
+            connection = kind(self._host, timeout=patience(act))
+            connection.connect()
+        except (OSError, ValueError, http.client.HTTPException) as trouble:
+            raise EngineUnavailable(f"{self.place} cannot be reached: {trouble}.") from None
+        try:
             return self._asked(connection, request)
-        except http.client.HTTPException as trouble:
+        except (OSError, http.client.HTTPException) as trouble:
+            if request.method != "GET":
+                raise lost(trouble) from None
             raise EngineUnavailable(
                 f"{self.place} does not answer as an Interlock server does ({trouble!r})."
             ) from None
-        except (OSError, ValueError) as trouble:
-            if isinstance(trouble, ConnectionRefusedError) or request.method == "GET":
-                raise EngineUnavailable(f"{self.place} cannot be reached: {trouble}.") from None
-            raise _lost(trouble) from None
 
     def _asked(self, connection: "http.client.HTTPConnection", request: Request) -> Answer:
         try:
             target = self._path + request.target
             connection.request(request.method, target, request.body or None, request.headers)
             response = connection.getresponse()
-            return _decoded(response.status, response.read())
+            return decoded(response.status, response.read())
         finally:
             connection.close()
 
@@ -235,12 +237,12 @@ def _exchange(path: str, request: Request, patience_s: float) -> tuple[int, byte
     finally:
         connection.close()
     head, separator, body = bytes(received).partition(b"\r\n\r\n")
-    if not separator:
+    if not separator or f"content-length: {len(body)}\r\n".encode() not in head.lower() + b"\r\n":
         raise ConnectionResetError("the server went away before it answered")
     return int(head[9:12]), body
 
 
-def _encoded(credentials: Credentials, act: Any) -> Request:
+def encoded(credentials: Credentials, act: Any) -> Request:
     try:
         return encode(credentials, act)
     except UnicodeEncodeError:
@@ -250,7 +252,7 @@ def _encoded(credentials: Credentials, act: Any) -> Request:
         raise Usage("What was given is not text that UTF-8 can hold.") from None
 
 
-def _decoded(status: int, body: bytes) -> Answer:
+def decoded(status: int, body: bytes) -> Answer:
     """The answer, or the refusal, raised."""
     try:
         answer: Answer = json.loads(body)
@@ -277,12 +279,12 @@ def refusal_of(error: Answer) -> Refusal:
 _FIXED = ("error", "code", "message")
 
 
-def _patience(act: Any) -> float:
+def patience(act: Any) -> float:
     wait_s = getattr(act, "wait_s", None)
     return PATIENCE_S + (wait_s if isinstance(wait_s, int) else 0)
 
 
-def _lost(trouble: Exception) -> EngineUnavailable:
+def lost(trouble: Exception) -> EngineUnavailable:
     return EngineUnavailable(
         f"The server went away before it answered ({trouble}), and may have done what was asked. "
         "Look, or try again with the same --key, which does it at most once.",

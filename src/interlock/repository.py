@@ -24,9 +24,9 @@ def name_and_paths(repo: str | None, paths: list[str]) -> tuple[str, tuple[str, 
     return _name("."), tuple(_from_root(path, root) for path in paths)
 
 
-def name_here() -> str | None:
+def name_here(place: str = ".") -> str | None:
     """The name of the repository that one stands in, if it is one."""
-    return _name(".") if _git("rev-parse", "--git-dir") else None
+    return _name(place) if _git("rev-parse", "--git-dir", place=place) else None
 
 
 def named_from_afar(repo: str) -> str:

@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from interlock.contracts.acts import Credentials, FindSession
-from interlock.contracts.addresses import address, filename
-from interlock.contracts.checks import unicode
+from interlock.contracts.addresses import address, filename, unicode
 from interlock.errors import EngineUnavailable, NoIdentity, UnknownSender, Usage
 from interlock.link import Link, LocalLink, RemoteLink
 

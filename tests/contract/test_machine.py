@@ -150,7 +150,7 @@ class Workspace(RuleBasedStateMachine):
 
     def ask(self, credentials: Credentials, act: Any) -> dict[str, Any] | str:
         try:
-            return self.node.call(credentials, act)
+            return self.node.verb(credentials, act)
         except Refusal as refusal:
             return refusal.code
 

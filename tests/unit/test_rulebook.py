@@ -168,6 +168,8 @@ REFUSALS = [
     ("USE_VERB", "Use the verb", 2, 400),
     ("DIGEST_MISMATCH", "Digest mismatch", 2, 400),
     ("NOT_A_WORKSPACE", "Not a workspace", 2, 400),
+    ("FOREIGN_ORIGIN", "Foreign origin", 3, 403),
+    ("NOT_BUILT", "Not built yet", 4, 501),
     ("NOT_FOUND", "Not found", 2, 404),
     ("UNKNOWN_RECIPIENT", "Unknown recipient", 2, 409),
     ("NAME_TAKEN", "Name taken", 2, 409),
@@ -1495,8 +1497,8 @@ def test_paths_meet_both_ways_within_one_repository(ws: Workspace) -> None:
 def test_waiters_are_served_in_order_and_nobody_overtakes(ws: Workspace) -> None:
     otto, vera, mira = ws.join("otto"), ws.join("vera"), ws.join("mira")
     ws.call(otto, AcquireClaim(item="B-1"))
-    ws.call(vera, AcquireClaim(item="B-1", wait_s=600))
-    ws.call(mira, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.verb(vera, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.verb(mira, AcquireClaim(item="B-1", wait_s=600))
     ws.call(otto, ReleaseClaim(item="B-1"))
     assert ws.call(OWNER, CheckClaim(item="B-1"))["claims"][0]["holder"] == "@vera"
     ws.call(vera, AcquireClaim(item="B-1"))
@@ -1508,9 +1510,9 @@ def test_waiters_are_served_in_order_and_nobody_overtakes(ws: Workspace) -> None
 def test_a_waiter_that_died_is_passed_over_and_what_it_got_is_free_again(ws: Workspace) -> None:
     otto, vera, mira = ws.join("otto"), ws.join("vera"), ws.join("mira")
     ws.call(otto, AcquireClaim(item="B-1"))
-    ws.call(vera, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.verb(vera, AcquireClaim(item="B-1", wait_s=600))
     ws.ms += 31_000
-    ws.call(mira, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.verb(mira, AcquireClaim(item="B-1", wait_s=600))
     ws.call(otto, ReleaseClaim(item="B-1"))
     assert ws.call(OWNER, CheckClaim(item="B-1"))["claims"][0]["holder"] == "@mira"
     ws.ms += 31_000
@@ -1520,8 +1522,8 @@ def test_a_waiter_that_died_is_passed_over_and_what_it_got_is_free_again(ws: Wor
 def test_acquiring_one_thing_keeps_the_place_in_another_queue(ws: Workspace) -> None:
     otto, vera, mira = ws.join("otto"), ws.join("vera"), ws.join("mira")
     ws.call(otto, AcquireClaim(item="B-1"))
-    ws.call(vera, AcquireClaim(item="B-1", wait_s=600))
-    ws.call(mira, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.verb(vera, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.verb(mira, AcquireClaim(item="B-1", wait_s=600))
     ws.call(vera, AcquireClaim(item="B-2"))
     ws.call(otto, ReleaseClaim(item="B-1"))
     assert ws.call(OWNER, CheckClaim(item="B-1"))["claims"][0]["holder"] == "@vera"
@@ -1531,7 +1533,7 @@ def test_holding_a_part_is_not_in_the_way_of_waiting_for_the_whole(ws: Workspace
     otto, vera = ws.join("otto"), ws.join("vera")
     ws.call(vera, AcquireClaim(paths=("src/b.py",), repo="r"))
     ws.call(otto, AcquireClaim(paths=("src/a.py",), repo="r"))
-    ws.call(otto, AcquireClaim(paths=("src/**",), repo="r", wait_s=600))
+    ws.node.verb(otto, AcquireClaim(paths=("src/**",), repo="r", wait_s=600))
     ws.call(vera, ReleaseClaim(paths=("src/b.py",), repo="r"))
     found = ws.call(OWNER, CheckClaim(paths=("src/**",), repo="r"))["claims"]
     assert {claim["holder"] for claim in found} == {"@otto"}
@@ -1545,8 +1547,8 @@ def test_a_session_that_ends_gives_up_its_claims_and_its_place(ws: Workspace) ->
     ws.call(first, AcquireClaim(item="B-1"))
     ws.call(otto, AcquireClaim(item="B-2"))
     ws.call(vera, AcquireClaim(item="B-3"))
-    ws.call(first, AcquireClaim(item="B-3", wait_s=600))
-    ws.call(mira, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.verb(first, AcquireClaim(item="B-3", wait_s=600))
+    ws.node.verb(mira, AcquireClaim(item="B-1", wait_s=600))
     answer = ws.call(otto, EndSession("s1"))
     assert [claim["item"] for claim in answer["released"]] == ["B-1"]
     ws.call(vera, ReleaseClaim(item="B-3"))
@@ -1589,7 +1591,7 @@ def test_a_person_takes_a_claim_over_and_the_holder_is_told(ws: Workspace) -> No
 def test_who_took_over_what_it_waited_for_waits_no_more(ws: Workspace) -> None:
     otto, mira = ws.join("otto"), ws.join("mira", kind="human")
     ws.call(otto, AcquireClaim(item="B-1"))
-    ws.call(mira, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.verb(mira, AcquireClaim(item="B-1", wait_s=600))
     ws.call(mira, TakeOverClaim("the build is red", item="B-1"))
     ws.call(mira, ReleaseClaim(item="B-1"))
     assert ws.call(OWNER, CheckClaim(item="B-1"))["claimed"] is False
@@ -1599,7 +1601,7 @@ def test_what_a_take_over_frees_beside_its_target_goes_to_the_queue(ws: Workspac
     otto, vera = ws.join("otto"), ws.join("vera")
     mira = ws.join("mira", kind="human")
     ws.call(otto, AcquireClaim(paths=("src/**",), repo="r"))
-    ws.call(vera, AcquireClaim(paths=("src/b.py",), repo="r", wait_s=600))
+    ws.node.verb(vera, AcquireClaim(paths=("src/b.py",), repo="r", wait_s=600))
     ws.call(mira, TakeOverClaim("mine", paths=("src/a.py",), repo="r"))
     found = ws.call(OWNER, CheckClaim(paths=("src/b.py",), repo="r"))["claims"]
     assert [claim["holder"] for claim in found] == ["@vera"]

@@ -1,6 +1,5 @@
 """Names and recipients. Two shapes of recipient exist and no others; nothing is corrected."""
 
-import hashlib
 import re
 
 from interlock.errors import InvalidRecipientShape, Usage
@@ -66,6 +65,11 @@ def near(name: str, existing: list[str]) -> list[str] | None:
     return [address(match) for match in found] or None
 
 
+def unicode(value: str) -> bool:
+    """Whether the text can be written as UTF-8, which lone surrogates cannot."""
+    return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
+
+
 def filename(name: str) -> str:
     """A name as a file's: injective, and never a path, whatever `names.pattern` lets in."""
     if name.isascii() and name.replace("-", "").isalnum():
@@ -75,4 +79,6 @@ def filename(name: str) -> str:
     )
     if len(escaped) <= LONGEST_FILENAME:
         return escaped
+    import hashlib  # takes longer to import than the rest of this module, and few names need it
+
     return escaped[:100] + "%" + hashlib.sha256(name.encode()).hexdigest()

@@ -138,9 +138,7 @@ class Group(TypedDict):
     members: list[str]
 
 
-class Token(TypedDict):
-    """A token as everybody may know it, without its secret."""
-
+class _Token(TypedDict):
     id: str
     sender: str
     address: str
@@ -150,6 +148,11 @@ class Token(TypedDict):
     minted_at: str
     seq: int
     expires_at: NotRequired[str]
+
+
+class Token(_Token):
+    """A token as everybody may know it, without its secret."""
+
     revoked_at: NotRequired[str]
     suspended: NotRequired[Literal[True]]
 
@@ -216,7 +219,7 @@ class Thread(TypedDict):
 
 
 class Story(TypedDict):
-    """Who is behind a message. The owner and Interlock itself have no token."""
+    """Who is behind a message. What Interlock itself writes has no token."""
 
     message: Envelope
     sender: str
@@ -367,7 +370,9 @@ class Tokens(TypedDict):
     tokens: list[Token]
 
 
-class Minted(Token):
+class Minted(_Token):
+    """`token` is said here and nowhere else, as in `Joined`."""
+
     token: NotRequired[str]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from interlock.contracts import acts
+from interlock.contracts.addresses import unicode
 from interlock.contracts.encoding import canonical, digest
 from interlock.contracts.types import MAIN_MEMBER, plain, sendable
 from interlock.errors import InvalidMessage, TooLarge, Usage
@@ -16,7 +17,7 @@ PRIORITIES = ("low", "normal", "high", "critical")
 LONGEST_TTL_S = 365 * 86_400
 MOST_ROWS = 1000
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/#@+-]{0,199}")
-_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
+SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -37,13 +38,8 @@ def line(value: str | None, what: str, longest: int = 280) -> None:
         raise Usage(f"The {what} holds control characters; it is one line of plain text.")
 
 
-def unicode(value: str) -> bool:
-    """Whether the text can be written as UTF-8, which lone surrogates cannot."""
-    return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
-
-
 def session(value: str) -> str:
-    if not _SESSION.fullmatch(value):
+    if not SESSION.fullmatch(value):
         raise Usage(
             f"{value[:80]!r} cannot be a session: use letters, digits and _ . : -, at most 128."
         )
@@ -237,7 +233,7 @@ def _file(act: Any) -> Any:
 
 
 def _search(act: acts.Search) -> acts.Search:
-    if not act.query.strip() or not unicode(act.query):
+    if not act.query.strip() or "\0" in act.query or not unicode(act.query):
         raise Usage("Say what to search for, in words.")
     if len(act.query) > 1000:
         raise Usage("A query has at most 1000 characters.")

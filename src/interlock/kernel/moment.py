@@ -84,7 +84,8 @@ class NeedsTurn(Exception):
 
 
 class Moment:
-    """See the module. Without a `pen` the moment is for looking only."""
+    """See the module. Without a `pen` the moment is for looking only. `settings` are those in
+    force, where somebody has read them already."""
 
     __slots__ = ("_settings", "caller", "epoch", "new_id", "now", "pen", "state", "store")
 
@@ -97,6 +98,7 @@ class Moment:
         caller: Caller,
         new_id: Callable[[], str],
         pen: Callable[..., Header] | None = None,
+        settings: dict[str, str] | None = None,
     ) -> None:
         self.state = state
         self.store = store
@@ -105,7 +107,7 @@ class Moment:
         self.caller = caller
         self.new_id = new_id
         self.pen = pen
-        self._settings: dict[str, str] | None = None
+        self._settings = settings
 
     def record(
         self,
@@ -124,8 +126,7 @@ class Moment:
     def setting(self, name: str) -> str:
         """The value in force at this position."""
         if self._settings is None:
-            rows = self.state.execute("SELECT name, value FROM workspace_settings").fetchall()
-            self._settings = dict(rows)
+            self._settings = settings_of(self.state)
         return self._settings.get(name, SETTINGS[name].default)
 
     def one(self, sql: str, *bindings: Any) -> Row | None:
@@ -136,6 +137,11 @@ class Moment:
     def all(self, sql: str, *bindings: Any) -> list[Row]:
         rows: list[Row] = self.state.execute(sql, bindings).fetchall()
         return rows
+
+
+def settings_of(state: State) -> dict[str, str]:
+    """The settings that somebody has changed."""
+    return dict(state.execute("SELECT name, value FROM workspace_settings").fetchall())
 
 
 def absent_dropped(**members: Any) -> Answer:

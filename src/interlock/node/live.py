@@ -95,10 +95,11 @@ class LiveNode:
     ) -> AsyncIterator[list[Told]]:
         """What concerns the caller after a position, for ever; an empty list after a pause. Who
         may not look any more is refused."""
-        names = (await self.identify(credentials)).names
+        names, looked = (await self.identify(credentials)).names, self._loop.time()
         async for events in self.feed.follow(after, pause_s):
-            if not events or any(event.kind in IDENTITY_KINDS for event in events):
-                names = (await self.identify(credentials)).names
+            is_long_ago = self._loop.time() - looked >= pause_s
+            if is_long_ago or any(event.kind in IDENTITY_KINDS for event in events):
+                names, looked = (await self.identify(credentials)).names, self._loop.time()
             told = [event for event in events if event.concerns(names)]
             if told or not events:
                 yield told
@@ -234,6 +235,7 @@ class Feed:
         self._rung = asyncio.Event()
         self._ended = threading.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._watched = 0
         self.reached = 0
         self.closing = False
 
@@ -282,6 +284,12 @@ class Feed:
             await asyncio.sleep(BREATH_S)
 
     async def _catch_up(self) -> None:
+        if not self._watched:
+            # Nobody is there to be told: whoever comes reads from the log.
+            self.reached = await self._in_thread(self._node.head)
+            self._recent.clear()
+            self._tell()  # whoever has come meanwhile
+            return
         while True:
             found = await self._in_thread(self._told, self.reached)
             if found:
@@ -317,7 +325,18 @@ class Feed:
 
     async def wait(self, after: int, seconds: float, matters: Callable[[Told], bool]) -> None:
         """Until an event after that position matters, or the time is over."""
-        deadline = self._loop.time() + seconds
+        with self._watching():
+            await self._wait(after, self._loop.time() + seconds, matters)
+
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        self._watched += 1
+        try:
+            yield
+        finally:
+            self._watched -= 1
+
+    async def _wait(self, after: int, deadline: float, matters: Callable[[Told], bool]) -> None:
         while True:
             change = self._change
             found = self._remembered(after)
@@ -333,6 +352,11 @@ class Feed:
 
     async def follow(self, after: int, pause_s: float) -> AsyncIterator[list[Told]]:
         """Events after a position, for ever, some at a time; an empty list after a pause."""
+        with self._watching():
+            async for events in self._follow_from(after, pause_s):
+                yield events
+
+    async def _follow_from(self, after: int, pause_s: float) -> AsyncIterator[list[Told]]:
         while True:
             change = self._change
             found = self._remembered(after)

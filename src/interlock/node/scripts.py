@@ -13,17 +13,16 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from interlock.contracts import uploads
 from interlock.contracts.acts import (
     AcquireClaim,
     Ask,
     CheckClaim,
     Credentials,
-    DropUpload,
     FindAnswer,
     Join,
     ListInbox,
     MintToken,
-    PutChunk,
     ReadMessage,
     RotateToken,
     SendMessage,
@@ -31,17 +30,13 @@ from interlock.contracts.acts import (
     Whoami,
 )
 from interlock.contracts.checks import checked
-from interlock.contracts.encoding import digest
 from interlock.contracts.tokens import SECRET_BYTES, compose, hashed
-from interlock.contracts.types import MAIN_MEMBER
-from interlock.engines.sqlite import CHUNK
-from interlock.errors import NoAnswer, Refusal
+from interlock.errors import NoAnswer
 from interlock.kernel.moment import Answer
 
 if TYPE_CHECKING:
     from interlock.node import Node
 
-INLINE_BYTES = 1 << 20
 # A waiter in a queue is asked for a sign of life within this; see claims.WAITER_LEASE_MS.
 SIGN_OF_LIFE_S = 8.0
 
@@ -65,7 +60,7 @@ Script = Generator[Any, Any, Answer]
 def script_of(act: Any) -> Script | None:
     """The script of an act that takes several steps, or None where one will do."""
     if isinstance(act, SendMessage):
-        return _send_large(act) if _is_large(act) else None
+        return uploads.steps(act) if uploads.is_large(act) else None
     if isinstance(act, Ask):
         return _ask(act)
     if isinstance(act, Join | MintToken | RotateToken) and not act.token_hash:
@@ -200,38 +195,7 @@ def _mint(act: Join | MintToken | RotateToken) -> Script:
 
 
 def _send(act: SendMessage) -> Script:
-    if _is_large(act):
-        return (yield from _send_large(act))
+    if uploads.is_large(act):
+        return (yield from uploads.steps(act))
     answer: Answer = yield act
-    return answer
-
-
-def _is_large(act: SendMessage) -> bool:
-    """Whether the main text is too large to stand in the log, and goes as a blob."""
-    text = act.payload.get(MAIN_MEMBER.get(act.type, ""))
-    if not isinstance(text, str) or len(text) * 4 <= INLINE_BYTES:
-        return False
-    return len(text.encode("utf-8", "surrogatepass")) > INLINE_BYTES
-
-
-def _send_large(act: SendMessage) -> Script:
-    """Sends a body as a blob: its chunks first, then the message that they belong to."""
-    checked(act)
-    main = MAIN_MEMBER[act.type]
-    body = act.payload[main].encode()
-    upload: str | None = None
-    for number, start in enumerate(range(0, len(body), CHUNK)):
-        put = yield PutChunk(body[start : start + CHUNK], len(body), number, upload)
-        upload = put["upload"]
-    assert upload is not None
-    rest = {name: value for name, value in act.payload.items() if name != main}
-    try:
-        answer: Answer = yield act._replace(
-            payload=rest, upload=upload, sha256=digest(body), size=len(body)
-        )
-    except Refusal:
-        yield DropUpload(upload)
-        raise
-    # Said before under the same key: then nothing uses the upload.
-    yield DropUpload(upload)
     return answer

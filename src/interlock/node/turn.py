@@ -14,7 +14,7 @@ from interlock import kernel
 from interlock.contracts.facts import Entry, Header, commitment, header_hash, parse_header
 from interlock.engines import Engine, Head
 from interlock.engines.presence import Presence
-from interlock.kernel.moment import SYSTEM_CALLER, Caller, Moment, Request
+from interlock.kernel.moment import SYSTEM_CALLER, Caller, Moment, Request, settings_of
 from interlock.node import search
 from interlock.node.position import Position
 
@@ -101,11 +101,21 @@ class Turn:
         self.now = engine.now(head)
         self.store = Beside(engine, self.db, presence, self.now)
         self._leaves: list[bytes] = []
+        self._settings: dict[str, str] | None = None
         self._seq, self._hash = position.seq, position.hash
 
     def moment(self, caller: Caller) -> Moment:
+        if self._settings is None:
+            self._settings = settings_of(self.db)
         return Moment(
-            self.db, self.store, self.now, self.position.epoch, caller, new_id, self._record
+            self.db,
+            self.store,
+            self.now,
+            self.position.epoch,
+            caller,
+            new_id,
+            self._record,
+            self._settings,
         )
 
     def system(self) -> Moment:
@@ -121,6 +131,7 @@ class Turn:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK TO act; RELEASE act")
             self._seq, self._hash = before[:2]
+            self._settings = None
             del self._leaves[before[2] :]
             raise
         self.db.execute("RELEASE act")
@@ -157,6 +168,8 @@ class Turn:
         encoded = fact.encode()
         self.engine.append(Entry(fact.seq, encoded, salt, body))
         kernel.fold(self.db, fact)
+        if kind == "setting_changed":
+            self._settings = None
         self._seq, self._hash = fact.seq, header_hash(encoded)
         self._leaves.append(bytes.fromhex(self._hash))
         return fact

@@ -1,7 +1,9 @@
-"""Connections, hardened: whoever sends half a request, or nothing, or junk, holds nobody up.
+"""Connections, hardened: whoever sends half a request, or nothing, or junk, or never reads what is
+answered, holds nobody up.
 
-The head of a request must arrive within a time and a size. Where there are more connections than
-the process may have, the one that has been idle longest makes room.
+The head of a request must arrive within a time and a size, and an answer must be taken. Where there
+are more connections than the process may have, the one that has been without a request longest
+makes room.
 """
 
 import asyncio
@@ -11,11 +13,17 @@ from contextlib import suppress
 from typing import Any
 
 import orjson
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from interlock.errors import Refusal, TooLarge, Usage
 
 HEAD_WITHIN_S = 10.0
+# How long somebody may take none of what was sent, however much there is.
+TAKEN_WITHIN_S = 30.0
 MOST_HEAD_BYTES = 64 << 10
 # For the log, its readers, and what else the process opens.
 RESERVED_FILES = 200
@@ -23,7 +31,8 @@ FEWEST = 100
 
 
 class Crowd:
-    """All connections of the server. The first of `idle` has been so for the longest time."""
+    """All connections of the server. The first of `idle` has been so for the longest time; one
+    that has sent half a head is idle still."""
 
     def __init__(self, most: int | None = None) -> None:
         self.most = most if most is not None else room()
@@ -55,9 +64,12 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *args: Any, crowd: Crowd, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._crowd = crowd
-        self._is_local = self._in_head = False
-        self._head_bytes = 0
+        self._is_local = self._in_head = self._went_on = False
+        self._head_bytes = self._unfinished_bytes = 0
+        self._serving: RequestResponseCycle | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._look_again: asyncio.TimerHandle | None = None
+        self._untaken = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -72,27 +84,43 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._crowd.idle.pop(self, None)
         self._head_is_here()
+        self._all_is_taken()
         super().connection_lost(exc)
+        # Where requests came one after the other, the parent knows of the last one only.
+        if self._serving is not None and not self._serving.response_complete:
+            self._serving.disconnected = True
+            self._serving.message_event.set()
+
+    # --- what comes in
 
     def data_received(self, data: bytes) -> None:
+        self._went_on = False
         super().data_received(data)
-        if self._in_head and self._deadline is None:
+        if self.transport.is_closing():
+            return
+        self._unfinished_bytes = 0 if self._went_on else self._unfinished_bytes + len(data)
+        if self._unfinished_bytes > MOST_HEAD_BYTES:
+            self._refuse(*_too_large())
+        elif self._deadline is None and (self._in_head or self in self._crowd.idle):
             self._await_head()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_head, self._head_bytes = True, 0
-        self._crowd.idle.pop(self, None)
+        self._in_head, self._head_bytes, self._went_on = True, 0, True
+        self._head_is_here()
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
-        super().on_header(name, value)
+        self._count(len(name) + len(value) + len(": \r\n"))
+        # What comes after a body must not pass for what stands before it.
+        if self._in_head:
+            super().on_header(name, value)
 
     def _count(self, size: int) -> None:
+        self._went_on = True
         self._head_bytes += size
         if self._head_bytes > MOST_HEAD_BYTES:
             raise ValueError("head too large")
@@ -100,13 +128,17 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._head_is_here()
+        self._crowd.idle.pop(self, None)
         self.scope["interlock.local"] = self._is_local  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if not self.transport.is_closing() and not self._in_head:
-            self._crowd.idle[self] = None
+    def on_body(self, body: bytes) -> None:
+        self._went_on = True
+        super().on_body(body)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._serving = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _await_head(self) -> None:
         self._deadline = self.loop.call_later(HEAD_WITHIN_S, self._too_late)
@@ -122,18 +154,79 @@ class Connection(HttpToolsProtocol):
         if self._in_head:
             self._refuse(Usage("The head of the request did not arrive in time."), 408)
         else:
-            self.transport.close()
+            self._close()
+
+    # --- what goes out
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._await_taking()
+        elif self.cycle.response_complete:
+            self._crowd.idle[self] = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_taking()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._all_is_taken()
+
+    def timeout_keep_alive_handler(self) -> None:
+        if not self.transport.is_closing():
+            self._close()
+
+    def _close(self) -> None:
+        """Closes once everything was taken that was sent, or nothing is being taken any more."""
+        self.transport.close()
+        self._await_taking()
+
+    def _await_taking(self) -> None:
+        self._untaken = self.transport.get_write_buffer_size()
+        if self._untaken and self._look_again is None:
+            self._look_again = self.loop.call_later(TAKEN_WITHIN_S, self._was_some_taken)
+
+    def _was_some_taken(self) -> None:
+        self._look_again = None
+        if self.transport.get_write_buffer_size() >= self._untaken:
+            self.transport.abort()
+        else:
+            self._await_taking()
+
+    def _all_is_taken(self) -> None:
+        if self._look_again is not None:
+            self._look_again.cancel()
+            self._look_again = None
+
+    # --- refusing
 
     def send_400_response(self, msg: str) -> None:
         if self._head_bytes > MOST_HEAD_BYTES:
-            limit = f"The head of a request has at most {MOST_HEAD_BYTES} bytes."
-            self._refuse(TooLarge(limit, limit=MOST_HEAD_BYTES), 431)
+            self._refuse(*_too_large())
         else:
             self._refuse(Usage("That is not an HTTP request."), 400)
 
     def _refuse(self, refusal: Refusal, status: int) -> None:
-        """Answers where no request has come about that the application could answer."""
+        """Answers where no request has come about that the application could answer. Where one
+        has, and is being served, this must not pass for the answer to it."""
+        if self._owes_an_answer():
+            self.transport.abort()
+            return
         body = orjson.dumps(refusal.as_dict())
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head % len(body) + body)
-        self.transport.close()
+        self._close()
+
+    def _owes_an_answer(self) -> bool:
+        """Whether a request has come whole, or has been answered in part."""
+        serving = self._serving
+        if serving is None or serving.response_complete:
+            return False
+        return serving.response_started or not serving.more_body
+
+
+def _too_large() -> tuple[Refusal, int]:
+    limit = f"The head of a request has at most {MOST_HEAD_BYTES} bytes."
+    return TooLarge(limit, limit=MOST_HEAD_BYTES), 431

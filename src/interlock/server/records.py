@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from contextlib import suppress
 from hmac import compare_digest
 
@@ -17,17 +18,26 @@ OWNER = "owner.json"
 LOG = "server.log"
 # The kernel's own limit is 108 bytes on Linux and 104 on macOS.
 LONGEST_SOCKET_PATH = 100
+LOOKERS_LEAVE_WITHIN_S = 0.5
 
 
 def lock(directory: str) -> int | None:
     """The lock of the workspace's one server, held while the process lives; None where another
-    has it."""
+    has it. Whoever only looks whether there is one holds it too, for a moment. What a killed
+    server has said of itself is void from now on."""
     held = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(held)
-        return None
+    deadline = time.monotonic() + LOOKERS_LEAVE_WITHIN_S
+    while True:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(held)
+                return None
+        time.sleep(0.01)
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(directory, ABOUT))
     return held
 
 
@@ -43,7 +53,13 @@ def socket_path(directory: str, name: str) -> str:
     found = os.stat(apart)
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise EngineUnavailable(f"{apart} is not yours alone, so no socket can be put there.")
-    return os.path.join(apart, f"{short}-{name}")
+    path = os.path.join(apart, f"{short}-{name}")
+    if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
+        raise EngineUnavailable(
+            f"The paths of the workspace and of {apart} are both too long for a socket. Set "
+            "TMPDIR to a directory with a shorter path, for the server and its clients alike."
+        )
+    return path
 
 
 def publish(directory: str, about: About) -> None:

@@ -1,20 +1,23 @@
 """Putting the doors together, and serving until somebody says that it is enough."""
 
 import asyncio
+import errno
 import logging
 import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
+from ipaddress import ip_address
 from typing import NamedTuple
 
 import uvicorn
-from starlette.routing import Router
+from starlette.requests import HTTPConnection
+from starlette.routing import Route, Router
 
 from interlock import __version__
-from interlock.doors import web
+from interlock.doors import mcp, web
 from interlock.doors.http import Guard, api
 from interlock.doors.http.api import Desk
 from interlock.doors.http.metrics import Metrics
@@ -23,6 +26,7 @@ from interlock.link import About
 from interlock.node import Node
 from interlock.node.live import LiveNode
 from interlock.server.connections import Connection, Crowd
+from interlock.server.local import local_socket, mcp_socket
 from interlock.server.records import Owner, publish, socket_path, withdraw
 
 _LOG = logging.getLogger("interlock.server")
@@ -45,17 +49,27 @@ def listening(place: Place) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((place.host, place.port))
-    except OSError as trouble:
+    except (OSError, UnicodeError) as trouble:
         listener.close()
-        raise EngineUnavailable(
-            f"{place.host}:{place.port} cannot be served: {trouble.strerror}. Another program may "
-            "have that port; choose one with --port."
-        ) from None
+        raise _not_served(place, trouble) from None
     return listener
 
 
+def _not_served(place: Place, trouble: OSError | UnicodeError) -> EngineUnavailable:
+    why = trouble.strerror if isinstance(trouble, OSError) else "that is no name of a host"
+    if isinstance(trouble, OSError) and trouble.errno in (errno.EADDRINUSE, errno.EACCES):
+        advice = "Choose another port with --port, or 0 for any that is free."
+    else:
+        advice = "--host is an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them."
+    return EngineUnavailable(f"{place.host[:80]}:{place.port} cannot be served: {why}. {advice}")
+
+
 def is_loopback(host: str) -> bool:
-    return host == "localhost" or host == "::1" or host.startswith("127.")
+    """Whether only this machine can reach it; a name that merely looks so does not count."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Server(uvicorn.Server):
@@ -100,8 +114,10 @@ async def serve(
     async with AsyncExitStack() as stack:
         owner = Owner(place.directory)
         live = await stack.enter_async_context(LiveNode(node))
-        app = application(live, owner, loopback=is_loopback(place.host))
+        app, tools = application(live, owner, loopback=is_loopback(place.host))
+        await stack.enter_async_context(tools.running())
         stack.callback(withdraw, place.directory, about)
+        await stack.enter_async_context(mcp_socket(live, about.mcp))
 
         def started() -> None:
             publish(place.directory, about)
@@ -109,15 +125,18 @@ async def serve(
             ready(about)
 
         server = Server(configuration(app), live, started)
-        await server.serve([listener, _local(about.socket)])
+        await server.serve([listener, local_socket(about.socket)])
         _LOG.info("ended")
 
 
-def application(live: LiveNode, owner: Owner, *, loopback: bool) -> Guard:
+def application(live: LiveNode, owner: Owner, *, loopback: bool) -> tuple[Guard, mcp.Mounted]:
+    """Everything that is served over HTTP; what MCP needs runs beside it."""
     metrics = Metrics()
     desk = Desk(live, metrics, owner.is_shown, open_metrics=loopback)
+    tools = mcp.Mounted(live, lambda scope: desk.credentials(HTTPConnection(scope)))
     pages = web.routes(live, owner=owner.is_shown, key=owner.key)
-    return Guard(Router([*api(desk), *pages]), metrics, loopback=loopback)
+    routes = [*api(desk), Route("/mcp", tools), *pages]
+    return Guard(Router(routes), metrics, loopback=loopback), tools
 
 
 def configuration(app: Guard) -> uvicorn.Config:
@@ -134,16 +153,3 @@ def configuration(app: Guard) -> uvicorn.Config:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=FAREWELL_S,
     )
-
-
-def _local(path: str) -> socket.socket:
-    """A socket for this user alone. What a killed server left there is replaced."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        local.bind(path)
-    finally:
-        os.umask(before)
-    return local

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from typing import NoReturn
 
 from interlock.doors.cli.context import Answer, Context
@@ -22,9 +23,8 @@ def up(context: Context) -> Answer | int:
         return {"up": True, "started": False} | _described(directory)
     open_node(directory).close()
     words = [sys.executable, "-m", "interlock.server", "--workspace", directory]
-    for name in ("host", "port"):
-        if (value := context.get(name)) is not None:
-            words += [f"--{name}", str(value)]
+    given = {name: context.get(name) for name in ("host", "port")}
+    words += [f"--{name}={value}" for name, value in given.items() if value is not None]
     if context.json:
         words.append("--json")
     return _detached(words) if context.get("detach") else _become(words)
@@ -51,20 +51,23 @@ def _detached(words: list[str]) -> int:
 
 
 def down(context: Context) -> Answer:
+    """Ends the server. One that is just starting is ended as soon as it says where it is."""
     directory = _directory(context)
-    about = server_of(directory)
-    if about is None or not is_served(directory):
-        return {"stopped": False}
-    os.kill(about.pid, signal.SIGTERM)
+    pid: int | None = None
     deadline = time.monotonic() + ENDS_WITHIN_S
     while is_served(directory):
+        about = server_of(directory)
+        if about is not None and about.pid != pid:
+            pid = about.pid
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
         if time.monotonic() > deadline:
             raise EngineUnavailable(
-                f"The server (process {about.pid}) does not end. See server.log in {directory}, "
-                f"and end it with: kill -9 {about.pid}"
+                f"The server{f' (process {pid})' if pid else ''} does not end. See server.log in "
+                f"{directory}, and end it with kill -9 and the number of its process."
             )
         time.sleep(LOOK_EVERY_S)
-    return {"stopped": True, "pid": about.pid}
+    return {"stopped": False} if pid is None else {"stopped": True, "pid": pid}
 
 
 def mcp(context: Context) -> int:

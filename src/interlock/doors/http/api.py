@@ -1,12 +1,15 @@
 """The routes of the API: every act of the table, live events, health and metrics."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 from urllib.parse import unquote
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from interlock.contracts import checks
 from interlock.contracts.acts import Credentials
 from interlock.contracts.routes import (
     KEY_HEADER,
@@ -26,7 +29,9 @@ from interlock.doors.http.openapi import document
 from interlock.errors import NoIdentity, NotFound, Refusal, Usage
 from interlock.node.live import LiveNode
 
-SHOW_A_TOKEN = "Show a token: Authorization: Bearer ilk_…; interlock join NAME makes one."
+SHOW_A_TOKEN = (  # noqa: S105 - it is none
+    "Show a token: Authorization: Bearer ilk_…; interlock join NAME makes one."
+)
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -48,7 +53,7 @@ class Desk:
         self._owner = owner
         self._limit = limit or RateLimit()
 
-    def credentials(self, request: Request) -> Credentials:
+    def credentials(self, request: HTTPConnection) -> Credentials:
         """What the request shows. Whoever came through the workspace's own socket may be its
         owner; anybody else is whom the token makes them."""
         headers = request.headers
@@ -66,7 +71,7 @@ class Desk:
                 raise NoIdentity(SHOW_A_TOKEN)
         return Credentials(
             token=token,
-            session=unquote(session) if session is not None else None,
+            session=checks.session(unquote(session)) if session is not None else None,
             claimed=unquote(claimed) if claimed is not None else None,
             owner=is_owner,
         )
@@ -82,10 +87,16 @@ def _bearer(header: str | None) -> str | None:
 
 
 def api(desk: Desk) -> list[BaseRoute]:
-    routes: list[BaseRoute] = []
-    for found in (*ROUTES, *SHORTHANDS):
-        known = decoding.decoder(found)
-        routes.append(Route(found.path, _endpoint(desk, known), methods=[found.method]))
+    # One route a path, so that a refusal of a method names all that it takes; those without a name
+    # in the path first, because the others would take them too.
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for found in sorted((*ROUTES, *SHORTHANDS), key=lambda route: "{" in route.path):
+        endpoint = _endpoint(desk, decoding.decoder(found))
+        by_path.setdefault(found.path, {})[found.method] = endpoint
+    routes: list[BaseRoute] = [
+        Route(path, _by_method(endpoints), methods=list(endpoints))
+        for path, endpoints in by_path.items()
+    ]
     routes += [
         Route("/v1/events", event_stream(desk.live, desk.metrics, desk.credentials)),
         Route("/openapi.json", _fixed(document())),
@@ -94,6 +105,14 @@ def api(desk: Desk) -> list[BaseRoute]:
         Route("/metrics", _metrics(desk)),
     ]
     return routes
+
+
+def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await endpoints[method](request)
+
+    return endpoint
 
 
 def _endpoint(desk: Desk, known: Decoder) -> Endpoint:
@@ -106,7 +125,9 @@ def _endpoint(desk: Desk, known: Decoder) -> Endpoint:
                     f"{route.path} names files of the server's machine: use the command there."
                 )
             credentials, act = await _asked(desk, known, request)
-            return Answer(await desk.live.call(credentials, act))
+            call = desk.live.call(credentials, act)
+            waits = getattr(act, "wait_s", None) is not None
+            return Answer(await (_while_there(request, call) if waits else call))
         except Refusal as refusal:
             desk.metrics.refusals[refusal.code] += 1
             raise
@@ -132,8 +153,9 @@ async def _asked(desk: Desk, known: Decoder, request: Request) -> tuple[Credenti
         else:
             given = decoding.from_body(body)
     claimed = decoding.claimed_sender(known, given)
-    if claimed is not None and credentials.claimed is None:
-        credentials = credentials._replace(claimed=claimed)
+    if claimed is not None:
+        both = {claimed, (credentials.claimed or claimed).removeprefix("@")}
+        credentials = credentials._replace(claimed=" and ".join(sorted(both)))
     key = headers.get(KEY_HEADER)
     return credentials, decoding.act_of(
         known,
@@ -142,6 +164,29 @@ async def _asked(desk: Desk, known: Decoder, request: Request) -> tuple[Credenti
         data=data,
         key=unquote(key) if key is not None else None,
     )
+
+
+async def _while_there(request: Request, call: Coroutine[Any, Any, Any]) -> Any:
+    """The answer to a call that waits, which ends when whoever asked has gone: nobody must seem
+    to be listening who is not, nor be shown mail."""
+    calling = asyncio.create_task(call)
+    leaving = asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait((calling, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not calling.done():
+            calling.cancel()
+            await asyncio.gather(calling, return_exceptions=True)
+            await leaving
+            raise ClientDisconnect
+        return await calling
+    finally:
+        calling.cancel()
+        leaving.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        continue
 
 
 class Unreadable(Usage):

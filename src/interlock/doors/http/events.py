@@ -12,6 +12,7 @@ from interlock.errors import Refusal, Usage
 from interlock.node.live import LiveNode, Told
 
 HEARTBEAT_S = 15.0
+MEDIA_TYPE = "text/event-stream"
 
 
 def event_stream(
@@ -21,6 +22,8 @@ def event_stream(
         shown = credentials(request)
         after = _position(request)
         viewer = await live.identify(shown)
+        if request.method == "HEAD":
+            return Response(media_type=MEDIA_TYPE)
 
         async def stream() -> AsyncIterator[bytes]:
             metrics.streams += 1
@@ -33,7 +36,7 @@ def event_stream(
 
         return StreamingResponse(
             stream(),
-            media_type="text/event-stream",
+            media_type=MEDIA_TYPE,
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
 

@@ -52,8 +52,8 @@ class Guard:
             response = refused(refusal, status)
             if isinstance(trouble, HTTPException) and trouble.headers:
                 response.headers.update(trouble.headers)
-            # What was not read of the request must not be taken for the next one.
-            response.headers["Connection"] = "close" if refusal.http in (408, 413) else "keep-alive"
+            if response.status_code == 408:
+                response.headers["Connection"] = "close"
             await response(scope, receive, sending)
 
 

@@ -1,6 +1,7 @@
 """Limits of the door: how often a token may ask, and how large and how slow a request may be."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Callable
 
@@ -26,9 +27,12 @@ class RateLimit:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._per_s, self._burst, self._clock = per_s, burst, clock
-        self._buckets: dict[str, tuple[float, float]] = {}
+        self._buckets: dict[bytes, tuple[float, float]] = {}
+        self._most = FORGET_EVERY
 
-    def take(self, who: str) -> None:
+    def take(self, token: str) -> None:
+        # A token may be long and need not be anybody's: it is not kept.
+        who = hashlib.sha256(token.encode()).digest()
         now = self._clock()
         left, at = self._buckets.get(who, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._per_s)
@@ -39,7 +43,7 @@ class RateLimit:
                 "to hear of something, wait for it (/v1/inbox?wait=25, /v1/events).",
                 retry_after_s=wait_s,
             )
-        if len(self._buckets) > FORGET_EVERY:
+        if len(self._buckets) > self._most:
             self._forget(now)
         self._buckets[who] = left - 1, now
 
@@ -47,6 +51,7 @@ class RateLimit:
         """Whoever has not asked for so long that its bucket is full needs none."""
         full_s = self._burst / self._per_s
         self._buckets = {w: b for w, b in self._buckets.items() if now - b[1] < full_s}
+        self._most = max(FORGET_EVERY, 2 * len(self._buckets))
 
 
 class Body:

@@ -6,6 +6,7 @@ from pydantic import TypeAdapter
 
 from interlock import __version__
 from interlock.contracts.answers import ANSWERS
+from interlock.contracts.checks import SESSION
 from interlock.contracts.routes import KEY_HEADER, ROUTES, SESSION_HEADER, SHORTHANDS, Route
 from interlock.doors.http.decoding import Decoder, decoder
 from interlock.errors import Refusal, by_code
@@ -45,7 +46,9 @@ def _operation(known: Decoder, schemas: dict[str, Any]) -> dict[str, Any]:
     parameters = [_parameter("path", name, {"type": "string"}) for name in known.path]
     if known.by_key:
         parameters.append(_header(KEY_HEADER, "the same key and body again give the first answer"))
-    parameters.append(_header(SESSION_HEADER, "the session that acts"))
+    parameters.append(
+        _header(SESSION_HEADER, "the session that acts", pattern=f"^{SESSION.pattern}$")
+    )
     operation: dict[str, Any] = {
         "operationId": _name(route),
         "summary": route.does,
@@ -74,8 +77,8 @@ def _parameter(where: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "in": where, "required": where == "path", "schema": schema}
 
 
-def _header(name: str, help: str) -> dict[str, Any]:
-    return _parameter("header", name, {"type": "string"}) | {"description": help}
+def _header(name: str, help: str, **more: str) -> dict[str, Any]:
+    return _parameter("header", name, {"type": "string"} | more) | {"description": help}
 
 
 def _responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ say; here only its type, its choices and its range are looked at.
 
 from typing import Any
 
-from interlock.contracts.checks import unicode
+from interlock.contracts.addresses import unicode
 from interlock.contracts.types import clip
 from interlock.doors.mcp.tools import INPUT, Schema
 from interlock.errors import Usage

@@ -145,9 +145,7 @@ def _read(given: Arguments, repo: str | None) -> Plan:
 
 def _ack(given: Arguments, repo: str | None) -> Plan:
     return (
-        yield acts.AckMessages(
-            tuple(given["ids"]), given.get("decline", False), given.get("note")
-        )
+        yield acts.AckMessages(tuple(given["ids"]), given.get("decline", False), given.get("note"))
     )
 
 
@@ -201,11 +199,9 @@ def _release(given: Arguments, repo: str | None) -> Plan:
         raise Usage(f"all is everything: leave out {named[0]}.", member=named[0])
     who = yield acts.Whoami()
     mine = [claim for claim in who["claims"] if claim.get("session") == who.get("session")]
-    given_up = []
     for claim in mine:
-        if (yield acts.ReleaseClaim(id=claim["id"]))["released"]:
-            given_up.append(claim)
-    return {"released": bool(given_up), "claims": given_up}
+        yield acts.ReleaseClaim(id=claim["id"])
+    return {"released": bool(mine), "claims": mine}
 
 
 def _not_built(given: Arguments, repo: str | None) -> Plan:

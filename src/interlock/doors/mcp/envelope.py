@@ -2,19 +2,20 @@
 
 Each message stands in an envelope of the server's making:
 
-    <message id="…" seq="41" type="command" from="@vera" to="@otto" at="…" size="6" sha256="…">
+    <interlock-message id="…" seq="41" type="command" from="@vera" to="@otto" at="…" size="6">
     why: "the index is stale"
 
     make x
-    </message>
+    </interlock-message>
 
-The tag says what Interlock vouches for. Then come the sender's other members as lines of JSON, an
+The tag has what Interlock vouches for. Then come the sender's other members as lines of JSON, an
 empty line, and the text. Wherever text looks like such a tag its `<` is written as an entity, so
-that a `<message` or `</message` in an answer is always the server's. `&lt;` that stood there
-already gets one more `amp;`, which makes the escaping exact: undoing it gives the text as it was.
+that a tag in an answer is always the server's. An entity that stood there already gets one more
+`amp;`, which makes the escaping exact: undoing it gives the text as it was.
 """
 
 import re
+import unicodedata
 from typing import Any
 
 import orjson
@@ -23,6 +24,7 @@ from interlock.contracts.types import MAIN_MEMBER
 
 Answer = dict[str, Any]
 
+TAG = "interlock-message"
 VERIFIED = (
     "id",
     "seq",
@@ -44,40 +46,64 @@ VERIFIED = (
     "next_offset",
 )
 
-# Blanks, and characters that are not seen: between the letters they fool a reader, not a parser.
-_UNSEEN = r"[\s\x00-\x1f\x7f-\xa0\u00ad\u034f\u061c\u115f-\u1160\u17b4-\u17b5\u180b-\u180f"
-_UNSEEN += r"\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
-_UNSEEN += r"\U000e0000-\U000e0fff]*"
-_OPENING = "<\u2039\u2329\u276e\u27e8\u3008\ufe3f\ufe64\uff1c"
-_SLASH = r"[/\\\u2044\u2215\u29f8\uff0f]?"
-_WORD = _UNSEEN.join(f"[{c}{c.upper()}{chr(ord(c) + 0xFEE0)}{chr(ord(c) + 0xFEC0)}]" for c in "message")
-_TAG = re.compile(
-    rf"([{_OPENING}]|&(?=(?:amp;)*(?:lt|\#x[0-9a-f]+);))"
-    rf"(?=(?:(?:amp;)*(?:lt|\#x[0-9a-f]+);)?{_UNSEEN}{_SLASH}{_UNSEEN}{_WORD})"
+
+def _alike(letter: str) -> str:
+    """The characters that are this letter in another width, case or face."""
+    blocks = (
+        (0x41, 0x7B),
+        (0x2070, 0x2190),
+        (0x2460, 0x2500),
+        (0xFF00, 0xFF60),
+        (0x1D400, 0x1D800),
+    )
+    alike = (
+        chr(code)
+        for first, end in blocks
+        for code in range(first, end)
+        if unicodedata.normalize("NFKC", chr(code)).casefold() == letter
+    )
+    return f"[{''.join(alike)}]"
+
+
+# Blanks and what is not seen: between letters these fool a reader, and no parser. The quantifiers
+# give nothing back once taken, so that a long run of blanks costs its length and not its square.
+_UNSEEN = (
+    r"[\s\x00-\x1f\x7f-\xa0\xad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    r"\u200b-\u200f\u2028-\u202e\u2060-\u206f\u20d0-\u20ff\u2800\u3164\ufe00-\ufe0f\ufe20-\ufe2f"
+    r"\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*+"
 )
+_OPENING = "[<\u02c2\u2039\u2329\u276e\u27e8\u3008\ufe3f\ufe64\uff1c]"
+_SLASH = rf"(?:[/\\\u2044\u2215\u29f8\uff0f]{_UNSEEN})?+"
+_TAIL = _UNSEEN + _SLASH + _UNSEEN.join(map(_alike, "interlock"))
+_LIKE_A_TAG = re.compile(rf"({_OPENING})(?={_TAIL})|&(?=(?:amp;)*+(?:lt|\#x[0-9a-f]++);{_TAIL})")
 
 
 def escaped(text: str) -> str:
     """Text in which nothing looks like the tag of an envelope."""
-    return _TAG.sub(_entity, text)
+    return _LIKE_A_TAG.sub(_entity, text)
 
 
 def _entity(found: re.Match[str]) -> str:
-    character = found[1]
-    if character == "&":
+    if (opening := found[1]) is None:
         return "&amp;"
-    return "&lt;" if character == "<" else f"&#x{ord(character):x};"
+    return "&lt;" if opening == "<" else f"&#x{ord(opening):x};"
 
 
 def spoken(answer: Answer) -> str:
-    """An answer as text: its messages in envelopes, and before them all else as JSON."""
-    messages = [answer] if "payload" in answer or "redacted" in answer else answer.get("messages")
-    if messages is None and "answer" in answer:
-        messages = [answer["answer"]]
-    if messages is None:
+    """An answer as text: before the messages what Interlock says about them, as JSON."""
+    if "source" in answer:
+        about, messages = {n: answer[n] for n in ("deliveries",) if n in answer}, [answer]
+    elif "messages" in answer:
+        about, messages = _without("messages", answer), answer["messages"]
+    elif "answer" in answer:
+        about, messages = _without("answer", answer), [answer["answer"]]
+    else:
         return said(answer)
-    about = {n: v for n, v in answer.items() if n not in ("messages", "answer") and n not in _OWN}
-    return "\n".join(([said(about)] if about else []) + [enveloped(m) for m in messages])
+    return "\n".join([*([said(about)] if about else []), *map(enveloped, messages)])
+
+
+def _without(name: str, answer: Answer) -> Answer:
+    return {other: value for other, value in answer.items() if other != name}
 
 
 def said(answer: Answer) -> str:
@@ -86,14 +112,14 @@ def said(answer: Answer) -> str:
 
 
 def enveloped(message: Answer) -> str:
-    """One message as data, and how to get the rest of it."""
+    """One message as data, and where it is a part, how to get the rest."""
     tag = " ".join(f'{name}="{_attribute(message[name])}"' for name in VERIFIED if name in message)
     payload = dict(message.get("payload", {}))
-    text = payload.pop(MAIN_MEMBER.get(message["type"], ""), None)
+    text = payload.pop(MAIN_MEMBER.get(message["type"], ""), "")
     others = ({"subject": message["subject"]} if "subject" in message else {}) | payload
-    lines = [f"{name}: {orjson.dumps(value).decode()}" for name, value in others.items()]
-    body = "\n".join([*lines, "", *([text] if text is not None else [])])
-    return f"<message {tag}>\n{escaped(body)}\n</message>{_rest(message)}"
+    lines = [f"{name}: {orjson.dumps(value).decode()}\n" for name, value in others.items()]
+    inside = escaped(f"{''.join(lines)}\n{text}\n")
+    return f"<{TAG} {tag}>\n{inside}</{TAG}>{_rest(message)}"
 
 
 def _attribute(value: Any) -> str:
@@ -106,12 +132,10 @@ def _attribute(value: Any) -> str:
 def _rest(message: Answer) -> str:
     if "next_offset" not in message:
         return ""
-    command = " Do not run a part of it." if message["type"] == "command" else ""
+    first, following = message.get("offset", 0), message["next_offset"]
+    shown = f"bytes {first} to {following - 1}" if following > first else "nothing"
+    whole = " Do not run a part of it." if message["type"] == "command" else ""
     return (
-        f"\n({message['shown']} of {message['size']} bytes. The rest: read with id "
-        f"{message['id']} and offset {message['next_offset']}.{command})"
+        f"\n(This is {shown} of {message['size']}. For the rest, read with id {message['id']} and "
+        f"offset {following}.{whole})"
     )
-
-
-# Members of a message that is itself the answer, all of which its envelope shows.
-_OWN = frozenset((*VERIFIED, "version", "source", "subject", "payload"))

@@ -1,9 +1,10 @@
-"""The parts of a page that change while somebody looks at it, each made from one question or two."""
+"""The parts of a page that change while somebody looks, each made from a question or two."""
 
 import asyncio
 from typing import Any
 
 from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
 
 from interlock.contracts.acts import (
     Credentials,
@@ -19,8 +20,9 @@ from interlock.doors.web.stream import PARTS
 from interlock.errors import Refusal
 from interlock.node.live import LiveNode
 
-MAIL = 100
+MAIL = 60
 MOST_MAIL = 500
+PATHS_SHOWN = 4
 
 
 class Parts:
@@ -35,12 +37,16 @@ class Parts:
         return dict(zip(self.names, made, strict=True))
 
     async def part(self, name: str, mail_shown: int = MAIL) -> Markup:
-        """A part as it is now. What is refused, a damaged log for instance, is said in its place."""
+        """A part as it is now. Where that is refused, for a damaged log perhaps, it says so."""
+        makers = {
+            "header": self._header,
+            "agents": self._agents,
+            "claims": self._claims,
+        }
         try:
-            members = await self._members(name, mail_shown)
+            return await (makers[name]() if name in makers else self._mail(mail_shown))
         except Refusal as refusal:
             return self._templates.part("refusal", refusal=refusal)
-        return self._templates.part(name, now=self._now(), **members)
 
     async def message(self, id: str) -> Markup | None:
         """One message with all of its text, or None where it is not among those we can show."""
@@ -50,29 +56,36 @@ class Parts:
             return self._templates.part("refusal", refusal=refusal)
         for message in found:
             if message["id"] == id:
-                shown = views.message(message, whole=True)
-                return self._templates.part("message", now=self._now(), message=shown)
+                return await self._made("message", message=views.message(message, whole=True))
         return None
 
-    async def _members(self, name: str, mail_shown: int) -> dict[str, Any]:
-        if name == "header":
-            status, review = await asyncio.gather(self._ask(ShowStatus()), self._ask(Review()))
-            place = views.workspace(self._live.node.directory)
-            return {"status": views.legible(status), "needs": views.needs(review), "place": place}
-        if name == "agents":
-            return {"agents": views.agents(await self._ask(ListAgents()))}
-        if name == "claims":
-            return {"claims": views.claims(await self._ask(ListClaims()))}
+    async def _header(self) -> Markup:
+        status, review = await asyncio.gather(self._ask(ShowStatus()), self._ask(Review()))
+        return await self._made(
+            "header",
+            status=views.legible(status),
+            needs=views.needs(review),
+            place=views.workspace(self._live.node.directory),
+        )
+
+    async def _agents(self) -> Markup:
+        return await self._made("agents", agents=views.agents(await self._ask(ListAgents())))
+
+    async def _claims(self) -> Markup:
+        claims = views.claims(await self._ask(ListClaims()))
+        return await self._made("claims", claims=claims, paths_shown=PATHS_SHOWN)
+
+    async def _mail(self, shown: int) -> Markup:
         # One more than is shown says whether there are more.
-        found = (await self._ask(ListMail(limit=mail_shown + 1)))["messages"]
-        return {
-            "messages": [views.message(message) for message in found[:mail_shown]],
-            "more": len(found) > mail_shown,
-            "most": MOST_MAIL,
-        }
+        found = (await self._ask(ListMail(limit=shown + 1)))["messages"]
+        messages = await run_in_threadpool(views.messages, found[:shown])
+        more = len(found) > shown
+        return await self._made("mail", messages=messages, more=more, most=MOST_MAIL)
 
     async def _ask(self, act: Any) -> dict[str, Any]:
         return await self._live.call(Credentials(owner=True), act)
 
-    def _now(self) -> int:
-        return self._live.node.clock()
+    async def _made(self, name: str, **members: Any) -> Markup:
+        """A long list takes a hundredth of a second to write, for which nobody else must wait."""
+        now = self._live.node.clock()
+        return await run_in_threadpool(self._templates.part, name, now=now, **members)

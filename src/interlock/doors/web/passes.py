@@ -79,9 +79,7 @@ def _derived(key: bytes, purpose: bytes) -> bytes:
     return hmac.digest(key, b"interlock web door: " + purpose, "sha256")
 
 
-def _set(
-    request: Request, response: Response, name: str, value: str, lasts_s: int | None
-) -> None:
+def _set(request: Request, response: Response, name: str, value: str, lasts_s: int | None) -> None:
     response.set_cookie(
         name,
         value,

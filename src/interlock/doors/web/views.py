@@ -7,12 +7,11 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from interlock.contracts.addresses import BROADCAST
 from interlock.contracts.types import MAIN_MEMBER
 
 Answer = dict[str, Any]
 
-CHARACTERS_SHOWN = 320
+CHARACTERS_SHOWN = 280
 LINES_SHOWN = 4
 HUES = 8
 LADDER = ("accepted", "woken", "shown", "read")
@@ -28,29 +27,22 @@ REACH = {
     "unknown": "never seen here",
 }
 
-# What would steer the page's text, or not be seen at all, is shown by its name.
-_VISIBLE = {
-    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"},
-    0x7F: "\u2421",
-    **{
-        code: f"\u27e8U+{code:04X}\u27e9"
-        for code in (
-            *range(0x80, 0xA0),
-            0x061C,
-            0x200B,
-            0x200E,
-            0x200F,
-            *range(0x2028, 0x202F),
-            *range(0x2060, 0x206A),
-            0xFEFF,
-        )
-    },
-}
+# What would steer the text around it, or not be seen at all, is shown by its number.
+_INVISIBLE = (
+    *(code for code in range(0x20) if chr(code) not in "\n\t"),
+    *range(0x7F, 0xA0),
+    *(0x061C, 0x200B, 0x200E, 0x200F, 0xFEFF),
+    *range(0x2028, 0x202F),
+    *range(0x2060, 0x206A),
+)
+_VISIBLE = {code: f"\u27e8U+{code:04X}\u27e9" for code in _INVISIBLE}
 
 
 def legible(value: Any) -> Any:
     """The same value with every control character in it made visible."""
     if isinstance(value, str):
+        if value.isascii() and value.isprintable():
+            return value
         return value.replace("\r\n", "\n").translate(_VISIBLE)
     if isinstance(value, list):
         return [legible(item) for item in value]
@@ -83,30 +75,43 @@ def claims(answer: Answer) -> list[Answer]:
 # --- mail
 
 
+def messages(answers: list[Answer]) -> list[Answer]:
+    return [message(answer) for answer in answers]
+
+
 def message(answer: Answer, *, whole: bool = False) -> Answer:
-    """A message of a list with the beginning of its text, or the `whole` of it as far as we have
-    it. A command is shown whole or not at all, so that nobody runs the half of one."""
-    payload = dict(answer.get("payload", {}))
-    text = payload.pop(MAIN_MEMBER.get(answer["type"], ""), None)
-    left_out = bool(answer.get("part"))
-    if text is not None and not whole:
-        begun = beginning(text)
-        left_out = left_out or begun != text
-        text = begun
-    if answer["type"] == "command" and left_out:
-        text = None
+    """A message with the beginnings of its texts, or the `whole` of them as far as we have it."""
+    view = {name: value for name, value in answer.items() if name not in ("payload", "deliveries")}
     deliveries = [delivery(each) for each in answer["deliveries"]]
     states = Counter(each["state"] for each in deliveries)
-    view = {name: value for name, value in answer.items() if name not in ("payload", "deliveries")}
-    view |= {
-        "others": [[name, value] for name, value in payload.items() if value not in ("", [])],
+    view |= content(answer, whole=whole) | {
         "deliveries": deliveries,
-        "states": [(state, states[state]) for state in (*ENDS, *LADDER[::-1]) if state in states],
+        "states": [[state, states[state]] for state in (*ENDS, *LADDER[::-1]) if state in states],
         "named": len(deliveries) <= NAMED,
-        "everyone": answer["to"] == BROADCAST,
-        "left_out": left_out,
     }
-    return legible(view | ({"text": text} if text is not None else {})) | face(answer["from"])
+    return {**legible(view), **face(answer["from"])}
+
+
+def content(answer: Answer, *, whole: bool) -> Answer:
+    """What a message says: its main text, and its other members. `cut` says that the text is a
+    part, `more` that some other member is. A command is shown whole or not at all, so that nobody
+    runs the half of one."""
+    payload = dict(answer.get("payload", {}))
+    text = payload.pop(MAIN_MEMBER.get(answer["type"], ""), None)
+    shown = text if whole or text is None else beginning(text)
+    cut = bool(answer.get("part")) or shown != text
+    others = {name: value for name, value in payload.items() if value not in ("", [])}
+    begun = others if whole else {name: beginnings(value) for name, value in others.items()}
+    said: Answer = {"cut": cut, "more": begun != others, "others": begun}
+    if shown is not None and not (cut and answer["type"] == "command"):
+        said |= {"text": shown, "text_size": len(shown.encode())}
+    return said
+
+
+def beginnings(value: Any) -> Any:
+    if isinstance(value, list):
+        return [beginnings(item) for item in value[:LINES_SHOWN]]
+    return beginning(value) if isinstance(value, str) else value
 
 
 def beginning(text: str) -> str:
@@ -144,7 +149,9 @@ def workspace(directory: str) -> Answer:
     if name in (".interlock", "interlock"):
         above = os.path.dirname(above) if os.path.basename(above) == ".git" else above
         name = os.path.basename(above) or name
-    answer: Answer = legible({"name": name, "directory": directory})
+    home = os.path.expanduser("~")
+    shown = "~" + directory[len(home) :] if directory.startswith(home + "/") else directory
+    answer: Answer = legible({"name": name, "directory": shown})
     return answer
 
 
@@ -184,10 +191,9 @@ def ago(at: str, now: int) -> str:
     seconds = max(0, now // 1000 - _seconds(at))
     if seconds < 60:
         return "just now"
-    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds // length} {unit} ago"
-    raise AssertionError(seconds)
+    if seconds < 3600:
+        return f"{seconds // 60}m ago"
+    return f"{seconds // 3600}h ago" if seconds < 86_400 else f"{seconds // 86_400}d ago"
 
 
 def left(at: str, now: int) -> str:

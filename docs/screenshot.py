@@ -1,0 +1,253 @@
+"""Makes docs/dashboard.png and docs/dashboard-dark.png: a day of three agents and a person.
+
+    .venv/bin/python docs/screenshot.py
+
+The day is played on a workspace of its own with a clock that is set by hand, and shown by the web
+door as `interlock up` would.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from playwright.sync_api import sync_playwright
+from starlette.applications import Starlette
+
+from interlock.contracts import acts
+from interlock.contracts.acts import Credentials
+from interlock.contracts.tokens import SECRET_BYTES, compose, hashed
+from interlock.doors.web import routes
+from interlock.node import Node
+from interlock.node.live import LiveNode
+
+DOCS = Path(__file__).parent
+MINUTE = 60_000
+OWNER = Credentials(owner=True)
+ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+ARGUMENTS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+
+class Day:
+    """Plays acts at minutes before now."""
+
+    def __init__(self, directory: str) -> None:
+        self.now = int(time.time() * 1000)
+        self.at: int | None = self.now - 300 * MINUTE
+        self.directory = directory
+        self.node = Node(directory, clock=self.clock)
+        self.tokens: dict[str, str] = {}
+        self.sent: dict[str, str] = {}
+
+    def clock(self) -> int:
+        return self.at if self.at is not None else int(time.time() * 1000)
+
+    def join(self, name: str, surface: str | None = None, kind: str | None = None) -> None:
+        token = compose(os.urandom(SECRET_BYTES))
+        joined = self.node.call(
+            OWNER, acts.Join(name, surface=surface, kind=kind, token_hash=hashed(token))
+        )
+        self.tokens[joined["sender"]] = token
+
+    def does(self, ago: float, who: str, act: Any, session: str | None = None) -> Any:
+        self.at = self.now - int(ago * MINUTE)
+        return self.node.call(Credentials(self.tokens[who], session), act)
+
+    def mail(
+        self, ago: float, who: str, to: str, text: str, type: str = "send", **more: Any
+    ) -> str:
+        member = {"ask": "question", "command": "command", "blocker": "what"}.get(type, "text")
+        payload = {member: text} | more.pop("payload", {})
+        answer = self.does(ago, who, acts.SendMessage(to, type, payload, **more))
+        return str(answer["message"]["id"])
+
+    def seen(self, **minutes: float) -> None:
+        for sender, ago in minutes.items():
+            file = os.path.join(self.directory, "presence", sender.replace("_", "-"))
+            at = self.now / 1000 - ago * 60
+            os.utime(file, (at, at))
+
+
+def play(day: Day) -> None:
+    for name, surface, kind in (
+        ("otto", "cli", None),
+        ("otto", "desktop", None),
+        ("neo-gpt", None, None),
+        ("iris", None, None),
+        ("vera", None, "human"),
+    ):
+        day.join(name, surface, kind)
+    morning(day)
+    afternoon(day)
+    day.seen(otto_cli=0.5, otto_desktop=26, neo_gpt=3, vera=7)
+    day.at = None
+
+
+def morning(day: Day) -> None:
+    plan = day.mail(
+        212,
+        "vera",
+        "AGENT:*",
+        "Today: the checkout must survive a double click (B-0444), and the invoices move to the "
+        "new tax rates. Claim before you change anything, and ask me rather than guess.",
+        subject="Plan for today",
+    )
+    for ago, who in ((210, "otto-cli"), (208, "neo-gpt"), (205, "iris")):
+        day.does(ago, who, acts.ListInbox())
+        day.does(ago, who, acts.ReadMessage(plan))
+        day.does(ago, who, acts.AckMessages((plan,)))
+    took = day.mail(204, "otto-cli", "@vera", "I take B-0444.", reply_to=plan)
+    day.does(198, "vera", acts.ReadMessage(took))
+    day.does(198, "vera", acts.AckMessages((took,)))
+    ask = day.mail(
+        96,
+        "neo-gpt",
+        "@vera",
+        "Are invoices before July kept at the old rate, or converted?",
+        "ask",
+        payload={"options": ["keep the old rate", "convert"]},
+        subject="Tax rates of old invoices",
+    )
+    day.does(90, "vera", acts.ReadMessage(ask))
+    day.does(89, "vera", acts.AnswerAsk(ask, "Keep them. They are documents."))
+    day.does(88, "neo-gpt", acts.ListInbox())
+    more = day.mail(74, "vera", "@iris", "Can you take B-0451 as well?")
+    day.does(71, "iris", acts.ReadMessage(more))
+    day.does(71, "iris", acts.AckMessages((more,), decline=True, note="Not before Thursday."))
+
+
+def afternoon(day: Day) -> None:
+    day.does(
+        52,
+        "otto-cli",
+        acts.AcquireClaim(
+            item="B-0444",
+            branch="fix/double-checkout",
+            worktree="../shop-checkout",
+            note="The button, and the order's idempotency key",
+            ttl_s=5400,
+        ),
+        session="run-5be2c1",
+    )
+    day.does(
+        41,
+        "neo-gpt",
+        acts.AcquireClaim(
+            paths=("src/invoices/**", "tests/test_invoices.py"),
+            repo="acme/shop",
+            branch="tax-rates",
+            ttl_s=7200,
+        ),
+    )
+    day.does(
+        30, "vera", acts.AcquireClaim(item="release-4.2", ttl_s=86_400, note="Nobody merges but me")
+    )
+    day.does(23, "iris", acts.AcquireClaim(item="docs/checkout.md", ttl_s=1600, note="Wording"))
+    day.mail(40, "neo-gpt", "@vara", "Which rate has the shop in Basel?", ttl_s=900)
+    blocker = day.mail(
+        34,
+        "otto-cli",
+        "@neo-gpt",
+        "tests/test_invoices.py fails on main since 4f1c2aa: the rounding of 19 % of 0.50.",
+        "blocker",
+        payload={"severity": "stop", "fix": ["pytest -q tests/test_invoices.py"]},
+        priority="high",
+    )
+    day.does(31, "neo-gpt", acts.ListInbox())
+    day.does(31, "neo-gpt", acts.ReadMessage(blocker))
+    day.does(22, "neo-gpt", acts.AckMessages((blocker,), note="Fixed in 9be77d0."))
+    command = day.mail(
+        19,
+        "vera",
+        "@otto-cli",
+        "git rebase origin/main && pytest -q tests/checkout",
+        "command",
+        payload={"why": "main is green again"},
+    )
+    day.does(17, "otto-cli", acts.ListInbox())
+    day.does(17, "otto-cli", acts.ReadMessage(command))
+    review = day.mail(
+        12,
+        "otto-cli",
+        "@iris",
+        "Please read the text of the new error page. The second sentence promises a refund, and I "
+        "do not know whether we can. What the customer sees is in src/checkout/errors.html, and "
+        "what support says is in docs/checkout.md. The whole page follows, so you need not check "
+        "it out.\n\n" + "<p>Your order was received once, however often you clicked.</p>\n" * 40,
+        subject="Wording of the error page",
+    )
+    day.does(9, "iris", acts.ListInbox())
+    day.does(9, "iris", acts.ReadMessage(review))
+    day.mail(6, "neo-gpt", "@otto", "Rates are in; main is green at 9be77d0.")
+    day.does(5, "otto-desktop", acts.ListInbox())
+    day.mail(2, "iris", "@vera", "May the error page promise a refund?", "ask")
+    day.mail(0.4, "otto-cli", "@vera", "B-0444 is ready for your eyes: fix/double-checkout.")
+
+
+@contextmanager
+def served(day: Day, token: str) -> Iterator[str]:
+    """The web door of the day's workspace, on a free port."""
+    listening = threading.Event()
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with LiveNode(day.node) as live:
+            app.router.routes += routes(live, owner=token.__eq__, key=os.urandom(32))
+            with live.node.presence.listening("iris"):
+                yield
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            listening.set()
+
+    config = uvicorn.Config(
+        Starlette(lifespan=lifespan), port=0, log_level="warning", timeout_graceful_shutdown=1
+    )
+    server = Server(config)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread.start()
+    listening.wait(30)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def main() -> None:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        sys.exit("No chromium was found on the PATH.")
+    token = compose(os.urandom(SECRET_BYTES))
+    with tempfile.TemporaryDirectory() as above, sync_playwright() as playwright:
+        os.chdir(above)
+        os.makedirs("shop/.interlock")
+        day = Day("shop/.interlock")
+        play(day)
+        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        with served(day, token) as url:
+            for scheme, name in (("light", "dashboard"), ("dark", "dashboard-dark")):
+                page = browser.new_page(
+                    viewport={"width": 1280, "height": 800},
+                    color_scheme=scheme,  # type: ignore[arg-type]
+                )
+                page.goto(f"{url}/#token={token}")
+                page.wait_for_selector("#line[data-state=live]")
+                page.screenshot(path=DOCS / f"{name}.png")
+                page.close()
+        browser.close()
+        day.node.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""The verbs of who is who: agents, groups, tokens and sessions."""
+
+from collections.abc import Iterable
+
+from interlock.client.asking import Asked, Verb
+from interlock.contracts import acts, answers
+from interlock.contracts.tokens import hashed
+
+
+class Identity:
+    @Verb
+    def whoami(self) -> Asked[answers.Whoami]:
+        """Say who acts here, and what is waiting for them."""
+        return Asked(acts.Whoami())
+
+    @Verb
+    def agents(self, name: str | None = None) -> Asked[answers.Agents]:
+        """List who has joined, and how each can be reached."""
+        return Asked(acts.ListAgents(name))
+
+    @Verb
+    def join(
+        self,
+        name: str,
+        *,
+        surface: str | None = None,
+        kind: answers.Kind | None = None,
+        label: str | None = None,
+        scopes: Iterable[str] = (),
+    ) -> Asked[answers.Joined]:
+        """Register an agent or a person. The token is in the answer, and nowhere else: keep it."""
+        return Asked(acts.Join(name, surface, kind, label, tuple(scopes)))
+
+    @Verb
+    def groups(self) -> Asked[answers.Groups]:
+        """List groups and their members."""
+        return Asked(acts.ListGroups())
+
+    @Verb
+    def create_group(self, name: str, members: Iterable[str]) -> Asked[answers.GroupMade]:
+        """Register a name for several recipients."""
+        return Asked(acts.CreateGroup(name, tuple(members)))
+
+    @Verb
+    def tokens(self) -> Asked[answers.Tokens]:
+        """List tokens: ids, senders, scopes; never the secrets."""
+        return Asked(acts.ListTokens())
+
+    @Verb
+    def show_token(self, id: str) -> Asked[answers.Token]:
+        """Show one token, never its secret."""
+        return Asked(acts.ShowToken(id))
+
+    @Verb
+    def mint_token(
+        self,
+        sender: str,
+        *,
+        label: str | None = None,
+        scopes: Iterable[str] = (),
+        ttl_s: int | None = None,
+    ) -> Asked[answers.Minted]:
+        """Make another token for a sender. It is in the answer, and nowhere else."""
+        return Asked(acts.MintToken(sender, label, tuple(scopes), ttl_s))
+
+    @Verb
+    def rotate_token(
+        self, id: str | None = None, *, sender: str | None = None
+    ) -> Asked[answers.Rotated]:
+        """Replace a token by a new one, which is in the answer and nowhere else."""
+        return Asked(acts.RotateToken(id, sender))
+
+    @Verb
+    def revoke_token(
+        self, id: str | None = None, *, sender: str | None = None
+    ) -> Asked[answers.Revoked]:
+        """End a token at once, or every token of a sender."""
+        return Asked(acts.RevokeToken(id, sender))
+
+    @Verb
+    def reaffirm_tokens(
+        self, id: str | None = None, *, sender: str | None = None
+    ) -> Asked[answers.Reaffirmed]:
+        """Trust tokens again that a restore suspended: one, a sender's, or all of them."""
+        return Asked(acts.ReaffirmTokens(id, sender))
+
+    @Verb
+    def identify_token(self, token: str) -> Asked[answers.KnownToken | answers.UnknownToken]:
+        """Say whose a token is. Only its hash is shown to anybody."""
+        return Asked(acts.IdentifyToken(hashed(token)))
+
+    @Verb
+    def start_session(self, id: str) -> Asked[answers.SessionStarted]:
+        """Register a session of yours; `connect(…, session=id)` acts in it."""
+        return Asked(acts.StartSession(id))
+
+    @Verb
+    def find_session(self, id: str) -> Asked[answers.SessionFound]:
+        """Say whose a session is, while it lives."""
+        return Asked(acts.FindSession(id))
+
+    @Verb
+    def keep_session(self, id: str) -> Asked[answers.Claims]:
+        """Renew what a living session holds, below half of each lease."""
+        return Asked(acts.KeepSession(id))
+
+    @Verb
+    def end_session(self, id: str) -> Asked[answers.SessionEnded]:
+        """End a session, which gives up its claims."""
+        return Asked(acts.EndSession(id))

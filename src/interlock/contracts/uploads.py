@@ -1,0 +1,54 @@
+"""Sending a body that is too large to stand in the log: its chunks first, then the message.
+
+The steps are acts, and whoever takes them hands back the answers; how they are carried is none of
+their business.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
+from interlock.contracts.acts import DropUpload, PutChunk, SendMessage
+from interlock.contracts.checks import checked
+from interlock.contracts.encoding import digest
+from interlock.contracts.types import MAIN_MEMBER
+from interlock.errors import Refusal
+
+Answer = dict[str, Any]
+Steps = Generator[Any, Answer, Answer]
+
+CHUNK = 1 << 20
+# What is longer goes as a blob: neither the log nor a request should carry it.
+INLINE_BYTES = 1 << 20
+
+
+def is_large(act: Any) -> bool:
+    """Whether the act is a message whose main text is too large to stand in the log."""
+    if not isinstance(act, SendMessage):
+        return False
+    text = act.payload.get(MAIN_MEMBER.get(act.type, ""))
+    if not isinstance(text, str) or len(text) * 4 <= INLINE_BYTES:
+        return False
+    return len(text.encode("utf-8", "surrogatepass")) > INLINE_BYTES
+
+
+def steps(act: SendMessage) -> Steps:
+    """Yields the acts to be done, one after another, and returns the answer to the send. An upload
+    whose message was refused is dropped."""
+    checked(act)
+    main = MAIN_MEMBER[act.type]
+    body = act.payload[main].encode()
+    upload: str | None = None
+    for number, start in enumerate(range(0, len(body), CHUNK)):
+        put = yield PutChunk(body[start : start + CHUNK], len(body), number, upload)
+        upload = put["upload"]
+    assert upload is not None
+    rest = {name: value for name, value in act.payload.items() if name != main}
+    whole = act._replace(payload=rest, upload=upload, sha256=digest(body), size=len(body))
+    try:
+        answer = yield whole
+    except Refusal:
+        yield DropUpload(upload)
+        raise
+    # Said before under the same key: then nothing uses the upload.
+    yield DropUpload(upload)
+    return answer

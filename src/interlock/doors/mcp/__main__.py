@@ -1,0 +1,121 @@
+"""`python -m interlock.doors.mcp`: MCP over stdio by itself, where no server runs to lead to.
+
+Who acts is said once, by the environment and the flags. A session that the environment names is
+somebody else's; one named by --session is this process's own: its claims are kept renewed, and
+given up at the end.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
+
+from interlock import workspace
+from interlock.contracts.acts import Credentials, KeepSession, StartSession, Whoami
+from interlock.doors.mcp.calls import plan
+from interlock.doors.mcp.service import played, server
+from interlock.doors.mcp.stdio import standard_streams
+from interlock.doors.mcp.streams import converse
+from interlock.errors import Refusal, Usage
+from interlock.link import open_node
+from interlock.node.live import LiveNode
+from interlock.repository import name_and_paths, name_here
+
+KEEP_EVERY_S = 0.4
+TERMINATED = 143
+INTERRUPTED = 130
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        "python -m interlock.doors.mcp", description="MCP over stdio.", allow_abbrev=False
+    )
+    parser.add_argument("--workspace", help="its directory")
+    parser.add_argument("--from", metavar="SENDER", help="who acts, of those that joined here")
+    parser.add_argument("--session", help="a session of this process's own")
+    parser.add_argument("--repo", help="which repository paths are in; default: the one here")
+    given = vars(parser.parse_args())
+    try:
+        place = _place(given["workspace"])
+        credentials = _who_acts(place, given["from"], given["session"])
+        asyncio.run(_serve(place, credentials, given["session"], _repository(given["repo"])))
+    except Refusal as refusal:
+        sys.stderr.write(f"interlock mcp: {refusal.message}\n")
+        return refusal.exit
+    except asyncio.CancelledError:
+        return TERMINATED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def _who_acts(place: str, named: str | None, session: str | None) -> Credentials:
+    link = workspace.link(place, os.environ)
+    if not link.is_local:
+        raise Usage(f"{place} serves MCP itself: give your client {place}/mcp")
+    with closing(link):
+        return workspace.who_acts(link, os.environ, named=named, session=session, owner_may=False)
+
+
+async def _serve(
+    place: str, credentials: Credentials, session: str | None, repo: str | None
+) -> None:
+    _end_on_sigterm()
+    with open_node(place) as node:
+        async with LiveNode(node) as live:
+            await live.call(credentials, Whoami())
+            async with _session(live, credentials, session):
+                app = server(live, lambda _: credentials, repo)
+                await converse(app, *standard_streams())
+
+
+def _end_on_sigterm() -> None:
+    this = asyncio.current_task()
+    assert this is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+
+
+def _place(named: str | None) -> str:
+    try:
+        here = os.getcwd()
+    except OSError:
+        here = os.sep
+    return workspace.find(named, os.environ, here)
+
+
+def _repository(named: str | None) -> str | None:
+    return name_and_paths(named, [])[0] if named is not None else name_here()
+
+
+@asynccontextmanager
+async def _session(
+    live: LiveNode, credentials: Credentials, own: str | None
+) -> AsyncIterator[None]:
+    """Keeps the claims of a session of our own while we serve. It is not ended, since a client's
+    configuration names the same one again at its next start."""
+    if own is None:
+        yield
+        return
+    await live.call(credentials, StartSession(own))
+    keeper = asyncio.create_task(_keep(live, credentials, own))
+    try:
+        yield
+    finally:
+        keeper.cancel()
+        with suppress(Refusal):
+            release = plan("release", {"all": True}, None)
+            await played(release, lambda act: live.call(credentials, act))
+
+
+async def _keep(live: LiveNode, credentials: Credentials, session: str) -> None:
+    while True:
+        await asyncio.sleep(KEEP_EVERY_S)
+        with suppress(Refusal):
+            await live.call(credentials, KeepSession(session))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

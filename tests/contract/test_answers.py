@@ -1,0 +1,363 @@
+"""Every answer of a real node has the shape that `contracts.answers` says, and nothing besides.
+
+A day in a small town drives a node through every act that can be asked for, along the branches
+that change what is in the answer. What was answered is held against the types with nothing coerced
+and no other members allowed; and whatever the types say may be absent was once there, and once not.
+"""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import apsw
+import pytest
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing_extensions import is_typeddict
+
+from interlock.contracts import acts, answers, tokens
+from interlock.contracts.acts import Credentials
+from interlock.contracts.answers import ANSWERS
+from interlock.contracts.routes import ROUTES
+from interlock.errors import IdentityMismatch
+from interlock.kernel import KINDS
+from interlock.node import Node
+
+START = 2_000_000_000_000  # a time that no clock of a test machine shows
+HOUR = 3_600_000
+LIMIT_S = 30
+OWNER = Credentials(owner=True)
+Answer = dict[str, Any]
+
+# What is there in every answer that can be made today, though a log may come to lack it.
+NEVER_ABSENT = [("Refused", "token")]
+
+
+class Town:
+    """A node on a clock of the test's own, and everything that it was asked and answered."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.ms = START
+        self.told: list[tuple[type, Answer]] = []
+        directory.mkdir()
+        self.node = Node(str(directory), clock=lambda: self.ms)
+
+    def call(self, who: Credentials, act: Any) -> Answer:
+        return self._kept(act, self.node.call(who, act))
+
+    def step(self, who: Credentials, act: Any) -> Answer:
+        """One verb without its waiting: whoever asks stands in the queue at once."""
+        return self._kept(act, self.node.verb(who, act))
+
+    def _kept(self, act: Any, answer: Answer) -> Answer:
+        self.told.append((type(act), answer))
+        return answer
+
+    def join(self, name: str, surface: str | None = None, **said: Any) -> Credentials:
+        return Credentials(token=self.call(OWNER, acts.Join(name, surface, **said))["token"])
+
+    def send(self, who: Credentials, to: str, text: str = "hello", **said: Any) -> str:
+        sent = self.call(who, acts.SendMessage(to, "send", {"text": text}, **said))
+        return str(sent["message"]["id"])
+
+
+def people(town: Town) -> tuple[Credentials, Credentials, Credentials]:
+    """otto-cli and otto-desktop, surfaces of an agent, and vera, a person."""
+    cli = town.join("otto", "cli", label="otto's terminal")
+    desktop = town.join("otto", "desktop")
+    vera = town.join("vera", kind="human", scopes=("mail", "claim", "admin"))
+    return cli._replace(session="s-1"), desktop, vera
+
+
+def an_hour_of_mail(town: Town) -> None:
+    cli, desktop, vera = people(town)
+    town.call(OWNER, acts.ListAgents())
+    town.call(cli, acts.StartSession("s-1"))
+    first = town.send(cli, "@vera", "for you", subject="a line", key="k-1")
+    town.send(cli, "@vara", "for whom?", ttl_s=60)
+    town.send(cli, "@somebody-else")
+    town.send(cli, "@vera", "another")
+    reply = town.send(vera, "@otto", "to either", reply_to=first, ttl_s=60)
+    town.call(vera, acts.ListInbox(limit=1, adapter="test"))
+    town.call(vera, acts.ListInbox("sent", limit=1))
+    town.call(cli, acts.ReadMessage(reply))
+    town.call(desktop, acts.ReadMessage(reply))
+    town.call(desktop, acts.ListInbox("all"))
+    town.call(vera, acts.ReadMessage(first))
+    town.call(cli, acts.ReadMessage(first, 2, 4))
+    town.call(cli, acts.ReadMessage(first, 2, 100))
+    town.call(cli, acts.ReadMessage(first, 0, 2))
+    town.call(vera, acts.AckMessages((first,), note="done"))
+    declined = town.send(cli, "@vera", "would you?")
+    town.call(vera, acts.AckMessages((declined,), decline=True))
+    town.call(cli, acts.ShowReceipts(first))
+    town.call(vera, acts.ShowReceipts(declined))
+    town.call(cli, acts.ShowThread(first, limit=1))
+    town.call(cli, acts.ShowThread(first))
+    town.call(vera, acts.Search("either"))
+    town.call(OWNER, acts.ListMail())
+    town.call(vera, acts.ListMail())
+    town.call(cli, acts.Explain(first))
+    town.call(cli, acts.Redact(first, "named a customer"))
+    town.call(cli, acts.Explain(first))
+    town.call(vera, acts.ReadMessage(first))
+    unread = town.send(cli, "@vera", "too late", ttl_s=60)
+    town.ms += HOUR
+    town.call(cli, acts.ListInbox())
+    town.call(vera, acts.AckMessages((unread,)))
+    notice = town.call(cli, acts.ListInbox())["messages"][-1]
+    assert notice["from"] == "@interlock"
+    town.call(cli, acts.Explain(notice["id"]))
+
+
+def questions(town: Town) -> None:
+    cli, _, vera = people(town)
+    asked = town.call(cli, acts.Ask("@nobody", "is anybody there?", wait_s=1))
+    town.call(cli, acts.FindAnswer(asked["id"]))
+    town.call(cli, acts.SendMessage("@vera", "ask", {"question": "in time?", "timeout_s": 1}))
+    helper = threading.Thread(target=_answer_when_asked, args=(town.node, vera))
+    helper.start()
+    found = town.call(cli, acts.Ask("@vera", "may I?", ("yes", "no"), LIMIT_S))
+    helper.join(LIMIT_S)
+    assert found["answered"], found
+    town.call(cli, acts.FindAnswer(found["id"]))
+    (ask, *_) = town.call(vera, acts.ListInbox())["messages"]
+    town.call(vera, acts.AnswerAsk(ask["id"], "just so", key="k-2"))
+    town.ms += HOUR
+    town.call(cli, acts.SendMessage("@vera", "ask", {"question": "and now?"}))
+    late = town.call(cli, acts.SendMessage("@vera", "ask", {"question": "late?", "timeout_s": 1}))
+    town.ms += HOUR
+    with pytest.raises(IdentityMismatch):
+        town.call(cli._replace(claimed="vera"), acts.Whoami())
+    assert late["accepted"]
+    town.call(OWNER, acts.Review())
+
+
+def _answer_when_asked(node: Node, vera: Credentials) -> None:
+    inbox = node.call(vera, acts.ListInbox(wait_s=LIMIT_S))["messages"]
+    while not (asked := [m for m in inbox if m["payload"].get("question") == "may I?"]):
+        inbox = node.call(vera, acts.ListInbox(after=inbox[-1]["seq"], wait_s=LIMIT_S))["messages"]
+    node.call(vera, acts.AnswerAsk(asked[0]["id"], "yes"))
+
+
+def large_bodies(town: Town) -> None:
+    cli, *_ = people(town)
+    put = town.call(cli, acts.PutChunk(b"x" * 10, 20))
+    town.call(cli, acts.DropUpload(put["upload"]))
+    town.send(cli, "@vera", "x" * (1 << 21))
+
+
+def claims(town: Town) -> None:
+    cli, desktop, vera = people(town)
+    where: Any = {"branch": "main", "worktree": "/w", "note": "mine"}
+    town.call(OWNER, acts.CheckClaim("B-1"))
+    got = town.call(cli, acts.AcquireClaim("B-1", **where))
+    town.call(cli, acts.AcquireClaim("B-1", branch="other", ttl_s=7200))
+    town.call(desktop, acts.AcquireClaim(paths=("src/**",), repo="r", worktree="/w"))
+    town.call(vera, acts.AcquireClaim("B-1"))
+    town.step(vera, acts.AcquireClaim("B-1", wait_s=60, **where))
+    town.step(desktop, acts.AcquireClaim("B-1", wait_s=60))
+    town.call(desktop, acts.StopWaiting("B-1"))
+    town.ms += 20_000
+    town.step(vera, acts.AcquireClaim("B-1", wait_s=60))
+    town.call(desktop, acts.AcquireClaim("B-1"))
+    town.call(vera, acts.CheckClaim("B-1"))
+    town.call(cli, acts.RenewClaim("B-1", fence=got["claim"]["fence"]))
+    town.call(cli, acts.Whoami())
+    town.call(desktop, acts.Whoami())
+    town.call(vera, acts.Whoami())
+    town.call(OWNER, acts.ListClaims())
+    town.call(cli, acts.ReleaseClaim("B-1"))
+    town.call(cli, acts.ReleaseClaim("B-2"))
+    town.call(cli, acts.AcquireClaim("B-2", **where))
+    town.call(vera, acts.TakeOverClaim("it is urgent", "B-2"))
+    town.call(desktop, acts.AcquireClaim("B-3"))
+    town.call(vera, acts.TakeOverClaim("this too", "B-3", **where))
+    town.call(cli, acts.FindSession("s-1"))
+    town.call(cli, acts.StartSession("s-1"))
+    town.call(cli, acts.FindSession("s-1"))
+    town.call(cli, acts.AcquireClaim("B-4"))
+    town.call(cli, acts.KeepSession("s-1"))
+    town.call(cli, acts.EndSession("s-1"))
+    town.ms += 3 * HOUR
+    town.call(OWNER, acts.Review())
+
+
+def identity(town: Town) -> None:
+    cli, *_ = people(town)
+    hashed = tokens.hashed("a token of our own making")
+    town.call(OWNER, acts.Join("milo", token_hash=tokens.hashed("another")))
+    town.call(OWNER, acts.ListAgents("otto"))
+    town.call(cli, acts.Whoami())
+    town.ms += 1000
+    town.call(OWNER, acts.ListAgents())
+    town.call(OWNER, acts.CreateGroup("devs", ("@otto", "@vera")))
+    town.call(OWNER, acts.ListGroups())
+    town.call(OWNER, acts.MintToken("milo", "for a day", (), 60, hashed))
+    made = town.call(OWNER, acts.MintToken("milo"))
+    town.call(OWNER, acts.ShowToken(made["id"]))
+    town.call(OWNER, acts.RotateToken(made["id"]))
+    brought = tokens.hashed("brought along")
+    town.call(OWNER, acts.RotateToken(tokens.token_id(hashed), token_hash=brought))
+    mine = tokens.hashed(cli.token or "")
+    for known in (mine, brought, tokens.hashed(made["token"]), tokens.hashed("unknown")):
+        town.call(OWNER, acts.IdentifyToken(known))
+    town.call(OWNER, acts.ShowToken(tokens.token_id(brought)))
+    town.call(OWNER, acts.RevokeToken(sender="milo"))
+    town.call(OWNER, acts.ListTokens())
+
+
+def the_workspace(town: Town) -> None:
+    cli, *_ = people(town)
+    town.call(OWNER, acts.ListSettings())
+    town.call(OWNER, acts.ChangeSetting("recipients", "strict"))
+    town.call(OWNER, acts.Pause())
+    town.call(OWNER, acts.ShowStatus())
+    town.call(OWNER, acts.Pause("a disk is full"))
+    town.call(OWNER, acts.ShowStatus())
+    town.call(OWNER, acts.Resume())
+    town.call(OWNER, acts.ShowStorage())
+    town.call(cli, acts.ShowStorage())
+
+
+def audit(town: Town) -> None:
+    cli, *_ = people(town)
+    town.send(cli, "@vera")
+    town.call(cli, acts.ShowLog(limit=2))
+    town.call(cli, acts.VerifyLog())
+    town.call(cli, acts.SignCheckpoint())
+    town.call(cli, acts.Prove(seq=2))
+    town.call(cli, acts.Prove(since=3))
+    town.call(OWNER, acts.ExportLog(str(town.directory.parent / "export.jsonl")))
+    backup = str(town.directory.parent / "backup.db")
+    town.call(OWNER, acts.Backup(backup))
+    town.call(OWNER, acts.Restore(backup))
+    mine = tokens.hashed(cli.token or "")
+    town.call(OWNER, acts.IdentifyToken(mine))
+    town.call(OWNER, acts.ShowToken(tokens.token_id(mine)))
+    town.call(OWNER, acts.ListTokens())
+    town.call(OWNER, acts.RotateToken(tokens.token_id(mine)))
+    town.call(OWNER, acts.MintToken("otto-cli"))
+    town.call(OWNER, acts.ReaffirmTokens())
+    town.call(OWNER, acts.Rebuild())
+    town.call(OWNER, acts.ShowLog())
+
+
+def damage(town: Town) -> None:
+    people(town)
+    log = apsw.Connection(os.path.join(town.directory, "log.db"))
+    log.execute("UPDATE log SET header = CAST(replace(header, 'otto', 'milo') AS BLOB)")
+    log.close()
+    town.call(OWNER, acts.VerifyLog())
+
+
+HOURS = (an_hour_of_mail, questions, large_bodies, claims, identity, the_workspace, audit, damage)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[type, Answer]]:
+    """All that was asked and answered, each hour in a town of its own."""
+    found: list[tuple[type, Answer]] = []
+    for hour in HOURS:
+        town = Town(tmp_path_factory.mktemp("town") / "workspace")
+        hour(town)
+        if hour is not damage:
+            town.call(OWNER, acts.ListEvents(limit=2))
+            town.call(OWNER, acts.ListEvents(limit=1000))
+        town.node.close()
+        found += town.told
+    return found
+
+
+@pytest.fixture(autouse=True, scope="module")
+def closed() -> Iterator[None]:
+    """No types but those written, and no members but those named."""
+    strict = ConfigDict(extra="forbid", strict=True)
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in _typed_dicts():
+            patch.setattr(kind, "__pydantic_config__", strict, raising=False)
+        yield
+
+
+def _typed_dicts() -> list[Any]:
+    return [kind for kind in vars(answers).values() if is_typeddict(kind)]
+
+
+def test_every_act_that_can_be_asked_for_has_its_answer() -> None:
+    assert ANSWERS.keys() == {route.act for route in ROUTES}
+
+
+@pytest.mark.parametrize("act", ANSWERS, ids=lambda act: act.__name__)
+def test_what_a_node_answers_is_what_the_contract_says(
+    act: type, told: list[tuple[type, Answer]]
+) -> None:
+    examples = [answer for asked, answer in told if asked is act]
+    assert examples, f"nobody asks for {act.__name__} in this test"
+    check = TypeAdapter(ANSWERS[act])
+    for example in examples:
+        assert check.validate_python(example) == example
+
+
+@pytest.mark.parametrize("act", ANSWERS, ids=lambda act: act.__name__)
+def test_an_answer_with_anything_besides_or_anything_less_is_none(
+    act: type, told: list[tuple[type, Answer]]
+) -> None:
+    example = max((answer for asked, answer in told if asked is act), key=len)
+    check = TypeAdapter(ANSWERS[act])
+    with pytest.raises(ValidationError):
+        check.validate_python(example | {"surprise": 1})
+    if act is acts.AckMessages:
+        return  # every message has one of three states, and none of them is sure
+    with pytest.raises(ValidationError):
+        check.validate_python({})
+
+
+def test_every_member_that_may_be_absent_was_once_there_and_once_not(
+    told: list[tuple[type, Answer]],
+) -> None:
+    here: set[tuple[str, str]] = set()
+    gone: set[tuple[str, str]] = set()
+    for act, answer in told:
+        _look(ANSWERS[act], answer, here, gone)
+    optional = {
+        (kind.__name__, name)
+        for kind in _typed_dicts()
+        for name in kind.__optional_keys__
+        if not kind.__name__.startswith("_")
+    }
+    assert sorted(optional - here) == []
+    assert sorted(optional - gone) == NEVER_ABSENT
+
+
+def _look(kind: Any, value: Any, here: set[tuple[str, str]], gone: set[tuple[str, str]]) -> None:
+    """Notes which optional members an answer has, and which it lacks."""
+    if get_origin(kind) is list:
+        for item in value:
+            _look(get_args(kind)[0], item, here, gone)
+    elif is_typeddict(kind):
+        for name, hint in get_type_hints(kind).items():
+            (here if name in value else gone).add((kind.__name__, name))
+            if name in value:
+                _look(hint, value[name], here, gone)
+    elif branches := [branch for branch in get_args(kind) if is_typeddict(branch)]:
+        _look(next(b for b in branches if _fits(b, value)), value, here, gone)
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    try:
+        TypeAdapter(kind).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def test_every_kind_of_fact_is_an_event_that_was_seen(told: list[tuple[type, Answer]]) -> None:
+    kinds = {
+        event["kind"]
+        for act, answer in told
+        if act is acts.ListEvents
+        for event in answer["events"]
+    }
+    assert kinds == set(KINDS)

@@ -1,0 +1,440 @@
+"""The server's life: how it starts, what it says, how it ends, and what is left of it when it is
+killed. Whatever was answered is in the log, once, however it ended."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commandline import Done, Place, until
+from serving import Reply, Served, free_port
+from traffic import Sender, received, senders, until_each_has
+
+from interlock.link import is_served
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def served(place: Place) -> Iterator[Served]:
+    with Served(place) as served:
+        yield served
+
+
+# --- starting
+
+
+def test_it_says_when_it_is_ready_and_where(served: Served) -> None:
+    assert served.told["url"] == served.url
+    assert served.told["directory"] == str(served.place.workspace)
+    assert served.told["dashboard"] == f"{served.url}/#token={served.owner}"
+    assert served.told["mcp"] == f"{served.url}/mcp"
+    assert served.told["pid"] == served.pid
+    assert served.ask("GET", "/healthz").json == {"ok": True}
+    assert served.ask("GET", "/readyz").json["ready"] is True
+
+
+def test_a_first_start_makes_the_workspace_and_an_owner(served: Served) -> None:
+    status = served.ask("GET", "/v1/status", token=served.owner)
+    assert status.status == 200
+    joined = served.ask("POST", "/v1/agents", {"name": "otto"}, token=served.owner)
+    assert joined.json["sender"] == "otto"
+
+
+def test_what_it_keeps_is_for_its_user_alone(served: Served) -> None:
+    workspace = served.place.workspace
+    for name in ("owner.json", "server.sock", "server.lock"):
+        assert stat.S_IMODE((workspace / name).stat().st_mode) == 0o600, name
+    assert stat.S_IMODE(workspace.stat().st_mode) == 0o700
+
+
+def test_the_owner_keeps_its_token_over_a_restart(served: Served) -> None:
+    token = served.owner
+    served.kill()
+    served.restart()
+    assert served.owner == token
+    assert served.ask("GET", "/v1/tokens", token=token).status == 200
+
+
+def test_text_tells_a_person_what_to_type_next(place: Place) -> None:
+    done = place.process("up", "--detach", "--port", str(free_port()))
+    try:
+        assert done.status == 0, done
+        assert "Interlock is up at http://127.0.0.1:" in done.text
+        assert "join otto" in done.text
+        assert "#token=ilk_" in done.text
+    finally:
+        assert place.ok("down")["stopped"] is True
+
+
+def test_a_second_up_says_that_one_runs(served: Served) -> None:
+    again = served.place.process("up", "--port", str(free_port()), "--json")
+    assert again.status == 0
+    assert again.json == {
+        "up": True,
+        "started": False,
+        "url": served.url,
+        "pid": served.pid,
+        "directory": str(served.place.workspace),
+    }
+    assert served.url in served.place.process("up").text
+    assert served.ask("GET", "/healthz").status == 200
+
+
+def test_of_many_that_start_at_once_one_serves(place: Place) -> None:
+    place.ok("init")
+    starting = [place.start("up", "--detach", "--port", "0", "--json") for _ in range(3)]
+    said = [json.loads(child.communicate()[0]) for child in starting]
+    try:
+        assert [answer.get("started") for answer in said].count(True) == 1
+        for answer in said:
+            assert answer.get("up") or "runs for this workspace" in answer["message"], answer
+    finally:
+        place.ok("down")
+
+
+def test_looking_whether_a_server_runs_never_keeps_one_from_starting(place: Place) -> None:
+    place.ok("init")
+    enough = threading.Event()
+
+    def look() -> None:
+        while not enough.is_set():
+            is_served(str(place.workspace))
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    try:
+        for _ in range(2):
+            with Served(place) as served:
+                assert served.ask("GET", "/healthz").status == 200
+    finally:
+        enough.set()
+        looker.join()
+
+
+def refused_start(place: Place, *words: str) -> Done:
+    """A start that must fail, in the foreground and detached, and leave no server behind."""
+    done = place.process("up", *words, "--json")
+    detached = place.process("up", *words, "--detach", "--json")
+    assert (detached.status, detached.json) == (done.status, done.json)
+    assert not (place.workspace / "server.json").exists()
+    assert not (place.workspace / "server.sock").exists()
+    assert not is_served(str(place.workspace))
+    return done
+
+
+def test_a_taken_port_is_said(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", free_port())) as other:
+        port = other.getsockname()[1]
+        done = refused_start(place, "--port", str(port))
+    assert done.status == 4
+    assert done.json["code"] == "ENGINE_UNAVAILABLE"
+    assert f"127.0.0.1:{port}" in done.json["message"]
+    assert "--port" in done.json["message"]
+    place.ok("join", "otto")
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "a" * 300, "::g", "-1"])
+def test_a_bad_host_is_said(place: Place, host: str) -> None:
+    done = place.process("up", f"--host={host}", "--port", "0", "--json")
+    assert done.status == 4
+    assert done.json["code"] == "ENGINE_UNAVAILABLE"
+    assert "--host" in done.json["message"]
+
+
+def test_a_foreign_directory_is_left_alone(place: Place) -> None:
+    place.workspace.mkdir()
+    (place.workspace / "thesis.txt").write_text("mine")
+    done = refused_start(place, "--port", "0")
+    assert done.status == 2
+    assert done.json["code"] == "NOT_A_WORKSPACE"
+    assert os.listdir(place.workspace) == ["thesis.txt"]
+
+
+def test_beyond_loopback_it_says_what_that_means_and_shows_nothing_without_a_token(
+    place: Place,
+) -> None:
+    with Served(place, host="0.0.0.0") as served:
+        assert served.told["loopback"] is False
+        token = place.join("otto")
+        assert served.ask("GET", "/metrics").status == 401
+        assert served.ask("GET", "/metrics", token="ilk_nobody").status == 401
+        assert served.ask("GET", "/metrics", token=token).status == 200
+        assert served.ask("GET", "/v1/agents").status == 401
+        assert served.ask("GET", "/healthz").status == 200
+    text = place.process("up", "--host", "0.0.0.0", "--port", str(served.port), "--detach").text
+    place.ok("down")
+    assert "can be reached from other machines" in text
+    assert "nothing is encrypted" in text
+
+
+def test_on_loopback_metrics_are_open(served: Served) -> None:
+    assert served.ask("GET", "/metrics").status == 200
+
+
+def test_two_workspaces_have_two_servers(served: Served, tmp_path: Path) -> None:
+    root = tmp_path / "other"
+    root.mkdir()
+    with Served(Place(root)) as other:
+        token = served.place.join("otto")
+        other.place.join("vera")
+        assert served.ask("GET", "/v1/whoami", token=token).status == 200
+        assert other.ask("GET", "/v1/whoami", token=token).code == "BAD_TOKEN"
+        assert other.ask("GET", "/v1/tokens", token=served.owner).code == "BAD_TOKEN"
+        agents = other.ask("GET", "/v1/agents", token=other.owner).json["agents"]
+        assert [agent["address"] for agent in agents] == ["@vera"]
+
+
+def test_a_workspace_whose_path_is_too_long_for_a_socket_is_served(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = Place(tmp_path).but(TMPDIR=str(tmp_path_factory.mktemp("t")))
+    place.workspace = tmp_path / ("long" * 30) / "workspace"
+    place.environ["INTERLOCK_WORKSPACE"] = str(place.workspace)
+    with Served(place) as served:
+        about = json.loads((place.workspace / "server.json").read_text())
+        before = responses(served)
+        assert place.process("join", "otto", "--json").status == 0
+        # Asking how many there were is one more.
+        assert responses(served) > before + 1, "the command did not go through the server"
+        apart = Path(about["socket"]).parent
+        assert stat.S_IMODE(apart.stat().st_mode) == 0o700
+    assert os.listdir(apart) == []
+
+
+def test_where_no_path_is_short_enough_the_start_says_so(place: Place, tmp_path: Path) -> None:
+    long = tmp_path / ("long" * 30)
+    long.mkdir()
+    place = place.but(TMPDIR=str(long))
+    place.workspace = long / "workspace"
+    place.environ["INTERLOCK_WORKSPACE"] = str(place.workspace)
+    done = refused_start(place, "--port", "0")
+    assert done.status == 4
+    assert "TMPDIR" in done.json["message"]
+
+
+def responses(served: Served) -> int:
+    """How many answers it has given."""
+    text = served.ask("GET", "/metrics").body.decode()
+    counts = [line for line in text.splitlines() if line.startswith("interlock_http_responses")]
+    return sum(int(line.split()[1]) for line in counts)
+
+
+# --- ending
+
+
+def test_down_ends_it_and_leaves_nothing_that_says_it_runs(served: Served) -> None:
+    pid = served.pid
+    assert served.place.ok("down") == {"stopped": True, "pid": pid}
+    assert served.wait() == 0
+    names = set(os.listdir(served.place.workspace))
+    assert names.isdisjoint({"server.json", "server.sock", "mcp.sock"})
+
+
+def test_down_without_a_server_says_so(place: Place) -> None:
+    assert place.ok("down") == {"stopped": False}
+    assert not place.workspace.exists()
+
+
+def test_an_interrupt_ends_it_cleanly(served: Served) -> None:
+    served.signal(signal.SIGINT)
+    assert served.wait() == 0
+    assert served.log()[-1]["event"] == "ended"
+
+
+def test_sigterm_lets_everybody_go(served: Served) -> None:
+    token = served.place.join("otto")
+    polled: list[Reply] = []
+
+    def poll() -> None:
+        polled.append(served.ask("GET", "/v1/inbox?wait=600", token=token))
+
+    poller = threading.Thread(target=poll)
+    poller.start()
+    with served.connect() as stream, served.connect() as silent:
+        stream.sendall(request("GET", "/v1/events", token))
+        silent.sendall(b"GET /healthz HT")
+        served.until_streams(1)
+        until(lambda: reach(served, "otto") == "wakes")
+        assert served.end() == 0
+        heard = read_all(stream)
+    poller.join()
+    assert polled[0].status == 200
+    assert polled[0].json["messages"] == []
+    assert heard.endswith(b"0\r\n\r\n"), "the stream was cut and not ended"
+
+
+def reach(served: Served, agent: str) -> str:
+    agents = served.ask("GET", f"/v1/agents?name={agent}", token=served.owner).json["agents"]
+    return str(agents[0]["reach"])
+
+
+def request(method: str, target: str, token: str) -> bytes:
+    head = f"{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n"
+    return head.encode()
+
+
+def read_all(connection: socket.socket) -> bytes:
+    found = b""
+    while more := connection.recv(65_536):
+        found += more
+    return found
+
+
+def test_sigterm_while_clients_send_loses_nothing(served: Served) -> None:
+    vera = served.place.join("vera")
+    with senders(served, "@vera") as sending:
+        until_each_has(sending, 5)
+        assert served.end() == 0
+        served.restart()
+        until_each_has(sending, 15)
+    check_that_nothing_is_lost(served, vera, sending)
+
+
+def test_kill_9_while_clients_send_loses_nothing(served: Served) -> None:
+    vera = served.place.join("vera")
+    with senders(served, "@vera") as sending:
+        for count in (5, 15, 25):
+            until_each_has(sending, count)
+            served.kill()
+            served.restart()
+        until_each_has(sending, 30)
+    check_that_nothing_is_lost(served, vera, sending)
+
+
+def check_that_nothing_is_lost(served: Served, vera: str, sending: list[Sender]) -> None:
+    """What was answered is there, once; what was not is there at most once, and once when it is
+    sent again with its key. The log is whole."""
+    found = received(served, vera)
+    for sender in sending:
+        assert sender.refused == []
+        assert all(found[text] == 1 for text in sender.accepted)
+        assert all(found[text] <= 1 for text in sender.unanswered)
+        for text in sender.unanswered:
+            again = served.send(sender.token, "@vera", text, Idempotency_Key=text)
+            assert again.status == 200
+    found = received(served, vera)
+    sent = [text for sender in sending for text in (*sender.accepted, *sender.unanswered)]
+    assert set(found) == set(sent)
+    assert set(found.values()) == {1}
+    assert served.ask("GET", "/v1/audit/verify", token=vera).json["ok"] is True
+
+
+# --- after a crash
+
+
+def test_what_a_killed_server_left_stops_nobody(served: Served) -> None:
+    served.place.join("otto")
+    served.kill()
+    left = set(os.listdir(served.place.workspace))
+    assert {"server.json", "server.sock"} <= left
+    assert served.place.ok("send", "@otto", "still here")["accepted"] is True
+    assert len(served.place.ok("inbox")["messages"]) == 1
+    assert served.place.ok("down") == {"stopped": False}
+    served.restart()
+    assert served.place.ok("whoami")["open"] == 1
+
+
+def test_down_never_ends_the_process_that_has_a_dead_servers_number(place: Place) -> None:
+    """While the next server starts, what the killed one said of itself still lies there."""
+    with Served(place) as served:
+        served.kill()
+        about = place.workspace / "server.json"
+        said = json.loads(about.read_text()) | {"pid": os.getpid()}
+        about.write_text(json.dumps(said))
+        told: list[int] = []
+        signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+        try:
+            assert place.ok("down") == {"stopped": False}
+            served.restart()
+            assert place.ok("down")["pid"] == served.pid
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        assert served.wait() == 0
+        assert told == []
+
+
+@pytest.fixture
+def dying(served: Served) -> Iterator[threading.Thread]:
+    """In the place of a killed server: somebody who reads one request and dies of it."""
+    served.place.join("otto")
+    served.kill()
+    path = served.place.workspace / "server.sock"
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=die_of_one_request, args=(listener,))
+        thread.start()
+        yield thread
+        thread.join()
+
+
+def die_of_one_request(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        asked = connection.recv(65_536)
+        if asked.startswith(b"POST"):
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{")
+    listener.close()
+
+
+@pytest.mark.usefixtures("dying")
+def test_a_look_whose_answer_was_lost_is_taken_at_the_file(served: Served) -> None:
+    assert served.place.ok("whoami")["sender"] == "otto"
+
+
+@pytest.mark.usefixtures("dying")
+def test_an_act_whose_answer_was_lost_says_that_its_outcome_is_unknown(served: Served) -> None:
+    done = served.place.run("send", "@otto", "did it go?", "--json")
+    assert done.status == 4
+    assert done.json["code"] == "ENGINE_UNAVAILABLE"
+    assert done.json["outcome"] == "unknown"
+    assert "--key" in done.json["message"]
+
+
+def test_commands_go_on_while_the_server_comes_and_goes(served: Served) -> None:
+    token = served.place.join("otto")
+    for number in range(3):
+        assert served.place.ok("send", "@otto", f"served {number}")["accepted"]
+        served.kill()
+        assert served.place.ok("send", "@otto", f"alone {number}")["accepted"]
+        served.restart()
+    texts = {f"{how} {number}" for how in ("served", "alone") for number in range(3)}
+    assert received(served, token) == dict.fromkeys(texts, 1)
+
+
+# --- logs
+
+
+def test_logs_are_json_lines_without_tokens_and_without_what_anybody_wrote(served: Served) -> None:
+    token = served.place.join("otto")
+    secret = "the launch code is marmalade"
+    served.send(token, "@otto", secret)
+    served.send(token, secret, "text")
+    served.send(token + "x", "@otto", secret)
+    served.ask("POST", "/v1/messages", secret.encode(), token=token)
+    served.ask("GET", "/v1/search?query=marmalade", token=token)
+    served.ask("GET", f"/v1/messages/{token}", token=token)
+    with served.connect() as junk:
+        junk.sendall(b"marmalade\r\n\r\n")
+        read_all(junk)
+    assert served.end() == 0
+    lines = served.log()
+    assert [line["event"] for line in lines if line["log"] == "interlock.server"] == [
+        "ready",
+        "ended",
+    ]
+    for line in lines:
+        assert {"at", "level", "log", "event"} <= set(line)
+    written = (served.place.workspace / "server.log").read_text()
+    for word in ("marmalade", token, served.owner):
+        assert word not in written
