@@ -12,14 +12,16 @@ from statistics import median
 from typing import NamedTuple
 
 import interlock
-from bench import beside, commands, disk, large, sending
+from bench import beside, commands, disk, large, sending, server
 from bench.scene import CALLERS, scratch
 from bench.table import Table, at_least, at_most
 
 
 class Amounts(NamedTuple):
     """How much is measured. `sends` are those of each caller in a round: of many callers, of one,
-    and of either where fsync is slow; `waits` those of another process between two commands."""
+    and of either where fsync is slow; `waits` those of another process between two commands.
+    `posts` and `calls` are those of each connection to the server, `served` the messages after
+    which its memory is looked at."""
 
     messages: int
     rounds: int
@@ -30,10 +32,14 @@ class Amounts(NamedTuple):
     waits: int
     starts: int
     listings: int
+    posts: int
+    calls: int
+    served: int
+    idle_s: int
 
 
-FULL = Amounts(1_000_000, 9, 100, 250, 50, 20, 10, 25, 300)
-QUICK = Amounts(10_000, 2, 10, 30, 10, 3, 5, 3, 50)
+FULL = Amounts(1_000_000, 9, 100, 250, 50, 20, 10, 25, 300, 150, 40, 100_000, 10)
+QUICK = Amounts(10_000, 2, 10, 30, 10, 3, 5, 3, 50, 10, 5, 2000, 1)
 
 
 def main() -> None:
@@ -44,7 +50,8 @@ def main() -> None:
     table = Table()
     with scratch() as directory:
         table.heading(disk.sync_ms(directory))
-        sends_a_second = _sending(table, directory, amounts)
+        sends_a_second, bare = _sending(table, directory, amounts)
+        _server(table, directory, amounts, bare)
         _beside(table, directory, amounts)
         _inbox(table, directory, amounts)
         _commands(table, directory, amounts)
@@ -69,8 +76,9 @@ def _asked() -> Amounts:
     return amounts
 
 
-def _sending(table: Table, directory: str, amounts: Amounts) -> float:
-    """Sends a second of many callers on the disk as it is, for what is measured by it."""
+def _sending(table: Table, directory: str, amounts: Amounts) -> tuple[float, float]:
+    """Sends a second of many callers on the disk as it is, ours and bare, for what is measured by
+    them."""
     slower = disk.slower(directory)
     many, one = f"{CALLERS} callers", "one caller"
     speeds = []
@@ -88,10 +96,32 @@ def _sending(table: Table, directory: str, amounts: Amounts) -> float:
         table.doing(name)
         place = os.path.join(directory, f"sending-{callers}-{slow}")
         found = sending.measure(place, callers, sends, amounts.rounds, environ)
-        speeds.append(found.kernel)
+        speeds.append((found.kernel, found.bare))
         raw = f"{found.kernel:,.0f}/s; bare apsw {found.bare:,.0f}/s"
         table.ratio(name, found.ratio, at_least(goal), raw)
     return speeds[0]
+
+
+def _server(table: Table, directory: str, amounts: Amounts, bare: float) -> None:
+    table.doing("the server")
+    with server.served(os.path.join(directory, "server")) as served:
+        posts = server.sends(served, amounts.posts, amounts.rounds)
+        raw = f"{posts.ours:,.0f}/s; posts that do nothing {posts.nothing:,.0f}/s"
+        table.ratio("HTTP sends, 32 connections", posts.ratio, at_least(0.4), raw)
+        raw = f"{posts.ours:,.0f}/s; bare apsw {bare:,.0f}/s"
+        table.ratio("HTTP sends, to bare group commit", posts.ours / bare, at_least(0.25), raw)
+        one, many = server.calls(served, amounts.calls, max(1, amounts.rounds // 2))
+        raw = f"p50 {one.ours:.2f} ms; a tool that does nothing {one.nothing:.2f} ms"
+        table.ratio("MCP send, one caller", one.ratio, at_most(2.5), raw)
+        raw = f"{many.ours:,.0f}/s; a tool that does nothing {many.nothing:,.0f}/s"
+        table.ratio("MCP sends, 32 callers", many.ratio, at_least(0.6), raw)
+        p50, p99 = server.seen(served, amounts.listings)
+        table.figure("sent to seen over events", f"{p50:.1f} ms", f"p50; p99 {p99:.1f} ms")
+    table.doing("the server's memory")
+    used = server.memory(directory, amounts.served, amounts.idle_s)
+    raw = f"{used.started:.0f} MB after the start, {used.idle:.0f} MB after {amounts.idle_s} s idle"
+    name = f"MB of the server after {amounts.served:,} messages"
+    table.ratio(name, used.used, at_most(150), raw)
 
 
 def _beside(table: Table, directory: str, amounts: Amounts) -> None:
@@ -131,6 +161,12 @@ def _commands(table: Table, directory: str, amounts: Amounts) -> None:
     check, send = f"{found.check:.1f} ms; {nothing}", f"{found.send:.1f} ms; {nothing}"
     table.ratio("interlock claim check", found.check_ratio, at_most(5), check)
     table.ratio("interlock send", found.send_ratio, at_most(12), send)
+    table.doing("whole commands through the server")
+    found = commands.measure(os.path.join(directory, "served"), amounts.starts, served=True)
+    nothing = f"python -c pass {found.nothing:.1f} ms"
+    check, send = f"{found.check:.1f} ms; {nothing}", f"{found.send:.1f} ms; {nothing}"
+    table.ratio("interlock claim check, served", found.check_ratio, at_most(4), check)
+    table.ratio("interlock send, served", found.send_ratio, at_most(6), send)
 
 
 def _whole_log(table: Table, directory: str, amounts: Amounts, sends_a_second: float) -> None:

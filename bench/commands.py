@@ -36,11 +36,24 @@ def environment(home: str, workspace: str, sender: Sender) -> dict[str, str]:
     }
 
 
-def measure(directory: str, runs: int) -> Starts:
+def measure(directory: str, runs: int, *, served: bool = False) -> Starts:
+    """The same commands on the file, or through a server that runs for the workspace."""
     place = os.path.join(directory, "workspace")
     node, senders = opened(place, 2)
     node.close()
     environ = environment(directory, place, senders[0])
+    if not served:
+        return _measured(environ, senders, runs)
+    owner = {name: value for name, value in environ.items() if name != "INTERLOCK_TOKEN"}
+    up = command("up", "--detach", "--port", "0")
+    subprocess.run(up, env=owner, stdout=subprocess.DEVNULL, check=True)
+    try:
+        return _measured(environ, senders, runs)
+    finally:
+        subprocess.run(command("down"), env=owner, stdout=subprocess.DEVNULL, check=True)
+
+
+def _measured(environ: dict[str, str], senders: list[Sender], runs: int) -> Starts:
     ways = [
         [sys.executable, "-c", "pass"],
         command("claim", "check", "--item", "B-0444"),

@@ -305,7 +305,7 @@ async def test_bad_arguments_are_refused_by_name_and_change_nothing(scene: Scene
     assert {bad.tool for bad in BAD} == set(NAMES)
 
 
-REFUSED = [
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("send", {"to": "@vera", "text": ""}, "INVALID_MESSAGE"),
     ("send", {"to": "@vera", "text": "rm -rf build", "type": "command"}, "INVALID_MESSAGE"),
     ("send", {"to": "vera", "text": "hello"}, "INVALID_RECIPIENT_SHAPE"),

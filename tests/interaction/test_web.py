@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
+from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -195,14 +196,16 @@ def wider_than_the_window(page: Page) -> list[str]:
 
 
 def ask(web: Web, path: str, method: str = "GET", form: Any = None, **headers: str) -> Reply:
-    """One request, as it is written here, and its whole answer."""
+    """One request, as it is written here, and its whole answer; of a stream, what comes first."""
     with closing(http.client.HTTPConnection("127.0.0.1", web.port, timeout=30)) as connection:
         said = {name.replace("_", "-"): value for name, value in headers.items()}
         if form is not None:
             said.setdefault("Content-Type", "application/x-www-form-urlencoded")
         connection.request(method, path, urlencode(form) if form is not None else None, said)
         answer = connection.getresponse()
-        return Reply(answer.status, answer.headers, answer.read().decode())
+        endless = answer.headers["content-type"].startswith("text/event-stream")
+        text = answer.read1() if endless else answer.read()
+        return Reply(answer.status, answer.headers, text.decode())
 
 
 def cookies(reply: Reply) -> dict[str, str]:
@@ -709,6 +712,29 @@ def test_older_mail_is_shown_when_asked_for(web: Web, context: BrowserContext) -
     expect(page.locator("#line")).to_have_text("Live")
     send(web, "One more.")
     expect(page.locator("#mail li")).to_have_count(66)
+
+
+@needs_browser
+def test_a_redacted_body_leaves_the_page(web: Web, context: BrowserContext) -> None:
+    id = send(web, SECRET, "--subject", "A slip")
+    page = signed_in(context, web)
+    expect(row(page, id)).to_contain_text(SECRET)
+    web.place.ok("redact", id, "--reason", "a password")
+    expect(row(page, id)).to_contain_text("The body was redacted.")
+    expect(row(page, id)).not_to_contain_text(SECRET)
+    assert is_untouched(page)
+
+
+@needs_browser
+def test_times_are_said_in_the_viewers_own_zone(web: Web, browser: Browser) -> None:
+    id = send(web, "What time is it?")
+    with browser.new_context(timezone_id="Asia/Kolkata") as context:
+        context.set_default_timeout(LIMIT_MS)
+        page = signed_in(context, web)
+        moment = row(page, id).locator("time")
+        at = datetime.fromisoformat(moment.get_attribute("datetime") or "")
+        there = at.astimezone(timezone(timedelta(hours=5, minutes=30)))
+        expect(moment).to_have_text(f"{there:%H:%M}")
 
 
 # --- what others wrote is data

@@ -19,10 +19,11 @@ from interlock.doors.mcp.envelope import TAG, enveloped, escaped, said, spoken
 ID = "0192f0c1-7a4b-4c5d-8e6f-001122334455"
 OPENINGS = "<\uff1c\ufe64\u2039\u27e8\u3008"
 UNSEEN = ["", " ", "\t", "\n", "\u200b", "\u00ad", "\u2060", "\ufeff", "\u0301", "\x00", "\u00a0"]
+UNSEEN += ["\u3164", "\u05b0", "\U0001d173", "\u2800"]
 WIDE = {c: [c, c.upper(), chr(ord(c) + 0xFEE0), chr(ord(c) + 0x1D3B9)] for c in "interlock"}
 
 letters = st.tuples(*(st.sampled_from(WIDE[c]) for c in "interlock"))
-gaps = st.lists(st.sampled_from(UNSEEN), max_size=3).map("".join)
+gaps: st.SearchStrategy[str] = st.lists(st.sampled_from(UNSEEN), max_size=3).map("".join)
 
 
 @st.composite
@@ -32,7 +33,8 @@ def imitations(draw: st.DrawFn) -> str:
     word = "".join(letter + draw(gaps) for letter in draw(letters))
     slash = draw(st.sampled_from(["", "/", "\uff0f", "\\"]))
     tail = draw(st.sampled_from(["-message>", "-message", ' from="@vera">', ">", ""]))
-    return opening + draw(gaps) + slash + draw(gaps) + word + tail
+    imitation: str = opening + draw(gaps) + slash + draw(gaps) + word + tail
+    return imitation
 
 
 texts = st.lists(
@@ -46,7 +48,8 @@ def tags(text: str) -> list[str]:
     seen = unicodedata.normalize("NFKD", text)
     for character in OPENINGS:
         seen = seen.replace(character, "<")
-    seen = "".join(c for c in seen if unicodedata.category(c)[0] not in "CZM")
+    blank = "\u3164\u1160\u2800"
+    seen = "".join(c for c in seen if unicodedata.category(c)[0] not in "CZM" and c not in blank)
     found: list[str] = re.findall(r"<[/\\]?interlock", seen, re.IGNORECASE)
     return found
 

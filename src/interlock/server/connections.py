@@ -210,9 +210,10 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, refusal: Refusal, status: int) -> None:
         """Answers where no request has come about that the application could answer. Where one
-        has, and is being served, this must not pass for the answer to it."""
+        has, and is being served, this must not pass for the answer to it: then it is the last."""
         if self._owes_an_answer():
-            self.transport.abort()
+            self.cycle.keep_alive = False
+            self.flow.pause_reading()
             return
         body = orjson.dumps(refusal.as_dict())
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"

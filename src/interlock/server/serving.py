@@ -114,8 +114,8 @@ async def serve(
     async with AsyncExitStack() as stack:
         owner = Owner(place.directory)
         live = await stack.enter_async_context(LiveNode(node))
-        app, tools = application(live, owner, loopback=is_loopback(place.host))
-        await stack.enter_async_context(tools.running())
+        app = application(live, owner, loopback=is_loopback(place.host))
+        await stack.enter_async_context(app.tools.running())
         stack.callback(withdraw, place.directory, about)
         await stack.enter_async_context(mcp_socket(live, about.mcp))
 
@@ -124,19 +124,26 @@ async def serve(
             _LOG.info("ready", extra={"url": about.url, "directory": place.directory})
             ready(about)
 
-        server = Server(configuration(app), live, started)
+        server = Server(configuration(app.guard), live, started)
         await server.serve([listener, local_socket(about.socket)])
         _LOG.info("ended")
 
 
-def application(live: LiveNode, owner: Owner, *, loopback: bool) -> tuple[Guard, mcp.Mounted]:
-    """Everything that is served over HTTP; what MCP needs runs beside it."""
+class Application(NamedTuple):
+    """Everything that is served over HTTP, behind its guard; what MCP needs runs beside it."""
+
+    guard: Guard
+    router: Router
+    tools: mcp.Mounted
+
+
+def application(live: LiveNode, owner: Owner, *, loopback: bool) -> Application:
     metrics = Metrics()
     desk = Desk(live, metrics, owner.is_shown, open_metrics=loopback)
     tools = mcp.Mounted(live, lambda scope: desk.credentials(HTTPConnection(scope)))
     pages = web.routes(live, owner=owner.is_shown, key=owner.key)
-    routes = [*api(desk), Route("/mcp", tools), *pages]
-    return Guard(Router(routes), metrics, loopback=loopback), tools
+    router = Router([*api(desk), Route("/mcp", tools), *pages])
+    return Application(Guard(router, metrics, loopback=loopback), router, tools)
 
 
 def configuration(app: Guard) -> uvicorn.Config:

@@ -47,35 +47,42 @@ VERIFIED = (
 )
 
 
-def _alike(letter: str) -> str:
-    """The characters that are this letter in another width, case or face."""
-    blocks = (
-        (0x41, 0x7B),
-        (0x2070, 0x2190),
-        (0x2460, 0x2500),
-        (0xFF00, 0xFF60),
-        (0x1D400, 0x1D800),
-    )
-    alike = (
-        chr(code)
-        for first, end in blocks
-        for code in range(first, end)
-        if unicodedata.normalize("NFKC", chr(code)).casefold() == letter
-    )
-    return f"[{''.join(alike)}]"
-
-
-# Blanks and what is not seen: between letters these fool a reader, and no parser. The quantifiers
-# give nothing back once taken, so that a long run of blanks costs its length and not its square.
-_UNSEEN = (
-    r"[\s\x00-\x1f\x7f-\xa0\xad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    r"\u200b-\u200f\u2028-\u202e\u2060-\u206f\u20d0-\u20ff\u2800\u3164\ufe00-\ufe0f\ufe20-\ufe2f"
-    r"\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*+"
+# Latin letters with marks and in other widths and faces stand in these blocks of Unicode.
+_LATIN = (
+    *range(0x41, 0x250),
+    *range(0x1E00, 0x1F00),
+    *range(0x2070, 0x2190),
+    *range(0x2460, 0x2500),
+    *range(0xFF00, 0xFF60),
+    *range(0x1D400, 0x1D800),
+    *range(0x1F110, 0x1F190),
 )
-_OPENING = "[<\u02c2\u2039\u2329\u276e\u27e8\u3008\ufe3f\ufe64\uff1c]"
-_SLASH = rf"(?:[/\\\u2044\u2215\u29f8\uff0f]{_UNSEEN})?+"
-_TAIL = _UNSEEN + _SLASH + _UNSEEN.join(map(_alike, "interlock"))
-_LIKE_A_TAG = re.compile(rf"({_OPENING})(?={_TAIL})|&(?=(?:amp;)*+(?:lt|\#x[0-9a-f]++);{_TAIL})")
+
+
+def _base(character: str) -> str:
+    """The letter that a character is without its marks, width, case and face."""
+    parts = unicodedata.normalize("NFKD", character)
+    return "".join(part for part in parts if unicodedata.category(part)[0] != "M").casefold()
+
+
+def _faces() -> dict[str, str]:
+    """For each letter the characters that are alike."""
+    faces: dict[str, str] = {}
+    for character in map(chr, _LATIN):
+        base = _base(character)
+        faces[base] = faces.get(base, "") + character
+    return faces
+
+
+# What is neither a letter nor a digit nor plain ASCII is mostly not seen, or easily overlooked:
+# between the letters of a tag it fools a reader, and no parser. The quantifiers give nothing back
+# once taken, so that a long run of blanks costs its length and not its square.
+_OPENING = "<\u02c2\u2039\u2329\u276e\u27e8\u3008\ufe3f\ufe64\uff1c"
+_UNSEEN = rf"(?:[^\w!-~{_OPENING}]|[\u115f\u1160\u3164\uffa0])*+"
+_ALIKE = _faces()
+_NAME = _UNSEEN.join(f"[{_ALIKE[letter]}]" for letter in "interlock")
+_TAIL = rf"{_UNSEEN}(?:[/\\]{_UNSEEN})?+{_NAME}"
+_LIKE_A_TAG = re.compile(rf"([{_OPENING}])(?={_TAIL})|&(?=(?:amp;)*+(?:lt|\#x[0-9a-f]++);{_TAIL})")
 
 
 def escaped(text: str) -> str:

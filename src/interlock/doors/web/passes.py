@@ -61,15 +61,14 @@ class Passes:
         _set(request, response, self._form, fresh, None)
 
     def is_form(self, request: Request, token: str) -> bool:
-        return self._goes_with(request.cookies.get(self._pass), token)
+        return self._goes_with(request.cookies.get(self._pass, ""), token)
 
     def is_sign_in_form(self, request: Request, token: str) -> bool:
-        return self._goes_with(request.cookies.get(self._form), token)
+        return self._goes_with(request.cookies.get(self._form, ""), token)
 
-    def _goes_with(self, cookie: str | None, token: str) -> bool:
-        return bool(cookie) and hmac.compare_digest(
-            self._token(cookie or "").encode(), token.encode("utf-8", "surrogatepass")
-        )
+    def _goes_with(self, cookie: str, token: str) -> bool:
+        shown = token.encode("utf-8", "surrogatepass")
+        return hmac.compare_digest(self._token(cookie).encode(), shown)
 
     def _token(self, cookie: str) -> str:
         return hmac.digest(self._forms, cookie.encode("utf-8", "surrogatepass"), "sha256").hex()

@@ -1,0 +1,492 @@
+"""Clients that send half requests, junk, too much, too slowly or nothing at all, and clients that
+never read: each gets what it deserves, and everybody else goes on being answered.
+
+The server's limits of time are shorter here than they are by default, and nothing else is changed.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from commandline import LIMIT_S, Place, until
+from serving import Reply, Served, read_reply
+
+from interlock.server import connections
+
+MIB = 1 << 20
+MOST_MEMORY = 250 * MIB
+HOST = b"Host: 127.0.0.1\r\n"
+SHORT = {
+    "interlock.server.connections.HEAD_WITHIN_S": 1.0,
+    "interlock.server.connections.TAKEN_WITHIN_S": 1.0,
+    "interlock.doors.http.limits.SLOWEST_BODY_S": 2.0,
+}
+
+
+class Town:
+    """A server with two who write to each other."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.otto = served.place.join("otto")
+        self.vera = served.place.join("vera")
+
+    def head(self, method: str, target: str, *lines: str) -> bytes:
+        """The head of a request of otto's, but for its last line."""
+        said = [f"{method} {target} HTTP/1.1", "Host: 127.0.0.1", *lines]
+        return "\r\n".join([*said, f"Authorization: Bearer {self.otto}", ""]).encode()
+
+    def post(self, *lines: str) -> bytes:
+        return self.head("POST", "/v1/messages", "Content-Type: application/json", *lines)
+
+    def open(self) -> int:
+        return int(self.served.ask("GET", "/v1/whoami", token=self.vera).json["open"])
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    with Served(Place(tmp_path_factory.mktemp("besieged")), constants=SHORT) as served:
+        yield Town(served)
+
+
+@pytest.fixture(autouse=True)
+def _others_go_on(request: pytest.FixtureRequest) -> Iterator[None]:
+    """While a test does its worst, somebody else sends and reads, and is answered; the server's
+    memory stays within bounds, and there is no defect in its log."""
+    town: Town = request.getfixturevalue("crowded" if "crowded" in request.fixturenames else "town")
+    with others_go_on(town):
+        yield
+
+
+@contextlib.contextmanager
+def others_go_on(town: Town) -> Iterator[None]:
+    enough = threading.Event()
+    statuses: list[int] = []
+    memory: list[int] = []
+
+    def live() -> None:
+        while not enough.is_set():
+            statuses.append(town.served.send(town.vera, "@otto", "Good morning.").status)
+            statuses.append(town.served.ask("GET", "/v1/agents", token=town.vera).status)
+            memory.append(town.served.memory())
+            enough.wait(0.01)
+
+    living = threading.Thread(target=live)
+    living.start()
+    try:
+        yield
+        before = len(statuses)
+        until(lambda: len(statuses) >= before + 4 or not living.is_alive())
+    finally:
+        enough.set()
+        living.join(2 * LIMIT_S)
+    assert not living.is_alive()
+    assert len(statuses) >= before + 4, "somebody was not answered"
+    assert set(statuses) == {200}
+    assert max(memory) < MOST_MEMORY
+    assert [line for line in town.served.log() if line["level"] == "error"] == []
+
+
+def exchange(town: Town, *pieces: bytes) -> bytes:
+    """Sends, and reads what comes back until the server closes the connection."""
+    with town.served.connect() as connection:
+        for piece in pieces:
+            connection.sendall(piece)
+        return read_all(connection)
+
+
+def read_all(connection: socket.socket) -> bytes:
+    found = b""
+    with contextlib.suppress(ConnectionError):
+        while more := connection.recv(65_536):
+            found += more
+    return found
+
+
+def statuses(answers: bytes) -> list[int]:
+    """The statuses of the answers that came over one connection."""
+    return [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]]
+
+
+def check_refused(answers: bytes, status: int, code: str = "USAGE") -> None:
+    """One answer: the error object."""
+    head, _, body = answers.partition(b"\r\n\r\n")
+    assert statuses(answers) == [status], answers[:300]
+    assert b"content-type: application/json" in head.lower()
+    error = json.loads(body)
+    assert error["code"] == code
+    assert error["message"]
+
+
+# --- half requests, and slow ones
+
+
+@pytest.mark.parametrize("sent", [b"G", b"GET /healthz", b"GET /healthz HTTP/1.1\r\nHost: 12"])
+def test_half_a_head_is_waited_for_no_longer_than_a_time(town: Town, sent: bytes) -> None:
+    check_refused(exchange(town, sent), 408)
+
+
+def test_a_connection_that_says_nothing_is_closed(town: Town) -> None:
+    assert exchange(town) == b""
+    assert exchange(town, b"\r\n\r\n") == b""
+
+
+def test_a_head_that_drips_in_has_no_more_time_than_one_that_does_not_come(town: Town) -> None:
+    with town.served.connect() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
+        drip(connection)
+        check_refused(read_all(connection), 408)
+
+
+def test_a_body_that_drips_in_has_a_time_too(town: Town) -> None:
+    with town.served.connect() as connection:
+        connection.sendall(town.post("Content-Length: 1000") + b"\r\n{")
+        drip(connection)
+        check_refused(read_all(connection), 408)
+
+
+def drip(connection: socket.socket) -> None:
+    """A byte now and then, until there is an answer."""
+    deadline = time.monotonic() + LIMIT_S
+    while not select.select([connection], [], [], 0.05)[0]:
+        assert time.monotonic() < deadline
+        connection.sendall(b"a")
+
+
+def test_half_a_body_is_waited_for_no_longer_than_a_time(town: Town) -> None:
+    answers = exchange(town, town.post("Content-Length: 1000") + b"\r\n{")
+    check_refused(answers, 408)
+
+
+def test_an_answered_connection_does_not_stay_for_a_stray_byte(town: Town) -> None:
+    answers = exchange(town, b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n", b"\r\n")
+    assert statuses(answers) == [200]
+
+
+# --- junk
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"\0" * 100,
+        bytes(range(256)),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /healthz\r\n\r\n",
+        b"GET /healthz HTTP/9.9\r\n\r\n",
+        b"GET  /healthz HTTP/1.1\r\n\r\n",
+        b"GET healthz HTTP/1.1\r\n" + HOST + b"\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\n" + HOST + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n Host: 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: a\0b\r\n\r\n",
+        b"CONNECT 127.0.0.1:80 HTTP/1.1\r\n" + HOST + b"\r\n",
+        b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b'{"jsonrpc": "2.0"}\n',
+    ],
+    ids=lambda junk: repr(junk[:24]),
+)
+def test_what_is_not_http_is_refused(town: Town, junk: bytes) -> None:
+    check_refused(exchange(town, junk), 400)
+
+
+def test_a_path_that_is_no_text_is_not_found(town: Town) -> None:
+    head = b"GET /v1/messages/%FF%00%80 HTTP/1.1\r\nConnection: close\r\n" + HOST
+    check_refused(exchange(town, head + b"\r\n"), 401, "NO_IDENTITY")
+    asked = town.head("GET", "/v1/messages/%FF%00%80", "Connection: close") + b"\r\n"
+    assert statuses(exchange(town, asked))[0] in (400, 404)
+
+
+def test_a_target_may_be_a_whole_address(town: Town) -> None:
+    target = f"http://127.0.0.1:{town.served.port}/v1/whoami"
+    answers = exchange(town, town.head("GET", target, "Connection: close") + b"\r\n")
+    assert statuses(answers) == [200]
+
+
+def test_an_upgrade_is_answered_as_if_it_had_not_been_asked_for(town: Town) -> None:
+    for protocol in ("websocket", "h2c"):
+        head = town.head("GET", "/healthz", "Connection: upgrade", f"Upgrade: {protocol}")
+        with town.served.connect() as connection, connection.makefile("rb") as answers:
+            connection.sendall(head + b"\r\n")
+            assert read_reply(answers).status == 200
+
+
+# --- too much
+
+
+def test_a_huge_header_is_refused(town: Town) -> None:
+    head = b"GET /healthz HTTP/1.1\r\nX-Huge: " + b"a" * MIB + b"\r\n" + HOST + b"\r\n"
+    check_refused(pushed(town, [head]), 431, "TOO_LARGE")
+
+
+def test_a_hundred_thousand_headers_are_refused(town: Town) -> None:
+    head = b"GET /healthz HTTP/1.1\r\n" + HOST + b"a:\r\n" * 100_000 + b"\r\n"
+    check_refused(pushed(town, [head]), 431, "TOO_LARGE")
+
+
+def test_a_huge_target_is_refused(town: Town) -> None:
+    head = b"GET /" + b"a" * MIB + b" HTTP/1.1\r\n" + HOST + b"\r\n"
+    check_refused(pushed(town, [head]), 431, "TOO_LARGE")
+
+
+ENDLESS = {
+    "header": (b"GET / HTTP/1.1\r\nX-Endless: ", b"a"),
+    "name of a header": (b"GET / HTTP/1.1\r\nX", b"a"),
+    "blank before a request": (b"", b"\r\n"),
+    "trailer": (b"TRAILER X-Endless: ", b"a"),
+    "extension of a chunk": (b"CHUNKED 5;x=", b"a"),
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_what_never_ends_is_cut_off(town: Town, what: str) -> None:
+    start, more = ENDLESS[what]
+    chunked = town.post("Transfer-Encoding: chunked") + b"\r\n"
+    start = start.replace(b"TRAILER ", chunked + b"0\r\n").replace(b"CHUNKED ", chunked)
+    pieces = (more * (65_536 // len(more)) for _ in range(1600))
+    answers = pushed(town, (start, *pieces))
+    assert statuses(answers) in ([431], [400], []), answers[:300]
+
+
+def pushed(town: Town, pieces: "list[bytes] | tuple[bytes, ...]") -> bytes:
+    """Sends as much as the server takes, and reads what it answers."""
+    with town.served.connect() as connection:
+        with contextlib.suppress(ConnectionError):
+            for piece in pieces:
+                connection.sendall(piece)
+        return read_all(connection)
+
+
+def test_a_hundred_mib_are_refused_whether_they_are_announced_or_not(town: Town) -> None:
+    announced = town.post(f"Content-Length: {100 * MIB}", "Connection: close") + b"\r\n"
+    check_refused(pushed(town, [announced, *[bytes(MIB)] * 100]), 413, "TOO_LARGE")
+    chunked = town.post("Transfer-Encoding: chunked", "Connection: close") + b"\r\n"
+    chunk = b"100000\r\n" + bytes(MIB) + b"\r\n"
+    check_refused(pushed(town, [chunked, *[chunk] * 100, b"0\r\n\r\n"]), 413, "TOO_LARGE")
+
+
+def test_whoever_sent_too_much_reads_the_refusal_and_may_go_on(town: Town) -> None:
+    """A client that sends all of its body before it reads must find the answer there."""
+    with town.served.connect() as connection, connection.makefile("rb") as answers:
+        connection.sendall(town.post(f"Content-Length: {20 * MIB}") + b"\r\n")
+        for _ in range(20):
+            connection.sendall(bytes(MIB))
+        assert read_reply(answers).code == "TOO_LARGE"
+        connection.sendall(town.head("GET", "/v1/whoami") + b"\r\n")
+        assert read_reply(answers).status == 200
+
+
+def test_many_large_bodies_at_once_do_not_fill_the_memory(town: Town) -> None:
+    head = town.post(f"Content-Length: {7 * MIB}") + b"\r\n"
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(town.served.connect()) for _ in range(8)]
+        for connection in opened:
+            connection.sendall(head + bytes(6 * MIB))
+        for connection in opened:
+            check_refused(read_all(connection), 408)
+
+
+def test_whoever_asks_first_is_told_before_it_sends(town: Town) -> None:
+    with town.served.connect() as connection, connection.makefile("rb") as answers:
+        large = f"Content-Length: {100 * MIB}"
+        connection.sendall(town.post(large, "Expect: 100-continue") + b"\r\n")
+        assert read_reply(answers).status == 413
+    body = b'{"to": "@vera", "payload": {"text": "x"}}'
+    with town.served.connect() as connection, connection.makefile("rb") as answers:
+        length = f"Content-Length: {len(body)}"
+        connection.sendall(town.post(length, "Expect: 100-continue") + b"\r\n")
+        assert answers.readline() == b"HTTP/1.1 100 Continue\r\n"
+        assert answers.readline() == b"\r\n"
+        connection.sendall(body)
+        assert read_reply(answers).status == 200
+
+
+# --- one request hidden in another
+
+
+MAIL = b'{"to": "@vera", "payload": {"text": "smuggled"}}'
+DISGUISES = {
+    "a length and chunks": b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunks and a length": b"Transfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\n",
+    "two lengths": b"Content-Length: 0\r\nContent-Length: 500\r\n\r\n",
+    "two equal lengths": b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+    "a negative length": b"Content-Length: -1\r\n\r\n",
+    "a length with a sign": b"Content-Length: +2\r\n\r\n{}",
+    "a length of words": b"Content-Length: two\r\n\r\n",
+    "a length too large to count": b"Content-Length: 99999999999999999999999\r\n\r\n",
+    "a list of lengths": b"Content-Length: 0, 500\r\n\r\n",
+    "chunks that are no chunks": b"Transfer-Encoding: xchunked\r\n\r\n",
+    "chunks that are not last": b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "a chunk of negative size": b"Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
+    "a chunk of huge size": b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
+    "a chunk that is longer than it says": b"Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n",
+    "a space before the colon": b"Content-Length : 500\r\n\r\n",
+    "a folded line": b"Transfer-Encoding:\r\n chunked\r\nContent-Length: 3\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_no_request_is_hidden_in_another(town: Town, disguise: str) -> None:
+    """What follows a request of doubtful length is never taken for a request."""
+    before = town.open()
+    hidden = town.post(f"Content-Length: {len(MAIL)}", "Connection: close") + b"\r\n" + MAIL
+    answers = exchange(town, town.post()[:-2] + b"\r\n" + DISGUISES[disguise] + hidden)
+    assert statuses(answers) == [400], answers[:500]
+    assert town.open() == before
+
+
+def test_what_stands_after_a_body_is_no_header(town: Town) -> None:
+    """Else whoever stands between, and looks at headers only, could be passed by."""
+    body = b'{"to": "@vera", "payload": {"text": "late"}}'
+    head = b"POST /v1/messages HTTP/1.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    chunks = b"%x\r\n%s\r\n0\r\n" % (len(body), body)
+    late = f"Authorization: Bearer {town.otto}\r\n".encode()
+    asked = head + HOST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + late + b"\r\n"
+    check_refused(exchange(town, asked), 401, "NO_IDENTITY")
+
+
+def test_requests_one_after_another_are_answered_in_order(town: Town) -> None:
+    paths = ["/healthz", "/v1/whoami", "/nothing", "/v1/agents"] * 50
+    with town.served.connect() as connection, connection.makefile("rb") as answers:
+        connection.sendall(b"".join(town.head("GET", path) + b"\r\n" for path in paths))
+        found = [read_reply(answers).status for _ in paths]
+    assert found == [200, 200, 404, 200] * 50
+
+
+def test_junk_after_a_request_does_not_pass_for_its_answer(town: Town) -> None:
+    asked = town.head("GET", "/v1/whoami") + b"\r\n"
+    assert statuses(exchange(town, asked + b"\0junk\r\n\r\n")) == [200]
+    waiting = town.head("GET", "/v1/inbox?wait=1&after=1000000") + b"\r\n"
+    assert statuses(exchange(town, waiting, b"\0junk\r\n\r\n")) == [200]
+
+
+# --- clients that never read
+
+
+def test_whoever_never_reads_its_answers_is_dropped(town: Town) -> None:
+    asked = (town.head("GET", "/openapi.json") + b"\r\n") * 40
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(deaf(town)) for _ in range(50)]
+        for connection in opened:
+            connection.sendall(asked)
+        until(lambda: all(map(was_dropped, opened)))
+
+
+def test_a_listener_that_never_reads_is_dropped_and_holds_nobody_up(town: Town) -> None:
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(deaf(town)) for _ in range(20)]
+        for connection in opened:
+            connection.sendall(town.head("GET", "/v1/events?after=0") + b"\r\n")
+        town.served.until_streams(20)
+        text = "x" * 1000
+
+        def all_dropped_after_more() -> bool:
+            for _ in range(20):
+                assert town.served.send(town.otto, "@otto", text).status == 200
+            return town.served.metric("interlock_event_streams") == 0
+
+        until(all_dropped_after_more)
+
+
+def deaf(town: Town) -> socket.socket:
+    """A connection that has room for little, and will not read it."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(LIMIT_S)
+    connection.connect(("127.0.0.1", town.served.port))
+    return connection
+
+
+def was_dropped(connection: socket.socket) -> bool:
+    """Whether the other side has reset it, as can be seen without reading."""
+    poll = select.poll()
+    poll.register(connection, 0)
+    return any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0))
+
+
+def test_a_slow_reader_gets_all_of_it(town: Town) -> None:
+    """Slow is not deaf: whoever takes something now and then is not dropped."""
+    text = "x" * (4 * MIB)
+    body = json.dumps({"to": "@vera", "payload": {"text": text}}).encode()
+    sent = town.served.ask("POST", "/v1/messages", json.loads(body), token=town.otto)
+    target = f"/v1/messages/{sent.json['message']['id']}"
+    with deaf(town) as connection:
+        connection.sendall(town.head("GET", target, "Connection: close") + b"\r\n")
+        found = b""
+        started = time.monotonic()
+        while more := connection.recv(MIB):
+            found += more
+            if time.monotonic() - started < 3:
+                select.select([], [], [], 0.2)
+    assert found.count(b"x" * MIB) == 4
+
+
+def test_a_stream_ends_with_its_connection_whatever_was_asked_after_it(town: Town) -> None:
+    with town.served.connect() as connection:
+        connection.sendall(town.head("GET", "/v1/events") + b"\r\n")
+        town.served.until_streams(1)
+        connection.sendall((town.head("GET", "/healthz") + b"\r\n") * 3)
+        select.select([connection], [], [], 0.2)
+    assert town.served.send(town.otto, "@otto", "anybody?").status == 200
+    town.served.until_streams(0)
+
+
+# --- crowds
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    """A server that may have few connections, and gives everybody time."""
+    files = connections.RESERVED_FILES + connections.FEWEST
+    with Served(Place(tmp_path_factory.mktemp("crowded")), files=files) as served:
+        yield Town(served)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: "])
+def test_where_there_is_no_room_the_longest_idle_makes_some(crowded: Town, sent: bytes) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(5 * connections.FEWEST):
+            connection = stack.enter_context(crowded.served.connect())
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(sent)
+        assert crowded.served.ask("GET", "/healthz").status == 200
+
+
+@pytest.fixture
+def many_files() -> Iterator[int]:
+    """Lets this process open as many files as it may; gives how many that is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_ten_thousand_idle_connections_hold_nobody_up(
+    many_files: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As many as the machine allows this process to have, where that is less: both ends of each
+    connection are files."""
+    count = min(10_000, many_files - 500)
+    assert count >= 1000, f"ulimit -n is {many_files}: too few for this test to mean anything"
+    patient = {"interlock.server.connections.HEAD_WITHIN_S": LIMIT_S}
+    place = Place(tmp_path_factory.mktemp("idle"))
+    with Served(place, constants=patient) as served, contextlib.ExitStack() as stack:
+        town = Town(served)
+        before = len(os.listdir(f"/proc/{served.pid}/fd"))
+        with others_go_on(town):
+            for _ in range(count):
+                stack.enter_context(socket.create_connection(("127.0.0.1", served.port), LIMIT_S))
+            until(lambda: len(os.listdir(f"/proc/{served.pid}/fd")) >= before + count)
+            for _ in range(20):
+                assert served.send(town.otto, "@vera", "crowded").status == 200
