@@ -4,20 +4,16 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 
-.PHONY: help up test check bench demo clean ready
+.PHONY: help up test check bench demo clean installed ready
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' Makefile
 
-up: ready ## set up Interlock and show what to type (the server comes with a later release)
-	@echo 'Interlock is installed. Nothing was started: the server and its dashboard come with a'
-	@echo 'later release. The command works today, without a server. Three things to type:'
-	@echo
-	@echo '  "$(CURDIR)/.venv/bin/interlock" join otto'
-	@echo '  "$(CURDIR)/.venv/bin/interlock" claim acquire --item B-0444'
-	@echo '  "$(CURDIR)/.venv/bin/interlock" claim list'
+up: installed ## start Interlock for your agents, and say what to type; Ctrl-C ends it
+	@exec .venv/bin/interlock up
 
 test: ready ## run all tests, the long ones included
+	@.ci/programs
 	$(PY) -m pytest -n 2 --dist worksteal --durations=10
 
 check: ready ## format, lint, types, import rules, schemas current
@@ -31,7 +27,7 @@ bench: ready ## measure, and print what was measured
 	$(PY) -m bench
 
 demo: ## a scripted day of three agents and a person (comes with a later release)
-	@echo 'The demo comes with a later release, together with the dashboard that it is for.' >&2
+	@echo 'The demo comes with a later release. The dashboard that it is for is here: make up' >&2
 	@exit 1
 
 clean: ## remove what make has made: .venv, caches, compiled files
@@ -40,13 +36,21 @@ clean: ## remove what make has made: .venv, caches, compiled files
 
 # Compiled at every call because commands start often and PYTHONDONTWRITEBYTECODE may be set;
 # what is already compiled costs a few hundredths of a second.
+installed: .venv/installed
+	@$(PY) -m compileall -q src
+
 ready: .venv/ready
 	@$(PY) -m compileall -q src
 
-# A file of its own marks the end of the installation, so that an interrupted one is done again.
-.venv/ready: pyproject.toml constraints.txt
+# Who only uses Interlock waits for what it needs, and not for the tools of its developers. A file
+# of its own marks the end of each installation, so that an interrupted one is done again.
+.venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 	  "Interlock needs Python 3.11 or newer. Name one, for example: make PYTHON=python3.13 test")'
 	@test -x $(PY) || $(PYTHON) -m venv .venv
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+.venv/ready: .venv/installed
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@

@@ -5,9 +5,11 @@ through a server needs few imports, because commands and hooks are started hundr
 `_socket` is the part of `socket` that is written in C, and all that one exchange needs.
 """
 
+import _thread
 import errno
 import json
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from interlock import __version__
@@ -26,6 +28,7 @@ ABOUT = "server.json"
 LOCK = "server.lock"
 PATIENCE_S = 60.0
 MOST_BYTES = 1 << 20
+SHORT = 1 << 18
 
 
 class Link(Protocol):
@@ -93,6 +96,7 @@ class LocalLink:
         about = server_of(directory)
         self._server = about if about is not None and about.version == __version__ else None
         self._node: Node | None = None
+        self._opening = _thread.allocate_lock()
 
     def open(self) -> None:
         if self._server is None:
@@ -100,6 +104,8 @@ class LocalLink:
 
     def call(self, credentials: Credentials, act: Any) -> Answer:
         if self._node is None and self._server is not None:
+            if _is_large(act):
+                return _in_steps(self, credentials, act)
             request = encoded(credentials, act)
             try:
                 return decoded(*_exchange(self._server.socket, request, patience(act)))
@@ -113,9 +119,10 @@ class LocalLink:
 
     def _opened(self) -> "Node":
         """The workspace's node in this process, made on first use."""
-        if self._node is None:
-            self._node = open_node(self.place)
-        return self._node
+        with self._opening:
+            if self._node is None:
+                self._node = open_node(self.place)
+            return self._node
 
     def close(self) -> None:
         if self._node is not None:
@@ -142,6 +149,8 @@ class RemoteLink:
     def call(self, credentials: Credentials, act: Any) -> Answer:
         import http.client
 
+        if _is_large(act):
+            return _in_steps(self, credentials, act)
         request = encoded(credentials, act)
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         try:
@@ -230,7 +239,9 @@ def _exchange(path: str, request: Request, patience_s: float) -> tuple[int, byte
     connection = connected(path)
     try:
         connection.settimeout(patience_s)
-        connection.sendall(head + request.body)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            # A server that refuses what it has seen of a request may have answered already.
+            connection.sendall(head + request.body)
         received = bytearray()
         while chunk := connection.recv(MOST_BYTES):
             received += chunk
@@ -240,6 +251,24 @@ def _exchange(path: str, request: Request, patience_s: float) -> tuple[int, byte
     if not separator or f"content-length: {len(body)}\r\n".encode() not in head.lower() + b"\r\n":
         raise ConnectionResetError("the server went away before it answered")
     return int(head[9:12]), body
+
+
+def _is_large(act: Any) -> bool:
+    """Whether it takes several requests. What is short says no without a look at the contracts."""
+    payload = getattr(act, "payload", None)
+    if not isinstance(payload, dict):
+        return False
+    if not any(isinstance(text, str) and len(text) > SHORT for text in payload.values()):
+        return False
+    from interlock.contracts.uploads import is_large
+
+    return is_large(act)
+
+
+def _in_steps(link: Link, credentials: Credentials, act: Any) -> Answer:
+    from interlock.contracts.uploads import steps, taken
+
+    return taken(steps(act), lambda step: link.call(credentials, step))
 
 
 def encoded(credentials: Credentials, act: Any) -> Request:

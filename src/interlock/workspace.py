@@ -198,6 +198,7 @@ def who_acts(
         return Credentials(session=session, owner=True)
     senders = store.senders()
     if len(senders) != 1:
+        link.open()  # a place that is no workspace is worth saying first
         raise _nobody(senders)
     return Credentials(token=_kept(store, senders[0]).token, session=session)
 

@@ -21,9 +21,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import apsw
+
+from forking import Served
 
 from interlock.doors.cli import main
 
@@ -86,10 +88,12 @@ class Done(NamedTuple):
 
 
 class Place:
-    """A workspace, a home and a directory to stand in, all empty at first."""
+    """A workspace, a home and a directory to stand in, all empty at first. With `served`, a server
+    runs for every workspace that a command is asked for in the environment."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, served: Served | None = None) -> None:
         self.root = root
+        self.served = served
         self.home = root / "home"
         self.workspace = root / "workspace"
         self.cwd = root / "cwd"
@@ -106,10 +110,10 @@ class Place:
             "GIT_CONFIG_NOSYSTEM": "1",
         }
 
-    def copied(self, root: Path) -> "Place":
+    def copied(self, root: Path, served: Served | None = None) -> "Place":
         """A place that begins as this one is now, when no command is running."""
         shutil.copytree(self.root, root, dirs_exist_ok=True)
-        return Place(root)
+        return Place(root, served)
 
     def but(self, **environ: str | None) -> "Place":
         """The same place with other variables. One that is None is not set."""
@@ -122,6 +126,7 @@ class Place:
     def run(self, *words: str, stdin: bytes = b"", **environ: str | None) -> Done:
         """Calls the command's own `main`, with standard streams, environment and directory of its
         own. A variable that is None is not set."""
+        self._serve(environ)
         outer = sys.stdin, sys.stdout, sys.stderr
         out, err = io.BytesIO(), io.BytesIO()
         sys.stdin = io.TextIOWrapper(io.BytesIO(stdin))
@@ -140,14 +145,16 @@ class Place:
 
     @contextlib.contextmanager
     def _standing(self, environ: Mapping[str, str | None]) -> Iterator[None]:
-        before, cwd = dict(os.environ), os.getcwd()
+        before, cwd, execv = dict(os.environ), os.getcwd(), os.execv
         os.environ.clear()
         os.environ.update(self._variables(environ))
         os.chdir(self.cwd)
         tempfile.tempdir = str(self.root)  # where the report of a defect goes
+        os.execv = _not_here
         try:
             yield
         finally:
+            os.execv = execv
             tempfile.tempdir = None
             os.chdir(cwd)
             os.environ.clear()
@@ -156,6 +163,11 @@ class Place:
     def _variables(self, environ: Mapping[str, str | None]) -> dict[str, str]:
         merged: dict[str, str | None] = {**self.environ, **environ}
         return {name: value for name, value in merged.items() if value is not None}
+
+    def _serve(self, environ: Mapping[str, str | None]) -> None:
+        workspace = self._variables(environ).get("INTERLOCK_WORKSPACE")
+        if self.served is not None and workspace:
+            self.served.at(workspace, self.environ, str(self.cwd))
 
     # --- as a process
 
@@ -172,6 +184,7 @@ class Place:
         return done
 
     def start(self, *words: str, **environ: str | None) -> subprocess.Popen[bytes]:
+        self._serve(environ)
         return subprocess.Popen(
             [sys.executable, "-m", "interlock", *words],
             stdin=subprocess.PIPE,
@@ -220,6 +233,10 @@ class Place:
             return list(connection.execute(sql))
         finally:
             connection.close()
+
+
+def _not_here(*_: Any) -> NoReturn:
+    raise AssertionError("the command would have replaced the process of the tests")
 
 
 def until(what: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:

@@ -1,15 +1,64 @@
-"""Fixtures of the tests that use Interlock as people and programs do: by its command."""
+"""Fixtures of the tests that use Interlock as people and programs do.
 
+The tests of the command run twice: with the workspace's file alone, and with a server for every
+workspace. `DIRECT_ONLY` lists those that do not, and why.
+"""
+
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commandline import Place
+from forking import Served, Servers
+
+import interlock.link
+
+BOTH_WAYS = {"test_cli", "test_bad_input", "test_identity_rules", "test_terminal"}
+
+DIRECT_ONLY: dict[str, str] = {}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    is_there = "served" in metafunc.fixturenames and metafunc.module.__name__ in BOTH_WAYS
+    if is_there and metafunc.function.__name__ not in DIRECT_ONLY:
+        metafunc.parametrize("served", ["direct", "served"], indirect=True)
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    servers = Servers()
+    yield servers
+    servers.close()
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def served(
+    request: pytest.FixtureRequest, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Served | None]:
+    """The servers of the test, where it is the one with servers."""
+    if getattr(request, "param", "direct") == "direct":
+        yield None
+        return
+    monkeypatch.setattr(interlock.link, "open_node", _unless_served)
+    served = Served(servers)
+    yield served
+    served.close()
+
+
+_open_node = interlock.link.open_node
+
+
+def _unless_served(directory: str, **given: Any) -> Any:
+    """Opens a workspace's file, unless there is a server that should have been asked."""
+    assert not interlock.link.is_served(directory), "the server was not asked"
+    return _open_node(directory, **given)
+
+
+@pytest.fixture
+def place(tmp_path: Path, served: Served | None) -> Place:
     """A workspace and a home of the test's own, where nobody has joined."""
-    return Place(tmp_path)
+    return Place(tmp_path, served)
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +70,6 @@ def first_town(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 @pytest.fixture
-def town(first_town: Place, tmp_path: Path) -> Place:
+def town(first_town: Place, tmp_path: Path, served: Served | None) -> Place:
     """The same, with the senders otto-cli (an agent) and vera (a person)."""
-    return first_town.copied(tmp_path)
+    return first_town.copied(tmp_path, served)

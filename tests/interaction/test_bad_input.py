@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 import pytest
 from commandline import EXIT_OF, LIMIT_S, Done, Place, steering
+from forking import Served, Servers
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -109,6 +110,10 @@ BAD: dict[str, list[str]] = {
     "old file": ["", ".", "/", "/dev/null", "no/such/file", "noise", "text", *CONTROL, "x" * 5000],
     "new file": ["", ".", "/", "/dev/null", "text", "no/such/file", "text/below", "x" * 5000],
     "key": [*EMPTY, *CONTROL, LONG],
+    "port": ["", *NUMBERS, "65536", HUGE, LONG],
+    # What may stand there is found out by the server itself.
+    "host": [""],
+    "engine": ["", "postgresql://127.0.0.1/x", "SQLITE", *CONTROL, LONG],
     "verifier": ["", "x", "a+b+c", "interlock/x+00000000+AAAA", *TRICKS, *CONTROL, LONG],
     "shell": ["", "tcsh", "BASH", *TRICKS, *CONTROL, LONG],
     "workspace": ["", "text", "text/below", "/dev/null/x", "/proc/nothing/here", "x" * 5000],
@@ -144,6 +149,9 @@ _PAGE: Kinds = {"--limit": "count", "--after": "position"}
 VERA = " --from vera"
 
 ROWS: dict[str, Row] = {
+    "up": Row("", {"--host": "host", "--port": "port", "--engine": "engine"}, acts=False),
+    "down": Row("", {}, acts=False),
+    "mcp": Row("", {}, acts=False),
     "init": Row("", {}, acts=False),
     "join": Row(
         "rita",
@@ -340,8 +348,8 @@ def first_scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 
 @pytest.fixture
-def scene(first_scene: Scene, tmp_path: Path) -> Scene:
-    return Scene(first_scene.place.copied(tmp_path), first_scene.names)
+def scene(first_scene: Scene, tmp_path: Path, served: Served | None) -> Scene:
+    return Scene(first_scene.place.copied(tmp_path, served), first_scene.names)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str], list[str]]:
@@ -612,14 +620,17 @@ _BEGUN: st.SearchStrategy[list[str]] = st.one_of(
 )  # fmt: skip
 
 
+WAITING = ("run", "watch", "ask", "up", "down", "mcp")
+
+
 def _may_run(words: list[str]) -> bool:
-    """Whether nothing would wait for long, or run what chance has written."""
+    """Whether nothing would wait for long, start a server, or run what chance has written."""
     try:
         parsed = parse(words, COMMANDS, COMMON)
     except Usage:
         return True
     named = parsed.command.name
-    return named not in ("run", "watch", "ask") and "wait" not in parsed.values
+    return named not in WAITING and "wait" not in parsed.values
 
 
 @pytest.fixture(scope="module")
@@ -627,13 +638,23 @@ def spot(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Scene(Place(tmp_path_factory.mktemp("random"))).place
 
 
-@settings(
+@pytest.fixture(scope="module")
+def served_spot(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    served = Served(servers)
+    yield Scene(Place(tmp_path_factory.mktemp("random"), served)).place
+    served.close()
+
+
+_RANDOMLY = settings(
     max_examples=1000,
     deadline=None,
     database=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+
+
+@_RANDOMLY
 @given(_BEGUN, st.lists(_WORDS, max_size=6))
 @example(["send"], ["@vera", "x", "--payload={}", "--from", "vera"])
 @example(["audit", "prove"], ["--since", "1", "--since=2"])
@@ -641,7 +662,18 @@ def spot(tmp_path_factory: pytest.TempPathFactory) -> Place:
 def test_random_words_get_an_answer_or_a_coded_refusal(
     spot: Place, begun: list[str], more: list[str]
 ) -> None:
-    words = [*begun, *more]
+    _check_words(spot, [*begun, *more])
+
+
+@settings(_RANDOMLY, max_examples=300)
+@given(_BEGUN, st.lists(_WORDS, max_size=6))
+def test_random_words_get_an_answer_or_a_coded_refusal_from_a_server(
+    served_spot: Place, begun: list[str], more: list[str]
+) -> None:
+    _check_words(served_spot, [*begun, *more])
+
+
+def _check_words(spot: Place, words: list[str]) -> None:
     # A workspace or a file that chance named would lie outside of the test's own.
     assume(not any("workspace" in word or "/" in word.partition("=")[2] for word in words))
     assume(not any(word.startswith("/") for word in words))
@@ -656,11 +688,23 @@ def test_random_words_get_an_answer_or_a_coded_refusal(
         assert spot.entries() - before <= recorded, done
 
 
-@settings(max_examples=150, deadline=None, database=None, derandomize=True)
+@settings(_RANDOMLY, max_examples=150)
 @given(st.binary(max_size=200))
 def test_random_bytes_on_standard_input_get_an_answer_or_a_coded_refusal(
     spot: Place, data: bytes
 ) -> None:
+    _check_input(spot, data)
+
+
+@settings(_RANDOMLY, max_examples=50)
+@given(st.binary(max_size=200))
+def test_random_bytes_on_standard_input_get_an_answer_or_a_coded_refusal_from_a_server(
+    served_spot: Place, data: bytes
+) -> None:
+    _check_input(served_spot, data)
+
+
+def _check_input(spot: Place, data: bytes) -> None:
     try:
         spot.run("resume")
         data.decode()

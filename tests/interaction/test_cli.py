@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from commandline import BAR, LIMIT_S, TIME, Done, Place, check_answer, lines, until
+from forking import Served
 
 from interlock import __version__
 from interlock.doors.cli.commands import COMMANDS
@@ -118,12 +119,14 @@ def first_world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture
-def world(first_world: World, tmp_path: Path) -> World:
-    return World(first_world.place.copied(tmp_path), first_world.names)
+def world(first_world: World, tmp_path: Path, served: Served | None) -> World:
+    return World(first_world.place.copied(tmp_path, served), first_world.names)
 
 
-# What works, with $names of the world. `run` and `watch` have tests of their own.
+# What works, with $names of the world. Those that end otherwise have tests of their own.
+ELSEWHERE = {"run", "watch", "up", "mcp"}
 SAMPLES = {
+    "down": "down",
     "init": "init",
     "join": "join rita --surface web --kind agent --label Rita",
     "whoami": "whoami --from vera",
@@ -175,7 +178,7 @@ EXPECTED = {"ask": 1}
 
 
 def test_every_command_has_a_sample() -> None:
-    assert {command.name for command in COMMANDS} == {*SAMPLES, "run", "watch"}
+    assert {command.name for command in COMMANDS} == {*SAMPLES, *ELSEWHERE}
 
 
 @pytest.mark.parametrize("command", SAMPLES)

@@ -20,10 +20,12 @@ from hypothesis import strategies as st
 from mcp_clients import LIMIT_S, MODES, OWNER, Line, Scene, awaited, http_client, line, until
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from interlock.contracts import tokens
 from interlock.contracts.acts import (
     AcquireClaim,
     CheckClaim,
     EndSession,
+    ReleaseClaim,
     Review,
     RevokeToken,
     ShowStatus,
@@ -33,6 +35,7 @@ from interlock.doors.mcp.wire import LONGEST
 from interlock.node import Node
 from interlock.node.live import LiveNode
 
+STRANGE = tokens.compose(bytes(tokens.SECRET_BYTES))
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 INVALID_PARAMS, REQUEST_CANCELLED = -32602, -32800
 HELLO = {
@@ -199,9 +202,7 @@ async def test_a_cancelled_call_is_not_answered_and_others_are(scene: Scene) -> 
         await opened.say(request(0, "initialize", **HELLO))
         await opened.say(call("wait", "claim", item="B-1", wait_s=45))
         await until(lambda: queued(live, 1))
-        cancelled = {"requestId": "wait"}
-        note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled}
-        await opened.say(json.dumps(note).encode())
+        await opened.say(cancelling("wait"))
         await until(lambda: queued(live, 0))
         await opened.say(call(1, "whoami"))
         await answers(opened, 1)
@@ -241,7 +242,7 @@ async def test_without_a_good_token_nothing_is_looked_at(
 ) -> None:
     revision = {"MCP_Protocol_Version": version} if version else {}
     async with scene.live() as live, scene.entrance("http", live) as door:
-        for token, code in [(None, "NO_IDENTITY"), ("ilk_wrong", "BAD_TOKEN")]:
+        for token, code in [(None, "NO_IDENTITY"), (STRANGE, "BAD_TOKEN")]:
             async with http_client(token) as client:
                 response = await Poster(client, door.place)(body, **revision)
                 assert response.status_code == 401
@@ -350,6 +351,11 @@ async def test_a_body_that_grows_too_large_is_refused_before_it_ends(scene: Scen
         assert (response.status_code, response.json()["code"]) == (413, "TOO_LARGE")
 
 
+def cancelling(id: Any) -> bytes:
+    note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+    return json.dumps(note).encode()
+
+
 @awaited
 async def test_a_call_is_cancelled_by_its_own_session_alone(scene: Scene) -> None:
     async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
@@ -357,16 +363,22 @@ async def test_a_call_is_cancelled_by_its_own_session_alone(scene: Scene) -> Non
         mine, other = {"Mcp_Session_Id": "mine"}, {"Mcp_Session_Id": "other"}
         waiting = asyncio.create_task(post(call(7, "claim", item="B-1", wait_s=45), **mine))
         await until(lambda: queued(live, 1))
-        params = {"requestId": 7}
-        note = json.dumps(
-            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-        ).encode()
-        assert (await post(note, **other)).status_code == 202
-        assert (await post(note)).status_code == 202
+        assert (await post(cancelling(7), **other)).status_code == 202
+        assert (await post(cancelling(7))).status_code == 202
         async with http_client(scene.tokens["vera"]) as client:
-            assert (await Poster(client, post.url)(note, **mine)).status_code == 202
-        assert await queued(live, 1)
-        assert (await post(note, **mine)).status_code == 202
+            assert (await Poster(client, post.url)(cancelling(7), **mine)).status_code == 202
+        await live.call(scene.credentials("vera"), ReleaseClaim("B-1"))
+        assert (await waiting).json()["result"]["structuredContent"]["acquired"]
+
+
+@awaited
+async def test_a_cancelled_call_over_http_ends_with_an_error(scene: Scene) -> None:
+    async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
+        await live.call(scene.credentials("vera"), AcquireClaim("B-1"))
+        mine = {"Mcp_Session_Id": "mine"}
+        waiting = asyncio.create_task(post(call(7, "claim", item="B-1", wait_s=45), **mine))
+        await until(lambda: queued(live, 1))
+        assert (await post(cancelling("7"), **mine)).status_code == 202
         answer = (await waiting).json()
         assert (answer["error"]["code"], answer["id"]) == (REQUEST_CANCELLED, 7)
         await until(lambda: queued(live, 0))
@@ -410,6 +422,24 @@ def test_stdio_ends_with_its_input_and_says_nothing_but_json_rpc(scene: Scene) -
     assert silent.returncode == 0
 
 
+PRINTS = """
+import asyncio, os
+from interlock.doors.mcp.stdio import standard_streams
+read, write = standard_streams()
+print("noise", flush=True)
+os.system("echo more noise; cat")
+async def main(): await write(await read())
+asyncio.run(main())
+"""
+
+
+def test_what_others_print_and_read_does_not_touch_the_conversation() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTS], input=b"wire", capture_output=True, timeout=LIMIT_S
+    )
+    assert (done.stdout, done.stderr) == (b"wire", b"noise\nmore noise\n")
+
+
 def test_stdio_serves_a_file_as_well_as_a_pipe(scene: Scene) -> None:
     asked, answered = scene.home / "asked", scene.home / "answered"
     asked.write_bytes(call(1, "whoami") + b"\n")
@@ -431,7 +461,7 @@ def test_stdio_serves_a_file_as_well_as_a_pipe(scene: Scene) -> None:
     ("words", "more", "status", "complaint"),
     [
         ((), {"INTERLOCK_TOKEN": None}, 3, "Nobody has joined this workspace from here"),
-        ((), {"INTERLOCK_TOKEN": "ilk_wrong"}, 3, "That token opens nothing here"),
+        ((), {"INTERLOCK_TOKEN": STRANGE}, 3, "That token opens nothing here"),
         (("--from", "vera"), {}, 3, "The credentials shown are @otto-cli's"),
         (("--session", "no such/session"), {}, 2, "cannot be a session"),
         (("--workspace", "http://127.0.0.1:9"), {}, 2, "http://127.0.0.1:9/mcp"),
@@ -469,14 +499,14 @@ def test_a_session_of_its_own_keeps_its_claims_while_it_serves(scene: Scene) -> 
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        process.stdin.write(call(1, "claim", item="B-1", ttl_s=2) + b"\n")
+        process.stdin.write(call(1, "claim", item="B-1", ttl_s=6) + b"\n")
         process.stdin.flush()
         first = json.loads(process.stdout.readline())["result"]["structuredContent"]["claim"]
 
         @awaited
         async def renewed() -> None:
             async def later() -> bool:
-                return claims(scene, "B-1")[0]["expires_at"] > first["expires_at"]
+                return bool(claims(scene, "B-1")[0]["expires_at"] > first["expires_at"])
 
             await until(later)
 
@@ -494,7 +524,7 @@ def test_a_session_of_somebody_else_keeps_its_claims(scene: Scene) -> None:
     with Node(scene.directory) as node:
         node.call(credentials, StartSession("run-1"))
     process = started(scene, INTERLOCK_SESSION="run-1")
-    heard, _ = finished(process, call(1, "claim", item="B-1"), call(2, "claim", paths=["src"]))
+    heard, _ = finished(process, call(1, "claim", item="B-1"))
     assert heard[0]["result"]["structuredContent"]["claim"]["session"] == "run-1"
     assert [claim["session"] for claim in claims(scene, "B-1")] == ["run-1"]
     with Node(scene.directory) as node:

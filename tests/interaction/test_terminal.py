@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 from commandline import BAR, LIMIT_S, Place, steering, until
+from forking import Served
 
 from interlock.doors.cli.commands import COMMANDS
 
@@ -110,9 +111,9 @@ def first_poisoned(first_town: Place, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture
-def poisoned(first_poisoned: Place, tmp_path: Path) -> Place:
+def poisoned(first_poisoned: Place, tmp_path: Path, served: Served | None) -> Place:
     """A place where every text that may hold anything holds the worst."""
-    return first_poisoned.copied(tmp_path)
+    return first_poisoned.copied(tmp_path, served)
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,11 @@ class Sender(threading.Thread):
 
 
 @contextmanager
-def senders(served: Served, to: str, count: int = SENDERS) -> Iterator[list[Sender]]:
+def senders(
+    served: Served, to: str, count: int = SENDERS, *, name: str = "sender"
+) -> Iterator[list[Sender]]:
     """So many agents, each sending as fast as it is answered until the block ends."""
-    names = [f"sender-{number}" for number in range(count)]
+    names = [f"{name}-{number}" for number in range(count)]
     found = [Sender(served, name, served.place.join(name), to) for name in names]
     for sender in found:
         sender.start()

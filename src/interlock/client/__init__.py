@@ -16,7 +16,6 @@ import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from typing import Any, Self, TypeVar, cast
 
 from interlock import workspace
@@ -25,10 +24,8 @@ from interlock.client.claims import Claims
 from interlock.client.identity import Identity
 from interlock.client.mail import Mail
 from interlock.client.upkeep import Upkeep
-from interlock.client.uploading import taken, taken_asynchronously
 from interlock.client.ways import LocalWay, RemoteWay, Way
 from interlock.client.who import Who, is_on_paths, located
-from interlock.contracts import uploads
 
 __all__ = ["AsyncClient", "Client", "connect"]
 
@@ -74,8 +71,6 @@ class Client(Mail, Claims, Identity, Upkeep):
             if not self._is_open:
                 self._link.open()
                 self._is_open = True
-        if uploads.is_large(act):
-            return taken(uploads.steps(act), partial(self._link.call, credentials))
         return self._link.call(credentials, act)
 
     def do(self, asked: Asked[R]) -> R:
@@ -124,9 +119,6 @@ class AsyncClient(Mail, Claims, Identity, Upkeep):
         credentials = self._who.known(act)
         if credentials is None:
             credentials = await asyncio.to_thread(self._who.credentials, act)
-        if uploads.is_large(act):
-            steps, carry = uploads.steps(act), partial(self._way.call, credentials)
-            return await taken_asynchronously(steps, carry)
         return await self._way.call(credentials, act)
 
     async def do(self, asked: Asked[R]) -> R:

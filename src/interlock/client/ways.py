@@ -11,9 +11,10 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock import __version__
+from interlock.contracts import uploads
 from interlock.contracts.acts import Credentials
 from interlock.contracts.routes import Request
-from interlock.errors import EngineUnavailable
+from interlock.errors import EngineUnavailable, Refusal
 from interlock.link import (
     NobodyThere,
     decoded,
@@ -82,6 +83,8 @@ class RemoteWay:
         self._server = Connections(url.rstrip("/"))
 
     async def call(self, credentials: Credentials, act: Any) -> Answer:
+        if uploads.is_large(act):
+            return await _in_steps(self, credentials, act)
         request = encoded(credentials, act)
         try:
             return decoded(*await self._server.exchange(request, patience(act)))
@@ -112,6 +115,8 @@ class LocalWay:
 
     async def call(self, credentials: Credentials, act: Any) -> Answer:
         if self._server is not None:
+            if uploads.is_large(act):
+                return await _in_steps(self, credentials, act)
             request = encoded(credentials, act)
             try:
                 return decoded(*await self._server.exchange(request, patience(act)))
@@ -135,3 +140,20 @@ class LocalWay:
 
     async def close(self) -> None:
         await self._open.aclose()
+
+
+async def _in_steps(way: Way, credentials: Credentials, act: Any) -> Answer:
+    """`uploads.taken`, for those who may not block."""
+    steps = uploads.steps(act)
+    try:
+        step = next(steps)
+        while True:
+            try:
+                answer = await way.call(credentials, step)
+            except Refusal as refusal:
+                step = steps.throw(refusal)
+            else:
+                step = steps.send(answer)
+    except StopIteration as end:
+        last: Answer = end.value
+        return last

@@ -4,7 +4,7 @@ The steps are acts, and whoever takes them hands back the answers; how they are 
 their business.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from interlock.contracts.acts import DropUpload, PutChunk, SendMessage
@@ -52,3 +52,19 @@ def steps(act: SendMessage) -> Steps:
     # Said before under the same key: then nothing uses the upload.
     yield DropUpload(upload)
     return answer
+
+
+def taken(steps: Steps, do: Callable[[Any], Answer]) -> Answer:
+    """Takes all the steps, one by one."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                answer = do(step)
+            except Refusal as refusal:
+                step = steps.throw(refusal)
+            else:
+                step = steps.send(answer)
+    except StopIteration as end:
+        last: Answer = end.value
+        return last

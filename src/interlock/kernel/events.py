@@ -48,7 +48,7 @@ def event(state: State, fact: Header) -> Event:
     elif fact.kind == "mail_moved":
         audience, told = _moved(state, fact)
     else:
-        told = {name: value for name, value in fact.outcome.items() if name != "hash"}
+        told = dict(_shown(name, value) for name, value in fact.outcome.items() if name != "hash")
         if fact.kind in _FOR_ADMINS:
             audience = frozenset({ADMINS})
     head = absent_dropped(
@@ -60,6 +60,17 @@ def event(state: State, fact: Header) -> Event:
     )
     # An outcome may have members of these names too: an agent's kind, a claim's session.
     return Event(fact.seq, fact.kind, audience, told | head)
+
+
+def _shown(name: str, value: Any) -> tuple[str, Any]:
+    """A member of a fact's outcome as doors show it: times and addresses as everywhere."""
+    if name in ("expires_at", "lease"):
+        return "expires_at", rfc3339(value)
+    if name == "ttl":
+        return "ttl_s", value // 1000
+    if name in ("sender", "target") and isinstance(value, str):
+        return name, address(value)
+    return name, value
 
 
 def _moved(state: State, fact: Header) -> tuple[frozenset[str], dict[str, Any]]:

@@ -7,7 +7,7 @@ desk, and one thread listens for commits; all who wait are told from memory.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
     AbstractContextManager,
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from interlock.contracts.acts import Credentials, Whoami
 from interlock.contracts.encoding import canonical
 from interlock.errors import EngineUnavailable, Refusal
-from interlock.kernel.events import IDENTITY_KINDS, viewer_names
+from interlock.kernel.events import IDENTITY_KINDS, Event, viewer_names
 from interlock.kernel.moment import Answer
 from interlock.node import Node
 from interlock.node.desk import PATIENCE_S, Ticket, unknown_outcome
@@ -32,7 +32,10 @@ from interlock.node.verbs import VERBS
 
 LOOKERS = 4
 REMEMBERED = 4000
+REMEMBERED_BYTES = 16 << 20
 READ_AT_ONCE = 1000
+TOLD_AT_ONCE = 100
+TOLD_BYTES = 64 << 10
 BREATH_S = 0.005
 LOOK_EVERY_S = 1.0
 
@@ -220,6 +223,22 @@ def _matters(sleep: Sleep) -> Callable[[Told], bool]:
     return lambda event: event.kind.startswith("claim_")
 
 
+def _encoded(event: Event) -> Told:
+    return Told(event.seq, event.kind, event.audience, canonical(event.data))
+
+
+def _not_too_much(events: Iterable[Told]) -> list[Told]:
+    """The first of them: as much as is kept for somebody who may be slow to read it."""
+    told: list[Told] = []
+    size = 0
+    for event in events:
+        told.append(event)
+        size += len(event.json)
+        if size > TOLD_BYTES:
+            break
+    return told
+
+
 class Feed:
     """The newest events in memory, and a bell for all who wait for more.
 
@@ -231,12 +250,14 @@ class Feed:
         self._node = node
         self._in_thread = in_thread
         self._recent: list[Told] = []
+        self._bytes = 0
         self._change = asyncio.Event()
         self._rung = asyncio.Event()
         self._ended = threading.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._watched = 0
         self.reached = 0
+        self.lives = 1  # of the log: a restore begins another
         self.closing = False
 
     async def start(self) -> None:
@@ -286,34 +307,47 @@ class Feed:
     async def _catch_up(self) -> None:
         if not self._watched:
             # Nobody is there to be told: whoever comes reads from the log.
-            self.reached = await self._in_thread(self._node.head)
-            self._recent.clear()
-            self._tell()  # whoever has come meanwhile
+            self._begin_at(await self._in_thread(self._node.head))
             return
         while True:
             found = await self._in_thread(self._told, self.reached)
             if found:
-                self._recent += found
-                self.reached = found[-1].seq
-                if len(self._recent) > 2 * REMEMBERED:
-                    del self._recent[:-REMEMBERED]
+                self._remember(found)
             if found or await self._was_replaced():
                 self._tell()
             if len(found) < READ_AT_ONCE:
                 return
 
+    def _remember(self, found: list[Told]) -> None:
+        self._recent += found
+        self.reached = found[-1].seq
+        self._bytes += sum(len(event.json) for event in found)
+        if len(self._recent) > 2 * REMEMBERED or self._bytes > REMEMBERED_BYTES:
+            del self._recent[: len(self._recent) // 2]
+            self._bytes = sum(len(event.json) for event in self._recent)
+
     def _told(self, after: int) -> list[Told]:
-        found = self._node.events(after, READ_AT_ONCE)
-        return [Told(e.seq, e.kind, e.audience, canonical(e.data)) for e in found]
+        return list(map(_encoded, self._node.events(after, READ_AT_ONCE)))
+
+    def _some(self, after: int) -> list[Told]:
+        """Events for one who is far behind; many may be, so it is few at a time."""
+        return _not_too_much(map(_encoded, self._node.events(after, TOLD_AT_ONCE)))
 
     async def _was_replaced(self) -> bool:
         """A restore put a shorter log in place: what is remembered of the old one is void."""
         head = await self._in_thread(self._node.head)
         if head >= self.reached:
             return False
-        self._recent.clear()
-        self.reached = head
+        self._begin_at(head)
         return True
+
+    def _begin_at(self, head: int) -> None:
+        """Forgets what is remembered, and tells whoever has come meanwhile."""
+        if head < self.reached:
+            self.lives += 1
+        self.reached, self._bytes = head, 0
+        self._recent.clear()
+        self._tell()
 
     async def _sweep(self) -> None:
         """Records what has expired, so that those who wait are told."""
@@ -357,15 +391,19 @@ class Feed:
                 yield events
 
     async def _follow_from(self, after: int, pause_s: float) -> AsyncIterator[list[Told]]:
+        lives = self.lives
         while True:
             change = self._change
-            found = self._remembered(after)
+            found = self._remembered(after, TOLD_AT_ONCE)
             if found is None:
-                found = await self._in_thread(self._told, after)
+                found = await self._in_thread(self._some, after)
+            if self.lives != lives:
+                return
             if found:
+                found = _not_too_much(found)
                 yield found
                 after = found[-1].seq
-            elif after > self.reached or self.closing:
+            elif self.closing:
                 return
             else:
                 try:
@@ -374,10 +412,12 @@ class Feed:
                 except TimeoutError:
                     yield []
 
-    def _remembered(self, after: int) -> list[Told] | None:
+    def _remembered(self, after: int, most: int | None = None) -> list[Told] | None:
         """The events after a position, or None where memory does not go back that far. Every fact
         is an event, so positions are places in the list."""
         if after >= self.reached:
             return []
-        first = self.reached - len(self._recent) + 1
-        return self._recent[after + 1 - first :] if after + 1 >= first else None
+        start = after + len(self._recent) - self.reached
+        if start < 0:
+            return None
+        return self._recent[start : start + most if most is not None else None]

@@ -45,7 +45,8 @@ def check_proof(context: Context) -> Answer:
 
 
 def export(context: Context) -> Answer:
-    return context.call_as_owner(acts.ExportLog(absolute(context.values["file"])))
+    given = context.values["file"]
+    return context.call_as_owner(acts.ExportLog(absolute(given))) | {"file": given}
 
 
 def _note(path: str | None) -> str | None:

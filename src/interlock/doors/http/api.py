@@ -29,9 +29,7 @@ from interlock.doors.http.openapi import document
 from interlock.errors import NoIdentity, NotFound, Refusal, Usage
 from interlock.node.live import LiveNode
 
-SHOW_A_TOKEN = (
-    "Show a token: Authorization: Bearer ilk_…; interlock join NAME makes one."  # noqa: S105
-)
+SHOW_A_TOKEN = "Show a token: Authorization: Bearer ilk_…; interlock join NAME makes one."  # noqa: S105
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 

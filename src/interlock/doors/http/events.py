@@ -54,13 +54,13 @@ def _position(request: Request) -> int | None:
 
 
 async def _told(live: LiveNode, shown: Credentials, after: int | None) -> AsyncIterator[bytes]:
-    reached = live.feed.reached
-    after = reached if after is None else after
     yield b"retry: 1000\n\n"
-    if after > reached:
+    if after is None:
+        after = live.feed.reached
+    elif after > live.feed.reached and after > (head := await live.entries()):
         # The log was put back to an earlier state; what came after that was never there.
-        yield b"event: reset\ndata: " + orjson.dumps({"reached": reached}) + b"\n\n"
-        after = reached
+        yield b"event: reset\ndata: " + orjson.dumps({"reached": head}) + b"\n\n"
+        after = head
     try:
         async for events in live.events(shown, after, HEARTBEAT_S):
             yield b"".join(map(_encoded, events)) if events else b": still here\n\n"

@@ -59,7 +59,9 @@ def tool_call(method: str, params: Mapping[str, Any] | None) -> tuple[str, Argum
     """The tool and its arguments, if this is a call of one; the SDK refuses what is malformed."""
     if method != "tools/call" or params is None:
         return None
-    tool, arguments = params.get("name"), params.get("arguments") or {}
+    tool, arguments = params.get("name"), params.get("arguments")
+    if arguments is None:
+        arguments = {}
     return (tool, arguments) if isinstance(tool, str) and isinstance(arguments, dict) else None
 
 

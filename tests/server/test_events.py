@@ -1,0 +1,391 @@
+"""Live events: whoever comes back goes on where it was, without a gap or a repeat, and is told of
+nothing but what concerns it."""
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commandline import LIMIT_S, Place, until
+from listening import Event, Listener, listen
+from serving import Served
+from traffic import senders, until_each_has
+
+SHORT = {"interlock.doors.http.events.HEARTBEAT_S": 0.5}
+
+
+class Town:
+    """A server and those who live there. `mark` is a fact that everybody is told of."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        join = served.place.join
+        self.otto, self.vera, self.eve = join("otto"), join("vera"), join("eve")
+        self.ada = join("ada", None, "--scope", "admin")
+        self.owner = served.owner
+
+    def send(self, token: str, to: str) -> int:
+        sent = self.served.send(token, to, "Hello.")
+        assert sent.status == 200, sent
+        return int(sent.json["message"]["seq"])
+
+    def mark(self) -> None:
+        body = {"name": f"mark-{time.monotonic_ns()}", "members": ["@otto"]}
+        marked = self.served.ask("POST", "/v1/groups", body, token=self.owner)
+        assert marked.status == 200, marked
+
+    def head(self) -> int:
+        return int(self.served.ask("GET", "/readyz").json["entries"])
+
+    def told(self, token: str, after: int) -> list[Event]:
+        """What somebody is told after a position, up to the first mark."""
+        with listen(self.served, token, after=after) as stream:
+            return stream.until("group_set")
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    with Served(Place(tmp_path_factory.mktemp("town")), constants=SHORT) as served:
+        yield Town(served)
+
+
+# --- resuming
+
+
+def test_a_stream_is_one_that_browsers_understand(town: Town) -> None:
+    with listen(town.served, town.otto, after=0) as stream:
+        assert stream.response.status == 200
+        assert stream.response.headers["content-type"].startswith("text/event-stream")
+        assert stream.response.headers["cache-control"] == "no-store"
+        first = stream.next()
+    assert first is not None
+    assert (first.id, first.kind) == (1, "workspace_created")
+    assert first.data["seq"] == 1
+
+
+def test_without_a_position_it_begins_now(town: Town) -> None:
+    town.send(town.otto, "@vera")
+    with listen(town.served, town.vera) as stream:
+        seq = town.send(town.otto, "@vera")
+        (event,) = stream.until("message_sent")
+    assert event.id == event.data["seq"] == event.data["message"]["seq"] == seq
+    assert event.data["message"]["from"] == "@otto"
+    assert "payload" not in event.data["message"]
+
+
+def test_whoever_comes_back_goes_on_where_it_was(town: Town) -> None:
+    after = town.head()
+    sent = [town.send(town.otto, "@vera") for _ in range(30)]
+    heard: list[int | None] = []
+    while len(heard) < 30:
+        last = heard[-1] if heard else after
+        with listen(town.served, town.vera, last_id=last) as stream:
+            for _ in range(7 if len(heard) < 28 else 2):
+                event = stream.next()
+                assert event is not None
+                heard.append(event.id)
+    assert heard == sent
+
+
+def test_the_last_id_goes_before_the_position_in_the_address(town: Town) -> None:
+    """A browser that comes back asks for the same address again, and says what it has seen."""
+    town.send(town.otto, "@vera")
+    last = town.send(town.otto, "@vera")
+    with listen(town.served, town.vera, after=0, last_id=last) as stream:
+        seq = town.send(town.otto, "@vera")
+        event = stream.next()
+    assert event is not None
+    assert event.id == seq
+
+
+def test_whoever_was_away_for_long_is_told_of_everything(town: Town) -> None:
+    """More than is kept in memory, and while more comes."""
+    after = town.head()
+    with senders(town.served, "@vera", 2) as sending:
+        until_each_has(sending, 150)
+        with listen(town.served, town.owner, after=after) as stream:
+            ids = [stream.next() for _ in range(300)]
+    assert [event.id for event in ids if event] == list(range(after + 1, after + 301))
+
+
+def test_a_position_that_was_just_answered_is_no_reset(town: Town) -> None:
+    for _ in range(40):
+        seq = town.send(town.otto, "@vera")
+        with listen(town.served, town.vera, last_id=seq) as stream:
+            more = town.send(town.otto, "@vera")
+            event = stream.next()
+        assert event is not None
+        assert (event.kind, event.id) == ("message_sent", more)
+
+
+def test_a_position_beyond_the_log_is_a_reset(town: Town) -> None:
+    head = town.head()
+    with listen(town.served, town.otto, last_id=head + 1000) as stream:
+        reset = stream.next()
+        assert reset == Event(None, "reset", {"reached": head})
+        town.mark()
+        after_it = stream.next()
+    assert after_it is not None
+    assert after_it.id == head + 1
+
+
+@pytest.mark.parametrize("position", ["x", "-1", "1.5", "1e3", "9" * 30, "٣"])
+def test_a_position_is_a_whole_number(town: Town, position: str) -> None:
+    from urllib.parse import quote
+
+    target = f"/v1/events?after={quote(position)}"
+    reply = town.served.ask("GET", target, token=town.otto)
+    assert (reply.status, reply.code) == (400, "USAGE")
+
+
+def test_a_restored_log_ends_the_streams_and_resets_who_comes_back(tmp_path: Path) -> None:
+    with Served(Place(tmp_path)) as served:
+        town = Town(served)
+        copy = str(tmp_path / "copy")
+        served.place.ok("backup", copy)
+        with listen(served, town.owner, after=town.head()) as stream:
+            last = [town.send(town.otto, "@vera") for _ in range(5)][-1]
+            while (event := stream.next()) is not None and event.id != last:
+                pass
+            served.place.ok("restore", copy)
+            rest = []
+            while (event := stream.next()) is not None:
+                rest.append(event)
+        assert [event for event in rest if event.kind == "message_sent"] == []
+        with listen(served, town.owner, last_id=last) as stream:
+            reset = stream.next()
+            assert reset is not None
+            assert (reset.kind, reset.data) == ("reset", {"reached": town.head()})
+
+
+def test_asking_for_the_head_of_a_stream_ends(town: Town) -> None:
+    reply = town.served.ask("HEAD", "/v1/events", token=town.otto)
+    assert reply.status == 200
+    assert reply.headers["content-type"].startswith("text/event-stream")
+
+
+def test_a_quiet_stream_shows_that_it_lives(town: Town) -> None:
+    with listen(town.served, town.otto, last_id=town.head()) as stream:
+        until(lambda: stream.response.readline().startswith(b":"))
+
+
+# --- what concerns whom
+
+
+def kinds(events: list[Event]) -> list[str]:
+    return [event.kind for event in events]
+
+
+def test_mail_of_others_is_never_told(town: Town) -> None:
+    after = town.head()
+    seq = town.send(town.otto, "@vera")
+    read = town.served.ask("GET", f"/v1/messages/%23{seq}", token=town.vera)
+    assert read.status == 200
+    town.mark()
+    for token in (town.otto, town.vera, town.owner):
+        assert kinds(town.told(token, after)) == ["message_sent", "mail_moved", "group_set"]
+    for token in (town.eve, town.ada):
+        assert kinds(town.told(token, after)) == ["group_set"]
+    listed = town.served.ask("GET", f"/v1/audit/events?after={after}", token=town.eve).json
+    assert [event["kind"] for event in listed["events"]] == ["group_set"]
+
+
+def test_a_broadcast_is_told_to_everybody(town: Town) -> None:
+    after = town.head()
+    town.send(town.otto, "AGENT:*")
+    town.mark()
+    for token in (town.otto, town.vera, town.eve, town.ada):
+        assert kinds(town.told(token, after)) == ["message_sent", "group_set"]
+
+
+def test_an_agents_mail_is_told_to_its_surfaces_and_a_surfaces_mail_to_it_alone(
+    town: Town,
+) -> None:
+    cli, desktop = (town.served.place.join("nina", surface) for surface in ("cli", "desktop"))
+    after = town.head()
+    town.send(town.vera, "@nina")
+    town.send(town.vera, "@nina-cli")
+    town.mark()
+    assert kinds(town.told(cli, after)) == ["message_sent", "message_sent", "group_set"]
+    assert kinds(town.told(desktop, after)) == ["message_sent", "group_set"]
+
+
+def test_claims_are_told_to_everybody(town: Town) -> None:
+    after = town.head()
+    body = {"item": f"B-{after}"}
+    assert town.served.ask("POST", "/v1/claims", body, token=town.otto).status == 200
+    town.mark()
+    for token in (town.otto, town.eve):
+        assert kinds(town.told(token, after)) == ["claim_granted", "group_set"]
+
+
+def test_refusals_and_tokens_are_told_to_admins_alone(town: Town) -> None:
+    after = town.head()
+    body = {"to": "@vera", "payload": {"text": "x"}, "from": f"@stranger-{after}"}
+    refused = town.served.ask("POST", "/v1/messages", body, token=town.eve)
+    assert refused.code == "IDENTITY_MISMATCH"
+    town.served.ask("POST", "/v1/tokens", {"sender": "eve"}, token=town.ada)
+    town.mark()
+    for token in (town.otto, town.eve):
+        assert kinds(town.told(token, after)) == ["group_set"]
+    for token in (town.ada, town.owner):
+        told = town.told(token, after)
+        assert kinds(told) == ["request_refused", "token_minted", "group_set"]
+        assert "hash" not in json.dumps([event.data for event in told])
+
+
+# --- who may go on listening
+
+
+def minted(town: Town, **more: Any) -> tuple[str, str]:
+    """A further token of otto's, and its id."""
+    body = {"sender": "otto", **more}
+    answer = town.served.ask("POST", "/v1/tokens", body, token=town.ada).json
+    return answer["token"], answer["id"]
+
+
+def test_a_revoked_token_ends_the_stream(town: Town) -> None:
+    token, id = minted(town)
+    with listen(town.served, token) as stream:
+        seq = town.send(town.vera, "@otto")
+        told = stream.next()
+        assert told is not None
+        assert told.id == seq
+        town.served.ask("POST", "/v1/tokens/revoke", {"id": id}, token=town.ada)
+        town.send(town.vera, "@otto")
+        refused = stream.next()
+        assert refused is not None
+        assert (refused.kind, refused.data["code"]) == ("refused", "BAD_TOKEN")
+        assert stream.next() is None
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_an_expired_token_ends_the_stream_however_much_there_is_to_tell(
+    town: Town, busy: bool
+) -> None:
+    token, _ = minted(town, ttl_s=1)
+    with listen(town.served, token) as stream, contextlib.ExitStack() as talk:
+        if busy:
+            talk.enter_context(senders(town.served, "@otto", 1, name="chatterbox"))
+        refused = stream.until("refused")[-1]
+        assert refused.data["code"] == "TOKEN_EXPIRED"
+        assert stream.next() is None
+
+
+def test_whoever_listens_can_be_reached(town: Town) -> None:
+    def reach() -> str:
+        reply = town.served.ask("GET", "/v1/agents?name=eve", token=town.ada)
+        return str(reply.json["agents"][0]["reach"])
+
+    with listen(town.served, town.eve), listen(town.served, town.eve):
+        until(lambda: reach() == "wakes")
+    until(lambda: reach() != "wakes")
+
+
+# --- the long run
+
+LISTENERS = 200
+SENDING_S = 60.0 if os.environ.get("CI") == "true" else 20.0
+
+
+@pytest.mark.long
+def test_every_listener_gets_every_event_once_and_in_order_over_a_crash(tmp_path: Path) -> None:
+    """Half of the listeners are the owner's and are told of everything, half are vera's, to whom
+    half of the mail goes."""
+    with Served(Place(tmp_path)) as served:
+        vera = served.place.join("vera")
+        tokens = [served.place.join(f"sender-{number}") for number in range(8)]
+        after = int(served.ask("GET", "/readyz").json["entries"])
+        listeners = [
+            Listener(served.port, vera if number % 2 else served.owner, after)
+            for number in range(LISTENERS)
+        ]
+        head = asyncio.run(long_run(served, listeners, tokens))
+        for token, some in ((served.owner, listeners[::2]), (vera, listeners[1::2])):
+            expected = events_of(served, token, after, head)
+            assert len(expected) > 500
+            for listener in some:
+                assert list(listener.ids) == expected
+                assert listener.connections >= 2
+
+
+async def long_run(served: Served, listeners: list[Listener], tokens: list[str]) -> int:
+    """Everybody listens, eight send, the server is killed in the middle; gives the log's length
+    when all was sent, and returns when all was heard."""
+    listening = [asyncio.create_task(listener.run()) for listener in listeners]
+    await poll(lambda: served.metric("interlock_event_streams") == len(listeners))
+    stop = asyncio.Event()
+    sending = [
+        asyncio.create_task(send_until(stop, served.port, token, to))
+        for token, to in zip(tokens, ["@vera", "@otto"] * 4, strict=True)
+    ]
+    await asyncio.sleep(SENDING_S / 2)
+    await asyncio.to_thread(served.kill)
+    await asyncio.to_thread(served.restart)
+    await asyncio.sleep(SENDING_S / 2)
+    stop.set()
+    await asyncio.gather(*sending)
+    head = int((await asyncio.to_thread(served.ask, "GET", "/readyz")).json["entries"])
+    heard_by_owner = listeners[::2]
+    await poll(lambda: all(listener.last >= head for listener in heard_by_owner))
+    last = max(listener.last for listener in listeners[1::2])
+    await poll(lambda: all(listener.last >= last for listener in listeners))
+    for task in listening:
+        task.cancel()
+    await asyncio.gather(*listening, return_exceptions=True)
+    await asyncio.sleep(0)  # in which the connections close
+    return head
+
+
+async def poll(what: Any) -> None:
+    deadline = time.monotonic() + 2 * LIMIT_S
+    while not await asyncio.to_thread(what):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.05)
+
+
+async def send_until(stop: asyncio.Event, port: int, token: str, to: str) -> None:
+    """Sends one message after another, each until it is accepted."""
+    number = 0
+    while not stop.is_set():
+        number += 1
+        while not await accepted(port, token, to, f"{token[-8:]}-{number}"):
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.01)
+
+
+async def accepted(port: int, token: str, to: str, key: str) -> bool:
+    body = json.dumps({"to": to, "payload": {"text": key}})
+    head = (
+        f"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
+        f"Idempotency-Key: {key}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    try:
+        writer.write((head + body).encode())
+        answer = await reader.read()
+    except OSError:
+        return False
+    finally:
+        writer.close()
+    return answer.startswith(b"HTTP/1.1 200 ")
+
+
+def events_of(served: Served, token: str, after: int, head: int) -> list[int]:
+    """The positions of the events that concern somebody, as the log has them."""
+    found: list[int] = []
+    while after < head:
+        target = f"/v1/audit/events?after={after}&limit=1000"
+        page = served.ask("GET", target, token=token).json
+        found += [event["seq"] for event in page["events"] if event["seq"] <= head]
+        after = page["reached"]
+    return found
