@@ -166,7 +166,7 @@ class Place:
 
     def _serve(self, environ: Mapping[str, str | None]) -> None:
         workspace = self._variables(environ).get("INTERLOCK_WORKSPACE")
-        if self.served is not None and workspace:
+        if self.served is not None and workspace and "://" not in workspace:
             self.served.at(workspace, self.environ, str(self.cwd))
 
     # --- as a process

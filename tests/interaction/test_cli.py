@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from commandline import BAR, LIMIT_S, TIME, Done, Place, check_answer, lines, until
 from forking import Served
+from serving import free_port
 
 from interlock import __version__
 from interlock.doors.cli.commands import COMMANDS
@@ -68,20 +70,45 @@ def test_a_shared_case_plays_as_written(case: Any, place: Place) -> None:
     assert player.play(case) is None
 
 
-def test_the_shared_runner_passes_with_the_real_command(place: Place) -> None:
+def _pass_with(place: Place, command: str) -> None:
     if not (CASES / "mail.json").exists():
         assert not os.environ.get("CI"), f"{CASES} is missing, and CI must not pass without it"
         pytest.skip(f"{CASES} is not here")
     done = subprocess.run(
         [sys.executable, str(CASES / "run.py"), str(CASES / "mail.json")],
-        env=place.environ | {"INTERLOCK": f"{sys.executable} -m interlock"},
+        env=place.environ | {"INTERLOCK": command},
         capture_output=True,
         text=True,
-        timeout=2 * LIMIT_S,
+        timeout=3 * LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith(" passed, 0 failed\n")
+
+
+def test_the_shared_runner_passes_with_the_real_command(place: Place) -> None:
+    _pass_with(place, f"{sys.executable} -m interlock")
+
+
+# Starts the workspace's server before its first command.
+WITH_A_SERVER = """#!/bin/sh
+[ -e "$INTERLOCK_WORKSPACE/server.json" ] ||
+    "$PY" -m interlock up --detach --port 0 --json >>"$TMPDIR/servers" || exit
+exec "$PY" -m interlock "$@"
+"""
+
+
+def test_the_shared_runner_passes_with_the_real_command_and_real_servers(place: Place) -> None:
+    command = place.root / "interlock"
+    command.write_text(WITH_A_SERVER)
+    command.chmod(0o700)
+    try:
+        _pass_with(place, str(command))
+    finally:
+        started = (place.root / "servers").read_text().splitlines()
+        for line in started:
+            os.kill(json.loads(line)["pid"], signal.SIGKILL)
+    assert len(started) == len(json.loads((CASES / "mail.json").read_text())["cases"])
 
 
 # --- one working call of every command
@@ -414,7 +441,8 @@ def test_not_available_exits_with_4(town: Place) -> None:
     paused = town.no("PAUSED", "send", "@vera", "x", "--from", "vera")
     assert paused["reason"] == "lunch"
     assert "interlock resume" in paused["message"]
-    town.no("ENGINE_UNAVAILABLE", "status", "--workspace", "http://127.0.0.1:7420")
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    town.no("ENGINE_UNAVAILABLE", "status", "--workspace", nowhere, INTERLOCK_TOKEN="t")
 
 
 def test_strict_recipients_large_bodies_and_keys_exit_with_2(town: Place) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from commandline import LIMIT_S, Done, Place, lines, until
+from serving import free_port
 
 from interlock.contracts import tokens
 
@@ -160,9 +161,11 @@ def test_init_here_and_a_named_workspace_exclude_each_other(place: Place) -> Non
 
 
 def test_a_url_is_a_server_and_never_a_directory(place: Place) -> None:
-    for named in ("http://127.0.0.1:7420", "https://example.com/x"):
-        place.no("ENGINE_UNAVAILABLE", "status", "--workspace", named)
-        place.no("ENGINE_UNAVAILABLE", "whoami", INTERLOCK_WORKSPACE=named)
+    somebody = place.but(INTERLOCK_TOKEN=tokens.compose(os.urandom(tokens.SECRET_BYTES)))
+    for named in (f"http://127.0.0.1:{free_port()}", f"https://127.0.0.1:{free_port()}/x"):
+        place.no("NO_IDENTITY", "status", "--workspace", named)
+        somebody.no("ENGINE_UNAVAILABLE", "status", "--workspace", named)
+        somebody.no("ENGINE_UNAVAILABLE", "whoami", INTERLOCK_WORKSPACE=named)
     assert list(place.cwd.iterdir()) == []
 
 
@@ -546,12 +549,17 @@ def test_run_exits_with_125_where_interlock_refuses(town: Place) -> None:
     for sender, environ in (
         ("nobody", {}),
         ("vera", {"INTERLOCK_TOKEN": "ilk_mistyped"}),
-        ("vera", {"INTERLOCK_WORKSPACE": "/dev/null"}),
         ("vera", {"INTERLOCK_SESSION": "../x"}),
     ):
         done = _run(town.but(**environ), sender, "sh", "-c", "echo ran")
         assert (done.status, done.out) == (125, b""), done
         assert done.err, done
+
+
+def test_run_exits_with_125_where_there_is_no_workspace(town: Place) -> None:
+    done = _run(town.but(INTERLOCK_WORKSPACE="/dev/null"), "vera", "sh", "-c", "echo ran")
+    assert (done.status, done.out) == (125, b""), done
+    assert done.err, done
 
 
 def test_run_says_in_json_why_it_did_not_run(town: Place) -> None:

@@ -204,7 +204,7 @@ def ask(web: Web, path: str, method: str = "GET", form: Any = None, **headers: s
             said.setdefault("Content-Type", "application/x-www-form-urlencoded")
         connection.request(method, path, urlencode(form) if form is not None else None, said)
         answer = connection.getresponse()
-        endless = answer.headers["content-type"].startswith("text/event-stream")
+        endless = answer.headers.get("content-type", "").startswith("text/event-stream")
         text = answer.read1() if endless else answer.read()
         return Reply(answer.status, answer.headers, text.decode())
 

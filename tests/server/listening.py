@@ -7,6 +7,7 @@ import asyncio
 import http.client
 import json
 import re
+import time
 from array import array
 from typing import Any, NamedTuple
 
@@ -56,7 +57,9 @@ class Stream:
     def until(self, kind: str) -> list[Event]:
         """The next events, up to the first of a kind."""
         found: list[Event] = []
+        deadline = time.monotonic() + LIMIT_S
         while not found or found[-1].kind != kind:
+            assert time.monotonic() < deadline, f"no {kind} came in time"
             event = self.next()
             assert event is not None, f"the stream ended without a {kind}: {found}"
             found.append(event)

@@ -3,8 +3,10 @@ nothing but what concerns it."""
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -271,10 +273,31 @@ def test_an_expired_token_ends_the_stream_however_much_there_is_to_tell(
     token, _ = minted(town, ttl_s=1)
     with listen(town.served, token) as stream, contextlib.ExitStack() as talk:
         if busy:
-            talk.enter_context(senders(town.served, "@otto", 1, name="chatterbox"))
+            talk.enter_context(no_pause(town))
         refused = stream.until("refused")[-1]
         assert refused.data["code"] == "TOKEN_EXPIRED"
         assert stream.next() is None
+
+
+@contextlib.contextmanager
+def no_pause(town: Town) -> Iterator[None]:
+    """Somebody claims one thing after another, and everybody is told."""
+    enough = threading.Event()
+
+    def claim() -> None:
+        for number in itertools.count():
+            if enough.is_set():
+                return
+            body = {"item": f"noise-{number}", "ttl_s": 1}
+            assert town.served.ask("POST", "/v1/claims", body, token=town.eve).status == 200
+
+    claiming = threading.Thread(target=claim)
+    claiming.start()
+    try:
+        yield
+    finally:
+        enough.set()
+        claiming.join(LIMIT_S)
 
 
 def test_whoever_listens_can_be_reached(town: Town) -> None:

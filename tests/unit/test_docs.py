@@ -29,14 +29,19 @@ import pytest
 from interlock import errors
 from interlock.doors.cli.commands import COMMANDS, COMMON
 from interlock.doors.cli.grammar import BUILT_IN, HELP
+from interlock.doors.http import limits
+from interlock.doors.mcp.tools import TOOLS
 from interlock.kernel import KINDS
 from interlock.kernel.settings import SETTINGS
+from interlock.server import connections
+from interlock.server.logs import LARGEST
+from interlock.server.serving import FAREWELL_S
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ALL = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
 HOME = "/home/you"
-LIMIT_S = 120
+LIMIT_S = 240
 END = "\x1e"
 # A laptop may lack curl; in CI a missing one fails.
 IN_CI = "CI" in os.environ
@@ -237,6 +242,34 @@ def test_the_workspace_page_names_every_setting_with_its_default() -> None:
     page = (ROOT / "docs" / "workspace.md").read_text()
     for name, setting in SETTINGS.items():
         assert re.search(rf"{re.escape(name)}\s.*default {setting.default or 'none'}", page), name
+
+
+def test_the_server_page_gives_the_limits_as_they_are() -> None:
+    page = (ROOT / "docs" / "server.md").read_text()
+    for said in (
+        f"{connections.MOST_HEAD_BYTES >> 10} KiB, within {connections.HEAD_WITHIN_S:.0f} s",
+        f"{limits.MOST_BODY_BYTES >> 20} MiB, within {limits.SLOWEST_BODY_S:.0f} s",
+        f"{limits.REQUESTS_PER_S:.0f} a second, {limits.BURST:.0f} at once",
+        f"| {connections.TAKEN_WITHIN_S:.0f} s |",
+        f"less {connections.RESERVED_FILES}",
+        f"for up to {FAREWELL_S} s",
+        f"begun anew at\n{LARGEST >> 20} MiB",
+    ):
+        assert said in page
+
+
+def test_the_http_page_gives_codes_under_their_status() -> None:
+    page = (ROOT / "docs" / "http.md").read_text()
+    rows = re.findall(r"^\| ([\d, ]+) \| (.+) \|$", page, re.MULTILINE)
+    given = [(code, status) for status, codes in rows for code in re.findall("`([A-Z_]+)`", codes)]
+    assert len(given) > 20
+    for code in {code for code, _ in given}:
+        statuses = ", ".join(status for each, status in given if each == code).split(", ")
+        assert str(errors.by_code(code).http) in statuses, code
+
+
+def test_the_mcp_page_names_every_tool() -> None:
+    assert {tool["name"] for tool in TOOLS} <= set(inline(ROOT / "docs" / "mcp.md"))
 
 
 def test_the_audit_page_names_every_kind_of_fact() -> None:

@@ -30,7 +30,7 @@ class Route(NamedTuple):
 
 ROUTES = (
     Route(acts.SendMessage, "POST", "/v1/messages", "Send a message"),
-    Route(acts.ListInbox, "GET", "/v1/inbox", "List mail, waiting for some with wait_s"),
+    Route(acts.ListInbox, "GET", "/v1/inbox", "List mail, waiting for some with wait"),
     Route(acts.ReadMessage, "GET", "/v1/messages/{message}", "Read a message or a range of it"),
     Route(acts.AckMessages, "POST", "/v1/acks", "Say that messages are handled, or decline them"),
     Route(acts.ShowReceipts, "GET", "/v1/messages/{message}/receipts", "Show how far it got"),

@@ -142,7 +142,8 @@ def application(live: LiveNode, owner: Owner, *, loopback: bool) -> Application:
     desk = Desk(live, metrics, owner.is_shown, open_metrics=loopback)
     tools = mcp.Mounted(live, lambda scope: desk.credentials(HTTPConnection(scope)))
     pages = web.routes(live, owner=owner.is_shown, key=owner.key)
-    router = Router([*api(desk), Route("/mcp", tools), *pages])
+    routes = [*api(desk), Route("/mcp", tools), *pages]
+    router = Router(routes, redirect_slashes=False)
     return Application(Guard(router, metrics, loopback=loopback), router, tools)
 
 

@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 
 from interlock.contracts.acts import Credentials
 from interlock.doors.http.metrics import Metrics
-from interlock.errors import Refusal, Usage
+from interlock.errors import NotAllowed, Refusal, Usage
 from interlock.node.live import LiveNode, Told
 
 HEARTBEAT_S = 15.0
@@ -64,8 +64,10 @@ async def _told(live: LiveNode, shown: Credentials, after: int | None) -> AsyncI
     try:
         async for events in live.events(shown, after, HEARTBEAT_S):
             yield b"".join(map(_encoded, events)) if events else b": still here\n\n"
-    except Refusal as refusal:
+    except NotAllowed as refusal:
         yield b"event: refused\ndata: " + orjson.dumps(refusal.as_dict()) + b"\n\n"
+    except Refusal:
+        return  # whoever comes back may find the log at hand again
 
 
 def _encoded(event: Told) -> bytes:

@@ -44,6 +44,8 @@ async def serve(
         return await reader.read(CHUNK)
 
     async def write(data: bytes) -> None:
+        if writer.is_closing():
+            raise BrokenPipeError
         writer.write(data)
         await writer.drain()
 

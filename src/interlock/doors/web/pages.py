@@ -77,9 +77,10 @@ class Pages:
     async def dashboard(self, request: Request) -> Response:
         if not self._passes.is_owner(request):
             return self._sign_in_page(request)
-        frame = self._frame(request)
+        reached = self._live.feed.reached
         shown = _mail_shown(request)
         parts = await self._parts.all(shown)
+        frame = self._frame(request, reached)
         return HTMLResponse(
             self._templates.page(
                 "dashboard.html", **frame, title="Now", mail_shown=shown, parts=parts
@@ -90,23 +91,21 @@ class Pages:
         """One message, all of it, with its receipts."""
         if not self._passes.is_owner(request):
             return self._sign_in_page(request)
-        frame = self._frame(request)
+        reached = self._live.feed.reached
         id = request.path_params["id"]
         content = await self._parts.message(id)
         header = await self._parts.part("header")
+        frame = self._frame(request, reached)
         page = self._templates.page(
             "message.html", **frame, title="Message", id=id, header=header, content=content
         )
         return HTMLResponse(page, 200 if content else 404)
 
-    def _frame(self, request: Request) -> dict[str, Any]:
-        """What every page of the owner's needs; asked for before its parts, so that nothing that
-        happens meanwhile is missed."""
-        return {
-            "form": self._passes.form(request),
-            "reached": self._live.feed.reached,
-            "now": self._live.node.clock(),
-        }
+    def _frame(self, request: Request, reached: int) -> dict[str, Any]:
+        """What every page of the owner's needs. `reached` is where the log stood before its parts
+        were made, so that nothing that happens meanwhile is missed."""
+        form = self._passes.form(request)
+        return {"form": form, "reached": reached, "now": self._live.node.clock()}
 
     async def part(self, request: Request) -> Response:
         if not self._passes.is_owner(request):

@@ -188,7 +188,7 @@ def clock(at: str, now: int) -> str:
 
 
 def ago(at: str, now: int) -> str:
-    seconds = max(0, now // 1000 - _seconds(at))
+    seconds = max(0, now - _ms(at)) // 1000
     if seconds < 60:
         return "just now"
     if seconds < 3600:
@@ -197,7 +197,7 @@ def ago(at: str, now: int) -> str:
 
 
 def left(at: str, now: int) -> str:
-    seconds = max(0, _seconds(at) - now // 1000)
+    seconds = max(0, _ms(at) - now) // 1000
     days, hours, minutes = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60
     if days:
         return f"{days}d {hours:02}h"
@@ -206,5 +206,5 @@ def left(at: str, now: int) -> str:
     return f"{minutes}m {seconds % 60:02}s"
 
 
-def _seconds(at: str) -> int:
-    return int(datetime.fromisoformat(at).timestamp())
+def _ms(at: str) -> int:
+    return round(datetime.fromisoformat(at).timestamp() * 1000)

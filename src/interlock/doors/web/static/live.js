@@ -15,6 +15,7 @@
 const SILENT_MS = 30_000; // the server says something every ten seconds
 const RETRY_MS = 2_000;
 const GRACE_MS = 1_500; // a shorter loss is not worth a word
+const SOON_MS = 300_000;
 
 // --- signing in
 
@@ -61,26 +62,27 @@ function say(element, words) {
 }
 
 function sayTimes() {
-  const now = Math.floor((Date.now() + ahead) / 1000);
+  const now = Date.now() + ahead;
   for (const time of document.querySelectorAll("time")) {
     const at = new Date(time.dateTime);
-    const seconds = Math.floor(at.getTime() / 1000);
     if ("clock" in time.dataset) say(time, clock(at));
-    if ("ago" in time.dataset) say(time, ago(Math.max(0, now - seconds)));
+    if ("ago" in time.dataset) say(time, ago(Math.floor(Math.max(0, now - at) / 1000)));
     if ("left" in time.dataset) {
-      say(time, left(Math.max(0, seconds - now)));
-      time.classList.toggle("soon", seconds - now < 300);
+      say(time, left(Math.floor(Math.max(0, at - now) / 1000)));
+      time.classList.toggle("soon", at - now < SOON_MS);
     }
   }
 }
 
 // --- putting fresh pieces in the place of old ones
 
-// What the server sent for a piece; the piece itself changes as its times are said.
+// What the server sent for a piece, but for the words of its times: those are said again here.
 const sent = new WeakMap();
 
 function remember(part) {
-  for (const piece of part.querySelectorAll("[data-key]")) sent.set(piece, piece.outerHTML);
+  for (const piece of part.querySelectorAll("[data-key]")) {
+    sent.set(piece, piece.outerHTML.replace(/>[^<]*<\/time>/g, "></time>"));
+  }
 }
 
 function parsed(html) {
@@ -232,7 +234,8 @@ function connect() {
 takeToken();
 addEventListener("hashchange", takeToken);
 if (line !== null) {
-  ahead = Number(line.dataset.now) - Date.now();
+  const [visit] = performance.getEntriesByType("navigation");
+  ahead = Number(line.dataset.now) - performance.timeOrigin - visit.responseStart;
   parts.forEach(remember);
   sayTimes();
   setInterval(sayTimes, 1000);

@@ -1,0 +1,527 @@
+"""The doors of Interlock behind one interface: `do` asks a door for an act, whoever asks, and gives
+what it answered in one form.
+
+Acts and their members are named as in `interlock.contracts.acts`; each door spells them in its own
+way, by hand and without our own encoders. A door does not offer every act: `NOT_OFFERED` says which
+it does not, and why.
+"""
+
+import hashlib
+import http.client
+import json
+import os
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any, Literal, NamedTuple, Protocol
+from urllib.parse import quote, urlencode
+
+from commandline import EXIT_OF, LIMIT_S, Done, Place, lines
+
+import interlock
+from interlock.contracts import acts, answers
+from interlock.contracts.routes import ROUTES
+from interlock.errors import Refusal
+
+Members = dict[str, Any]
+Kind = Literal["done", "no", "refused"]
+
+# The HTTP status of each code that refuses; every other answer is a 200.
+STATUSES = {
+    400: "USAGE INVALID_RECIPIENT_SHAPE INVALID_MESSAGE UNKNOWN_TYPE USE_VERB DIGEST_MISMATCH",
+    401: "NO_IDENTITY BAD_TOKEN TOKEN_EXPIRED",
+    403: "UNKNOWN_SENDER IDENTITY_MISMATCH MISSING_SCOPE",
+    404: "NOT_FOUND",
+    409: "UNKNOWN_RECIPIENT NAME_TAKEN IDEMPOTENCY_CONFLICT TOO_MANY_HOPS NOT_HOLDER STALE_FENCE",
+    413: "TOO_LARGE",
+    429: "RATE_LIMITED",
+    503: "PAUSED ENGINE_UNAVAILABLE",
+}
+STATUS_OF = {code: status for status, codes in STATUSES.items() for code in codes.split()}
+
+
+class Who(NamedTuple):
+    """Who asks: the sender whose token is shown, in a session; `claims_to_be` is the sender that
+    the request names."""
+
+    sender: str | None
+    session: str | None = None
+    claims_to_be: str | None = None
+
+
+# Whoever may write the file, and whoever shows nothing at all.
+OWNER = Who("the owner")
+NOBODY = Who(None)
+
+
+class Outcome(NamedTuple):
+    """The answer or the error object, and which of them it is."""
+
+    kind: Kind
+    said: Members
+
+    @property
+    def code(self) -> str | None:
+        return self.said.get("code")
+
+
+def answered(said: Members) -> Outcome:
+    """An answer that is no refusal: a plain no has a code, or says that there is a holder."""
+    return Outcome("no" if "code" in said or said.get("claimed") else "done", said)
+
+
+def refused(error: Members) -> Outcome:
+    assert {"error", "code", "message"} <= set(error), error
+    return Outcome("refused", error)
+
+
+class Scene(NamedTuple):
+    """Where it happens: a place, the tokens of those who are there, and where the server is."""
+
+    place: Place
+    tokens: dict[str, str]
+    url: str
+
+    def token(self, who: Who) -> str | None:
+        """The token that is shown; the owner needs none where the file is."""
+        return None if who in (OWNER, NOBODY) else self.tokens[who.sender or ""]
+
+
+class Door(Protocol):
+    name: str
+    family: str
+    is_served: bool
+
+    def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome: ...
+
+
+# --- the Python client
+
+
+class Python:
+    """The synchronous client on the workspace's directory."""
+
+    name = family = "python"
+    is_served = False
+
+    def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
+        said = dict(members)
+        directory, token = scene.place.workspace, scene.token(who)
+        with interlock.connect(directory, token, who.session) as client:
+            method = getattr(client, METHODS[act])
+            try:
+                return answered(method(*said.pop("messages", ()), **said))
+            except Refusal as refusal:
+                return refused(refusal.as_dict())
+
+
+METHODS = {
+    acts.SendMessage: "send",
+    acts.ListInbox: "inbox",
+    acts.ReadMessage: "read",
+    acts.AckMessages: "ack",
+    acts.ShowReceipts: "receipts",
+    acts.ShowThread: "thread",
+    acts.AnswerAsk: "answer",
+    acts.Explain: "explain",
+    acts.Redact: "redact",
+    acts.Ask: "ask",
+    acts.FindAnswer: "find_answer",
+    acts.Search: "search",
+    acts.ListMail: "mail",
+    acts.PutChunk: "put_chunk",
+    acts.DropUpload: "drop_upload",
+    acts.AcquireClaim: "acquire",
+    acts.ListClaims: "claims",
+    acts.CheckClaim: "check",
+    acts.RenewClaim: "renew",
+    acts.ReleaseClaim: "release",
+    acts.TakeOverClaim: "take_over",
+    acts.StopWaiting: "stop_waiting",
+    acts.Whoami: "whoami",
+    acts.ListAgents: "agents",
+    acts.Join: "join",
+    acts.ListGroups: "groups",
+    acts.CreateGroup: "create_group",
+    acts.ListTokens: "tokens",
+    acts.ShowToken: "show_token",
+    acts.MintToken: "mint_token",
+    acts.RotateToken: "rotate_token",
+    acts.RevokeToken: "revoke_token",
+    acts.ReaffirmTokens: "reaffirm_tokens",
+    acts.IdentifyToken: "identify_token",
+    acts.StartSession: "start_session",
+    acts.FindSession: "find_session",
+    acts.KeepSession: "keep_session",
+    acts.EndSession: "end_session",
+    acts.ShowStatus: "status",
+    acts.ShowStorage: "storage",
+    acts.Review: "review",
+    acts.ListSettings: "settings",
+    acts.ChangeSetting: "change_setting",
+    acts.Pause: "pause",
+    acts.Resume: "resume",
+    acts.ListEvents: "events",
+    acts.ShowLog: "log",
+    acts.VerifyLog: "verify",
+    acts.SignCheckpoint: "checkpoint",
+    acts.Prove: "prove",
+    acts.ExportLog: "export",
+    acts.Backup: "backup",
+    acts.Restore: "restore",
+    acts.Rebuild: "rebuild",
+}
+
+
+# --- the command
+
+
+class Command:
+    """The command, on the file or through a server, as the place has one or not."""
+
+    family = "cli"
+
+    def __init__(self, *, is_served: bool) -> None:
+        self.is_served = is_served
+        self.name = "cli through the server" if is_served else "cli"
+
+    def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
+        environ = {"INTERLOCK_TOKEN": scene.token(who), "INTERLOCK_SESSION": who.session}
+        words = [*spelled(act, members, scene), "--json"]
+        if who.claims_to_be is not None:
+            words += ["--from", who.claims_to_be]
+        done = scene.place.run(*words, **environ)
+        outcome = refused(done.json) if done.status > 1 else answered(self._own(act, done))
+        expected = {"done": 0, "no": 1, "refused": EXIT_OF.get(outcome.code or "")}
+        assert done.status == expected[outcome.kind], done
+        return outcome
+
+    def _own(self, act: type, done: Done) -> Members:
+        """The act's own part of what the command says."""
+        said: Members = done.json
+        storage = set(answers.Storage.__annotations__)
+        if act is acts.ShowStatus:
+            return {n: v for n, v in said.items() if n not in {*storage, "credentials"}}
+        if act is acts.ShowStorage:
+            return {name: said[name] for name in storage if name in said}
+        if act in (acts.Join, acts.RotateToken) and "kept" in said:
+            assert os.path.exists(said.pop("kept")), done
+        return said
+
+
+class Spelling(NamedTuple):
+    """A command, the members that are its arguments, and those that are flags."""
+
+    words: str
+    arguments: tuple[str, ...] = ()
+    flags: dict[str, str] = {}
+
+
+_THING = {"item": "--item", "paths": "--path", "repo": "--repo"}
+_WHERE = {"branch": "--branch", "worktree": "--worktree", "note": "--note", "ttl_s": "--ttl"}
+_PAGE = {"limit": "--limit", "after": "--after"}
+_TOKEN = {"label": "--label", "scopes": "--scope"}
+_SENDER = {"sender": "--sender"}
+
+SPELLINGS = {
+    acts.SendMessage: Spelling(
+        "send",
+        ("to", "text"),
+        {name: f"--{name}" for name in ("type", "payload", "subject", "thread", "priority", "key")}
+        | {"reply_to": "--reply-to", "ttl_s": "--ttl"},
+    ),
+    acts.ListInbox: Spelling("inbox", (), _PAGE | {"wait_s": "--wait"}),
+    acts.ReadMessage: Spelling("read", ("message",), {"range": "--range"}),
+    acts.AckMessages: Spelling("ack", ("messages",), {"decline": "--decline", "note": "--note"}),
+    acts.ShowReceipts: Spelling("receipts", ("message",)),
+    acts.ShowThread: Spelling("thread", ("message",), _PAGE),
+    acts.AnswerAsk: Spelling("answer", ("message", "text")),
+    acts.Explain: Spelling("explain", ("message",)),
+    acts.Redact: Spelling("redact", ("message",), {"reason": "--reason"}),
+    acts.Ask: Spelling("ask", ("to", "question"), {"options": "--option", "wait_s": "--wait"}),
+    acts.Search: Spelling("search", ("query",), {"limit": "--limit"}),
+    acts.AcquireClaim: Spelling("claim acquire", (), _THING | _WHERE | {"wait_s": "--wait"}),
+    acts.ListClaims: Spelling("claim list", (), {"mine": "--mine"}),
+    acts.CheckClaim: Spelling("claim check", (), _THING),
+    acts.RenewClaim: Spelling("claim renew", (), _THING | {"ttl_s": "--ttl", "fence": "--fence"}),
+    acts.ReleaseClaim: Spelling("claim release", (), _THING | {"fence": "--fence"}),
+    acts.TakeOverClaim: Spelling("claim take-over", (), _THING | _WHERE | {"reason": "--reason"}),
+    acts.Whoami: Spelling("whoami"),
+    acts.ListAgents: Spelling("agents", ("name",)),
+    acts.Join: Spelling("join", ("name",), {"surface": "--surface", "kind": "--kind"} | _TOKEN),
+    acts.ListGroups: Spelling("group list"),
+    acts.CreateGroup: Spelling("group create", ("name",), {"members": "--member"}),
+    acts.ListTokens: Spelling("token list"),
+    acts.ShowToken: Spelling("token show", ("id",)),
+    acts.MintToken: Spelling("token mint", (), _SENDER | _TOKEN | {"ttl_s": "--ttl"}),
+    acts.RotateToken: Spelling("token rotate", ("id",), _SENDER),
+    acts.RevokeToken: Spelling("token revoke", ("id",), _SENDER),
+    acts.ReaffirmTokens: Spelling("token reaffirm", ("id",), _SENDER | {"all": "--all"}),
+    acts.IdentifyToken: Spelling("token identify", ("token",)),
+    acts.ShowStatus: Spelling("status"),
+    acts.ShowStorage: Spelling("status"),
+    acts.Review: Spelling("review", (), {"since_s": "--since"}),
+    acts.ListSettings: Spelling("settings"),
+    acts.ChangeSetting: Spelling("settings", ("name", "value")),
+    acts.Pause: Spelling("pause", (), {"reason": "--reason"}),
+    acts.Resume: Spelling("resume"),
+    acts.ShowLog: Spelling("audit show", (), _PAGE | {"kind": "--kind"}),
+    acts.VerifyLog: Spelling("audit verify", (), {"checkpoint": "--checkpoint"}),
+    acts.SignCheckpoint: Spelling("audit checkpoint"),
+    acts.Prove: Spelling("audit prove", ("seq",), {"since": "--since"}),
+    acts.ExportLog: Spelling("audit export", ("file",)),
+    acts.Backup: Spelling("backup", ("file",)),
+    acts.Restore: Spelling("restore", ("file",)),
+    acts.Rebuild: Spelling("rebuild"),
+}
+
+
+def spelled(act: type, members: Members, scene: Scene) -> list[str]:
+    """The words for an act."""
+    words, arguments, flags = SPELLINGS[act]
+    said = _as_typed(act, dict(members), scene)
+    typed = words.split()
+    for name, value in said.items():
+        if name in flags and value is True:
+            typed.append(flags[name])
+        elif name in flags:
+            for one in value if isinstance(value, list) else [value]:
+                typed += [flags[name], str(one)]
+    for name in arguments:
+        value = said.get(name, [])
+        typed += map(str, value if isinstance(value, list) else [value])
+    unsaid = set(said) - set(flags) - set(arguments)
+    assert not unsaid, f"{words} has no word for {unsaid}"
+    return typed
+
+
+def _as_typed(act: type, said: Members, scene: Scene) -> Members:
+    """The members in the form that people type."""
+    if act is acts.SendMessage:
+        payload = said.pop("payload")
+        text_alone = set(payload) == {"text"} and said.get("type", "send") == "send"
+        said |= payload if text_alone else {"payload": json.dumps(payload)}
+        if (wake := said.pop("wake", None)) is not None:
+            SPELLINGS[act].flags["wake"] = "--wake" if wake else "--no-wake"
+            said["wake"] = True
+    if act is acts.ListInbox and "which" in said:
+        SPELLINGS[act].flags["which"] = f"--{said['which']}"
+        said["which"] = True
+    if act is acts.ReadMessage and "start" in said:
+        said["range"] = f"{said.pop('start')}-{said.pop('stop') - 1}"
+    if act is acts.ReaffirmTokens and not said:
+        said["all"] = True
+    if act is acts.VerifyLog and "checkpoint" in said:
+        file = scene.place.root / "kept.checkpoint"
+        file.write_text(said["checkpoint"])
+        said["checkpoint"] = str(file)
+    return said
+
+
+# --- HTTP
+
+
+class Http:
+    """Requests to the server's address, written by hand."""
+
+    name = family = "http"
+    is_served = True
+
+    def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
+        route = next(route for route in ROUTES if route.act is act)
+        said, path, headers = dict(members), route.path, bearer(scene, who)
+        if who.claims_to_be is not None:
+            headers["Interlock-Sender"] = who.claims_to_be
+        if "key" in said:
+            headers["Idempotency-Key"] = said.pop("key")
+        if "wait_s" in said:
+            said["wait"] = said.pop("wait_s")
+        if act is acts.IdentifyToken:
+            said["token_hash"] = hashlib.sha256(said.pop("token").encode()).hexdigest()
+        for name in [name for name in said if f"{{{name}}}" in path]:
+            path = path.replace(f"{{{name}}}", quote(str(said.pop(name)), safe=""))
+        body: bytes | None = None
+        if "data" in said:
+            body, headers["Content-Type"] = said.pop("data"), "application/octet-stream"
+        elif route.method == "POST":
+            body, headers["Content-Type"] = json.dumps(said).encode(), "application/json"
+            said = {}
+        query = urlencode({n: str(v).lower() if v is True else v for n, v in said.items()})
+        status, answer = asked(scene, route.method, path + (query and f"?{query}"), body, headers)
+        if status == 200:
+            return answered(answer)
+        outcome = refused(answer)
+        assert status == STATUS_OF[outcome.said["code"]], (status, answer)
+        return outcome
+
+
+def bearer(scene: Scene, who: Who) -> dict[str, str]:
+    token = scene.tokens["the owner"] if who is OWNER else scene.token(who)
+    headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
+    return headers | ({"Interlock-Session": who.session} if who.session is not None else {})
+
+
+def asked(
+    scene: Scene, method: str, target: str, body: bytes | None, headers: dict[str, str]
+) -> tuple[int, Members]:
+    address = scene.url.removeprefix("http://")
+    with closing(http.client.HTTPConnection(address, timeout=LIMIT_S)) as connection:
+        connection.request(method, target, body, headers)
+        response = connection.getresponse()
+        assert response.headers["Content-Type"] == "application/json", response.headers
+        return response.status, json.loads(response.read())
+
+
+# --- MCP
+
+
+REVISION = "2025-11-25"
+HELLO = {
+    "protocolVersion": REVISION,
+    "capabilities": {},
+    "clientInfo": {"name": "t", "version": "0"},
+}
+
+
+def called(act: type, who: Who, members: Members) -> Members:
+    """The parameters of a tools/call."""
+    tool, translate = TOOLS[act]
+    arguments = translate(dict(members))
+    if who.claims_to_be is not None:
+        arguments["from"] = who.claims_to_be
+    return {"name": tool, "arguments": arguments}
+
+
+def _mail(said: Members) -> Members:
+    """A payload's members are arguments, and its main text is `text`."""
+    payload = dict(said.pop("payload"))
+    main = {"command": "command", "blocker": "what"}.get(said.get("type", "send"), "text")
+    return said | {"text": payload.pop(main)} | payload
+
+
+def _range(said: Members) -> Members:
+    given = {"id": said["message"]}
+    if "start" in said:
+        given |= {"offset": said["start"], "limit": said["stop"] - said["start"]}
+    return given
+
+
+TOOLS: dict[type, tuple[str, Callable[[Members], Members]]] = {
+    acts.Whoami: ("whoami", dict),
+    acts.ListAgents: ("agents", dict),
+    acts.SendMessage: ("send", _mail),
+    acts.AnswerAsk: ("send", lambda said: {"reply_to": said.pop("message")} | said),
+    acts.ListInbox: ("inbox", dict),
+    acts.ShowThread: ("inbox", lambda said: {"thread": said.pop("message")} | said),
+    acts.Search: ("inbox", dict),
+    acts.ReadMessage: ("read", _range),
+    acts.AckMessages: ("ack", lambda said: {"ids": said.pop("messages")} | said),
+    acts.Ask: ("ask", dict),
+    acts.AcquireClaim: ("claim", dict),
+    acts.CheckClaim: ("claim", lambda said: said | {"check": True}),
+    acts.ListClaims: ("claim", lambda said: said | {"check": True}),
+    acts.ReleaseClaim: ("release", dict),
+}
+
+
+def told(result: Members) -> Outcome:
+    """The outcome in the result of a tools/call."""
+    (content,) = result["content"]
+    said = result["structuredContent"]
+    if not result["isError"]:
+        return answered(said)
+    assert json.loads(content["text"]) == said
+    return refused(said)
+
+
+class McpHttp:
+    """Calls of tools, each in a request of its own."""
+
+    name = "mcp http"
+    family = "mcp"
+    is_served = True
+
+    def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
+        call = _request(1, "tools/call", called(act, who, members))
+        headers = bearer(scene, who) | {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": REVISION,
+        }
+        status, answer = asked(scene, "POST", "/mcp", json.dumps(call).encode(), headers)
+        if status == 200:
+            return told(answer["result"])
+        outcome = refused(answer)
+        assert status == STATUS_OF[outcome.said["code"]] == 401, (status, answer)
+        return outcome
+
+
+class McpStdio:
+    """The process `interlock mcp`, which leads to the server; it is who its environment says."""
+
+    name = "mcp stdio"
+    family = "mcp"
+    is_served = True
+
+    def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
+        environ = {"INTERLOCK_TOKEN": scene.token(who), "INTERLOCK_SESSION": who.session}
+        said = [
+            _request(0, "initialize", HELLO),
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            _request(1, "tools/call", called(act, who, members)),
+        ]
+        with scene.place.start("mcp", **environ) as bridge:
+            assert bridge.stdin is not None
+            try:
+                bridge.stdin.write("".join(json.dumps(line) + "\n" for line in said).encode())
+                bridge.stdin.flush()
+                heard = {line["id"]: line for line in map(json.loads, _two(bridge))}
+                _, complaint = bridge.communicate(timeout=LIMIT_S)
+            finally:
+                bridge.kill()
+        assert (bridge.returncode, complaint) == (0, b"")
+        return told(heard[1]["result"])
+
+
+def _two(bridge: Any) -> list[str]:
+    heard = lines(bridge)
+    return [next(heard), next(heard)]
+
+
+def _request(id: int, method: str, params: Members) -> Members:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+DOORS: tuple[Door, ...] = (
+    Python(),
+    Command(is_served=False),
+    Command(is_served=True),
+    Http(),
+    McpStdio(),
+    McpHttp(),
+)
+
+# --- what a door does not offer
+
+_A_RUN = "a session is `interlock run`, which starts, keeps and ends it"
+_WITHIN = "it is a part of another command, which does it by itself"
+_FOR_PEOPLE = "it is for programs that show mail to people"
+_HERE = "it names files of the server's machine, which a request must not"
+_FEW_TOOLS = "agents have few tools: this is for people and programs"
+
+NOT_OFFERED: dict[str, dict[type, str]] = {
+    "python": {},
+    "cli": {
+        acts.PutChunk: _WITHIN,
+        acts.DropUpload: _WITHIN,
+        acts.FindAnswer: _WITHIN,
+        acts.StopWaiting: _WITHIN,
+        acts.StartSession: _A_RUN,
+        acts.FindSession: _A_RUN,
+        acts.KeepSession: _A_RUN,
+        acts.EndSession: _A_RUN,
+        acts.ListMail: _FOR_PEOPLE,
+        acts.ListEvents: _FOR_PEOPLE,
+    },
+    "http": {route.act: _HERE for route in ROUTES if route.local},
+    "mcp": {route.act: _FEW_TOOLS for route in ROUTES if route.act not in TOOLS},
+}
