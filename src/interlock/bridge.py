@@ -123,7 +123,9 @@ class Bridge:
         self._open.clear()
 
 
-def far_end(directory: str, credentials: Credentials, cwd: str) -> Far:
+def far_end(
+    directory: str, credentials: Credentials, cwd: str, own_session: str | None = None
+) -> Far:
     """The server of a workspace, greeted; or, where none runs any more, a node of our own."""
     about = server_of(directory)
     try:
@@ -131,14 +133,15 @@ def far_end(directory: str, credentials: Credentials, cwd: str) -> Far:
             raise NobodyThere
         socket = connected(about.mcp).detach()
     except NobodyThere:
-        return _alone(directory, credentials)
+        return _alone(directory, credentials, own_session)
     said = {name: value for name, value in credentials._asdict().items() if value}
     far = Far(socket, socket)
-    _write(far, json.dumps(said | {"cwd": cwd}).encode() + b"\n")
+    said |= {"cwd": cwd} | ({"own_session": own_session} if own_session is not None else {})
+    _write(far, json.dumps(said).encode() + b"\n")
     return far
 
 
-def _alone(directory: str, credentials: Credentials) -> Far:
+def _alone(directory: str, credentials: Credentials, own_session: str | None) -> Far:
     import subprocess
     import sys
 
@@ -147,8 +150,11 @@ def _alone(directory: str, credentials: Credentials) -> Far:
         environment["INTERLOCK_TOKEN"] = credentials.token
     if credentials.session is not None:
         environment["INTERLOCK_SESSION"] = credentials.session
-    child = subprocess.Popen(
-        [sys.executable, "-m", "interlock.doors.mcp"],
+    child = subprocess.Popen(  # noqa: S603 - our own module
+        [
+            *(sys.executable, "-m", "interlock.doors.mcp"),
+            *(("--session", own_session) if own_session is not None else ()),
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,

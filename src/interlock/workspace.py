@@ -15,6 +15,7 @@ from interlock.link import Link, LocalLink, RemoteLink
 
 LOCAL = ".interlock"
 IN_GIT = "interlock"
+OWNER = "owner.json"
 
 
 class Kept(NamedTuple):
@@ -111,6 +112,20 @@ def _data(environ: Mapping[str, str]) -> str:
     else:
         data = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
     return os.path.join(data, "interlock")
+
+
+def owner_token(directory: str) -> str | None:
+    """The token of the workspace's owner, once a server has made one."""
+    try:
+        with open(os.path.join(directory, OWNER), encoding="utf-8") as file:
+            return str(json.load(file)["token"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def dashboard(url: str, directory: str) -> str:
+    """The link that signs its holder in as the owner. What follows the # is sent to no server."""
+    return f"{url}/#token={owner_token(directory)}"
 
 
 class CredentialStore:

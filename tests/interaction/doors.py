@@ -10,8 +10,9 @@ import hashlib
 import http.client
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
@@ -185,11 +186,11 @@ class Command:
         self.name = "cli through the server" if is_served else "cli"
 
     def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
-        environ = {"INTERLOCK_TOKEN": scene.token(who), "INTERLOCK_SESSION": who.session}
         words = [*spelled(act, members, scene), "--json"]
         if who.claims_to_be is not None:
             words += ["--from", who.claims_to_be]
-        done = scene.place.run(*words, **environ)
+        place = scene.place.but(INTERLOCK_TOKEN=scene.token(who), INTERLOCK_SESSION=who.session)
+        done = place.run(*words)
         outcome = refused(done.json) if done.status > 1 else answered(self._own(act, done))
         expected = {"done": 0, "no": 1, "refused": EXIT_OF.get(outcome.code or "")}
         assert done.status == expected[outcome.kind], done
@@ -213,7 +214,7 @@ class Spelling(NamedTuple):
 
     words: str
     arguments: tuple[str, ...] = ()
-    flags: dict[str, str] = {}
+    flags: Mapping[str, str] = MappingProxyType({})
 
 
 _THING = {"item": "--item", "paths": "--path", "repo": "--repo"}
@@ -227,9 +228,11 @@ SPELLINGS = {
         "send",
         ("to", "text"),
         {name: f"--{name}" for name in ("type", "payload", "subject", "thread", "priority", "key")}
-        | {"reply_to": "--reply-to", "ttl_s": "--ttl"},
+        | {"reply_to": "--reply-to", "ttl_s": "--ttl", "wake": "--wake", "no_wake": "--no-wake"},
     ),
-    acts.ListInbox: Spelling("inbox", (), _PAGE | {"wait_s": "--wait"}),
+    acts.ListInbox: Spelling(
+        "inbox", (), _PAGE | {"wait_s": "--wait", "all": "--all", "sent": "--sent"}
+    ),
     acts.ReadMessage: Spelling("read", ("message",), {"range": "--range"}),
     acts.AckMessages: Spelling("ack", ("messages",), {"decline": "--decline", "note": "--note"}),
     acts.ShowReceipts: Spelling("receipts", ("message",)),
@@ -300,12 +303,10 @@ def _as_typed(act: type, said: Members, scene: Scene) -> Members:
         payload = said.pop("payload")
         text_alone = set(payload) == {"text"} and said.get("type", "send") == "send"
         said |= payload if text_alone else {"payload": json.dumps(payload)}
-        if (wake := said.pop("wake", None)) is not None:
-            SPELLINGS[act].flags["wake"] = "--wake" if wake else "--no-wake"
-            said["wake"] = True
+        if said.get("wake") is False:
+            said["no_wake"] = not said.pop("wake")
     if act is acts.ListInbox and "which" in said:
-        SPELLINGS[act].flags["which"] = f"--{said['which']}"
-        said["which"] = True
+        said[said.pop("which")] = True
     if act is acts.ReadMessage and "start" in said:
         said["range"] = f"{said.pop('start')}-{said.pop('stop') - 1}"
     if act is acts.ReaffirmTokens and not said:
@@ -463,13 +464,13 @@ class McpStdio:
     is_served = True
 
     def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
-        environ = {"INTERLOCK_TOKEN": scene.token(who), "INTERLOCK_SESSION": who.session}
+        place = scene.place.but(INTERLOCK_TOKEN=scene.token(who), INTERLOCK_SESSION=who.session)
         said = [
             _request(0, "initialize", HELLO),
             {"jsonrpc": "2.0", "method": "notifications/initialized"},
             _request(1, "tools/call", called(act, who, members)),
         ]
-        with scene.place.start("mcp", **environ) as bridge:
+        with place.start("mcp") as bridge:
             assert bridge.stdin is not None
             try:
                 bridge.stdin.write("".join(json.dumps(line) + "\n" for line in said).encode())

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commandline import Done, Place, until
+from commandline import LIMIT_S, Done, Place, until
 from serving import Reply, Served, free_port
 from traffic import Sender, received, senders, until_each_has
 
-from interlock.link import is_served
+from interlock.link import is_served, server_of
+from interlock.server.records import lock
 
 
 @pytest.fixture
@@ -84,6 +85,7 @@ def test_a_second_up_says_that_one_runs(served: Served) -> None:
         "url": served.url,
         "pid": served.pid,
         "directory": str(served.place.workspace),
+        "dashboard": f"{served.url}/#token={served.owner}",
     }
     assert served.url in served.place.process("up").text
     assert served.ask("GET", "/healthz").status == 200
@@ -343,23 +345,29 @@ def test_what_a_killed_server_left_stops_nobody(served: Served) -> None:
     assert served.place.ok("whoami")["open"] == 1
 
 
-def test_down_never_ends_the_process_that_has_a_dead_servers_number(place: Place) -> None:
-    """While the next server starts, what the killed one said of itself still lies there."""
-    with Served(place) as served:
-        served.kill()
-        about = place.workspace / "server.json"
-        said = json.loads(about.read_text()) | {"pid": os.getpid()}
-        about.write_text(json.dumps(said))
-        told: list[int] = []
-        signal.signal(signal.SIGTERM, lambda *_: told.append(1))
-        try:
-            assert place.ok("down") == {"stopped": False}
-            served.restart()
-            assert place.ok("down")["pid"] == served.pid
-        finally:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        assert served.wait() == 0
-        assert told == []
+def test_what_a_killed_server_said_of_itself_is_void_when_the_next_one_starts(
+    served: Served,
+) -> None:
+    """Else `down` could end whatever process has the dead server's number by now."""
+    directory = str(served.place.workspace)
+    served.kill()
+    assert server_of(directory) is not None
+    starting = lock(directory)
+    assert starting is not None
+    try:
+        assert is_served(directory)
+        assert server_of(directory) is None
+    finally:
+        os.close(starting)
+
+
+def test_down_waits_for_a_server_that_is_starting(place: Place) -> None:
+    place.ok("init")
+    starting = place.start("up", "--port", str(free_port()), "--json")
+    until(lambda: is_served(str(place.workspace)))
+    assert place.ok("down") == {"stopped": True, "pid": starting.pid}
+    starting.communicate(timeout=LIMIT_S)
+    assert starting.returncode == 0
 
 
 @pytest.fixture

@@ -8,13 +8,15 @@ bodies    stored apart from headers, erasable
 blobs     large bodies in chunks, joined only when the digest is right
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from apsw import Connection
 
 from interlock.contracts.facts import Entry
+
+Facts = Generator[tuple[int, bytes], None, None]
 
 
 class Head(NamedTuple):
@@ -55,7 +57,7 @@ class Engine(Protocol):
     def advance(self, head: Head) -> None:
         """Moves the head to the last appended fact."""
 
-    def follow(self, db: Connection, after: int) -> Iterator[tuple[int, bytes]]:
+    def follow(self, db: Connection, after: int) -> Facts:
         """Sequence and header of the facts after a position, in order."""
 
     def body(self, db: Connection, seq: int) -> tuple[bytes, bytes] | None:

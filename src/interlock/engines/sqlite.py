@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import apsw
 
 from interlock.contracts.facts import GENESIS, Entry
-from interlock.engines import Head
+from interlock.engines import Facts, Head
 from interlock.engines.file import LogFile
 from interlock.errors import DigestMismatch, LogDamaged, NotFound, Usage
 
@@ -98,7 +98,7 @@ class SqliteEngine:
             return head.at
         return raw if raw < before.raw else before.raw + 2 * (head.at - before.at)
 
-    def follow(self, db: apsw.Connection, after: int) -> Iterator[tuple[int, bytes]]:
+    def follow(self, db: apsw.Connection, after: int) -> Facts:
         yield from db.execute("SELECT seq, header FROM log WHERE seq > ? ORDER BY seq", (after,))
 
     def body(self, db: apsw.Connection, seq: int) -> tuple[bytes, bytes] | None:

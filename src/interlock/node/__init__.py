@@ -8,7 +8,7 @@ on the same workspace, and after fork().
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from typing import Any
 
@@ -126,9 +126,9 @@ class Node:
 
     def events(self, after: int, limit: int) -> list[Event]:
         """What happened after a position, whomever it concerns."""
-        with self.file.reading() as db:
-            found = islice(self.engine.follow(db, after), limit)
-            return [event(db, parse_header(header)) for _, header in found]
+        # What is left of a cursor would hold on to this view of the log.
+        with self.file.reading() as db, closing(self.engine.follow(db, after)) as facts:
+            return [event(db, parse_header(header)) for _, header in islice(facts, limit)]
 
     def head(self) -> int:
         with self.file.reading() as db:

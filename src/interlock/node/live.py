@@ -5,6 +5,7 @@ desk, and one thread listens for commits; all who wait are told from memory.
 """
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -30,6 +31,7 @@ from interlock.node.scripts import Listening, Script, Sleep, script_of
 from interlock.node.stations import validate
 from interlock.node.verbs import VERBS
 
+_LOG = logging.getLogger("interlock.feed")
 LOOKERS = 4
 REMEMBERED = 4000
 REMEMBERED_BYTES = 16 << 20
@@ -299,8 +301,12 @@ class Feed:
         while True:
             await self._rung.wait()
             self._rung.clear()
-            with suppress(Refusal):
+            try:
                 await self._catch_up()
+            except Exception:  # noqa: BLE001 - the ears of everybody must not go deaf
+                _LOG.exception("the feed stumbled")
+                self._rung.set()
+                await asyncio.sleep(LOOK_EVERY_S)
             # A moment between two looks lets commits gather, where they come in a stream.
             await asyncio.sleep(BREATH_S)
 

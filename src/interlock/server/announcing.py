@@ -7,8 +7,8 @@ import shutil
 import sys
 
 from interlock.link import About
-from interlock.server.records import LOG, Owner
-from interlock.workspace import CredentialStore
+from interlock.server.records import LOG
+from interlock.workspace import CredentialStore, dashboard
 
 
 def announcement(about: About, directory: str, *, loopback: bool) -> dict[str, object]:
@@ -18,7 +18,7 @@ def announcement(about: About, directory: str, *, loopback: bool) -> dict[str, o
         "url": about.url,
         "pid": about.pid,
         "directory": directory,
-        "dashboard": f"{about.url}/#token={Owner(directory).token}",
+        "dashboard": dashboard(about.url, directory),
         "mcp": f"{about.url}/mcp",
         "loopback": loopback,
     }

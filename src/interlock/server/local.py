@@ -11,6 +11,7 @@ from typing import Any
 from interlock.contracts.acts import Credentials
 from interlock.contracts.encoding import decode
 from interlock.doors import mcp
+from interlock.errors import Refusal
 from interlock.node.live import LiveNode
 from interlock.repository import name_here
 
@@ -43,7 +44,7 @@ async def mcp_socket(live: LiveNode, path: str) -> AsyncIterator[None]:
         clients.add(task)
         try:
             await _converse(live, reader, writer)
-        except (OSError, ValueError, TimeoutError):
+        except (OSError, ValueError, KeyError, TimeoutError, Refusal):
             return
         except Exception:  # noqa: BLE001 - one client's trouble is not the others'
             _LOG.exception("defect")
@@ -72,4 +73,5 @@ async def _converse(
         claimed=greeting.get("claimed"),
     )
     repo = await asyncio.to_thread(name_here, greeting["cwd"])
-    await mcp.serve(live, shown, reader, writer, repo)
+    async with mcp.kept(live, shown, greeting.get("own_session")):
+        await mcp.serve(live, shown, reader, writer, repo)

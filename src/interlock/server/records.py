@@ -13,8 +13,8 @@ from hmac import compare_digest
 from interlock.contracts import tokens
 from interlock.errors import EngineUnavailable
 from interlock.link import ABOUT, LOCK, About
+from interlock.workspace import OWNER, owner_token
 
-OWNER = "owner.json"
 LOG = "server.log"
 # The kernel's own limit is 108 bytes on Linux and 104 on macOS.
 LONGEST_SOCKET_PATH = 100
@@ -81,16 +81,8 @@ class Owner:
     sender, and is kept apart from the credentials of those who act."""
 
     def __init__(self, directory: str) -> None:
-        path = os.path.join(directory, OWNER)
-        try:
-            with open(path, encoding="utf-8") as file:
-                self.token = str(json.load(file)["token"])
-        except (OSError, ValueError, KeyError, TypeError):
-            self.token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-            draft = f"{path}.{os.getpid()}"
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-                json.dump({"token": self.token}, file)
-            os.replace(draft, path)
+        kept = owner_token(directory)
+        self.token = kept if kept is not None else _new_token(os.path.join(directory, OWNER))
 
     def is_shown(self, token: str) -> bool:
         return compare_digest(token.encode(), self.token.encode())
@@ -99,3 +91,12 @@ class Owner:
     def key(self) -> bytes:
         """A secret for what the dashboard gives to browsers; a new token makes it void."""
         return hashlib.sha256(b"interlock dashboard " + self.token.encode()).digest()
+
+
+def _new_token(path: str) -> str:
+    token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
+    draft = f"{path}.{os.getpid()}"
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+        json.dump({"token": token}, file)
+    os.replace(draft, path)
+    return token

@@ -82,7 +82,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The first signal asks to end, a second one to hurry; neither ends the process before
+        """A signal asks to end, a second Ctrl-C to hurry; neither ends the process before
         everything is put away."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -103,6 +103,7 @@ async def serve(
 ) -> None:
     """Serves until SIGTERM or SIGINT; then answers what was asked, and ends."""
     host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - to be linked to
     shown = f"[{host}]" if ":" in host else host
     about = About(
         os.getpid(),

@@ -7,9 +7,10 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.context import Answer, Context, here_and_now
 from interlock.errors import EngineUnavailable, Usage
 from interlock.link import is_served, open_node, server_of
+from interlock.workspace import dashboard
 
 ENDS_WITHIN_S = 20.0
 LOOK_EVERY_S = 0.05
@@ -80,7 +81,8 @@ def mcp(context: Context) -> int:
     if not is_served(place):
         _serve_alone(context)
     credentials = context.credentials()
-    Bridge(Far(0, 1), lambda: far_end(place, credentials, os.getcwd())).run()
+    own, here = context.get("session"), here_and_now()
+    Bridge(Far(0, 1), lambda: far_end(place, credentials, here, own)).run()
     return 0
 
 
@@ -101,5 +103,7 @@ def _directory(context: Context) -> str:
 
 def _described(directory: str) -> Answer:
     about = server_of(directory)
-    told = {"url": about.url, "pid": about.pid} if about is not None else {}
-    return told | {"directory": directory}
+    if about is None:
+        return {"directory": directory}
+    link = dashboard(about.url, directory)
+    return {"url": about.url, "pid": about.pid, "directory": directory, "dashboard": link}

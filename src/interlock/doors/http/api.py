@@ -55,7 +55,7 @@ class Desk:
         """What the request shows. Whoever came through the workspace's own socket may be its
         owner; anybody else is whom the token makes them."""
         headers = request.headers
-        session = headers.get(SESSION_HEADER)
+        session = headers.get(SESSION_HEADER) or None
         claimed = headers.get(SENDER_HEADER)
         token = _bearer(headers.get("Authorization"))
         local = bool(request.scope.get("interlock.local"))

@@ -5,6 +5,7 @@ Importing it brings the SDK, which takes the better part of a second: only what 
 
 from interlock.doors.mcp.http import Mounted
 from interlock.doors.mcp.service import server
+from interlock.doors.mcp.sessions import kept
 from interlock.doors.mcp.streams import serve
 
-__all__ = ["Mounted", "serve", "server"]
+__all__ = ["Mounted", "kept", "serve", "server"]

@@ -10,13 +10,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import closing
 
 from interlock import workspace
-from interlock.contracts.acts import Credentials, KeepSession, StartSession, Whoami
-from interlock.doors.mcp.calls import plan
-from interlock.doors.mcp.service import played, server
+from interlock.contracts.acts import Credentials, Whoami
+from interlock.doors.mcp.service import server
+from interlock.doors.mcp.sessions import kept
 from interlock.doors.mcp.stdio import standard_streams
 from interlock.doors.mcp.streams import converse
 from interlock.errors import Refusal, Usage
@@ -24,7 +23,6 @@ from interlock.link import open_node
 from interlock.node.live import LiveNode
 from interlock.repository import name_and_paths, name_here
 
-KEEP_EVERY_S = 0.4
 TERMINATED = 143
 INTERRUPTED = 130
 
@@ -67,7 +65,7 @@ async def _serve(
     with open_node(place) as node:
         async with LiveNode(node) as live:
             await live.call(credentials, Whoami())
-            async with _session(live, credentials, session):
+            async with kept(live, credentials, session):
                 app = server(live, lambda _: credentials, repo)
                 await converse(app, *standard_streams())
 
@@ -88,33 +86,6 @@ def _place(named: str | None) -> str:
 
 def _repository(named: str | None) -> str | None:
     return name_and_paths(named, [])[0] if named is not None else name_here()
-
-
-@asynccontextmanager
-async def _session(
-    live: LiveNode, credentials: Credentials, own: str | None
-) -> AsyncIterator[None]:
-    """Keeps the claims of a session of our own while we serve. It is not ended, since a client's
-    configuration names the same one again at its next start."""
-    if own is None:
-        yield
-        return
-    await live.call(credentials, StartSession(own))
-    keeper = asyncio.create_task(_keep(live, credentials, own))
-    try:
-        yield
-    finally:
-        keeper.cancel()
-        with suppress(Refusal):
-            release = plan("release", {"all": True}, None)
-            await played(release, lambda act: live.call(credentials, act))
-
-
-async def _keep(live: LiveNode, credentials: Credentials, session: str) -> None:
-    while True:
-        await asyncio.sleep(KEEP_EVERY_S)
-        with suppress(Refusal):
-            await live.call(credentials, KeepSession(session))
 
 
 if __name__ == "__main__":

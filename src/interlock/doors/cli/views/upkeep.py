@@ -44,7 +44,8 @@ def _checkpoint(answer: Answer) -> str:
 
 def _up(answer: Answer) -> str:
     where = f" at {answer['url']}" if "url" in answer else ""
-    return f"A server runs{where} for {answer['directory']} already. interlock down ends it."
+    said = f"A server runs{where} for {answer['directory']} already. interlock down ends it."
+    return said + (f"\nDashboard: {answer['dashboard']}" if "dashboard" in answer else "")
 
 
 def _down(answer: Answer) -> str:

@@ -1,0 +1,38 @@
+"""A session that a client's configuration names: its claims are kept while the client is here."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from interlock.contracts.acts import Credentials, KeepSession, StartSession
+from interlock.doors.mcp.calls import plan
+from interlock.doors.mcp.service import played
+from interlock.errors import Refusal
+from interlock.node.live import LiveNode
+
+KEEP_EVERY_S = 0.4
+
+
+@asynccontextmanager
+async def kept(live: LiveNode, credentials: Credentials, own: str | None) -> AsyncIterator[None]:
+    """Keeps the claims of a session of the client's own renewed, and gives them up at the end. It
+    is not ended, since the configuration names the same one again at the client's next start."""
+    if own is None:
+        yield
+        return
+    await live.call(credentials, StartSession(own))
+    keeper = asyncio.create_task(_keep(live, credentials, own))
+    try:
+        yield
+    finally:
+        keeper.cancel()
+        with suppress(Refusal):
+            release = plan("release", {"all": True}, None)
+            await played(release, lambda act: live.call(credentials, act))
+
+
+async def _keep(live: LiveNode, credentials: Credentials, session: str) -> None:
+    while True:
+        await asyncio.sleep(KEEP_EVERY_S)
+        with suppress(Refusal):
+            await live.call(credentials, KeepSession(session))

@@ -1,0 +1,243 @@
+"""Plays a row of the table of acts at one door, in a fresh copy of one town, and puts what the door
+answered into a form that is the same at every door."""
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from commandline import LIMIT_S, TIME, Place, until
+from doors import NOT_OFFERED, OWNER, Door, Kind, Members, Outcome, Scene, Who
+from forking import Served, Servers
+
+import interlock
+from interlock.client import Client
+from interlock.contracts import acts
+
+OTTO, VERA, DORA = Who("otto-cli"), Who("vera"), Who("dora")
+NOVA, LENA, MIRA = Who("nova"), Who("lena"), Who("mira")
+LATE, STRANGER, TYPO = Who("late"), Who("stranger"), Who("typo")
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Step(NamedTuple):
+    """Something that is done before, whatever the door. `keeps` gives names to parts of its answer,
+    by their path; later members name them with a dollar."""
+
+    who: Who
+    act: type
+    members: Mapping[str, Any] = _NOTHING
+    keeps: Mapping[str, str] = _NOTHING
+
+
+class Meanwhile(NamedTuple):
+    """Something that is done while the door waits, as soon as `when` sees that it does. What it
+    sees is `$seen`."""
+
+    when: Callable[[Client], Any]
+    step: Step
+
+
+class Row(NamedTuple):
+    """An act, its members, who asks for it, and what comes of it.
+
+    `has` is a part of what is said; the whole is compared between the doors. `but` lists doors that
+    have no words for it, and why. In `own_words` a door says itself how to do better."""
+
+    name: str
+    act: type
+    who: Who
+    members: Mapping[str, Any] = _NOTHING
+    kind: Kind = "done"
+    code: str | None = None
+    has: Mapping[str, Any] = _NOTHING
+    first: tuple[Step, ...] = ()
+    meanwhile: Meanwhile | None = None
+    damage: str | None = None
+    but: Mapping[str, str] = _NOTHING
+    own_words: bool = False
+
+    def doors(self, every: tuple[Door, ...]) -> list[Door]:
+        return [door for door in every if self.is_offered(door)]
+
+    def is_offered(self, door: Door) -> bool:
+        left_out = {*self.but}
+        return self.act not in NOT_OFFERED[door.family] and not left_out & {door.family, door.name}
+
+
+class Town:
+    """Who and what is there when a row begins: an agent's surface otto-cli, the agent nova, the
+    person vera, the admin dora, lena who may not mail and mira who may not claim."""
+
+    def __init__(self, root: Path) -> None:
+        self.place = Place(root)
+        self.tokens = {"stranger": "of-somebody-else", "typo": "ilk_mistyped"}
+        self.names: dict[str, Any] = {"backup": str(root / "made.db")}
+        with interlock.connect(self.place.workspace) as owner:
+            self._populate(owner)
+            self._furnish(owner)
+        until(lambda: self._is_refused("late"))
+
+    def _populate(self, owner: Client) -> None:
+        for name, given in (
+            ("otto", {"surface": "cli"}),
+            ("vera", {"kind": "human"}),
+            ("dora", {"kind": "human", "scopes": ["admin"]}),
+            ("nova", {}),
+            ("lena", {"scopes": ["claim", "work"]}),
+            ("mira", {"scopes": ["mail"]}),
+        ):
+            joined = owner.join(name, **given)  # type: ignore[arg-type]
+            self.tokens[joined["sender"]] = joined["token"]
+            self.names[f"{name}_token"] = joined["token_id"]
+        self.tokens["late"] = owner.mint_token("nova", ttl_s=1)["token"]
+
+    def _furnish(self, owner: Client) -> None:
+        place = self.place.workspace
+        owner.create_group("team", ["@otto-cli", "@vera"])
+        with interlock.connect(place, self.tokens["otto-cli"]) as otto:
+            mail = otto.send("@vera", "hello vera", subject="first")["message"]
+            ask = otto.send("@vera", "ready?", type="ask")["message"]
+            held = otto.acquire("B-1", branch="b", note="n")
+            assert held["acquired"]
+            self.names |= {"fence": held["claim"]["fence"], "claim": held["claim"]["id"]}
+        with interlock.connect(place, self.tokens["vera"]) as vera:
+            letter = vera.send("@otto-cli", "hello otto", priority="high")["message"]
+            vera.acquire(paths=["src/**"], repo="example.com/r")
+        self.names |= {"mail": mail["id"], "mail_seq": mail["seq"], "ask": ask["id"]}
+        self.names |= {"letter": letter["id"], "letter_seq": letter["seq"]}
+        self.names["checkpoint"] = owner.checkpoint()["checkpoint"]
+        owner.backup(self.names["backup"])
+
+    def _is_refused(self, sender: str) -> bool:
+        with interlock.connect(self.place.workspace, self.tokens[sender]) as client:
+            try:
+                client.whoami()
+            except interlock.errors.TokenExpired:
+                return True
+        return False
+
+
+def play(row: Row, door: Door, town: Town, root: Path, servers: Servers) -> Outcome:
+    """The outcome of a row at a door, made comparable."""
+    with ExitStack() as stack:
+        served = Served(servers) if door.is_served else None
+        place = town.place.copied(root, served)
+        if row.damage is not None:
+            place.query(row.damage)
+        scene = Scene(place, town.tokens, "")
+        if served is not None:
+            stack.callback(served.close)
+            url = served.at(str(place.workspace), place.environ, str(place.cwd)).url
+            owner = interlock.server_token(place.workspace)
+            scene = Scene(place, town.tokens | {"the owner": owner}, url)
+        names = dict(town.names)
+        for step in row.first:
+            done = _taken(scene, step, names)
+            names |= {name: _part(done, path) for name, path in step.keeps.items()}
+        helper = _helping(scene, row.meanwhile, names) if row.meanwhile else None
+        outcome = door.do(scene, row.who, row.act, _filled(dict(row.members), names))
+        if helper is not None:
+            helper.join(LIMIT_S)
+    return Outcome(outcome.kind, Comparable(scene, town).of(outcome.said))
+
+
+def _client(scene: Scene, who: Who) -> Client:
+    return interlock.connect(scene.place.workspace, scene.token(who), who.session)
+
+
+def _taken(scene: Scene, step: Step, names: Mapping[str, Any]) -> Any:
+    with _client(scene, step.who) as client:
+        return client.call(_made(step, names))
+
+
+def _made(step: Step, names: Mapping[str, Any]) -> Any:
+    return step.act(**_filled(dict(step.members), names))
+
+
+def _helping(scene: Scene, meanwhile: Meanwhile, names: dict[str, Any]) -> threading.Thread:
+    """Who helps is known before the door is asked, since that changes the environment."""
+    when, step = meanwhile
+    watcher, actor = _client(scene, OWNER), _client(scene, step.who)
+    watcher.status()
+
+    def help() -> None:
+        with watcher, actor:
+            seen = until(lambda: when(watcher))
+            actor.call(_made(step, names | {"seen": seen}))
+
+    helper = threading.Thread(target=help)
+    helper.start()
+    return helper
+
+
+def _part(answer: Any, path: str) -> Any:
+    for name in path.split("."):
+        answer = answer[int(name)] if name.isdigit() else answer[name]
+    return answer
+
+
+def _filled(value: Any, names: Mapping[str, Any]) -> Any:
+    """The value with what was given a name before."""
+    if isinstance(value, dict):
+        return {name: _filled(inner, names) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_filled(inner, names) for inner in value]
+    if isinstance(value, str) and value.startswith("$"):
+        return names[value[1:]]
+    return value
+
+
+# --- what must differ
+
+UNKNOWN = re.compile(
+    r"(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+    r"|(?P<secret>ilk_[a-z2-7]{40,})|(?P<token>tok_[0-9a-f]{12})|(?P<hash>\b[0-9a-f]{64}\b)"
+)
+# Members whose value is the door's own, or depends on the moment.
+PASSING = {"adapter", "bytes", "retry_after_s", "last_seen", "now", "checkpoint", "header"}
+
+
+class Comparable:
+    """Answers without what must differ: times are left out, or counted from the one before; names
+    that were made by the way are numbered as they come, so that the same stays the same."""
+
+    def __init__(self, scene: Scene, town: Town) -> None:
+        self._root = str(scene.place.root)
+        self._known = {str(value) for value in (*town.names.values(), *town.tokens.values())}
+        self._met: dict[str, str] = {}
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            since = next((value[n] for n in ("acquired_at", "minted_at", "at") if n in value), None)
+            return {name: self._member(name, inner, since) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self.of(inner) for inner in value]
+        if isinstance(value, str):
+            text = TIME.sub("<time>", value.replace(self._root, "<root>"))
+            return UNKNOWN.sub(self._name, text)
+        return value
+
+    def _member(self, name: str, value: Any, since: Any) -> Any:
+        if name == "sha256":
+            return value
+        if name in PASSING:
+            return f"<{name}>"
+        if name == "expires_at" and isinstance(since, str):
+            return f"<{_minutes(since, value)} minutes>"
+        return self.of(value)
+
+    def _name(self, found: re.Match[str]) -> str:
+        if found[0] in self._known:
+            return found[0]
+        return self._met.setdefault(found[0], f"<{found.lastgroup} {len(self._met) + 1}>")
+
+
+def _minutes(since: str, until: str) -> int:
+    took = datetime.fromisoformat(until) - datetime.fromisoformat(since)
+    return round(took.total_seconds() / 60)
