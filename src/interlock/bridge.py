@@ -9,12 +9,15 @@ import json
 import os
 import select
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from interlock.contracts.acts import Credentials
 from interlock.link import NobodyThere, connected, server_of
 
 READ = 1 << 16
+# So much is kept for a far end that takes nothing; then the client is not read.
+MOST_UNSENT = 1 << 20
 GREETINGS = ("initialize", "notifications/initialized")
 GONE = -32000
 
@@ -26,67 +29,104 @@ class Far(NamedTuple):
     write: int
 
 
+class ClientGone(Exception):
+    """Nobody reads the answers any more."""
+
+
 class Bridge:
     """Pumps between a client at `near` and whatever `find` connects it to."""
 
     def __init__(self, near: Far, find: Callable[[], Far]) -> None:
         self._near, self._find = near, find
-        self._far: Far | None = find()
+        self._far: Far | None = None
+        self._unsent = bytearray()
         self._greeting: list[bytes] = []
         self._open: dict[Any, None] = {}
         self._replayed: set[Any] = set()
         self._from_near, self._from_far = Lines(), Lines()
+        self._is_over = False
+        self._connect()
 
     def run(self) -> None:
-        """Until the client closes its end and has its answers."""
-        while True:
-            ends = [self._near.read] + ([self._far.read] if self._far else [])
-            readable, _, _ = select.select(ends, [], [])
-            if self._far and self._far.read in readable and not self._answers(self._far):
-                self._lose()
-            if self._near.read in readable:
-                data = os.read(self._near.read, READ)
-                if not data:
-                    return self._finish()
-                for line in self._from_near.add(data):
-                    self._ask(line)
-
-    def _finish(self) -> None:
-        """The client has said all it will say: what it still waits for is given to it."""
-        while self._far and self._open and self._answers(self._far):
-            pass
+        """Until the client closes its end and has its answers, or takes none."""
+        with suppress(ClientGone):
+            while not self._is_over or self._open or self._unsent:
+                self._pump()
         self._drop()
+
+    def _pump(self) -> None:
+        """Moves what can be moved. Nobody is waited for alone: an end that does not read may be
+        waiting for us to do so."""
+        far = self._far
+        may_ask = not self._is_over and len(self._unsent) < MOST_UNSENT
+        readers = ([self._near.read] if may_ask else []) + ([far.read] if far else [])
+        writers = [far.write] if far and self._unsent else []
+        readable, writable, _ = select.select(readers, writers, [])
+        if far and far.read in readable and not self._answers(far):
+            self._lose()
+        elif far and writable:
+            self._send(far)
+        if self._near.read in readable:
+            self._hear()
+
+    def _hear(self) -> None:
+        data = os.read(self._near.read, READ)
+        for line in self._from_near.add(data):
+            self._ask(line)
+        if not data:
+            self._is_over = True
+            self._say_that_all_is_said()
 
     def _ask(self, line: bytes) -> None:
         method, id = _parts(line)
+        if method == GREETINGS[0]:
+            self._greeting.clear()
         if method in GREETINGS:
             self._greeting.append(line)
         if method is not None and id is not None:
             self._open[id] = None
-        if self._far is None and not self._come_back():
-            return self._refuse_open()
+        if self._far is not None or self._come_back():
+            self._unsent += line
+        else:
+            self._refuse_open()
+
+    def _send(self, far: Far) -> None:
         try:
-            _write(self._far, line)
+            del self._unsent[: os.write(far.write, self._unsent)]
+        except BlockingIOError:
+            pass
         except OSError:
             self._lose()
+        self._say_that_all_is_said()
+
+    def _say_that_all_is_said(self) -> None:
+        """Lets the far end come to its end, and not wait for more while we wait for it."""
+        if self._far and self._is_over and not self._unsent:
+            self._far = _with_writing_closed(self._far)
+
+    def _connect(self) -> None:
+        self._far = self._find()
+        for end in self._far:
+            os.set_blocking(end, False)
 
     def _come_back(self) -> bool:
         try:
-            self._far = self._find()
-            for line in self._greeting:
-                _, id = _parts(line)
-                if id is not None:
-                    self._replayed.add(id)
-                _write(self._far, line)
+            self._connect()
         except OSError:
-            self._far = None
             return False
+        for line in self._greeting:
+            _, id = _parts(line)
+            if id is not None:
+                self._replayed.add(id)
+            self._unsent += line
         return True
 
     def _answers(self, far: Far) -> bool:
         """Hands on what the far end says; False where it has gone."""
         try:
             data = os.read(far.read, READ)
+        except BlockingIOError:
+            return True
         except OSError:
             data = b""
         for line in self._from_far.add(data):
@@ -96,11 +136,18 @@ class Bridge:
                 continue
             if method is None:
                 self._open.pop(id, None)
-            _write(self._near, line)
+            self._tell(line)
         return bool(data)
+
+    def _tell(self, line: bytes) -> None:
+        try:
+            _write(self._near, line)
+        except OSError:
+            raise ClientGone from None
 
     def _lose(self) -> None:
         self._drop()
+        self._unsent.clear()
         self._from_far = Lines()
         self._replayed.clear()
         self._refuse_open()
@@ -119,7 +166,7 @@ class Bridge:
         }
         for id in self._open:
             said = {"jsonrpc": "2.0", "id": id, "error": error}
-            _write(self._near, json.dumps(said).encode() + b"\n")
+            self._tell(json.dumps(said).encode() + b"\n")
         self._open.clear()
 
 
@@ -190,8 +237,19 @@ def _parts(line: bytes) -> tuple[str | None, Any]:
     return method if isinstance(method, str) else None, id if hashable else None
 
 
-def _write(far: Far | None, data: bytes) -> None:
-    if far is None:
-        raise BrokenPipeError
+def _write(far: Far, data: bytes) -> None:
     while data:
         data = data[os.write(far.write, data) :]
+
+
+def _with_writing_closed(far: Far) -> Far:
+    if far.read != far.write:
+        os.close(far.write)
+        return Far(far.read, far.read)
+    import _socket
+
+    socket = _socket.socket(fileno=os.dup(far.write))
+    with suppress(OSError):  # it has gone already, as reading it will show
+        socket.shutdown(_socket.SHUT_WR)
+    socket.close()
+    return far

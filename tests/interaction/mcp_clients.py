@@ -9,7 +9,12 @@ import functools
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -179,19 +184,27 @@ class Entrance(NamedTuple):
 
 @asynccontextmanager
 async def unix_socket(scene: Scene, live: LiveNode) -> AsyncIterator[str]:
-    """A socket on which each connection says first whose it is, as the bridge's will."""
+    """A socket on which each connection says first whose it is, as the bridge's does."""
+    clients: set[asyncio.Task[Any]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        sender, _, session = (await reader.readline()).decode().rstrip("\n").partition(" ")
-        await serve(
-            live, scene.credentials(sender, session or None), reader, writer, repo="example"
-        )
-        writer.close()
+        task = asyncio.current_task()
+        assert task is not None
+        clients.add(task)
+        try:
+            sender, _, session = (await reader.readline()).decode().rstrip("\n").partition(" ")
+            shown = scene.credentials(sender, session or None)
+            await serve(live, shown, reader, writer, repo="example")
+        finally:
+            clients.discard(task)
+            writer.close()
 
     path = os.path.join(scene.directory, "mcp.sock")
-    served = await asyncio.start_unix_server(connected, path)
-    async with served:
+    async with await asyncio.start_unix_server(connected, path):
         yield path
+        for task in clients:
+            task.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
 
 
 class Line:
@@ -210,8 +223,10 @@ class Line:
             self.heard.append(await self.reader.readline())
         return self.heard[-1]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self.writer.close()
+        with suppress(OSError):
+            await self.writer.wait_closed()
 
 
 async def line(path: str, hello: str) -> Line:
@@ -226,7 +241,7 @@ async def lines(path: str, hello: str) -> AsyncIterator[Any]:
     opened = await line(path, hello)
     async with transport(opened) as streams:
         yield streams
-    opened.close()
+    await opened.close()
 
 
 @asynccontextmanager

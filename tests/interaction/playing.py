@@ -1,28 +1,30 @@
 """Plays a row of the table of acts at one door, in a fresh copy of one town, and puts what the door
 answered into a form that is the same at every door."""
 
+import json
 import re
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
+from string import Template
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from commandline import LIMIT_S, TIME, Place, until
-from doors import NOT_OFFERED, OWNER, Door, Kind, Members, Outcome, Scene, Who
+from doors import NOT_OFFERED, OWNER, Door, Kind, Outcome, Scene, Who
 from forking import Served, Servers
 
 import interlock
 from interlock.client import Client
-from interlock.contracts import acts
+from interlock.errors import TokenExpired
 
 OTTO, VERA, DORA = Who("otto-cli"), Who("vera"), Who("dora")
 NOVA, LENA, MIRA = Who("nova"), Who("lena"), Who("mira")
 LATE, STRANGER, TYPO = Who("late"), Who("stranger"), Who("typo")
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Step(NamedTuple):
@@ -31,8 +33,8 @@ class Step(NamedTuple):
 
     who: Who
     act: type
-    members: Mapping[str, Any] = _NOTHING
-    keeps: Mapping[str, str] = _NOTHING
+    members: Mapping[str, Any] = NOTHING
+    keeps: Mapping[str, str] = NOTHING
 
 
 class Meanwhile(NamedTuple):
@@ -52,14 +54,14 @@ class Row(NamedTuple):
     name: str
     act: type
     who: Who
-    members: Mapping[str, Any] = _NOTHING
+    members: Mapping[str, Any] = NOTHING
     kind: Kind = "done"
     code: str | None = None
-    has: Mapping[str, Any] = _NOTHING
+    has: Mapping[str, Any] = NOTHING
     first: tuple[Step, ...] = ()
     meanwhile: Meanwhile | None = None
     damage: str | None = None
-    but: Mapping[str, str] = _NOTHING
+    but: Mapping[str, str] = NOTHING
     own_words: bool = False
 
     def doors(self, every: tuple[Door, ...]) -> list[Door]:
@@ -92,9 +94,10 @@ class Town:
             ("lena", {"scopes": ["claim", "work"]}),
             ("mira", {"scopes": ["mail"]}),
         ):
-            joined = owner.join(name, **given)  # type: ignore[arg-type]
+            joined = owner.join(name, **given)
             self.tokens[joined["sender"]] = joined["token"]
             self.names[f"{name}_token"] = joined["token_id"]
+        self.names["its_token"] = self.tokens["vera"]
         self.tokens["late"] = owner.mint_token("nova", ttl_s=1)["token"]
 
     def _furnish(self, owner: Client) -> None:
@@ -114,11 +117,14 @@ class Town:
         self.names["checkpoint"] = owner.checkpoint()["checkpoint"]
         owner.backup(self.names["backup"])
 
+    def filled(self, value: Mapping[str, Any]) -> Any:
+        return _filled(dict(value), self.names)
+
     def _is_refused(self, sender: str) -> bool:
         with interlock.connect(self.place.workspace, self.tokens[sender]) as client:
             try:
                 client.whoami()
-            except interlock.errors.TokenExpired:
+            except TokenExpired:
                 return True
         return False
 
@@ -129,14 +135,14 @@ def play(row: Row, door: Door, town: Town, root: Path, servers: Servers) -> Outc
         served = Served(servers) if door.is_served else None
         place = town.place.copied(root, served)
         if row.damage is not None:
-            place.query(row.damage)
+            place.query(Template(row.damage).substitute(town.names))
         scene = Scene(place, town.tokens, "")
         if served is not None:
             stack.callback(served.close)
             url = served.at(str(place.workspace), place.environ, str(place.cwd)).url
-            owner = interlock.server_token(place.workspace)
+            owner = json.loads((place.workspace / "owner.json").read_text())["token"]
             scene = Scene(place, town.tokens | {"the owner": owner}, url)
-        names = dict(town.names)
+        names = town.names | {"root": str(place.root)}
         for step in row.first:
             done = _taken(scene, step, names)
             names |= {name: _part(done, path) for name, path in step.keeps.items()}
@@ -157,7 +163,8 @@ def _taken(scene: Scene, step: Step, names: Mapping[str, Any]) -> Any:
 
 
 def _made(step: Step, names: Mapping[str, Any]) -> Any:
-    return step.act(**_filled(dict(step.members), names))
+    members = _filled(dict(step.members), names)
+    return step.act(**{n: tuple(v) if isinstance(v, list) else v for n, v in members.items()})
 
 
 def _helping(scene: Scene, meanwhile: Meanwhile, names: dict[str, Any]) -> threading.Thread:
@@ -188,15 +195,17 @@ def _filled(value: Any, names: Mapping[str, Any]) -> Any:
         return {name: _filled(inner, names) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_filled(inner, names) for inner in value]
-    if isinstance(value, str) and value.startswith("$"):
-        return names[value[1:]]
-    return value
+    if not isinstance(value, str) or not value.startswith("$"):
+        return value
+    name, slash, rest = value[1:].partition("/")
+    return names[name] if not slash else f"{names[name]}/{rest}"
 
 
 # --- what must differ
 
 UNKNOWN = re.compile(
-    r"(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+    r"(?P<upload>\b\d{15}\.[a-z-]+\.[0-9a-f-]{36})"
+    r"|(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
     r"|(?P<secret>ilk_[a-z2-7]{40,})|(?P<token>tok_[0-9a-f]{12})|(?P<hash>\b[0-9a-f]{64}\b)"
 )
 # Members whose value is the door's own, or depends on the moment.
@@ -228,7 +237,9 @@ class Comparable:
             return value
         if name in PASSING:
             return f"<{name}>"
-        if name == "expires_at" and isinstance(since, str):
+        if name.endswith("_at") and isinstance(value, int):
+            return "<time>"
+        if name == "expires_at" and since is not None:
             return f"<{_minutes(since, value)} minutes>"
         return self.of(value)
 

@@ -75,7 +75,7 @@ async def test_the_whole_list_is_under_12000_bytes(mode: str, scene: Scene) -> N
         async with Entrance.over(opened, mode) as otto:
             await otto.client.list_tools()
             answers = [data for data in opened.heard if b'"tools":[' in data]
-        opened.close()
+        await opened.close()
     (answer,) = answers
     assert len(answer) < 12_000
     assert len(json.loads(answer)["result"]["tools"]) == 12
@@ -636,7 +636,7 @@ async def left_waiting_on_a_stream(door: Entrance, mode: str) -> Callable[[], An
     await opened.say(json.dumps(waiting_claim(mode)).encode())
 
     async def close() -> None:
-        opened.close()
+        await opened.close()
 
     return close
 

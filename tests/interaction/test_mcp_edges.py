@@ -66,7 +66,7 @@ async def connected(scene: Scene, live: LiveNode) -> AsyncIterator[Line]:
     async with scene.entrance("stream", live) as door:
         opened = await line(door.place, "otto-cli ")
         yield opened
-        opened.close()
+        await opened.close()
 
 
 async def answers(opened: Line, id: Any) -> dict[str, Any]:
@@ -191,7 +191,7 @@ async def test_a_client_that_reads_nothing_holds_nobody_up(scene: Scene) -> None
         other = await line(os.path.join(scene.directory, "mcp.sock"), "vera ")
         await other.say(call(1, "whoami"))
         assert (await answers(other, 1))["result"]["structuredContent"]["sender"] == "vera"
-        other.close()
+        await other.close()
         deaf.writer.transport.abort()
 
 

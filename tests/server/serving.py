@@ -172,8 +172,10 @@ class Served:
 
     def memory(self) -> int:
         """The bytes of memory that it uses now."""
-        with open(f"/proc/{self.pid}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        if os.path.exists("/proc/self/statm"):
+            with open(f"/proc/{self.pid}/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(self.pid)])) * 1024
 
     # --- asking it
 

@@ -33,6 +33,8 @@ from interlock.node.verbs import VERBS
 
 _LOG = logging.getLogger("interlock.feed")
 LOOKERS = 4
+# What goes through the whole log, such as a verification, takes nobody's place who only looks.
+CHORES = 1
 REMEMBERED = 4000
 REMEMBERED_BYTES = 16 << 20
 READ_AT_ONCE = 1000
@@ -68,6 +70,7 @@ class LiveNode:
         self.node = node
         self.feed = Feed(node, self._in_thread)
         self._lookers = ThreadPoolExecutor(LOOKERS, thread_name_prefix="looker")
+        self._chores = ThreadPoolExecutor(CHORES, thread_name_prefix="chore")
         self._answered: deque[tuple[Ticket, asyncio.Future[Any]]] = deque()
         self._told = False
         self._listening: dict[str, tuple[int, AbstractContextManager[None]]] = {}
@@ -81,6 +84,7 @@ class LiveNode:
         """Ends the ear and lets what was begun come to its end."""
         await self.feed.stop()
         self._lookers.shutdown(wait=True)
+        self._chores.shutdown(wait=True)
 
     async def call(self, credentials: Credentials, act: Any) -> Answer:
         """Does what is asked, to its end; the same answers and refusals as `Node.call`."""
@@ -115,7 +119,8 @@ class LiveNode:
 
     async def _verb(self, credentials: Credentials, act: Any) -> Answer:
         if type(act) not in VERBS:
-            found: Answer = await self._in_thread(self.node.verb, credentials, act)
+            chore = self._loop.run_in_executor(self._chores, self.node.verb, credentials, act)
+            found: Answer = await chore
             return found
         validated = validate(credentials, act)
         if validated.verb.looks:

@@ -1,0 +1,1035 @@
+"""Every act at every door: the same outcome and the same error object, from one table.
+
+A row is played at each door that offers its act, in a workspace of its own, and what the doors
+answer must be the same to the last member. `test_every_act_has_a_row_that_works` fails where an act
+has none.
+"""
+
+import difflib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doors import DOORS, NOBODY, NOT_OFFERED, OWNER, Outcome, Who
+from forking import Servers
+from playing import (
+    DORA,
+    LATE,
+    LENA,
+    MIRA,
+    NOTHING,
+    NOVA,
+    OTTO,
+    STRANGER,
+    TYPO,
+    VERA,
+    Meanwhile,
+    Row,
+    Step,
+    Town,
+    play,
+)
+
+from interlock import errors
+from interlock.client import Client
+from interlock.contracts import acts
+from interlock.contracts.routes import ROUTES
+from interlock.node.chores import CHORES
+from interlock.node.verbs import VERBS
+
+ABSENT = "00000000-0000-4000-8000-000000000000"
+NO_WORD = "the door has no word for it"
+Members = Mapping[str, Any]
+HELLO = {"to": "@vera", "payload": {"text": "hi"}}
+
+
+def refused(
+    code: str, name: str, act: type, who: Who, members: Members = NOTHING, **about: Any
+) -> Row:
+    return Row(name, act, who, members, "refused", code, **about)
+
+
+def no(
+    code: str | None, name: str, act: type, who: Who, members: Members = NOTHING, **about: Any
+) -> Row:
+    return Row(name, act, who, members, "no", code, **about)
+
+
+def done(name: str, act: type, who: Who, members: Members = NOTHING, **about: Any) -> Row:
+    return Row(name, act, who, members, **about)
+
+
+def setting(name: str, value: str) -> Step:
+    return Step(OWNER, acts.ChangeSetting, {"name": name, "value": value})
+
+
+def sent(who: Who, to: str, text: str, keeps: str = "it", **more: Any) -> Step:
+    members = {"to": to, "type": "send", "payload": {"text": text}, **more}
+    return Step(
+        who, acts.SendMessage, members, {keeps: "message.id", f"{keeps}_seq": "message.seq"}
+    )
+
+
+def held(who: Who, item: str, **more: Any) -> Step:
+    return Step(who, acts.AcquireClaim, {"item": item, **more}, {"held": "claim.fence"})
+
+
+def _newest_ask(owner: Client) -> str | None:
+    newest = owner.mail(limit=1)["messages"][0]
+    return newest["id"] if newest["payload"].get("question") == "free?" else None
+
+
+def _is_waiting(address: str) -> Any:
+    def look(owner: Client) -> bool:
+        return any(
+            a["address"] == address and a["reach"] == "wakes" for a in owner.agents()["agents"]
+        )
+
+    return look
+
+
+PAUSED = Step(OWNER, acts.Pause, {"reason": "lunch"})
+SHAPES = [
+    "AGENT:* (everyone; the asterisk is required)",
+    "@<identifier> (one agent, for example @neo-gpt; the @ is required)",
+]
+
+MAIL = (
+    done(
+        "a message is accepted",
+        acts.SendMessage,
+        OTTO,
+        {**HELLO, "subject": "s", "priority": "high"},
+    ),
+    done("a message of a session", acts.SendMessage, Who("otto-cli", "s-1"), HELLO),
+    done(
+        "a broadcast",
+        acts.SendMessage,
+        VERA,
+        {"to": "AGENT:*", "payload": {"text": "all"}, "wake": True},
+    ),
+    done("mail for a group", acts.SendMessage, NOVA, {"to": "@team", "payload": {"text": "team"}}),
+    done(
+        "mail for a name that nobody has is kept and said",
+        acts.SendMessage,
+        OTTO,
+        {"to": "@ver", "payload": {"text": "hi"}, "wake": False},
+        has={"accepted": True},
+    ),
+    done(
+        "the same key and body give the first answer",
+        acts.SendMessage,
+        OTTO,
+        {**HELLO, "key": "k"},
+        first=(sent(OTTO, "@vera", "hi", key="k"),),
+    ),
+    done(
+        "a command has its reason",
+        acts.SendMessage,
+        VERA,
+        {
+            "to": "@otto-cli",
+            "type": "command",
+            "payload": {
+                "command": "make test",
+                "why": "before the merge",
+                "cwd": "/w",
+                "expects": "ok",
+            },
+        },
+    ),
+    done(
+        "a blocker has its fix",
+        acts.SendMessage,
+        VERA,
+        {
+            "to": "@otto-cli",
+            "type": "blocker",
+            "payload": {"what": "red", "severity": "warn", "fix": ["make fix"], "task_id": "T-1"},
+        },
+    ),
+    done(
+        "an ask by hand",
+        acts.SendMessage,
+        OTTO,
+        {
+            "to": "@vera",
+            "type": "ask",
+            "payload": {"question": "which?", "options": ["a", "b"], "timeout_s": 60},
+        },
+        but={"mcp": "the tool ask asks"},
+    ),
+    done(
+        "an announcement",
+        acts.SendMessage,
+        OTTO,
+        {"to": "AGENT:*", "type": "announce", "payload": {"client": "c", "pid": 7}},
+        but={"mcp": NO_WORD},
+    ),
+    done(
+        "a reply",
+        acts.SendMessage,
+        VERA,
+        {"to": "@otto-cli", "reply_to": "$mail", "payload": {"text": "r"}},
+    ),
+    done(
+        "a message in a thread",
+        acts.SendMessage,
+        VERA,
+        {"to": "@otto-cli", "thread": "$mail", "payload": {"text": "t"}},
+        but={"mcp": NO_WORD},
+    ),
+    done(
+        "mail that expires", acts.SendMessage, OTTO, {**HELLO, "ttl_s": 3600}, but={"mcp": NO_WORD}
+    ),
+    done(
+        "a large body", acts.SendMessage, OTTO, {"to": "@vera", "payload": {"text": "ä" * 600_000}}
+    ),
+    refused(
+        "INVALID_RECIPIENT_SHAPE",
+        "a recipient of neither shape",
+        acts.SendMessage,
+        OTTO,
+        {"to": "AGENT:vera", "payload": {"text": "hi"}},
+        has={"to": "AGENT:vera", "valid_shapes": SHAPES, "did_you_mean": ["@vera"]},
+    ),
+    refused(
+        "INVALID_RECIPIENT_SHAPE",
+        "a bare name",
+        acts.SendMessage,
+        OTTO,
+        {"to": "nobody", "payload": {"text": "hi"}},
+        has={"valid_shapes": SHAPES},
+    ),
+    refused(
+        "UNKNOWN_TYPE",
+        "a type that there is not",
+        acts.SendMessage,
+        OTTO,
+        {**HELLO, "type": "gossip"},
+        but={"mcp": "the tool's schema lists the types"},
+    ),
+    refused(
+        "USE_VERB",
+        "a type that belongs to a verb",
+        acts.SendMessage,
+        OTTO,
+        {**HELLO, "type": "evidence"},
+        but={"mcp": "the tool's schema lists the types"},
+    ),
+    refused(
+        "INVALID_MESSAGE",
+        "a command without its reason",
+        acts.SendMessage,
+        OTTO,
+        {"to": "@vera", "type": "command", "payload": {"command": "make"}},
+    ),
+    refused(
+        "INVALID_MESSAGE",
+        "no text",
+        acts.SendMessage,
+        OTTO,
+        {"to": "@vera", "payload": {"text": ""}},
+    ),
+    refused(
+        "INVALID_MESSAGE",
+        "a payload with a member too many",
+        acts.SendMessage,
+        OTTO,
+        {"to": "@vera", "payload": {"text": "hi", "more": 1}},
+        but={"mcp": "its arguments are not the payload"},
+    ),
+    refused(
+        "USAGE", "a subject of two lines", acts.SendMessage, OTTO, {**HELLO, "subject": "a\nb"}
+    ),
+    refused(
+        "NOT_FOUND",
+        "a reply to what is not yours",
+        acts.SendMessage,
+        NOVA,
+        {**HELLO, "reply_to": "$mail"},
+    ),
+    refused(
+        "NOT_FOUND", "a reply to nothing", acts.SendMessage, NOVA, {**HELLO, "reply_to": ABSENT}
+    ),
+    refused(
+        "IDEMPOTENCY_CONFLICT",
+        "another body under the same key",
+        acts.SendMessage,
+        OTTO,
+        {**HELLO, "key": "k"},
+        first=(sent(OTTO, "@vera", "other", key="k"),),
+    ),
+    refused(
+        "UNKNOWN_RECIPIENT",
+        "a name that nobody has, where names are strict",
+        acts.SendMessage,
+        OTTO,
+        {"to": "@ver", "payload": {"text": "hi"}},
+        first=(setting("recipients", "strict"),),
+        has={"did_you_mean": ["@vera"]},
+    ),
+    refused(
+        "TOO_LARGE",
+        "more than the workspace takes",
+        acts.SendMessage,
+        OTTO,
+        {"to": "@vera", "payload": {"text": "x" * 11}},
+        first=(setting("limits.message_bytes", "10"),),
+        has={"size": 11, "limit": 10},
+    ),
+    refused(
+        "RATE_LIMITED",
+        "more than one a minute, where one is the limit",
+        acts.SendMessage,
+        NOVA,
+        HELLO,
+        first=(setting("limits.sends_per_minute", "1"), sent(NOVA, "@vera", "x")),
+    ),
+    refused(
+        "TOO_MANY_HOPS",
+        "a chain of replies that is too long",
+        acts.SendMessage,
+        OTTO,
+        {**HELLO, "reply_to": "$it"},
+        first=(setting("limits.hops", "1"), sent(VERA, "@otto-cli", "re", reply_to="$mail")),
+    ),
+    refused(
+        "PAUSED",
+        "a send in a pause",
+        acts.SendMessage,
+        OTTO,
+        HELLO,
+        first=(PAUSED,),
+        has={"reason": "lunch"},
+    ),
+    refused(
+        "MISSING_SCOPE",
+        "a send without the scope",
+        acts.SendMessage,
+        LENA,
+        HELLO,
+        has={"scope": "mail"},
+    ),
+    refused(
+        "IDENTITY_MISMATCH",
+        "a send in another's name",
+        acts.SendMessage,
+        Who("otto-cli", claims_to_be="vera"),
+        HELLO,
+        has={"sender": "@otto-cli", "claimed": "vera"},
+        but={"python": NO_WORD},
+    ),
+    done(
+        "a send in one's own name",
+        acts.SendMessage,
+        Who("otto-cli", claims_to_be="@otto-cli"),
+        HELLO,
+        but={"python": NO_WORD},
+    ),
+    refused("BAD_TOKEN", "a send with a token of elsewhere", acts.SendMessage, STRANGER, HELLO),
+    refused("BAD_TOKEN", "a send with a mistyped token", acts.SendMessage, TYPO, HELLO),
+    refused("TOKEN_EXPIRED", "a send with an old token", acts.SendMessage, LATE, HELLO),
+    refused(
+        "NO_IDENTITY",
+        "a send by nobody",
+        acts.SendMessage,
+        NOBODY,
+        HELLO,
+        own_words=True,
+        but={"mcp stdio": "it does not start for nobody"},
+    ),
+    refused(
+        "USAGE", "a session that cannot be one", acts.SendMessage, Who("otto-cli", "../x"), HELLO
+    ),
+    done("open mail", acts.ListInbox, VERA, has={"open": 2, "unread": 2}),
+    done("mail in pages", acts.ListInbox, VERA, {"limit": 1}, has={"next": "$mail_seq"}),
+    done("mail after a position", acts.ListInbox, VERA, {"after": "$mail_seq"}, has={"open": 2}),
+    done(
+        "all mail",
+        acts.ListInbox,
+        VERA,
+        {"which": "all"},
+        first=(Step(VERA, acts.AckMessages, {"messages": ["$mail"]}),),
+        but={"mcp": NO_WORD},
+    ),
+    done("what was sent", acts.ListInbox, OTTO, {"which": "sent"}, but={"mcp": NO_WORD}),
+    done(
+        "mail that is waited for",
+        acts.ListInbox,
+        NOVA,
+        {"wait_s": 40},
+        meanwhile=Meanwhile(_is_waiting("@nova"), sent(OTTO, "@nova", "at last")),
+        has={"open": 1},
+    ),
+    done(
+        "mail that is waited for in vain", acts.ListInbox, NOVA, {"wait_s": 1}, has={"messages": []}
+    ),
+    refused("MISSING_SCOPE", "mail without the scope", acts.ListInbox, LENA),
+    done("a message is read", acts.ReadMessage, VERA, {"message": "$mail"}, has={"id": "$mail"}),
+    done(
+        "a part of it",
+        acts.ReadMessage,
+        VERA,
+        {"message": "$mail", "start": 0, "stop": 5},
+        has={"part": True},
+    ),
+    done("the end of it", acts.ReadMessage, VERA, {"message": "$mail", "start": 6, "stop": 100}),
+    done("its sender sees the receipts", acts.ReadMessage, OTTO, {"message": "$mail"}),
+    refused("NOT_FOUND", "another's mail", acts.ReadMessage, NOVA, {"message": "$mail"}),
+    refused("NOT_FOUND", "no mail at all", acts.ReadMessage, NOVA, {"message": ABSENT}),
+    refused("USAGE", "a name that is too short", acts.ReadMessage, VERA, {"message": "abc"}),
+    refused("USAGE", "a position that is none", acts.ReadMessage, VERA, {"message": "#x"}),
+    refused(
+        "USAGE",
+        "a range beyond the end",
+        acts.ReadMessage,
+        VERA,
+        {"message": "$mail", "start": 99, "stop": 100},
+    ),
+    done(
+        "handled",
+        acts.AckMessages,
+        VERA,
+        {"messages": ["$mail", "$ask"]},
+        has={"acked": ["$mail", "$ask"]},
+    ),
+    done(
+        "declined",
+        acts.AckMessages,
+        VERA,
+        {"messages": ["$mail"], "decline": True, "note": "no time"},
+    ),
+    refused(
+        "NOT_FOUND",
+        "one of several that is not there",
+        acts.AckMessages,
+        VERA,
+        {"messages": ["$mail", ABSENT]},
+    ),
+    refused(
+        "NOT_FOUND",
+        "another's mail cannot be handled",
+        acts.AckMessages,
+        NOVA,
+        {"messages": ["$mail"]},
+    ),
+    done(
+        "how far it got",
+        acts.ShowReceipts,
+        OTTO,
+        {"message": "$mail"},
+        first=(
+            Step(VERA, acts.ReadMessage, {"message": "$mail"}),
+            Step(VERA, acts.AckMessages, {"messages": ["$mail"], "decline": True, "note": "no"}),
+        ),
+    ),
+    refused(
+        "NOT_FOUND", "receipts of another's mail", acts.ShowReceipts, NOVA, {"message": "$mail"}
+    ),
+    done(
+        "a conversation",
+        acts.ShowThread,
+        OTTO,
+        {"message": "$mail"},
+        first=(sent(VERA, "@otto-cli", "re", reply_to="$mail"),),
+    ),
+    refused("NOT_FOUND", "another's conversation", acts.ShowThread, NOVA, {"message": "$mail"}),
+    done(
+        "an answer",
+        acts.AnswerAsk,
+        VERA,
+        {"message": "$ask", "text": "yes"},
+        # Over MCP it is a reply, for which the ask is read.
+        first=(Step(VERA, acts.ReadMessage, {"message": "$ask"}),),
+        has={"accepted": True},
+    ),
+    refused(
+        "NOT_FOUND",
+        "an answer to another's ask",
+        acts.AnswerAsk,
+        NOVA,
+        {"message": "$ask", "text": "yes"},
+    ),
+    done("who is behind it", acts.Explain, OWNER, {"message": "$mail"}),
+    done("who is behind one's own", acts.Explain, OTTO, {"message": "$mail"}),
+    refused("NOT_FOUND", "who is behind another's", acts.Explain, NOVA, {"message": "$mail"}),
+    done("a body is removed", acts.Redact, OWNER, {"message": "$mail", "reason": "secret"}),
+    done("one's own body is removed", acts.Redact, OTTO, {"message": "$mail", "reason": "secret"}),
+    refused(
+        "USAGE", "removed for no reason", acts.Redact, OTTO, {"message": "$mail", "reason": " "}
+    ),
+    refused("NOT_FOUND", "another's body", acts.Redact, NOVA, {"message": "$mail", "reason": "r"}),
+    done(
+        "a question that is answered",
+        acts.Ask,
+        OTTO,
+        {"to": "@vera", "question": "free?", "options": ["yes", "no"], "wait_s": 40},
+        meanwhile=Meanwhile(
+            _newest_ask, Step(VERA, acts.AnswerAsk, {"message": "$seen", "text": "yes"})
+        ),
+        has={"answered": True},
+    ),
+    no(
+        "NO_ANSWER",
+        "a question that nobody answers",
+        acts.Ask,
+        OTTO,
+        {"to": "@vera", "question": "free?", "wait_s": 1},
+    ),
+    refused(
+        "INVALID_RECIPIENT_SHAPE",
+        "a question to nobody",
+        acts.Ask,
+        OTTO,
+        {"to": "vera", "question": "q", "wait_s": 1},
+    ),
+    done(
+        "an ask that stands open",
+        acts.FindAnswer,
+        OTTO,
+        {"message": "$ask"},
+        has={"answered": False},
+    ),
+    done(
+        "an ask that was answered",
+        acts.FindAnswer,
+        OTTO,
+        {"message": "$ask"},
+        first=(Step(VERA, acts.AnswerAsk, {"message": "$ask", "text": "yes"}),),
+        has={"answered": True},
+    ),
+    refused("NOT_FOUND", "another's ask", acts.FindAnswer, NOVA, {"message": "$ask"}),
+    done(
+        "what is found", acts.Search, VERA, {"query": "hello", "limit": 5}, has={"query": "hello"}
+    ),
+    done("nothing is found of others", acts.Search, NOVA, {"query": "hello"}, has={"messages": []}),
+    done("everybody's mail, for the owner", acts.ListMail, OWNER, {"limit": 2}),
+    done("everybody's mail, for an admin", acts.ListMail, DORA),
+    refused("MISSING_SCOPE", "everybody's mail, for an agent", acts.ListMail, OTTO),
+    done("a chunk", acts.PutChunk, OTTO, {"data": b"\x00half", "size": 10}, has={"number": 0}),
+    refused("USAGE", "a chunk of nothing", acts.PutChunk, OTTO, {"data": b"", "size": 0}),
+    refused("TOO_LARGE", "a chunk of too much", acts.PutChunk, OTTO, {"data": b"x", "size": 10**9}),
+    done(
+        "an upload is given up",
+        acts.DropUpload,
+        OTTO,
+        {"upload": "$upload"},
+        first=(Step(OTTO, acts.PutChunk, {"data": b"half", "size": 9}, {"upload": "upload"}),),
+    ),
+)
+
+S1, S2 = Who("otto-cli", "s-1"), Who("otto-cli", "s-2")
+PATHS = {"paths": ["src/**", "doc"], "repo": "example.com/other"}
+WHERE = {"branch": "b", "worktree": "/w", "note": "n"}
+STARTED = Step(OTTO, acts.StartSession, {"id": "s-1"})
+
+CLAIMS = (
+    done(
+        "a claim",
+        acts.AcquireClaim,
+        VERA,
+        {**WHERE, "item": "B-9", "ttl_s": 600},
+        has={"acquired": True},
+    ),
+    done("a claim of a session", acts.AcquireClaim, S1, {"item": "B-9", "ttl_s": 600}),
+    done("a claim on paths", acts.AcquireClaim, OTTO, {**PATHS, "ttl_s": 600}),
+    done("one's own again", acts.AcquireClaim, OTTO, {"item": "B-1", "ttl_s": 7200}),
+    done(
+        "a worktree that another uses is said",
+        acts.AcquireClaim,
+        VERA,
+        {"item": "B-9", "ttl_s": 600, "worktree": "/w"},
+        first=(held(OTTO, "B-8", worktree="/w"),),
+    ),
+    done(
+        "a claim that is waited for",
+        acts.AcquireClaim,
+        VERA,
+        {"item": "B-1", "ttl_s": 600, "wait_s": 40},
+        meanwhile=Meanwhile(
+            lambda owner: owner.status()["waiting"] == 1,
+            Step(OTTO, acts.ReleaseClaim, {"item": "B-1"}),
+        ),
+        has={"acquired": True},
+    ),
+    no("CLAIM_HELD", "what another holds", acts.AcquireClaim, VERA, {"item": "B-1", "ttl_s": 600}),
+    no(
+        "CLAIM_HELD",
+        "what another session holds",
+        acts.AcquireClaim,
+        S2,
+        {"item": "B-1", "ttl_s": 600},
+    ),
+    no(
+        "CLAIM_HELD",
+        "paths that meet held ones",
+        acts.AcquireClaim,
+        OTTO,
+        {"paths": ["src/a.py"], "repo": "example.com/r", "ttl_s": 600},
+    ),
+    no(
+        "CLAIM_HELD",
+        "waited for in vain",
+        acts.AcquireClaim,
+        VERA,
+        {"item": "B-1", "ttl_s": 600, "wait_s": 1},
+    ),
+    refused(
+        "USAGE",
+        "an item that cannot be one",
+        acts.AcquireClaim,
+        OTTO,
+        {"item": "-5 %", "ttl_s": 600},
+    ),
+    refused(
+        "USAGE",
+        "a lease of two years",
+        acts.AcquireClaim,
+        OTTO,
+        {"item": "B-9", "ttl_s": 99999999},
+        own_words=True,
+    ),
+    refused(
+        "USAGE",
+        "a path out of the repository",
+        acts.AcquireClaim,
+        OTTO,
+        {"paths": ["../x"], "repo": "example.com/r", "ttl_s": 600},
+    ),
+    refused(
+        "MISSING_SCOPE",
+        "a claim without the scope",
+        acts.AcquireClaim,
+        MIRA,
+        {"item": "B-9", "ttl_s": 600},
+    ),
+    refused(
+        "PAUSED",
+        "a claim in a pause",
+        acts.AcquireClaim,
+        VERA,
+        {"item": "B-9", "ttl_s": 600},
+        first=(PAUSED,),
+    ),
+    done("every claim", acts.ListClaims, OTTO),
+    done(
+        "every claim, for the owner", acts.ListClaims, OWNER, but={"mcp": "the owner is no sender"}
+    ),
+    done(
+        "one's own claims", acts.ListClaims, VERA, {"mine": True}, but={"mcp": "whoami lists them"}
+    ),
+    done(
+        "what nobody holds",
+        acts.CheckClaim,
+        OTTO,
+        {"item": "B-9"},
+        has={"claimed": False, "claims": []},
+    ),
+    no(None, "what somebody holds", acts.CheckClaim, VERA, {"item": "B-1"}, has={"claimed": True}),
+    no(
+        None,
+        "paths that somebody holds",
+        acts.CheckClaim,
+        OTTO,
+        {"paths": ["src/a.py"], "repo": "example.com/r"},
+    ),
+    done(
+        "a longer lease",
+        acts.RenewClaim,
+        OTTO,
+        {"item": "B-1", "ttl_s": 7200, "fence": "$fence"},
+        has={"renewed": True},
+    ),
+    done(
+        "a longer lease, by its id",
+        acts.RenewClaim,
+        OTTO,
+        {"id": "$claim", "ttl_s": 7200},
+        but={"cli": NO_WORD},
+    ),
+    refused("NOT_HOLDER", "another's lease", acts.RenewClaim, VERA, {"item": "B-1"}),
+    refused("NOT_HOLDER", "a lease of another session", acts.RenewClaim, S1, {"item": "B-1"}),
+    refused(
+        "STALE_FENCE",
+        "a lease with an old fence",
+        acts.RenewClaim,
+        OTTO,
+        {"item": "B-1", "fence": "$fence"},
+        first=(Step(OTTO, acts.ReleaseClaim, {"item": "B-1"}), held(OTTO, "B-1")),
+    ),
+    refused("NOT_HOLDER", "a lease that there is not", acts.RenewClaim, OTTO, {"item": "B-9"}),
+    done("given up", acts.ReleaseClaim, OTTO, {"item": "B-1"}, has={"released": True}),
+    done(
+        "given up, with its fence",
+        acts.ReleaseClaim,
+        OTTO,
+        {"item": "B-1", "fence": "$fence"},
+        but={"mcp": NO_WORD},
+    ),
+    done(
+        "given up, by its id",
+        acts.ReleaseClaim,
+        OTTO,
+        {"id": "$claim"},
+        but={"cli": NO_WORD, "mcp": NO_WORD},
+    ),
+    done(
+        "given up, on paths",
+        acts.ReleaseClaim,
+        VERA,
+        {"paths": ["src/**"], "repo": "example.com/r"},
+    ),
+    done("nobody's", acts.ReleaseClaim, OTTO, {"item": "B-9"}, has={"released": False}),
+    refused("NOT_HOLDER", "another's cannot be given up", acts.ReleaseClaim, VERA, {"item": "B-1"}),
+    refused(
+        "STALE_FENCE",
+        "what was taken over meanwhile",
+        acts.ReleaseClaim,
+        OTTO,
+        {"item": "B-1", "fence": "$fence"},
+        first=(Step(VERA, acts.TakeOverClaim, {"reason": "away", "item": "B-1"}),),
+        but={"mcp": NO_WORD},
+    ),
+    done(
+        "taken over",
+        acts.TakeOverClaim,
+        VERA,
+        {**WHERE, "item": "B-1", "reason": "away", "ttl_s": 600},
+    ),
+    refused(
+        "NOT_FOUND",
+        "taken over from nobody",
+        acts.TakeOverClaim,
+        VERA,
+        {"item": "B-9", "reason": "r"},
+    ),
+    refused(
+        "MISSING_SCOPE",
+        "taken over by an agent",
+        acts.TakeOverClaim,
+        NOVA,
+        {"item": "B-1", "reason": "r"},
+    ),
+    done("out of the queue", acts.StopWaiting, NOVA, {"item": "B-1"}, has={"waiting": False}),
+)
+
+IDENTITY = (
+    done("who one is", acts.Whoami, OTTO, has={"sender": "otto-cli", "open": 1}),
+    done("who one is in a session", acts.Whoami, S1, first=(STARTED,), has={"session": "s-1"}),
+    refused("BAD_TOKEN", "who a stranger is", acts.Whoami, STRANGER),
+    refused("TOKEN_EXPIRED", "who one was", acts.Whoami, LATE),
+    refused(
+        "NO_IDENTITY",
+        "the owner is no sender",
+        acts.Whoami,
+        OWNER,
+        own_words=True,
+        but={"mcp": "it is nobody there"},
+    ),
+    done("who is there", acts.ListAgents, VERA),
+    done(
+        "who is there, for the owner", acts.ListAgents, OWNER, but={"mcp": "the owner is no sender"}
+    ),
+    done("one who is there", acts.ListAgents, VERA, {"name": "nova"}),
+    done("one who is not there", acts.ListAgents, VERA, {"name": "ghost"}, has={"agents": []}),
+    done(
+        "somebody joins",
+        acts.Join,
+        OWNER,
+        {"name": "rita", "surface": "web", "kind": "agent", "label": "Rita"},
+    ),
+    done(
+        "somebody joins with scopes",
+        acts.Join,
+        DORA,
+        {"name": "rita", "kind": "human", "scopes": ["mail", "gate:athena"]},
+    ),
+    refused("NAME_TAKEN", "a name that is taken", acts.Join, OWNER, {"name": "vera"}),
+    refused("USAGE", "a name that cannot be one", acts.Join, OWNER, {"name": "Rita Ré"}),
+    refused(
+        "USAGE", "a scope that there is not", acts.Join, OWNER, {"name": "rita", "scopes": ["root"]}
+    ),
+    refused("MISSING_SCOPE", "an agent lets nobody join", acts.Join, OTTO, {"name": "rita"}),
+    refused(
+        "PAUSED", "nobody joins in a pause", acts.Join, OWNER, {"name": "rita"}, first=(PAUSED,)
+    ),
+    done("the groups", acts.ListGroups, OTTO),
+    done("a group", acts.CreateGroup, OWNER, {"name": "crew", "members": ["@nova", "@vera"]}),
+    refused(
+        "NAME_TAKEN",
+        "a group of a taken name",
+        acts.CreateGroup,
+        OWNER,
+        {"name": "vera", "members": ["@nova"]},
+    ),
+    refused(
+        "MISSING_SCOPE",
+        "an agent makes no group",
+        acts.CreateGroup,
+        OTTO,
+        {"name": "crew", "members": ["@nova"]},
+    ),
+    done("the tokens", acts.ListTokens, OWNER),
+    refused("MISSING_SCOPE", "an agent sees no tokens", acts.ListTokens, OTTO),
+    done("a token", acts.ShowToken, DORA, {"id": "$vera_token"}),
+    refused(
+        "NOT_FOUND", "a token that there is not", acts.ShowToken, OWNER, {"id": "tok_000000000000"}
+    ),
+    done(
+        "another token", acts.MintToken, OWNER, {"sender": "vera", "label": "spare", "ttl_s": 3600}
+    ),
+    refused("UNKNOWN_SENDER", "a token of nobody", acts.MintToken, OWNER, {"sender": "ghost"}),
+    done("a new token for an old one", acts.RotateToken, OWNER, {"id": "$nova_token"}),
+    done("a new token for a sender's", acts.RotateToken, OWNER, {"sender": "vera"}),
+    refused("USAGE", "a new token for none", acts.RotateToken, OWNER),
+    done("a token ends", acts.RevokeToken, OWNER, {"id": "$vera_token"}),
+    done("a sender's tokens end", acts.RevokeToken, DORA, {"sender": "vera"}),
+    refused(
+        "NOT_FOUND", "a token that cannot end", acts.RevokeToken, OWNER, {"id": "tok_000000000000"}
+    ),
+    done("tokens are trusted again", acts.ReaffirmTokens, OWNER),
+    done(
+        "one token is trusted again",
+        acts.ReaffirmTokens,
+        OWNER,
+        {"sender": "vera"},
+        first=(Step(OWNER, acts.Restore, {"file": "$backup"}),),
+    ),
+    refused(
+        "MISSING_SCOPE", "an agent trusts no token", acts.ReaffirmTokens, OTTO, {"sender": "vera"}
+    ),
+    done(
+        "whose a token is", acts.IdentifyToken, OTTO, {"token": "$its_token"}, has={"known": True}
+    ),
+    done(
+        "nobody's token",
+        acts.IdentifyToken,
+        OWNER,
+        {"token": "of-somebody-else"},
+        has={"known": False},
+    ),
+    done("a session", acts.StartSession, OTTO, {"id": "s-9"}),
+    refused("USAGE", "no session", acts.StartSession, OTTO, {"id": "../x"}),
+    done(
+        "whose a session is",
+        acts.FindSession,
+        OWNER,
+        {"id": "s-1"},
+        first=(STARTED,),
+        has={"sender": "otto-cli"},
+    ),
+    done("nobody's session", acts.FindSession, OWNER, {"id": "s-7"}, has={"session": "s-7"}),
+    done(
+        "a session is kept", acts.KeepSession, S1, {"id": "s-1"}, first=(STARTED, held(S1, "B-9"))
+    ),
+    done("a session ends", acts.EndSession, S1, {"id": "s-1"}, first=(STARTED, held(S1, "B-9"))),
+    refused(
+        "IDENTITY_MISMATCH", "another's session", acts.Whoami, Who("nova", "s-1"), first=(STARTED,)
+    ),
+)
+
+WORKSPACE = (
+    done(
+        "how it stands", acts.ShowStatus, OWNER, has={"senders": 6, "messages": 3, "paused": False}
+    ),
+    done(
+        "how it stands in a pause",
+        acts.ShowStatus,
+        OTTO,
+        first=(PAUSED,),
+        has={"pause_reason": "lunch"},
+    ),
+    done("how long the log is", acts.ShowStorage, OWNER),
+    done("how long the log is, for an agent", acts.ShowStorage, OTTO),
+    done(
+        "what needs a person",
+        acts.Review,
+        OWNER,
+        {"since_s": 86400},
+        first=(sent(OTTO, "@vera", "x", ttl_s=60),),
+    ),
+    refused("MISSING_SCOPE", "an agent reviews nothing", acts.Review, OTTO),
+    done("the settings", acts.ListSettings, OTTO),
+    done("a setting", acts.ChangeSetting, OWNER, {"name": "recipients", "value": "strict"}),
+    refused(
+        "USAGE",
+        "a setting that there is not",
+        acts.ChangeSetting,
+        OWNER,
+        {"name": "nope", "value": "x"},
+    ),
+    refused(
+        "USAGE",
+        "a value that cannot be",
+        acts.ChangeSetting,
+        OWNER,
+        {"name": "limits.hops", "value": "0"},
+    ),
+    refused(
+        "MISSING_SCOPE",
+        "an agent sets nothing",
+        acts.ChangeSetting,
+        OTTO,
+        {"name": "recipients", "value": "open"},
+    ),
+    done("a pause", acts.Pause, OWNER, {"reason": "lunch"}, has={"reason": "lunch"}),
+    done("a pause for no reason", acts.Pause, DORA),
+    refused("MISSING_SCOPE", "an agent pauses nothing", acts.Pause, OTTO),
+    done("the pause ends", acts.Resume, OWNER, first=(PAUSED,)),
+    refused("MISSING_SCOPE", "an agent resumes nothing", acts.Resume, OTTO, first=(PAUSED,)),
+)
+
+DAMAGED = "UPDATE bodies SET body = CAST('x' AS BLOB) WHERE seq = $mail_seq"
+
+AUDIT = (
+    done("what happened, for an agent", acts.ListEvents, OTTO, {"limit": 50}),
+    done(
+        "what happened, for the owner",
+        acts.ListEvents,
+        OWNER,
+        {"after": 2, "limit": 3},
+        has={"more": True},
+    ),
+    done("the facts", acts.ShowLog, OWNER, {"after": 1, "limit": 4}),
+    done("the facts of a kind, for an agent", acts.ShowLog, NOVA, {"kind": "claim_granted"}),
+    refused(
+        "USAGE",
+        "more facts than there may be",
+        acts.ShowLog,
+        OWNER,
+        {"limit": 5000},
+        own_words=True,
+    ),
+    done("the log is as it was", acts.VerifyLog, OWNER, has={"ok": True}),
+    done("the log is as it was, for an agent", acts.VerifyLog, OTTO, {"checkpoint": "$checkpoint"}),
+    no(
+        "LOG_DAMAGED",
+        "the log is damaged",
+        acts.VerifyLog,
+        OWNER,
+        damage=DAMAGED,
+        has={"seq": "$mail_seq"},
+    ),
+    refused("USAGE", "a checkpoint of nothing", acts.VerifyLog, OWNER, {"checkpoint": "x"}),
+    done("a checkpoint", acts.SignCheckpoint, OWNER),
+    done("a proof of an entry", acts.Prove, OWNER, {"seq": 2}, has={"proof": "inclusion"}),
+    done("a proof of growth", acts.Prove, OTTO, {"since": 3}, has={"proof": "consistency"}),
+    refused("NOT_FOUND", "a proof of what is not there", acts.Prove, OWNER, {"seq": 999}),
+)
+
+LOCAL = (
+    done("the log in a file", acts.ExportLog, OWNER, {"file": "$root/new.jsonl"}),
+    refused("USAGE", "a file that exists", acts.ExportLog, OWNER, {"file": "$root/made.db"}),
+    refused(
+        "MISSING_SCOPE", "no export for an agent", acts.ExportLog, OTTO, {"file": "$root/new.jsonl"}
+    ),
+    done("a backup", acts.Backup, OWNER, {"file": "$root/new.db"}),
+    refused("USAGE", "a backup over a file", acts.Backup, OWNER, {"file": "$root/made.db"}),
+    refused("MISSING_SCOPE", "no backup for an agent", acts.Backup, OTTO, {"file": "$root/new.db"}),
+    done(
+        "a backup is put back",
+        acts.Restore,
+        OWNER,
+        {"file": "$root/made.db"},
+        has={"restored": True},
+    ),
+    refused(
+        "NOT_A_WORKSPACE",
+        "no backup to put back",
+        acts.Restore,
+        OWNER,
+        {"file": "$root/nowhere.db"},
+    ),
+    refused(
+        "MISSING_SCOPE",
+        "nothing is put back by an agent",
+        acts.Restore,
+        OTTO,
+        {"file": "$root/made.db"},
+    ),
+    done("the state is folded again", acts.Rebuild, OWNER, has={"rebuilt": True, "changed": False}),
+    refused("MISSING_SCOPE", "no folding for an agent", acts.Rebuild, OTTO),
+)
+
+TABLE = (*MAIL, *CLAIMS, *IDENTITY, *WORKSPACE, *AUDIT, *LOCAL)
+
+# Codes that no row has, and why.
+ELSEWHERE = {
+    "DIGEST_MISMATCH": "only HTTP lets a caller promise a digest: see tests/server/test_api.py",
+    "FOREIGN_ORIGIN": "only browsers have one",
+    "ENGINE_UNAVAILABLE": "the doors differ in what may be away",
+    "NEWER_VERSION": "it is about the file: see test_bad_input.py",
+    "UNSAFE_FILESYSTEM": "it is about the file",
+    "OTHER_HOST": "it is about the file: see test_bad_input.py",
+    "NOT_BUILT": "it is the answer of three tools that no act stands behind: see test_mcp.py",
+    "INTERNAL": "nothing should lead to it",
+}
+
+
+@pytest.fixture(scope="session")
+def first_door_town(tmp_path_factory: pytest.TempPathFactory) -> Town:
+    return Town(tmp_path_factory.mktemp("doors"))
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in TABLE])
+def test_an_act_has_one_outcome_at_every_door(
+    row: Row, first_door_town: Town, tmp_path: Path, servers: Servers
+) -> None:
+    town = first_door_town
+    outcomes = {
+        door.name: play(row, door, town, tmp_path / str(number), servers)
+        for number, door in enumerate(DOORS)
+        if row.is_offered(door)
+    }
+    first, *others = outcomes
+    assert others, "one door alone shows nothing"
+    expected = town.filled(row.has)
+    for name, outcome in outcomes.items():
+        assert (outcome.kind, outcome.code) == (row.kind, row.code), (name, outcome)
+        assert outcome.said.items() >= expected.items(), (name, outcome)
+    for name in others:
+        difference = _difference(row, outcomes[first], outcomes[name])
+        assert not difference, f"{first} and {name} differ:\n{difference}"
+
+
+def _difference(row: Row, one: Outcome, other: Outcome) -> str:
+    return "".join(difflib.unified_diff(_shown(row, one), _shown(row, other), n=1))
+
+
+def _shown(row: Row, outcome: Outcome) -> list[str]:
+    said = outcome.said
+    if row.own_words:
+        said = {name: said[name] for name in ("error", "code")}
+    return json.dumps(said, indent=1, sort_keys=True, ensure_ascii=False).splitlines(keepends=True)
+
+
+def test_every_act_has_a_row_that_works() -> None:
+    working = {row.act for row in TABLE if row.kind == "done"}
+    assert {route.act for route in ROUTES} - working == set()
+
+
+def test_every_verb_has_a_route() -> None:
+    routed = {route.act for route in ROUTES}
+    # Leave to do something with the log, which what is done with it asks for.
+    assert {*VERBS, *CHORES, acts.Ask} - routed == {acts.Inspect, acts.Maintain}
+
+
+def test_every_code_has_a_row_or_is_tried_elsewhere() -> None:
+    every = {kind.code for kind in vars(errors).values() if hasattr(kind, "code")}
+    tried = {row.code for row in TABLE if row.code is not None}
+    assert tried & set(ELSEWHERE) == set()
+    assert every - tried == set(ELSEWHERE)
+
+
+def test_rows_have_names_of_their_own() -> None:
+    assert len({row.name for row in TABLE}) == len(TABLE)
+
+
+def test_what_a_door_does_not_offer_is_counted() -> None:
+    """Whoever takes an act from a door, or gives it one, says so here."""
+    count = {family: len(acts) for family, acts in NOT_OFFERED.items()}
+    assert count == {"python": 0, "cli": 10, "http": 4, "mcp": 40}
+    assert len(ROUTES) == 54
