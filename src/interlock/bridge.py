@@ -1,23 +1,25 @@
 """MCP over stdio, through the server that runs for the workspace: bytes in, bytes out.
 
 A client starts this once for each of its windows, so it is small: it parses lines only to know
-which requests are open. When the server goes away, they are answered with an error; the next one
-looks for the server again, or for a node of its own, and shows the client's greeting to it.
+which requests are open. When the server goes away, they are answered with an error. What it had not
+taken goes to the server that is there then, or to a node of our own, after the client's greeting.
 """
 
 import json
 import os
 import select
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from interlock.contracts.acts import Credentials
+from interlock.errors import EngineUnavailable
 from interlock.link import NobodyThere, connected, server_of
 
 READ = 1 << 16
-# So much is kept for a far end that takes nothing; then the client is not read.
-MOST_UNSENT = 1 << 20
+# So much is kept for an end that takes nothing; then the other one is not read.
+MOST_KEPT = 1 << 20
 GREETINGS = ("initialize", "notifications/initialized")
 GONE = -32000
 
@@ -39,96 +41,91 @@ class Bridge:
     def __init__(self, near: Far, find: Callable[[], Far]) -> None:
         self._near, self._find = near, find
         self._far: Far | None = None
-        self._unsent = bytearray()
+        self._asked, self._answers = Asked(), bytearray()
         self._greeting: list[bytes] = []
-        self._open: dict[Any, None] = {}
+        self._open: dict[Any, str] = {}
         self._replayed: set[Any] = set()
         self._from_near, self._from_far = Lines(), Lines()
-        self._is_over = False
+        self._is_over = self._is_deaf = self._is_second_try = False
         self._connect()
 
     def run(self) -> None:
         """Until the client closes its end and has its answers, or takes none."""
         with suppress(ClientGone):
-            while not self._is_over or self._open or self._unsent:
+            while not self._is_over or self._open or self._asked.size or self._answers:
                 self._pump()
         self._drop()
 
     def _pump(self) -> None:
         """Moves what can be moved. Nobody is waited for alone: an end that does not read may be
         waiting for us to do so."""
-        far = self._far
-        may_ask = not self._is_over and len(self._unsent) < MOST_UNSENT
-        readers = ([self._near.read] if may_ask else []) + ([far.read] if far else [])
-        writers = [far.write] if far and self._unsent else []
+        far, near = self._far, self._near
+        kept = self._asked.size if far else len(self._answers)
+        readers = [near.read] if not self._is_over and kept < MOST_KEPT else []
+        writers = [near.write] if self._answers else []
+        if far and len(self._answers) < MOST_KEPT:
+            readers.append(far.read)
+        if far and self._asked.size and not self._is_deaf:
+            writers.append(far.write)
         readable, writable, _ = select.select(readers, writers, [])
-        if far and far.read in readable and not self._answers(far):
-            self._lose()
-        elif far and writable:
-            self._send(far)
-        if self._near.read in readable:
-            self._hear()
+        if near.write in writable:
+            self._tell()
+        if far and far.read in readable:
+            self._hear_far(far)
+        elif far and far.write in writable:
+            self._ask(far)
+        if near.read in readable:
+            self._hear_near()
 
-    def _hear(self) -> None:
-        data = os.read(self._near.read, READ)
+    # --- from the client to the far end
+
+    def _hear_near(self) -> None:
+        data = _read(self._near.read)
+        if data is None:
+            return
         for line in self._from_near.add(data):
-            self._ask(line)
+            self._take(line)
         if not data:
             self._is_over = True
             self._say_that_all_is_said()
 
-    def _ask(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> None:
         method, id = _parts(line)
         if method == GREETINGS[0]:
             self._greeting.clear()
         if method in GREETINGS:
             self._greeting.append(line)
         if method is not None and id is not None:
-            self._open[id] = None
-        if self._far is not None or self._come_back():
-            self._unsent += line
+            self._open[id] = method
+        if self._far is not None:
+            self._asked.add(line)
         else:
-            self._refuse_open()
+            self._begin_again([line])
 
-    def _send(self, far: Far) -> None:
+    def _ask(self, far: Far) -> None:
+        """One that takes no more may still answer what it has taken: its end shows when it is
+        read."""
         try:
-            del self._unsent[: os.write(far.write, self._unsent)]
-        except BlockingIOError:
-            pass
+            self._asked.send(far.write)
         except OSError:
-            self._lose()
+            self._is_deaf = True
         self._say_that_all_is_said()
 
     def _say_that_all_is_said(self) -> None:
         """Lets the far end come to its end, and not wait for more while we wait for it."""
-        if self._far and self._is_over and not self._unsent:
+        if self._far and self._is_over and not self._asked.size:
             self._far = _with_writing_closed(self._far)
 
-    def _connect(self) -> None:
-        self._far = self._find()
-        for end in self._far:
-            os.set_blocking(end, False)
+    # --- from the far end to the client
 
-    def _come_back(self) -> bool:
-        try:
-            self._connect()
-        except OSError:
-            return False
-        for line in self._greeting:
-            _, id = _parts(line)
-            if id is not None:
-                self._replayed.add(id)
-            self._unsent += line
-        return True
-
-    def _answers(self, far: Far) -> bool:
-        """Hands on what the far end says; False where it has gone."""
-        try:
-            data = os.read(far.read, READ)
-        except BlockingIOError:
-            return True
-        except OSError:
-            data = b""
+    def _hear_far(self, far: Far) -> None:
+        data = _read(far.read)
+        if data is None:
+            return
+        if not data:
+            self._lose()
+            return
+        self._is_second_try = False
         for line in self._from_far.add(data):
             method, id = _parts(line)
             if method is None and id in self._replayed:
@@ -136,21 +133,55 @@ class Bridge:
                 continue
             if method is None:
                 self._open.pop(id, None)
-            self._tell(line)
-        return bool(data)
+            self._answers += line
 
-    def _tell(self, line: bytes) -> None:
+    def _tell(self) -> None:
+        """Standard output may be shared, and so it is left as it is: no more is written at once
+        than surely does not block."""
         try:
-            _write(self._near, line)
+            del self._answers[: os.write(self._near.write, self._answers[: select.PIPE_BUF])]
+        except BlockingIOError:
+            return
         except OSError:
             raise ClientGone from None
 
+    # --- one far end after another
+
+    def _connect(self) -> None:
+        self._far = self._find()
+        for end in self._far:
+            os.set_blocking(end, False)
+        self._is_deaf = False
+
     def _lose(self) -> None:
+        """Answers what may have been done. The rest is asked once more, elsewhere."""
         self._drop()
-        self._unsent.clear()
-        self._from_far = Lines()
+        untaken = self._asked.untaken()
+        self._asked, self._from_far = Asked(), Lines()
         self._replayed.clear()
-        self._refuse_open()
+        self._refuse(self._open.keys() - {_parts(line)[1] for line in untaken}, _LOST)
+        if self._is_second_try:
+            self._refuse(self._open, _NOT_ASKED)
+        elif untaken:
+            self._is_second_try = True
+            self._begin_again(untaken)
+
+    def _begin_again(self, lines: list[bytes]) -> None:
+        """Finds a far end and shows the client's greeting to it, whose answer the client may have
+        had already; then come the lines."""
+        try:
+            self._connect()
+        except OSError:
+            self._refuse(self._open, _NOT_ASKED)
+            return
+        for line in self._greeting:
+            _, id = _parts(line)
+            if id is not None and id not in self._open:
+                self._replayed.add(id)
+            self._asked.add(line)
+        for line in lines:
+            if _parts(line)[0] not in GREETINGS:
+                self._asked.add(line)
 
     def _drop(self) -> None:
         if self._far:
@@ -158,34 +189,90 @@ class Bridge:
                 os.close(end)
         self._far = None
 
-    def _refuse_open(self) -> None:
-        error = {
-            "code": GONE,
-            "message": "The Interlock server went away before it answered, and may have done what "
-            "was asked. Look (whoami, inbox), or try again with the same key.",
-        }
-        for id in self._open:
-            said = {"jsonrpc": "2.0", "id": id, "error": error}
-            self._tell(json.dumps(said).encode() + b"\n")
-        self._open.clear()
+    def _refuse(self, ids: Collection[Any], why: EngineUnavailable) -> None:
+        """In the order in which they were asked."""
+        for id in [id for id in self._open if id in ids]:
+            is_call = self._open.pop(id) == "tools/call"
+            said = _as_result(why, not self._greeting) if is_call else _as_error(why)
+            self._answers += json.dumps({"jsonrpc": "2.0", "id": id} | said).encode() + b"\n"
+
+
+_LOST = EngineUnavailable(
+    "The Interlock server went away before it answered, and may have done what was asked. Look "
+    "(whoami, inbox), or try again with the same key.",
+    outcome="unknown",
+)
+_NOT_ASKED = EngineUnavailable(
+    "The Interlock server cannot be reached, and nothing was done. Try again."
+)
+
+
+def _as_result(why: EngineUnavailable, is_modern: bool) -> dict[str, Any]:
+    """A tool's error. Revisions without a greeting want to be told that no more is to come."""
+    error = why.as_dict()
+    content = [{"type": "text", "text": json.dumps(error)}]
+    result = {"content": content, "structuredContent": error, "isError": True}
+    return {"result": result | ({"resultType": "complete"} if is_modern else {})}
+
+
+def _as_error(why: EngineUnavailable) -> dict[str, Any]:
+    return {"error": {"code": GONE, "message": why.message}}
+
+
+class Asked:
+    """The lines that the far end has not taken yet, at least not to their end."""
+
+    def __init__(self) -> None:
+        self._lines: deque[bytes] = deque()
+        self._taken = 0
+        self.size = 0
+
+    def add(self, line: bytes) -> None:
+        self._lines.append(line)
+        self.size += len(line)
+
+    def send(self, end: int) -> None:
+        """Writes what is taken just now; fails where nothing will be any more."""
+        with suppress(BlockingIOError):
+            while self._lines:
+                line = self._lines[0]
+                count = os.write(end, memoryview(line)[self._taken :])
+                self.size -= count
+                self._taken += count
+                if self._taken == len(line):
+                    self._lines.popleft()
+                    self._taken = 0
+
+    def untaken(self) -> list[bytes]:
+        """The lines of which nobody has seen anything."""
+        return list(self._lines)[1 if self._taken else 0 :]
 
 
 def far_end(
     directory: str, credentials: Credentials, cwd: str, own_session: str | None = None
 ) -> Far:
     """The server of a workspace, greeted; or, where none runs any more, a node of our own."""
+    said = {name: value for name, value in credentials._asdict().items() if value}
+    said |= {"cwd": cwd} | ({"own_session": own_session} if own_session is not None else {})
     about = server_of(directory)
     try:
         if about is None:
             raise NobodyThere
-        socket = connected(about.mcp).detach()
+        socket = _greeted(about.mcp, json.dumps(said).encode() + b"\n")
     except NobodyThere:
         return _alone(directory, credentials, own_session)
-    said = {name: value for name, value in credentials._asdict().items() if value}
-    far = Far(socket, socket)
-    said |= {"cwd": cwd} | ({"own_session": own_session} if own_session is not None else {})
-    _write(far, json.dumps(said).encode() + b"\n")
-    return far
+    return Far(socket, socket)
+
+
+def _greeted(path: str, greeting: bytes) -> int:
+    connection = connected(path)
+    try:
+        connection.sendall(greeting)
+    except OSError:  # it went away while we came
+        connection.close()
+        raise NobodyThere from None
+    end: int = connection.detach()
+    return end
 
 
 def _alone(directory: str, credentials: Credentials, own_session: str | None) -> Far:
@@ -237,9 +324,14 @@ def _parts(line: bytes) -> tuple[str | None, Any]:
     return method if isinstance(method, str) else None, id if hashable else None
 
 
-def _write(far: Far, data: bytes) -> None:
-    while data:
-        data = data[os.write(far.write, data) :]
+def _read(end: int) -> bytes | None:
+    """What there is: nothing at the end, None where there is nothing yet."""
+    try:
+        return os.read(end, READ)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
 
 
 def _with_writing_closed(far: Far) -> Far:

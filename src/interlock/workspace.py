@@ -214,7 +214,7 @@ def who_acts(
     senders = store.senders()
     if len(senders) != 1:
         link.open()  # a place that is no workspace is worth saying first
-        raise _nobody(senders)
+        raise _nobody(senders, link)
     return Credentials(token=_kept(store, senders[0]).token, session=session)
 
 
@@ -230,7 +230,13 @@ def _kept(store: CredentialStore, sender: str) -> Kept:
     )
 
 
-def _nobody(senders: list[str]) -> NoIdentity:
+def _nobody(senders: list[str], link: Link) -> NoIdentity:
+    if not senders and not link.is_local:
+        return NoIdentity(
+            f"{link.place} wants a token: set INTERLOCK_TOKEN. On the server's machine, interlock "
+            "join NAME --json makes a sender and prints its token.",
+            senders=[],
+        )
     if not senders:
         return NoIdentity(
             "Nobody has joined this workspace from here yet. Begin with: interlock join NAME",

@@ -26,10 +26,12 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import CallToolResult, TextContent, jsonrpc_message_adapter
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope
 
 from interlock.contracts import tokens
 from interlock.contracts.acts import Credentials, Join
+from interlock.doors.http import Guard
+from interlock.doors.http.metrics import Metrics
 from interlock.doors.mcp import Mounted, serve
 from interlock.node import Node
 from interlock.node.live import LiveNode
@@ -280,13 +282,9 @@ def identify(scope: Scope) -> Credentials:
 
 @asynccontextmanager
 async def http_server(live: LiveNode) -> AsyncIterator[str]:
-    """A server process's part of it: the application mounted, on a free port."""
+    """A server process's part of it: the application behind its guard, on a free port."""
     mounted = Mounted(live, identify)
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        assert scope["type"] == "http"
-        await mounted(scope, receive, send)
-
+    app = Guard(mounted, Metrics(), loopback=True)
     config = uvicorn.Config(app, port=0, log_level="error", lifespan="off", ws="none")
     running = uvicorn.Server(config)
     async with mounted.running():

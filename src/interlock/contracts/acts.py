@@ -185,9 +185,11 @@ class ListInbox(NamedTuple):
 
 
 class ListMail(NamedTuple):
-    """The newest messages of everybody, for the person whose workspace it is."""
+    """The newest messages of everybody, or the one that is named, for the person whose workspace
+    it is."""
 
     limit: int = 50
+    message: str | None = None
 
 
 class ReadMessage(NamedTuple):

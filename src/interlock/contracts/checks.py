@@ -18,6 +18,9 @@ LONGEST_TTL_S = 365 * 86_400
 MOST_ROWS = 1000
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/#@+-]{0,199}")
 SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
+_REFERENCE = re.compile(r"#?[A-Za-z0-9-]{1,64}")
+_TOKEN_ID = re.compile(r"[A-Za-z0-9_]{1,64}")
+_HASH = re.compile(r"[0-9a-f]{64}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -90,6 +93,8 @@ def _encoded(payload: dict[str, Any], main: str) -> bytes:
 
 def _ask(act: acts.Ask) -> acts.Ask:
     _ttl(act.wait_s)
+    if len(act.question.encode("utf-8", "surrogatepass")) > 1 << 20:
+        raise TooLarge("A question has at most 1 MiB. Send the rest as a message.")
     return act
 
 
@@ -100,6 +105,7 @@ def _chunk(act: acts.PutChunk) -> acts.PutChunk:
 
 
 def _answer(act: acts.AnswerAsk) -> acts.AnswerAsk:
+    _reference(act.message)
     if not act.text:
         raise InvalidMessage("An answer needs text.", type="answer")
     if not unicode(act.text):
@@ -110,14 +116,31 @@ def _answer(act: acts.AnswerAsk) -> acts.AnswerAsk:
     return act
 
 
+def _reference(message: str) -> None:
+    """What may name a message; whether it does, the state shows."""
+    if not _REFERENCE.fullmatch(message):
+        raise Usage(
+            f"{message[:80]!r} cannot name a message. Give its id, at least 6 characters of it, "
+            "or #SEQ."
+        )
+
+
+def _message(act: Any) -> Any:
+    _reference(act.message)
+    return act
+
+
 def _ack(act: acts.AckMessages) -> acts.AckMessages:
     if not 0 < len(act.messages) <= MOST_ROWS:
         raise Usage(f"Name 1 to {MOST_ROWS} messages.")
     line(act.note, "note", 4096)
+    for message in act.messages:
+        _reference(message)
     return act
 
 
 def _read(act: acts.ReadMessage) -> acts.ReadMessage:
+    _reference(act.message)
     start, stop = act.start or 0, act.stop
     if start < 0 or (stop is not None and stop <= start):
         raise Usage("A range is FIRST-LAST in bytes, for example 0-999.")
@@ -183,8 +206,30 @@ def _take_over(act: acts.TakeOverClaim) -> acts.TakeOverClaim:
     return taken
 
 
+def _hash(token_hash: str) -> None:
+    if token_hash and not _HASH.fullmatch(token_hash):
+        raise Usage("A token's hash is its SHA-256, as 64 hexadecimal digits in lower case.")
+
+
+def _rotate(act: acts.RotateToken) -> acts.RotateToken:
+    _hash(act.token_hash)
+    return act
+
+
+def _show_token(act: acts.ShowToken) -> acts.ShowToken:
+    if not _TOKEN_ID.fullmatch(act.id):
+        raise Usage(f"{act.id[:80]!r} cannot be a token's id, such as tok_1f2e3d4c5b6a.")
+    return act
+
+
+def _review(act: acts.Review) -> acts.Review:
+    _ttl(act.since_s)
+    return act
+
+
 def _join(act: acts.Join) -> acts.Join:
     line(act.label, "label")
+    _hash(act.token_hash)
     if act.kind not in (None, "agent", "human"):
         raise Usage("A kind is agent or human.")
     return act
@@ -192,6 +237,7 @@ def _join(act: acts.Join) -> acts.Join:
 
 def _mint(act: acts.MintToken) -> acts.MintToken:
     line(act.label, "label")
+    _hash(act.token_hash)
     _ttl(act.ttl_s)
     return act
 
@@ -204,6 +250,18 @@ def _session(act: Any) -> Any:
 def _reason(act: Any) -> Any:
     line(act.reason, "reason", 1024)
     return act
+
+
+def _redact(act: acts.Redact) -> acts.Redact:
+    _reference(act.message)
+    redaction: acts.Redact = _reason(act)
+    return redaction
+
+
+def _thread(act: acts.ShowThread) -> acts.ShowThread:
+    _reference(act.message)
+    shown: acts.ShowThread = _listing(act)
+    return shown
 
 
 def _listing(act: Any) -> Any:
@@ -232,6 +290,13 @@ def _file(act: Any) -> Any:
     return act
 
 
+def _mail(act: acts.ListMail) -> acts.ListMail:
+    if act.message is not None:
+        _reference(act.message)
+    _rows(act.limit)
+    return act
+
+
 def _search(act: acts.Search) -> acts.Search:
     if not act.query.strip() or "\0" in act.query or not unicode(act.query):
         raise Usage("Say what to search for, in words.")
@@ -248,6 +313,12 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.AnswerAsk: _answer,
     acts.AckMessages: _ack,
     acts.ReadMessage: _read,
+    acts.FindAnswer: _message,
+    acts.ShowReceipts: _message,
+    acts.Explain: _message,
+    acts.RotateToken: _rotate,
+    acts.ShowToken: _show_token,
+    acts.Review: _review,
     acts.AcquireClaim: _acquire,
     acts.TakeOverClaim: _take_over,
     acts.RenewClaim: _renew,
@@ -261,11 +332,11 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.KeepSession: _session,
     acts.FindSession: _session,
     acts.Pause: _reason,
-    acts.Redact: _reason,
+    acts.Redact: _redact,
     acts.ListInbox: _inbox,
-    acts.ShowThread: _listing,
+    acts.ShowThread: _thread,
     acts.ShowLog: _listing,
-    acts.ListMail: _listing,
+    acts.ListMail: _mail,
     acts.ListEvents: _listing,
     acts.Prove: _proof,
     acts.ExportLog: _file,

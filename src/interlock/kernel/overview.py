@@ -21,7 +21,8 @@ def whoami(moment: Moment, act: Whoami) -> Answer:
         scopes=sorted(caller.scopes),
         workspace=row[0] if row else None,
     )
-    held = [claim.view() for claim in live(moment, "sender = ?", caller.sender)]
+    mine = live(moment, "sender = ? AND session IS ?", caller.sender, caller.session)
+    held = [claim.view() for claim in mine]
     return answer | counts(moment) | {"claims": held, "tasks": [], "verdicts_due": []}
 
 

@@ -124,11 +124,19 @@ class Node:
         with self.file.reading() as db:
             return _due(self._moment(db))
 
-    def events(self, after: int, limit: int) -> list[Event]:
-        """What happened after a position, whomever it concerns."""
+    def events(self, after: int, limit: int, most_bytes: int = 1 << 30) -> list[Event]:
+        """What happened after a position, whomever it concerns: so many facts, or fewer where
+        those come to so many bytes."""
+        found: list[Event] = []
+        size = 0
         # What is left of a cursor would hold on to this view of the log.
         with self.file.reading() as db, closing(self.engine.follow(db, after)) as facts:
-            return [event(db, parse_header(header)) for _, header in islice(facts, limit)]
+            for _, header in islice(facts, limit):
+                found.append(event(db, parse_header(header)))
+                size += len(header)
+                if size > most_bytes:
+                    break
+        return found
 
     def head(self) -> int:
         with self.file.reading() as db:

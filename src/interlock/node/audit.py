@@ -23,6 +23,7 @@ from interlock.contracts.merkle import Frontier
 from interlock.contracts.notes import Checkpoint, open_note, parse_verifier_key
 from interlock.contracts.times import rfc3339
 from interlock.errors import LogDamaged, Usage
+from interlock.kernel.events import event
 from interlock.kernel.moment import Answer, State, absent_dropped
 from interlock.node import Node, proofs
 from interlock.node import position as state
@@ -297,13 +298,16 @@ def unreadable(seq: int) -> LogDamaged:
     return LogDamaged(f"Entry {seq} cannot be read. See interlock audit verify.", seq=seq)
 
 
-def show(node: Node, act: ShowLog) -> Answer:
-    """The facts after a position, as they stand in the log; bodies are left out."""
+def show(node: Node, act: ShowLog, names: frozenset[str] | None = None) -> Answer:
+    """The facts after a position, as they stand in the log; bodies are left out. With names, only
+    those that concern them."""
     facts: list[Answer] = []
     with node.file.reading() as db:
         for seq, header in node.engine.follow(db, act.after):
             fact = _parsed(header, seq)
             if act.kind is not None and fact.kind != act.kind:
+                continue
+            if names is not None and not event(db, fact).concerns(names):
                 continue
             if len(facts) == act.limit:
                 return {"facts": facts, "next": facts[-1]["seq"]}

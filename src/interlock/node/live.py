@@ -26,6 +26,7 @@ from interlock.errors import EngineUnavailable, Refusal
 from interlock.kernel.events import IDENTITY_KINDS, Event, viewer_names
 from interlock.kernel.moment import Answer
 from interlock.node import Node
+from interlock.node.chores import CHORES
 from interlock.node.desk import PATIENCE_S, Ticket, unknown_outcome
 from interlock.node.scripts import Listening, Script, Sleep, script_of
 from interlock.node.stations import validate
@@ -34,7 +35,7 @@ from interlock.node.verbs import VERBS
 _LOG = logging.getLogger("interlock.feed")
 LOOKERS = 4
 # What goes through the whole log, such as a verification, takes nobody's place who only looks.
-CHORES = 1
+CHORES_AT_ONCE = 1
 REMEMBERED = 4000
 REMEMBERED_BYTES = 16 << 20
 READ_AT_ONCE = 1000
@@ -70,7 +71,7 @@ class LiveNode:
         self.node = node
         self.feed = Feed(node, self._in_thread)
         self._lookers = ThreadPoolExecutor(LOOKERS, thread_name_prefix="looker")
-        self._chores = ThreadPoolExecutor(CHORES, thread_name_prefix="chore")
+        self._chores = ThreadPoolExecutor(CHORES_AT_ONCE, thread_name_prefix="chore")
         self._answered: deque[tuple[Ticket, asyncio.Future[Any]]] = deque()
         self._told = False
         self._listening: dict[str, tuple[int, AbstractContextManager[None]]] = {}
@@ -104,14 +105,16 @@ class LiveNode:
     ) -> AsyncIterator[list[Told]]:
         """What concerns the caller after a position, for ever; an empty list after a pause. Who
         may not look any more is refused."""
-        names, looked = (await self.identify(credentials)).names, self._loop.time()
+        names = (await self.identify(credentials)).names
+        looked = spoke = self._loop.time()
         async for events in self.feed.follow(after, pause_s):
             is_long_ago = self._loop.time() - looked >= pause_s
             if is_long_ago or any(event.kind in IDENTITY_KINDS for event in events):
                 names, looked = (await self.identify(credentials)).names, self._loop.time()
             told = [event for event in events if event.concerns(names)]
-            if told or not events:
+            if told or self._loop.time() - spoke >= pause_s:
                 yield told
+                spoke = self._loop.time()
 
     async def entries(self) -> int:
         found: int = await self._in_thread(self.node.head)
@@ -119,7 +122,8 @@ class LiveNode:
 
     async def _verb(self, credentials: Credentials, act: Any) -> Answer:
         if type(act) not in VERBS:
-            chore = self._loop.run_in_executor(self._chores, self.node.verb, credentials, act)
+            threads = self._lookers if CHORES[type(act)].is_quick else self._chores
+            chore = self._loop.run_in_executor(threads, self.node.verb, credentials, act)
             found: Answer = await chore
             return found
         validated = validate(credentials, act)
@@ -342,7 +346,7 @@ class Feed:
 
     def _some(self, after: int) -> list[Told]:
         """Events for one who is far behind; many may be, so it is few at a time."""
-        return _not_too_much(map(_encoded, self._node.events(after, TOLD_AT_ONCE)))
+        return list(map(_encoded, self._node.events(after, TOLD_AT_ONCE, TOLD_BYTES)))
 
     async def _was_replaced(self) -> bool:
         """A restore put a shorter log in place: what is remembered of the old one is void."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.contracts import uploads
 from interlock.contracts.acts import (
+    AckMessages,
     AcquireClaim,
     Ask,
     CheckClaim,
@@ -23,7 +24,6 @@ from interlock.contracts.acts import (
     Join,
     ListInbox,
     MintToken,
-    ReadMessage,
     RotateToken,
     SendMessage,
     StopWaiting,
@@ -107,7 +107,7 @@ def _names(whoami: Answer) -> frozenset[str]:
 
 
 def _inbox(act: ListInbox) -> Script:
-    """Open mail, waiting for some to come; an empty answer when none did."""
+    """Open mail, waiting for some to come that nobody has read; what there is when none did."""
     act = checked(act)
     who = yield Whoami()
     yield Listening(who["sender"])
@@ -115,7 +115,8 @@ def _inbox(act: ListInbox) -> Script:
     while True:
         found: Answer = yield act._replace(wait_s=None)
         left = deadline - time.monotonic()
-        if found["messages"] or left <= 0:
+        is_new = found["messages"] and (act.after > 0 or found["unread"] > 0)
+        if is_new or left <= 0:
             return found
         if not (yield Sleep(left, _names(who))):
             deadline = 0.0
@@ -139,7 +140,7 @@ def _ask(act: Ask) -> Script:
     while True:
         found: Answer = yield FindAnswer(id)
         if found["answered"]:
-            yield ReadMessage(found["answer"]["id"])
+            yield AckMessages((found["answer"]["id"],))  # whoever asked has it
             return found | told
         left = deadline - time.monotonic()
         if left <= 0:

@@ -60,6 +60,7 @@ def identify(moment: Moment, credentials: Credentials, validated: Validated) -> 
         refuse_foreign(moment, caller)
     elif credentials.owner and (verb.owner or verb.open):
         caller = OWNER_CALLER
+        refuse_mismatch(caller, credentials.claimed)
     else:
         raise NoIdentity
     return Authenticated(validated, caller)

@@ -7,7 +7,7 @@ import sys
 
 import uvloop
 
-from interlock.errors import EngineUnavailable, Refusal
+from interlock.errors import Refusal
 from interlock.link import About, open_node
 from interlock.server import logs
 from interlock.server.announcing import announcement, say
@@ -17,19 +17,20 @@ from interlock.server.serving import Place, is_loopback, listening, serve
 
 def main() -> int:
     given = _arguments()
-    place = Place(given.workspace, given.host, given.port)
-
-    def ready(about: About) -> None:
-        loopback = is_loopback(place.host)
-        say(announcement(about, place.directory, loopback=loopback), as_json=given.json)
-        if given.ready_fd is not None:
-            _let_go(given.ready_fd)
+    place = Place(given.workspace, given.host, given.port, given.url)
 
     try:
         with open_node(place.directory) as node:
             if lock(place.directory) is None:
-                raise EngineUnavailable("A server runs for this workspace already.")
+                say({"up": True, "started": False, "directory": place.directory}, given.json)
+                return 0
             logs.configure(os.path.join(place.directory, LOG))
+
+            def ready(about: About) -> None:
+                say(announcement(node, about, loopback=is_loopback(place.host)), given.json)
+                if given.ready_fd is not None:
+                    _let_go(given.ready_fd)
+
             with listening(place) as listener:
                 uvloop.run(serve(node, place, listener, ready))
     except Refusal as refusal:
@@ -42,6 +43,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workspace", required=True)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=7420)
+    parser.add_argument("--url", help="the address of a proxy before it")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--ready-fd", type=int, help="who waits for us to be ready reads it")
     return parser.parse_args()

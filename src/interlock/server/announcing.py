@@ -5,66 +5,93 @@ import os
 import shlex
 import shutil
 import sys
+from typing import Any
 
+from interlock.contracts.acts import Credentials, ListAgents
 from interlock.link import About
+from interlock.node import Node
 from interlock.server.records import LOG
-from interlock.workspace import CredentialStore, dashboard
+from interlock.workspace import dashboard, default
+
+MOST_NAMED = 8
 
 
-def announcement(about: About, directory: str, *, loopback: bool) -> dict[str, object]:
+def announcement(node: Node, about: About, *, loopback: bool) -> dict[str, Any]:
+    joined = node.call(Credentials(owner=True), ListAgents())["agents"]
     return {
         "up": True,
         "started": True,
         "url": about.url,
         "pid": about.pid,
-        "directory": directory,
-        "dashboard": dashboard(about.url, directory),
+        "directory": node.directory,
+        "dashboard": dashboard(about.url, node.directory),
         "mcp": f"{about.url}/mcp",
         "loopback": loopback,
+        "agents": [agent["address"] for agent in joined],
     }
 
 
-def say(told: dict[str, object], *, as_json: bool) -> None:
-    text = json.dumps(told) if as_json else _text(told)
+def say(told: dict[str, Any], as_json: bool) -> None:
+    text = json.dumps(told) if as_json else _text(told) if told["started"] else _running(told)
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
-def _text(told: dict[str, object]) -> str:
-    command = shlex.quote(_command())
-    directory = str(told["directory"])
-    senders = CredentialStore(directory).senders()
-    here = " ".join(f"@{name}" for name in senders) or "nobody yet"
+def _running(told: dict[str, Any]) -> str:
+    return f"A server runs for {told['directory']} already. interlock up shows where."
+
+
+def _text(told: dict[str, Any]) -> str:
+    agents: list[str] = told["agents"]
+    named = " ".join(agents[:MOST_NAMED]) + (" …" if len(agents) > MOST_NAMED else "")
     lines = [
-        f"Interlock is up at {told['url']}, for {directory}",
+        f"Interlock is up at {told['url']}, for {told['directory']}",
         "",
         f"  Dashboard  {told['dashboard']}",
         "             The link signs its holder in as the owner: keep it to yourself.",
-        f"  Joined     {here}. Anybody who may write this workspace can join agents:",
+        f"  Joined     {named or 'nobody yet'}",
+        "             Whoever may write this workspace can join agents and people to it.",
         "",
-        f"    {command} join otto",
-        f"    {command} run otto -- claude          # or codex, gemini, cursor-agent",
-        f"    {command} send @otto 'Hello.'",
+        *(f"    {line}" for line in _next(_command(told["directory"]), agents)),
         "",
-        f"  MCP        {command} mcp  (stdio), or {told['mcp']} with a token",
-        f"  Log        {os.path.join(directory, LOG)}",
+        f"  MCP        {_command(told['directory'])} mcp  (stdio), or {told['mcp']} with a token",
+        f"  Log        {os.path.join(told['directory'], LOG)}",
     ]
     if not told["loopback"]:
         lines += ["", *_OPEN]
     return "\n".join(lines)
 
 
+def _next(command: str, agents: list[str]) -> list[str]:
+    """What to type next: commands that work as they stand."""
+    if not agents:
+        return [
+            f"{command} join otto",
+            f"{command} run otto -- claude          # or codex, gemini, cursor-agent",
+            f"{command} send @otto 'Hello.' --from otto",
+        ]
+    first, last = agents[0], agents[-1]
+    return [
+        f"{command} run {first[1:]} -- claude          # or codex, gemini, cursor-agent",
+        f"{command} send {last} 'Hello.' --from {first[1:]}",
+        f"{command} join NAME          # one more",
+    ]
+
+
 _OPEN = (
     "  It can be reached from other machines. Every request needs a token (interlock join, and",
-    "  token mint for another machine), and nothing is encrypted on the way: put a TLS proxy or",
-    "  an SSH tunnel before it, and let it listen to 127.0.0.1 where the network is not yours.",
+    "  token mint for another machine), and nothing is encrypted on the way: put a TLS proxy",
+    "  before it (--url says its address), or reach it through an SSH tunnel.",
 )
 
 
-def _command() -> str:
-    """The command as it can be typed: by its name where the shell would find this very one."""
+def _command(directory: str) -> str:
+    """The command as it can be typed: by its name where the shell would find this very one, and
+    with the workspace where it would take another one."""
     beside = os.path.join(os.path.dirname(sys.executable), "interlock")
     found = shutil.which("interlock")
-    if found is not None and os.path.realpath(found) == os.path.realpath(beside):
-        return "interlock"
-    return beside
+    known = found is not None and os.path.realpath(found) == os.path.realpath(beside)
+    command = "interlock" if known else shlex.quote(beside)
+    if os.path.realpath(directory) == os.path.realpath(default(os.environ)):
+        return command
+    return f"{command} --workspace {shlex.quote(directory)}"

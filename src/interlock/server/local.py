@@ -10,13 +10,14 @@ from typing import Any
 
 from interlock.contracts.acts import Credentials
 from interlock.contracts.encoding import decode
-from interlock.doors import mcp
 from interlock.errors import Refusal
 from interlock.node.live import LiveNode
 from interlock.repository import name_here
+from interlock.server.tools import door
 
 _LOG = logging.getLogger("interlock.mcp")
 GREETING_WITHIN_S = 10.0
+FAREWELL_S = 5.0
 
 
 def local_socket(path: str) -> socket.socket:
@@ -32,46 +33,82 @@ def local_socket(path: str) -> socket.socket:
     return local
 
 
+class _Client:
+    """One bridge's connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.is_cut = False
+
+    def cut(self) -> None:
+        """Hears what was said until now, and then an end. The bridge cannot write any more, and so
+        it knows what was not heard, and says it elsewhere."""
+        self.is_cut = not self.reader.at_eof()
+        with suppress(OSError):
+            own = os.dup(self.writer.get_extra_info("socket").fileno())
+            with socket.socket(fileno=own) as connection:
+                connection.shutdown(socket.SHUT_RD)
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(OSError):
+            await self.writer.wait_closed()
+
+
 @asynccontextmanager
 async def mcp_socket(live: LiveNode, path: str) -> AsyncIterator[None]:
     """Serves MCP to the bridges of clients on this machine: a line of credentials, then MCP as it
-    is spoken over standard input and output."""
-    clients: set[asyncio.Task[None]] = set()
+    is spoken over standard input and output. In the end, what was asked is answered."""
+    clients: dict[asyncio.Task[None], _Client] = {}
 
-    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        clients.add(task)
+        client = clients[task] = _Client(reader, writer)
         try:
-            await _converse(live, reader, writer)
-        except (OSError, ValueError, KeyError, TimeoutError, Refusal):
-            return
-        except Exception:  # noqa: BLE001 - one client's trouble is not the others'
-            _LOG.exception("defect")
+            await _served(live, client)
+            await client.close()
         finally:
-            clients.discard(task)
+            del clients[task]
             writer.close()
 
-    server = await asyncio.start_unix_server(client, sock=local_socket(path))
+    server = await asyncio.start_unix_server(connected, sock=local_socket(path))
     try:
         yield
     finally:
         server.close()
-        for task in list(clients):
+        await asyncio.sleep(0)  # who was let in just now is a client by then
+        for client in clients.values():
+            client.cut()
+        await _ended(list(clients))
+
+
+async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=FAREWELL_S)
+        for task in late:
             task.cancel()
-        await asyncio.gather(*clients, return_exceptions=True)
+        await asyncio.gather(*late, return_exceptions=True)
 
 
-async def _converse(
-    live: LiveNode, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
+async def _served(live: LiveNode, client: _Client) -> None:
+    try:
+        await _converse(live, client)
+    except (OSError, ValueError, KeyError, TimeoutError, Refusal):
+        return
+    except Exception:  # noqa: BLE001 - one client's trouble is not the others'
+        _LOG.exception("defect")
+
+
+async def _converse(live: LiveNode, client: _Client) -> None:
     async with asyncio.timeout(GREETING_WITHIN_S):
-        greeting: dict[str, Any] = decode(await reader.readline())
+        greeting: dict[str, Any] = decode(await client.reader.readline())
     shown = Credentials(
         token=greeting.get("token"),
         session=greeting.get("session"),
         claimed=greeting.get("claimed"),
     )
     repo = await asyncio.to_thread(name_here, greeting["cwd"])
-    async with mcp.kept(live, shown, greeting.get("own_session")):
-        await mcp.serve(live, shown, reader, writer, repo)
+    mcp = await door()
+    async with mcp.kept(live, shown, greeting.get("own_session"), lambda: not client.is_cut):
+        await mcp.serve(live, shown, client.reader, client.writer, repo)

@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 from starlette.routing import Route, Router
 
 from interlock import __version__
-from interlock.doors import mcp, web
+from interlock.doors import web
 from interlock.doors.http import Guard, api
 from interlock.doors.http.api import Desk
 from interlock.doors.http.metrics import Metrics
@@ -28,6 +28,7 @@ from interlock.node.live import LiveNode
 from interlock.server.connections import Connection, Crowd
 from interlock.server.local import local_socket, mcp_socket
 from interlock.server.records import Owner, publish, socket_path, withdraw
+from interlock.server.tools import Tools
 
 _LOG = logging.getLogger("interlock.server")
 BACKLOG = 2048
@@ -35,11 +36,12 @@ FAREWELL_S = 5
 
 
 class Place(NamedTuple):
-    """Where to serve what."""
+    """Where to serve what; `outside` is the address of a proxy before it."""
 
     directory: str
     host: str
     port: int
+    outside: str | None = None
 
 
 def listening(place: Place) -> socket.socket:
@@ -85,7 +87,7 @@ class Server(uvicorn.Server):
         """A signal asks to end, a second Ctrl-C to hurry; neither ends the process before
         everything is put away."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self.handle_exit, number, None)
         yield
 
@@ -107,7 +109,7 @@ async def serve(
     shown = f"[{host}]" if ":" in host else host
     about = About(
         os.getpid(),
-        f"http://{shown}:{port}",
+        place.outside or f"http://{shown}:{port}",
         socket_path(place.directory, "server.sock"),
         socket_path(place.directory, "mcp.sock"),
         __version__,
@@ -115,7 +117,7 @@ async def serve(
     async with AsyncExitStack() as stack:
         owner = Owner(place.directory)
         live = await stack.enter_async_context(LiveNode(node))
-        app = application(live, owner, loopback=is_loopback(place.host))
+        app = application(live, owner, loopback=is_loopback(place.host), outside=place.outside)
         await stack.enter_async_context(app.tools.running())
         stack.callback(withdraw, place.directory, about)
         await stack.enter_async_context(mcp_socket(live, about.mcp))
@@ -135,17 +137,19 @@ class Application(NamedTuple):
 
     guard: Guard
     router: Router
-    tools: mcp.Mounted
+    tools: Tools
 
 
-def application(live: LiveNode, owner: Owner, *, loopback: bool) -> Application:
+def application(
+    live: LiveNode, owner: Owner, *, loopback: bool, outside: str | None = None
+) -> Application:
     metrics = Metrics()
     desk = Desk(live, metrics, owner.is_shown, open_metrics=loopback)
-    tools = mcp.Mounted(live, lambda scope: desk.credentials(HTTPConnection(scope)))
+    tools = Tools(live, lambda scope: desk.credentials(HTTPConnection(scope)))
     pages = web.routes(live, owner=owner.is_shown, key=owner.key)
     routes = [*api(desk), Route("/mcp", tools), *pages]
     router = Router(routes, redirect_slashes=False)
-    return Application(Guard(router, metrics, loopback=loopback), router, tools)
+    return Application(Guard(router, metrics, loopback=loopback, outside=outside), router, tools)
 
 
 def configuration(app: Guard) -> uvicorn.Config:

@@ -6,17 +6,26 @@ from typing import Any
 from interlock.contracts import acts
 from interlock.contracts.encoding import decode
 from interlock.doors.cli.context import Answer, Context, absolute
-from interlock.errors import NotFound, Usage
+from interlock.errors import NotAWorkspace, NotFound, Usage
 
 
 def verify(context: Context) -> Answer:
     checkpoint = _note(context.get("checkpoint"))
     if (path := context.get("export")) is None:
+        _refuse_absent(context)
         return context.call_as_owner(acts.VerifyLog(checkpoint))
     from interlock.node import audit
 
     with _opened(path) as lines:
         return audit.verify_export(lines, checkpoint)
+
+
+def _refuse_absent(context: Context) -> None:
+    """Other commands make the workspace they are asked about. A new, empty log is whole, and that
+    must not be the answer about one that was mistyped."""
+    place = context.place
+    if "://" not in place and not os.path.exists(os.path.join(place, "log.db")):
+        raise NotAWorkspace(f"There is no workspace at {place}, and so no log to verify.")
 
 
 def show(context: Context) -> Answer:

@@ -44,6 +44,7 @@ _START = (
         flags=(
             Flag("--host", "H", "the address to serve; 127.0.0.1 if absent: this machine alone"),
             Flag("--port", "P", "the port; 7420 if absent", kind="int", minimum=0, maximum=65535),
+            Flag("--url", "URL", "the address of a TLS proxy before it, such as https://…"),
             Flag("--engine", "URL", "where the log is kept; the embedded file if absent"),
             Flag("--detach", help="start it in the background, and return when it is ready"),
         ),

@@ -149,7 +149,8 @@ def fold(line: str) -> list[str]:
         return [line]
     import unicodedata
 
-    room = max(10, os.get_terminal_size(sys.stdout.fileno()).columns - 3)
+    # A terminal that does not know its size has 80 columns.
+    room = max(10, (os.get_terminal_size(sys.stdout.fileno()).columns or 80) - 3)
     pieces, piece, used = [], "", 0
     for character in line.expandtabs(8):
         wide = 2 if unicodedata.east_asian_width(character) in "WF" else 1
@@ -162,6 +163,6 @@ def fold(line: str) -> list[str]:
 
 def width() -> int:
     try:
-        return max(40, min(100, os.get_terminal_size().columns))
+        return max(40, min(100, os.get_terminal_size().columns or 80))
     except OSError:
         return 80

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from interlock.doors.cli.context import Answer, Context, here_and_now
 from interlock.errors import EngineUnavailable, Usage
-from interlock.link import is_served, open_node, server_of
+from interlock.link import is_served, server_of
 from interlock.workspace import dashboard
 
 ENDS_WITHIN_S = 20.0
@@ -20,15 +20,23 @@ def up(context: Context) -> Answer | int:
     directory = _directory(context)
     if context.get("engine", "sqlite") != "sqlite":
         raise Usage("This release keeps the log in the embedded file: leave --engine out.")
+    _refuse_strange(context.get("url"))
     if is_served(directory):
         return {"up": True, "started": False} | _described(directory)
-    open_node(directory).close()
     words = [sys.executable, "-m", "interlock.server", "--workspace", directory]
-    given = {name: context.get(name) for name in ("host", "port")}
+    given = {name: context.get(name) for name in ("host", "port", "url")}
     words += [f"--{name}={value}" for name, value in given.items() if value is not None]
     if context.json:
         words.append("--json")
     return _detached(words) if context.get("detach") else _become(words)
+
+
+def _refuse_strange(url: str | None) -> None:
+    if url is None:
+        return
+    scheme, _, name = url.rstrip("/").partition("://")
+    if scheme not in ("http", "https") or not name or "/" in name or "@" in name:
+        raise Usage(f"--url is a proxy's address, such as https://interlock.example, not {url!r}.")
 
 
 def _become(words: list[str]) -> NoReturn:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 from urllib.parse import unquote
 
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -30,6 +31,7 @@ from interlock.errors import NoIdentity, NotFound, Refusal, Usage
 from interlock.node.live import LiveNode
 
 SHOW_A_TOKEN = "Show a token: Authorization: Bearer ilk_…; interlock join NAME makes one."  # noqa: S105
+LONG_BODY = 64 << 10
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -107,8 +109,9 @@ def api(desk: Desk) -> list[BaseRoute]:
 
 def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
-        return await endpoints[method](request)
+        if request.method not in endpoints:  # HEAD: reading mail is an act, with or without a body
+            raise HTTPException(405, headers={"Allow": ", ".join(endpoints)})
+        return await endpoints[request.method](request)
 
     return endpoint
 
@@ -142,6 +145,9 @@ async def _asked(desk: Desk, known: Decoder, request: Request) -> tuple[Credenti
         given = decoding.from_query(known, request.query_params)
     if known.route.method != "GET":
         wanted = "application/octet-stream" if known.raw else "application/json"
+        if int(headers.get("content-length") or LONG_BODY) >= LONG_BODY:
+            # Nobody's long body is read before it is known that they may ask at all.
+            await desk.live.identify(credentials)
         body = await request.body()
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if body and kind != wanted:

@@ -22,10 +22,14 @@ _LOG = logging.getLogger("interlock.http")
 
 
 class Guard:
-    """`loopback` says that the server is for this machine only, whatever names point to it."""
+    """`loopback` says that the server is for this machine only, whatever names point to it;
+    `outside` is the address under which a proxy before it is known."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, *, loopback: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, *, loopback: bool, outside: str | None = None
+    ) -> None:
         self._app, self._metrics, self._loopback = app, metrics, loopback
+        self._scheme, _, self._outside = (outside or "").rstrip("/").lower().partition("://")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
@@ -41,7 +45,9 @@ class Guard:
         scope["app"] = self  # so that the router raises what it cannot route
         try:
             if not scope.get("interlock.local"):
-                _refuse_foreign(headers, scope, loopback=self._loopback)
+                if is_outside := headers.get("host", "").lower() == self._outside != "":
+                    scope["scheme"] = self._scheme
+                _refuse_foreign(headers, scope, here_only=self._loopback and not is_outside)
             await self._app(scope, Body(receive, headers), sending)
         except ClientDisconnect:
             return
@@ -74,9 +80,9 @@ def _refusal_of(trouble: Exception, scope: Scope) -> tuple[Refusal, int | None]:
     ), None
 
 
-def _refuse_foreign(headers: Headers, scope: Scope, *, loopback: bool) -> None:
+def _refuse_foreign(headers: Headers, scope: Scope, *, here_only: bool) -> None:
     host = headers.get("host", "")
-    if loopback and not _is_here(host):
+    if here_only and not _is_here(host):
         raise ForeignOrigin(
             f"This server is for its own machine, and was asked for as {host[:80]!r}. Use "
             "127.0.0.1 or localhost."

@@ -4,7 +4,6 @@ Who asks is known before any JSON-RPC is looked at, from the request's own heade
 else. Answers are single JSON bodies. Nothing is pushed, so there is no stream to open with GET.
 """
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,12 +23,11 @@ from interlock.contracts.acts import Credentials, Whoami
 from interlock.doors.mcp.exchange import Exchanges
 from interlock.doors.mcp.service import Context, server, waits
 from interlock.doors.mcp.wire import LONGEST
-from interlock.errors import Refusal, TooLarge, Usage, by_code
+from interlock.errors import Refusal, Usage, by_code
 from interlock.node.live import LiveNode
 
 Identify = Callable[[Scope], Credentials]
 
-SLOWEST_BODY_S: Final = 30.0
 KNOWN_S: Final = 5.0
 MOST_KNOWN: Final = 10_000
 
@@ -48,12 +46,6 @@ class Unreadable(Usage):
     """The body is of a type that is not read here: it should be application/json."""
 
     http = 415
-
-
-class Slow(Usage):
-    """The request came too slowly."""
-
-    http = 408
 
 
 class Mounted:
@@ -83,8 +75,6 @@ class Mounted:
             body = await _body(request)
         except Refusal as refusal:
             await _refused(refusal.as_dict(), refusal.http)(scope, receive, send)
-            return
-        except ConnectionResetError:
             return
         await self._served(request, sender, body, _unless_failed(scope, send))
         if _FAILED in scope:
@@ -126,39 +116,13 @@ class _Callers:
 
 
 async def _body(request: Request) -> bytes:
-    """The whole body, unless it is no JSON, too large or too slow."""
+    """The whole body of a message; how large and how slow it may be, the server's guard knows."""
     if request.method not in ("POST", "DELETE"):
         raise NoStream
-    headers = request.headers
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.method == "POST" and kind != "application/json":
         raise Unreadable
-    if headers.get("content-length", "").isdigit() and int(headers["content-length"]) > LONGEST:
-        raise _too_large()
-    try:
-        async with asyncio.timeout(SLOWEST_BODY_S):
-            return await _read(request.receive)
-    except TimeoutError:
-        raise Slow from None
-
-
-async def _read(receive: Receive) -> bytes:
-    parts: list[bytes] = []
-    size, more = 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ConnectionResetError
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > LONGEST:
-            raise _too_large()
-        more = message.get("more_body", False)
-    return b"".join(parts)
-
-
-def _too_large() -> TooLarge:
-    return TooLarge(f"A message over MCP has at most {LONGEST} bytes.", limit=LONGEST)
+    return await request.body()
 
 
 def _received_again(body: bytes, receive: Receive) -> Receive:

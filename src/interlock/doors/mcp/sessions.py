@@ -1,7 +1,7 @@
 """A session that a client's configuration names: its claims are kept while the client is here."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from interlock.contracts.acts import Credentials, KeepSession, StartSession
@@ -14,9 +14,15 @@ KEEP_EVERY_S = 0.4
 
 
 @asynccontextmanager
-async def kept(live: LiveNode, credentials: Credentials, own: str | None) -> AsyncIterator[None]:
-    """Keeps the claims of a session of the client's own renewed, and gives them up at the end. It
-    is not ended, since the configuration names the same one again at the client's next start."""
+async def kept(
+    live: LiveNode,
+    credentials: Credentials,
+    own: str | None,
+    gives_up: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[None]:
+    """Keeps the claims of a session of the client's own renewed, and gives them up at the end,
+    unless `gives_up` then says that it is not the client who went away. The session is not ended,
+    since the configuration names the same one again at the client's next start."""
     if own is None:
         yield
         return
@@ -26,9 +32,10 @@ async def kept(live: LiveNode, credentials: Credentials, own: str | None) -> Asy
         yield
     finally:
         keeper.cancel()
-        with suppress(Refusal):
-            release = plan("release", {"all": True}, None)
-            await played(release, lambda act: live.call(credentials, act))
+        if gives_up():
+            with suppress(Refusal):
+                release = plan("release", {"all": True}, None)
+                await played(release, lambda act: live.call(credentials, act))
 
 
 async def _keep(live: LiveNode, credentials: Credentials, session: str) -> None:

@@ -17,7 +17,7 @@ from interlock.contracts.acts import (
 from interlock.doors.web import views
 from interlock.doors.web.rendering import Templates
 from interlock.doors.web.stream import PARTS
-from interlock.errors import Refusal
+from interlock.errors import NotFound, Refusal, Usage
 from interlock.node.live import LiveNode
 
 MAIL = 60
@@ -49,15 +49,14 @@ class Parts:
             return self._templates.part("refusal", refusal=refusal)
 
     async def message(self, id: str) -> Markup | None:
-        """One message with all of its text, or None where it is not among those we can show."""
+        """One message with its text and its receipts, or None where there is none of that id."""
         try:
-            found = (await self._ask(ListMail(limit=MOST_MAIL)))["messages"]
+            (found,) = (await self._ask(ListMail(message=id)))["messages"]
+        except (NotFound, Usage):
+            return None
         except Refusal as refusal:
             return self._templates.part("refusal", refusal=refusal)
-        for message in found:
-            if message["id"] == id:
-                return await self._made("message", message=views.message(message, whole=True))
-        return None
+        return await self._made("message", message=views.message(found, whole=True))
 
     async def _header(self) -> Markup:
         status, review = await asyncio.gather(self._ask(ShowStatus()), self._ask(Review()))

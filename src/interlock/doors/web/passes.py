@@ -34,7 +34,7 @@ class Passes:
         """Whether the request brings a pass of ours that has not run out."""
         try:
             return self._fernet.decrypt(request.cookies.get(self._pass, ""), LASTS_S) == _OWNER
-        except InvalidToken:
+        except (InvalidToken, ValueError):
             return False
 
     def sign_in(self, request: Request, response: Response) -> None:

@@ -46,7 +46,7 @@ def acquire(moment: Moment, act: AcquireClaim) -> Answer:
     if others or before:
         if act.wait_s is not None:
             wait(moment, act, target)
-        return _held(target, others, len(before))
+        return _held(moment, target, others, len(before))
     leave(moment, target)
     claim = grant(moment, target, wish_of(moment.caller, act), act.ttl_s * 1000)
     return _acquired(moment, claim)
@@ -59,10 +59,18 @@ def _acquired(moment: Moment, claim: Claim) -> Answer:
     return answer
 
 
-def _held(target: Target, others: list[Claim], ahead: int) -> Answer:
+def _holder(moment: Moment, claim: Claim) -> str:
+    """Who holds a claim, as the caller is told; two sessions of one sender are two holders."""
+    if claim.sender != moment.caller.sender:
+        return f"@{claim.sender}"
+    session = f"the session {claim.session}" if claim.session else "no session"
+    return f"@{claim.sender} in {session}, which is not this one,"
+
+
+def _held(moment: Moment, target: Target, others: list[Claim], ahead: int) -> Answer:
     if others:
         first = others[0]
-        why = f"{target} is held by @{first.sender} until {rfc3339(first.expires_at)}."
+        why = f"{target} is held by {_holder(moment, first)} until {rfc3339(first.expires_at)}."
     else:
         why = f"{target} is free, but {ahead} asked for it before you."
     refusal = ClaimHeld(f"{why} Do other work, ask the holder, or wait with --wait.")
@@ -179,7 +187,7 @@ def _own(moment: Moment, target: Target, fence: int | None) -> Claim:
             held_by=[claim.view() for claim in others] or None,
         )
     if mine is None:
-        holder = f" @{others[0].sender} does." if others else " Nobody does: acquire it."
+        holder = f" {_holder(moment, others[0])} does." if others else " Nobody does: acquire it."
         raise NotHolder(
             f"You do not hold {target}, so nothing was changed.{holder}",
             held_by=[claim.view() for claim in others],

@@ -16,6 +16,7 @@ from interlock.errors import (
     BadToken,
     IdentityMismatch,
     MissingScope,
+    NameTaken,
     NotFound,
     TokenExpired,
     UnknownSender,
@@ -98,6 +99,8 @@ def mint_token(
     expires_at: int | None,
 ) -> str:
     made = token_id(token_hash)
+    if moment.one("SELECT 1 FROM identity_tokens WHERE id = ? OR hash = ?", made, token_hash):
+        raise NameTaken("That token is registered already. Make a new one.")
     moment.record(
         "token_minted",
         absent_dropped(

@@ -100,9 +100,13 @@ def counts(moment: Moment) -> Answer:
 def list_mail(moment: Moment, act: ListMail) -> Answer:
     """The newest messages of the workspace, newest first, with how far each got. What they say is
     shown to the owner alone: a scope lets nobody read another's mail."""
-    rows = moment.all(f"SELECT {COLUMNS} FROM mail_messages ORDER BY seq DESC LIMIT ?", act.limit)
+    if act.message is not None:
+        found = [locate(moment, act.message, of_all=True)]
+    else:
+        newest = f"SELECT {COLUMNS} FROM mail_messages ORDER BY seq DESC LIMIT ?"
+        found = [Message(*row) for row in moment.all(newest, act.limit)]
     messages = []
-    for message in (Message(*row) for row in rows):
+    for message in found:
         shown = listed(moment, message) if moment.caller.owner else envelope(message, None)
         messages.append(shown | {"deliveries": _deliveries(moment, message.seq)})
     return {"messages": messages}

@@ -5,6 +5,7 @@ from interlock.contracts.addresses import address, near, recipient_name
 from interlock.contracts.encoding import canonical, digest
 from interlock.contracts.facts import Header
 from interlock.contracts.types import MAIN_MEMBER
+from interlock.contracts.uploads import CHUNK
 from interlock.errors import (
     DigestMismatch,
     InvalidMessage,
@@ -13,6 +14,7 @@ from interlock.errors import (
     TooLarge,
     TooManyHops,
     UnknownRecipient,
+    Usage,
 )
 from interlock.kernel.identity import names
 from interlock.kernel.identity.names import agent_of
@@ -103,6 +105,8 @@ def answer(moment: Moment, act: AnswerAsk) -> Answer:
 def put_chunk(moment: Moment, act: PutChunk) -> Answer:
     """Keeps a part of a large body, for a send of the same sender that names the upload."""
     _refuse_size(moment, act.size)
+    if act.number * CHUNK + len(act.data) > act.size:
+        raise Usage(f"That is more than the {act.size} bytes that the body was said to have.")
     upload = act.upload
     if upload is None:
         upload = f"{moment.now:015}.{moment.caller.sender}.{moment.new_id()}"

@@ -1,0 +1,388 @@
+"""`interlock mcp` while a server runs: a small process that leads to it, and outlives it."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commandline import LIMIT_S, Place, lines, until
+from doors import HELLO
+from forking import Running, Servers
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp_clients import MODES, Caller, awaited
+
+from interlock.link import is_served
+
+TWENTY_MB = 20 << 20
+GONE = -32000
+WAITING = {"name": "inbox", "arguments": {"wait_s": 45}}
+
+
+class Town:
+    """otto-cli and vera, and a server that can be killed and started again."""
+
+    def __init__(self, place: Place, servers: Servers) -> None:
+        self.place, self._servers = place, servers
+        self.tokens = {
+            "otto-cli": place.join("otto", "cli"),
+            "vera": place.join("vera", None, "--kind", "human"),
+        }
+        self._running: Running | None = None
+        self.start()
+
+    def start(self) -> None:
+        place = self.place
+        self._running = self._servers.start(str(place.workspace), place.environ, str(place.cwd))
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def end(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        assert self._running is not None
+        os.kill(self._running.pid, number)
+        self._running = None
+        until(lambda: not is_served(str(self.place.workspace)))
+
+    def close(self) -> None:
+        if self._running is not None:
+            self._running.end()
+
+    def environ(self, sender: str, **more: str) -> dict[str, str]:
+        return self.place.environ | {"INTERLOCK_TOKEN": self.tokens[sender]} | more
+
+    def until_waiting(self, sender: str) -> None:
+        """Until somebody waits for the sender's mail."""
+
+        def reach() -> dict[str, str]:
+            agents = self.place.ok("agents")["agents"]
+            return {agent["address"]: agent["reach"] for agent in agents}
+
+        until(lambda: reach()[f"@{sender}"] == "wakes")
+
+
+@pytest.fixture
+def town(tmp_path: Path, servers: Servers) -> Iterator[Town]:
+    town = Town(Place(tmp_path), servers)
+    yield town
+    town.close()
+
+
+# --- the official client
+
+
+@asynccontextmanager
+async def client(town: Town, sender: str, mode: str, **more: str) -> AsyncIterator[Caller]:
+    bridge = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "interlock", "mcp"],
+        env=town.environ(sender, **more),
+        cwd=town.place.cwd,
+    )
+    async with Client(stdio_client(bridge), mode=mode) as opened:
+        yield Caller(opened)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_the_client_lists_and_calls_tools_through_the_server(mode: str, town: Town) -> None:
+    async with client(town, "otto-cli", mode) as otto, client(town, "vera", mode) as vera:
+        assert len((await otto.client.list_tools()).tools) == 12
+        assert (await otto.ok("whoami"))["sender"] == "otto-cli"
+        sent = await otto.ok("send", to="@vera", text="hello")
+        (message,) = (await vera.ok("inbox"))["messages"]
+        assert message["id"] == sent["message"]["id"]
+        refused = await otto("send", to="AGENT:vera", text="hello")
+        assert refused.code == "INVALID_RECIPIENT_SHAPE"
+        assert refused.answer["did_you_mean"] == ["@vera"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_identity_and_session_are_the_environments(mode: str, town: Town) -> None:
+    async with client(town, "otto-cli", mode, INTERLOCK_SESSION="s-1") as otto:
+        assert (await otto.ok("whoami"))["session"] == "s-1"
+        claim = (await otto.ok("claim", item="B-1"))["claim"]
+        assert (claim["holder"], claim["session"]) == ("@otto-cli", "s-1")
+        for member in ("from", "sender", "source"):
+            other = await otto("send", to="@vera", text="x", **{member: "vera"})
+            assert other.code == "IDENTITY_MISMATCH"
+        assert not (await otto("send", to="@vera", text="x", **{"from": "otto-cli"})).error
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_a_killed_server_costs_the_open_call_and_nothing_else(mode: str, town: Town) -> None:
+    async with client(town, "otto-cli", mode) as otto:
+        before = await otto.ok("send", to="@vera", text="hello", key="k")
+        waiting = asyncio.create_task(otto("inbox", wait_s=45))
+        await asyncio.to_thread(town.until_waiting, "otto-cli")
+        town.kill()
+        lost = await waiting
+        assert lost.code == "ENGINE_UNAVAILABLE"
+        assert lost.answer["outcome"] == "unknown"
+        assert json.loads(lost.text) == lost.answer
+        town.start()
+        after = await otto.ok("send", to="@vera", text="hello", key="k")
+        assert after["message"] == before["message"]
+        assert len((await otto.client.list_tools()).tools) == 12
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_where_the_server_stays_away_a_node_of_its_own_serves(mode: str, town: Town) -> None:
+    async with client(town, "otto-cli", mode, INTERLOCK_SESSION="s-1") as otto:
+        await otto.ok("claim", item="B-1")
+        town.end()
+        assert (await otto.ok("whoami"))["session"] == "s-1"
+        assert (await otto.ok("release", item="B-1")) == {"released": True}
+
+
+@awaited
+async def test_without_a_server_it_serves_by_itself(town: Town) -> None:
+    town.end()
+    async with client(town, "otto-cli", "legacy") as otto:
+        assert (await otto.ok("whoami"))["sender"] == "otto-cli"
+
+
+# --- its process
+
+
+class Talk:
+    """A bridge, and what is said to it line by line."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+        self._lines = lines(process)
+        self._count = 0
+
+    def say(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def begin(self, method: str, params: Any = None) -> int:
+        """Asks, and gives the number of the request."""
+        self._count += 1
+        said = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params or {}}
+        self.say(json.dumps(said).encode())
+        return self._count
+
+    def hear(self) -> Any:
+        return json.loads(next(self._lines))
+
+    def greet(self) -> None:
+        self.begin("initialize", HELLO)
+        assert self.hear()["id"] == self._count
+        self.say(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        """The result of a call that is answered at once."""
+        number = self.begin("tools/call", {"name": tool, "arguments": arguments})
+        answer = self.hear()
+        assert answer["id"] == number, answer
+        return answer["result"]["structuredContent"]
+
+    def end(self) -> None:
+        """Closes its input, upon which it ends in good order."""
+        _, complaint = self.process.communicate(timeout=LIMIT_S)
+        assert (self.process.returncode, complaint) == (0, b"")
+
+    def children(self) -> list[int]:
+        pid = self.process.pid
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+@contextmanager
+def talk(town: Town, sender: str = "otto-cli", **more: str) -> Iterator[Talk]:
+    place = town.place.but(**town.environ(sender, **more))
+    with place.start("mcp") as process:
+        try:
+            yield Talk(process)
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
+def test_it_is_small(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        for number in range(20):
+            otto.call("send", to="@vera", text=f"{number} " * 1000)
+        status = Path(f"/proc/{otto.process.pid}/status").read_text()
+        peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        assert int(peak.split()[1]) * 1024 <= TWENTY_MB
+        assert otto.children() == []
+        otto.end()
+
+
+def test_it_imports_little(town: Town) -> None:
+    with talk(town, PYTHONPROFILEIMPORTTIME="1") as otto:
+        otto.greet()
+        otto.call("whoami")
+        _, complaint = otto.process.communicate(timeout=LIMIT_S)
+    imported = {line.rpartition("|")[2].strip() for line in complaint.decode().splitlines()}
+    assert "interlock.bridge" in imported
+    heavy = {"asyncio", "pydantic", "mcp", "mcp_types", "anyio", "starlette", "apsw", "subprocess"}
+    assert not heavy & {name.partition(".")[0] for name in imported}
+    assert not any(name.startswith(("interlock.node", "interlock.kernel")) for name in imported)
+
+
+def test_what_is_answered_again_after_a_restart_is_not_heard_twice(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        for _ in range(3):
+            town.kill()
+            town.start()
+            assert otto.call("whoami")["sender"] == "otto-cli"
+        otto.end()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs Linux's /proc")
+def test_it_asks_the_server_that_came_back_and_else_a_node_that_ends_with_it(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        town.kill()
+        town.start()
+        otto.call("whoami")
+        assert otto.children() == []
+        town.end()
+        otto.call("whoami")
+        (node,) = otto.children()
+        otto.end()
+        until(lambda: not os.path.exists(f"/proc/{node}"))
+
+
+def test_every_open_call_is_answered_when_the_server_goes(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        opened = [otto.begin("tools/call", WAITING) for _ in range(3)]
+        town.until_waiting("otto-cli")
+        town.kill()
+        lost = [otto.hear() for _ in opened]
+        assert [answer["id"] for answer in lost] == opened
+        for answer in lost:
+            assert answer["result"]["isError"] is True
+            error = answer["result"]["structuredContent"]
+            assert (error["code"], error["outcome"]) == ("ENGINE_UNAVAILABLE", "unknown")
+            assert {"error", "message"} <= set(error)
+            (text,) = answer["result"]["content"]
+            assert (text["type"], json.loads(text["text"])) == ("text", error)
+        otto.end()
+
+
+
+
+def test_two_of_them_at_once_are_two(town: Town) -> None:
+    with talk(town) as otto, talk(town, "vera") as vera:
+        otto.greet()
+        vera.greet()
+        waiting = vera.begin("tools/call", WAITING)
+        town.until_waiting("vera")
+        sent = otto.call("send", to="@vera", text="hello")["message"]["id"]
+        answer = vera.hear()
+        assert answer["id"] == waiting
+        assert answer["result"]["structuredContent"]["messages"][0]["id"] == sent
+        otto.end()
+        vera.end()
+
+
+# --- its end
+
+
+def test_it_ends_with_its_input(town: Town) -> None:
+    with talk(town) as otto:
+        otto.end()
+
+
+def test_it_ends_with_its_input_although_a_call_waits(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        otto.begin("tools/call", WAITING)
+        town.until_waiting("otto-cli")
+        otto.end()
+    town.place.ok("status")
+
+
+def test_what_was_asked_last_is_still_answered(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        call = {"name": "send", "arguments": {"to": "@vera", "text": "last words"}}
+        said = {"jsonrpc": "2.0", "id": "last", "method": "tools/call", "params": call}
+        heard, _ = otto.process.communicate(json.dumps(said).encode() + b"\n", timeout=LIMIT_S)
+    assert json.loads(heard)["id"] == "last"
+    assert json.loads(heard)["result"]["isError"] is False
+
+
+def test_a_client_that_takes_no_answers_is_no_defect(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        assert otto.process.stdout is not None
+        otto.process.stdout.close()
+        otto.begin("tools/call", {"name": "whoami", "arguments": {}})
+        assert otto.process.wait(LIMIT_S) == 0
+        assert otto.process.stderr is not None
+        assert otto.process.stderr.read() == b""
+
+
+def test_who_is_nobody_is_told_so(town: Town) -> None:
+    with town.place.start("mcp") as process:
+        heard, complaint = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, heard) == (3, b"")
+    assert b"--from SENDER" in complaint
+
+
+# --- what is no message
+
+JUNK = {
+    b"not json": -32700,
+    b"\xff\xfe\x00": -32700,
+    b"[]": -32600,
+    b"5": -32600,
+    b'{"jsonrpc": "1.0", "id": 5, "method": "x"}': -32600,
+    b'{"id": {"a": 1}, "method": "x"}': -32600,
+    b"[" * 100_000: -32700,
+    b'{"jsonrpc": "2.0", "id": "' + b"x" * 9_000_000 + b'", "method": "ping"}': -32600,
+}
+
+
+def test_junk_is_answered_and_the_conversation_goes_on(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        for junk, code in JUNK.items():
+            otto.say(junk)
+            answer = otto.hear()
+            assert answer["error"]["code"] == code, (junk[:80], answer)
+            assert otto.call("whoami")["sender"] == "otto-cli"
+        otto.say(b"")
+        otto.say(b"   ")
+        assert otto.call("whoami")["sender"] == "otto-cli"
+        otto.end()
+
+
+def test_many_calls_in_one_breath_are_all_answered(town: Town) -> None:
+    """More than either end keeps: each would wait for the other to read."""
+    with talk(town) as otto:
+        otto.greet()
+        sent = otto.call("send", to="@vera", text="x" * 50_000)["message"]["id"]
+        read = {"name": "read", "arguments": {"id": sent}, "_meta": {"padding": "x" * 4000}}
+        calls = [
+            {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": read}
+            for number in range(1000, 1400)
+        ]
+        said = "".join(json.dumps(call) + "\n" for call in calls).encode()
+        heard, complaint = otto.process.communicate(said, timeout=2 * LIMIT_S)
+    answers = [json.loads(line) for line in heard.splitlines()]
+    assert complaint == b""
+    assert sorted(answer["id"] for answer in answers) == [call["id"] for call in calls]
+    assert not any(answer["result"]["isError"] for answer in answers)
