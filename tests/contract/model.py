@@ -381,7 +381,8 @@ class Model:
         return {}
 
     def whoami(self, caller: Caller, act: acts.Whoami) -> Answer:
-        held = [claim.essence for claim in self._live() if claim.holder[0] == caller.sender]
+        holder = caller.sender, caller.session
+        held = [claim.essence for claim in self._live() if claim.holder == holder]
         who = {"sender": caller.sender, "agent": caller.agent, "scopes": sorted(caller.scopes)}
         return who | self._counts(caller.boxes) | {"claims": held}
 

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import apsw
-
 from forking import Served
 
 from interlock.doors.cli import main

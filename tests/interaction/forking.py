@@ -103,8 +103,8 @@ def _main() -> None:
 
 def _prepare() -> None:
     """Does once what every server does in the same way."""
-    importlib.import_module("interlock.server.__main__")
-    importlib.import_module("anyio._backends._asyncio")
+    for name in ("interlock.server.__main__", "interlock.doors.mcp", "anyio._backends._asyncio"):
+        importlib.import_module(name)
     api: Any = importlib.import_module("interlock.doors.http.api")
     decoding: Any = importlib.import_module("interlock.doors.http.decoding")
     api.document = functools.cache(api.document)

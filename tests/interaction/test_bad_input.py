@@ -113,6 +113,7 @@ BAD: dict[str, list[str]] = {
     "port": ["", *NUMBERS, "65536", HUGE, LONG],
     # What may stand there is found out by the server itself.
     "host": [""],
+    "url": ["", "interlock.example", "ftp://x", "https://", "https://x/y", *CONTROL, LONG],
     "engine": ["", "postgresql://127.0.0.1/x", "SQLITE", *CONTROL, LONG],
     "verifier": ["", "x", "a+b+c", "interlock/x+00000000+AAAA", *TRICKS, *CONTROL, LONG],
     "shell": ["", "tcsh", "BASH", *TRICKS, *CONTROL, LONG],
@@ -149,7 +150,9 @@ _PAGE: Kinds = {"--limit": "count", "--after": "position"}
 VERA = " --from vera"
 
 ROWS: dict[str, Row] = {
-    "up": Row("", {"--host": "host", "--port": "port", "--engine": "engine"}, acts=False),
+    "up": Row(
+        "", {"--host": "host", "--port": "port", "--engine": "engine", "--url": "url"}, acts=False
+    ),
     "down": Row("", {}, acts=False),
     "mcp": Row("", {}, acts=False),
     "init": Row("", {}, acts=False),

@@ -3,11 +3,14 @@
 import asyncio
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_clients import MODES, Caller, awaited
 
+from interlock.bridge import Bridge, Far
 from interlock.link import is_served
 
 TWENTY_MB = 20 << 20
@@ -204,9 +208,9 @@ class Talk:
 
 
 @contextmanager
-def talk(town: Town, sender: str = "otto-cli", **more: str) -> Iterator[Talk]:
+def talk(town: Town, sender: str = "otto-cli", *words: str, **more: str) -> Iterator[Talk]:
     place = town.place.but(**town.environ(sender, **more))
-    with place.start("mcp") as process:
+    with place.start("mcp", *words) as process:
         try:
             yield Talk(process)
         finally:
@@ -279,8 +283,6 @@ def test_every_open_call_is_answered_when_the_server_goes(town: Town) -> None:
             (text,) = answer["result"]["content"]
             assert (text["type"], json.loads(text["text"])) == ("text", error)
         otto.end()
-
-
 
 
 def test_two_of_them_at_once_are_two(town: Town) -> None:
@@ -386,3 +388,183 @@ def test_many_calls_in_one_breath_are_all_answered(town: Town) -> None:
     assert complaint == b""
     assert sorted(answer["id"] for answer in answers) == [call["id"] for call in calls]
     assert not any(answer["result"]["isError"] for answer in answers)
+
+
+def test_a_client_may_read_only_when_it_has_said_all(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        params = {"_meta": {"example.org/padding": "x" * 10_000}}
+        asked = [
+            {"jsonrpc": "2.0", "id": number, "method": "tools/list", "params": params}
+            for number in range(1000, 1060)
+        ]
+        assert otto.process.stdin is not None
+        inward = otto.process.stdin.fileno()
+        os.set_blocking(inward, False)
+        said = "".join(json.dumps(line) + "\n" for line in asked).encode()
+        while said:
+            _, takes_more, _ = select.select([], [inward], [], LIMIT_S)
+            assert takes_more, f"{len(said)} bytes were not taken"
+            said = said[os.write(inward, said) :]
+        heard = [otto.hear() for _ in asked]
+        assert sorted(answer["id"] for answer in heard) == [line["id"] for line in asked]
+        assert all(answer["result"]["tools"] for answer in heard)
+        otto.end()
+
+
+# --- a server that ends in good order
+
+OWN = ("--session", "window")
+
+
+def test_what_a_living_client_claimed_outlives_the_server(town: Town) -> None:
+    with talk(town, "otto-cli", *OWN) as otto:
+        otto.greet()
+        before = otto.call("claim", item="B-1")["claim"]
+        town.end()
+        (after,) = otto.call("claim", item="B-1", check=True)["claims"]
+        assert (after["id"], after["session"]) == (before["id"], "window")
+        otto.end()
+
+
+def test_what_a_client_claimed_is_given_up_when_it_goes(town: Town) -> None:
+    with talk(town, "otto-cli", *OWN) as otto, talk(town, "vera") as vera:
+        otto.greet()
+        vera.greet()
+        otto.call("claim", item="B-1")
+        assert vera.call("claim", item="B-1", check=True)["claimed"] is True
+        otto.end()
+        until(lambda: not vera.call("claim", item="B-1", check=True)["claimed"])
+
+
+def test_a_server_that_ends_answers_what_it_was_asked(town: Town) -> None:
+    """Whether the server did it yet or not: everything is done once, and nothing is in doubt."""
+    results: list[Any] = []
+    ended = threading.Event()
+
+    def send(otto: Talk) -> None:
+        while not ended.is_set():
+            otto.begin("tools/call", {"name": "send", "arguments": {"to": "@vera", "text": "x"}})
+            results.append(otto.hear()["result"])
+
+    with ExitStack() as stack:
+        talks = [stack.enter_context(talk(town)) for _ in range(6)]
+        for otto in talks:
+            otto.greet()
+        threads = [threading.Thread(target=send, args=[otto]) for otto in talks]
+        for thread in threads:
+            thread.start()
+        try:
+            until(lambda: len(results) > 50)
+            town.end()
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+    assert [result for result in results if result["isError"]] == []
+    sent = [result["structuredContent"]["message"]["id"] for result in results]
+    stored = town.place.query("SELECT id FROM mail_messages WHERE sender = 'otto-cli'")
+    assert sorted(sent) == sorted(id for (id,) in stored)
+
+
+# --- between two ends of the test's own
+
+
+class Ends:
+    """A bridge whose client is the test, and whose far ends are the test's, one after another."""
+
+    def __init__(self, stack: ExitStack, count: int) -> None:
+        def pair() -> list[socket.socket]:
+            return [stack.enter_context(end) for end in socket.socketpair()]
+
+        self.client, near = pair()
+        self.client.settimeout(LIMIT_S)
+        pairs = [pair() for _ in range(count)]
+        self.servers = [server for server, _ in pairs]
+        for server in self.servers:
+            server.settimeout(LIMIT_S)
+        self.left = [far for _, far in pairs]
+        bridge = Bridge(Far(near.fileno(), near.fileno()), self._find)
+        self._thread = threading.Thread(target=bridge.run, daemon=True)
+        self._thread.start()
+        self._heard = self.client.makefile("rb")
+        stack.enter_context(self._heard)
+
+    def _find(self) -> Far:
+        if not self.left:
+            raise FileNotFoundError
+        end = self.left.pop(0).detach()
+        return Far(end, end)
+
+    def say(self, id: int, method: str) -> bytes:
+        said = {"jsonrpc": "2.0", "id": id, "method": method}
+        self.client.sendall(json.dumps(said).encode() + b"\n")
+        return json.dumps(said).encode() + b"\n"
+
+    def hear(self) -> Any:
+        return json.loads(self._heard.readline())
+
+    def end(self) -> None:
+        self.client.shutdown(socket.SHUT_WR)
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def answer_to(id: int) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": id, "result": {}}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("last", ["answer", "nothing"])
+def test_what_the_server_did_not_take_is_asked_of_the_next(last: str, stack: ExitStack) -> None:
+    ends = Ends(stack, 2)
+    one, other = ends.servers
+    first = ends.say(1, "tools/call")
+    assert one.recv(1000) == first
+    one.shutdown(socket.SHUT_RD)
+    second = ends.say(2, "tools/call")
+    if last == "answer":
+        one.sendall(answer_to(1))
+        assert ends.hear() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    one.close()
+    if last == "nothing":
+        lost = ends.hear()
+        assert lost["id"] == 1
+        assert lost["result"]["structuredContent"]["outcome"] == "unknown"
+    assert other.recv(1000) == second
+    other.sendall(answer_to(2))
+    assert ends.hear() == {"jsonrpc": "2.0", "id": 2, "result": {}}
+    ends.end()
+
+
+@pytest.mark.parametrize(("count", "left"), [(1, 0), (9, 6)])
+def test_what_nobody_takes_was_surely_not_done(count: int, left: int, stack: ExitStack) -> None:
+    """It is asked once more, and not for ever."""
+    ends = Ends(stack, count)
+    for server in ends.servers:
+        server.shutdown(socket.SHUT_RD)
+    ends.say(1, "tools/call")
+    for server in ends.servers:
+        server.close()
+    refused = ends.hear()["result"]["structuredContent"]
+    assert refused["code"] == "ENGINE_UNAVAILABLE"
+    assert "outcome" not in refused
+    assert len(ends.left) >= left
+    ends.end()
+
+
+def test_only_calls_of_tools_are_answered_with_a_tools_error(stack: ExitStack) -> None:
+    ends = Ends(stack, 1)
+    (server,) = ends.servers
+    asked = ends.say(1, "tools/list")
+    assert server.recv(1000) == asked
+    server.close()
+    lost = ends.hear()
+    assert (lost["id"], lost["error"]["code"]) == (1, GONE)
+    assert "may have done" in lost["error"]["message"]
+    ends.end()

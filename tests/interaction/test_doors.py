@@ -287,6 +287,7 @@ MAIL = (
         NOVA,
         HELLO,
         first=(setting("limits.sends_per_minute", "1"), sent(NOVA, "@vera", "x")),
+        in_a_minute=True,
     ),
     refused(
         "TOO_MANY_HOPS",

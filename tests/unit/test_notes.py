@@ -101,7 +101,8 @@ def assert_refused(text: str) -> None:
 def test_nonsense_is_refused_with_a_value_error(text: str) -> None:
     assert_refused(text)
     assert_refused(f"{text}\n\n{DASH} {text}\n")
-    assert_refused(f"{NOTE}{DASH} {text}\n")
+    word = text.replace(" ", "")  # two words can be another's signature, which is none of ours
+    assert_refused(f"{NOTE}{DASH} {word}\n")
     with pytest.raises(ValueError):
         parse_verifier_key(text)
     with pytest.raises(ValueError):

@@ -611,7 +611,10 @@ def test_a_forged_sender_is_refused_recorded_and_stores_nothing(ws: Workspace) -
 
 def test_beyond_the_defaults_only_an_admin_grants(ws: Workspace) -> None:
     otto, boss = ws.join("otto"), ws.join("boss", scopes=("admin",))
-    for act in (Join("eve", token_hash="x"), MintToken("otto", scopes=("admin",), token_hash="x")):
+    for act in (
+        Join("eve", token_hash="a" * 64),
+        MintToken("otto", scopes=("admin",), token_hash="b" * 64),
+    ):
         said = refused(errors.MissingScope, ws.call, otto, act)
         assert said["scope"] == "admin"
         ws.call(boss, act._replace(token_hash=tokens.hashed(ws.new_token())))
@@ -1612,10 +1615,10 @@ def test_what_a_take_over_frees_beside_its_target_goes_to_the_queue(ws: Workspac
 # --- a pause
 
 WRITING: list[Any] = [
-    Join("eve", token_hash="x"),
+    Join("eve", token_hash="a" * 64),
     CreateGroup("devs", ("otto",)),
-    MintToken("otto", token_hash="x"),
-    RotateToken(sender="otto", token_hash="x"),
+    MintToken("otto", token_hash="b" * 64),
+    RotateToken(sender="otto", token_hash="c" * 64),
     RevokeToken(sender="otto"),
     ReaffirmTokens(),
     StartSession("s9"),

@@ -93,8 +93,6 @@ def _encoded(payload: dict[str, Any], main: str) -> bytes:
 
 def _ask(act: acts.Ask) -> acts.Ask:
     _ttl(act.wait_s)
-    if len(act.question.encode("utf-8", "surrogatepass")) > 1 << 20:
-        raise TooLarge("A question has at most 1 MiB. Send the rest as a message.")
     return act
 
 

@@ -300,8 +300,9 @@ class Feed:
             while not self._ended.is_set():
                 try:
                     heard = listener.wait(LOOK_EVERY_S)
-                except Refusal:
-                    heard = self._ended.wait(LOOK_EVERY_S)
+                except Exception:  # noqa: BLE001 - an ear that gives up leaves everybody deaf
+                    _LOG.exception("the ear stumbled")
+                    heard = not self._ended.wait(LOOK_EVERY_S)
                 if heard:
                     with suppress(RuntimeError):
                         self._loop.call_soon_threadsafe(self._rung.set)

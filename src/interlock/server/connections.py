@@ -29,6 +29,8 @@ HEAD_WITHIN_S = 10.0
 # How long somebody may take none of what was sent, however much there is.
 TAKEN_WITHIN_S = 30.0
 MOST_HEAD_BYTES = 64 << 10
+# Commands put into a request's head whatever was typed.
+MOST_LOCAL_HEAD_BYTES = 16 << 20
 # For the log, its readers, and what else the process opens.
 RESERVED_FILES = 200
 FEWEST = 100
@@ -70,6 +72,7 @@ class Connection(HttpToolsProtocol):
         self._crowd = crowd
         self._is_local = self._in_head = self._went_on = False
         self._head_bytes = self._unfinished_bytes = 0
+        self._most_head = MOST_HEAD_BYTES
         self._serving: RequestResponseCycle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._look_again: asyncio.TimerHandle | None = None
@@ -79,6 +82,8 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self._socket = transport.get_extra_info("socket")
         self._is_local = self._socket.family == socket.AF_UNIX
+        if self._is_local:
+            self._most_head = MOST_LOCAL_HEAD_BYTES
         if not self._crowd.admit(len(self.connections)):
             self.drop()
             return
@@ -103,7 +108,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._unfinished_bytes = 0 if self._went_on else self._unfinished_bytes + len(data)
-        if self._unfinished_bytes > MOST_HEAD_BYTES:
+        if self._unfinished_bytes > self._most_head:
             self._refuse(*_too_large())
         elif self._deadline is None and (self._in_head or self in self._crowd.idle):
             self._await_head()
@@ -126,7 +131,7 @@ class Connection(HttpToolsProtocol):
     def _count(self, size: int) -> None:
         self._went_on = True
         self._head_bytes += size
-        if self._head_bytes > MOST_HEAD_BYTES:
+        if self._head_bytes > self._most_head:
             raise ValueError("head too large")
 
     def on_headers_complete(self) -> None:
@@ -221,7 +226,7 @@ class Connection(HttpToolsProtocol):
     # --- refusing
 
     def send_400_response(self, msg: str) -> None:
-        if self._head_bytes > MOST_HEAD_BYTES:
+        if self._head_bytes > self._most_head:
             self._refuse(*_too_large())
         else:
             self._refuse(Usage("That is not an HTTP request."), 400)

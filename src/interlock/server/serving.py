@@ -85,10 +85,11 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """A signal asks to end, a second Ctrl-C to hurry; neither ends the process before
-        everything is put away."""
+        everything is put away. What whoever started us ignores (nohup) is ignored."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, self.handle_exit, number, None)
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

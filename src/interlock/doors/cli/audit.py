@@ -24,8 +24,12 @@ def _refuse_absent(context: Context) -> None:
     """Other commands make the workspace they are asked about. A new, empty log is whole, and that
     must not be the answer about one that was mistyped."""
     place = context.place
-    if "://" not in place and not os.path.exists(os.path.join(place, "log.db")):
-        raise NotAWorkspace(f"There is no workspace at {place}, and so no log to verify.")
+    try:
+        os.stat(place if "://" not in place else os.curdir)
+    except FileNotFoundError:
+        raise NotAWorkspace(f"There is no workspace at {place}, and no log to verify.") from None
+    except OSError:
+        return  # opening it says what is wrong
 
 
 def show(context: Context) -> Answer:

@@ -35,8 +35,11 @@ def _refuse_strange(url: str | None) -> None:
     if url is None:
         return
     scheme, _, name = url.rstrip("/").partition("://")
-    if scheme not in ("http", "https") or not name or "/" in name or "@" in name:
-        raise Usage(f"--url is a proxy's address, such as https://interlock.example, not {url!r}.")
+    plain = name.isascii() and all(c.isalnum() or c in ".-:[]" for c in name)
+    if scheme not in ("http", "https") or not name or not plain:
+        raise Usage(
+            f"--url is a proxy's address, such as https://interlock.example, not {url[:80]!r}."
+        )
 
 
 def _become(words: list[str]) -> NoReturn:

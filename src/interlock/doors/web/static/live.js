@@ -161,10 +161,19 @@ async function refresh() {
   }
 }
 
+let leaving = false;
+
+// Several parts are refused at once; the page goes to the door once.
+function leave() {
+  if (leaving) return;
+  leaving = true;
+  location.assign("/");
+}
+
 async function renew(part) {
   try {
     const response = await fetch(part.dataset.source, { cache: "no-store" });
-    if (response.status === 401) location.assign("/");
+    if (response.status === 401) leave();
     else if (response.ok) swap(part, await response.text());
   } catch {
     lost.add(part.dataset.part); // asked for again when the connection is back
