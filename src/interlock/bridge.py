@@ -99,7 +99,7 @@ class Bridge:
             self._open[id] = method
         if self._far is not None:
             self._asked.add(line)
-        else:
+        elif _wants_answer(line):
             self._begin_again([line])
 
     def _ask(self, far: Far) -> None:
@@ -162,7 +162,7 @@ class Bridge:
         self._refuse(self._open.keys() - {_parts(line)[1] for line in untaken}, _LOST)
         if self._is_second_try:
             self._refuse(self._open, _NOT_ASKED)
-        elif untaken:
+        elif any(map(_wants_answer, untaken)):
             self._is_second_try = True
             self._begin_again(untaken)
 
@@ -322,6 +322,13 @@ def _parts(line: bytes) -> tuple[str | None, Any]:
         return None, None
     hashable = isinstance(id, str | int | float)
     return method if isinstance(method, str) else None, id if hashable else None
+
+
+def _wants_answer(line: bytes) -> bool:
+    """Whether it is worth a new far end. A notice is not: the greeting is shown again anyway, and
+    any other is about what has gone."""
+    method, id = _parts(line)
+    return method is None or id is not None
 
 
 def _read(end: int) -> bytes | None:

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from interlock import __version__
 from interlock.contracts.acts import Credentials
 from interlock.contracts.routes import Request, encode
-from interlock.errors import EngineUnavailable, Internal, NotAWorkspace, Refusal, Usage, by_code
+from interlock.errors import (
+    BadToken,
+    EngineUnavailable,
+    Internal,
+    NotAWorkspace,
+    Refusal,
+    Usage,
+    by_code,
+)
 
 if TYPE_CHECKING:
     import http.client
@@ -29,6 +37,7 @@ LOCK = "server.lock"
 PATIENCE_S = 60.0
 MOST_BYTES = 1 << 20
 SHORT = 1 << 18
+LONGEST_HEADER = 1 << 13
 LONG = ("VerifyLog", "SignCheckpoint", "Prove", "ExportLog", "Backup", "Restore", "Rebuild")
 
 
@@ -279,10 +288,34 @@ def encoded(credentials: Credentials, act: Any) -> Request:
         request = encode(credentials, act)
     except UnicodeEncodeError:
         _checked(act)
+        _credible(credentials)
         raise Usage("What was given is not text that UTF-8 can hold.") from None
-    if "%2F" in request.target or "//" in request.target or len(request.body) > SHORT:
+    if _may_go_astray(request):
         _checked(act)
+        _credible(credentials)
     return request
+
+
+def _may_go_astray(request: Request) -> bool:
+    """Whether its path leads elsewhere, or it is longer than a server takes."""
+    target = request.target
+    longest = max(map(len, [target, *request.headers.values()]))
+    is_long = longest > LONGEST_HEADER or len(request.body) > SHORT
+    return is_long or "%2F" in target or "//" in target or target.endswith("/")
+
+
+def _credible(credentials: Credentials) -> None:
+    """What is too long to be a token or a session, or is no text, is neither."""
+    from interlock.contracts.addresses import unicode
+    from interlock.contracts.checks import session
+    from interlock.contracts.tokens import hashed
+
+    if credentials.session is not None:
+        session(credentials.session)
+    token = credentials.token
+    if token is not None and (len(token) > LONGEST_HEADER or not unicode(token)):
+        hashed(token)
+        raise BadToken
 
 
 def _checked(act: Any) -> None:

@@ -78,6 +78,7 @@ BAD: dict[str, list[str]] = {
     ],
     "line": LINE,
     "anything": [""],
+    "word": [LONG],
     "text": [""],
     "json": [
         *("", "{", "[]", "null", "1", '"x"', '{"text": 1}', '{"text": null}', "{}", "NaN"),
@@ -127,7 +128,7 @@ FINE: dict[str, list[str]] = {
     "item": ["a/../b", "B-1#2", "a" * 200],
     "glob": ["a b", "src/**", "*", "日本語"],
     "query": ['"', "***", "a AND", "NEAR(", "^", "-", "\x1b[31m", "' OR 1=1 --", "a " * 500],
-    "anything": [*TRICKS, *CONTROL, LONG],
+    "anything": [*TRICKS, *CONTROL, "x" * 1000],
 }
 
 
@@ -168,7 +169,7 @@ ROWS: dict[str, Row] = {
     ),
     "run": Row("vera -- true", {0: "sender"}, acts=False),
     "whoami": Row(VERA, {}),
-    "agents": Row("vera", {}),
+    "agents": Row("vera", {0: "word"}),
     "status": Row("", {}),
     "review": Row("", {"--since": "duration"}),
     "send": Row(
@@ -213,7 +214,7 @@ ROWS: dict[str, Row] = {
         _CLAIM | _WHERE | {"--ttl": "duration", "--reason": "line"},
     ),
     "audit verify": Row("", {0: "old file", "--checkpoint": "old file"}, acts=False),
-    "audit show": Row("", _PAGE, acts=False),
+    "audit show": Row("", _PAGE | {"--kind": "word"}, acts=False),
     "audit checkpoint": Row("", {}, acts=False),
     "audit prove": Row("2", {0: "count", "--since": "count"}, acts=False),
     "audit check-proof": Row(
@@ -260,10 +261,14 @@ def test_every_argument_and_flag_with_a_value_has_a_kind() -> None:
 
 
 class Scene:
-    """A place with something for every command to work on, and what the words call it."""
+    """A place with something for every command to work on, and what the words call it. What is
+    refused there is refused in the same words by its `twin`, where it has one."""
 
-    def __init__(self, place: Place, names: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, place: Place, names: dict[str, str] | None = None, twin: Place | None = None
+    ) -> None:
         self.place = place
+        self.twin = twin
         self.names = self._built() if names is None else names
         self.wrong: list[str] = []
 
@@ -320,6 +325,10 @@ class Scene:
             done = self.place.run(*head, "--json", *dashes, *tail, stdin=stdin, **environ)
             assert done.status in (2, 3), f"accepted: {done}"
             self._unchanged(done, before)
+            if self.twin is not None:
+                other = self.twin.run(*head, "--json", *dashes, *tail, stdin=stdin, **environ)
+                said = other.text.replace(str(self.twin.root), str(self.place.root))
+                assert done.text == said, f"{done} and not {other}"
             if any(character in "".join(words) for character in "\x1b\x07\x9b\r\x7f"):
                 shown = self.place.run(*words, stdin=stdin, **environ)
                 assert shown.status == done.status
@@ -352,7 +361,9 @@ def first_scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 @pytest.fixture
 def scene(first_scene: Scene, tmp_path: Path, served: Served | None) -> Scene:
-    return Scene(first_scene.place.copied(tmp_path, served), first_scene.names)
+    """With a server, there is a twin without one."""
+    twin = first_scene.place.copied(tmp_path / "twin") if served is not None else None
+    return Scene(first_scene.place.copied(tmp_path, served), first_scene.names, twin)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str], list[str]]:
@@ -491,7 +502,8 @@ def test_a_large_body_that_is_refused_leaves_no_piece_behind(scene: Scene) -> No
         ["send", "@otto-cli", "-", "--subject", "two\nlines", "--from", "vera"],
     ):
         scene.refused(words, stdin=text)
-    scene.place.ok("settings", "limits.message_bytes", "2999999")
+    for place in filter(None, (scene.place, scene.twin)):
+        place.ok("settings", "limits.message_bytes", "2999999")
     scene.refused(["send", "@otto-cli", "-", "--from", "vera"], stdin=text)
     scene.settle()
     assert scene.place.query("SELECT count(*) FROM blob_chunks") == [(0,)]

@@ -1,6 +1,7 @@
 """`interlock mcp` while a server runs: a small process that leads to it, and outlives it."""
 
 import asyncio
+import fcntl
 import json
 import os
 import select
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -398,18 +400,31 @@ def test_a_client_may_read_only_when_it_has_said_all(town: Town) -> None:
             {"jsonrpc": "2.0", "id": number, "method": "tools/list", "params": params}
             for number in range(1000, 1060)
         ]
-        assert otto.process.stdin is not None
-        inward = otto.process.stdin.fileno()
-        os.set_blocking(inward, False)
-        said = "".join(json.dumps(line) + "\n" for line in asked).encode()
-        while said:
-            _, takes_more, _ = select.select([], [inward], [], LIMIT_S)
-            assert takes_more, f"{len(said)} bytes were not taken"
-            said = said[os.write(inward, said) :]
+        _say_all(otto, asked[:20])
+        until(lambda: _unread(otto) > 60_000)
+        _say_all(otto, asked[20:])
         heard = [otto.hear() for _ in asked]
         assert sorted(answer["id"] for answer in heard) == [line["id"] for line in asked]
         assert all(answer["result"]["tools"] for answer in heard)
         otto.end()
+
+
+def _say_all(otto: Talk, asked: list[Any]) -> None:
+    assert otto.process.stdin is not None
+    inward = otto.process.stdin.fileno()
+    os.set_blocking(inward, False)
+    said = "".join(json.dumps(line) + "\n" for line in asked).encode()
+    while said:
+        _, takes_more, _ = select.select([], [inward], [], LIMIT_S)
+        assert takes_more, f"{len(said)} bytes were not taken"
+        said = said[os.write(inward, said) :]
+
+
+def _unread(otto: Talk) -> int:
+    """How many bytes of answers lie in the pipe."""
+    assert otto.process.stdout is not None
+    count = fcntl.ioctl(otto.process.stdout.fileno(), termios.FIONREAD, bytes(4))
+    return int.from_bytes(count, sys.byteorder)
 
 
 # --- a server that ends in good order
@@ -540,6 +555,16 @@ def test_what_the_server_did_not_take_is_asked_of_the_next(last: str, stack: Exi
     other.sendall(answer_to(2))
     assert ends.hear() == {"jsonrpc": "2.0", "id": 2, "result": {}}
     ends.end()
+
+
+def test_a_notice_alone_starts_nothing(stack: ExitStack) -> None:
+    ends = Ends(stack, 2)
+    one = ends.servers[0]
+    one.shutdown(socket.SHUT_RD)
+    ends.client.sendall(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+    one.close()
+    ends.end()
+    assert len(ends.left) == 1
 
 
 @pytest.mark.parametrize(("count", "left"), [(1, 0), (9, 6)])

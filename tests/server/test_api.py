@@ -863,3 +863,18 @@ def test_a_token_that_asks_too_often_is_told_when_to_come_back(town: Town) -> No
     error = check_refused(limited, 429, "RATE_LIMITED")
     assert limited.headers["retry-after"] == str(error["retry_after_s"])
     assert town.ask("GET", "/v1/whoami").status == 200, "others are not held up"
+
+
+def test_head_is_no_way_to_read_mail(town: Town) -> None:
+    for path in ("/v1/inbox", "/v1/whoami"):
+        assert town.ask("HEAD", path).status == 405
+
+
+def test_a_long_body_is_not_waited_for_from_whoever_may_not_ask(town: Town) -> None:
+    with town.served.connect() as connection:
+        connection.sendall(
+            b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer nonsense\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 5000000\r\n\r\n{"
+        )
+        reply = read_reply(connection.makefile("rb"))
+    assert (reply.status, reply.json["code"]) == (401, "BAD_TOKEN")

@@ -189,7 +189,7 @@ def test_a_name_that_a_workspace_allows_cannot_leave_its_attribute(name: str) ->
     shown = enveloped(message("x") | {"from": f"@{name}"})
     head = shown.partition("\n")[0]
     assert head.count("<") == head.count(">") == 1
-    assert head.count('"') == 2 * len(re.findall(r' [a-z_]+="', head))
+    assert head.count('"') == 2 * len(re.findall(r' [a-z0-9_]+="', head))
 
 
 def test_receipts_and_answers_stand_beside_the_envelope() -> None:

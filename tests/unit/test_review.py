@@ -12,21 +12,35 @@ import pytest
 from interlock.contracts import tokens
 from interlock.contracts.acts import (
     AcquireClaim,
+    AnswerAsk,
+    Ask,
     CheckClaim,
     Credentials,
     EndSession,
     Join,
+    ListAgents,
     ListInbox,
+    MintToken,
     Pause,
+    PutChunk,
     ReadMessage,
     Redact,
     ReleaseClaim,
+    Review,
     SendMessage,
+    ShowLog,
     ShowReceipts,
     StartSession,
     Whoami,
 )
-from interlock.errors import EngineUnavailable, IdentityMismatch, NotHolder, Paused
+from interlock.errors import (
+    EngineUnavailable,
+    IdentityMismatch,
+    NameTaken,
+    NotHolder,
+    Paused,
+    Usage,
+)
 from interlock.node import Node, audit, upkeep
 from interlock.repository import name_and_paths
 
@@ -238,3 +252,106 @@ def test_many_threads_send_through_one_desk(node: Node) -> None:
         thread.join()
     assert len(answers) == 320
     assert node.call(otto, Whoami())["open"] == 320
+
+
+# --- of the server
+
+
+def test_an_upload_is_no_larger_than_it_was_said_to_be(node: Node) -> None:
+    otto = join(node, "otto")
+    put = node.call(otto, PutChunk(b"x", 1))
+    for act in (PutChunk(b"xx", 1), PutChunk(b"x", 1, 1, put["upload"]), PutChunk(b"x", 1, 40)):
+        with pytest.raises(Usage):
+            node.call(otto, act)
+
+
+def test_a_token_is_registered_once_and_by_a_real_hash(node: Node) -> None:
+    otto = join(node, "otto")
+    assert otto.token is not None
+    with pytest.raises(NameTaken):
+        node.call(OWNER, MintToken("otto", token_hash=tokens.hashed(otto.token)))
+    for hash in ("zz", "A" * 64, "a" * 63):
+        with pytest.raises(Usage):
+            node.call(OWNER, MintToken("otto", token_hash=hash))
+    assert node.call(otto, Whoami())["sender"] == "otto"
+
+
+@pytest.mark.parametrize("since_s", [0, -1, 10**17])
+def test_a_review_looks_back_no_further_than_time_goes(node: Node, since_s: int) -> None:
+    with pytest.raises(Usage):
+        node.call(OWNER, Review(since_s))
+
+
+def test_the_owner_is_no_other_sender_either(node: Node) -> None:
+    join(node, "vera")
+    with pytest.raises(IdentityMismatch):
+        node.call(OWNER._replace(claimed="vera"), Join("zed"))
+    assert [agent["agent"] for agent in node.call(OWNER, ListAgents())["agents"]] == ["vera"]
+    assert audit.show(node, ShowLog(kind="request_refused"))["facts"] != []
+
+
+def test_the_log_shows_to_each_what_they_would_be_told(node: Node) -> None:
+    otto, vera, mira = (join(node, name) for name in ("otto", "vera", "mira"))
+    node.call(otto, SendMessage("@vera", "send", {"text": "between us"}))
+    node.call(otto, AcquireClaim(item="B-1"))
+
+    def seen(who: Credentials) -> set[str]:
+        return {fact["kind"] for fact in node.call(who, ShowLog())["facts"]}
+
+    assert "message_sent" in seen(otto) & seen(vera)
+    assert "message_sent" not in seen(mira)
+    assert "claim_granted" in seen(mira)
+    assert "token_minted" not in seen(otto) | seen(mira)
+    assert "message_sent" not in seen(join(node, "ada", "admin"))
+    assert "token_minted" in seen(join(node, "eva", "admin"))
+    assert {"token_minted", "message_sent"} <= seen(OWNER)
+
+
+def test_what_was_read_does_not_end_the_wait_for_more(node: Node) -> None:
+    otto, vera = join(node, "otto"), join(node, "vera")
+    sent = node.call(otto, SendMessage("@vera", "send", {"text": "first"}))["message"]
+    node.call(vera, ReadMessage(sent["id"]))
+    late = threading.Timer(
+        0.3, lambda: node.call(otto, SendMessage("@vera", "send", {"text": "second"}))
+    )
+    late.start()
+    found = node.call(vera, ListInbox(wait_s=30))["messages"]
+    late.join()
+    assert [message["payload"]["text"] for message in found] == ["first", "second"]
+
+
+def test_an_answer_that_was_waited_for_is_handled(node: Node) -> None:
+    otto, vera = join(node, "otto"), join(node, "vera")
+
+    def reply() -> None:
+        (asked,) = node.call(vera, ListInbox(wait_s=30))["messages"]
+        node.call(vera, AnswerAsk(asked["id"], "yes"))
+
+    answering = threading.Thread(target=reply)
+    answering.start()
+    assert node.call(otto, Ask("@vera", "may I?", wait_s=30))["answered"]
+    answering.join()
+    assert node.call(otto, ListInbox())["messages"] == []
+
+
+def test_whoami_lists_what_this_session_holds_and_a_refusal_names_the_other(node: Node) -> None:
+    otto = join(node, "otto")
+    node.call(otto, AcquireClaim(item="B-1"))
+    inside = otto._replace(session="s1")
+    node.call(inside, StartSession("s1"))
+    assert node.call(inside, Whoami())["claims"] == []
+    assert len(node.call(otto, Whoami())["claims"]) == 1
+    assert (
+        "in no session, which is not this one"
+        in (node.call(inside, AcquireClaim(item="B-1"))["message"])
+    )
+
+
+@pytest.mark.parametrize("reference", ["", "a/b", "0192f0c1/receipts", "#", "x y z w", "é" * 8])
+def test_what_cannot_name_a_message_is_said_before_anybody_looks(
+    node: Node, reference: str
+) -> None:
+    otto = join(node, "otto")
+    for act in (ReadMessage(reference), ShowReceipts(reference), Redact(reference, "why")):
+        with pytest.raises(Usage):
+            node.call(otto, act)

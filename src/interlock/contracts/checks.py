@@ -16,6 +16,7 @@ from interlock.errors import InvalidMessage, TooLarge, Usage
 PRIORITIES = ("low", "normal", "high", "critical")
 LONGEST_TTL_S = 365 * 86_400
 MOST_ROWS = 1000
+LONGEST_LOOKED_FOR = 1000
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/#@+-]{0,199}")
 SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 _REFERENCE = re.compile(r"#?[A-Za-z0-9-]{1,64}")
@@ -262,6 +263,25 @@ def _thread(act: acts.ShowThread) -> acts.ShowThread:
     return shown
 
 
+def _looked_for(value: str | None, what: str) -> None:
+    """What is only compared may be anything, within what every door can carry."""
+    if value is not None and len(value) > LONGEST_LOOKED_FOR:
+        raise Usage(
+            f"The {what} has {len(value)} characters; at most {LONGEST_LOOKED_FOR} are allowed."
+        )
+
+
+def _agents(act: acts.ListAgents) -> acts.ListAgents:
+    _looked_for(act.name, "name")
+    return act
+
+
+def _log(act: acts.ShowLog) -> acts.ShowLog:
+    _looked_for(act.kind, "kind")
+    listed: acts.ShowLog = _listing(act)
+    return listed
+
+
 def _listing(act: Any) -> Any:
     _rows(act.limit, getattr(act, "after", 0))
     return act
@@ -333,7 +353,8 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.Redact: _redact,
     acts.ListInbox: _inbox,
     acts.ShowThread: _thread,
-    acts.ShowLog: _listing,
+    acts.ShowLog: _log,
+    acts.ListAgents: _agents,
     acts.ListMail: _mail,
     acts.ListEvents: _listing,
     acts.Prove: _proof,

@@ -14,6 +14,8 @@ KEY_HEADER = "Idempotency-Key"
 SESSION_HEADER = "Interlock-Session"
 SENDER_HEADER = "Interlock-Sender"
 OWNER_HEADER = "Interlock-Owner"
+# What is longer is nobody's name, and need not be said to its end.
+LONGEST_NAME = 1000
 # --wait is the one word for waiting.
 ON_THE_WIRE = {"wait_s": "wait"}
 
@@ -138,7 +140,7 @@ def _headers(credentials: acts.Credentials) -> dict[str, str]:
     if credentials.session is not None:
         headers[SESSION_HEADER] = quoted(credentials.session)
     if credentials.claimed is not None:
-        headers[SENDER_HEADER] = quoted(credentials.claimed)
+        headers[SENDER_HEADER] = quoted(credentials.claimed[:LONGEST_NAME])
     if credentials.owner:
         headers[OWNER_HEADER] = "yes"
     return headers

@@ -22,6 +22,7 @@ class Presence:
         self._glances: dict[str, tuple[int, bool, int | None]] = {}
 
     def touch(self, sender: str) -> None:
+        self._glances.pop(sender, None)
         with suppress(OSError):
             os.makedirs(self._directory, 0o700, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
