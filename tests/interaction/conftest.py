@@ -1,7 +1,7 @@
 """Fixtures of the tests that use Interlock as people and programs do.
 
 The tests of the command run twice: with the workspace's file alone, and with a server for every
-workspace. `DIRECT_ONLY` lists those that do not, and why.
+workspace. See both_ways.py.
 """
 
 from collections.abc import Iterator
@@ -9,54 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from both_ways import BOTH_WAYS, DIRECT_ONLY
 from commandline import Place
 from forking import Served, Servers
 
 import interlock.link
-
-BOTH_WAYS = {"test_cli", "test_bad_input", "test_identity_rules", "test_terminal"}
-
-NO_WORKSPACE = "it needs no workspace"
-MAKES_ONE = "it is about when a workspace is made, and a server makes one"
-UNUSABLE = "no server starts where there is no workspace to be used"
-THE_FILE = "it is about the file, which a server has open"
-DIRECT_ONLY = {
-    # test_cli
-    "test_help_too_is_one_document_with_json": NO_WORKSPACE,
-    "test_the_version_is_told": NO_WORKSPACE,
-    "test_schema_prints_the_published_files": NO_WORKSPACE,
-    "test_a_command_that_needs_no_workspace_makes_none": MAKES_ONE,
-    "test_the_shared_runner_passes_with_the_real_command": "it makes workspaces of its own",
-    "test_the_shared_runner_passes_with_the_real_command_and_real_servers": "it starts its own",
-    # test_bad_input
-    "test_a_workspace_that_is_a_file_is_refused": UNUSABLE,
-    "test_a_workspace_below_a_file_is_refused": UNUSABLE,
-    "test_a_workspace_that_cannot_be_made_is_refused": UNUSABLE,
-    "test_a_workspace_whose_name_is_no_text_works_or_is_refused": UNUSABLE,
-    "test_a_directory_of_other_files_is_left_alone": UNUSABLE,
-    "test_a_directory_that_cannot_be_written_is_refused": UNUSABLE,
-    "test_a_directory_where_the_log_should_be_is_refused": UNUSABLE,
-    "test_a_log_that_is_no_database_is_refused_and_left_alone": UNUSABLE,
-    "test_somebody_elses_database_is_refused_and_left_alone": UNUSABLE,
-    "test_a_database_with_our_mark_and_nothing_of_ours_is_refused": UNUSABLE,
-    "test_a_newer_format_is_refused_and_says_to_upgrade": THE_FILE,
-    "test_a_log_last_used_on_another_host_is_refused_until_it_is_adopted": THE_FILE,
-    "test_a_log_cut_short_is_refused_or_found_damaged": THE_FILE,
-    # test_identity_rules
-    "test_a_named_workspace_comes_first": MAKES_ONE,
-    "test_init_says_whether_it_made_one": MAKES_ONE,
-    "test_run_exits_with_125_where_there_is_no_workspace": UNUSABLE,
-    # test_terminal
-    "test_help_of_every_command_says_what_it_does_and_how_to_type_it": NO_WORKSPACE,
-    "test_help_fits_a_narrow_terminal": NO_WORKSPACE,
-    "test_help_is_as_wide_as_the_terminal": NO_WORKSPACE,
-    "test_the_overview_names_every_command": NO_WORKSPACE,
-    "test_the_page_of_a_command_looks_like_this": NO_WORKSPACE,
-    "test_the_page_of_a_group_lists_its_commands": NO_WORKSPACE,
-    "test_a_usage_error_shows_the_usage_and_the_nearest_word": NO_WORKSPACE,
-    "test_there_is_a_completion_for_each_shell": NO_WORKSPACE,
-    "test_bash_completes_with_the_script": NO_WORKSPACE,
-}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -330,7 +330,9 @@ class Http:
     def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
         route = next(route for route in ROUTES if route.act is act)
         said, path, headers = dict(members), route.path, bearer(scene, who)
-        if who.claims_to_be is not None:
+        if who.claims_to_be is not None and route.method == "POST":
+            said["from"] = who.claims_to_be
+        elif who.claims_to_be is not None:
             headers["Interlock-Sender"] = who.claims_to_be
         if "key" in said:
             headers["Idempotency-Key"] = said.pop("key")

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from commandline import LIMIT_S, TIME, Place, until
-from doors import NOT_OFFERED, OWNER, Door, Kind, Outcome, Scene, Who
+from doors import NOT_OFFERED, OWNER, Door, Kind, Scene, Who
 from forking import Served, Servers
 
 import interlock
@@ -132,8 +132,20 @@ class Town:
         return False
 
 
-def play(row: Row, door: Door, town: Town, root: Path, servers: Servers) -> Outcome:
-    """The outcome of a row at a door, made comparable."""
+class Played(NamedTuple):
+    """What a door answered, and what the log holds since: the facts, and what bodies they have."""
+
+    kind: Kind
+    said: Any
+    facts: Any
+
+    @property
+    def code(self) -> Any:
+        return self.said.get("code")
+
+
+def play(row: Row, door: Door, town: Town, root: Path, servers: Servers) -> Played:
+    """A row at a door, made comparable."""
     minute = time.time() // 60
     outcome = _played(row, door, town, root, servers)
     if row.in_a_minute and minute != time.time() // 60:
@@ -141,7 +153,7 @@ def play(row: Row, door: Door, town: Town, root: Path, servers: Servers) -> Outc
     return outcome
 
 
-def _played(row: Row, door: Door, town: Town, root: Path, servers: Servers) -> Outcome:
+def _played(row: Row, door: Door, town: Town, root: Path, servers: Servers) -> Played:
     with ExitStack() as stack:
         served = Served(servers) if door.is_served else None
         place = town.place.copied(root, served)
@@ -157,11 +169,25 @@ def _played(row: Row, door: Door, town: Town, root: Path, servers: Servers) -> O
         for step in row.first:
             done = _taken(scene, step, names)
             names |= {name: _part(done, path) for name, path in step.keeps.items()}
+        before = place.entries()
         helper = _helping(scene, row.meanwhile, names) if row.meanwhile else None
         outcome = door.do(scene, row.who, row.act, _filled(dict(row.members), names))
         if helper is not None:
             helper.join(LIMIT_S)
-    return Outcome(outcome.kind, Comparable(scene, town).of(outcome.said))
+        comparable = Comparable(scene, town)
+        said = comparable.of(outcome.said)
+        return Played(outcome.kind, said, comparable.of(_facts(place, before)))
+
+
+def _facts(place: Place, after: int) -> list[Any]:
+    """What the log holds after a position, asked of the file itself."""
+    query = "SELECT header, body FROM log LEFT JOIN bodies USING (seq) WHERE seq > {} ORDER BY seq"
+    found = place.query(query.format(after))
+    return [json.loads(header) | {"body": _text(body)} for header, body in found]
+
+
+def _text(body: Any) -> Any:
+    return json.loads(body) if body else None
 
 
 def _client(scene: Scene, who: Who) -> Client:
@@ -249,7 +275,7 @@ class Comparable:
             return value
         if name in PASSING:
             return f"<{name}>"
-        if name.endswith("_at") and isinstance(value, int):
+        if (name == "at" or name.endswith("_at")) and isinstance(value, int):
             return "<time>"
         if name == "expires_at" and since is not None:
             return f"<{_minutes(since, value)} minutes>"

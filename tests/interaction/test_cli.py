@@ -1,6 +1,7 @@
 """The command line as programs rely on it: every command's answer, the conventions that hold for
 all of them, the exit statuses, and the JSON that the interface promises member by member."""
 
+import importlib
 import importlib.util
 import json
 import os
@@ -13,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from both_ways import BOTH_WAYS, DIRECT_ONLY
 from commandline import BAR, LIMIT_S, TIME, Done, Place, check_answer, lines, until
 from forking import Served
 from serving import free_port
@@ -202,6 +204,11 @@ SAMPLES = {
     "completion": "completion bash",
 }
 EXPECTED = {"ask": 1}
+
+
+@pytest.mark.parametrize("name", DIRECT_ONLY)
+def test_what_runs_without_a_server_is_there_to_run(name: str) -> None:
+    assert any(hasattr(importlib.import_module(module), name) for module in BOTH_WAYS)
 
 
 def test_every_command_has_a_sample() -> None:

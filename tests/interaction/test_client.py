@@ -197,9 +197,11 @@ def redact(town: Town) -> None:
 
 @row
 def put_chunk(town: Town) -> None:
-    put = town.otto.put_chunk(b"a part", 20)
+    put = town.otto.put_chunk(b"a part", (1 << 20) + 4)
     assert put["number"] == 0
-    assert town.otto.put_chunk(b"more", 20, number=1, upload=put["upload"])["number"] == 1
+    assert (
+        town.otto.put_chunk(b"more", (1 << 20) + 4, number=1, upload=put["upload"])["number"] == 1
+    )
 
 
 @row

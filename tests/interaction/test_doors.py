@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doors import DOORS, NOBODY, NOT_OFFERED, OWNER, Outcome, Who
+from doors import (
+    DOORS,
+    METHODS,
+    NOBODY,
+    NOT_OFFERED,
+    OWNER,
+    SPELLINGS,
+    TOOLS,
+    Who,
+)
 from forking import Servers
 from playing import (
     DORA,
@@ -26,6 +35,7 @@ from playing import (
     TYPO,
     VERA,
     Meanwhile,
+    Played,
     Row,
     Step,
     Town,
@@ -34,8 +44,11 @@ from playing import (
 
 from interlock import errors
 from interlock.client import Client
+from interlock.client.asking import Verb
 from interlock.contracts import acts
 from interlock.contracts.routes import ROUTES
+from interlock.doors.cli.commands import COMMANDS
+from interlock.doors.mcp.tools import INPUT
 from interlock.node.chores import CHORES
 from interlock.node.verbs import VERBS
 
@@ -730,6 +743,13 @@ IDENTITY = (
         own_words=True,
         but={"mcp": "it is nobody there"},
     ),
+    refused(
+        "IDENTITY_MISMATCH",
+        "who another is",
+        acts.Whoami,
+        Who("otto-cli", claims_to_be="vera"),
+        but={"python": NO_WORD},
+    ),
     done("who is there", acts.ListAgents, VERA),
     done(
         "who is there, for the owner", acts.ListAgents, OWNER, but={"mcp": "the owner is no sender"}
@@ -996,15 +1016,16 @@ def test_an_act_has_one_outcome_at_every_door(
         assert not difference, f"{first} and {name} differ:\n{difference}"
 
 
-def _difference(row: Row, one: Outcome, other: Outcome) -> str:
+def _difference(row: Row, one: Played, other: Played) -> str:
     return "".join(difflib.unified_diff(_shown(row, one), _shown(row, other), n=1))
 
 
-def _shown(row: Row, outcome: Outcome) -> list[str]:
-    said = outcome.said
+def _shown(row: Row, played: Played) -> list[str]:
+    said = played.said
     if row.own_words:
         said = {name: said[name] for name in ("error", "code")}
-    return json.dumps(said, indent=1, sort_keys=True, ensure_ascii=False).splitlines(keepends=True)
+    shown = {"said": said, "facts": played.facts}
+    return json.dumps(shown, indent=1, sort_keys=True, ensure_ascii=False).splitlines(keepends=True)
 
 
 def test_every_act_has_a_row_that_works() -> None:
@@ -1023,6 +1044,26 @@ def test_every_code_has_a_row_or_is_tried_elsewhere() -> None:
     tried = {row.code for row in TABLE if row.code is not None}
     assert tried & set(ELSEWHERE) == set()
     assert every - tried == set(ELSEWHERE)
+
+
+def test_every_verb_of_the_client_is_an_act_in_the_table() -> None:
+    verbs = {name for name in dir(Client) if isinstance(getattr(Client, name), Verb)}
+    assert verbs == set(METHODS.values())
+    assert {*METHODS} == {route.act for route in ROUTES}
+
+
+# Commands that are no act: they start something, print what is no answer, or need no workspace.
+NO_ACT = {"up", "down", "mcp", "run", "watch", "init", "audit check-proof", "schema", "completion"}
+
+
+def test_every_command_is_an_act_in_the_table_or_is_none() -> None:
+    spelled = {spelling.words for spelling in SPELLINGS.values()}
+    assert {command.name for command in COMMANDS} == spelled | NO_ACT
+    assert {*SPELLINGS} == {route.act for route in ROUTES} - {*NOT_OFFERED["cli"]}
+
+
+def test_every_tool_is_an_act_in_the_table_or_is_not_built_yet() -> None:
+    assert {*INPUT} == {tool for tool, _ in TOOLS.values()} | {"task", "evidence", "verdict"}
 
 
 def test_rows_have_names_of_their_own() -> None:
