@@ -309,6 +309,8 @@ def _as_typed(act: type, said: Members, scene: Scene) -> Members:
         said[said.pop("which")] = True
     if act is acts.ReadMessage and "start" in said:
         said["range"] = f"{said.pop('start')}-{said.pop('stop') - 1}"
+    if act is acts.Ask and "timeout_s" in said:
+        assert said.pop("timeout_s") == said["wait_s"], "--wait is both"
     if act is acts.ReaffirmTokens and not said:
         said["all"] = True
     if act is acts.VerifyLog and "checkpoint" in said:

@@ -247,7 +247,18 @@ UNKNOWN = re.compile(
 )
 SECONDS = re.compile(r"\bin \d+ s\b")
 # Members whose value is the door's own, or depends on the moment.
-PASSING = {"adapter", "bytes", "retry_after_s", "last_seen", "now", "checkpoint", "header"}
+PASSING = {
+    "adapter",
+    "bytes",
+    "retry_after_s",
+    "last_seen",
+    "now",
+    "checkpoint",
+    "header",
+    "digest",
+    "nth",
+    "lease",
+}
 
 
 class Comparable:

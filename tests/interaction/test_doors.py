@@ -103,6 +103,8 @@ def _is_waiting(address: str) -> Any:
     return look
 
 
+ANSWERED = Meanwhile(_newest_ask, Step(VERA, acts.AnswerAsk, {"message": "$seen", "text": "yes"}))
+LIMITED = "--wait is how long to wait, and the question's time limit as well"
 PAUSED = Step(OWNER, acts.Pause, {"reason": "lunch"})
 SHAPES = [
     "AGENT:* (everyone; the asterisk is required)",
@@ -481,10 +483,18 @@ MAIL = (
         acts.Ask,
         OTTO,
         {"to": "@vera", "question": "free?", "options": ["yes", "no"], "wait_s": 40},
-        meanwhile=Meanwhile(
-            _newest_ask, Step(VERA, acts.AnswerAsk, {"message": "$seen", "text": "yes"})
-        ),
+        meanwhile=ANSWERED,
         has={"answered": True},
+        but={"cli": LIMITED},
+    ),
+    done(
+        "a question with a time limit that is answered",
+        acts.Ask,
+        OTTO,
+        {"to": "@vera", "question": "free?", "wait_s": 40, "timeout_s": 40},
+        meanwhile=ANSWERED,
+        has={"answered": True},
+        but={"mcp": NO_WORD},
     ),
     no(
         "NO_ANSWER",
@@ -492,6 +502,15 @@ MAIL = (
         acts.Ask,
         OTTO,
         {"to": "@vera", "question": "free?", "wait_s": 1},
+        but={"cli": LIMITED},
+    ),
+    no(
+        "NO_ANSWER",
+        "a question with a time limit that nobody answers",
+        acts.Ask,
+        OTTO,
+        {"to": "@vera", "question": "free?", "wait_s": 1, "timeout_s": 1},
+        but={"mcp": NO_WORD},
     ),
     refused(
         "INVALID_RECIPIENT_SHAPE",

@@ -577,7 +577,8 @@ async def test_release_all_gives_up_what_this_session_holds(kind: str, scene: Sc
         given_up = await one.ok("release", all=True)
         assert [c["item"] for c in given_up["claims"]] == ["B-0", "B-1", "B-2"]
         assert not (await one.ok("release", all=True))["released"]
-        (left,) = (await one.ok("whoami"))["claims"]
+        assert (await one.ok("whoami"))["claims"] == []
+        (left,) = (await two.ok("whoami"))["claims"]
         assert (left["item"], left["session"]) == ("B-9", "two")
         assert (await one("release", item="B-9")).code == "NOT_HOLDER"
 

@@ -736,9 +736,16 @@ def test_one_of_two_listeners_may_go(tmp_path: Path) -> None:
 def test_a_look_is_as_of_a_moment_ago_at_most(tmp_path: Path) -> None:
     looks = Looks(tmp_path)
     assert looks.presence.reach(["otto"], 1000) == ("unknown", None)
-    looks.presence.touch("otto")
+    Presence(str(tmp_path)).touch("otto")  # another process
     assert looks.presence.reach(["otto"], 1000 + GLANCE_MS - 1) == ("unknown", None)
     assert looks.presence.reach(["otto"], 1000 + GLANCE_MS)[0] != "unknown"
+
+
+def test_who_acts_here_is_seen_here_at_once(tmp_path: Path) -> None:
+    looks = Looks(tmp_path)
+    assert looks.presence.reach(["otto"], 1000) == ("unknown", None)
+    looks.presence.touch("otto")
+    assert looks.presence.reach(["otto"], 1001)[0] != "unknown"
 
 
 def test_names_are_no_paths(tmp_path: Path) -> None:

@@ -24,8 +24,10 @@ def _refuse_absent(context: Context) -> None:
     """Other commands make the workspace they are asked about. A new, empty log is whole, and that
     must not be the answer about one that was mistyped."""
     place = context.place
+    if not (context.get("workspace") or os.environ.get("INTERLOCK_WORKSPACE")) or "://" in place:
+        return
     try:
-        os.stat(place if "://" not in place else os.curdir)
+        os.stat(place)
     except FileNotFoundError:
         raise NotAWorkspace(f"There is no workspace at {place}, and no log to verify.") from None
     except OSError:

@@ -54,10 +54,12 @@ def _position(request: Request) -> int | None:
 
 
 async def _told(live: LiveNode, shown: Credentials, after: int | None) -> AsyncIterator[bytes]:
+    # Where the log ends is looked up before anything is said: from then on nothing is missed.
+    head = await live.entries()
     yield b"retry: 1000\n\n"
     if after is None:
-        after = live.feed.reached
-    elif after > live.feed.reached and after > (head := await live.entries()):
+        after = head
+    elif after > head:
         # The log was put back to an earlier state; what came after that was never there.
         yield b"event: reset\ndata: " + orjson.dumps({"reached": head}) + b"\n\n"
         after = head
