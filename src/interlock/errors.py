@@ -4,14 +4,15 @@ The class is the state that was met; its docstring is the default message. A ref
 same object on every door (`as_dict`). The tree, with the exit status of each branch:
 
     Refusal
-    ├── PlainNo (1)       ClaimHeld, NoAnswer, LogDamaged
+    ├── PlainNo (1)       ClaimHeld, NoAnswer, GatesNotPassed, LogDamaged
     ├── BadInput (2)      Usage, InvalidRecipientShape, InvalidMessage, UnknownType, UseVerb,
     │                     DigestMismatch, NotFound, UnknownRecipient, NameTaken,
-    │                     IdempotencyConflict, TooManyHops, TooLarge, NotAWorkspace
+    │                     IdempotencyConflict, TooManyHops, TooLarge, NotAWorkspace,
+    │                     GateHasNoHolder, AlreadyDone, NotSubmitted
     ├── NotAllowed (3)    NoIdentity, BadToken, TokenExpired, UnknownSender, IdentityMismatch,
-    │                     MissingScope, NotHolder, StaleFence, ForeignOrigin
+    │                     MissingScope, OwnWork, NotHolder, StaleFence, ForeignOrigin
     ├── NotAvailable (4)  RateLimited, Paused, EngineUnavailable, NewerVersion,
-    │                     UnsafeFilesystem, OtherHost, NotBuilt
+    │                     UnsafeFilesystem, OtherHost
     └── Internal (70)
 
 Refusals marked `recorded` matter to an auditor and become facts; the others leave no trace.
@@ -58,6 +59,13 @@ class NoAnswer(PlainNo):
 
     code = "NO_ANSWER"
     title = "No answer"
+
+
+class GatesNotPassed(PlainNo):
+    """Something is missing before this is done: see `missing`, with what to do about each."""
+
+    code = "GATES_NOT_PASSED"
+    title = "Gates not passed"
 
 
 class LogDamaged(PlainNo):
@@ -172,6 +180,29 @@ class NotAWorkspace(BadInput):
     title = "Not a workspace"
 
 
+class GateHasNoHolder(BadInput):
+    """Nobody can hold that gate, so it would never be passed. See interlock gate list."""
+
+    code = "GATE_HAS_NO_HOLDER"
+    title = "Gate has no holder"
+
+
+class AlreadyDone(BadInput):
+    """The task has come to its end, and stays as it ended."""
+
+    code = "ALREADY_DONE"
+    title = "Already done"
+    http = 409
+
+
+class NotSubmitted(BadInput):
+    """What was looked at is not what is submitted. See interlock task show."""
+
+    code = "NOT_SUBMITTED"
+    title = "Not submitted"
+    http = 409
+
+
 class NotAllowed(Refusal):
     """Who you are does not allow it."""
 
@@ -231,6 +262,14 @@ class MissingScope(NotAllowed):
 
     code = "MISSING_SCOPE"
     title = "Missing scope"
+    recorded = True
+
+
+class OwnWork(NotAllowed):
+    """Nobody judges their own work, on any of their surfaces. Another holder must."""
+
+    code = "OWN_WORK"
+    title = "Own work"
     recorded = True
 
 
@@ -300,15 +339,6 @@ class OtherHost(NotAvailable):
 
     code = "OTHER_HOST"
     title = "Used on another host"
-
-
-class NotBuilt(NotAvailable):
-    """Tasks, evidence and verdicts come with a later release. Until then take work with claim,
-    and say with send what was done and what proves it."""
-
-    code = "NOT_BUILT"
-    title = "Not built yet"
-    http = 501
 
 
 class Internal(Refusal):

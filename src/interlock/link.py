@@ -38,7 +38,16 @@ PATIENCE_S = 60.0
 MOST_BYTES = 1 << 20
 SHORT = 1 << 18
 LONGEST_HEADER = 1 << 13
-LONG = ("VerifyLog", "SignCheckpoint", "Prove", "ExportLog", "Backup", "Restore", "Rebuild")
+LONG = (
+    "VerifyLog",
+    "SignCheckpoint",
+    "Prove",
+    "ProveMany",
+    "ExportLog",
+    "Backup",
+    "Restore",
+    "Rebuild",
+)
 
 
 class Link(Protocol):

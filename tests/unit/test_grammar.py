@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_table import COMMANDS, COMMON
 
-from interlock.doors.cli import durations, help
+from interlock.contracts import durations
+from interlock.doors.cli import help
 from interlock.doors.cli.grammar import (
     HELP,
     VERSION,

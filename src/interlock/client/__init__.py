@@ -26,6 +26,7 @@ from interlock.client.mail import Mail
 from interlock.client.upkeep import Upkeep
 from interlock.client.ways import LocalWay, RemoteWay, Way
 from interlock.client.who import Who, is_on_paths, located
+from interlock.client.work import Work
 
 __all__ = ["AsyncClient", "Client", "connect"]
 
@@ -52,7 +53,7 @@ def connect(
     return Client(workspace.find(named, os.environ, here), token, session)
 
 
-class Client(Mail, Claims, Identity, Upkeep):
+class Client(Mail, Claims, Work, Identity, Upkeep):
     """The verbs as methods that give their answer. Several threads may use one client; `with`
     closes it, and `async with` gives its asynchronous twin."""
 
@@ -107,7 +108,7 @@ class Client(Mail, Claims, Identity, Upkeep):
         await twin.__aexit__(*trouble)
 
 
-class AsyncClient(Mail, Claims, Identity, Upkeep):
+class AsyncClient(Mail, Claims, Work, Identity, Upkeep):
     """The verbs as coroutines. A call that is cancelled lets go of its connection at once; what it
     asked for may have been done."""
 

@@ -1,6 +1,7 @@
 """The verbs of the workspace itself: how it stands, its settings, its log."""
 
 import os
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from interlock.client.asking import Asked, Verb
@@ -77,6 +78,11 @@ class Upkeep:
     ) -> Asked[answers.Inclusion | answers.Growth]:
         """Prove that an entry is in the log, or that the log only grew since it had so many."""
         return Asked(acts.Prove(seq, since))
+
+    @Verb
+    def prove_many(self, seqs: Iterable[int]) -> Asked[answers.Proofs]:
+        """Prove that entries are in the log, against one checkpoint."""
+        return Asked(acts.ProveMany(tuple(seqs)))
 
     @Verb
     def export(self, file: File) -> Asked[answers.Exported]:

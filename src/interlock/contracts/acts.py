@@ -292,6 +292,148 @@ class KeepSession(NamedTuple):
     id: str
 
 
+# --- work
+
+
+class CreateTask(NamedTuple):
+    title: str
+    id: str | None = None
+    brief: str | None = None
+    criteria: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    priority: str | None = None
+    assignee: str | None = None
+    labels: tuple[str, ...] = ()
+
+
+class ListTasks(NamedTuple):
+    """`state` may be `live`: whatever has not come to its end."""
+
+    state: str | None = None
+    mine: bool = False
+    limit: int = 100
+    after: int = 0
+
+
+class ShowTask(NamedTuple):
+    id: str
+
+
+class TakeTask(NamedTuple):
+    id: str
+    branch: str | None = None
+    worktree: str | None = None
+    note: str | None = None
+    ttl_s: int = 3600
+
+
+class SubmitTask(NamedTuple):
+    """Without a tree it is the one of a clean run at that commit, where the task has one."""
+
+    id: str
+    commit: str
+    tree: str | None = None
+    fence: int | None = None
+
+
+class CompleteTask(NamedTuple):
+    id: str
+    fence: int | None = None
+
+
+class FailTask(NamedTuple):
+    id: str
+    note: str | None = None
+    fence: int | None = None
+
+
+class CancelTask(NamedTuple):
+    id: str
+    note: str | None = None
+
+
+class PrepareEvidence(NamedTuple):
+    """Whether evidence would be taken, before anybody runs for an hour; with the fence to present
+    when it comes."""
+
+    task: str
+    criterion: int | None = None
+
+
+class AddEvidence(NamedTuple):
+    """The payload is of the message type `evidence`; bytes that it has a digest of were uploaded
+    before."""
+
+    payload: dict[str, Any]
+    upload: str | None = None
+    fence: int | None = None
+
+
+class ShowEvidence(NamedTuple):
+    """With what was kept of it: the bytes [start, stop), or its end where none are named."""
+
+    id: str
+    start: int | None = None
+    stop: int | None = None
+
+
+class CreateGate(NamedTuple):
+    name: str
+    holders: tuple[str, ...]
+    replace: bool = False
+
+
+class ListGates(NamedTuple):
+    pass
+
+
+class PrepareVerdict(NamedTuple):
+    """Whether a verdict of the caller would be taken, before checks are run for it."""
+
+    task: str
+    gate: str
+
+
+class GiveVerdict(NamedTuple):
+    """About the commit that is named, or whichever is submitted."""
+
+    task: str
+    gate: str
+    verdict: str
+    commit: str | None = None
+    note: str | None = None
+    fix: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+
+
+class CheckGate(NamedTuple):
+    """Whether a gate has passed a commit, in whichever task."""
+
+    gate: str
+    commit: str
+
+
+class RaiseBlocker(NamedTuple):
+    """To the task's worker, or to whom it is addressed."""
+
+    what: str
+    task: str | None = None
+    to: str | None = None
+    severity: str = "stop"
+    fix: tuple[str, ...] = ()
+
+
+class ResolveBlocker(NamedTuple):
+    id: str
+    note: str | None = None
+
+
+class ListBlockers(NamedTuple):
+    task: str | None = None
+    all: bool = False
+
+
 # --- audit
 
 
@@ -321,6 +463,12 @@ class Prove(NamedTuple):
 
     seq: int | None = None
     since: int | None = None
+
+
+class ProveMany(NamedTuple):
+    """That entries stand in the log, against one checkpoint."""
+
+    seqs: tuple[int, ...]
 
 
 class Inspect(NamedTuple):

@@ -99,6 +99,23 @@ class Notice(TypedDict):
     did_you_mean: NotRequired[list[str]]
 
 
+class TaskLine(TypedDict):
+    id: str
+    title: str
+    state: str
+
+
+class VerdictDue(TypedDict):
+    """A verdict that somebody waits for, and what to type to give it."""
+
+    task: str
+    gate: str
+    commit: str
+    worker: str
+    since: str
+    do: str
+
+
 class Claim(TypedDict):
     """What is held is one `item`, or `paths` of a `repo`."""
 
@@ -337,8 +354,8 @@ class Whoami(TypedDict):
     open: int
     unread: int
     claims: list[Claim]
-    tasks: list[dict[str, Any]]
-    verdicts_due: list[dict[str, Any]]
+    tasks: list[TaskLine]
+    verdicts_due: list[VerdictDue]
 
 
 class Agents(TypedDict):
@@ -414,6 +431,310 @@ class SessionEnded(TypedDict):
     released: list[Claim]
 
 
+# --- work
+
+TaskState = Literal["open", "taken", "submitted", "done", "failed", "cancelled"]
+
+
+class Artifact(TypedDict):
+    commit: str
+    tree: str
+
+
+class Need(TypedDict):
+    """What is missing before a task is done; `do` is the command that would get on with it."""
+
+    what: Literal["dependency", "submission", "criterion", "gate", "blocker"]
+    message: str
+    do: str
+    task: NotRequired[str]
+    state: NotRequired[TaskState]
+    criterion: NotRequired[int]
+    text: NotRequired[str]
+    gate: NotRequired[str]
+    holders: NotRequired[list[str]]
+    id: NotRequired[str]
+
+
+class _Task(TypedDict):
+    id: str
+    seq: int
+    title: str
+    state: TaskState
+    priority: NotRequired[Priority]
+    assignee: NotRequired[str]
+    labels: NotRequired[list[str]]
+    depends_on: NotRequired[list[str]]
+    created_by: str
+    created_at: str
+    worker: NotRequired[str]
+    claim: NotRequired[Claim]
+    artifact: NotRequired[Artifact]
+    submitted_at: NotRequired[str]
+    ended_at: NotRequired[str]
+
+
+class Task(_Task):
+    """A task in a list; `criteria` is how many it has."""
+
+    gates: NotRequired[list[str]]
+    criteria: NotRequired[int]
+
+
+class CriterionShown(TypedDict):
+    """`by` is the kind of the evidence that meets it: what was run, or what was said."""
+
+    number: int
+    text: str
+    met: bool
+    evidence: NotRequired[str]
+    by: NotRequired[Literal["run", "file", "url", "note"]]
+    why: NotRequired[str]
+
+
+class GateShown(TypedDict):
+    gate: str
+    state: Literal["pass", "fail", "due", "waits"]
+    holders: list[str]
+    by: NotRequired[str]
+    id: NotRequired[str]
+
+
+class WholeTask(_Task):
+    brief: NotRequired[str]
+    criteria: list[CriterionShown]
+    gates: list[GateShown]
+
+
+class TaskNotice(TypedDict):
+    code: Literal[
+        "UNKNOWN_RECIPIENT", "ASSIGNED_TO_ANOTHER", "GATE_HAS_NO_HOLDER", "SHARED_WORKTREE"
+    ]
+    message: str
+    claim: NotRequired[Claim]
+
+
+class TaskShown(TypedDict):
+    """`story` has the facts about it in the order of the log, each with its position."""
+
+    task: WholeTask
+    missing: list[Need]
+    story: list[dict[str, Any]]
+
+
+class TaskMade(TypedDict):
+    task: Task
+    notices: NotRequired[list[TaskNotice]]
+
+
+class TaskEnded(TypedDict):
+    task: Task
+
+
+class Tasks(TypedDict):
+    tasks: list[Task]
+    next: NotRequired[int]
+
+
+class TaskTaken(TypedDict):
+    taken: Literal[True]
+    task: Task
+    claim: Claim
+    notices: NotRequired[list[TaskNotice]]
+
+
+class TaskHeld(_No):
+    taken: Literal[False]
+    code: Literal["CLAIM_HELD"]
+    held_by: list[Claim]
+    queued: NotRequired[int]
+
+
+class TaskWaits(_No):
+    taken: Literal[False]
+    code: Literal["GATES_NOT_PASSED"]
+    missing: list[Need]
+
+
+class TaskSubmitted(TypedDict):
+    submitted: Literal[True]
+    task: Task
+    missing: list[Need]
+
+
+class TaskCompleted(TypedDict):
+    completed: Literal[True]
+    task: Task
+
+
+class TaskNotDone(_No):
+    completed: Literal[False]
+    code: Literal["GATES_NOT_PASSED"]
+    missing: list[Need]
+
+
+class Kept(TypedDict):
+    sha256: str
+    size: int
+
+
+class TestCounts(TypedDict, total=False):
+    passed: int
+    failed: int
+    skipped: int
+    errors: int
+
+
+class Evidence(TypedDict):
+    """What was run has a command, an exit code and an output; what was said has none of them."""
+
+    id: str
+    seq: int
+    at: str
+    by: str
+    kind: Literal["run", "file", "url", "note"]
+    task: NotRequired[str]
+    criterion: NotRequired[int]
+    title: NotRequired[str]
+    redacted: NotRequired[Literal[True]]
+    command: NotRequired[list[str] | str]
+    cwd: NotRequired[str]
+    exit_code: NotRequired[int]
+    duration_ms: NotRequired[int]
+    commit: NotRequired[str]
+    tree: NotRequired[str]
+    dirty: NotRequired[bool]
+    output: NotRequired[Kept]
+    interrupted: NotRequired[bool]
+    ended_by: NotRequired[str]
+    produced: NotRequired[int]
+    masked: NotRequired[int]
+    tests: NotRequired[TestCounts]
+    spooled: NotRequired[bool]
+    name: NotRequired[str]
+    sha256: NotRequired[str]
+    size: NotRequired[int]
+    url: NotRequired[str]
+    text: NotRequired[str]
+
+
+class EvidenceWanted(TypedDict):
+    """`fence` is the one to present, for whoever works on the task."""
+
+    task: str
+    fence: NotRequired[int]
+
+
+class EvidenceAdded(TypedDict):
+    """`counts` says whether it can meet its criterion as things stand, `why` if it cannot."""
+
+    evidence: Evidence
+    counts: bool
+    why: NotRequired[str]
+
+
+class Content(TypedDict):
+    """What the evidence kept, or a part of it: `text`, or `hex` for other bytes."""
+
+    text: NotRequired[str]
+    hex: NotRequired[str]
+    size: int
+    sha256: str
+    part: NotRequired[Literal[True]]
+    offset: NotRequired[int]
+    next_offset: NotRequired[int]
+
+
+class EvidenceShown(TypedDict):
+    evidence: Evidence
+    counts: NotRequired[bool]
+    why: NotRequired[str]
+    content: NotRequired[Content]
+
+
+class Gate(TypedDict):
+    """`holders` are those it was made with; `can_judge` the senders that can, now."""
+
+    name: str
+    holders: list[str]
+    can_judge: list[str]
+    due: list[str]
+
+
+class GateMade(TypedDict):
+    gate: Gate
+
+
+class Gates(TypedDict):
+    gates: list[Gate]
+
+
+class Verdict(TypedDict):
+    id: str
+    seq: int
+    at: str
+    by: str
+    task: str
+    gate: str
+    verdict: Literal["pass", "fail"]
+    artifact: Artifact
+    note: NotRequired[str]
+    fix: NotRequired[list[str]]
+    evidence: NotRequired[list[str]]
+
+
+class Blocker(TypedDict):
+    id: str
+    seq: int
+    at: str
+    by: str
+    to: str
+    task: NotRequired[str]
+    gate: NotRequired[str]
+    severity: Literal["stop", "warn"]
+    what: NotRequired[str]
+    fix: NotRequired[list[str]]
+    resolved_by: NotRequired[str]
+    resolved_at: NotRequired[str]
+
+
+class VerdictWanted(TypedDict):
+    task: str
+    gate: str
+    artifact: Artifact
+
+
+class Judged(TypedDict):
+    verdict: Verdict
+    task: Task
+    blocker: NotRequired[Blocker]
+
+
+class GatePassed(TypedDict):
+    passed: Literal[True]
+    verdict: Verdict
+
+
+class GateNotPassed(_No):
+    passed: Literal[False]
+    code: Literal["GATES_NOT_PASSED"]
+    verdict: NotRequired[Verdict]
+
+
+class BlockerRaised(TypedDict):
+    blocker: Blocker
+    deliveries: list[Delivery]
+    notices: list[Notice]
+
+
+class BlockerResolved(TypedDict):
+    blocker: Blocker
+
+
+class Blockers(TypedDict):
+    blockers: list[Blocker]
+
+
 # --- the workspace
 
 
@@ -430,6 +751,8 @@ class Status(TypedDict):
     open_deliveries: int
     claims: int
     waiting: int
+    tasks: int
+    blockers: int
     refusals: int
 
 
@@ -447,10 +770,18 @@ class ExpiredMail(_From):
     seq: int
     to: str
     at: str
+    do: str
 
 
 class UnansweredAsk(ExpiredMail):
     overdue: NotRequired[Literal[True]]
+
+
+class UnknownName(TypedDict):
+    to: str
+    open: int
+    did_you_mean: NotRequired[list[str]]
+    do: str
 
 
 class Refused(TypedDict):
@@ -459,19 +790,34 @@ class Refused(TypedDict):
     sender: str
     code: str
     token: NotRequired[str]
+    do: str
 
 
 class DeadHolder(TypedDict):
     on: str
     holder: str
     since: str
+    do: str
+
+
+class DueFrom(VerdictDue):
+    holders: list[str]
+
+
+class ToResolve(Blocker):
+    do: str
 
 
 class Review(TypedDict):
+    """What needs a person, each with the command to type."""
+
+    verdicts_due: list[DueFrom]
+    blockers: list[ToResolve]
     unanswered: list[UnansweredAsk]
     expired: list[ExpiredMail]
-    refusals: list[Refused]
+    unknown_recipients: list[UnknownName]
     dead_holders: list[DeadHolder]
+    refusals: list[Refused]
 
 
 class Settings(TypedDict):
@@ -635,6 +981,24 @@ class Inclusion(_Proof):
     leaf_index: int
 
 
+class ProvenEntry(TypedDict):
+    seq: int
+    header: str
+    leaf_index: int
+    path: list[str]
+
+
+class Proofs(TypedDict):
+    """Several entries, against one checkpoint."""
+
+    proof: Literal["inclusions"]
+    tree_size: int
+    root: str
+    entries: list[ProvenEntry]
+    checkpoint: str
+    verifier: str
+
+
 class Growth(_Proof):
     proof: Literal["consistency"]
     old_size: int
@@ -692,6 +1056,25 @@ ANSWERS: dict[type, Any] = {
     acts.ReleaseClaim: Released,
     acts.TakeOverClaim: TakenOver,
     acts.StopWaiting: NotWaiting,
+    acts.CreateTask: TaskMade,
+    acts.ListTasks: Tasks,
+    acts.ShowTask: TaskShown,
+    acts.TakeTask: TaskTaken | TaskHeld | TaskWaits,
+    acts.SubmitTask: TaskSubmitted,
+    acts.CompleteTask: TaskCompleted | TaskNotDone,
+    acts.FailTask: TaskEnded,
+    acts.CancelTask: TaskEnded,
+    acts.PrepareEvidence: EvidenceWanted,
+    acts.AddEvidence: EvidenceAdded,
+    acts.ShowEvidence: EvidenceShown,
+    acts.CreateGate: GateMade,
+    acts.ListGates: Gates,
+    acts.CheckGate: GatePassed | GateNotPassed,
+    acts.PrepareVerdict: VerdictWanted,
+    acts.GiveVerdict: Judged,
+    acts.RaiseBlocker: BlockerRaised,
+    acts.ListBlockers: Blockers,
+    acts.ResolveBlocker: BlockerResolved,
     acts.Whoami: Whoami,
     acts.ListAgents: Agents,
     acts.Join: Joined,
@@ -720,6 +1103,7 @@ ANSWERS: dict[type, Any] = {
     acts.VerifyLog: Verified | Damaged,
     acts.SignCheckpoint: Checkpoint,
     acts.Prove: Inclusion | Growth,
+    acts.ProveMany: Proofs,
     acts.ExportLog: Exported,
     acts.Backup: BackedUp,
     acts.Restore: Restored,

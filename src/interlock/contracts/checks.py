@@ -13,13 +13,18 @@ from interlock.contracts.encoding import canonical, digest
 from interlock.contracts.types import MAIN_MEMBER, plain, sendable
 from interlock.errors import InvalidMessage, TooLarge, Usage
 
+STATES = ("open", "taken", "submitted", "done", "failed", "cancelled")
 PRIORITIES = ("low", "normal", "high", "critical")
 LONGEST_TTL_S = 365 * 86_400
 MOST_ROWS = 1000
+LONGEST_BRIEF = 256 << 10
 LONGEST_LOOKED_FOR = 1000
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/#@+-]{0,199}")
 SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 _REFERENCE = re.compile(r"#?[A-Za-z0-9-]{1,64}")
+_TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_OBJECT = re.compile(r"[0-9a-f]{40,64}")
+_ABBREVIATED = re.compile(r"[0-9a-f]{7,64}")
 _TOKEN_ID = re.compile(r"[A-Za-z0-9_]{1,64}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -296,6 +301,157 @@ def _inbox(act: acts.ListInbox) -> acts.ListInbox:
     return act
 
 
+def _task_id(value: str) -> None:
+    if not _TASK.fullmatch(value):
+        raise Usage(
+            f"{value[:80]!r} cannot be a task: use letters, digits and _ . -, beginning with a "
+            "letter or digit, at most 64."
+        )
+
+
+def _contract(type: str, payload: dict[str, Any]) -> None:
+    """Holds what an act says against the contract of the message that tells of it."""
+    from interlock.contracts.messages import check
+
+    check(type, {name: value for name, value in payload.items() if value not in (None, [])})
+
+
+def _create_task(act: acts.CreateTask) -> acts.CreateTask:
+    line(act.title, "title")
+    said = {n: list(v) if isinstance(v, tuple) else v for n, v in act._asdict().items()}
+    task_id = said.pop("id")
+    _contract("task_created", said | {"task_id": task_id if task_id is not None else "T-1"})
+    if len((act.brief or "").encode()) > LONGEST_BRIEF:
+        raise TooLarge(f"A brief has at most {LONGEST_BRIEF} bytes. Put the rest into a file.")
+    return act
+
+
+def _task(act: Any) -> Any:
+    _task_id(act.id)
+    line(getattr(act, "note", None), "note", 4096)
+    return act
+
+
+def _tasks(act: acts.ListTasks) -> acts.ListTasks:
+    if act.state not in (None, "live", *STATES):
+        raise Usage(f"A state is live or one of {', '.join(STATES)}, not {act.state[:80]!r}.")
+    _rows(act.limit, act.after)
+    return act
+
+
+def _take(act: acts.TakeTask) -> acts.TakeTask:
+    _task_id(act.id)
+    _claim(acts.AcquireClaim(act.id, (), None, *act[1:4], act.ttl_s))
+    return act
+
+
+def _submit(act: acts.SubmitTask) -> acts.SubmitTask:
+    _task_id(act.id)
+    for name, value in (("commit", act.commit), ("tree", act.tree)):
+        if value is not None and not _OBJECT.fullmatch(value):
+            raise Usage(
+                f"{value[:80]!r} is no {name}: give its whole id of 40 to 64 hexadecimal digits, "
+                f"from git rev-parse."
+            )
+    return act
+
+
+def _prepare(act: acts.PrepareEvidence) -> acts.PrepareEvidence:
+    _task_id(act.task)
+    return act
+
+
+def _judge(act: acts.PrepareVerdict) -> acts.PrepareVerdict:
+    _task_id(act.task)
+    line(act.gate, "gate", 64)
+    return act
+
+
+def _evidence(act: acts.AddEvidence) -> acts.AddEvidence:
+    from interlock.contracts.messages import check
+
+    check("evidence", act.payload)
+    if "criterion" in act.payload and "task_id" not in act.payload:
+        raise Usage("A criterion is one of a task's: name the task too.")
+    text = act.payload.get("text", "")
+    if len(text.encode()) > LONGEST_BRIEF:
+        raise TooLarge(f"A note has at most {LONGEST_BRIEF} bytes. Attach a file instead.")
+    return act
+
+
+def _show_evidence(act: acts.ShowEvidence) -> acts.ShowEvidence:
+    _reference(act.id)
+    if (act.start or 0) < 0 or (act.stop is not None and act.stop <= (act.start or 0)):
+        raise Usage("A range is FIRST-LAST in bytes, for example 0-999.")
+    return act
+
+
+def _gate(act: acts.CreateGate) -> acts.CreateGate:
+    if not 0 < len(act.holders) <= 100:
+        raise Usage("A gate has 1 to 100 holders: --holder vera --holder otto-desktop")
+    for holder in act.holders:
+        line(holder, "holder", 254)
+    return act
+
+
+def _verdict(act: acts.GiveVerdict) -> acts.GiveVerdict:
+    placeholder = {"commit": "0" * 40, "tree": "0" * 40}
+    said = {"task_id": act.task, "gate": act.gate, "verdict": act.verdict, "note": act.note}
+    lists = {"fix": list(act.fix), "evidence": list(act.evidence), "artifact": placeholder}
+    _contract("gate_verdict", said | lists)
+    if act.commit is not None:
+        _abbreviated(act.commit)
+    if act.verdict == "fail" and not (act.note or act.fix):
+        raise Usage(
+            "A failing verdict says what is wrong, in a note, and the commands that would put it "
+            "right: --note TEXT --fix COMMAND"
+        )
+    if act.verdict == "pass" and act.fix:
+        raise Usage("What has passed needs no fix. Give a note, or fail it.")
+    return act
+
+
+def _abbreviated(commit: str) -> None:
+    if not _ABBREVIATED.fullmatch(commit):
+        raise Usage(
+            f"{commit[:80]!r} is no commit: give 7 or more hexadecimal digits of its id, from git "
+            "rev-parse."
+        )
+
+
+def _check_gate(act: acts.CheckGate) -> acts.CheckGate:
+    line(act.gate, "gate", 64)
+    if not _OBJECT.fullmatch(act.commit):
+        raise Usage("Give the commit's whole id, from git rev-parse.")
+    return act
+
+
+def _raise(act: acts.RaiseBlocker) -> acts.RaiseBlocker:
+    said = {"what": act.what, "severity": act.severity, "fix": list(act.fix), "task_id": act.task}
+    _contract("blocker", said)
+    if act.task is None and act.to is None:
+        raise Usage("Say what it blocks, or to whom it goes: a TASK, or --to @NAME.")
+    return act
+
+
+def _resolve(act: acts.ResolveBlocker) -> acts.ResolveBlocker:
+    _reference(act.id)
+    line(act.note, "note", 4096)
+    return act
+
+
+def _blockers(act: acts.ListBlockers) -> acts.ListBlockers:
+    if act.task is not None:
+        _task_id(act.task)
+    return act
+
+
+def _proofs(act: acts.ProveMany) -> acts.ProveMany:
+    if not 0 < len(act.seqs) <= MOST_ROWS:
+        raise Usage(f"Name 1 to {MOST_ROWS} entries.")
+    return act
+
+
 def _proof(act: acts.Prove) -> acts.Prove:
     if (act.seq is None) == (act.since is None):
         raise Usage("Name an entry by its SEQ, or the log's earlier size with --since.")
@@ -357,7 +513,26 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.ListAgents: _agents,
     acts.ListMail: _mail,
     acts.ListEvents: _listing,
+    acts.CreateTask: _create_task,
+    acts.ListTasks: _tasks,
+    acts.ShowTask: _task,
+    acts.TakeTask: _take,
+    acts.SubmitTask: _submit,
+    acts.CompleteTask: _task,
+    acts.FailTask: _task,
+    acts.CancelTask: _task,
+    acts.PrepareEvidence: _prepare,
+    acts.AddEvidence: _evidence,
+    acts.ShowEvidence: _show_evidence,
+    acts.CreateGate: _gate,
+    acts.PrepareVerdict: _judge,
+    acts.GiveVerdict: _verdict,
+    acts.CheckGate: _check_gate,
+    acts.RaiseBlocker: _raise,
+    acts.ResolveBlocker: _resolve,
+    acts.ListBlockers: _blockers,
     acts.Prove: _proof,
+    acts.ProveMany: _proofs,
     acts.ExportLog: _file,
     acts.Backup: _file,
     acts.Restore: _file,

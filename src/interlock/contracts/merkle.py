@@ -92,7 +92,14 @@ def inclusion_path(leaves: Sequence[bytes], index: int, size: int | None = None)
     size = len(leaves) if size is None else size
     if not 0 <= index < size <= len(leaves):
         raise ValueError(f"no leaf {index} in a tree of {size}, of {len(leaves)} leaves")
-    return _siblings(leaves[:size], index)
+    return _siblings(leaves[:size], [index])[0]
+
+
+def inclusion_paths(leaves: Sequence[bytes], indices: Sequence[int]) -> list[list[bytes]]:
+    """The paths of several leaves in the tree of all, for the work of one."""
+    if not all(0 <= index < len(leaves) for index in indices):
+        raise ValueError(f"a tree of {len(leaves)} leaves lacks one of them")
+    return _siblings(leaves, indices)
 
 
 def consistency_path(leaves: Sequence[bytes], old_size: int) -> list[bytes]:
@@ -112,7 +119,7 @@ def consistency_path(leaves: Sequence[bytes], old_size: int) -> list[bytes]:
         level, position = _parents(level), position >> 1
     # At position 0 that subtree is the old tree, whose root the verifier has.
     start = [level[position]] if position else []
-    return start + _siblings(level, position)
+    return start + _siblings(level, [position])[0]
 
 
 def verify_inclusion(
@@ -183,15 +190,15 @@ def _parents(level: Sequence[bytes]) -> list[bytes]:
     return above
 
 
-def _siblings(level: Sequence[bytes], position: int) -> list[bytes]:
-    """The sibling of a node and of each of its ancestors, from this level up."""
-    path = []
+def _siblings(level: Sequence[bytes], positions: Sequence[int]) -> list[list[bytes]]:
+    """For each node, its sibling and those of its ancestors, from this level up."""
+    paths: list[list[bytes]] = [[] for _ in positions]
     while len(level) > 1:
-        sibling = position ^ 1
-        if sibling < len(level):
-            path.append(level[sibling])
-        level, position = _parents(level), position >> 1
-    return path
+        for path, position in zip(paths, positions, strict=True):
+            if position ^ 1 < len(level):
+                path.append(level[position ^ 1])
+        level, positions = _parents(level), [position >> 1 for position in positions]
+    return paths
 
 
 def _skip_promotions(node: int, last: int) -> tuple[int, int]:

@@ -132,8 +132,19 @@ class Proof(Payload):
     title: Maybe[Line] = None
 
 
+class Tests(Payload):
+    """What a test runner said of itself, picked out of its output for display."""
+
+    passed: Maybe[Count] = None
+    failed: Maybe[Count] = None
+    skipped: Maybe[Count] = None
+    errors: Maybe[Count] = None
+
+
 class RunEvidence(Proof):
-    """A command was run by Interlock, and this came of it."""
+    """A command was run by Interlock, and this came of it. `produced` is how much it wrote, where
+    the output is not all of that; `masked` is how many secrets were masked in what is stored;
+    `spooled` says that it came by way of a file."""
 
     kind: Literal["run"]
     command: RunCommand
@@ -145,6 +156,11 @@ class RunEvidence(Proof):
     dirty: Maybe[bool] = None
     output: Output
     interrupted: Maybe[bool] = None
+    ended_by: Maybe[Literal["time limit", "signal"]] = None
+    produced: Maybe[Count] = None
+    masked: Maybe[Count] = None
+    tests: Maybe[Tests] = None
+    spooled: Maybe[bool] = None
 
 
 class FileEvidence(Proof):

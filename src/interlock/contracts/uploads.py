@@ -1,13 +1,13 @@
-"""Sending a body that is too large to stand in the log: its chunks first, then the message.
+"""What is too large to stand in the log: its chunks first, then the act that names them.
 
 The steps are acts, and whoever takes them hands back the answers; how they are carried is none of
 their business.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
-from interlock.contracts.acts import DropUpload, PutChunk, SendMessage
+from interlock.contracts.acts import AddEvidence, DropUpload, PutChunk, SendMessage
 from interlock.contracts.checks import checked
 from interlock.contracts.encoding import digest
 from interlock.contracts.types import MAIN_MEMBER
@@ -37,21 +37,40 @@ def steps(act: SendMessage) -> Steps:
     checked(act)
     main = MAIN_MEMBER[act.type]
     body = act.payload[main].encode()
-    upload: str | None = None
-    for number, start in enumerate(range(0, len(body), CHUNK)):
-        put = yield PutChunk(body[start : start + CHUNK], len(body), number, upload)
-        upload = put["upload"]
-    assert upload is not None
+    chunks = (body[start : start + CHUNK] for start in range(0, len(body), CHUNK))
+    upload = yield from _uploaded(chunks, len(body))
     rest = {name: value for name, value in act.payload.items() if name != main}
     whole = act._replace(payload=rest, upload=upload, sha256=digest(body), size=len(body))
-    try:
-        answer = yield whole
-    except Refusal:
-        yield DropUpload(upload)
-        raise
+    answer = yield from _or_dropped(whole, upload)
     # Said before under the same key: then nothing uses the upload.
     yield DropUpload(upload)
     return answer
+
+
+def attached(act: AddEvidence, chunks: Iterable[bytes], size: int) -> Steps:
+    """The steps of evidence that keeps so many bytes, in chunks of `CHUNK`."""
+    checked(act)
+    if size == 0:
+        return (yield act)
+    upload = yield from _uploaded(chunks, size)
+    return (yield from _or_dropped(act._replace(upload=upload), upload))
+
+
+def _uploaded(chunks: Iterable[bytes], size: int) -> Generator[Any, Answer, str]:
+    upload: str | None = None
+    for number, data in enumerate(chunks):
+        put = yield PutChunk(data, size, number, upload)
+        upload = put["upload"]
+    assert upload is not None
+    return upload
+
+
+def _or_dropped(act: Any, upload: str) -> Steps:
+    try:
+        return (yield act)
+    except Refusal:
+        yield DropUpload(upload)
+        raise
 
 
 def taken(steps: Steps, do: Callable[[Any], Answer]) -> Answer:

@@ -16,8 +16,9 @@ from interlock.kernel.claims import folding as claims
 from interlock.kernel.identity import folding as identity
 from interlock.kernel.mail import folding as mail
 from interlock.kernel.moment import State
+from interlock.kernel.work import folding as work
 
-_ROOMS = (workspace, identity, mail, claims, refusals)
+_ROOMS = (workspace, identity, mail, claims, work, refusals)
 TABLES = "".join(room.TABLES for room in _ROOMS)
 
 # Raise this when a fold changes what it makes of old facts; other tables or kinds show by

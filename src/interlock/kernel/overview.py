@@ -6,6 +6,8 @@ from interlock.contracts.times import rfc3339
 from interlock.kernel.claims.records import live
 from interlock.kernel.mail.reading import counts
 from interlock.kernel.moment import Answer, Moment, absent_dropped
+from interlock.kernel.work.gates import due_from, verdict_due
+from interlock.kernel.work.records import task_view, tasks
 
 
 def whoami(moment: Moment, act: Whoami) -> Answer:
@@ -23,7 +25,28 @@ def whoami(moment: Moment, act: Whoami) -> Answer:
     )
     mine = live(moment, "sender = ? AND session IS ?", caller.sender, caller.session)
     held = [claim.view() for claim in mine]
-    return answer | counts(moment) | {"claims": held, "tasks": [], "verdicts_due": []}
+    return (
+        answer
+        | counts(moment)
+        | {"claims": held, "tasks": _taken(moment), "verdicts_due": _due(moment)}
+    )
+
+
+def _taken(moment: Moment) -> list[Answer]:
+    """The tasks that this session works on, each in a line."""
+    caller = moment.caller
+    found = tasks(
+        moment, "worker = ? AND session IS ? AND ended IS NULL", caller.sender, caller.session
+    )
+    return [
+        {"id": view["id"], "title": view["title"], "state": view["state"]}
+        for view in (task_view(moment, task) for task in found)
+        if "claim" in view
+    ]
+
+
+def _due(moment: Moment) -> list[Answer]:
+    return [verdict_due(task, gate) for task, gate in due_from(moment, moment.caller)]
 
 
 def status(moment: Moment, act: ShowStatus) -> Answer:
@@ -43,6 +66,8 @@ def status(moment: Moment, act: ShowStatus) -> Answer:
         open_deliveries=_sum_open(moment),
         claims=_count(moment, "claims_held", "expires_at > ?", moment.now),
         waiting=_count(moment, "claims_waiting", "lease > ?", moment.now),
+        tasks=_count(moment, "work_tasks", "ended IS NULL"),
+        blockers=_count(moment, "work_blockers", "resolved IS NULL"),
         refusals=_count(moment, "refusals"),
     )
 

@@ -51,6 +51,11 @@ def _prove(node: Node, credentials: Credentials, act: acts.Prove) -> Answer:
     return proofs.prove_growth(node, act.since)
 
 
+def _prove_many(node: Node, credentials: Credentials, act: acts.ProveMany) -> Answer:
+    _looked(node, credentials)
+    return proofs.prove_many(node, act.seqs)
+
+
 def _storage(node: Node, credentials: Credentials, act: acts.ShowStorage) -> Answer:
     """Where the log lies is the owner's business; how long it is, everybody's."""
     _looked(node, credentials)
@@ -87,6 +92,7 @@ CHORES: dict[type, Chore] = {
     acts.ShowLog: Chore("audit show", _show, is_quick=True),
     acts.SignCheckpoint: Chore("audit checkpoint", _checkpoint),
     acts.Prove: Chore("audit prove", _prove),
+    acts.ProveMany: Chore("audit prove", _prove_many),
     acts.ExportLog: Chore("audit export", _export),
     acts.Backup: Chore("backup", _backup),
     acts.Restore: Chore("restore", _restore),

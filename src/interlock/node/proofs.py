@@ -11,6 +11,7 @@ from interlock.contracts.merkle import (
     Frontier,
     consistency_path,
     inclusion_path,
+    inclusion_paths,
     verify_consistency,
     verify_inclusion,
 )
@@ -87,6 +88,33 @@ def prove(node: Node, seq: int) -> Answer:
     }
 
 
+def prove_many(node: Node, seqs: tuple[int, ...]) -> Answer:
+    """Proofs of several entries against one checkpoint, as a report carries them."""
+    tree = _tree(node)
+    wanted = sorted(set(seqs))
+    if wanted[0] < 1 or wanted[-1] > len(tree.leaves):
+        raise NotFound(f"The log has entries 1 to {len(tree.leaves)}.")
+    paths = inclusion_paths(tree.leaves, [seq - 1 for seq in wanted])
+    with node.file.reading() as db:
+        entries = [
+            {
+                "seq": seq,
+                "header": _header(db, seq).decode(),
+                "leaf_index": seq - 1,
+                "path": [step.hex() for step in path],
+            }
+            for seq, path in zip(wanted, paths, strict=True)
+        ]
+    return {
+        "proof": "inclusions",
+        "tree_size": len(tree.leaves),
+        "root": tree.root,
+        "entries": entries,
+        "checkpoint": tree.note,
+        "verifier": tree.verifier,
+    }
+
+
 def _header(db: State, seq: int) -> bytes:
     (header,) = db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).fetchone()
     return bytes(header)
@@ -118,9 +146,8 @@ def check_proof(proof: Any, verifier: str | None = None) -> Answer:
     try:
         name, key = parse_verifier_key(verifier or proof["verifier"])
         signed = open_note(proof["checkpoint"], name, key)
-        path = [bytes.fromhex(step) for step in proof["path"]]
         root, size = bytes.fromhex(proof["root"]), proof["tree_size"]
-        holds = (signed.root, signed.size) == (root, size) and _holds(proof, path, size, root)
+        holds = (signed.root, signed.size) == (root, size) and _holds(proof, size, root)
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
         raise Usage(f"That is not a proof that interlock audit prove wrote: {wrong}.") from None
     if not holds:
@@ -129,6 +156,7 @@ def check_proof(proof: Any, verifier: str | None = None) -> Answer:
         ok=True,
         proof=proof["proof"],
         seq=proof.get("seq"),
+        seqs=[entry["seq"] for entry in proof["entries"]] if "entries" in proof else None,
         old_size=proof.get("old_size"),
         tree_size=size,
         root=proof["root"],
@@ -137,12 +165,22 @@ def check_proof(proof: Any, verifier: str | None = None) -> Answer:
     )
 
 
-def _holds(proof: Any, path: list[bytes], size: int, root: bytes) -> bool:
-    if proof["proof"] not in ("inclusion", "consistency"):
-        raise ValueError("it proves neither inclusion nor consistency")
+def _holds(proof: Any, size: int, root: bytes) -> bool:
     if proof["proof"] == "consistency":
         old = bytes.fromhex(proof["old_root"])
-        return verify_consistency(proof["old_size"], size, path, old, root)
-    leaf = bytes.fromhex(header_hash(proof["header"].encode()))
-    named = parse_header(proof["header"].encode()).seq == proof["seq"] == proof["leaf_index"] + 1
-    return named and verify_inclusion(leaf, proof["leaf_index"], size, path, root)
+        return verify_consistency(proof["old_size"], size, _path(proof), old, root)
+    if proof["proof"] not in ("inclusion", "inclusions"):
+        raise ValueError("it proves neither inclusion nor consistency")
+    entries = [proof] if proof["proof"] == "inclusion" else proof["entries"]
+    return bool(entries) and all(_is_included(entry, size, root) for entry in entries)
+
+
+def _is_included(entry: Any, size: int, root: bytes) -> bool:
+    header, index = entry["header"].encode(), entry["leaf_index"]
+    named = parse_header(header).seq == entry["seq"] == index + 1
+    leaf = bytes.fromhex(header_hash(header))
+    return named and verify_inclusion(leaf, index, size, _path(entry), root)
+
+
+def _path(proof: Any) -> list[bytes]:
+    return [bytes.fromhex(step) for step in proof["path"]]

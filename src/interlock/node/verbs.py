@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from interlock.contracts import acts
-from interlock.kernel import events, overview, refusals, workspace
+from interlock.kernel import events, overview, redaction, review, workspace
 from interlock.kernel.claims import holding, queueing
 from interlock.kernel.identity import names, sessions, tokens
 from interlock.kernel.mail import reading, sending
 from interlock.kernel.moment import Answer, Moment
+from interlock.kernel.work import blockers, evidence, gates, story, tasks
 
 
 class Verb(NamedTuple):
@@ -46,7 +47,7 @@ VERBS: dict[type, Verb] = {
     acts.Whoami: Verb("whoami", overview.whoami, looks=True),
     acts.ListAgents: Verb("agents", names.list_agents, looks=True, open=True),
     acts.ShowStatus: Verb("status", overview.status, looks=True, open=True),
-    acts.Review: Verb("review", refusals.review, "admin", looks=True, owner=True),
+    acts.Review: Verb("review", review.review, looks=True, owner=True),
     acts.ChangeSetting: Verb("settings", workspace.change_setting, "admin", owner=True),
     acts.ListSettings: Verb("settings list", workspace.list_settings, looks=True, open=True),
     acts.Pause: Verb("pause", workspace.pause, "admin", owner=True, when_paused=True),
@@ -57,8 +58,8 @@ VERBS: dict[type, Verb] = {
     ),
     acts.ListEvents: Verb("events", events.list_events, looks=True, open=True),
     acts.SendMessage: Verb("send", sending.send, "mail"),
-    acts.PutChunk: Verb("upload", sending.put_chunk, "mail"),
-    acts.DropUpload: Verb("upload drop", sending.drop_upload, "mail"),
+    acts.PutChunk: Verb("upload", sending.put_chunk),
+    acts.DropUpload: Verb("upload drop", sending.drop_upload),
     acts.AnswerAsk: Verb("answer", sending.answer, "mail"),
     acts.FindAnswer: Verb("answer find", sending.find_answer, "mail", looks=True),
     acts.ListInbox: Verb("inbox", reading.inbox, "mail", looks=True),
@@ -69,7 +70,7 @@ VERBS: dict[type, Verb] = {
     acts.ShowThread: Verb("thread", reading.thread, "mail", looks=True),
     acts.Search: Verb("search", reading.search, "mail", looks=True),
     acts.Explain: Verb("explain", reading.explain, looks=True, owner=True),
-    acts.Redact: Verb("redact", reading.redact, owner=True),
+    acts.Redact: Verb("redact", redaction.redact, owner=True),
     acts.AcquireClaim: Verb("claim acquire", holding.acquire, "claim"),
     acts.RenewClaim: Verb("claim renew", holding.renew, "claim"),
     acts.ReleaseClaim: Verb("claim release", holding.release, "claim"),
@@ -77,4 +78,23 @@ VERBS: dict[type, Verb] = {
     acts.StopWaiting: Verb("claim stop-waiting", queueing.stop_waiting, "claim"),
     acts.CheckClaim: Verb("claim check", holding.check, looks=True, open=True),
     acts.ListClaims: Verb("claim list", holding.list_claims, looks=True, open=True),
+    acts.CreateTask: Verb("task create", tasks.create, "work"),
+    acts.ListTasks: Verb("task list", story.list_tasks, looks=True, open=True),
+    acts.ShowTask: Verb("task show", story.show_task, looks=True, open=True),
+    acts.TakeTask: Verb("task take", tasks.take, "work"),
+    acts.SubmitTask: Verb("task submit", tasks.submit, "work"),
+    acts.CompleteTask: Verb("task complete", tasks.complete, "work"),
+    acts.FailTask: Verb("task fail", tasks.fail, "work"),
+    acts.CancelTask: Verb("task cancel", tasks.cancel, owner=True),
+    acts.PrepareEvidence: Verb("evidence prepare", evidence.prepare, "work", looks=True),
+    acts.AddEvidence: Verb("evidence add", evidence.add, "work"),
+    acts.ShowEvidence: Verb("evidence show", evidence.show, looks=True, open=True),
+    acts.CreateGate: Verb("gate create", gates.create_gate, "admin", owner=True),
+    acts.ListGates: Verb("gate list", gates.list_gates, looks=True, open=True),
+    acts.PrepareVerdict: Verb("gate prepare", gates.prepare, looks=True),
+    acts.GiveVerdict: Verb("gate pass or fail", gates.give_verdict),
+    acts.CheckGate: Verb("gate check", gates.check_gate, looks=True, open=True),
+    acts.RaiseBlocker: Verb("blocker raise", blockers.raise_blocker, "work"),
+    acts.ResolveBlocker: Verb("blocker resolve", blockers.resolve, owner=True),
+    acts.ListBlockers: Verb("blocker list", blockers.list_blockers, looks=True, open=True),
 }

@@ -108,7 +108,8 @@ async def _converse(live: LiveNode, client: _Client) -> None:
         session=greeting.get("session"),
         claimed=greeting.get("claimed"),
     )
-    repo = await asyncio.to_thread(name_here, greeting["cwd"])
+    place = greeting["cwd"]
+    repo = await asyncio.to_thread(name_here, place)
     mcp = await door()
     async with mcp.kept(live, shown, greeting.get("own_session"), lambda: not client.is_cut):
-        await mcp.serve(live, shown, client.reader, client.writer, repo)
+        await mcp.serve(live, shown, client.reader, client.writer, mcp.Here(repo, place))

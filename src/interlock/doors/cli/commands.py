@@ -249,6 +249,253 @@ _CLAIMS = (
     ),
 )
 
+_TASK = Argument("ID", "the task, such as B-0444")
+_GATE = (Argument("TASK", "the submitted task"), Argument("GATE", "the gate you hold"))
+_ON_COMMIT = Flag("--commit", "C", "the commit you looked at; refused if another is submitted")
+_RELIED_ON = Flag("--evidence", "ID", "evidence that you relied on", many=True)
+_CRITERION = Flag(
+    "--criterion", "N", "the criterion's number in task show", kind="int", minimum=1, maximum=100
+)
+_OF_TASK = Flag("--task", "T", "the task it is about")
+_TITLE = Flag("--title", "T", "a line that lists show")
+_VERDICT_NOTE = Flag("--note", "N", "what you saw")
+
+_WORK = (
+    Command(
+        ("task", "create"),
+        "Create a task",
+        flags=(
+            _TITLE._replace(required=True),
+            Flag("--id", "ID", "its id; T-1, T-2, … if absent"),
+            Flag("--brief", "TEXT|-", "what is to be done, as Markdown; - reads standard input"),
+            Flag("--criterion", "C", "what must be met for it to be done", many=True),
+            Flag("--gate", "G", "a gate that must pass it", many=True),
+            Flag("--depends-on", "ID", "a task that must be done before", many=True),
+            Flag("--priority", help="how urgent", choices=("low", "normal", "high", "critical")),
+            Flag("--assignee", "@NAME", "who should do it; they are told"),
+            Flag("--label", "TEXT", "for sorting", many=True),
+        ),
+        examples=(
+            "interlock task create --title 'Add --json to list' --criterion 'make test passes' "
+            "--gate athena",
+        ),
+    ),
+    Command(
+        ("task", "import"),
+        "Create a task from a brief in Markdown",
+        (Argument("FILE|-", "the brief; - reads it from standard input"),),
+        notes="The title is the first heading, the criteria are the checklist. Front matter may "
+        "say id, gates, priority, assignee, labels and depends_on.",
+    ),
+    Command(
+        ("task", "list"),
+        "List tasks",
+        flags=(
+            Flag(
+                "--state",
+                "S",
+                "live if absent",
+                choices=(
+                    "all",
+                    "live",
+                    "open",
+                    "taken",
+                    "submitted",
+                    "done",
+                    "failed",
+                    "cancelled",
+                ),
+            ),
+            Flag("--mine", help="only yours"),
+            _LIMIT,
+            _AFTER,
+        ),
+    ),
+    Command(("task", "show"), "Show how a task stands, and its whole story", (_TASK,)),
+    Command(
+        ("task", "take"),
+        "Take a task, by a claim on it",
+        (_TASK,),
+        (*_WHERE, _LEASE),
+        notes="Exit 0: it is yours, with a fence. Exit 1: another works on it, or what it depends "
+        "on is not done.",
+    ),
+    Command(
+        ("task", "submit"),
+        "Hand in a commit, for the gates to judge",
+        (_TASK,),
+        (
+            Flag("--commit", "C", "what is handed in; HEAD if absent"),
+            _FENCE,
+        ),
+        notes="Verdicts on what was submitted before do not count for it.",
+    ),
+    Command(
+        ("task", "complete"),
+        "Say that it is done, or be told what is missing",
+        (_TASK,),
+        (_FENCE,),
+        notes="Exit 1 while a criterion, a gate or a blocker is open, with what to do about each.",
+    ),
+    Command(
+        ("task", "fail"),
+        "Give a task up for good",
+        (_TASK,),
+        (Flag("--note", "N", "why"), _FENCE),
+    ),
+    Command(
+        ("task", "cancel"),
+        "Say that it is not wanted any more",
+        (_TASK,),
+        (Flag("--note", "N", "why"),),
+        notes="For whoever made it, for people, and for admins.",
+    ),
+    Command(
+        ("evidence", "run"),
+        "Run a command, and keep what came of it as evidence",
+        flags=(
+            _OF_TASK,
+            _CRITERION,
+            _TITLE,
+            Flag("--time-limit", "D", "end it after so long: 90s, 15m, 2h", kind="duration"),
+            Flag(
+                "--output-limit",
+                "BYTES",
+                "keep at most so much of its output; 64 MiB if absent",
+                kind="int",
+                minimum=1024,
+                maximum=256 << 20,
+            ),
+            Flag("--memory-limit", "BYTES", "what it may use", kind="int", minimum=1 << 20),
+            Flag("--spool", "DIR", "write to a file there instead of the workspace"),
+            _FENCE,
+        ),
+        rest=True,
+        examples=("interlock evidence run --task B-12 --criterion 1 -- pytest -q",),
+        notes="The exit status is the command's own; 125 means that Interlock itself failed. What "
+        "looks like a token is masked in what is kept. A shell that reaches neither the workspace "
+        "nor a server writes a file, for the evidence tool or interlock evidence add --spool.",
+    ),
+    Command(
+        ("evidence", "add"),
+        "Attach a file, a page or a note",
+        flags=(
+            _OF_TASK._replace(required=True),
+            _CRITERION,
+            _TITLE,
+            Flag("--file", "F", "a file; its bytes are kept"),
+            Flag("--url", "U", "a page"),
+            Flag("--note", "N", "what you say"),
+            Flag("--spool", "FILE", "what evidence run wrote in a shell that reached nobody"),
+            _FENCE,
+        ),
+        one_of=(OneOf(("--file", "--url", "--note", "--spool"), required=True),),
+        notes="What was said meets a criterion only when a passing verdict names it.",
+    ),
+    Command(
+        ("evidence", "show"),
+        "Show evidence, and the end of what it kept",
+        (Argument("ID", "the evidence: its id, a prefix of 6 or more characters, or #SEQ"),),
+        (
+            Flag("--range", "A-B", "the bytes A to B of what it kept, such as 0-999"),
+            Flag("--raw", help="write all that it kept, byte for byte, and nothing else"),
+        ),
+        (OneOf(("--range", "--raw")),),
+    ),
+    Command(
+        ("gate", "create"),
+        "Make a gate, with those who may judge",
+        (Argument("NAME", "the gate's name"),),
+        (
+            Flag("--holder", "SENDER", "who may pass or fail it", many=True, required=True),
+            Flag("--replace", help="put these holders in place of those it has"),
+        ),
+        examples=("interlock gate create athena --holder vera",),
+    ),
+    Command(
+        ("gate", "pass"),
+        "Pass what is submitted",
+        _GATE,
+        (_VERDICT_NOTE, _ON_COMMIT, _RELIED_ON),
+    ),
+    Command(
+        ("gate", "fail"),
+        "Fail what is submitted, with what would put it right",
+        _GATE,
+        (
+            Flag("--fix", "CMD", "a command that would put it right", many=True),
+            Flag("--note", "N", "what is wrong"),
+            _ON_COMMIT,
+            _RELIED_ON,
+        ),
+        examples=(
+            "interlock gate fail B-12 athena --note 'the linter complains' --fix 'make fmt'",
+        ),
+    ),
+    Command(
+        ("gate", "run"),
+        "Run the checks of interlock.toml, and give their verdicts",
+        (Argument("TASK", "the submitted task"),),
+        (Flag("--gate", "G", "only this gate"),),
+        notes="On the submitted commit, as a sender that holds the gates. Exit 1 when one failed.",
+    ),
+    Command(("gate", "list"), "List gates, their holders, and what is due"),
+    Command(
+        ("blocker", "raise"),
+        "Say what stands in the way of a task",
+        (Argument("TASK", "the task"), _TEXT),
+        (
+            Flag("--fix", "CMD", "a command that would put it right", many=True),
+            Flag(
+                "--severity",
+                help="stop, the default, keeps it from being done",
+                choices=("stop", "warn"),
+            ),
+            Flag("--to", "@NAME", "who should know; whoever works on it if absent"),
+        ),
+    ),
+    Command(
+        ("blocker", "resolve"),
+        "Say that it stands in the way no more",
+        (Argument("ID", "the blocker"),),
+        (Flag("--note", "N", "how"),),
+    ),
+    Command(
+        ("blocker", "list"),
+        "List what stands in the way",
+        flags=(_OF_TASK, Flag("--all", help="also what was resolved")),
+    ),
+    Command(
+        ("report",),
+        "Write the story of a task as a document, with proofs",
+        (Argument("TASK", "the task"),),
+        (
+            Flag("--format", "F", "md if absent", choices=("md", "html")),
+            Flag("--output", "FILE", "where to; standard output if absent"),
+        ),
+        notes="interlock audit check-proof FILE checks its proofs, with no workspace at hand.",
+    ),
+    Command(
+        ("scrub",),
+        "Look whether this repository can be opened to the public",
+        flags=(Flag("--rules", "FILE", "the interlock.toml to go by; the repository's if absent"),),
+        notes="Exit 1 when it found something. What is private, and what may be there, stands in "
+        "the table [scrub] of interlock.toml.",
+    ),
+    Command(
+        ("guard", "install"),
+        "Put the git hook in place that keeps unpassed commits from being pushed",
+        flags=(Flag("--undo", help="take it out again"),),
+        notes="Which gate guards which remote and branch stands in interlock.toml.",
+    ),
+    Command(
+        ("guard", "push"),
+        "What the pre-push hook asks: may this be pushed?",
+        (Argument("REMOTE", "its name"), Argument("URL", "where it is")),
+        notes="Reads the refs as git hands them to the hook. Exit 1 when a gate has not passed.",
+    ),
+)
+
 _AUDIT = (
     Command(
         ("audit", "verify"),
@@ -367,6 +614,7 @@ COMMANDS = (
     *_grouped("Start", _START),
     *_grouped("Mail", _MAIL),
     *_grouped("Claims", _CLAIMS),
+    *_grouped("Work", _WORK),
     *_grouped("Audit", _AUDIT),
     *_grouped("Administration", _ADMIN),
 )
@@ -401,6 +649,30 @@ ACTIONS = {
     "claim check": ("claims", "check"),
     "claim list": ("claims", "list_claims"),
     "claim take-over": ("claims", "take_over"),
+    "task create": ("tasks", "create"),
+    "task import": ("tasks", "import_brief"),
+    "task list": ("tasks", "list_tasks"),
+    "task show": ("tasks", "show"),
+    "task take": ("tasks", "take"),
+    "task submit": ("tasks", "submit"),
+    "task complete": ("tasks", "complete"),
+    "task fail": ("tasks", "fail"),
+    "task cancel": ("tasks", "cancel"),
+    "evidence run": ("proving", "run"),
+    "evidence add": ("proving", "add"),
+    "evidence show": ("proving", "show"),
+    "gate create": ("gates", "create"),
+    "gate pass": ("gates", "give_pass"),
+    "gate fail": ("gates", "give_fail"),
+    "gate run": ("checking", "run"),
+    "gate list": ("gates", "list_gates"),
+    "blocker raise": ("gates", "raise_blocker"),
+    "blocker resolve": ("gates", "resolve_blocker"),
+    "blocker list": ("gates", "list_blockers"),
+    "report": ("reporting", "report"),
+    "scrub": ("checking", "scrub"),
+    "guard install": ("guarding", "install"),
+    "guard push": ("guarding", "push"),
     "audit verify": ("audit", "verify"),
     "audit show": ("audit", "show"),
     "audit checkpoint": ("audit", "checkpoint"),

@@ -6,9 +6,9 @@ a space, and the flag whose value is wanted, or `-` for flags, or the number of 
 
 from collections.abc import Iterator, Sequence
 
+from interlock.contracts.spelling import listed, shown
 from interlock.doors.cli.grammar import BUILT_IN, HELP, VERSION, Command, Flag
 from interlock.doors.cli.shells import BASH, FISH, ZSH
-from interlock.doors.cli.spelling import listed, shown
 from interlock.errors import Usage
 
 Candidates = list[tuple[str, str]]

@@ -87,11 +87,11 @@ def inbox(context: Context) -> Answer:
 
 
 def read(context: Context) -> Answer:
-    start, stop = _range(context.get("range"))
+    start, stop = byte_range(context.get("range"))
     return context.call(acts.ReadMessage(context.values["id"], start, stop))
 
 
-def _range(given: str | None) -> tuple[int | None, int | None]:
+def byte_range(given: str | None) -> tuple[int | None, int | None]:
     if given is None:
         return None, None
     first, dash, last = given.partition("-")

@@ -28,6 +28,18 @@ def remark(text: str) -> None:
     _write(sys.stderr, plain(text))
 
 
+def raw(data: bytes) -> None:
+    """Bytes as they are, for whoever asked for nothing else."""
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        _silence(sys.stdout)
+    except (OSError, AttributeError, ValueError) as trouble:
+        _silence(sys.stdout)
+        raise Unwritten(str(trouble)) from None
+
+
 def refusal(refused: Refusal, *, json: bool) -> None:
     """The error object, or the same for people: what, why, and what to do."""
     if json:

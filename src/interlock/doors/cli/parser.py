@@ -8,8 +8,8 @@ import waits until there is one.
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from interlock.contracts.spelling import listed, near, shown
 from interlock.doors.cli.grammar import BUILT_IN, HELP, VERSION, Argument, Command, Flag, Parsed
-from interlock.doors.cli.spelling import listed, near, shown
 from interlock.errors import Usage
 
 _ASKS = {"-h": HELP, "--help": HELP, "--version": VERSION}
@@ -231,7 +231,7 @@ class _Reader:
         if spec.kind == "int":
             return self._integer(spec, name, text)
         if spec.kind == "duration":
-            from interlock.doors.cli import durations
+            from interlock.contracts import durations
 
             try:
                 return durations.seconds(text)

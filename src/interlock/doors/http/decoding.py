@@ -26,6 +26,9 @@ _HIDDEN: dict[type, tuple[str, ...]] = {acts.SendMessage: ("key",), acts.Ask: ("
 _HIDDEN[acts.AnswerAsk] = ("key",)
 
 
+_LISTS: dict[Any, Any] = {tuple[str, ...]: list[str], tuple[int, ...]: list[int]}
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -48,12 +51,12 @@ def decoder(route: Route) -> Decoder:
     defaults = act._field_defaults | _DEFAULTS.get(act, {})
     hidden = _HIDDEN.get(act, ())
     path = tuple(name for name in act._fields if "{" + name + "}" in route.path)
-    lists = frozenset(name for name, hint in hints.items() if hint == tuple[str, ...])
+    lists = frozenset(name for name, hint in hints.items() if hint in _LISTS)
     fields: dict[str, Any] = {}
     for name in act._fields:
         if name in hidden or name in path or name == "data":
             continue
-        hint = list[str] if name in lists else hints[name]
+        hint = _LISTS[hints[name]] if name in lists else hints[name]
         default = Field(default_factory=list) if name in lists else defaults.get(name, ...)
         if name in lists and name not in defaults:
             default = ...

@@ -4,8 +4,9 @@ Importing it brings the SDK, which takes the better part of a second: only what 
 """
 
 from interlock.doors.mcp.http import Mounted
+from interlock.doors.mcp.plans import Here
 from interlock.doors.mcp.service import server
 from interlock.doors.mcp.sessions import kept
 from interlock.doors.mcp.streams import serve
 
-__all__ = ["Mounted", "kept", "serve", "server"]
+__all__ = ["Here", "Mounted", "kept", "serve", "server"]

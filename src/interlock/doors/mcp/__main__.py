@@ -14,6 +14,7 @@ from contextlib import closing
 
 from interlock import workspace
 from interlock.contracts.acts import Credentials, Whoami
+from interlock.doors.mcp.plans import Here
 from interlock.doors.mcp.service import server
 from interlock.doors.mcp.sessions import kept
 from interlock.doors.mcp.stdio import standard_streams
@@ -39,7 +40,7 @@ def main() -> int:
     try:
         place = _place(given["workspace"])
         credentials = _who_acts(place, given["from"], given["session"])
-        asyncio.run(_serve(place, credentials, given["session"], _repository(given["repo"])))
+        asyncio.run(_serve(place, credentials, given["session"], _here(given["repo"])))
     except Refusal as refusal:
         sys.stderr.write(f"interlock mcp: {refusal.message}\n")
         return refusal.exit
@@ -58,15 +59,13 @@ def _who_acts(place: str, named: str | None, session: str | None) -> Credentials
         return workspace.who_acts(link, os.environ, named=named, session=session, owner_may=False)
 
 
-async def _serve(
-    place: str, credentials: Credentials, session: str | None, repo: str | None
-) -> None:
+async def _serve(place: str, credentials: Credentials, session: str | None, here: Here) -> None:
     _end_on_sigterm()
     with open_node(place) as node:
         async with LiveNode(node) as live:
             await live.call(credentials, Whoami())
             async with kept(live, credentials, session):
-                app = server(live, lambda _: credentials, repo)
+                app = server(live, lambda _: credentials, here)
                 await converse(app, *standard_streams())
 
 
@@ -84,8 +83,12 @@ def _place(named: str | None) -> str:
     return workspace.find(named, os.environ, here)
 
 
-def _repository(named: str | None) -> str | None:
-    return name_and_paths(named, [])[0] if named is not None else name_here()
+def _here(named: str | None) -> Here:
+    repo = name_and_paths(named, [])[0] if named is not None else name_here()
+    try:
+        return Here(repo, os.getcwd())
+    except OSError:
+        return Here(repo)
 
 
 if __name__ == "__main__":

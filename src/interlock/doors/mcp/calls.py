@@ -5,18 +5,16 @@ neither waits nor knows who asks, so that streams and HTTP play the same ones. A
 the plan.
 """
 
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Callable
 
 from interlock.contracts import acts
 from interlock.contracts.types import MAIN_MEMBER
+from interlock.doors.mcp import work
 from interlock.doors.mcp.arguments import Arguments, checked
+from interlock.doors.mcp.plans import Answer, Here, Plan
 from interlock.doors.mcp.tools import READ_BYTES
-from interlock.errors import NotBuilt, Usage
+from interlock.errors import Usage
 from interlock.repository import named_from_afar
-
-Answer = dict[str, Any]
-Plan = Generator[Any, Answer, Answer]
 
 ADAPTER = "mcp"
 INBOX_LIMIT = 10
@@ -26,21 +24,20 @@ LEASE_S = 900
 LISTED_BYTES = READ_BYTES
 
 
-def plan(tool: str, arguments: Arguments, repo: str | None) -> Plan:
-    """What a tool does with these arguments; `Usage` where they are not what it takes. `repo` is
-    the repository that the caller stands in, where that is known."""
-    return PLANS[tool](checked(tool, arguments), repo)
+def plan(tool: str, arguments: Arguments, here: Here) -> Plan:
+    """What a tool does with these arguments; `Usage` where they are not what it takes."""
+    return PLANS[tool](checked(tool, arguments), here)
 
 
-def _whoami(given: Arguments, repo: str | None) -> Plan:
+def _whoami(given: Arguments, here: Here) -> Plan:
     return (yield acts.Whoami())
 
 
-def _agents(given: Arguments, repo: str | None) -> Plan:
+def _agents(given: Arguments, here: Here) -> Plan:
     return (yield acts.ListAgents(given.get("name")))
 
 
-def _send(given: Arguments, repo: str | None) -> Plan:
+def _send(given: Arguments, here: Here) -> Plan:
     type = given.get("type", "send")
     to = given.get("to")
     if to is None:
@@ -97,7 +94,7 @@ def _payload(given: Arguments, type: str) -> Answer:
     return payload
 
 
-def _inbox(given: Arguments, repo: str | None) -> Plan:
+def _inbox(given: Arguments, here: Here) -> Plan:
     ways = [name for name in ("thread", "query", "wait_s") if name in given]
     if len(ways) > 1:
         raise Usage(f"{ways[0]} and {ways[1]} do not go together.", member=ways[1])
@@ -138,18 +135,18 @@ def _within(message: Answer, share: int) -> Answer:
     }
 
 
-def _read(given: Arguments, repo: str | None) -> Plan:
+def _read(given: Arguments, here: Here) -> Plan:
     start = given.get("offset", 0)
     return (yield acts.ReadMessage(given["id"], start, start + given.get("limit", READ_BYTES)))
 
 
-def _ack(given: Arguments, repo: str | None) -> Plan:
+def _ack(given: Arguments, here: Here) -> Plan:
     return (
         yield acts.AckMessages(tuple(given["ids"]), given.get("decline", False), given.get("note"))
     )
 
 
-def _ask(given: Arguments, repo: str | None) -> Plan:
+def _ask(given: Arguments, here: Here) -> Plan:
     return (
         yield acts.Ask(
             given["to"],
@@ -161,14 +158,14 @@ def _ask(given: Arguments, repo: str | None) -> Plan:
     )
 
 
-def _claim(given: Arguments, repo: str | None) -> Plan:
+def _claim(given: Arguments, here: Here) -> Plan:
     if given.get("check"):
         if "item" not in given and "paths" not in given:
             return (yield acts.ListClaims())
-        return (yield acts.CheckClaim(**_target(given, repo)))
+        return (yield acts.CheckClaim(**_target(given, here)))
     return (
         yield acts.AcquireClaim(
-            **_target(given, repo),
+            **_target(given, here),
             branch=given.get("branch"),
             worktree=given.get("worktree"),
             note=given.get("note"),
@@ -178,11 +175,10 @@ def _claim(given: Arguments, repo: str | None) -> Plan:
     )
 
 
-def _target(given: Arguments, repo: str | None) -> Answer:
+def _target(given: Arguments, here: Here) -> Answer:
     if "paths" not in given:
         return {"item": given.get("item"), "repo": given.get("repo")}
-    if "repo" in given:
-        repo = named_from_afar(given["repo"])
+    repo = named_from_afar(given["repo"]) if "repo" in given else here.repo
     if repo is None:
         raise Usage(
             "Paths are relative to a repository, and it is not known which one is yours. Name it "
@@ -192,9 +188,9 @@ def _target(given: Arguments, repo: str | None) -> Answer:
     return {"item": given.get("item"), "paths": tuple(given["paths"]), "repo": repo}
 
 
-def _release(given: Arguments, repo: str | None) -> Plan:
+def _release(given: Arguments, here: Here) -> Plan:
     if not given.get("all"):
-        return (yield acts.ReleaseClaim(**_target(given, repo)))
+        return (yield acts.ReleaseClaim(**_target(given, here)))
     if named := [name for name in ("item", "paths", "repo") if name in given]:
         raise Usage(f"all is everything: leave out {named[0]}.", member=named[0])
     who = yield acts.Whoami()
@@ -204,11 +200,7 @@ def _release(given: Arguments, repo: str | None) -> Plan:
     return {"released": bool(mine), "claims": mine}
 
 
-def _not_built(given: Arguments, repo: str | None) -> Plan:
-    raise NotBuilt
-
-
-PLANS: dict[str, Callable[[Arguments, str | None], Plan]] = {
+PLANS: dict[str, Callable[[Arguments, Here], Plan]] = {
     "whoami": _whoami,
     "agents": _agents,
     "send": _send,
@@ -218,7 +210,7 @@ PLANS: dict[str, Callable[[Arguments, str | None], Plan]] = {
     "ask": _ask,
     "claim": _claim,
     "release": _release,
-    "task": _not_built,
-    "evidence": _not_built,
-    "verdict": _not_built,
+    "task": work.task,
+    "evidence": work.evidence,
+    "verdict": work.verdict,
 }

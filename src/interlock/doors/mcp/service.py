@@ -5,6 +5,7 @@ checked by our schemas and what goes was built by hand; validating both once mor
 time than a durable send takes.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -20,8 +21,9 @@ from interlock import __version__
 from interlock.contracts.acts import Credentials, Whoami
 from interlock.contracts.types import clip
 from interlock.doors.mcp.arguments import Arguments, without_sender
-from interlock.doors.mcp.calls import Answer, Plan, plan
+from interlock.doors.mcp.calls import plan
 from interlock.doors.mcp.envelope import said, spoken
+from interlock.doors.mcp.plans import Answer, Here, Nearby, Plan
 from interlock.doors.mcp.tools import INPUT, INSTRUCTIONS, TOOLS
 from interlock.errors import Internal, Refusal
 from interlock.node.live import LiveNode
@@ -34,9 +36,9 @@ LIST_TTL_MS: Final = 3_600_000
 _LOG = logging.getLogger("interlock.mcp")
 
 
-def server(live: LiveNode, identify: Identify, repo: str | None = None) -> Server[Any]:
-    """A server of the tools. `identify` says whose request it is, and may refuse; `repo` is the
-    repository that callers stand in, where that is known."""
+def server(live: LiveNode, identify: Identify, here: Here = Here()) -> Server[Any]:  # noqa: B008
+    """A server of the tools. `identify` says whose request it is, and may refuse; `here` is where
+    callers stand, as far as that is known."""
     listed = types.ListToolsResult.model_validate({"tools": TOOLS})
 
     async def list_tools(ctx: Context, params: Any) -> types.ListToolsResult:
@@ -51,7 +53,7 @@ def server(live: LiveNode, identify: Identify, repo: str | None = None) -> Serve
         get_tool_input_schema=lambda _: None,  # no argument of ours is repeated in a header
         on_list_tools=list_tools,
     )
-    app.middleware[:] = [_Calls(live, identify, repo, app)]
+    app.middleware[:] = [_Calls(live, identify, here, app)]
     return app
 
 
@@ -74,10 +76,8 @@ def waits(method: str, params: Mapping[str, Any] | None) -> bool:
 class _Calls:
     """Answers calls of tools, and leaves all else to the SDK."""
 
-    def __init__(
-        self, live: LiveNode, identify: Identify, repo: str | None, app: Server[Any]
-    ) -> None:
-        self._live, self._identify, self._repo, self._app = live, identify, repo, app
+    def __init__(self, live: LiveNode, identify: Identify, here: Here, app: Server[Any]) -> None:
+        self._live, self._identify, self._here, self._app = live, identify, here, app
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         if (called := tool_call(ctx.method, ctx.params)) is None:
@@ -111,19 +111,30 @@ class _Calls:
         arguments, claimed = without_sender(arguments)
         if claimed is not None:
             await self._live.call(credentials._replace(claimed=claimed), Whoami())
-        steps = plan(tool, arguments, self._repo)
+        steps = plan(tool, arguments, self._here)
         return await played(steps, lambda act: self._live.call(credentials, act))
 
 
 async def played(steps: Plan, call: Call) -> Answer:
     """Plays a plan to its end."""
     try:
-        act = next(steps)
+        step = next(steps)
         while True:
-            act = steps.send(await call(act))
+            try:
+                reply = await _stepped(step, call)
+            except Refusal as refusal:
+                step = steps.throw(refusal)
+            else:
+                step = steps.send(reply)
     except StopIteration as end:
         answer: Answer = end.value
         return answer
+
+
+async def _stepped(step: Any, call: Call) -> Answer:
+    if isinstance(step, Nearby):
+        return {"found": await asyncio.to_thread(step.look)}
+    return await call(step)
 
 
 def _refused(refusal: Refusal) -> Answer:

@@ -15,6 +15,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from interlock.contracts.acts import Credentials
+from interlock.doors.mcp.plans import Here
 from interlock.doors.mcp.service import server
 from interlock.doors.mcp.wire import LONGEST, cancelled, encoded, understood, wrong
 from interlock.node.live import LiveNode
@@ -35,10 +36,10 @@ async def serve(
     credentials: Credentials,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    repo: str | None = None,
+    here: Here = Here(),  # noqa: B008 - nothing in it ever changes
 ) -> None:
-    """Serves one client over a connection until it is closed. `repo` is the repository that the
-    client stands in, where that is known."""
+    """Serves one client over a connection until it is closed. `here` is where the client
+    stands, as far as that is known."""
 
     async def read() -> bytes:
         return await reader.read(CHUNK)
@@ -49,7 +50,7 @@ async def serve(
         writer.write(data)
         await writer.drain()
 
-    await converse(server(live, lambda _: credentials, repo), read, write)
+    await converse(server(live, lambda _: credentials, here), read, write)
 
 
 async def converse(app: Server[Any], read: Read, write: Write) -> None:

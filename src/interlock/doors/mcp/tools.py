@@ -259,9 +259,9 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
     ),
     _tool(
         "task",
-        "Not built yet: refuses with NOT_BUILT. Work with acceptance criteria and gates. Order: "
-        "list/show, take, work, evidence, submit(commit), complete. complete is refused with "
-        "`missing` until evidence and verdicts cover that commit.",
+        "Work with acceptance criteria and gates. Order: list/show, take, work, evidence, "
+        "submit(commit), complete. complete is refused with `missing` until evidence and verdicts "
+        "cover that commit.",
         _object(
             ("action",),
             action=_text(
@@ -286,14 +286,14 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
             note=_text(),
             fence=_number("only if told STALE_FENCE"),
         ),
-        _result(task="object", tasks="array", missing="array", code="string"),
+        _result(task="object", tasks="array", missing="array", story="array", code="string"),
         destroys=True,
     ),
     _tool(
         "evidence",
-        "Not built yet: refuses with NOT_BUILT. Attach proof to a task. Runs nothing: to record a "
-        "run, execute `interlock evidence run --task ID --criterion N -- CMD` in your shell; if "
-        "that printed a spool file, pass it here.",
+        "Attach proof to a task. Runs nothing: to record a run, execute `interlock evidence run "
+        "--task ID --criterion N -- CMD` in your shell; if that printed a spool file, pass it "
+        "here.",
         _object(
             ("task_id", "kind", "value"),
             task_id=_text(),
@@ -306,9 +306,8 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
     ),
     _tool(
         "verdict",
-        "Not built yet: refuses with NOT_BUILT. Pass or fail a gate you hold, for the submitted "
-        "commit. You cannot judge your own work. A fail needs a note and the commands that would "
-        "fix it.",
+        "Pass or fail a gate you hold, for the submitted commit. You cannot judge your own work. A "
+        "fail needs a note and the commands that would fix it.",
         _object(
             ("task_id", "gate", "verdict", "commit"),
             task_id=_text(),

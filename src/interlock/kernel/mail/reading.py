@@ -8,7 +8,6 @@ from interlock.contracts.acts import (
     ListInbox,
     ListMail,
     ReadMessage,
-    Redact,
     Search,
     ShowReceipts,
     ShowThread,
@@ -16,7 +15,7 @@ from interlock.contracts.acts import (
 from interlock.contracts.addresses import address
 from interlock.contracts.encoding import canonical
 from interlock.contracts.times import rfc3339
-from interlock.errors import MissingScope, NotFound
+from interlock.errors import NotFound
 from interlock.kernel.identity.names import agent_of
 from interlock.kernel.identity.tokens import token_story
 from interlock.kernel.mail.folding import LADDER, UNREAD
@@ -259,20 +258,6 @@ def explain(moment: Moment, act: Explain) -> Answer:
     if message.token is not None:
         story["token"] = token_story(moment, message.token)
     return story
-
-
-def redact(moment: Moment, act: Redact) -> Answer:
-    """Removes a message's body for ever; its place in the log and every proof stay valid."""
-    admin = "admin" in moment.caller.scopes
-    message = locate(moment, act.message, of_all=admin)
-    if not admin and not sent_by(moment, message):
-        raise MissingScope(
-            "Only its sender, or a token with the scope admin, can redact a message.", scope="admin"
-        )
-    if not message.redacted:
-        moment.record("body_redacted", {"target": message.seq}, canonical({"reason": act.reason}))
-        moment.store.forget(message.seq)
-    return {"redacted": True, "id": message.id, "seq": message.seq}
 
 
 def is_due(moment: Moment) -> bool:

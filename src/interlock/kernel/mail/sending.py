@@ -1,5 +1,7 @@
 """Sending: who gets a message, what limits hold, and what the sender is told about it."""
 
+from typing import Any
+
 from interlock.contracts.acts import AnswerAsk, DropUpload, FindAnswer, PutChunk, SendMessage
 from interlock.contracts.addresses import address, near, recipient_name
 from interlock.contracts.encoding import canonical, digest
@@ -9,6 +11,7 @@ from interlock.contracts.uploads import CHUNK
 from interlock.errors import (
     DigestMismatch,
     InvalidMessage,
+    MissingScope,
     NotFound,
     RateLimited,
     TooLarge,
@@ -30,7 +33,7 @@ from interlock.kernel.mail.messages import (
     sent_by,
     standing,
 )
-from interlock.kernel.moment import SYSTEM, Answer, Moment, Request, absent_dropped
+from interlock.kernel.moment import SYSTEM, Answer, Moment, Request, Row, absent_dropped
 from interlock.kernel.workspace import done_before
 
 RATE_WINDOW_MS = 60_000
@@ -67,14 +70,12 @@ def send(moment: Moment, act: SendMessage) -> Answer:
         answers=ask.seq if ask else None,
         due_at=_due_at(moment, act),
         nth=nth,
+        about=_about(moment, act),
     )
     body = _body(act)
     fact = moment.record("message_sent", outcome, canonical(body), request=request)
     if act.upload is not None:
-        _own_upload(moment, act.upload)
-        size = moment.store.keep_blob(act.upload, act.sha256, fact.seq)
-        if size != act.size:
-            raise DigestMismatch(f"The upload has {size} bytes, not {act.size}. Upload it again.")
+        keep_upload(moment, act.upload, act.sha256, act.size, fact)
     if ask is not None:
         _close_answered(moment, ask)
     message = from_fact(fact)
@@ -103,7 +104,9 @@ def answer(moment: Moment, act: AnswerAsk) -> Answer:
 
 
 def put_chunk(moment: Moment, act: PutChunk) -> Answer:
-    """Keeps a part of a large body, for a send of the same sender that names the upload."""
+    """Keeps a part of a large body, for an act of the same sender that names the upload."""
+    if not moment.caller.scopes & {"mail", "work"}:
+        raise MissingScope("An upload needs the scope mail or work.", scope="mail")
     _refuse_size(moment, act.size)
     if act.number * CHUNK + len(act.data) > act.size:
         raise Usage(f"That is more than the {act.size} bytes that the body was said to have.")
@@ -119,6 +122,14 @@ def drop_upload(moment: Moment, act: DropUpload) -> Answer:
     _own_upload(moment, act.upload)
     moment.store.drop_upload(act.upload)
     return {"dropped": True}
+
+
+def keep_upload(moment: Moment, upload: str, sha256: str, size: int, fact: Header) -> None:
+    """Makes an upload of the caller the blob that a fact points to."""
+    _own_upload(moment, upload)
+    kept = moment.store.keep_blob(upload, sha256, fact.seq)
+    if kept != size:
+        raise DigestMismatch(f"The upload has {kept} bytes, not {size}. Upload it again.")
 
 
 def _own_upload(moment: Moment, upload: str) -> None:
@@ -140,20 +151,50 @@ def find_answer(moment: Moment, act: FindAnswer) -> Answer:
 
 def notify(moment: Moment, recipient: str, text: str, *, about: Message | None = None) -> Header:
     """A message from Interlock itself: what was done to something of the recipient's."""
-    encoded = text.encode()
-    body = {"payload": {"text": text}, "sha256": digest(encoded), "size": len(encoded)}
+    return post(
+        moment,
+        recipient,
+        "send",
+        {"text": text},
+        sender=SYSTEM,
+        thread=about.thread if about else None,
+        reply_to=about.id if about else None,
+        wake=False,
+    )
+
+
+def post(
+    moment: Moment,
+    recipient: str,
+    type: str,
+    payload: dict[str, Any],
+    *,
+    sender: str | None = None,
+    thread: str | None = None,
+    reply_to: str | None = None,
+    about: dict[str, str] | None = None,
+    wake: bool | None = None,
+) -> Header:
+    """A message that an act writes, of the caller where nobody else is named. The owner of the
+    file is no sender, so what it does is told by Interlock."""
+    main = MAIN_MEMBER.get(type)
+    encoded = payload[main].encode() if main in payload else canonical(payload)
+    body = {"payload": payload, "sha256": digest(encoded), "size": len(encoded)}
     id = moment.new_id()
     outcome = absent_dropped(
         id=id,
         to=address(recipient),
-        type="send",
-        thread=about.thread if about else id,
+        type=type,
+        thread=thread or id,
         priority="normal",
-        reply_to=about.id if about else None,
-        wake=False,
+        reply_to=reply_to,
+        wake=wake,
         deliveries=[recipient],
+        about=about,
+        nth=_sends_this_minute(moment) or None if sender is None else None,
     )
-    return moment.record("message_sent", outcome, canonical(body), sender=SYSTEM)
+    writer = sender or (SYSTEM if moment.caller.owner else None)
+    return moment.record("message_sent", outcome, canonical(body), sender=writer)
 
 
 def _accepted(
@@ -246,7 +287,25 @@ def _needs_delivery(moment: Moment, member: str, members: list[str]) -> bool:
 def _thread(moment: Moment, act: SendMessage, parent: Message | None) -> str | None:
     if act.thread is not None:
         return locate(moment, act.thread).thread
-    return parent.thread if parent else None
+    if parent is not None:
+        return parent.thread
+    task = _task_of(moment, act)
+    return task[1] if task else None
+
+
+def _about(moment: Moment, act: SendMessage) -> dict[str, str] | None:
+    """What folding needs to know of a blocker: how severe it is, and which task it stops."""
+    if act.type != "blocker":
+        return None
+    task = _task_of(moment, act)
+    return absent_dropped(severity=act.payload["severity"], task=task[0] if task else None)
+
+
+def _task_of(moment: Moment, act: SendMessage) -> Row | None:
+    """The id and the thread of the task that a payload names, unless that has come to its end."""
+    if (id := act.payload.get("task_id")) is None:
+        return None
+    return moment.one("SELECT id, thread FROM work_tasks WHERE id = ? AND ended IS NULL", id)
 
 
 def _hops(moment: Moment, parent: Message | None) -> int:
@@ -295,12 +354,7 @@ def _refuse_flood(moment: Moment) -> int | None:
     limit = int(moment.setting("limits.sends_per_minute"))
     if limit == 0:
         return None
-    row = moment.one(
-        "SELECT at, nth FROM mail_messages WHERE sender = ? ORDER BY seq DESC LIMIT 1",
-        moment.caller.sender,
-    )
-    same = row is not None and row[0] // RATE_WINDOW_MS == moment.now // RATE_WINDOW_MS
-    nth = int(row[1]) + 1 if row is not None and same else 1
+    nth = _sends_this_minute(moment) + 1
     if nth > limit:
         wait_s = (RATE_WINDOW_MS - moment.now % RATE_WINDOW_MS + 999) // 1000
         raise RateLimited(
@@ -310,6 +364,15 @@ def _refuse_flood(moment: Moment) -> int | None:
             limit=limit,
         )
     return nth
+
+
+def _sends_this_minute(moment: Moment) -> int:
+    row = moment.one(
+        "SELECT at, nth FROM mail_messages WHERE sender = ? ORDER BY seq DESC LIMIT 1",
+        moment.caller.sender,
+    )
+    same = row is not None and row[0] // RATE_WINDOW_MS == moment.now // RATE_WINDOW_MS
+    return int(row[1]) if row is not None and same else 0
 
 
 def _refuse_large(moment: Moment, act: SendMessage) -> None:

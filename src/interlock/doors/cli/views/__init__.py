@@ -24,6 +24,7 @@ _FAMILIES = {
     **dict.fromkeys(("send", "ask", "answer", "inbox", "read", "ack"), "mail"),
     **dict.fromkeys(("receipts", "thread", "search", "explain", "redact"), "mail"),
     "claim": "claims",
+    **dict.fromkeys(("task", "evidence", "gate", "blocker", "scrub", "guard"), "work"),
     **dict.fromkeys(("audit", "status", "settings", "review"), "upkeep"),
     **dict.fromkeys(("backup", "restore", "rebuild", "pause", "resume"), "upkeep"),
     **dict.fromkeys(("up", "down"), "upkeep"),

@@ -1,5 +1,7 @@
 """The audit, and the workspace itself."""
 
+from typing import Any
+
 from interlock.contracts.times import rfc3339
 from interlock.doors.cli.output import bold, dim, green, yellow
 from interlock.doors.cli.views.parts import Answer, count, table, time
@@ -82,33 +84,40 @@ def _settings(answer: Answer) -> str:
 
 
 def _review(answer: Answer) -> str:
-    sections: list[tuple[str, list[str]]] = [
-        (
-            "Asks without an answer",
-            [f"{a['from']} to {a['to']}  {time(a['at'])}  {a['id']}" for a in answer["unanswered"]],
-        ),
-        (
-            "Mail that expired unread",
-            [f"{m['from']} to {m['to']}  {time(m['at'])}  {m['id']}" for m in answer["expired"]],
-        ),
-        (
-            "Refusals",
-            [
-                f"#{r['seq']}  {time(r['at'])}  {r['sender']}  {r['code']}"
-                for r in answer["refusals"]
-            ],
-        ),
-        (
-            "Holders whose lease ended",
-            [f"{d['holder']}  {d['on']}  since {time(d['since'])}" for d in answer["dead_holders"]],
-        ),
-    ]
-    shown = [
-        f"{bold(title)}\n" + "\n".join(f"  {row}" for row in rows)
-        for title, rows in sections
-        if rows
-    ]
+    """One screen: what waits, and under each the command to type."""
+    sections = (
+        ("Verdicts due", "verdicts_due", "{task}  {gate}  {worker}  since {since}"),
+        ("Blockers", "blockers", "{task}  {by} to {to}: {what}"),
+        ("Asks without an answer", "unanswered", "{from} to {to}  {at}"),
+        ("Mail that expired unread", "expired", "{from} to {to}  {at}"),
+        ("Mail to names that nobody has", "unknown_recipients", "{to}  {open} open"),
+        ("Holders whose lease ended", "dead_holders", "{holder}  {on}  since {since}"),
+        ("Refusals", "refusals", "#{seq}  {at}  {sender}  {code}"),
+    )
+    shown = []
+    for title, name, form in sections:
+        rows = [
+            f"  {form.format_map(_Row(found)).strip()}\n    {dim(found['do'])}"
+            for found in answer[name]
+        ]
+        if rows:
+            shown.append("\n".join([bold(title), *rows]))
     return "\n\n".join(shown) or green("Nothing needs a person.")
+
+
+class _Row(dict[str, Any]):
+    """An entry whose times are for people, and whose text is its first line."""
+
+    def __init__(self, found: Answer) -> None:
+        times = {name: time(found[name]) for name in ("at", "since") if name in found}
+        super().__init__(found | times)
+
+    def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)
+        return value.split("\n")[0] if isinstance(value, str) else value
+
+    def __missing__(self, name: str) -> str:
+        return ""
 
 
 def _restored(answer: Answer) -> str:

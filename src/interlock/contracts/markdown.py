@@ -1,0 +1,71 @@
+"""As much of Markdown as a brief needs: its lines, with code and comments told apart, and its
+headings. One pass, and no line is looked at twice."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from interlock.contracts.front_matter import refusal
+
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t](.*))?")
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
+_COMMENT_ENDS = "-->"
+
+
+class Line(NamedTuple):
+    """A line, with its number in the file. Code is shown as it stands, a comment not at all."""
+
+    number: int
+    text: str
+    kind: Literal["text", "code", "comment"]
+
+
+def lines(texts: Sequence[str], start: int) -> Iterator[Line]:
+    """The lines from `start` on. A fence or comment that never ends is refused, because all that
+    follows it would be lost."""
+    end, since = "", 0
+    for number, text in enumerate(texts[start:], start + 1):
+        ends = _ends(text, end)
+        if not end:
+            end, since = _opens(text), number
+            ends = end == _COMMENT_ENDS and end in text
+        yield Line(number, text, _kind(end))
+        if ends:
+            end = ""
+    if end:
+        raise refusal(
+            since, f"The {_kind(end)} that begins here never ends. Close it with {end[:80]}"
+        )
+
+
+def heading(line: Line) -> tuple[int, str]:
+    """The level and the text of a heading; level 0 where the line is none."""
+    found = _HEADING.fullmatch(line.text) if line.kind == "text" else None
+    if found is None:
+        return 0, ""
+    text = (found[2] or "").strip()
+    bare = text.rstrip("#")
+    return len(found[1]), text if bare and bare[-1] not in " \t" else bare.rstrip()
+
+
+def _opens(text: str) -> str:
+    """What will end the fence or comment that begins in this line, if one does."""
+    if text.lstrip(" \t").startswith("<!--"):
+        return _COMMENT_ENDS
+    fence = _FENCE.fullmatch(text)
+    return fence[1] if fence and not (fence[1][0] == "`" and "`" in fence[2]) else ""
+
+
+def _kind(end: str) -> Literal["text", "code", "comment"]:
+    if not end:
+        return "text"
+    return "comment" if end == _COMMENT_ENDS else "code"
+
+
+def _ends(text: str, end: str) -> bool:
+    if not end:
+        return False
+    if end == _COMMENT_ENDS:
+        return end in text
+    mark = text.strip()
+    return mark.startswith(end) and not mark.strip(end[0])

@@ -1,0 +1,47 @@
+"""Commands about guards: the git hook, and what it asks."""
+
+from typing import TYPE_CHECKING
+
+from interlock.contracts import acts
+from interlock.doors.cli.context import Answer, Context, read_text
+from interlock.errors import GatesNotPassed, Usage
+
+if TYPE_CHECKING:
+    from interlock.guards import Push
+
+
+def install(context: Context) -> Answer:
+    from interlock import guards
+
+    return dict(guards.undo() if context.get("undo") else guards.install())
+
+
+def push(context: Context) -> Answer:
+    """Whether every gate that guards what is pushed has passed it. A guard that cannot be asked
+    lets nothing through."""
+    from interlock import evidence, guards
+
+    here = evidence.standing()
+    if here is None:
+        raise Usage("This is no repository, and git calls this hook only in one.")
+    remote, url = context.values["remote"], context.values["url"]
+    passed: list[Answer] = []
+    missing: list[Answer] = []
+    for push in guards.pushes(read_text()):
+        for guard in guards.covering(here.root, remote, url, push):
+            found = _asked(context, guard.gate, push)
+            (passed if found["passed"] else missing).append(
+                {"gate": guard.gate, "ref": push.remote_ref} | found
+            )
+    if not missing:
+        return {"allowed": True, "passed": passed}
+    told = " ".join(f"{need['ref']} on {remote}: {need['message']}" for need in missing)
+    refusal = GatesNotPassed(f"This push is guarded. {told}", missing=missing)
+    return {"allowed": False} | refusal.as_dict()
+
+
+def _asked(context: Context, gate: str, push: "Push") -> Answer:
+    if push.deletes:
+        why = f"No gate passes the deletion of a branch. Ask a holder of {gate} what to do."
+        return {"passed": False} | GatesNotPassed(why).as_dict()
+    return context.call_as_owner(acts.CheckGate(gate, push.local_oid))

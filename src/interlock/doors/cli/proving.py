@@ -1,0 +1,161 @@
+"""Commands about evidence: running something, attaching something, and looking at it."""
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from interlock.contracts import acts
+from interlock.contracts.uploads import CHUNK, attached, taken
+from interlock.doors.cli import output
+from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.mail import byte_range
+from interlock.errors import EngineUnavailable, NotFound, Refusal, Usage
+
+INTERLOCK_FAILED = 125
+SHOWN_AT_ONCE = 1 << 18
+
+
+def run(context: Context) -> int:
+    """Runs the command to its end, and exits as it does."""
+    from interlock import evidence
+
+    try:
+        fence = _prepared(context)
+        with evidence.record(
+            context.rest,
+            _limits(context),
+            out=sys.stderr.buffer if context.json else sys.stdout.buffer,
+            err=sys.stderr.buffer,
+        ) as recorded:
+            payload = recorded.payload | _about(context)
+            answer = _kept(context, payload, recorded.output, fence)
+    except evidence.NotStarted as trouble:
+        output.remark(str(trouble))
+        return trouble.status
+    except Refusal as refusal:
+        output.refusal(refusal, json=context.json)
+        return INTERLOCK_FAILED
+    _say(context, answer)
+    return recorded.exit_status
+
+
+def _limits(context: Context) -> Any:
+    from interlock.evidence import Limits
+
+    given = {
+        "time_s": context.get("time_limit"),
+        "output_bytes": context.get("output_limit"),
+        "memory_bytes": context.get("memory_limit"),
+    }
+    return Limits(**{name: value for name, value in given.items() if value is not None})
+
+
+def _about(context: Context) -> Answer:
+    said = {
+        "task_id": context.get("task"),
+        "criterion": context.get("criterion"),
+        "title": context.get("title"),
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _prepared(context: Context) -> int | None:
+    """The fence under which the run will be recorded, found out before it begins: one that was
+    lost meanwhile is noticed. A shell that reaches nobody finds out nothing."""
+    if "criterion" in context.values and "task" not in context.values:
+        raise Usage("A criterion is one of a task's: name the task with --task.")
+    fence: int | None = context.get("fence")
+    if "spool" in context.values:
+        return fence
+    try:
+        credentials = context.credentials()
+        if "task" not in context.values:
+            context.link.call(credentials, acts.Whoami())
+            return None
+        wanted = acts.PrepareEvidence(context.values["task"], context.get("criterion"))
+        found = context.link.call(credentials, wanted)
+    except (EngineUnavailable, OSError):
+        return fence
+    return found.get("fence") if fence is None else fence
+
+
+def _kept(context: Context, payload: Answer, path: str, fence: int | None) -> Answer:
+    """What the workspace answers; or the file, where neither it nor a server can be reached."""
+    from interlock.evidence import spool
+
+    if (directory := context.get("spool")) is None:
+        act = acts.AddEvidence(payload, fence=fence)
+        size = os.path.getsize(path)
+        try:
+            return taken(attached(act, file_chunks(path), size), context.call)
+        except (EngineUnavailable, OSError) as trouble:
+            why = trouble.message if isinstance(trouble, EngineUnavailable) else str(trouble)
+            output.remark(f"The workspace cannot be reached from here: {why}")
+    written = spool.write(payload, path, directory)
+    return {
+        "spooled": written,
+        "do": f"interlock evidence add --task {payload.get('task_id', 'TASK')} --spool {written}",
+    }
+
+
+def file_chunks(path: str) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while data := file.read(CHUNK):
+            yield data
+
+
+def _say(context: Context, answer: Answer) -> None:
+    """What became of it, beside the command's own output."""
+    if context.json:
+        output.document(answer)
+        return
+    from interlock.doors.cli.views import text
+
+    output.remark(text("evidence run", output.clean(answer)))
+
+
+def add(context: Context) -> Answer:
+    about = _about(context)
+    fence = context.get("fence")
+    if (path := context.get("file")) is not None:
+        return _file(context, path, about, fence)
+    if (path := context.get("spool")) is not None:
+        return _spooled(context, path, about, fence)
+    if (url := context.get("url")) is not None:
+        return context.call(acts.AddEvidence(about | {"kind": "url", "url": url}, fence=fence))
+    note = context.text(context.values["note"])
+    return context.call(acts.AddEvidence(about | {"kind": "note", "text": note}, fence=fence))
+
+
+def _file(context: Context, path: str, about: Answer, fence: int | None) -> Answer:
+    from interlock.evidence import files
+
+    payload = files.payload(path)
+    act = acts.AddEvidence(payload | about, fence=fence)
+    return taken(attached(act, file_chunks(path), payload["size"]), context.call)
+
+
+def _spooled(context: Context, path: str, about: Answer, fence: int | None) -> Answer:
+    from interlock.evidence import spool
+
+    payload, data = spool.read(path)
+    act = acts.AddEvidence(payload | about, fence=fence)
+    chunks = (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
+    return taken(attached(act, chunks, len(data)), context.call)
+
+
+def show(context: Context) -> Answer | int:
+    id = context.values["id"]
+    if not context.get("raw"):
+        return context.call_as_owner(acts.ShowEvidence(id, *byte_range(context.get("range"))))
+    start = 0
+    while True:
+        found = context.call_as_owner(acts.ShowEvidence(id, start, start + SHOWN_AT_ONCE))
+        if (content := found.get("content")) is None:
+            raise NotFound(f"{id} keeps no bytes. See interlock evidence show {id}")
+        data = content["text"].encode() if "text" in content else bytes.fromhex(content["hex"])
+        output.raw(data)
+        if "next_offset" not in content:
+            return 0
+        start = content["next_offset"]

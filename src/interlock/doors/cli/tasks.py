@@ -1,0 +1,110 @@
+"""Commands about tasks."""
+
+from interlock.contracts import acts
+from interlock.doors.cli.context import Answer, Context, read_text
+from interlock.errors import NotFound, Usage
+
+
+def create(context: Context) -> Answer:
+    brief = context.get("brief")
+    return context.call(
+        acts.CreateTask(
+            title=context.values["title"],
+            id=context.get("id"),
+            brief=context.text(brief) if brief is not None else None,
+            criteria=tuple(context.get("criterion", ())),
+            gates=tuple(context.get("gate", ())),
+            depends_on=tuple(context.get("depends_on", ())),
+            priority=context.get("priority"),
+            assignee=context.get("assignee"),
+            labels=tuple(context.get("label", ())),
+        )
+    )
+
+
+def import_brief(context: Context) -> Answer:
+    from interlock.contracts import briefs
+
+    found = briefs.parse(_text_of(context.values["file"]))
+    return context.call(
+        acts.CreateTask(
+            title=found.title,
+            id=found.id,
+            brief=found.brief or None,
+            criteria=found.criteria,
+            gates=found.gates,
+            depends_on=found.depends_on,
+            priority=found.priority,
+            assignee=found.assignee,
+            labels=found.labels,
+        )
+    )
+
+
+def _text_of(path: str) -> str:
+    if path == "-":
+        return read_text()
+    try:
+        with open(path, "rb") as file:
+            return file.read().decode()
+    except OSError as trouble:
+        raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None
+    except UnicodeDecodeError as wrong:
+        raise Usage(f"{path} is not UTF-8 text: byte {wrong.start} does not fit.") from None
+
+
+def list_tasks(context: Context) -> Answer:
+    state = context.get("state", "live")
+    act = acts.ListTasks(
+        None if state == "all" else state,
+        context.get("mine", False),
+        context.get("limit", 100),
+        context.get("after", 0),
+    )
+    return context.call(act) if act.mine else context.call_as_owner(act)
+
+
+def show(context: Context) -> Answer:
+    return context.call_as_owner(acts.ShowTask(context.values["id"]))
+
+
+def take(context: Context) -> Answer:
+    lease = {"ttl_s": context.values["ttl"]} if "ttl" in context.values else {}
+    where = (context.get(name) for name in ("branch", "worktree", "note"))
+    return context.call(acts.TakeTask(context.values["id"], *where, **lease))
+
+
+def submit(context: Context) -> Answer:
+    from interlock import evidence
+
+    named = context.get("commit", "HEAD")
+    artifact = evidence.artifact(named)
+    if artifact is None:
+        raise Usage(
+            f"There is no commit {named[:80]!r} here. Stand in the repository, commit what is "
+            "done, and submit that."
+        )
+    answer = context.call(acts.SubmitTask(context.values["id"], *artifact, context.get("fence")))
+    here = evidence.standing()
+    if here is not None and here.dirty and "commit" not in context.values:
+        answer["notices"] = [
+            {
+                "code": "DIRTY_TREE",
+                "message": "What is not committed here was not submitted, and runs on this tree "
+                "meet no criterion.",
+            }
+        ]
+    return answer
+
+
+def complete(context: Context) -> Answer:
+    return context.call(acts.CompleteTask(context.values["id"], context.get("fence")))
+
+
+def fail(context: Context) -> Answer:
+    ended = acts.FailTask(context.values["id"], context.get("note"), context.get("fence"))
+    return context.call(ended)
+
+
+def cancel(context: Context) -> Answer:
+    return context.call_as_owner(acts.CancelTask(context.values["id"], context.get("note")))

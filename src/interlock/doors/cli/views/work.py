@@ -1,0 +1,346 @@
+"""Tasks, evidence, gates and blockers. What was run and what was said never look alike."""
+
+import shlex
+
+from interlock.doors.cli.output import bold, dim, green, yellow
+from interlock.doors.cli.views.claims import claim_line
+from interlock.doors.cli.views.parts import Answer, count, quoted, table, time
+
+_STATES = {"done": green, "failed": yellow, "cancelled": dim, "submitted": yellow}
+
+
+def _state(state: str) -> str:
+    return _STATES.get(state, str)(state)
+
+
+def _line(task: Answer) -> str:
+    who = f"  {task['worker']}" if "worker" in task else ""
+    return f"{bold(task['id'])}  {_state(task['state'])}{who}  {task['title']}"
+
+
+def _made(answer: Answer) -> str:
+    task = answer["task"]
+    rows = [f"{green('Created')} {_line(task)}", *_notices(answer)]
+    return "\n".join([*rows, dim(f"To work on it: interlock task take {task['id']}")])
+
+
+def _notices(answer: Answer) -> list[str]:
+    return [yellow(f"Note: {notice['message']}") for notice in answer.get("notices", ())]
+
+
+def _list(answer: Answer) -> str:
+    rows = [
+        (
+            task["id"],
+            task["state"],
+            task.get("priority", ""),
+            task.get("worker") or task.get("assignee", ""),
+            task["title"],
+        )
+        for task in answer["tasks"]
+    ]
+    more = f"\n{dim('more: --after')} {answer['next']}" if "next" in answer else ""
+    return table(rows, "No tasks.") + more
+
+
+def _needs(answer: Answer) -> list[str]:
+    return [f"  {need['message']}\n    {dim(need['do'])}" for need in answer.get("missing", ())]
+
+
+def _no(answer: Answer) -> str:
+    return f"{yellow(answer['error'])}: {answer['message']}"
+
+
+def _taken(answer: Answer) -> str:
+    if not answer["taken"]:
+        held = [f"  {claim_line(claim)}" for claim in answer.get("held_by", ())]
+        return "\n".join([_no(answer), *held, *(_needs(answer) if not held else ())])
+    rows = [f"{green('Yours:')} {_line(answer['task'])}", f"  {claim_line(answer['claim'])}"]
+    return "\n".join([*rows, *_notices(answer)])
+
+
+def _submitted(answer: Answer) -> str:
+    task = answer["task"]
+    rows = [
+        f"{green('Submitted')} {task['id']} at {task['artifact']['commit'][:12]}",
+        *_notices(answer),
+    ]
+    if answer["missing"]:
+        return "\n".join([*rows, "Before it is done:", *_needs(answer)])
+    return "\n".join([*rows, f"Nothing is missing: interlock task complete {task['id']}"])
+
+
+def _completed(answer: Answer) -> str:
+    if answer["completed"]:
+        return f"{green('Done:')} {_line(answer['task'])}"
+    return "\n".join([yellow("Not done yet. Before it is:"), *_needs(answer)])
+
+
+def _ended(answer: Answer) -> str:
+    return _line(answer["task"])
+
+
+def _shown(answer: Answer) -> str:
+    task = answer["task"]
+    rows = [_line(task), *_about(task)]
+    if "brief" in task:
+        rows += ["", quoted(task["brief"])]
+    if task["criteria"]:
+        rows += ["", bold("Criteria"), *(_criterion(found) for found in task["criteria"])]
+    if task["gates"]:
+        rows += ["", bold("Gates"), *(_gate_line(found) for found in task["gates"])]
+    if answer["missing"]:
+        rows += ["", bold("Missing"), *_needs(answer)]
+    rows += ["", bold("Story"), *(_entry(entry) for entry in answer["story"])]
+    return "\n".join(rows)
+
+
+def _about(task: Answer) -> list[str]:
+    rows = [f"  created by {task['created_by']}  {time(task['created_at'])}"]
+    for name in ("assignee", "priority"):
+        rows += [f"  {name} {task[name]}"] if name in task else []
+    for name in ("labels", "depends_on"):
+        rows += [f"  {name.replace('_', ' ')} {' '.join(task[name])}"] if name in task else []
+    if "claim" in task:
+        rows.append(f"  {claim_line(task['claim'])}")
+    if "artifact" in task:
+        artifact = task["artifact"]
+        rows.append(f"  commit {artifact['commit'][:12]}  tree {artifact['tree'][:12]}")
+    return rows
+
+
+def _criterion(found: Answer) -> str:
+    mark = green("met    ") if found["met"] else yellow("not met")
+    if found["met"]:
+        how = "by a run" if found["by"] == "run" else f"by a {found['by']}, on a holder's word"
+    else:
+        how = found["why"]
+    return f"  {found['number']}  {mark}  {_flat(found['text'])}\n       {dim(how)}"
+
+
+def _gate_line(found: Answer) -> str:
+    style = {"pass": green, "fail": yellow, "due": yellow}.get(found["state"], dim)
+    who = f"by {found['by']}" if "by" in found else f"held by {' '.join(found['holders'])}"
+    return f"  {found['gate']}  {style(found['state'])}  {who}"
+
+
+def _entry(entry: Answer) -> str:
+    head = f"  #{entry['seq']}  {time(entry['at'])}  {entry['by']}  "
+    if "evidence" in entry:
+        return head + _evidence_line(entry["evidence"])
+    if "verdict" in entry:
+        return head + _verdict_line(entry["verdict"])
+    if "blocker" in entry:
+        return head + _blocker_line(entry["blocker"])
+    if "message" in entry:
+        message = entry["message"]
+        return f"{head}{message['type']} to {message['to']}"
+    kind = str(entry["kind"])
+    return head + _WHAT.get(kind, kind).format_map(_Said(entry)) + _below(entry.get("note"))
+
+
+class _Said(dict[str, object]):
+    """What a fact does not say is left out of its line."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
+_WHAT = {
+    "task_created": "created: {title}",
+    "task_taken": "taken, fence {fence}",
+    "task_submitted": "submitted {commit:.12}",
+    "task_ended": "{status}",
+    "blocker_resolved": "blocker resolved",
+    "claim_released": "claim given up: {reason}",
+    "claim_expired": "lease ended",
+}
+
+
+def _evidence_line(found: Answer) -> str:
+    tie = f" for criterion {found['criterion']}" if "criterion" in found else ""
+    title = f"  {found['title']}" if "title" in found else ""
+    if found["kind"] != "run":
+        said = _flat(found.get("name") or found.get("url") or found.get("text", ""))
+        return f"said{tie} ({found['kind']}): {said}{title}  {dim(found['id'][:8])}"
+    if found.get("redacted"):
+        return f"ran{tie}, redacted  {dim(found['id'][:8])}"
+    style = green if found["exit_code"] == 0 and not found.get("interrupted") else yellow
+    facts = [style(f"exit {found['exit_code']}"), *_run_facts(found)]
+    return f"ran{tie}: {_command(found)}  {'  '.join(facts)}{title}  {dim(found['id'][:8])}"
+
+
+def _run_facts(found: Answer) -> list[str]:
+    """What a reader must know of a run before believing it."""
+    facts = []
+    if "tests" in found:
+        facts.append(", ".join(f"{number} {what}" for what, number in found["tests"].items()))
+    if "tree" not in found:
+        facts.append(yellow("no tree"))
+    elif found.get("dirty"):
+        facts.append(yellow("uncommitted changes"))
+    else:
+        facts.append(f"tree {found['tree'][:12]}")
+    if found.get("interrupted"):
+        facts.append(yellow(found.get("ended_by", "interrupted")))
+    if found.get("spooled"):
+        facts.append(yellow("handed over in a file"))
+    if found.get("masked"):
+        facts.append(f"{count(found['masked'], 'secret')} masked")
+    return facts
+
+
+def _command(found: Answer) -> str:
+    command = found["command"]
+    return _flat(command if isinstance(command, str) else shlex.join(command))
+
+
+def _verdict_line(found: Answer) -> str:
+    style = green if found["verdict"] == "pass" else yellow
+    commit = found["artifact"]["commit"][:12]
+    said = _below(found.get("note")) + _fixes(found)
+    return f"{style(found['verdict'])} {found['gate']} on {commit}{said}"
+
+
+def _below(text: str | None) -> str:
+    """What somebody wrote, quoted under our own line."""
+    return f"\n{quoted(text)}" if text is not None else ""
+
+
+def _fixes(found: Answer) -> str:
+    return "".join(f"\n{dim('to put it right:')}{_below(fix)}" for fix in found.get("fix", ()))
+
+
+def _flat(text: str) -> str:
+    """What somebody wrote, on one line of ours."""
+    line = " ".join(text.split())
+    return line if len(line) <= 100 else line[:99] + "…"
+
+
+def _blocker_line(found: Answer) -> str:
+    gate = f" (gate {found['gate']})" if "gate" in found else ""
+    solved = f"  {green('resolved by')} {found['resolved_by']}" if "resolved_by" in found else ""
+    said = _below(found.get("what", "(redacted)")) + _fixes(found)
+    return f"{yellow(found['severity'])} to {found['to']}{gate}{solved}  {dim(found['id'])}{said}"
+
+
+def _kept(answer: Answer) -> str:
+    if "spooled" in answer:
+        return (
+            f"{yellow('Kept in a file:')} {answer['spooled']}\nHand it over with the evidence "
+            f"tool, or: {answer['do']}"
+        )
+    found = answer["evidence"]
+    tail = f"  {dim(answer['why'])}" if "why" in answer else ""
+    return f"{green('Evidence')} {found['id']}  {_evidence_line(found)}{tail}"
+
+
+def _evidence(answer: Answer) -> str:
+    found = answer["evidence"]
+    rows = [
+        f"{bold(found['id'])}  #{found['seq']}  {time(found['at'])}  {found['by']}"
+        + (f"  {found['task']}" if "task" in found else ""),
+        _evidence_line(found),
+    ]
+    if "text" in found:
+        rows.append(quoted(found["text"]))
+    if (content := answer.get("content")) is not None:
+        rows.append(f"{count(content['size'], 'byte')}, sha256 {content['sha256']}")
+        if content.get("part"):
+            shown = len(content.get("text", "").encode()) or len(content.get("hex", "")) // 2
+            rows.append(yellow(f"A part: {shown} bytes from {content['offset']}; all: --raw"))
+        rows.append(quoted(content["text"] if "text" in content else content["hex"]))
+    return "\n".join(rows)
+
+
+def _gate(answer: Answer) -> str:
+    return f"{green('Gate')} {_gate_row(answer['gate'])}"
+
+
+def _gate_row(gate: Answer) -> str:
+    due = f"  due: {' '.join(gate['due'])}" if gate["due"] else ""
+    nobody = "" if gate["can_judge"] else f"  {yellow('nobody can judge')}"
+    return f"{bold(gate['name'])}  {' '.join(gate['holders'])}{nobody}{due}"
+
+
+def _gates(answer: Answer) -> str:
+    return "\n".join(_gate_row(gate) for gate in answer["gates"]) or dim("No gates.")
+
+
+def _judged(answer: Answer) -> str:
+    rows = [_verdict_line(answer["verdict"]), f"  {_line(answer['task'])}"]
+    if "blocker" in answer:
+        rows.append(f"  The worker was told: {answer['blocker']['to']}")
+    return "\n".join(rows)
+
+
+def _checked(answer: Answer) -> str:
+    rows = []
+    for found in answer["gates"]:
+        style = green if found["verdict"] == "pass" else yellow
+        rows.append(f"{bold(found['gate'])}  {style(found['verdict'])}")
+        rows += [
+            f"  {check['check']}  {check['why']}  {dim(check['evidence'][:8])}"
+            for check in found["checks"]
+        ]
+    return "\n".join(rows)
+
+
+def _blocker(answer: Answer) -> str:
+    return _blocker_line(answer["blocker"])
+
+
+def _blockers(answer: Answer) -> str:
+    rows = [
+        (f"{bold(found['task'])}  " if "task" in found else "") + _blocker_line(found)
+        for found in answer["blockers"]
+    ]
+    return "\n".join(rows) or dim("Nothing stands in the way.")
+
+
+def _scrubbed(answer: Answer) -> str:
+    if answer["clean"]:
+        return green("Nothing found: it can be opened to the public.")
+    rows = []
+    for found in answer["findings"]:
+        where = " ".join(
+            part
+            for part in (
+                found.get("commit", "")[:12],
+                found.get("path", ""),
+                f"line {found['line']}" if "line" in found else "",
+            )
+            if part
+        )
+        rows.append(f"{yellow(found['check'])}  {where}\n  {found['what']}\n  {dim(found['fix'])}")
+    return "\n".join([*rows, _no(answer)])
+
+
+def _pushed(answer: Answer) -> str:
+    return green("May be pushed.") if answer["allowed"] else _no(answer)
+
+
+VIEWS = {
+    "task create": _made,
+    "task import": _made,
+    "task list": _list,
+    "task show": _shown,
+    "task take": _taken,
+    "task submit": _submitted,
+    "task complete": _completed,
+    "task fail": _ended,
+    "task cancel": _ended,
+    "evidence run": _kept,
+    "evidence add": _kept,
+    "evidence show": _evidence,
+    "gate create": _gate,
+    "gate pass": _judged,
+    "gate fail": _judged,
+    "gate run": _checked,
+    "gate list": _gates,
+    "blocker raise": _blocker,
+    "blocker resolve": _blocker,
+    "blocker list": _blockers,
+    "scrub": _scrubbed,
+    "guard push": _pushed,
+}

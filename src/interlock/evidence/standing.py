@@ -1,0 +1,105 @@
+"""Which commit and tree a run stands for. Everything is asked of git, and nothing is written into
+the repository: a dirty tree gets its id through an index and an object directory of our own."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from typing import NamedTuple
+
+# Hashing a large tree takes its time; a git that hangs must not hang the run.
+PATIENCE_S = 300
+
+_QUIET = (
+    "-c core.fsmonitor=false -c core.untrackedCache=false -c core.splitIndex=false "
+    f"-c core.hooksPath={os.devnull} -c core.safecrlf=false -c core.looseCompression=0 "
+    "-c advice.addEmbeddedRepo=false -c gc.auto=0"
+).split()
+
+
+class Standing(NamedTuple):
+    """What is checked out: the commit, if there is one, and the tree as it lies there."""
+
+    commit: str | None
+    tree: str | None
+    dirty: bool
+    root: str
+
+
+def standing(place: str = ".") -> Standing | None:
+    """What is checked out at this place; None outside a repository, without git, or where git
+    refuses to look. A tree that git cannot hash whole is None, and dirty."""
+    root = _git(place, "rev-parse", "--show-toplevel")
+    if not root:
+        return None
+    head = artifact("HEAD", place)
+    changes = _git(root, "status", "--porcelain", "-z", "-unormal", "--ignore-submodules=none")
+    if head and changes == "":
+        return Standing(*head, dirty=False, root=root)
+    return Standing(head[0] if head else None, _tree_as_it_lies(root), dirty=True, root=root)
+
+
+def unchanged(before: Standing) -> bool:
+    """Whether what was clean before the run still is: the same commit, and no tracked file
+    touched. What a run leaves beside them does not change what it ran on."""
+    head = _git(before.root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    status = ("status", "--porcelain", "-z", "-uno", "--ignore-submodules=untracked")
+    return head == before.commit and _git(before.root, *status) == ""
+
+
+def artifact(commit: str, place: str = ".") -> tuple[str, str] | None:
+    """The full id of a revision's commit and that of its tree; None where there is none."""
+    if commit.startswith("-") or "\0" in commit:
+        return None
+    found = _git(place, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
+    tree = found and _git(place, "rev-parse", "--verify", "--quiet", f"{found}^{{tree}}")
+    return (found, tree) if found and tree else None
+
+
+def _tree_as_it_lies(root: str) -> str | None:
+    index = _git(root, "rev-parse", "--git-path", "index")
+    objects = _git(root, "rev-parse", "--git-path", "objects")
+    if not index or not objects:
+        return None
+    with tempfile.TemporaryDirectory(prefix="interlock-tree-") as own:
+        lent = [_quoted(os.path.join(root, objects))]
+        if more := os.environ.get("GIT_ALTERNATE_OBJECT_DIRECTORIES"):
+            lent.append(more)
+        environment = {
+            "GIT_INDEX_FILE": os.path.join(own, "index"),
+            "GIT_OBJECT_DIRECTORY": os.path.join(own, "objects"),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.pathsep.join(lent),
+        }
+        os.mkdir(environment["GIT_OBJECT_DIRECTORY"])
+        try:
+            # A copy knows which files have not changed, so that only the others are read.
+            shutil.copyfile(os.path.join(root, index), environment["GIT_INDEX_FILE"])
+        except FileNotFoundError:
+            pass  # nothing was ever added
+        except OSError:
+            return None
+        if _git(root, "add", "--all", "--", ".", more=environment) is None:
+            return None
+        return _git(root, "write-tree", "--missing-ok", more=environment)
+
+
+def _quoted(path: str) -> str:
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _git(place: str, *words: str, more: dict[str, str] | None = None) -> str | None:
+    """What git says, without its last newline; None when it fails."""
+    environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"} | (more or {})
+    try:
+        done = subprocess.run(  # noqa: S603 - words of ours, no shell
+            ["git", "-C", place, *_QUIET, *words],  # noqa: S607 - the user's own git
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 else None

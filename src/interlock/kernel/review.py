@@ -1,0 +1,144 @@
+"""What needs a person, over all rooms, each with the command to type."""
+
+from interlock.contracts.acts import Review
+from interlock.contracts.addresses import address, near
+from interlock.contracts.encoding import decode
+from interlock.contracts.times import rfc3339
+from interlock.errors import MissingScope
+from interlock.kernel.identity import names
+from interlock.kernel.moment import Answer, Moment, absent_dropped
+from interlock.kernel.work.gates import due, holders, verdict_due
+from interlock.kernel.work.records import blocker_view, blockers
+
+
+def review(moment: Moment, act: Review) -> Answer:
+    """For people, and for whoever may do everything."""
+    caller = moment.caller
+    if caller.kind != "human" and "admin" not in caller.scopes:
+        raise MissingScope(
+            "review is for a person, or for a token with the scope admin.", scope="admin"
+        )
+    since = moment.now - act.since_s * 1000
+    return {
+        "verdicts_due": _verdicts(moment),
+        "blockers": _blockers(moment),
+        "unanswered": _unanswered(moment, since),
+        "expired": _expired(moment, since),
+        "unknown_recipients": _unknown(moment),
+        "dead_holders": _dead(moment, since),
+        "refusals": _refused(moment, since),
+    }
+
+
+def _verdicts(moment: Moment) -> list[Answer]:
+    return [
+        verdict_due(task, gate) | {"holders": [address(n) for n in holders(moment, gate)]}
+        for task, gate in due(moment)
+    ]
+
+
+def _blockers(moment: Moment) -> list[Answer]:
+    return [
+        blocker_view(moment, found) | {"do": f"interlock blocker resolve {found.id}"}
+        for found in blockers(moment, "resolved IS NULL")
+    ]
+
+
+def _unanswered(moment: Moment, since: int) -> list[Answer]:
+    rows = moment.all(
+        "SELECT m.id, m.seq, m.sender, m.recipient, m.at, a.due_at FROM mail_asks a "
+        "JOIN mail_messages m USING (seq) WHERE a.answer IS NULL AND m.at > ? ORDER BY m.seq",
+        since,
+    )
+    return [
+        absent_dropped(
+            id=id,
+            seq=seq,
+            **{"from": address(sender)},
+            to=to,
+            at=rfc3339(at),
+            overdue=True if due_at is not None and due_at <= moment.now else None,
+            do=f"interlock send '{to}' 'Please answer {id}' --type wake",
+        )
+        for id, seq, sender, to, at, due_at in rows
+    ]
+
+
+def _expired(moment: Moment, since: int) -> list[Answer]:
+    rows = moment.all(
+        "SELECT m.id, m.seq, m.sender, r.recipient, r.at FROM mail_receipts r "
+        "JOIN mail_messages m USING (seq) WHERE r.state = 'expired' AND r.at > ? "
+        "ORDER BY r.at, m.seq, r.recipient",
+        since,
+    )
+    return [
+        {
+            "id": id,
+            "seq": seq,
+            "from": address(sender),
+            "to": address(to),
+            "at": rfc3339(at),
+            "do": f"interlock explain {id}",
+        }
+        for id, seq, sender, to, at in rows
+    ]
+
+
+def _unknown(moment: Moment) -> list[Answer]:
+    """Names to which mail is kept and as which nobody has joined."""
+    known = names.names(moment.state)
+    rows = moment.all(
+        "SELECT recipient, open FROM mail_boxes WHERE open > 0 AND recipient NOT IN "
+        "(SELECT sender FROM identity_senders UNION SELECT name FROM identity_agents) "
+        "ORDER BY recipient"
+    )
+    return [
+        absent_dropped(
+            to=address(name),
+            open=count,
+            did_you_mean=near(name, known),
+            do=f"interlock join {name}",
+        )
+        for name, count in rows
+    ]
+
+
+def _dead(moment: Moment, since: int) -> list[Answer]:
+    """Leases that ended without a release, on what nobody has taken since."""
+    rows = moment.all(
+        "SELECT item, repo, paths, sender, at FROM claims_lapsed WHERE at > ? AND "
+        "(item IS NULL OR item NOT IN (SELECT item FROM claims_held WHERE item IS NOT NULL "
+        "AND expires_at > ?)) ORDER BY seq",
+        since,
+        moment.now,
+    )
+    return [
+        {
+            "on": _on(item, repo, paths),
+            "holder": address(sender),
+            "since": rfc3339(at),
+            "do": f"interlock agents {sender}",
+        }
+        for item, repo, paths, sender, at in rows
+    ]
+
+
+def _on(item: str | None, repo: str | None, paths: str | None) -> str:
+    return item if item is not None else f"{' '.join(decode(paths or '[]'))} in {repo}"
+
+
+def _refused(moment: Moment, since: int) -> list[Answer]:
+    rows = moment.all(
+        "SELECT seq, at, sender, code, token FROM refusals WHERE at > ? ORDER BY seq", since
+    )
+    return [
+        absent_dropped(
+            seq=seq,
+            at=rfc3339(at),
+            sender=address(sender),
+            code=code,
+            token=token,
+            do=f"interlock audit show --after {seq - 1} --limit 1",
+        )
+        for seq, at, sender, code, token in rows
+    ]

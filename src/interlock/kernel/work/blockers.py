@@ -1,0 +1,103 @@
+"""Blockers: messages that say what stands in the way, open until they are resolved."""
+
+from interlock.contracts.acts import ListBlockers, RaiseBlocker, ResolveBlocker, SendMessage
+from interlock.contracts.addresses import address
+from interlock.contracts.checks import checked
+from interlock.contracts.encoding import canonical
+from interlock.errors import MissingScope, NotFound, OwnWork, Usage
+from interlock.kernel.identity.names import agent_of
+from interlock.kernel.mail.sending import send
+from interlock.kernel.moment import OWNER, Answer, Moment, absent_dropped
+from interlock.kernel.work.gates import may_judge
+from interlock.kernel.work.records import (
+    Blocker,
+    blocker_view,
+    blockers,
+    find_task,
+    open_task,
+    workers,
+)
+
+
+def raise_blocker(moment: Moment, act: RaiseBlocker) -> Answer:
+    """Sends it to the task's worker; to its maker, where the worker itself is stuck."""
+    payload = absent_dropped(
+        what=act.what, severity=act.severity, fix=list(act.fix) or None, task_id=act.task
+    )
+    to = act.to or _concerned(moment, act.task or "")
+    if act.task is not None:
+        open_task(moment, act.task)
+    sent = send(moment, checked(SendMessage(to=to, type="blocker", payload=payload, wake=True)))
+    (made,) = blockers(moment, "id = ?", sent["message"]["id"])
+    return {"blocker": blocker_view(moment, made)} | {
+        name: sent[name] for name in ("deliveries", "notices")
+    }
+
+
+def _concerned(moment: Moment, id: str) -> str:
+    task = open_task(moment, id)
+    stuck = moment.caller.agent in workers(moment, task.id)
+    name = task.sender if stuck or task.worker is None else task.worker
+    if name == OWNER or agent_of(moment.state, name) == moment.caller.agent:
+        raise Usage(
+            f"Nobody else works on {task.id} or asked for it. Say to whom it goes: --to @NAME"
+        )
+    return address(name)
+
+
+def resolve(moment: Moment, act: ResolveBlocker) -> Answer:
+    """It stands in the way no more, says whoever raised it, a holder of its gate, or a person."""
+    found = _find(moment, act.id)
+    if found.resolved is None:
+        _refuse_resolver(moment, found)
+        outcome = absent_dropped(id=found.id, task=found.task)
+        body = canonical({"note": act.note}) if act.note is not None else None
+        moment.record("blocker_resolved", outcome, body)
+    return {"blocker": blocker_view(moment, _find(moment, found.id))}
+
+
+def _find(moment: Moment, reference: str) -> Blocker:
+    if reference.startswith("#") and reference[1:].isdigit() and len(reference) <= 19:
+        found = blockers(moment, "seq = ?", int(reference[1:]))
+    else:
+        found = blockers(moment, "id >= ? AND id < ?", reference, reference + "\U0010ffff")
+    if len(found) > 1:
+        raise Usage(f"{reference!r} begins the ids of {len(found)} blockers. Give more of it.")
+    if not found:
+        raise NotFound(f"There is no blocker {reference[:80]!r}. See interlock blocker list.")
+    return found[0]
+
+
+def _refuse_resolver(moment: Moment, found: Blocker) -> None:
+    caller = moment.caller
+    raised = agent_of(moment.state, found.sender) == caller.agent
+    judges = found.gate is not None and may_judge(moment, caller, found.gate)
+    own = found.task is not None and caller.agent in workers(moment, found.task)
+    if raised or (judges and not own):
+        return
+    if own:
+        how = (
+            f"It is resolved when the gate {found.gate} passes a new submission"
+            if found.gate is not None
+            else f"Ask {address(found.sender)} to resolve it"
+        )
+        raise OwnWork(
+            f"Whoever works on {found.task} does not decide that nothing stands in its way. {how}, "
+            "or a person can.",
+            task=found.task,
+        )
+    if caller.kind != "human" and "admin" not in caller.scopes:
+        raise MissingScope(
+            f"{address(found.sender)} raised it. Resolving it is for them, for a person, or for a "
+            "token with the scope admin.",
+            scope="admin",
+        )
+
+
+def list_blockers(moment: Moment, act: ListBlockers) -> Answer:
+    which = "1" if act.all else "resolved IS NULL"
+    if act.task is None:
+        found = blockers(moment, which)
+    else:
+        found = blockers(moment, f"{which} AND task = ?", find_task(moment, act.task).id)
+    return {"blockers": [blocker_view(moment, blocker) for blocker in found]}

@@ -1,0 +1,348 @@
+"""Tasks, evidence, verdicts and blockers, read from the tables, and how doors show them."""
+
+from typing import Any, NamedTuple
+
+from interlock.contracts.addresses import address, near
+from interlock.contracts.times import rfc3339
+from interlock.errors import AlreadyDone, NotFound, NotHolder, StaleFence, Usage
+from interlock.kernel.claims.records import Claim, Target, in_the_way
+from interlock.kernel.mail.messages import readable
+from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
+
+_TASK = (
+    "id, seq, state, sender, at, thread, criteria, gates, depends_on, priority, assignee, labels, "
+    "worker, session, fence, submission, commit_id, tree, submitted_at, ended, ended_at"
+)
+_EVIDENCE = (
+    "id, seq, task, criterion, kind, sender, at, exit_code, commit_id, tree, dirty, interrupted, "
+    "spooled, redacted"
+)
+_VERDICT = "id, seq, task, gate, sender, at, verdict, submission, commit_id, tree, evidence"
+_BLOCKER = (
+    "id, seq, task, gate, sender, recipient, severity, at, resolved, resolved_at, resolved_by"
+)
+LEAST_OF_AN_ID = 6
+ENDED = ("done", "failed", "cancelled")
+
+
+class Task(NamedTuple):
+    """A row of work_tasks."""
+
+    id: str
+    seq: int
+    state: str
+    sender: str
+    at: int
+    thread: str
+    criteria: int
+    gates: str
+    depends_on: str
+    priority: str | None
+    assignee: str | None
+    labels: str
+    worker: str | None
+    session: str | None
+    fence: int | None
+    submission: int | None
+    commit: str | None
+    tree: str | None
+    submitted_at: int | None
+    ended: int | None
+    ended_at: int | None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def artifact(self) -> Answer | None:
+        return {"commit": self.commit, "tree": self.tree} if self.commit is not None else None
+
+
+class Evidence(NamedTuple):
+    """A row of work_evidence."""
+
+    id: str
+    seq: int
+    task: str | None
+    criterion: int | None
+    kind: str
+    sender: str
+    at: int
+    exit_code: int | None
+    commit: str | None
+    tree: str | None
+    dirty: int | None
+    interrupted: int
+    spooled: int
+    redacted: int
+
+    def stands(self) -> bool:
+        """Whether this is a run that shows something about a tree."""
+        clean = self.dirty == 0 and self.tree is not None
+        return self.kind == "run" and self.exit_code == 0 and clean and not self.interrupted
+
+    def why_not(self, tree: str | None) -> str:
+        """Why a run does not count on the submitted tree."""
+        if self.interrupted:
+            return "was interrupted"
+        if self.exit_code != 0:
+            return f"exited {self.exit_code}"
+        if self.tree is None:
+            return "was not made in a repository"
+        if self.dirty:
+            return "was made on a tree with uncommitted changes"
+        return "was made on another tree than the submitted one" if tree != self.tree else ""
+
+
+class Verdict(NamedTuple):
+    """A row of work_verdicts."""
+
+    id: str
+    seq: int
+    task: str
+    gate: str
+    sender: str
+    at: int
+    verdict: str
+    submission: int
+    commit: str
+    tree: str
+    evidence: str
+
+
+class Blocker(NamedTuple):
+    """A row of work_blockers."""
+
+    id: str
+    seq: int
+    task: str | None
+    gate: str | None
+    sender: str
+    to: str
+    severity: str
+    at: int
+    resolved: int | None
+    resolved_at: int | None
+    resolved_by: str | None
+
+
+def find_task(moment: Moment, id: str) -> Task:
+    found = tasks(moment, "id = ?", id)
+    if not found:
+        known = [row[0] for row in moment.all("SELECT id FROM work_tasks ORDER BY seq DESC")]
+        raise NotFound(
+            f"There is no task {id!r}. interlock task list shows them.",
+            did_you_mean=near_ids(id, known),
+        )
+    return found[0]
+
+
+def near_ids(id: str, known: list[str]) -> list[str] | None:
+    return [found.removeprefix("@") for found in near(id, known) or ()] or None
+
+
+def open_task(moment: Moment, id: str) -> Task:
+    """A task that has not come to its end."""
+    task = find_task(moment, id)
+    if task.has_ended:
+        raise AlreadyDone(
+            f"{task.id} is {task.state} since #{task.ended}, and stays so. Create another task "
+            "for what is left.",
+            task=task.id,
+            state=task.state,
+        )
+    return task
+
+
+def tasks(moment: Moment, where: str = "1", *bindings: Any) -> list[Task]:
+    """Tasks in the order in which they were made."""
+    rows = moment.all(f"SELECT {_TASK} FROM work_tasks WHERE {where} ORDER BY seq", *bindings)
+    return [Task(*row) for row in rows]
+
+
+def evidence(moment: Moment, where: str, *bindings: Any) -> list[Evidence]:
+    rows = moment.all(
+        f"SELECT {_EVIDENCE} FROM work_evidence WHERE {where} ORDER BY seq", *bindings
+    )
+    return [Evidence(*row) for row in rows]
+
+
+def find_evidence(moment: Moment, reference: str) -> Evidence:
+    """The evidence behind an id, a unique prefix of it, or #SEQ."""
+    if reference.startswith("#") and reference[1:].isdigit() and len(reference) <= 19:
+        found = evidence(moment, "seq = ?", int(reference[1:]))
+    elif len(reference) < LEAST_OF_AN_ID:
+        raise Usage(f"Give at least {LEAST_OF_AN_ID} characters of the evidence's id, or #SEQ.")
+    else:
+        found = evidence(moment, "id >= ? AND id < ?", reference, reference + "\U0010ffff")
+    if len(found) > 1:
+        raise Usage(f"{reference!r} begins the ids of {len(found)} pieces. Give more of it.")
+    if not found:
+        raise NotFound(f"There is no evidence {reference[:80]!r}. See interlock task show.")
+    return found[0]
+
+
+def verdicts(moment: Moment, where: str, *bindings: Any) -> list[Verdict]:
+    rows = moment.all(f"SELECT {_VERDICT} FROM work_verdicts WHERE {where} ORDER BY seq", *bindings)
+    return [Verdict(*row) for row in rows]
+
+
+def in_force(moment: Moment, task: Task) -> dict[str, Verdict]:
+    """The last verdict of each gate on what is submitted now."""
+    given = verdicts(moment, "task = ? AND submission = ?", task.id, task.submission)
+    return {verdict.gate: verdict for verdict in given}
+
+
+def blockers(moment: Moment, where: str = "1", *bindings: Any) -> list[Blocker]:
+    rows = moment.all(f"SELECT {_BLOCKER} FROM work_blockers WHERE {where} ORDER BY seq", *bindings)
+    return [Blocker(*row) for row in rows]
+
+
+def open_blockers(moment: Moment, task: str) -> list[Blocker]:
+    return blockers(moment, "task = ? AND resolved IS NULL", task)
+
+
+def workers(moment: Moment, task: str) -> list[str]:
+    """The agents who ever took the task; whoever worked on it cannot judge it."""
+    rows = moment.all("SELECT DISTINCT agent FROM work_takings WHERE task = ? ORDER BY 1", task)
+    return [row[0] for row in rows]
+
+
+def claim_on(moment: Moment, task: str) -> Claim | None:
+    """The live claim under which the task is worked on."""
+    return next(iter(in_the_way(moment, Target(task, None, ()))), None)
+
+
+def under_claim(moment: Moment, task: Task, fence: int | None) -> Claim:
+    """The caller's live claim on the task, which every write under it must present.
+
+    A caller that had taken the task and lost it meets `StaleFence`, anybody else `NotHolder`."""
+    claim = claim_on(moment, task.id)
+    caller = moment.caller
+    if claim is not None and claim.held_by(caller) and claim.fence == task.fence:
+        if fence in (None, claim.fence):
+            return claim
+    elif claim is not None and claim.held_by(caller) and fence is None:
+        raise NotHolder(
+            f"You hold the item {task.id} and have not taken the task: interlock task take "
+            f"{task.id}"
+        )
+    if fence is not None or _took(moment, task, caller):
+        raise StaleFence(
+            f"Your claim on {task.id} was lost{_to_whom(claim, caller)}, so nothing was written. "
+            f"Stop what you do under it; to go on: interlock task take {task.id}",
+            task=task.id,
+            fence=fence,
+            held_by=[claim.view()] if claim is not None else None,
+        )
+    if claim is None:
+        raise NotHolder(f"You have not taken {task.id}: interlock task take {task.id}")
+    raise NotHolder(
+        f"{task.id} is @{claim.sender}'s work{_session(claim)}, and nothing was changed.",
+        held_by=[claim.view()],
+    )
+
+
+def _took(moment: Moment, task: Task, caller: Caller) -> bool:
+    row = moment.one(
+        "SELECT 1 FROM work_takings WHERE task = ? AND sender = ? AND session IS ?",
+        task.id,
+        caller.sender,
+        caller.session,
+    )
+    return row is not None
+
+
+def _to_whom(claim: Claim | None, caller: Caller) -> str:
+    if claim is None or claim.held_by(caller):
+        return ""
+    return f" to @{claim.sender}"
+
+
+def _session(claim: Claim) -> str:
+    return f" in the session {claim.session}" if claim.session is not None else ""
+
+
+# --- what people wrote, and how doors show a row
+
+
+def body(moment: Moment, seq: int) -> dict[str, Any]:
+    """What was said with a fact; nothing where it was redacted."""
+    stored = moment.store.body(seq)
+    return readable(stored, seq) if stored is not None else {}
+
+
+def task_view(moment: Moment, task: Task) -> Answer:
+    """A task in a line: what it is, where it stands, and with whom."""
+    said = body(moment, task.seq)
+    claim = claim_on(moment, task.id) if not task.has_ended else None
+    return absent_dropped(
+        id=task.id,
+        seq=task.seq,
+        title=said.get("title", ""),
+        state=task.state,
+        priority=task.priority,
+        assignee=task.assignee,
+        labels=task.labels.split() or None,
+        gates=task.gates.split() or None,
+        depends_on=task.depends_on.split() or None,
+        criteria=task.criteria or None,
+        created_by=address(task.sender),
+        created_at=rfc3339(task.at),
+        worker=address(task.worker) if task.worker is not None else None,
+        claim=claim.view() if claim is not None else None,
+        artifact=task.artifact,
+        submitted_at=rfc3339(task.submitted_at) if task.submitted_at is not None else None,
+        ended_at=rfc3339(task.ended_at) if task.ended_at is not None else None,
+    )
+
+
+def evidence_view(moment: Moment, found: Evidence) -> Answer:
+    """What was run says so by its kind, its exit code and its tree; what was said has none."""
+    said = {} if found.redacted else body(moment, found.seq)
+    said.pop("task_id", None)
+    return absent_dropped(
+        id=found.id,
+        seq=found.seq,
+        at=rfc3339(found.at),
+        by=address(found.sender),
+        task=found.task,
+        redacted=True if found.redacted else None,
+    ) | (said or {"kind": found.kind})
+
+
+def verdict_view(moment: Moment, found: Verdict) -> Answer:
+    said = body(moment, found.seq)
+    return absent_dropped(
+        id=found.id,
+        seq=found.seq,
+        at=rfc3339(found.at),
+        by=address(found.sender),
+        task=found.task,
+        gate=found.gate,
+        verdict=found.verdict,
+        artifact={"commit": found.commit, "tree": found.tree},
+        note=said.get("note"),
+        fix=said.get("fix"),
+        evidence=found.evidence.split() or None,
+    )
+
+
+def blocker_view(moment: Moment, found: Blocker) -> Answer:
+    said = body(moment, found.seq).get("payload", {})
+    by, at = found.resolved_by, found.resolved_at
+    return absent_dropped(
+        id=found.id,
+        seq=found.seq,
+        at=rfc3339(found.at),
+        by=address(found.sender),
+        to=found.to,
+        task=found.task,
+        gate=found.gate,
+        severity=found.severity,
+        what=said.get("what"),
+        fix=said.get("fix"),
+        resolved_by=address(by) if by is not None else None,
+        resolved_at=rfc3339(at) if at is not None else None,
+    )

@@ -1,0 +1,259 @@
+"""Tasks: made, taken, submitted, and brought to their end."""
+
+from interlock.contracts.acts import (
+    AcquireClaim,
+    CancelTask,
+    CompleteTask,
+    CreateTask,
+    FailTask,
+    SubmitTask,
+    TakeTask,
+)
+from interlock.contracts.encoding import canonical
+from interlock.contracts.times import rfc3339
+from interlock.errors import GatesNotPassed, MissingScope, NameTaken, NotFound, Usage
+from interlock.kernel.claims import holding
+from interlock.kernel.claims.queueing import serve
+from interlock.kernel.identity.names import agent_of, is_known
+from interlock.kernel.mail.sending import post
+from interlock.kernel.moment import OWNER, SYSTEM, Answer, Moment, absent_dropped
+from interlock.kernel.work.gates import holders, refuse_unheld
+from interlock.kernel.work.needs import missing, open_dependencies
+from interlock.kernel.work.records import (
+    Task,
+    claim_on,
+    evidence,
+    find_task,
+    near_ids,
+    open_task,
+    task_view,
+    under_claim,
+    workers,
+)
+
+
+def create(moment: Moment, act: CreateTask) -> Answer:
+    """Makes a task whose gates somebody can hold and whose dependencies exist. A task can only
+    depend on one that was there before it, so that no circle can be made."""
+    id = act.id or _next_id(moment)
+    if moment.one("SELECT 1 FROM work_tasks WHERE id = ?", id):
+        raise NameTaken(f"There is a task {id} already. Choose another id.", name=id)
+    _refuse_dependencies(moment, act, id)
+    assignee = act.assignee.removeprefix("@") if act.assignee is not None else None
+    refuse_unheld(moment, act.gates, assignee)
+    payload = absent_dropped(
+        task_id=id,
+        title=act.title,
+        brief=act.brief,
+        criteria=list(act.criteria) or None,
+        gates=list(act.gates) or None,
+        priority=act.priority,
+        assignee=act.assignee,
+        labels=list(act.labels) or None,
+        depends_on=list(act.depends_on) or None,
+    )
+    outcome = absent_dropped(
+        task=id,
+        thread=moment.new_id(),
+        criteria=len(act.criteria),
+        gates=list(act.gates),
+        depends_on=list(act.depends_on),
+        labels=list(act.labels),
+        priority=act.priority,
+        assignee=act.assignee,
+    )
+    moment.record("task_created", outcome, canonical(payload))
+    task = find_task(moment, id)
+    answer: Answer = {"task": task_view(moment, task)}
+    if assignee is not None:
+        _tell(moment, task, assignee, "task_created", payload)
+        if not is_known(moment.state, assignee):
+            answer["notices"] = [_unknown_assignee(assignee)]
+    return answer
+
+
+def _next_id(moment: Moment) -> str:
+    """The first free of T-1, T-2, … after as many as there are tasks."""
+    row = moment.one("SELECT count(*) FROM work_tasks")
+    number = (row[0] if row else 0) + 1
+    while moment.one("SELECT 1 FROM work_tasks WHERE id = ?", f"T-{number}"):
+        number += 1
+    return f"T-{number}"
+
+
+def _refuse_dependencies(moment: Moment, act: CreateTask, id: str) -> None:
+    if id in act.depends_on:
+        raise Usage(f"{id} cannot depend on itself: it could never be taken.")
+    known = [row[0] for row in moment.all("SELECT id FROM work_tasks ORDER BY seq DESC")]
+    for other in act.depends_on:
+        if other not in known:
+            raise NotFound(
+                f"There is no task {other!r} to depend on. Create that one first.",
+                did_you_mean=near_ids(other, known),
+            )
+
+
+def _unknown_assignee(name: str) -> Answer:
+    return {
+        "code": "UNKNOWN_RECIPIENT",
+        "message": f"Nobody has joined as @{name} yet. The task waits for somebody who does, or "
+        "for anybody who takes it.",
+    }
+
+
+def take(moment: Moment, act: TakeTask) -> Answer:
+    """Takes the task by a claim on it, extends the caller's own, or says who has it."""
+    task = open_task(moment, act.id)
+    if waiting := open_dependencies(moment, task):
+        return {"taken": False} | _not_yet(f"{task.id} cannot be taken yet.", waiting)
+    asked = AcquireClaim(act.id, (), None, act.branch, act.worktree, act.note, act.ttl_s)
+    answer = holding.acquire(moment, asked)
+    if not answer.pop("acquired"):
+        return {"taken": False} | answer
+    claim = claim_on(moment, task.id)
+    assert claim is not None
+    notices = answer.get("notices", [])
+    if claim.fence != task.fence:
+        kept = task.state == "submitted" and moment.caller.agent in workers(moment, task.id)
+        outcome = {"task": task.id, "claim": claim.id, "fence": claim.fence}
+        moment.record("task_taken", outcome | {"state": "submitted" if kept else "taken"})
+        payload = {
+            "task_id": task.id,
+            "fence": claim.fence,
+            "expires_at": rfc3339(claim.expires_at),
+        }
+        _tell(moment, task, task.sender, "task_claimed", payload)
+    notices += _hints(moment, task)
+    taken = {"taken": True, "task": task_view(moment, find_task(moment, task.id))}
+    return taken | {"claim": answer["claim"]} | ({"notices": notices} if notices else {})
+
+
+def _hints(moment: Moment, task: Task) -> list[Answer]:
+    """What a worker should know before it begins."""
+    found = []
+    me = moment.caller.agent
+    if task.assignee is not None and agent_of(moment.state, task.assignee[1:]) != me:
+        found.append(
+            {
+                "code": "ASSIGNED_TO_ANOTHER",
+                "message": f"{task.id} is assigned to {task.assignee}. Make sure that they know.",
+            }
+        )
+    alone = [
+        gate
+        for gate in task.gates.split()
+        if all(agent_of(moment.state, sender) == me for sender in holders(moment, gate))
+    ]
+    found += [
+        {
+            "code": "GATE_HAS_NO_HOLDER",
+            "message": f"Nobody but @{me} holds the gate {gate}, and nobody judges their own work. "
+            f"Add a holder: interlock gate create {gate} --replace --holder SENDER",
+        }
+        for gate in alone
+    ]
+    return found
+
+
+def submit(moment: Moment, act: SubmitTask) -> Answer:
+    """Hands in an artifact. Verdicts on what was submitted before do not count for it."""
+    task = open_task(moment, act.id)
+    claim = under_claim(moment, task, act.fence)
+    tree = act.tree or _tree_of(moment, task, act.commit)
+    outcome = {"task": task.id, "commit": act.commit, "tree": tree, "fence": claim.fence}
+    moment.record("task_submitted", outcome)
+    submitted = find_task(moment, task.id)
+    _ask_for_verdicts(moment, submitted)
+    return {
+        "submitted": True,
+        "task": task_view(moment, submitted),
+        "missing": missing(moment, submitted),
+    }
+
+
+def _tree_of(moment: Moment, task: Task, commit: str) -> str:
+    runs = evidence(moment, "task = ? AND commit_id = ? AND dirty = 0", task.id, commit)
+    if not runs or runs[-1].tree is None:
+        raise Usage(
+            f"The tree of {commit[:12]} is not known here. Run evidence at that commit first, give "
+            "the tree too (git rev-parse COMMIT^{tree}), or submit with the command interlock task "
+            f"submit {task.id} in the repository."
+        )
+    return runs[-1].tree
+
+
+def _ask_for_verdicts(moment: Moment, task: Task) -> None:
+    """Wakes everybody from whom a verdict is due."""
+    own = workers(moment, task.id)
+    asked: dict[str, list[str]] = {}
+    for gate in task.gates.split():
+        for sender in holders(moment, gate):
+            if agent_of(moment.state, sender) not in own:
+                asked.setdefault(sender, []).append(gate)
+    for sender, gates in asked.items():
+        commands = " or ".join(f"interlock gate pass {task.id} {gate}" for gate in gates)
+        text = (
+            f"{task.id} was submitted by @{moment.caller.sender} at {(task.commit or '')[:12]}. "
+            f"Your verdict is due on {', '.join(gates)}: look at interlock task show {task.id}, "
+            f"then {commands}, or fail it with what is wrong."
+        )
+        post(moment, sender, "wake", {"text": text}, sender=SYSTEM, thread=task.thread, wake=True)
+
+
+def complete(moment: Moment, act: CompleteTask) -> Answer:
+    """Done, if nothing is missing; else what is, with the command for each."""
+    task = open_task(moment, act.id)
+    if workers(moment, task.id) or act.fence is not None:
+        under_claim(moment, task, act.fence)
+    if lacking := missing(moment, task):
+        return {"completed": False} | _not_yet(f"{task.id} is not done.", lacking)
+    return {"completed": True} | _end(moment, task, "done", None)
+
+
+def _not_yet(what: str, lacking: list[Answer]) -> Answer:
+    told = " ".join(need["message"] for need in lacking)
+    return GatesNotPassed(f"{what} {told}", missing=lacking).as_dict()
+
+
+def fail(moment: Moment, act: FailTask) -> Answer:
+    """The worker gives it up for good."""
+    task = open_task(moment, act.id)
+    under_claim(moment, task, act.fence)
+    return _end(moment, task, "failed", act.note)
+
+
+def cancel(moment: Moment, act: CancelTask) -> Answer:
+    """It is not wanted any more. For whoever made it, for people and for admins."""
+    task = open_task(moment, act.id)
+    caller = moment.caller
+    made = agent_of(moment.state, task.sender) == caller.agent
+    if not made and caller.kind != "human" and "admin" not in caller.scopes:
+        raise MissingScope(
+            f"{task.id} was made by @{task.sender}. Cancelling it is for them, for a person, or "
+            "for a token with the scope admin.",
+            scope="admin",
+        )
+    return _end(moment, task, "cancelled", act.note)
+
+
+def _end(moment: Moment, task: Task, status: str, note: str | None) -> Answer:
+    body = canonical({"note": note}) if note is not None else None
+    claim = claim_on(moment, task.id)
+    moment.record("task_ended", {"task": task.id, "status": status}, body)
+    if claim is not None and claim.fence == task.fence:
+        moment.record("claim_released", {"id": claim.id, "reason": f"task {status}"})
+        serve(moment)
+    payload = absent_dropped(
+        task_id=task.id, status=status, artifact=task.artifact if status == "done" else None
+    )
+    for name in dict.fromkeys((task.sender, task.worker)):
+        if name is not None:
+            _tell(moment, task, name, "task_completed", payload)
+    return {"task": task_view(moment, find_task(moment, task.id))}
+
+
+def _tell(moment: Moment, task: Task, name: str, type: str, payload: Answer) -> None:
+    """Tells somebody who is concerned, unless it is their own doing."""
+    own = agent_of(moment.state, name) == moment.caller.agent
+    if not own and name not in (SYSTEM, OWNER):
+        post(moment, name, type, payload, thread=task.thread, wake=False)

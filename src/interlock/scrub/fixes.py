@@ -1,0 +1,92 @@
+"""The commands that put a finding right: plain git, for a POSIX shell at the repository's root.
+
+What is in the history goes away only with the history. `start_over` makes one new root commit of
+HEAD's files, and removes the other refs, which would keep the old commits. The old ones stay in
+the reflog, which no clone gets.
+"""
+
+from collections.abc import Sequence
+from shlex import quote
+from typing import Final
+
+from interlock.scrub.git import LINK, Entry, Git
+
+_COMMIT: Final = "git commit -q -m 'Prepare for the public'"
+
+
+class Fixes:
+    """The commands for one repository. `others` are the refs beside the branch that the rules
+    allow; `checkout` is the branch to go to where HEAD is detached."""
+
+    def __init__(self, git: Git, others: Sequence[str], checkout: str | None) -> None:
+        self._git = git
+        self._others = others
+        self._checkout = checkout
+        self._ancestors = git.ancestors() if git.head else frozenset()
+        self._holding: dict[str, list[str]] = {}
+
+    def start_over(self, settings: str = "") -> str:
+        steps = [f"git checkout -q {quote(self._checkout)}"] if self._checkout else []
+        root = f"git {settings}commit-tree -m 'First public commit' 'HEAD^{{tree}}'"
+        steps.append(f'git update-ref HEAD "$({root})"')
+        if self._others:
+            steps.append(without_refs(self._others))
+        return " && ".join(steps)
+
+    def history(self, commit: str, settings: str = "") -> str:
+        """Takes a commit out of what a clone gets."""
+        if commit in self._ancestors:
+            return self.start_over(settings)
+        if commit not in self._holding:
+            self._holding[commit] = self._git.refs_with(commit)
+        return without_refs(self._holding[commit])
+
+    def identity(self, commit: str) -> str:
+        """For a name or an address that is private: the two words in capitals are to be chosen."""
+        return self.history(commit, "-c user.name=NAME -c user.email=ADDRESS ")
+
+    def removal(self, path: bytes, commit: str, *, present: bool) -> str:
+        """Takes a file, or all beneath a directory, out of HEAD and out of the history."""
+        if not present:
+            return self.history(commit)
+        removed = f"git rm -r -q --cached -- {quoted(_literal(path))}"
+        return f"{removed} && {_COMMIT} && {self.start_over()}"
+
+    def renaming(self, path: bytes, commit: str, *, present: bool) -> str:
+        if not present:
+            return self.history(commit)
+        moved = f"git mv -- {quoted(path)} NEW-NAME"
+        return f"{moved} && {_COMMIT} && {self.start_over()}"
+
+    def editing(self, entry: Entry, line: int) -> str:
+        """Opens the file of HEAD at the line, and goes on when it is saved."""
+        if entry.mode == LINK:
+            return self.removal(entry.path, "", present=True)
+        opened = f"${{EDITOR:-vi}} +{line} {quoted(b'./' + entry.path)}"
+        added = f"git add -- {quoted(_literal(entry.path))}"
+        return f"{opened} && {added} && {_COMMIT} && {self.start_over()}"
+
+
+def without_refs(names: Sequence[str]) -> str:
+    """Removes refs, and not what they point to where they are symbolic."""
+    words = [quoted(name.encode("utf-8", "surrogateescape")) for name in names]
+    if len(words) == 1:
+        return f"git update-ref --no-deref -d {words[0]}"
+    return rf"printf 'option no-deref\ndelete %s\n' {' '.join(words)} | git update-ref --stdin"
+
+
+def quoted(text: bytes) -> str:
+    """The bytes as one word of the shell. What cannot be shown is written as $'…' of bash, zsh."""
+    try:
+        plain = text.decode()
+    except UnicodeDecodeError:
+        plain = "\0"
+    if plain.isprintable():
+        return quote(plain)
+    escaped = (chr(b) if 32 <= b < 127 and chr(b) not in "'\\" else f"\\{b:03o}" for b in text)
+    return f"$'{''.join(escaped)}'"
+
+
+def _literal(path: bytes) -> bytes:
+    """Git takes a path for a pattern where it has wildcards or begins with a colon."""
+    return b":(literal)" + path if path.startswith(b":") or set(path) & set(b"*?[\\") else path

@@ -1,0 +1,75 @@
+"""What is told from a file's name, and from its first bytes: caches, databases, and files that
+exist to hold secrets."""
+
+import re
+from typing import Final
+
+# A directory of this name is made by a tool, and can be made again.
+_DIRECTORIES: Final = re.compile(
+    r"""(?isx)
+    __pycache__ | node_modules | htmlcov | .+ \.egg-info
+    | \. (?: pytest_cache | mypy_cache | ruff_cache | import_linter_cache | parcel-cache
+           | sass-cache | cache | ccache | hypothesis | tox | nox | venv | eggs
+           | ipynb_checkpoints | npm | next | nuxt | svelte-kit | turbo | gradle | terraform
+           | interlock )
+    """
+)
+_FILES: Final = re.compile(
+    r"""(?isx)
+    .+ \. (?: py[cod] | db | sqlite3? | s3db | sl3 | mdb | accdb | rdb | aof | ldb | dump | sw[nop]
+            | class | tsbuildinfo | hprof )
+    | .+ - (?: wal | shm | journal )
+    | pyvenv\.cfg | \.ds_store | thumbs\.db | desktop\.ini | \.coverage (?: \..+ )? | \.eslintcache
+    """
+)
+# Where the name is one of these, what is in it was meant for one machine.
+_SECRET_FILES: Final = re.compile(
+    r"""(?isx)
+    \.env (?: \. (?! example$ | sample$ | template$ | dist$ ) .+ )?
+    | \.netrc | _netrc | \.pgpass | \.htpasswd | \.git-credentials | \.pypirc
+    | id_ (?: rsa | dsa | ecdsa | ed25519 ) | .+ \. (?: p12 | pfx | jks | keystore | ppk | kdbx )
+    """
+)
+# Offset and bytes.
+_MAGIC: Final = (
+    (0, b"SQLite format 3\0", "an SQLite database"),
+    (0, b"\x37\x7f\x06\x82", "an SQLite write-ahead log"),
+    (0, b"\x37\x7f\x06\x83", "an SQLite write-ahead log"),
+    (0, b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", "an SQLite journal"),
+    (4, b"Standard Jet DB", "an Access database"),
+    (4, b"Standard ACE DB", "an Access database"),
+    (0, b"PGDMP", "a PostgreSQL dump"),
+    (8, b"DUCK", "a DuckDB database"),
+    (16, b"\xde\xc0\xef\xbe", "an LMDB database"),
+    (12, b"\x61\x15\x06\x00", "a Berkeley database"),
+    (12, b"\x62\x31\x05\x00", "a Berkeley database"),
+    (0, b"\xce\x9a\x57\x13", "a GDBM database"),
+    (0, b"\xcf\x9a\x57\x13", "a GDBM database"),
+    (0, b"Signature: 8a477f597d28d172789f06886806bc55", "the tag of a cache directory"),
+)
+_REDIS: Final = re.compile(rb"REDIS\d{4}")
+_SQL_DUMP: Final = re.compile(rb"\s*-- *(?:PostgreSQL database|MySQL|MariaDB) dump")
+
+
+def generated_part(path: bytes) -> bytes | None:
+    """The part of the path that names a cache or a database: the file, or a directory above."""
+    names = path.split(b"/")
+    for depth, name in enumerate(names[:-1], 1):
+        if _DIRECTORIES.fullmatch(name.decode("latin-1")):
+            return b"/".join(names[:depth])
+    return path if _FILES.fullmatch(names[-1].decode("latin-1")) else None
+
+
+def holds_secrets(path: bytes) -> bool:
+    """Whether files of this name exist to hold secrets."""
+    return bool(_SECRET_FILES.fullmatch(path.rpartition(b"/")[2].decode("latin-1")))
+
+
+def generated_kind(start: bytes) -> str | None:
+    """What kind of database or cache begins with these bytes."""
+    for offset, magic, kind in _MAGIC:
+        if start.startswith(magic, offset):
+            return kind
+    if _REDIS.match(start):
+        return "a Redis dump"
+    return "a dump of a database" if _SQL_DUMP.match(start) else None

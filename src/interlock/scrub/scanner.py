@@ -1,0 +1,140 @@
+"""Secrets in lines of text: the detectors of detect-secrets, and a few that it lacks.
+
+Only its patterns are used, which need no network and know no comment that switches them off. Why
+this scanner, and why not its search for random-looking text: docs/decisions/0024-secret-scanner.md
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from interlock.contracts import tokens
+from interlock.errors import BadToken, Usage
+
+# An address is no secret, and version numbers look like one.
+_LEFT_OUT: Final = frozenset({"IPPublicDetector"})
+# So many lines are remembered to hold nothing, since each version of a file repeats most of them.
+_REMEMBERED: Final = 1_000_000
+_MASKED_FROM: Final = 16
+_CHOSEN: Final = "Password or key"
+# What people thought of themselves is short, and has no beginning that tells its kind.
+_HIDDEN: Final = (_CHOSEN, "Basic Auth Credentials", "Private Key")
+_SHOWN: Final = 4
+
+_OWN: Final = (
+    ("Anthropic key", re.compile(r"sk-ant-[A-Za-z0-9_-]{20,}")),
+    ("GitHub fine-grained token", re.compile(r"github_pat_[A-Za-z0-9_]{22,}")),
+    ("Google API key", re.compile(r"AIza[A-Za-z0-9_-]{35}")),
+    ("Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{34}")),
+    ("Private Key", re.compile(r"BEGIN[ ]ENCRYPTED PRIVATE KEY|PuTTY-User-Key-File-[3-9]")),
+    ("Private Key", re.compile(r"AGE-SECRET-KEY-1[A-Z0-9]{58}")),
+)
+_TOKEN: Final = re.compile(rf"\b{tokens.PREFIX}[a-z2-7]{{47}}\b")
+
+
+class Secret(NamedTuple):
+    kind: str
+    value: str
+    line: int
+
+    @property
+    def described(self) -> str:
+        """What it is, with its beginning where enough stays hidden."""
+        if len(self.value) < _MASKED_FROM or self.kind in _HIDDEN:
+            return self.kind
+        return f"{self.kind} ({self.value[:_SHOWN]}…)"
+
+
+class Row(NamedTuple):
+    """A line, or a part of one that is very long."""
+
+    line: int
+    text: str
+
+
+class _Detector(NamedTuple):
+    kind: str
+    occurs: Callable[[str], bool]  # a quick look at many lines; may say yes in vain
+    values: Callable[[str], Iterator[str]]  # of one line
+
+
+class Scanner:
+    """Finds secrets. Raises Usage where detect-secrets is not installed."""
+
+    def __init__(self) -> None:
+        self._detectors = [*_foreign(), *_own()]
+        self._clean: set[int] = set()
+
+    def secrets(self, rows: Sequence[Row]) -> Iterator[Secret]:
+        fresh = [row for row in rows if hash(row.text) not in self._clean]
+        together = "\n".join(row.text for row in fresh)
+        suspects = [detector for detector in self._detectors if detector.occurs(together)]
+        found = [secret for row in fresh for secret in _secrets(suspects, row)]
+        self._remember(fresh, {secret.line for secret in found})
+        yield from found
+
+    def _remember(self, rows: Sequence[Row], dirty: set[int]) -> None:
+        if len(self._clean) > _REMEMBERED:
+            self._clean.clear()
+        self._clean.update(hash(row.text) for row in rows if row.line not in dirty)
+
+
+def _secrets(detectors: Sequence[_Detector], row: Row) -> Iterator[Secret]:
+    for detector in detectors:
+        for value in detector.values(row.text):
+            yield Secret(detector.kind, value, row.line)
+
+
+def _foreign() -> Iterator[_Detector]:
+    try:
+        from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+        from detect_secrets.plugins import keyword
+        from detect_secrets.plugins.base import BasePlugin, RegexBasedDetector
+    except ImportError:
+        raise Usage(
+            "The scrub looks for secrets with detect-secrets, which is not installed. Without it "
+            "nothing can be vouched for. Install it: pip install 'interlock[scrub]'"
+        ) from None
+    known: Mapping[str, type[BasePlugin]] = get_mapping_from_secret_type_to_class()
+    for kind, make in sorted(known.items()):
+        if issubclass(make, RegexBasedDetector) and make.__name__ not in _LEFT_OUT:
+            detector = make()
+            yield _Detector(kind, _first(detector.analyze_string), detector.analyze_string)
+    # This one reads on over the ends of lines, so that only its words are looked for at first.
+    words = re.compile("|".join(keyword.DENYLIST), re.IGNORECASE)
+    found: Callable[[str], Iterator[str]] = keyword.KeywordDetector().analyze_string
+    yield _Detector(_CHOSEN, _occurring(words), _among(words, found))
+
+
+def _own() -> Iterator[_Detector]:
+    for kind, pattern in _OWN:
+        yield _Detector(kind, _occurring(pattern), _matches(pattern))
+    yield _Detector("Interlock token", _occurring(_TOKEN), _tokens)
+
+
+def _first(values: Callable[[str], Iterator[str]]) -> Callable[[str], bool]:
+    return lambda text: next(iter(values(text)), None) is not None
+
+
+def _occurring(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda text: pattern.search(text) is not None
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[str], Iterator[str]]:
+    return lambda text: (match.group() for match in pattern.finditer(text))
+
+
+def _among(
+    pattern: re.Pattern[str], values: Callable[[str], Iterator[str]]
+) -> Callable[[str], Iterator[str]]:
+    return lambda text: values(text) if pattern.search(text) else iter(())
+
+
+def _tokens(text: str) -> Iterator[str]:
+    """Interlock's tokens have a checksum: what only looks like one opens nothing."""
+    for token in _TOKEN.findall(text):
+        try:
+            tokens.hashed(token)
+        except BadToken:
+            continue
+        yield token

@@ -1,0 +1,117 @@
+"""Judges any text of a repository, be it a file, a message or a name: secrets, private words and
+private paths, each with its line. Files are read a piece at a time, so that none is too large."""
+
+import codecs
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Final, NamedTuple
+
+from interlock.scrub.rules import Rules
+from interlock.scrub.scanner import Row, Scanner
+
+# What stands on the seam of two pieces is read with both.
+OVERLAP: Final = 8192
+# Some detectors take quadratic time in the length of a line.
+_ROW: Final = 2048
+_ROW_OVERLAP: Final = 256
+_MARK: Final = 200
+_SEPARATOR: Final = r"[\\/]+"
+# An underscore ends a word: `falcon_key` is about falcon.
+_NO_LETTER_BEFORE: Final = r"(?<![^\W_])"
+_NO_LETTER_AFTER: Final = r"(?![^\W_])"
+
+
+class Hit(NamedTuple):
+    check: str
+    what: str
+    mark: str  # tells this hit from others of its kind in the same file, in every version of it
+    line: int
+
+
+class Judge:
+    """What the rules say of a text."""
+
+    def __init__(self, rules: Rules, scanner: Scanner) -> None:
+        self._scanner = scanner
+        self._private = (
+            ("word", "The private word", rules.words, _any_of(map(_word, rules.words))),
+            ("path", "The private path", rules.paths, _any_of(map(_path, rules.paths))),
+        )
+
+    def hits(self, pieces: Iterable[bytes]) -> Iterator[Hit]:
+        """Whatever is found, in order of pieces. What stands on a seam may come twice."""
+        for first, data in _sections(_in_utf8(iter(pieces))):
+            for text in _decoded(data):
+                yield from self._private_hits(text, first)
+                for secret in self._scanner.secrets(_rows(text, first)):
+                    yield Hit("secret", secret.described, secret.value, secret.line)
+
+    def _private_hits(self, text: str, first: int) -> Iterator[Hit]:
+        for check, title, spelled, pattern in self._private:
+            for match in pattern.finditer(text) if pattern else ():
+                which = spelled[int(match.lastgroup[1:])] if match.lastgroup else ""
+                start = text.rfind("\n", 0, match.start()) + 1
+                end = text.find("\n", match.start())
+                mark = text[start : end if end >= 0 else None].strip()[:_MARK]
+                line = first + text.count("\n", 0, match.start())
+                yield Hit(check, f"{title} {which!r}", mark, line)
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
+    named = [f"(?P<n{number}>{pattern})" for number, pattern in enumerate(patterns)]
+    return re.compile("|".join(named), re.IGNORECASE) if named else None
+
+
+def _word(word: str) -> str:
+    """The word in both spellings of Unicode, since file systems differ; a space is any space."""
+    forms = {unicodedata.normalize(form, word.strip("*")) for form in ("NFC", "NFD")}
+    bodies = (r"\s+".join(map(re.escape, form.split())) for form in sorted(forms))
+    before = "" if word.startswith("*") else _NO_LETTER_BEFORE
+    after = "" if word.endswith("*") else _NO_LETTER_AFTER
+    return f"{before}(?:{'|'.join(bodies)}){after}"
+
+
+def _path(path: str) -> str:
+    """The path with either slash, doubled or not, as it stands in quoted text."""
+    names = re.split(_SEPARATOR, path)
+    after = "" if names[-1] == "" else _NO_LETTER_AFTER
+    return _SEPARATOR.join(map(re.escape, names)) + after
+
+
+def _in_utf8(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    first = next(pieces, b"")
+    every = chain((first,), pieces)
+    if not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return every
+    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+    return (decoder.decode(piece).encode("utf-8", "replace") for piece in every)
+
+
+def _sections(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The pieces with the number of their first line, each with the end of the one before."""
+    line, kept = 1, b""
+    for piece in pieces:
+        data = kept + piece
+        yield line, data
+        tail = max(0, len(data) - OVERLAP)
+        cut = data.find(b"\n", tail) + 1 or tail
+        line += data.count(b"\n", 0, cut)
+        kept = data[cut:]
+
+
+def _decoded(data: bytes) -> Iterator[str]:
+    """As UTF-8, and where that fails in a text, also as Latin-1."""
+    text = data.decode("utf-8", "replace")
+    yield text
+    if "�" in text and b"\0" not in data:
+        yield data.decode("latin-1")
+
+
+def _rows(text: str, first: int) -> list[Row]:
+    return [
+        Row(line, content[start : start + _ROW])
+        for line, content in enumerate(text.split("\n"), first)
+        for start in range(0, max(1, len(content) - _ROW_OVERLAP), _ROW - _ROW_OVERLAP)
+    ]

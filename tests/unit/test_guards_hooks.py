@@ -1,0 +1,631 @@
+"""The hooks in real repositories: put in place, chained, refusing, taken back; and the guards that
+a push meets."""
+
+import os
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from interlock import guards
+from interlock.errors import Usage
+from interlock.guards import Push
+from interlock.guards.hooks import KEPT
+from interlock.guards.script import written
+from interlock.project import Guard
+
+NOTHING = "0" * 40
+SOMETHING = "a1" * 20
+
+
+@pytest.fixture(autouse=True)
+def _git_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings of whoever runs the tests."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "home" / "gitconfig"))
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Otto")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "otto@example.org")
+
+
+def attempt(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["git", "-C", str(place), *words], capture_output=True, text=True, timeout=60
+    )
+
+
+def git(place: Path, *words: str) -> str:
+    done = attempt(place, *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def commit(place: Path, name: str, text: str) -> str:
+    file = place / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    git(place, "add", "--force", name)
+    git(place, "commit", "--quiet", "--message", name)
+    return git(place, "rev-parse", "HEAD")
+
+
+def executable(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o755)
+    return file
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository with a commit and a remote `origin` that has none of it."""
+    place = tmp_path / "a repo"
+    git(tmp_path, "init", "--quiet", "--bare", "far.git")
+    git(tmp_path, "init", "--quiet", "--initial-branch", "main", place.name)
+    git(place, "remote", "add", "origin", str(tmp_path / "far.git"))
+    commit(place, "file", "one")
+    return place
+
+
+class Stub:
+    """Stands for Interlock: notes what it was called with, and says yes or no."""
+
+    def __init__(self, directory: Path) -> None:
+        self.program = directory / "it's a stub"
+        self.answers(0)
+
+    def answers(self, code: int) -> None:
+        script = '#!/bin/sh\nprintf "%s\\n" "$@" >"$0.words"\ncat >"$0.input"\nexit '
+        executable(self.program, script + str(code))
+
+    def words(self) -> list[str]:
+        return self._noted("words").splitlines()
+
+    def input(self) -> str:
+        return self._noted("input")
+
+    def was_called(self) -> bool:
+        return os.path.exists(f"{self.program}.words")
+
+    def _noted(self, what: str) -> str:
+        return Path(f"{self.program}.{what}").read_text()
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Stub:
+    (tmp_path / "bin").mkdir()
+    return Stub(tmp_path / "bin")
+
+
+def install(place: Path, stub: Stub) -> str:
+    """The state of the one hook."""
+    (hook,) = guards.install(str(place), [str(stub.program)])["hooks"]
+    return str(hook["state"])
+
+
+def undo(place: Path) -> str:
+    (hook,) = guards.undo(str(place))["hooks"]
+    return str(hook["state"])
+
+
+def hook_file(repo: Path) -> Path:
+    return repo / ".git" / "hooks" / "pre-push"
+
+
+def listing(directory: Path) -> dict[str, tuple[bytes, int]]:
+    """All files with what is in them and their modes."""
+    return {
+        each.name: (each.read_bytes(), stat.S_IMODE(each.lstat().st_mode))
+        for each in directory.iterdir()
+    }
+
+
+# The hook at work
+
+
+def test_a_push_calls_interlock_with_what_git_says(repo: Path, stub: Stub, tmp_path: Path) -> None:
+    install(repo, stub)
+    git(repo, "push", "origin", "main", "main:refs/heads/other")
+    head = git(repo, "rev-parse", "HEAD")
+    assert stub.words() == ["guard", "push", "origin", str(tmp_path / "far.git")]
+    assert sorted(guards.pushes(stub.input()), key=lambda push: push.remote_ref) == [
+        Push("refs/heads/main", head, "refs/heads/main", NOTHING),
+        Push("refs/heads/main", head, "refs/heads/other", NOTHING),
+    ]
+
+
+def test_a_refusal_stops_the_push(repo: Path, stub: Stub, tmp_path: Path) -> None:
+    install(repo, stub)
+    stub.answers(1)
+    assert attempt(repo, "push", "origin", "main").returncode != 0
+    assert git(tmp_path / "far.git", "for-each-ref") == ""
+    stub.answers(0)
+    git(repo, "push", "origin", "main")
+    assert git(tmp_path / "far.git", "for-each-ref") != ""
+
+
+def test_the_hook_before_runs_first_with_the_same(repo: Path, stub: Stub, tmp_path: Path) -> None:
+    before = Stub(tmp_path / "bin")
+    before.program = hook_file(repo)
+    before.answers(0)
+    assert install(repo, stub) == "installed"
+    before.program = Path(f"{hook_file(repo)}{KEPT}")
+    git(repo, "push", "origin", "main")
+    assert before.words() == stub.words()[2:] == ["origin", str(tmp_path / "far.git")]
+    assert before.input() == stub.input() != ""
+
+
+def test_a_refusal_of_the_hook_before_stands(repo: Path, stub: Stub, tmp_path: Path) -> None:
+    executable(hook_file(repo), "#!/bin/sh\necho not today >&2\nexit 7\n")
+    install(repo, stub)
+    done = attempt(repo, "push", "origin", "main")
+    assert done.returncode != 0
+    assert "not today" in done.stderr
+    assert not stub.was_called()
+    assert git(tmp_path / "far.git", "for-each-ref") == ""
+
+
+def test_a_hook_before_that_git_would_not_run_is_not_run(repo: Path, stub: Stub) -> None:
+    executable(hook_file(repo), "#!/bin/sh\nexit 7\n").chmod(0o644)
+    install(repo, stub)
+    git(repo, "push", "origin", "main")
+    assert stub.was_called()
+
+
+def run_hook(repo: Path, text: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [hook_file(repo), "origin", "url"],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=repo,
+    )
+
+
+@pytest.mark.parametrize("text", ["", "\n", "a b\n\n", "no end", "%s \\n $(x)\n", "x" * 3_000_000])
+def test_input_arrives_as_it_is(repo: Path, stub: Stub, text: str) -> None:
+    install(repo, stub)
+    assert run_hook(repo, text).returncode == 0
+    assert stub.input() == text
+
+
+def test_a_hook_before_need_not_read_its_input(repo: Path, stub: Stub) -> None:
+    executable(hook_file(repo), "#!/bin/sh\nexit 0\n")
+    install(repo, stub)
+    done = run_hook(repo, "x" * 3_000_000)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert len(stub.input()) == 3_000_000
+
+
+def test_where_interlock_is_gone_the_hook_refuses(
+    repo: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(repo, stub)
+    stub.program.unlink()
+    # A PATH with git and the shell's own tools, and no interlock.
+    tools = stub.program.parent
+    for tool in ("git", "cat", "sh"):
+        found = subprocess.run(["which", tool], capture_output=True, text=True, check=True).stdout
+        os.symlink(found.strip(), tools / tool)
+    monkeypatch.setenv("PATH", str(tools))
+    done = attempt(repo, "push", "origin", "main")
+    assert done.returncode != 0
+    assert "interlock guard install" in done.stderr
+    executable(tools / "interlock", "#!/bin/sh\nexit 0\n")
+    git(repo, "push", "origin", "main")
+
+
+def test_a_hook_without_input_leaves_it_alone(tmp_path: Path, stub: Stub) -> None:
+    script = written("guard check", [str(stub.program)], kept=KEPT, has_input=False)
+    hook = executable(tmp_path / "pre-commit", script.decode())
+    before = "#!/bin/sh\nread line; test \"$line $1\" = 'first a b'\n"
+    executable(Path(f"{hook}{KEPT}"), before)
+    done = subprocess.run([hook, "a b"], input="first\nsecond\n", text=True, timeout=60)
+    assert done.returncode == 0
+    assert stub.words() == ["guard", "check", "a b"]
+
+
+def test_by_default_the_hook_calls_this_interlock(repo: Path) -> None:
+    guards.install(str(repo))
+    text = hook_file(repo).read_text()
+    called = next(line for line in text.splitlines() if line.startswith("  set -- "))
+    assert os.path.dirname(sys.executable) in called
+    assert "interlock" in called
+
+
+# In place and back
+
+
+def test_installing_twice_is_installing_once(repo: Path, stub: Stub) -> None:
+    executable(hook_file(repo), "#!/bin/sh\nexit 0\n")
+    assert install(repo, stub) == "installed"
+    once = listing(hook_file(repo).parent)
+    assert install(repo, stub) == "unchanged"
+    assert listing(hook_file(repo).parent) == once
+
+
+def test_installing_anew_mends_the_hook(repo: Path, stub: Stub) -> None:
+    install(repo, stub)
+    good = listing(hook_file(repo).parent)
+    hook_file(repo).chmod(0o644)
+    assert install(repo, stub) == "updated"
+    assert listing(hook_file(repo).parent) == good
+    guards.install(str(repo), ["elsewhere"])
+    assert install(repo, stub) == "updated"
+    assert listing(hook_file(repo).parent) == good
+
+
+def test_undoing_leaves_nothing_behind(repo: Path, stub: Stub) -> None:
+    before = listing(hook_file(repo).parent)
+    install(repo, stub)
+    assert listing(hook_file(repo).parent) != before
+    assert undo(repo) == "removed"
+    assert listing(hook_file(repo).parent) == before
+    assert undo(repo) == "absent"
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o644, 0o700])
+def test_undoing_restores_byte_for_byte(repo: Path, stub: Stub, mode: int) -> None:
+    hook_file(repo).write_bytes(b"#!/bin/sh\r\n\xff\0 no newline")
+    hook_file(repo).chmod(mode)
+    before = listing(hook_file(repo).parent)
+    install(repo, stub)
+    install(repo, stub)
+    assert undo(repo) == "restored"
+    assert listing(hook_file(repo).parent) == before
+    assert undo(repo) == "absent"
+
+
+def test_a_hook_that_is_a_link_is_restored_as_a_link(repo: Path, stub: Stub) -> None:
+    target = executable(repo / "scripts" / "push.sh", "#!/bin/sh\nexit 7\n")
+    os.symlink("../../scripts/push.sh", hook_file(repo))
+    install(repo, stub)
+    assert attempt(repo, "push", "origin", "main").returncode != 0
+    assert target.read_text() == "#!/bin/sh\nexit 7\n"
+    assert undo(repo) == "restored"
+    assert os.readlink(hook_file(repo)) == "../../scripts/push.sh"
+
+
+def test_a_hook_of_another_is_not_taken_away(repo: Path) -> None:
+    executable(hook_file(repo), "#!/bin/sh\n")
+    assert undo(repo) == "absent"
+    assert hook_file(repo).read_text() == "#!/bin/sh\n"
+
+
+def test_a_hook_that_was_replaced_since_is_left_and_said(repo: Path, stub: Stub) -> None:
+    executable(hook_file(repo), "#!/bin/sh\n# old\n")
+    install(repo, stub)
+    executable(hook_file(repo), "#!/bin/sh\n# new\n")
+    before = listing(hook_file(repo).parent)
+    for act in (guards.install, guards.undo):
+        with pytest.raises(Usage, match=f"pre-push{KEPT}"):
+            act(str(repo))
+        assert listing(hook_file(repo).parent) == before
+
+
+def test_an_installation_that_was_cut_off_is_finished_or_undone(repo: Path, stub: Stub) -> None:
+    """The old hook was put aside, and ours never came."""
+    kept = executable(Path(f"{hook_file(repo)}{KEPT}"), "#!/bin/sh\n# old\n")
+    assert undo(repo) == "restored"
+    os.rename(hook_file(repo), kept)
+    assert install(repo, stub) == "installed"
+    assert undo(repo) == "restored"
+    assert hook_file(repo).read_text() == "#!/bin/sh\n# old\n"
+
+
+def test_many_who_install_at_once_keep_the_hook_before(repo: Path, stub: Stub) -> None:
+    executable(hook_file(repo), "#!/bin/sh\n# old\n")
+    with ThreadPoolExecutor(8) as pool:
+        states = list(pool.map(lambda _: install(repo, stub), range(16)))
+    assert sorted(states) == ["installed"] + ["unchanged"] * 15
+    assert undo(repo) == "restored"
+    assert hook_file(repo).read_text() == "#!/bin/sh\n# old\n"
+
+
+def test_outside_of_a_repository_there_is_nothing_to_install(tmp_path: Path) -> None:
+    for act in (guards.install, guards.undo):
+        with pytest.raises(Usage, match="no git repository"):
+            act(str(tmp_path))
+
+
+def test_hooks_that_cannot_be_written_are_refused(repo: Path, stub: Stub) -> None:
+    git(repo, "config", "core.hooksPath", str(repo / "file" / "hooks"))
+    with pytest.raises(Usage, match="cannot be changed"):
+        install(repo, stub)
+
+
+# Where the hooks lie
+
+
+def test_one_installation_serves_every_worktree(repo: Path, stub: Stub, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    git(repo, "worktree", "add", "--quiet", str(linked))
+    assert install(linked, stub) == "installed"
+    assert install(repo, stub) == "unchanged"
+    assert hook_file(repo).exists()
+    git(linked, "push", "origin", "linked")
+    assert stub.words()[:2] == ["guard", "push"]
+
+
+def test_it_does_not_matter_where_in_the_repository_one_stands(repo: Path, stub: Stub) -> None:
+    (repo / "deep" / "down").mkdir(parents=True)
+    install(repo / "deep" / "down", stub)
+    assert hook_file(repo).exists()
+
+
+def test_a_missing_directory_of_hooks_is_made(repo: Path, stub: Stub) -> None:
+    for sample in hook_file(repo).parent.iterdir():
+        sample.unlink()
+    hook_file(repo).parent.rmdir()
+    assert undo(repo) == "absent"
+    assert install(repo, stub) == "installed"
+    git(repo, "push", "origin", "main")
+    assert stub.was_called()
+
+
+def test_a_bare_repository_has_hooks_too(tmp_path: Path, stub: Stub, repo: Path) -> None:
+    assert install(tmp_path / "far.git", stub) == "installed"
+    assert (tmp_path / "far.git" / "hooks" / "pre-push").exists()
+
+
+@pytest.mark.parametrize("path", ["own hooks", "~/hooks"])
+def test_the_setting_core_hookspath_is_honoured(
+    repo: Path, stub: Stub, tmp_path: Path, path: str
+) -> None:
+    git(repo, "config", "core.hooksPath", path)
+    answer = guards.install(str(repo), [str(stub.program)])
+    place = (tmp_path / "home" / "hooks" if path[0] == "~" else repo / path) / "pre-push"
+    assert [hook["path"] for hook in answer["hooks"]] == [str(place)]
+    assert [notice["code"] for notice in answer["notices"]] == ["HOOKS_ELSEWHERE"]
+    git(repo, "push", "origin", "main")
+    assert stub.was_called()
+    assert undo(repo) == "removed"
+    assert not place.exists()
+
+
+def test_hooks_in_the_usual_place_need_no_notice(repo: Path, stub: Stub, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    git(repo, "worktree", "add", "--quiet", str(linked))
+    assert "notices" not in guards.install(str(linked), [str(stub.program)])
+
+
+@pytest.mark.parametrize(
+    ("setting", "file"),
+    [
+        (".githooks", ".githooks/pre-push"),
+        (".githooks", ".githooks/pre-commit"),
+        (".husky/_", ".husky/pre-push"),
+    ],
+)
+def test_hooks_of_the_repository_are_not_touched(
+    repo: Path, stub: Stub, setting: str, file: str
+) -> None:
+    commit(repo, file, "#!/bin/sh\n")
+    executable(repo / setting / "h", "#!/bin/sh\n")
+    git(repo, "config", "core.hooksPath", setting)
+    before = listing(repo / setting)
+    with pytest.raises(Usage) as caught:
+        install(repo, stub)
+    assert caught.value.members == {
+        "file": str((repo / file).parent / "pre-push"),
+        "add": 'interlock guard push "$@" || exit 1',
+    }
+    assert caught.value.members["add"] in caught.value.message
+    assert listing(repo / setting) == before
+
+
+def test_a_hook_of_the_repository_that_has_the_line_will_do(
+    repo: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(repo, "config", "core.hooksPath", ".githooks")
+    (repo / ".githooks").mkdir()
+    executable(repo / ".githooks" / "pre-push", '#!/bin/sh\ninterlock guard push "$@" || exit 1\n')
+    git(repo, "add", ".githooks")
+    before = listing(repo / ".githooks")
+    assert install(repo, stub) == "by hand"
+    assert undo(repo) == "absent"
+    assert listing(repo / ".githooks") == before
+    executable(stub.program.parent / "interlock", "#!/bin/sh\nexit 1\n")
+    monkeypatch.setenv("PATH", str(stub.program.parent), prepend=os.pathsep)
+    assert attempt(repo, "push", "origin", "main").returncode != 0
+
+
+# What git tells the hook
+
+
+def test_what_is_pushed_is_read() -> None:
+    text = (
+        f"refs/heads/main {SOMETHING} refs/heads/main {'b' * 40}\n"
+        f"(delete) {NOTHING} refs/heads/old {SOMETHING}\n"
+        f"HEAD^{{/fix the bug}} {'c' * 64} refs/heads/new {'0' * 64}\n"
+    )
+    changes = guards.pushes(text)
+    assert changes == [
+        Push("refs/heads/main", SOMETHING, "refs/heads/main", "b" * 40),
+        Push("(delete)", NOTHING, "refs/heads/old", SOMETHING),
+        Push("HEAD^{/fix the bug}", "c" * 64, "refs/heads/new", "0" * 64),
+    ]
+    assert [(each.deletes, each.creates) for each in changes] == [
+        (False, False),
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_a_push_of_nothing_is_nothing() -> None:
+    assert guards.pushes("") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x",
+        f"a {SOMETHING} b",
+        f"a {SOMETHING} b {SOMETHING[:-1]}\n",
+        f"a {SOMETHING} b --{SOMETHING}\n",
+        f"a {SOMETHING.upper()} b {SOMETHING}\n",
+        f"a {SOMETHING} b {SOMETHING} \n",
+        f"a {SOMETHING} b {SOMETHING}\n\n \n",
+    ],
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(Usage, match="pre-push"):
+        guards.pushes(text)
+
+
+# The guards in force
+
+RULES = '[[guards]]\ngate = "{gate}"\nremote = "origin"\nbranch = "main"\n'
+
+
+def rules(gate: str) -> str:
+    return RULES.format(gate=gate)
+
+
+def in_force(repo: Path, *oids: str) -> list[str]:
+    return [guard.gate for guard in guards.guards_in_force(str(repo), *oids)]
+
+
+def test_the_guards_of_the_working_tree_are_in_force(repo: Path) -> None:
+    assert in_force(repo, NOTHING) == []
+    (repo / "interlock.toml").write_text(rules("mine"))
+    assert in_force(repo) == in_force(repo, NOTHING) == ["mine"]
+
+
+def test_a_push_cannot_drop_its_own_guard(repo: Path) -> None:
+    there = commit(repo, "interlock.toml", rules("release"))
+    git(repo, "rm", "--quiet", "interlock.toml")
+    git(repo, "commit", "--quiet", "--message", "without")
+    assert in_force(repo, NOTHING) == []
+    assert in_force(repo, there) == ["release"]
+
+
+def test_guards_then_and_now_are_all_in_force_and_once(repo: Path) -> None:
+    there = commit(repo, "interlock.toml", rules("release"))
+    assert in_force(repo, there) == ["release"]
+    (repo / "interlock.toml").write_text(rules("mine"))
+    assert in_force(repo, there) == ["mine", "release"]
+
+
+def test_a_commit_that_is_not_known_here_has_no_guards(repo: Path) -> None:
+    assert in_force(repo, SOMETHING) == []
+
+
+def test_rules_in_a_directory_below_are_none(repo: Path) -> None:
+    there = commit(repo, "below/interlock.toml", "no rules at all")
+    assert in_force(repo, there) == []
+
+
+def test_a_tag_is_looked_through(repo: Path) -> None:
+    commit(repo, "interlock.toml", rules("release"))
+    git(repo, "tag", "--annotate", "--message", "x", "v1")
+    tag = git(repo, "rev-parse", "v1")
+    (repo / "interlock.toml").unlink()
+    assert in_force(repo, tag) == ["release"]
+
+
+def test_rules_that_cannot_be_read_refuse_the_push(repo: Path) -> None:
+    there = commit(repo, "interlock.toml", "guards = 1")
+    with pytest.raises(Usage, match=r"interlock\.toml, guards"):
+        in_force(repo, NOTHING)
+    (repo / "interlock.toml").write_text(rules("mine"))
+    with pytest.raises(Usage, match=f"interlock.toml of {there[:12]}, guards"):
+        in_force(repo, there)
+
+
+def test_rules_that_are_no_file_refuse_the_push(repo: Path) -> None:
+    there = commit(repo, "interlock.toml/file", "x")
+    git(repo, "rm", "--quiet", "-r", "interlock.toml")
+    with pytest.raises(Usage, match="cannot be read"):
+        in_force(repo, there)
+
+
+def test_a_replacement_does_not_hide_the_rules(repo: Path) -> None:
+    without = git(repo, "rev-parse", "HEAD")
+    there = commit(repo, "interlock.toml", rules("release"))
+    git(repo, "rm", "--quiet", "interlock.toml")
+    git(repo, "replace", there, without)
+    assert in_force(repo, there) == ["release"]
+
+
+def test_a_push_meets_the_guards_on_its_remote_and_ref(repo: Path, tmp_path: Path) -> None:
+    head = commit(repo, "interlock.toml", rules("release"))
+    far = str(tmp_path / "far.git")
+
+    def met(remote: str, url: str, ref: str) -> list[str]:
+        push = Push("HEAD", head, ref, NOTHING)
+        return [guard.gate for guard in guards.covering(str(repo), remote, url, push)]
+
+    assert met("origin", far, "refs/heads/main") == ["release"]
+    assert met("origin", far, "refs/heads/other") == []
+    assert met("upstream", str(tmp_path / "up.git"), "refs/heads/main") == []
+
+
+def test_the_url_or_another_name_does_not_lead_past_a_guard(repo: Path, tmp_path: Path) -> None:
+    commit(repo, "interlock.toml", rules("release"))
+    far = str(tmp_path / "far.git")
+    git(repo, "remote", "add", "alias", far)
+    push = Push("HEAD", SOMETHING, "refs/heads/main", NOTHING)
+    for remote, url in ((far, far), ("alias", far), (f"file://{far}", f"file://{far}")):
+        found = guards.covering(str(repo), remote, url, push)
+        assert found == (Guard("release", "origin", "main"),), remote
+
+
+def test_what_is_pushed_brings_its_own_guards(repo: Path, tmp_path: Path) -> None:
+    """Whatever branch is checked out meanwhile."""
+    head = commit(repo, "interlock.toml", rules("release"))
+    git(repo, "checkout", "--quiet", "HEAD~")
+    push = Push("refs/heads/main", head, "refs/heads/main", NOTHING)
+    found = guards.covering(str(repo), "origin", str(tmp_path / "far.git"), push)
+    assert [guard.gate for guard in found] == ["release"]
+
+
+REFUSES_WHAT_IS_GUARDED = """\
+import os, sys
+from interlock import guards
+remote, url = sys.argv[3:]
+met = [guards.covering(os.getcwd(), remote, url, each) for each in guards.pushes(sys.stdin.read())]
+sys.exit(any(met))
+"""
+
+
+@pytest.fixture
+def guarded(repo: Path, tmp_path: Path) -> Path:
+    """A repository whose `main` is guarded, here and at the remote, with the guards asked from
+    within the hook."""
+    commit(repo, "interlock.toml", rules("release"))
+    git(repo, "push", "origin", "main")
+    asks = tmp_path / "asks.py"
+    asks.write_text(REFUSES_WHAT_IS_GUARDED)
+    guards.install(str(repo), [sys.executable, str(asks)])
+    return repo
+
+
+def test_a_real_push_meets_its_guards(guarded: Path) -> None:
+    commit(guarded, "file", "two")
+    assert attempt(guarded, "push", "origin", "main").returncode != 0
+    assert attempt(guarded, "push", "origin", "main:other").returncode == 0
+
+
+def test_a_real_push_that_drops_its_guard_meets_it(guarded: Path) -> None:
+    git(guarded, "rm", "--quiet", "interlock.toml")
+    git(guarded, "commit", "--quiet", "--message", "free at last")
+    assert attempt(guarded, "push", "origin", "main").returncode != 0
+    assert attempt(guarded, "push", "--force", "origin", "HEAD~2:main").returncode != 0
+    assert attempt(guarded, "push", "origin", ":main").returncode != 0
+
+
+def test_a_real_push_from_a_linked_worktree_meets_its_guards(guarded: Path, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    git(guarded, "worktree", "add", "--quiet", str(linked), "HEAD~")
+    assert not (linked / "interlock.toml").exists()
+    commit(linked, "file", "two")
+    assert attempt(linked, "push", "--force", "origin", "HEAD:main").returncode != 0
+    assert attempt(linked, "push", "origin", "HEAD:refs/heads/other").returncode == 0
