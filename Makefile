@@ -26,13 +26,12 @@ check: ready ## format, lint, types, import rules, schemas current
 bench: ready ## measure, and print what was measured
 	$(PY) -m bench
 
-demo: ## a scripted day of three agents and a person (comes with a later release)
-	@echo 'The demo comes with a later release. The dashboard that it is for is here: make up' >&2
-	@exit 1
+demo: installed ## a scripted day of three agents and a person, for the dashboard
+	@exec $(PY) -m demo
 
 clean: ## remove what make has made: .venv, caches, compiled files
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests bench demo -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Compiled at every call because commands start often and PYTHONDONTWRITEBYTECODE may be set;
 # what is already compiled costs a few hundredths of a second.

@@ -1,7 +1,14 @@
 """Which tests of the command run twice: on the workspace's file, and through a server that runs for
 it. What is listed here with a reason runs on the file only."""
 
-BOTH_WAYS = {"test_cli", "test_bad_input", "test_identity_rules", "test_terminal"}
+BOTH_WAYS = {
+    "test_cli",
+    "test_bad_input",
+    "test_identity_rules",
+    "test_terminal",
+    "test_sprint",
+    "test_shortcuts",
+}
 
 NO_WORKSPACE = "it needs no workspace"
 MAKES_ONE = "it is about when a workspace is made, and a server makes one"

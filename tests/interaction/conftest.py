@@ -12,6 +12,7 @@ import pytest
 from both_ways import BOTH_WAYS, DIRECT_ONLY
 from commandline import Place
 from forking import Served, Servers
+from working import Workshop
 
 import interlock.link
 
@@ -70,3 +71,9 @@ def first_town(tmp_path_factory: pytest.TempPathFactory) -> Place:
 def town(first_town: Place, tmp_path: Path, served: Served | None) -> Place:
     """The same, with the senders otto-cli (an agent) and vera (a person)."""
     return first_town.copied(tmp_path, served)
+
+
+@pytest.fixture
+def shop(town: Place) -> Workshop:
+    """The same, in a repository and with a gate."""
+    return Workshop(town)

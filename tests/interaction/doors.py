@@ -28,11 +28,13 @@ Kind = Literal["done", "no", "refused"]
 
 # The HTTP status of each code that refuses; every other answer is a 200.
 STATUSES = {
-    400: "USAGE INVALID_RECIPIENT_SHAPE INVALID_MESSAGE UNKNOWN_TYPE USE_VERB DIGEST_MISMATCH",
+    400: "USAGE INVALID_RECIPIENT_SHAPE INVALID_MESSAGE UNKNOWN_TYPE USE_VERB DIGEST_MISMATCH "
+    "GATE_HAS_NO_HOLDER",
     401: "NO_IDENTITY BAD_TOKEN TOKEN_EXPIRED",
-    403: "UNKNOWN_SENDER IDENTITY_MISMATCH MISSING_SCOPE",
+    403: "UNKNOWN_SENDER IDENTITY_MISMATCH MISSING_SCOPE OWN_WORK",
     404: "NOT_FOUND",
-    409: "UNKNOWN_RECIPIENT NAME_TAKEN IDEMPOTENCY_CONFLICT TOO_MANY_HOPS NOT_HOLDER STALE_FENCE",
+    409: "UNKNOWN_RECIPIENT NAME_TAKEN IDEMPOTENCY_CONFLICT TOO_MANY_HOPS NOT_HOLDER STALE_FENCE "
+    "ALREADY_DONE NOT_SUBMITTED",
     413: "TOO_LARGE",
     429: "RATE_LIMITED",
     503: "PAUSED ENGINE_UNAVAILABLE",
@@ -138,6 +140,25 @@ METHODS = {
     acts.ReleaseClaim: "release",
     acts.TakeOverClaim: "take_over",
     acts.StopWaiting: "stop_waiting",
+    acts.CreateTask: "create_task",
+    acts.ListTasks: "tasks",
+    acts.ShowTask: "task",
+    acts.TakeTask: "take",
+    acts.SubmitTask: "submit",
+    acts.CompleteTask: "complete",
+    acts.FailTask: "fail",
+    acts.CancelTask: "cancel",
+    acts.PrepareEvidence: "prepare_evidence",
+    acts.AddEvidence: "add_evidence",
+    acts.ShowEvidence: "evidence",
+    acts.CreateGate: "create_gate",
+    acts.ListGates: "gates",
+    acts.CheckGate: "check_gate",
+    acts.PrepareVerdict: "prepare_verdict",
+    acts.GiveVerdict: "judge",
+    acts.RaiseBlocker: "raise_blocker",
+    acts.ListBlockers: "blockers",
+    acts.ResolveBlocker: "resolve_blocker",
     acts.Whoami: "whoami",
     acts.ListAgents: "agents",
     acts.Join: "join",
@@ -166,6 +187,7 @@ METHODS = {
     acts.VerifyLog: "verify",
     acts.SignCheckpoint: "checkpoint",
     acts.Prove: "prove",
+    acts.ProveMany: "prove_many",
     acts.ExportLog: "export",
     acts.Backup: "backup",
     acts.Restore: "restore",
@@ -210,11 +232,15 @@ class Command:
 
 
 class Spelling(NamedTuple):
-    """A command, the members that are its arguments, and those that are flags."""
+    """A command, the members that are its arguments, and those that are flags. A verdict is a word
+    of its own."""
 
     words: str
     arguments: tuple[str, ...] = ()
     flags: Mapping[str, str] = MappingProxyType({})
+
+    def commands(self) -> set[str]:
+        return {self.words.format(verdict=verdict) for verdict in ("pass", "fail")}
 
 
 _THING = {"item": "--item", "paths": "--path", "repo": "--repo"}
@@ -222,6 +248,7 @@ _WHERE = {"branch": "--branch", "worktree": "--worktree", "note": "--note", "ttl
 _PAGE = {"limit": "--limit", "after": "--after"}
 _TOKEN = {"label": "--label", "scopes": "--scope"}
 _SENDER = {"sender": "--sender"}
+_NOTE, _FENCE, _FIX = {"note": "--note"}, {"fence": "--fence"}, {"fix": "--fix"}
 
 SPELLINGS = {
     acts.SendMessage: Spelling(
@@ -248,6 +275,41 @@ SPELLINGS = {
     acts.RenewClaim: Spelling("claim renew", (), _THING | {"ttl_s": "--ttl", "fence": "--fence"}),
     acts.ReleaseClaim: Spelling("claim release", (), _THING | {"fence": "--fence"}),
     acts.TakeOverClaim: Spelling("claim take-over", (), _THING | _WHERE | {"reason": "--reason"}),
+    acts.CreateTask: Spelling(
+        "task create",
+        (),
+        {name: f"--{name}" for name in ("title", "id", "brief", "priority", "assignee")}
+        | {"criteria": "--criterion", "gates": "--gate", "labels": "--label"}
+        | {"depends_on": "--depends-on"},
+    ),
+    acts.ListTasks: Spelling("task list", (), _PAGE | {"state": "--state", "mine": "--mine"}),
+    acts.ShowTask: Spelling("task show", ("id",)),
+    acts.TakeTask: Spelling("task take", ("id",), _WHERE),
+    acts.SubmitTask: Spelling("task submit", ("id",), _FENCE | {"commit": "--commit"}),
+    acts.CompleteTask: Spelling("task complete", ("id",), _FENCE),
+    acts.FailTask: Spelling("task fail", ("id",), _FENCE | _NOTE),
+    acts.CancelTask: Spelling("task cancel", ("id",), _NOTE),
+    acts.AddEvidence: Spelling(
+        "evidence add",
+        (),
+        {name: f"--{name}" for name in ("task", "criterion", "title", "file", "url", "note")}
+        | _FENCE,
+    ),
+    acts.ShowEvidence: Spelling("evidence show", ("id",), {"range": "--range"}),
+    acts.CreateGate: Spelling(
+        "gate create", ("name",), {"holders": "--holder", "replace": "--replace"}
+    ),
+    acts.ListGates: Spelling("gate list"),
+    acts.GiveVerdict: Spelling(
+        "gate {verdict}",
+        ("task", "gate"),
+        _NOTE | _FIX | {"commit": "--commit", "evidence": "--evidence"},
+    ),
+    acts.RaiseBlocker: Spelling(
+        "blocker raise", ("task", "what"), _FIX | {"severity": "--severity", "to": "--to"}
+    ),
+    acts.ListBlockers: Spelling("blocker list", (), {"task": "--task", "all": "--all"}),
+    acts.ResolveBlocker: Spelling("blocker resolve", ("id",), _NOTE),
     acts.Whoami: Spelling("whoami"),
     acts.ListAgents: Spelling("agents", ("name",)),
     acts.Join: Spelling("join", ("name",), {"surface": "--surface", "kind": "--kind"} | _TOKEN),
@@ -282,7 +344,7 @@ def spelled(act: type, members: Members, scene: Scene) -> list[str]:
     """The words for an act."""
     words, arguments, flags = SPELLINGS[act]
     said = _as_typed(act, dict(members), scene)
-    typed = words.split()
+    typed = words.format(verdict=said.pop("verdict", None)).split()
     for name, value in said.items():
         if name in flags and value is True:
             typed.append(flags[name])
@@ -307,17 +369,38 @@ def _as_typed(act: type, said: Members, scene: Scene) -> Members:
             said["no_wake"] = not said.pop("wake")
     if act is acts.ListInbox and "which" in said:
         said[said.pop("which")] = True
-    if act is acts.ReadMessage and "start" in said:
+    if act in (acts.ReadMessage, acts.ShowEvidence) and "start" in said:
         said["range"] = f"{said.pop('start')}-{said.pop('stop') - 1}"
     if act is acts.Ask and "timeout_s" in said:
         assert said.pop("timeout_s") == said["wait_s"], "--wait is both"
     if act is acts.ReaffirmTokens and not said:
         said["all"] = True
+    if act is acts.ListTasks:
+        said.setdefault("state", "all")
+    if act is acts.SubmitTask:
+        del said["tree"]  # which git knows
+    if act is acts.AddEvidence:
+        said = _as_attached(said)
     if act is acts.VerifyLog and "checkpoint" in said:
         file = scene.place.root / "kept.checkpoint"
         file.write_text(said["checkpoint"])
         said["checkpoint"] = str(file)
     return said
+
+
+def _as_attached(said: Members) -> Members:
+    """Evidence as people attach it: a file is uploaded by the command itself."""
+    payload = dict(said.pop("payload"))
+    said.pop("upload", None)
+    value = payload.pop(_VALUE_OF[payload["kind"]])
+    given = {payload.pop("kind"): value, "task": payload.pop("task_id")}
+    about = {name: payload[name] for name in ("criterion", "title") if name in payload}
+    return said | given | about
+
+
+# The member that says it, of each kind of evidence that can be attached; a file is one where the
+# caller stands.
+_VALUE_OF = {"note": "text", "url": "url", "file": "name"}
 
 
 # --- HTTP
@@ -410,6 +493,25 @@ def _range(said: Members) -> Members:
     return given
 
 
+def _task(action: str) -> tuple[str, Callable[[Members], Members]]:
+    return "task", lambda said: {"action": action} | said
+
+
+def _listed(said: Members) -> Members:
+    assert said == {"state": "live"}, "the tool lists what has not ended"
+    return {"action": "list"}
+
+
+def _submitted(said: Members) -> Members:
+    return {"action": "submit"} | {n: v for n, v in said.items() if n != "tree"}
+
+
+def _attached(said: Members) -> Members:
+    payload = said["payload"]
+    about = {n: payload[n] for n in ("task_id", "kind", "criterion", "title") if n in payload}
+    return about | {"value": payload[_VALUE_OF[payload["kind"]]]}
+
+
 TOOLS: dict[type, tuple[str, Callable[[Members], Members]]] = {
     acts.Whoami: ("whoami", dict),
     acts.ListAgents: ("agents", dict),
@@ -425,6 +527,17 @@ TOOLS: dict[type, tuple[str, Callable[[Members], Members]]] = {
     acts.CheckClaim: ("claim", lambda said: said | {"check": True}),
     acts.ListClaims: ("claim", lambda said: said | {"check": True}),
     acts.ReleaseClaim: ("release", dict),
+    acts.ListTasks: ("task", _listed),
+    acts.ShowTask: _task("show"),
+    acts.CreateTask: _task("create"),
+    acts.TakeTask: _task("take"),
+    acts.SubmitTask: ("task", _submitted),
+    acts.CompleteTask: _task("complete"),
+    acts.FailTask: _task("fail"),
+    acts.CancelTask: _task("cancel"),
+    acts.ResolveBlocker: _task("resolve_blocker"),
+    acts.AddEvidence: ("evidence", _attached),
+    acts.GiveVerdict: ("verdict", lambda said: {"task_id": said.pop("task")} | said),
 }
 
 
@@ -520,6 +633,10 @@ NOT_OFFERED: dict[str, dict[type, str]] = {
         acts.DropUpload: _WITHIN,
         acts.FindAnswer: _WITHIN,
         acts.StopWaiting: _WITHIN,
+        acts.PrepareEvidence: _WITHIN,
+        acts.PrepareVerdict: _WITHIN,
+        acts.CheckGate: _WITHIN,
+        acts.ProveMany: _WITHIN,
         acts.StartSession: _A_RUN,
         acts.FindSession: _A_RUN,
         acts.KeepSession: _A_RUN,

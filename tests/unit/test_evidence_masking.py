@@ -170,7 +170,8 @@ def test_the_words_of_a_command_are_masked_and_become_text() -> None:
     "unit",
     [
         b"eyJ", b"eyJaaaaaaaaaa.", b"://", b"://a:", b"://:@", b"sk-", b" sk-aaaaaaa", b"secret",
-        b"secret_key = ", b"Bearer ", b"Authorization: ", b"-----BEGIN ", b"-----BEGIN PRIVATE KEY-----",
+        b"secret_key = ", b"Bearer ", b"Authorization: ", b"-----BEGIN ",
+        b"-----BEGIN PRIVATE KEY-----",
         b"-----BEGIN PRIVATE KEY-----\n", b"ghp_", b"a", b" ", b"\n", b"AKIA", b"session_token=",
         b"xoxb-", b"authorization:        ", b"-----END ",
     ],

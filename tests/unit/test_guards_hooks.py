@@ -1,6 +1,7 @@
 """The hooks in real repositories: put in place, chained, refusing, taken back; and the guards that
 a push meets."""
 
+import fcntl
 import os
 import stat
 import subprocess
@@ -293,6 +294,17 @@ def test_a_hook_that_is_a_link_is_restored_as_a_link(repo: Path, stub: Stub) -> 
     assert os.readlink(hook_file(repo)) == "../../scripts/push.sh"
 
 
+def test_a_link_to_a_hook_of_ours_elsewhere_is_not_ours(
+    repo: Path, stub: Stub, tmp_path: Path
+) -> None:
+    install(tmp_path / "far.git", stub)
+    elsewhere = tmp_path / "far.git" / "hooks" / "pre-push"
+    os.symlink(elsewhere, hook_file(repo))
+    assert install(repo, stub) == "installed"
+    assert undo(repo) == "restored"
+    assert os.readlink(hook_file(repo)) == str(elsewhere)
+
+
 def test_a_hook_of_another_is_not_taken_away(repo: Path) -> None:
     executable(hook_file(repo), "#!/bin/sh\n")
     assert undo(repo) == "absent"
@@ -327,6 +339,28 @@ def test_many_who_install_at_once_keep_the_hook_before(repo: Path, stub: Stub) -
     assert sorted(states) == ["installed"] + ["unchanged"] * 15
     assert undo(repo) == "restored"
     assert hook_file(repo).read_text() == "#!/bin/sh\n# old\n"
+
+
+def test_whoever_installs_waits_for_another_who_does(repo: Path, stub: Stub) -> None:
+    handle = os.open(hook_file(repo).parent, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as pool:
+        installed = pool.submit(install, repo, stub)
+        with pytest.raises(TimeoutError):
+            installed.result(timeout=1)
+        executable(hook_file(repo), "#!/bin/sh\n# old\n")
+        os.close(handle)
+        assert installed.result(timeout=30) == "installed"
+    assert undo(repo) == "restored"
+
+
+def test_everybody_may_run_the_hook_of_a_shared_repository(repo: Path, stub: Stub) -> None:
+    usual = os.umask(0o077)
+    try:
+        install(repo, stub)
+    finally:
+        os.umask(usual)
+    assert stat.S_IMODE(hook_file(repo).stat().st_mode) == 0o755
 
 
 def test_outside_of_a_repository_there_is_nothing_to_install(tmp_path: Path) -> None:
@@ -375,7 +409,7 @@ def test_a_bare_repository_has_hooks_too(tmp_path: Path, stub: Stub, repo: Path)
     assert (tmp_path / "far.git" / "hooks" / "pre-push").exists()
 
 
-@pytest.mark.parametrize("path", ["own hooks", "~/hooks"])
+@pytest.mark.parametrize("path", ["own hooks", "~/hooks", "_", "[fg]ile"])
 def test_the_setting_core_hookspath_is_honoured(
     repo: Path, stub: Stub, tmp_path: Path, path: str
 ) -> None:

@@ -60,17 +60,19 @@ HOLDERS = (
     ("ghost",),
 )
 NAMES = ("athena", "style", "legal", "void")
-TASKS = ("T-1", "T-2", "T-3", "T-4", "T-5", "T-6")
 COMMITS = ("a" * 40, "b" * 40)
 TREES = {"a" * 40: "1" * 40, "b" * 40: "2" * 40}
 QUALITIES = ("good", "failed", "dirty", "other tree", "interrupted", "nowhere", "note")
 
-which_task = st.sampled_from((*TASKS, "T-1", "T-2"))
+# The first are live tasks, as many as there are; then any that was ever made, and one that is not.
+which_task = st.integers(0, 19)
+ANY, NONE = 18, 19
 which_commit = st.sampled_from(COMMITS)
 actors = st.sampled_from(ACTORS)
 # Whoever holds the claim, for what is done under it; at times somebody else.
-workers = st.none() | st.none() | st.none() | actors
-fences = st.sampled_from(("none", "none", "own", "own", "older", "later"))
+workers = st.sampled_from((*[None] * 20, *ACTORS))
+judges = st.sampled_from((*["a holder"] * 10, "a worker", "a worker", *ACTORS))
+fences = st.sampled_from((*["none"] * 4, *["own"] * 4, "older", "later"))
 
 Step: TypeAlias = tuple[str, dict[str, Any]]
 STEPS: dict[str, list[st.SearchStrategy[Step]]] = {}
@@ -164,58 +166,68 @@ class Work(RuleBasedStateMachine):
         vera = ("vera", None)
         self.tell(vera, acts.CreateTask("one", "T-1", criteria=("x",), gates=("athena", "legal")))
         self.tell(vera, acts.CreateTask("two", "T-2", criteria=("x", "y"), depends_on=("T-1",)))
+        self.tell(vera, acts.CreateTask("three", "T-3", criteria=("x",), gates=("style",)))
 
     # --- tasks
 
-    def task(self, id: str) -> Task:
-        """The task, or one that is there."""
-        return self.model.tasks.get(id) or self.model.tasks["T-1"]
+    def chosen(self, which: int) -> str:
+        """The id of the task that is meant: see `which_task`."""
+        every = list(self.model.tasks)
+        live = [id for id in every if self.model.tasks[id].state not in ENDED]
+        if which == NONE:
+            return "T-0"
+        return live[which % len(live)] if live and which != ANY else every[which % len(every)]
 
     def worker(self, id: str, otherwise: Holder | None) -> Holder:
         claim = self.model.claims.get(id)
-        return otherwise or (claim.holder if claim is not None else ACTORS[0])
+        last = self.model.tasks[id].taken[-1:] if id in self.model.tasks else []
+        return otherwise or (claim.holder if claim is not None else (*last, ACTORS[0])[0])
 
     def fence(self, id: str, which: str) -> int | None:
-        own = self.task(id).fence or 1
+        own = (self.model.tasks[id].fence if id in self.model.tasks else None) or 1
         return {"none": None, "own": own, "older": max(1, own - 1), "later": own + 1}[which]
 
     @step(
         "tasks",
         by=actors,
-        id=which_task,
+        taken=which_task,
         criteria=st.integers(0, 2),
         gates=st.lists(st.sampled_from((*NAMES[:3], *NAMES)), max_size=2, unique=True),
-        depends_on=st.lists(st.sampled_from(TASKS), max_size=2, unique=True),
+        depends_on=st.lists(which_task, max_size=1),
         assignee=st.sampled_from((None, None, "@otto", "@nora-web", "@vera", "@ghost")),
     )
     def create(
         self,
         by: Holder,
-        id: str,
+        taken: int,
         criteria: int,
         gates: list[str],
-        depends_on: list[str],
+        depends_on: list[int],
         assignee: str | None,
     ) -> None:
+        """Under a new id; or under one that is taken, or is what the task depends on itself."""
+        number = len(self.model.tasks) + 1
+        id = f"T-{number}" if taken < ANY else self.chosen(taken)
         wanted = ("tests pass", "docs say so")[:criteria]
-        after = tuple(depends_on)
+        after = tuple(self.chosen(which) for which in depends_on)
         made = acts.CreateTask("work", id, None, wanted, tuple(gates), after, assignee=assignee)
         self.tell(by, made)
 
-    @step("tasks", 3, by=actors, id=which_task, ttl_s=st.sampled_from((60, 3600)))
-    def take_on(self, by: Holder, id: str, ttl_s: int) -> None:
-        self.tell(by, acts.TakeTask(id, ttl_s=ttl_s))
+    @step("tasks", 3, by=actors, which=which_task, ttl_s=st.sampled_from((60, 3600)))
+    def take_on(self, by: Holder, which: int, ttl_s: int) -> None:
+        self.tell(by, acts.TakeTask(self.chosen(which), ttl_s=ttl_s))
 
     @step(
         "tasks",
         3,
         by=workers,
-        id=which_task,
+        which=which_task,
         commit=which_commit,
         tree=st.sampled_from(("its own", "its own", "not said", "another")),
         fence=fences,
     )
-    def submit(self, by: Holder | None, id: str, commit: str, tree: str, fence: str) -> None:
+    def submit(self, by: Holder | None, which: int, commit: str, tree: str, fence: str) -> None:
+        id = self.chosen(which)
         given = {"its own": TREES[commit], "another": "3" * 40}.get(tree)
         self.tell(self.worker(id, by), acts.SubmitTask(id, commit, given, self.fence(id, fence)))
 
@@ -223,11 +235,12 @@ class Work(RuleBasedStateMachine):
         "tasks",
         4,
         by=workers,
-        id=which_task,
-        how=st.sampled_from(("complete", "complete", "complete", "fail", "cancel")),
+        which=which_task,
+        how=st.sampled_from((*["complete"] * 6, "fail", "cancel")),
         fence=fences,
     )
-    def end(self, by: Holder | None, id: str, how: str, fence: str) -> None:
+    def end(self, by: Holder | None, which: int, how: str, fence: str) -> None:
+        id = self.chosen(which)
         presented = self.fence(id, fence)
         ending = {
             "complete": acts.CompleteTask(id, presented),
@@ -243,8 +256,8 @@ class Work(RuleBasedStateMachine):
         "proofs",
         4,
         by=workers,
-        id=which_task,
-        criterion=st.sampled_from((None, 1, 1, 2, 3)),
+        which=which_task,
+        criterion=st.sampled_from((None, 1, 1, 1, 1, 2, 2, 3)),
         quality=st.sampled_from(("good", "note", *QUALITIES)),
         commit=which_commit,
         fence=fences,
@@ -252,49 +265,67 @@ class Work(RuleBasedStateMachine):
     def prove(
         self,
         by: Holder | None,
-        id: str,
+        which: int,
         criterion: int | None,
         quality: str,
         commit: str,
         fence: str,
     ) -> None:
-        payload = evidence(quality, commit) | {"task_id": id}
+        id = self.chosen(which)
+        said = evidence(quality, commit)
+        self.add(self.worker(id, by), id, criterion, said, self.fence(id, fence))
+
+    def add(
+        self, by: Holder, id: str, criterion: int | None, said: dict[str, Any], fence: int | None
+    ) -> None:
+        payload = said | {"task_id": id}
         if criterion is not None:
             payload["criterion"] = criterion
-        act = acts.AddEvidence(payload, fence=self.fence(id, fence))
-        answer = self.tell(self.worker(id, by), act)
+        answer = self.tell(by, acts.AddEvidence(payload, fence=fence))
         if answer is not None:
             self.model.tasks[id].evidence[-1].id = answer["evidence"]["id"]
 
     @step(
         "proofs",
         5,
-        id=which_task,
-        gate=st.integers(0, 3),
-        by=st.none() | st.none() | actors,
+        which=which_task,
+        by=judges,
+        gate=st.integers(0, 9),
         nth=st.integers(0, 2),
         verdict=st.sampled_from(("pass", "pass", "fail")),
-        naming=st.sampled_from(("nothing", "all", "another task's")),
-        commit=st.sampled_from((None, None, "right", "a" * 40, "b" * 12)),
+        naming=st.sampled_from((*["nothing"] * 3, *["all"] * 3, "another task's")),
+        commit=st.sampled_from((*[None] * 5, "right", "right", "a" * 40, "b" * 12)),
     )
     def judge(
         self,
-        id: str,
+        which: int,
+        by: str | Holder,
         gate: int,
-        by: Holder | None,
         nth: int,
         verdict: str,
         naming: str,
         commit: str | None,
     ) -> None:
-        """A holder of one of the task's gates judges; or anybody judges by any gate."""
-        task = self.task(id)
-        name = (task.gates or NAMES)[gate % len(task.gates or NAMES)]
-        able = self.model.holders(name) or ["vera"]
-        actor = by or (able[nth % len(able)], None)
+        """Somebody judges a task that is submitted, if any is."""
+        due = [task for task in self.model.tasks.values() if task.state == "submitted"]
+        task = due[which % len(due)] if due and which < ANY else self.model.tasks["T-1"]
+        names = task.gates if task.gates and gate < 9 else NAMES
+        name = names[gate % len(names)]
         if commit == "right":
             commit = task.artifact[0][:9] if task.artifact is not None else None
+        actor = (self.judge_of(task, name, by, nth), None) if isinstance(by, str) else by
         self.pronounce(actor, task, name, verdict, naming, commit)
+
+    def judge_of(self, task: Task, gate: str, who: str, nth: int) -> str:
+        """A holder who may, or a surface of somebody who has worked on it."""
+        of_workers = [
+            sender
+            for sender in self.tokens
+            if (self.model.agent(sender) in self.model.workers(task)) == (who == "a worker")
+        ]
+        holders = [sender for sender in of_workers if sender in self.model.holders(gate)]
+        found = holders or of_workers or ["vera"]
+        return found[nth % len(found)]
 
     def pronounce(
         self,
@@ -332,11 +363,12 @@ class Work(RuleBasedStateMachine):
         "blockers",
         2,
         by=actors,
-        id=st.none() | which_task,
+        which=st.none() | which_task,
         to=st.sampled_from((None, None, "@nora", "@ghost")),
         severity=st.sampled_from(("stop", "warn")),
     )
-    def block(self, by: Holder, id: str | None, to: str | None, severity: str) -> None:
+    def block(self, by: Holder, which: int | None, to: str | None, severity: str) -> None:
+        id = self.chosen(which) if which is not None else None
         if id is not None or to is not None:
             self.learn_blocker(self.tell(by, acts.RaiseBlocker("no disk", id, to, severity)))
 
@@ -352,56 +384,79 @@ class Work(RuleBasedStateMachine):
         "claims",
         4,
         by=workers,
-        item=which_task,
+        which=which_task,
         how=st.sampled_from(("acquire", "release", "release", "take over", "end the session")),
     )
-    def hold(self, by: Holder | None, item: str, how: str) -> None:
+    def hold(self, by: Holder | None, which: int, how: str) -> None:
+        item = self.chosen(which)
         actor = self.worker(item, by)
-        if how == "take over":
-            self.tell(by or ("mira", None), acts.TakeOverClaim("the build is red", item))
-        elif how == "end the session":
-            self.tell(actor, acts.EndSession(actor[1] or "s1"))
-        else:
-            self.tell(
-                actor, {"acquire": acts.AcquireClaim, "release": acts.ReleaseClaim}[how](item)
-            )
+        holding = {
+            "acquire": acts.AcquireClaim(item),
+            "release": acts.ReleaseClaim(item),
+            "take over": acts.TakeOverClaim("the build is red", item),
+            "end the session": acts.EndSession(actor[1] or "s1"),
+        }
+        self.tell(("mira", None) if how == "take over" and by is None else actor, holding[how])
 
     @step("claims", 3, seconds=st.sampled_from((1, 30, 60, 61, 3600)))
     def tick(self, seconds: int) -> None:
         self.ms += seconds * 1000
         self.settle()
 
-    # --- the way from open to done, in which something is forgotten
+    # --- the way from open to done, on which something is forgotten or lost
 
     @step(
         "ways",
+        2,
         by=st.sampled_from(ACTORS[:7]),
-        id=which_task,
+        which=which_task,
         commit=which_commit,
-        quality=st.sampled_from(("good", "good", "good", *QUALITIES)),
-        forgets=st.sampled_from(("nothing", "nothing", "proof", "submission", "verdict", "naming")),
-        judged_by=st.integers(0, 2),
+        quality=st.sampled_from((*["good"] * 5, *QUALITIES)),
+        forgets=st.sampled_from(
+            ("nothing", "proof", "submission", "verdict", "naming", "completion", "completion")
+        ),
+        nth=st.integers(0, 2),
     )
     def go_all_the_way(
-        self, by: Holder, id: str, commit: str, quality: str, forgets: str, judged_by: int
+        self, by: Holder, which: int, commit: str, quality: str, forgets: str, nth: int
     ) -> None:
-        task = self.task(id)
-        self.take_on(by, task.id, 3600)
+        id = self.chosen(which)
+        if id not in self.model.tasks:
+            return
+        task = self.model.tasks[id]
+        self.tell(by, acts.TakeTask(id))
+        worker = self.worker(id, None)
         for number in range(1, task.criteria + 1):
             if forgets != "proof":
-                self.prove(None, task.id, number, quality, commit, "own")
+                self.add(worker, id, number, evidence(quality, commit), task.fence)
         if forgets != "submission":
-            self.submit(None, task.id, commit, "its own", "own")
-        for gate in task.gates:
-            able = [
-                sender
-                for sender in self.model.holders(gate)
-                if self.model.agent(sender) not in self.model.workers(task)
-            ]
-            if forgets != "verdict" and able:
-                naming = "nothing" if forgets == "naming" else "all"
-                self.pronounce((able[judged_by % len(able)], None), task, gate, "pass", naming)
-        self.end(None, task.id, "complete", "none")
+            self.tell(worker, acts.SubmitTask(id, commit, TREES[commit], task.fence))
+        for gate in task.gates if forgets != "verdict" else ():
+            naming = "nothing" if forgets == "naming" else "all"
+            judge = self.judge_of(task, gate, "a holder", nth)
+            self.pronounce((judge, None), task, gate, "pass", naming)
+        if forgets != "completion":
+            self.tell(worker, acts.CompleteTask(id))
+
+    @step(
+        "ways",
+        which=which_task,
+        how=st.sampled_from(("release", "take over", "time", "nothing")),
+        by=actors,
+        fence=fences,
+        commit=which_commit,
+    )
+    def lose_and_go_on(self, which: int, how: str, by: Holder, fence: str, commit: str) -> None:
+        """A worker loses its claim, another takes the task, and the first does not know."""
+        id = self.chosen(which)
+        worker = self.worker(id, None)
+        if how == "time":
+            self.tick(3600)
+        elif how != "nothing":
+            self.hold(None, which, how)
+        self.tell(by, acts.TakeTask(id))
+        self.tell(worker, acts.SubmitTask(id, commit, TREES[commit], self.fence(id, fence)))
+        self.tell(worker, acts.CompleteTask(id, self.fence(id, fence)))
 
     # --- one rule a room
 

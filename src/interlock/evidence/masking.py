@@ -77,7 +77,9 @@ _SIGNS = re.compile(
     rb"|AUTHORIZATION|Secret|secret|SECRET|Session|session|SESSION"
 )
 _KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_ENDS = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS = re.compile(
+    rb"[A-Za-z0-9+/=\\ \t\r>|\"',]*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+)
 # A key within a string has its line ends written as \n.
 _KEY_TEXT = re.compile(rb"[A-Za-z0-9+/=\\]*")
 _KEY_HEADER = re.compile(rb"(?:Proc-Type|DEK-Info|Version|Comment|Hash):")
@@ -154,7 +156,7 @@ class Masker:
         the masking: a mere mention of a key must not hide what follows."""
         newline = text.find(b"\n", at)
         stop = newline + 1 or len(text)
-        if ends := _KEY_ENDS.search(text, at, stop):
+        if ends := _KEY_ENDS.match(text, at, stop):
             self._key_left = 0
             return [Piece(ends.end() - at, b"")]
         if newline < 0 and not last:

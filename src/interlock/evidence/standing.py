@@ -34,9 +34,24 @@ def standing(place: str = ".") -> Standing | None:
         return None
     head = artifact("HEAD", place)
     changes = _git(root, "status", "--porcelain", "-z", "-unormal", "--ignore-submodules=none")
-    if head and changes == "":
+    overlooked = _overlooked(root)
+    if head and changes == "" and not overlooked:
         return Standing(*head, dirty=False, root=root)
-    return Standing(head[0] if head else None, _tree_as_it_lies(root), dirty=True, root=root)
+    commit, committed = head or (None, None)
+    tree = _tree_as_it_lies(root, overlooked)
+    return Standing(commit, tree, dirty=changes != "" or tree != committed, root=root)
+
+
+def _overlooked(root: str) -> list[str]:
+    """The files whose changes git was told not to see. Those that a sparse checkout leaves out
+    are not among them."""
+    listed = _git(root, "ls-files", "-v", "-z") or ""
+    tagged = [(entry[:1], entry[2:]) for entry in listed.split("\0") if entry]
+    return [
+        path
+        for tag, path in tagged
+        if tag.islower() or (tag == "S" and os.path.lexists(os.path.join(root, path)))
+    ]
 
 
 def unchanged(before: Standing) -> bool:
@@ -56,7 +71,7 @@ def artifact(commit: str, place: str = ".") -> tuple[str, str] | None:
     return (found, tree) if found and tree else None
 
 
-def _tree_as_it_lies(root: str) -> str | None:
+def _tree_as_it_lies(root: str, overlooked: list[str]) -> str | None:
     index = _git(root, "rev-parse", "--git-path", "index")
     objects = _git(root, "rev-parse", "--git-path", "objects")
     if not index or not objects:
@@ -78,6 +93,9 @@ def _tree_as_it_lies(root: str) -> str | None:
             pass  # nothing was ever added
         except OSError:
             return None
+        for mark in ("--no-assume-unchanged", "--no-skip-worktree") if overlooked else ():
+            told = "\0".join(overlooked)
+            _git(root, "update-index", mark, "-z", "--stdin", more=environment, told=told)
         if _git(root, "add", "--all", "--", ".", more=environment) is None:
             return None
         return _git(root, "write-tree", "--missing-ok", more=environment)
@@ -88,13 +106,13 @@ def _quoted(path: str) -> str:
     return f'"{escaped}"'
 
 
-def _git(place: str, *words: str, more: dict[str, str] | None = None) -> str | None:
+def _git(place: str, *words: str, more: dict[str, str] | None = None, told: str = "") -> str | None:
     """What git says, without its last newline; None when it fails."""
     environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"} | (more or {})
     try:
         done = subprocess.run(  # noqa: S603 - words of ours, no shell
             ["git", "-C", place, *_QUIET, *words],  # noqa: S607 - the user's own git
-            stdin=subprocess.DEVNULL,
+            input=os.fsencode(told),
             capture_output=True,
             env=environment,
             timeout=PATIENCE_S,

@@ -50,16 +50,15 @@ class Transcript:
         return self._keeper.finish()
 
     def _store(self) -> None:
-        blocked: deque[_Arrival] = deque()
         while self._arrivals:
-            arrival = self._arrivals.popleft()
-            self._take(arrival)
-            if arrival.left:
-                blocked.append(arrival)
-                if self._waiting <= MOST_WAITING:
-                    break
-        blocked.extend(self._arrivals)
-        self._arrivals = blocked
+            self._take(self._arrivals[0])
+            if self._arrivals[0].left:
+                break
+            self._arrivals.popleft()
+        if self._waiting > MOST_WAITING:
+            for arrival in self._arrivals:
+                self._take(arrival)
+            self._arrivals = deque(arrival for arrival in self._arrivals if arrival.left)
 
     def _take(self, arrival: _Arrival) -> None:
         """Stores what is settled of this arrival, as far as it goes."""

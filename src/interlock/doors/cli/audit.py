@@ -6,7 +6,7 @@ from typing import Any
 from interlock.contracts import acts
 from interlock.contracts.encoding import decode
 from interlock.doors.cli.context import Answer, Context, absolute
-from interlock.errors import NotAWorkspace, NotFound, Usage
+from interlock.errors import NotAWorkspace, NotFound
 
 
 def verify(context: Context) -> Answer:
@@ -49,14 +49,20 @@ def prove(context: Context) -> Answer:
 
 
 def check_proof(context: Context) -> Answer:
+    """A proof as `audit prove` wrote it, or a report with the proofs inside it."""
+    from interlock.doors.cli.report import seal
     from interlock.node import proofs
 
+    verifier = context.get("verifier")
     with _opened(context.values["file"]) as file:
-        try:
-            proof = decode(file.read())
-        except ValueError:
-            raise Usage("That file is not JSON, and so not a proof.") from None
-    return proofs.check_proof(proof, context.get("verifier"))
+        data = file.read()
+    try:
+        proof = decode(data)
+    except ValueError:
+        return seal.check(seal.found(data), verifier)
+    if isinstance(proof, dict) and isinstance(proof.get("report"), str):
+        return seal.check(seal.found(proof["report"].encode()), verifier)
+    return proofs.check_proof(proof, verifier)
 
 
 def export(context: Context) -> Answer:

@@ -154,7 +154,7 @@ def _is_terminal(stream: Any) -> bool:
     return stream is not None and not stream.closed and stream.isatty()
 
 
-def fold(line: str) -> list[str]:
+def fold(line: str, indent: int = 0) -> list[str]:
     """The line in pieces that a terminal shows on one row behind a bar, so that what it wraps
     cannot stand where our own lines begin. Elsewhere it stays whole."""
     if not _is_terminal(sys.stdout):
@@ -162,7 +162,7 @@ def fold(line: str) -> list[str]:
     import unicodedata
 
     # A terminal that does not know its size has 80 columns.
-    room = max(10, (os.get_terminal_size(sys.stdout.fileno()).columns or 80) - 3)
+    room = max(10, (os.get_terminal_size(sys.stdout.fileno()).columns or 80) - 3 - indent)
     pieces, piece, used = [], "", 0
     for character in line.expandtabs(8):
         wide = 2 if unicodedata.east_asian_width(character) in "WF" else 1

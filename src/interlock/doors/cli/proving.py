@@ -69,6 +69,7 @@ def _prepared(context: Context) -> int | None:
     if "spool" in context.values:
         return fence
     try:
+        context.link.open()
         credentials = context.credentials()
         if "task" not in context.values:
             context.link.call(credentials, acts.Whoami())

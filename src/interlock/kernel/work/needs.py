@@ -60,6 +60,7 @@ class Standing:
 
     def __init__(self, moment: Moment, task: Task) -> None:
         self.texts: list[str] = body(moment, task.seq).get("criteria", [])
+        self._task, self._gates = task.id, task.gates.split()
         self._tree = task.tree if task.state in ("submitted", "done") else None
         self._all = evidence(moment, "task = ? AND criterion IS NOT NULL", task.id)
         given = in_force(moment, task).values()
@@ -79,11 +80,16 @@ class Standing:
         if runs:
             return None, f"Its last run {runs[-1].why_not(self._tree)}."
         if pieces:
-            return None, (
-                f"Nobody ran anything for it. What was said ({pieces[-1].kind} {pieces[-1].id}) "
-                "counts when a passing verdict names it."
-            )
+            return None, "What was said for it counts when a passing verdict names it."
         return None, "It has no evidence."
+
+    def to_do(self, number: int) -> str:
+        """The command that would get on with a criterion."""
+        pieces = [piece for piece in self._all if piece.criterion == number]
+        if pieces and pieces[-1].kind != "run" and self._gates:
+            gate, id = self._gates[0], pieces[-1].id
+            return f"interlock gate pass {self._task} {gate} --evidence {id}"
+        return f"interlock evidence run --task {self._task} --criterion {number} -- COMMAND"
 
     def view(self, number: int) -> Answer:
         """A criterion as doors show it."""
@@ -104,8 +110,7 @@ def _unmet(moment: Moment, task: Task) -> list[Answer]:
             "criterion": view["number"],
             "text": view["text"],
             "message": f"Criterion {view['number']} is not met. {view['why']}",
-            "do": f"interlock evidence run --task {task.id} --criterion {view['number']} "
-            "-- COMMAND",
+            "do": standing.to_do(view["number"]),
         }
         for view in found
         if not view["met"]
@@ -138,9 +143,12 @@ def _blocked(moment: Moment, task: Task) -> list[Answer]:
         {
             "what": "blocker",
             "id": blocker.id,
-            "message": f"A blocker of {address(blocker.sender)} is open"
-            + (f", from the gate {blocker.gate}." if blocker.gate else "."),
-            "do": f"interlock blocker resolve {blocker.id}",
+            "message": f"A blocker of {address(blocker.sender)} is open."
+            if blocker.gate is None
+            else f"What the gate {blocker.gate} found is open until that gate passes it.",
+            "do": f"interlock blocker resolve {blocker.id}"
+            if blocker.gate is None
+            else f"interlock gate pass {task.id} {blocker.gate}",
         }
         for blocker in open_blockers(moment, task.id)
         if blocker.severity == "stop"

@@ -42,6 +42,15 @@ def _whoami(answer: Answer) -> str:
     if answer["claims"]:
         rows.append("You hold:")
         rows += [f"  {claim_line(claim)}" for claim in answer["claims"]]
+    if answer["tasks"]:
+        rows.append("You work on:")
+        rows += [f"  {task['id']}  {task['state']}  {task['title']}" for task in answer["tasks"]]
+    if answer["verdicts_due"]:
+        rows.append("Verdicts due from you:")
+        rows += [
+            f"  {due['task']}  {due['gate']}  of {due['worker']}\n    {dim(due['do'])}"
+            for due in answer["verdicts_due"]
+        ]
     return "\n".join(rows)
 
 

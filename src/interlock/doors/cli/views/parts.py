@@ -7,6 +7,7 @@ from interlock.doors.cli.output import dim, fold
 
 Answer = dict[str, Any]
 BAR = "│ "
+INDENT = " " * 6
 
 
 def members(answer: Answer, indent: str = "") -> str:
@@ -41,5 +42,11 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def quoted(body: str) -> str:
-    return "\n".join(BAR + piece for line in body.split("\n") for piece in fold(line))
+def quoted(body: str, indent: str = "") -> str:
+    lines = body.split("\n")
+    return "\n".join(indent + BAR + piece for line in lines for piece in fold(line, len(indent)))
+
+
+def indented(body: str) -> str:
+    """A text under an entry of a list."""
+    return quoted(body, INDENT)

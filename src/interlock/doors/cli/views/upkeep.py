@@ -171,11 +171,14 @@ def _proof(answer: Answer) -> str:
 def _checked(answer: Answer) -> str:
     if not answer["ok"]:
         return f"{yellow(answer['error'])}: {answer['message']}"
-    return (
+    holds = (
         f"{green('The proof holds')} for the log of "
         f"{count(answer['tree_size'], 'entry', 'entries')}"
         f" signed by {answer['signed_by']}.\nThe verifier key was {answer['verifier']}."
     )
+    if "facts" not in answer:
+        return holds
+    return f"{holds}\nThis is proven; compare the report with it:\n{_facts(answer)}"
 
 
 VIEWS = {

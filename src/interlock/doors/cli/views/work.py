@@ -4,7 +4,7 @@ import shlex
 
 from interlock.doors.cli.output import bold, dim, green, yellow
 from interlock.doors.cli.views.claims import claim_line
-from interlock.doors.cli.views.parts import Answer, count, quoted, table, time
+from interlock.doors.cli.views.parts import INDENT, Answer, count, indented, quoted, table, time
 
 _STATES = {"done": green, "failed": yellow, "cancelled": dim, "submitted": yellow}
 
@@ -204,11 +204,13 @@ def _verdict_line(found: Answer) -> str:
 
 def _below(text: str | None) -> str:
     """What somebody wrote, quoted under our own line."""
-    return f"\n{quoted(text)}" if text is not None else ""
+    return f"\n{indented(text)}" if text is not None else ""
 
 
 def _fixes(found: Answer) -> str:
-    return "".join(f"\n{dim('to put it right:')}{_below(fix)}" for fix in found.get("fix", ()))
+    return "".join(
+        f"\n{INDENT}{dim('to put it right:')}{_below(fix)}" for fix in found.get("fix", ())
+    )
 
 
 def _flat(text: str) -> str:
@@ -320,6 +322,13 @@ def _pushed(answer: Answer) -> str:
     return green("May be pushed.") if answer["allowed"] else _no(answer)
 
 
+def _reported(answer: Answer) -> str:
+    if "report" in answer:
+        return str(answer["report"])
+    file = answer["file"]
+    return f"{green('Written:')} {file}\nIts proofs: interlock audit check-proof {file}"
+
+
 VIEWS = {
     "task create": _made,
     "task import": _made,
@@ -341,6 +350,7 @@ VIEWS = {
     "blocker raise": _blocker,
     "blocker resolve": _blocker,
     "blocker list": _blockers,
+    "report": _reported,
     "scrub": _scrubbed,
     "guard push": _pushed,
 }

@@ -1,0 +1,49 @@
+"""The command that writes a report: what the workspace knows of a task, and proofs of it."""
+
+import os
+
+from interlock.contracts import acts
+from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.report import write
+from interlock.errors import Usage
+
+PROVEN_AT_ONCE = 1000
+
+
+def report(context: Context) -> Answer:
+    form, path = context.get("format", "md"), context.get("output")
+    if path is not None and os.path.lexists(path):
+        raise _taken(path)
+    shown = context.call_as_owner(acts.ShowTask(context.values["task"]))
+    text = write(form, shown, _proofs(context, [entry["seq"] for entry in shown["story"]]))
+    if path is None:
+        return {"format": form, "report": text}
+    _keep(path, text)
+    return {"format": form, "file": path}
+
+
+def _proofs(context: Context, seqs: list[int]) -> list[Answer]:
+    return [
+        context.call_as_owner(acts.ProveMany(tuple(seqs[start : start + PROVEN_AT_ONCE])))
+        for start in range(0, len(seqs), PROVEN_AT_ONCE)
+    ]
+
+
+def _keep(path: str, text: str) -> None:
+    """Into a new file, which is whole or not there."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileExistsError:
+        raise _taken(path) from None
+    except OSError as trouble:
+        raise Usage(f"{path} cannot be written: {trouble.strerror}.") from None
+    try:
+        with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as trouble:
+        os.unlink(path)
+        raise Usage(f"{path} cannot be written: {trouble.strerror}.") from None
+
+
+def _taken(path: str) -> Usage:
+    return Usage(f"{path} exists already; a report goes into a new file.")
