@@ -1,4 +1,4 @@
-"""Makes docs/dashboard.png and docs/dashboard-dark.png: a day of three agents and a person.
+"""Makes the pictures of docs/dashboard.md: a day of three agents and a person, and one task of it.
 
     .venv/bin/python docs/screenshot.py
 
@@ -24,6 +24,7 @@ from starlette.applications import Starlette
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
+from interlock.contracts.encoding import digest
 from interlock.contracts.tokens import SECRET_BYTES, compose, hashed
 from interlock.doors.web import routes
 from interlock.node import Node
@@ -31,9 +32,22 @@ from interlock.node.live import LiveNode
 
 DOCS = Path(__file__).parent
 MINUTE = 60_000
+SESSION = "run-5be2c1"
 OWNER = Credentials(owner=True)
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 ARGUMENTS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+PICTURES = (
+    ("/", "light", "dashboard"),
+    ("/", "dark", "dashboard-dark"),
+    ("/work/B-0444", "light", "dashboard-task"),
+)
+BRIEF = """\
+People click twice when the answer is slow, and are charged twice.
+
+The order carries a key that the button makes once. Whoever sends the same key again gets the first
+answer. Nothing else of the checkout changes.
+"""
 
 
 class Day:
@@ -69,6 +83,27 @@ class Day:
         answer = self.does(ago, who, acts.SendMessage(to, type, payload, **more))
         return str(answer["message"]["id"])
 
+    def ran(self, ago: float, who: str, tree: str, exit_code: int, tests: dict[str, int]) -> None:
+        """A run for the first criterion of B-0444, at a commit that is named by its beginning."""
+        counts = ", ".join(f"{number} {what}" for what, number in tests.items())
+        output = f"{'.' * 41}\n{counts} in 3.12s\n".encode()
+        payload = {
+            "kind": "run",
+            "task_id": "B-0444",
+            "criterion": 1,
+            "command": ["pytest", "-q", "tests/checkout"],
+            "cwd": ".",
+            "exit_code": exit_code,
+            "duration_ms": 3480,
+            "commit": tree * 10,
+            "tree": tree * 10,
+            "dirty": False,
+            "tests": tests,
+            "output": {"sha256": digest(output), "size": len(output)},
+        }
+        upload = self.does(ago, who, acts.PutChunk(output, len(output)), SESSION)["upload"]
+        self.does(ago, who, acts.AddEvidence(payload, upload), SESSION)
+
     def seen(self, **minutes: float) -> None:
         for sender, ago in minutes.items():
             file = os.path.join(self.directory, "presence", sender.replace("_", "-"))
@@ -85,7 +120,10 @@ def play(day: Day) -> None:
         ("vera", None, "human"),
     ):
         day.join(name, surface, kind)
+    day.node.call(OWNER, acts.CreateGate("review", ("vera",)))
+    day.node.call(OWNER, acts.CreateGate("wording", ("iris", "vera")))
     morning(day)
+    work(day)
     afternoon(day)
     day.seen(otto_cli=0.5, otto_desktop=26, neo_gpt=3, vera=7)
     day.at = None
@@ -124,19 +162,45 @@ def morning(day: Day) -> None:
     day.does(71, "iris", acts.AckMessages((more,), decline=True, note="Not before Thursday."))
 
 
-def afternoon(day: Day) -> None:
+def work(day: Day) -> None:
+    """Tasks in every state; B-0444 was failed once, put right, and waits for a verdict."""
+    for id, title, gates in (
+        ("B-0444", "The checkout survives a double click", ("review", "wording")),
+        ("B-0449", "Invoices use the new tax rates", ("review",)),
+        ("B-0451", "Say on the receipt who sold it", ()),
+        ("B-0430", "Remember the basket for a week", ()),
+    ):
+        criteria = ("The tests of the checkout pass", "The error page says what happened")
+        brief = BRIEF if id == "B-0444" else None
+        day.does(70, "vera", acts.CreateTask(title, id, brief, criteria[: len(gates)], gates))
+    day.does(69, "neo-gpt", acts.TakeTask("B-0430"))
+    day.does(68.5, "neo-gpt", acts.SubmitTask("B-0430", "51ce" * 10, "27d0" * 10))
+    day.does(68, "neo-gpt", acts.CompleteTask("B-0430"))
+    day.does(67, "neo-gpt", acts.TakeTask("B-0449", branch="tax-rates", ttl_s=7200))
+    take = acts.TakeTask("B-0444", "fix/double-checkout", "../shop-checkout", ttl_s=7200)
+    day.does(66, "otto-cli", take, SESSION)
+    day.ran(63, "otto-cli", "3f1a", exit_code=1, tests={"passed": 40, "failed": 1})
+    day.ran(61, "otto-cli", "4f1c", exit_code=0, tests={"passed": 41})
+    day.does(60, "otto-cli", acts.SubmitTask("B-0444", "4f1c" * 10, "4f1c" * 10), SESSION)
     day.does(
-        52,
-        "otto-cli",
-        acts.AcquireClaim(
-            item="B-0444",
-            branch="fix/double-checkout",
-            worktree="../shop-checkout",
-            note="The button, and the order's idempotency key",
-            ttl_s=5400,
+        58,
+        "vera",
+        acts.GiveVerdict(
+            "B-0444",
+            "review",
+            "fail",
+            note="A second order is made when the first answer is slow.",
+            fix=("pytest -q tests/checkout -k slow_answer",),
         ),
-        session="run-5be2c1",
     )
+    day.ran(55, "otto-cli", "9be7", exit_code=0, tests={"passed": 44})
+    note = {"kind": "note", "task_id": "B-0444", "criterion": 2, "text": "Iris has read the page."}
+    said = day.does(54.6, "otto-cli", acts.AddEvidence(note), SESSION)["evidence"]["id"]
+    day.does(54, "otto-cli", acts.SubmitTask("B-0444", "9be7" * 10, "9be7" * 10), SESSION)
+    day.does(53, "iris", acts.GiveVerdict("B-0444", "wording", "pass", evidence=(said,)))
+
+
+def afternoon(day: Day) -> None:
     day.does(
         41,
         "neo-gpt",
@@ -236,12 +300,14 @@ def main() -> None:
         play(day)
         browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         with served(day, token) as url:
-            for scheme, name in (("light", "dashboard"), ("dark", "dashboard-dark")):
+            for path, scheme, name in PICTURES:
                 page = browser.new_page(
                     viewport={"width": 1280, "height": 800},
                     color_scheme=scheme,  # type: ignore[arg-type]
                 )
                 page.goto(f"{url}/#token={token}")
+                page.wait_for_selector("#line[data-state=live]")
+                page.goto(f"{url}{path}")
                 page.wait_for_selector("#line[data-state=live]")
                 page.screenshot(path=DOCS / f"{name}.png")
                 page.close()

@@ -286,7 +286,7 @@ def _alone(directory: str, credentials: Credentials, own_session: str | None) ->
         environment["INTERLOCK_SESSION"] = credentials.session
     child = subprocess.Popen(  # noqa: S603 - our own module
         [
-            *(sys.executable, "-m", "interlock.doors.mcp"),
+            *(sys.executable, "-P", "-m", "interlock.doors.mcp"),
             *(("--session", own_session) if own_session is not None else ()),
         ],
         stdin=subprocess.PIPE,

@@ -19,6 +19,7 @@ from typing_extensions import is_typeddict
 from interlock.contracts import acts, answers, tokens
 from interlock.contracts.acts import Credentials
 from interlock.contracts.answers import ANSWERS
+from interlock.contracts.encoding import digest
 from interlock.contracts.routes import ROUTES
 from interlock.errors import IdentityMismatch
 from interlock.kernel import KINDS
@@ -29,6 +30,8 @@ HOUR = 3_600_000
 LIMIT_S = 30
 OWNER = Credentials(owner=True)
 Answer = dict[str, Any]
+COMMIT, TREE = "a" * 40, "b" * 40
+OUTPUT, BINARY = b"2 passed\n", b"\x00\xff"
 
 # What is there in every answer that can be made today, though a log may come to lack it.
 NEVER_ABSENT = [("Refused", "token")]
@@ -58,6 +61,9 @@ class Town:
     def join(self, name: str, surface: str | None = None, **said: Any) -> Credentials:
         return Credentials(token=self.call(OWNER, acts.Join(name, surface, **said))["token"])
 
+    def uploaded(self, who: Credentials, data: bytes) -> str:
+        return str(self.call(who, acts.PutChunk(data, len(data)))["upload"])
+
     def send(self, who: Credentials, to: str, text: str = "hello", **said: Any) -> str:
         sent = self.call(who, acts.SendMessage(to, "send", {"text": text}, **said))
         return str(sent["message"]["id"])
@@ -67,7 +73,7 @@ def people(town: Town) -> tuple[Credentials, Credentials, Credentials]:
     """otto-cli and otto-desktop, surfaces of an agent, and vera, a person."""
     cli = town.join("otto", "cli", label="otto's terminal")
     desktop = town.join("otto", "desktop")
-    vera = town.join("vera", kind="human", scopes=("mail", "claim", "admin"))
+    vera = town.join("vera", kind="human", scopes=("mail", "claim", "work", "admin"))
     return cli._replace(session="s-1"), desktop, vera
 
 
@@ -185,6 +191,124 @@ def claims(town: Town) -> None:
     town.call(OWNER, acts.Review())
 
 
+def tasks(town: Town) -> None:
+    """Every way that a task can go."""
+    cli, desktop, vera = people(town)
+    town.call(OWNER, acts.CreateGate("athena", ("@vera", "@otto")))
+    said: Any = {"priority": "high", "assignee": "@otto", "labels": ("ui",), "brief": "By name."}
+    first = acts.CreateTask("Sort it", "T-1", criteria=("it sorts",), gates=("athena",), **said)
+    town.call(vera, first)
+    town.call(vera, acts.CreateTask("Show it", depends_on=("T-1",), assignee="@ghost"))
+    town.call(OWNER, acts.ListTasks(limit=1))
+    town.call(OWNER, acts.ListTasks("live"))
+    town.call(vera, acts.TakeTask("T-2"))
+    town.call(OWNER, acts.ShowTask("T-2"))
+    town.call(OWNER, acts.ShowTask("T-1"))
+    town.call(vera, acts.PrepareEvidence("T-1", 1))
+    town.call(vera, acts.AcquireClaim("B-1", worktree="/w"))
+    where: Any = {"branch": "main", "worktree": "/w", "note": "mine"}
+    fence = town.call(cli, acts.TakeTask("T-1", **where))["claim"]["fence"]
+    town.call(cli, acts.TakeTask("T-1"))
+    town.call(desktop, acts.TakeTask("T-1"))
+    town.step(vera, acts.AcquireClaim("T-1", wait_s=60))
+    town.call(desktop, acts.TakeTask("T-1"))
+    town.call(vera, acts.StopWaiting("T-1"))
+    town.call(cli, acts.PrepareEvidence("T-1"))
+    town.call(cli, acts.SubmitTask("T-1", COMMIT, TREE, fence))
+    town.call(vera, acts.Whoami())
+    town.call(cli, acts.Whoami())
+    town.call(OWNER, acts.Review())
+    town.call(OWNER, acts.ListGates())
+    town.call(vera, acts.PrepareVerdict("T-1", "athena"))
+    town.call(cli, acts.CompleteTask("T-1"))
+    town.call(OWNER, acts.CheckGate("athena", COMMIT))
+    town.call(vera, acts.GiveVerdict("T-1", "athena", "fail", COMMIT, "red", ("make fix",)))
+    town.call(cli, acts.CompleteTask("T-1"))
+    town.call(OWNER, acts.CheckGate("athena", COMMIT))
+    town.call(OWNER, acts.ShowTask("T-1"))
+    ran = town.call(cli, acts.AddEvidence(a_run(), town.uploaded(cli, OUTPUT)))
+    town.call(cli, acts.SubmitTask("T-1", COMMIT))
+    relied_on = (ran["evidence"]["id"],)
+    town.call(vera, acts.GiveVerdict("T-1", "athena", "pass", evidence=relied_on))
+    town.call(OWNER, acts.CheckGate("athena", COMMIT))
+    town.call(OWNER, acts.ShowTask("T-1"))
+    town.call(cli, acts.CompleteTask("T-1"))
+    town.call(OWNER, acts.ShowTask("T-1"))
+    town.call(desktop, acts.TakeTask("T-2"))
+    town.call(desktop, acts.FailTask("T-2", "it cannot be shown"))
+    town.call(cli, acts.CreateTask("Print it", "T-3"))
+    town.call(cli, acts.CancelTask("T-3"))
+    town.call(OWNER, acts.ListTasks())
+
+
+def evidence(town: Town) -> None:
+    cli, _, vera = people(town)
+    town.call(vera, acts.CreateTask("Sort it", "T-1", criteria=("it sorts",)))
+    town.call(cli, acts.TakeTask("T-1"))
+    about: Any = {"task_id": "T-1", "criterion": 1, "title": "seen"}
+    town.call(cli, acts.AddEvidence({"kind": "note", "text": "it works"} | about))
+    town.call(vera, acts.AddEvidence({"kind": "url", "url": "https://example.com/"}))
+    kept = {"sha256": digest(BINARY), "size": len(BINARY)}
+    file = {"kind": "file", "name": "a.bin", "task_id": "T-1"} | kept
+    added = town.call(cli, acts.AddEvidence(file, town.uploaded(cli, BINARY)))
+    town.call(OWNER, acts.ShowEvidence(added["evidence"]["id"]))
+    ran = town.call(cli, acts.AddEvidence(a_run(), town.uploaded(cli, OUTPUT)))
+    town.call(OWNER, acts.ShowEvidence(ran["evidence"]["id"], 2, 5))
+    town.call(OWNER, acts.ShowEvidence(ran["evidence"]["id"]))
+    whole = a_run() | {
+        "exit_code": 1,
+        "interrupted": True,
+        "ended_by": "time limit",
+        "produced": 10_000,
+        "masked": 2,
+        "spooled": True,
+        "tests": {"passed": 2, "failed": 1, "skipped": 1, "errors": 1},
+    }
+    town.call(cli, acts.AddEvidence(whole, town.uploaded(cli, OUTPUT)))
+    bare = {name: value for name, value in whole.items() if name not in ("commit", "tree", "dirty")}
+    bare |= {"tests": {}, "output": {"sha256": digest(b""), "size": 0}}
+    town.call(cli, acts.AddEvidence(bare))
+    note = town.call(vera, acts.AddEvidence({"kind": "note", "text": "the word is sesame"}))
+    town.call(vera, acts.Redact(note["evidence"]["id"], "a password"))
+    town.call(OWNER, acts.ShowEvidence(note["evidence"]["id"]))
+    town.call(OWNER, acts.ShowTask("T-1"))
+
+
+def blockers(town: Town) -> None:
+    cli, _, vera = people(town)
+    town.call(OWNER, acts.CreateGate("athena", ("@vera",)))
+    town.call(vera, acts.CreateTask("Sort it", "T-1", gates=("athena",)))
+    town.call(cli, acts.TakeTask("T-1"))
+    town.call(cli, acts.SubmitTask("T-1", COMMIT, TREE))
+    town.call(vera, acts.GiveVerdict("T-1", "athena", "fail", note="red"))
+    raised = town.call(vera, acts.RaiseBlocker("it is slow", "T-1", fix=("make fast",)))["blocker"]
+    leaked = town.call(cli, acts.RaiseBlocker("sesame does not open", to="@vara"))["blocker"]
+    town.call(cli, acts.Redact(leaked["id"], "a password"))
+    town.call(OWNER, acts.ListBlockers())
+    town.call(OWNER, acts.Review())
+    town.call(cli, acts.CompleteTask("T-1"))
+    town.call(vera, acts.ResolveBlocker(raised["id"], "it is quick now"))
+    town.call(cli, acts.ResolveBlocker(leaked["id"]))
+    town.call(OWNER, acts.ListBlockers("T-1", all=True))
+
+
+def a_run() -> Answer:
+    """The payload of a run that met the first criterion of T-1."""
+    return {
+        "kind": "run",
+        "task_id": "T-1",
+        "criterion": 1,
+        "command": ["make", "test"],
+        "cwd": ".",
+        "exit_code": 0,
+        "duration_ms": 5,
+        "commit": COMMIT,
+        "tree": TREE,
+        "dirty": False,
+        "output": {"sha256": digest(OUTPUT), "size": len(OUTPUT)},
+    }
+
+
 def identity(town: Town) -> None:
     cli, *_ = people(town)
     hashed = tokens.hashed("a token of our own making")
@@ -230,6 +354,7 @@ def audit(town: Town) -> None:
     town.call(cli, acts.SignCheckpoint())
     town.call(cli, acts.Prove(seq=2))
     town.call(cli, acts.Prove(since=3))
+    town.call(cli, acts.ProveMany((1, 3)))
     town.call(OWNER, acts.ExportLog(str(town.directory.parent / "export.jsonl")))
     backup = str(town.directory.parent / "backup.db")
     town.call(OWNER, acts.Backup(backup))
@@ -253,7 +378,10 @@ def damage(town: Town) -> None:
     town.call(OWNER, acts.VerifyLog())
 
 
-HOURS = (an_hour_of_mail, questions, large_bodies, claims, identity, the_workspace, audit, damage)
+HOURS = (
+    *(an_hour_of_mail, questions, large_bodies, claims, tasks, evidence, blockers),
+    *(identity, the_workspace, audit, damage),
+)
 
 
 @pytest.fixture(scope="module")

@@ -130,6 +130,14 @@ ARTIFACT = Shape(
     ],
 )
 SIZE = integer(0, BIG)
+TESTS = Shape(
+    [{}, {"passed": 1, "failed": 2, "skipped": 3, "errors": 4}],
+    [
+        *NOT_OBJECTS,
+        {"total": 1},
+        *({"passed": value} for value in SIZE.bad),
+    ],
+)
 OUTPUT = Shape(
     [{"sha256": SHA, "size": value} for value in SIZE.good],
     [
@@ -140,6 +148,17 @@ OUTPUT = Shape(
         {"sha256": SHA, "size": 1, "text": "x"},
         *({"sha256": SHA, "size": value} for value in SIZE.bad),
         *({"sha256": value, "size": 1} for value in DIGEST.bad),
+    ],
+)
+TESTS = Shape(
+    [{}, *({"passed": value} for value in SIZE.good), {"failed": 1, "skipped": 2, "errors": 3}],
+    [
+        *NOT_OBJECTS,
+        {"passed": 1, "xfailed": 1},
+        *({"failed": value} for value in SIZE.bad),
+        *({"skipped": value} for value in SIZE.bad),
+        *({"errors": value} for value in SIZE.bad),
+        *({"passed": value} for value in SIZE.bad),
     ],
 )
 ARGV = Shape(
@@ -236,6 +255,11 @@ MEMBERS: dict[str, dict[str, Shape]] = {
         "dirty": Shape([True, False], NOT_BOOLEANS),
         "output": OUTPUT,
         "interrupted": Shape([True, False], NOT_BOOLEANS),
+        "ended_by": one_of("time limit", "signal"),
+        "produced": SIZE,
+        "masked": SIZE,
+        "tests": TESTS,
+        "spooled": Shape([True, False], NOT_BOOLEANS),
     },
     "evidence:file": PROOF | {"kind": one_of("file"), "name": PATH, "sha256": DIGEST, "size": SIZE},
     "evidence:url": PROOF | {"kind": one_of("url"), "url": URL},

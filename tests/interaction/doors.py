@@ -378,7 +378,7 @@ def _as_typed(act: type, said: Members, scene: Scene) -> Members:
     if act is acts.ListTasks:
         said.setdefault("state", "all")
     if act is acts.SubmitTask:
-        del said["tree"]  # which git knows
+        said.pop("tree", None)  # which git knows
     if act is acts.AddEvidence:
         said = _as_attached(said)
     if act is acts.VerifyLog and "checkpoint" in said:

@@ -1,8 +1,10 @@
 """Plays a row of the table of acts at one door, in a fresh copy of one town, and puts what the door
 answered into a form that is the same at every door."""
 
+import hashlib
 import json
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +28,23 @@ NOVA, LENA, MIRA = Who("nova"), Who("lena"), Who("mira")
 LATE, STRANGER, TYPO = Who("late"), Who("stranger"), Who("typo")
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+# A file where everybody stands, and a run that has written the same.
+PROOF, PROVED = "proof.txt", b"2 passed\n"
+KEPT = {"sha256": hashlib.sha256(PROVED).hexdigest(), "size": len(PROVED)}
+RAN: Mapping[str, Any] = MappingProxyType(
+    {
+        "kind": "run",
+        "command": ["make", "test"],
+        "cwd": ".",
+        "exit_code": 0,
+        "duration_ms": 5,
+        "commit": "$commit",
+        "tree": "$tree",
+        "dirty": False,
+        "output": KEPT,
+    }
+)
 
 
 class Step(NamedTuple):
@@ -77,7 +96,11 @@ class Row(NamedTuple):
 
 class Town:
     """Who and what is there when a row begins: an agent's surface otto-cli, the agent nova, the
-    person vera, the admin dora, lena who may not mail and mira who may not claim."""
+    person vera, the admin dora, lena who may not mail and mira who may only mail. Everybody stands
+    in a repository.
+
+    Dora holds the gate athena and asks for work: T-1 waits for somebody and T-2 for T-1, nova works
+    on T-3 and is stuck, T-4 is submitted by nova, and T-5 is not wanted any more."""
 
     def __init__(self, root: Path) -> None:
         self.place = Place(root)
@@ -86,6 +109,10 @@ class Town:
         with interlock.connect(self.place.workspace) as owner:
             self._populate(owner)
             self._furnish(owner)
+            self._commit()
+            self._give_work(owner)
+            self.names["checkpoint"] = owner.checkpoint()["checkpoint"]
+            owner.backup(self.names["backup"])
         until(lambda: self._is_refused("late"))
 
     def _populate(self, owner: Client) -> None:
@@ -117,8 +144,50 @@ class Town:
             vera.acquire(paths=["src/**"], repo="example.com/r")
         self.names |= {"mail": mail["id"], "mail_seq": mail["seq"], "ask": ask["id"]}
         self.names |= {"letter": letter["id"], "letter_seq": letter["seq"]}
-        self.names["checkpoint"] = owner.checkpoint()["checkpoint"]
-        owner.backup(self.names["backup"])
+
+    def _commit(self) -> None:
+        (self.place.cwd / PROOF).write_bytes(PROVED)
+        self._git("init", "--quiet", "--template=")
+        self._git("add", PROOF)
+        who = ("-c", "user.name=Otto", "-c", "user.email=otto@example.com")
+        self._git(*who, "commit", "--quiet", "--message", "Sort the list")
+        self.names["commit"] = self._git("rev-parse", "HEAD")
+        self.names["tree"] = self._git("rev-parse", "HEAD^{tree}")
+
+    def _git(self, *words: str) -> str:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=self.place.cwd,
+            env=self.place.environ,
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        return done.stdout.decode().strip()
+
+    def _give_work(self, owner: Client) -> None:
+        place = self.place.workspace
+        owner.create_gate("athena", ["@dora"])
+        with interlock.connect(place, self.tokens["dora"]) as dora:
+            criteria = ["make test passes", "it reads well"]
+            dora.create_task("Sort the list", criteria=criteria, gates=["athena"], brief="By name.")
+            dora.create_task("Show it", depends_on=["T-1"])
+            for title in ("Say it", "Count it"):
+                dora.create_task(title, criteria=criteria[:1], gates=["athena"])
+            dora.create_task("Print it")
+            dora.cancel("T-5", note="nobody prints")
+        with interlock.connect(place, self.tokens["nova"]) as nova:
+            said = {"kind": "note", "text": "it works", "task_id": "T-3", "criterion": 1}
+            taken = nova.take("T-3")
+            assert taken["taken"]
+            self.names["work_fence"] = taken["claim"]["fence"]
+            self.names["said"] = nova.add_evidence(said)["evidence"]["id"]
+            stuck = nova.raise_blocker("there is no list", task="T-3")
+            self.names["blocker"] = stuck["blocker"]["id"]
+            nova.take("T-4")
+            upload = nova.put_chunk(PROVED, len(PROVED))["upload"]
+            ran = self.filled(RAN) | {"task_id": "T-4", "criterion": 1}
+            self.names["ran"] = nova.add_evidence(ran, upload=upload)["evidence"]["id"]
+            nova.submit("T-4", self.names["commit"], tree=self.names["tree"])
 
     def filled(self, value: Mapping[str, Any]) -> Any:
         return _filled(dict(value), self.names)

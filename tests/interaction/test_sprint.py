@@ -2,20 +2,21 @@
 the worker that the blocker woke, passed, and completed. Once with commands and once with tools."""
 
 import asyncio
+import html
 import json
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from commandline import LIMIT_S, Place, lines, until
-from forking import Running, Servers
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp_clients import Caller, awaited, over_http
+from forking import Servers
+from mcp_clients import Caller, awaited
+from tooling import Clients, token_of
 from working import BRIEF, GATE, HOLDER, TASK, Workshop
 
+SESSION = "otto-cli-1"
 FIX = "echo 'echo hello' > greet.sh"
 SAYS_HELLO = ("sh", "-c", "sh greet.sh | grep hello")
 STORY = [
@@ -153,13 +154,15 @@ def _told(shop: Workshop, first: str, fixed: str) -> None:
 
 
 def _reported(place: Place, first: str, fixed: str) -> None:
-    report = place.run("report", TASK).text
-    for word in ("Add a greeting", "it says hello", "It says goodbye.", FIX, first, fixed, GATE):
-        assert word in report, f"the report does not tell {word!r}"
-    assert report.index(first) < report.index("It says goodbye.") < report.rindex(fixed)
-    page = place.run("report", TASK, "--format", "html").text
-    assert "It says goodbye." in page
-    assert fixed in page
+    told = ("Add a greeting", "it says hello", "It says goodbye.", first, fixed, GATE, "@vera")
+    for form in ("md", "html"):
+        path = str(place.root / f"report.{form}")
+        assert place.run("report", TASK, "--format", form, "--output", path).status == 0
+        report = html.unescape(Path(path).read_text())
+        for word in (*told, FIX):
+            assert word in report, f"the report does not tell {word!r}"
+    checked = place.run("audit", "check-proof", str(place.root / "report.md"), "--json")
+    assert checked.status == 0, checked
 
 
 def test_what_a_session_has_taken_is_free_when_it_ends(shop: Workshop) -> None:
@@ -176,74 +179,49 @@ def test_what_a_session_has_taken_is_free_when_it_ends(shop: Workshop) -> None:
 # --- with tools
 
 
-class Clients:
-    """The official client, for otto-cli and for vera, at one entrance of the workspace."""
+class Tooled(NamedTuple):
+    """A workshop, and clients that work there."""
 
-    def __init__(self, shop: Workshop, entrance: str, running: Running | None) -> None:
-        self.shop, self.entrance, self._running = shop, entrance, running
-        self.tokens = {sender: _token(shop.place, sender) for sender in ("otto-cli", "vera")}
-
-    @asynccontextmanager
-    async def client(self, sender: str) -> AsyncIterator[Caller]:
-        async with Client(self._transport(sender), mode="legacy") as client:
-            yield Caller(client)
-
-    def _transport(self, sender: str) -> Any:
-        if self.entrance == "http":
-            assert self._running is not None
-            return over_http(f"{self._running.url}/mcp", self.tokens[sender], f"{sender}-1")
-        shown = {"INTERLOCK_TOKEN": self.tokens[sender], "INTERLOCK_SESSION": f"{sender}-1"}
-        return stdio_client(
-            StdioServerParameters(
-                command=sys.executable,
-                args=["-m", "interlock", "mcp"],
-                env=self.shop.place.environ | shown,
-                cwd=self.shop.place.cwd,
-            )
-        )
+    shop: Workshop
+    clients: Clients
 
     def proven(self, *command: str) -> None:
         """Runs a command as the client's own shell does: in its session."""
-        token = self.tokens["otto-cli"]
-        shell = self.shop.but(INTERLOCK_TOKEN=token, INTERLOCK_SESSION="otto-cli-1")
+        token = token_of(self.shop.place, "otto-cli")
+        shell = self.shop.but(INTERLOCK_TOKEN=token, INTERLOCK_SESSION=SESSION)
         assert proven(shell, *command)["counts"]
 
 
-def _token(place: Place, sender: str) -> str:
-    kept = json.loads((place.workspace / "credentials" / f"{sender}.json").read_text())
-    return str(kept["token"])
-
-
 @pytest.fixture(params=["own node", "bridge", "http"])
-def clients(
-    request: pytest.FixtureRequest, first_town: Place, tmp_path: Any, servers: Servers
-) -> Iterator[Clients]:
+def tooled(
+    request: pytest.FixtureRequest, first_town: Place, tmp_path: Path, servers: Servers
+) -> Iterator[Tooled]:
     """A process with a node of its own, one that leads to a server, and that server itself."""
     shop = Workshop(first_town.copied(tmp_path))
     place, running = shop.place, None
     if request.param != "own node":
         running = servers.start(str(place.workspace), place.environ, str(place.cwd))
-    yield Clients(shop, request.param, running)
+    yield Tooled(shop, Clients(place, over_http=request.param == "http", running=running))
     if running is not None:
         running.end()
 
 
 @awaited
-async def test_a_sprint_goes_through_its_gate_with_tools(clients: Clients) -> None:
-    shop = clients.shop
+async def test_a_sprint_goes_through_its_gate_with_tools(tooled: Tooled) -> None:
+    shop, clients = tooled
     async with AsyncExitStack() as stack:
-        otto = await stack.enter_async_context(clients.client("otto-cli"))
+        otto = await stack.enter_async_context(clients.client("otto-cli", SESSION))
         vera = await stack.enter_async_context(clients.client("vera"))
         await _created(vera)
         await otto.ok("task", action="take", id=TASK)
-        await asyncio.to_thread(clients.proven, "sh", "greet.sh")
+        await asyncio.to_thread(tooled.proven, "sh", "greet.sh")
         first = shop.head
         await _submitted(otto, first)
         (blocker,) = await _woken(otto, vera, verdict("fail", first))
         assert (blocker["type"], blocker["payload"]["fix"]) == ("blocker", [FIX])
         shop.tried("sh", "-c", blocker["payload"]["fix"][0])
         fixed = shop.commit()
-        await asyncio.to_thread(clients.proven, *SAYS_HELLO)
+        await asyncio.to_thread(tooled.proven, *SAYS_HELLO)
         await _submitted(otto, fixed)
         await otto.ok("inbox", done=[blocker["id"]])
         (passed,) = await _woken(otto, vera, verdict("pass", fixed))
@@ -300,21 +278,21 @@ async def _reach(caller: Caller, address: str) -> str:
 
 
 @awaited
-async def test_a_commit_is_known_where_the_client_stands(clients: Clients) -> None:
+async def test_a_commit_is_known_where_the_client_stands(tooled: Tooled) -> None:
     """On stdio the tool asks the client's own git; over HTTP it must be told the whole id, of a
     commit that a run has stood on."""
-    shop = clients.shop
+    shop, clients = tooled
     shop.create("--criterion", "it says hello", "--gate", GATE)
-    async with clients.client("otto-cli") as otto:
+    async with clients.client("otto-cli", SESSION) as otto:
         await otto.ok("task", action="take", id=TASK)
         said = await otto("task", action="submit", id=TASK)
-        if clients.entrance != "http":
+        if not clients.over_http:
             assert said.answer["task"]["artifact"] == {"commit": shop.head, "tree": shop.tree}
             return
         assert said.code == "USAGE"
         for commit in (shop.head[:12], shop.head):
             assert (await otto("task", action="submit", id=TASK, commit=commit)).error
         assert shop.show()["task"]["state"] == "taken"
-        await asyncio.to_thread(clients.proven, "true")
+        await asyncio.to_thread(tooled.proven, "true")
         taken = await otto.ok("task", action="submit", id=TASK, commit=shop.head)
         assert taken["task"]["artifact"] == {"commit": shop.head, "tree": shop.tree}

@@ -163,6 +163,24 @@ def test_what_a_sparse_checkout_leaves_out_does_not_make_it_dirty(
     assert changed.tree == tree_of_everything(place, git)
 
 
+def test_a_change_in_the_very_moment_of_adding_is_in_the_tree(tmp_path: os.PathLike[str]) -> None:
+    """Same size, same time: only the time of the index says that the file must be looked at."""
+    place, git = made(tmp_path)
+    git("config", "core.trustctime", "false")
+    path, index = os.path.join(place, "a.txt"), os.path.join(place, ".git", "index")
+    moment = 1_700_000_000_000_000_000
+    os.utime(path, ns=(moment, moment))
+    git("update-index", "--refresh")
+    write(place, "a.txt", "two\n")
+    for file in (path, index):
+        os.utime(file, ns=(moment, moment))
+    found = standing(place)
+    assert found is not None
+    assert found.dirty
+    assert found.tree == tree_of_everything(place, git)
+    assert found.tree != git("rev-parse", "HEAD^{tree}")
+
+
 def test_settings_that_hide_untracked_files_do_not_hide_them(tmp_path: os.PathLike[str]) -> None:
     place, git = made(tmp_path)
     git("config", "status.showUntrackedFiles", "no")

@@ -180,6 +180,7 @@ def test_a_hook_before_that_git_would_not_run_is_not_run(repo: Path, stub: Stub)
 
 
 def run_hook(repo: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """As git runs it: with the signal ignored that ends those who write to nobody."""
     return subprocess.run(
         [hook_file(repo), "origin", "url"],
         input=text,
@@ -187,6 +188,7 @@ def run_hook(repo: Path, text: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=60,
         cwd=repo,
+        restore_signals=False,
     )
 
 
@@ -441,7 +443,7 @@ def test_hooks_in_the_usual_place_need_no_notice(repo: Path, stub: Stub, tmp_pat
 def test_hooks_of_the_repository_are_not_touched(
     repo: Path, stub: Stub, setting: str, file: str
 ) -> None:
-    commit(repo, file, "#!/bin/sh\n")
+    commit(repo, file, '#!/bin/sh\n # interlock guard push "$@"\n')
     executable(repo / setting / "h", "#!/bin/sh\n")
     git(repo, "config", "core.hooksPath", setting)
     before = listing(repo / setting)

@@ -20,16 +20,23 @@ from interlock.contracts import tokens
 from interlock.contracts.acts import (
     AckMessages,
     AcquireClaim,
+    AddEvidence,
     AnswerAsk,
     Ask,
+    CancelTask,
     ChangeSetting,
     CheckClaim,
+    CompleteTask,
+    CreateGate,
     CreateGroup,
+    CreateTask,
     Credentials,
     DropUpload,
     EndSession,
     Explain,
+    FailTask,
     FindAnswer,
+    GiveVerdict,
     IdentifyToken,
     Join,
     KeepSession,
@@ -40,11 +47,13 @@ from interlock.contracts.acts import (
     MintToken,
     Pause,
     PutChunk,
+    RaiseBlocker,
     ReadMessage,
     ReaffirmTokens,
     Redact,
     ReleaseClaim,
     RenewClaim,
+    ResolveBlocker,
     Resume,
     Review,
     RevokeToken,
@@ -58,7 +67,9 @@ from interlock.contracts.acts import (
     ShowToken,
     StartSession,
     StopWaiting,
+    SubmitTask,
     TakeOverClaim,
+    TakeTask,
     Whoami,
 )
 from interlock.contracts.facts import Header, header_hash, parse_header
@@ -162,6 +173,7 @@ def id_of(credentials: Credentials) -> str:
 REFUSALS = [
     ("CLAIM_HELD", "Claim held", 1, 409),
     ("NO_ANSWER", "No answer", 1, 409),
+    ("GATES_NOT_PASSED", "Gates not passed", 1, 409),
     ("LOG_DAMAGED", "Log damaged", 1, 409),
     ("USAGE", "Bad usage", 2, 400),
     ("INVALID_RECIPIENT_SHAPE", "Invalid recipient shape", 2, 400),
@@ -170,13 +182,15 @@ REFUSALS = [
     ("USE_VERB", "Use the verb", 2, 400),
     ("DIGEST_MISMATCH", "Digest mismatch", 2, 400),
     ("NOT_A_WORKSPACE", "Not a workspace", 2, 400),
+    ("GATE_HAS_NO_HOLDER", "Gate has no holder", 2, 400),
     ("FOREIGN_ORIGIN", "Foreign origin", 3, 403),
-    ("NOT_BUILT", "Not built yet", 4, 501),
     ("NOT_FOUND", "Not found", 2, 404),
     ("UNKNOWN_RECIPIENT", "Unknown recipient", 2, 409),
     ("NAME_TAKEN", "Name taken", 2, 409),
     ("IDEMPOTENCY_CONFLICT", "Idempotency conflict", 2, 409),
     ("TOO_MANY_HOPS", "Too many hops", 2, 409),
+    ("ALREADY_DONE", "Already done", 2, 409),
+    ("NOT_SUBMITTED", "Not submitted", 2, 409),
     ("TOO_LARGE", "Too large", 2, 413),
     ("NO_IDENTITY", "No identity", 3, 401),
     ("BAD_TOKEN", "Bad token", 3, 401),
@@ -184,6 +198,7 @@ REFUSALS = [
     ("UNKNOWN_SENDER", "Unknown sender", 3, 403),
     ("IDENTITY_MISMATCH", "Identity mismatch", 3, 403),
     ("MISSING_SCOPE", "Missing scope", 3, 403),
+    ("OWN_WORK", "Own work", 3, 403),
     ("NOT_HOLDER", "Not the holder", 3, 409),
     ("STALE_FENCE", "Stale fence", 3, 409),
     ("RATE_LIMITED", "Rate limited", 4, 429),
@@ -216,7 +231,7 @@ def test_every_refusal_stands_in_the_list_above() -> None:
 
 def test_only_refusals_that_matter_to_an_auditor_are_recorded() -> None:
     recorded = {row[0] for row in REFUSALS if errors.by_code(row[0]).recorded}
-    assert recorded == {"IDENTITY_MISMATCH", "MISSING_SCOPE", "STALE_FENCE"}
+    assert recorded == {"IDENTITY_MISMATCH", "MISSING_SCOPE", "OWN_WORK", "STALE_FENCE"}
 
 
 def test_a_member_that_was_not_given_is_absent() -> None:
@@ -1635,6 +1650,17 @@ WRITING: list[Any] = [
     ReleaseClaim(item="B-1"),
     TakeOverClaim("why", item="B-1"),
     StopWaiting(item="B-1"),
+    CreateTask("Sort the list"),
+    TakeTask("T-1"),
+    SubmitTask("T-1", "0" * 40, "1" * 40),
+    CompleteTask("T-1"),
+    FailTask("T-1"),
+    CancelTask("T-1"),
+    AddEvidence({"kind": "note", "text": "it works", "task_id": "T-1"}),
+    CreateGate("athena", ("@boss",)),
+    GiveVerdict("T-1", "athena", "pass"),
+    RaiseBlocker("it is slow", "T-1"),
+    ResolveBlocker("#7"),
 ]
 
 

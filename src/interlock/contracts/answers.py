@@ -683,7 +683,7 @@ class Verdict(TypedDict):
     evidence: NotRequired[list[str]]
 
 
-class Blocker(TypedDict):
+class _Blocker(TypedDict):
     id: str
     seq: int
     at: str
@@ -694,6 +694,9 @@ class Blocker(TypedDict):
     severity: Literal["stop", "warn"]
     what: NotRequired[str]
     fix: NotRequired[list[str]]
+
+
+class Blocker(_Blocker):
     resolved_by: NotRequired[str]
     resolved_at: NotRequired[str]
 
@@ -804,7 +807,7 @@ class DueFrom(VerdictDue):
     holders: list[str]
 
 
-class ToResolve(Blocker):
+class ToResolve(_Blocker):
     do: str
 
 
@@ -876,6 +879,7 @@ class OtherEvent(_Event):
 
     kind: Literal[
         "agent_joined",
+        "blocker_resolved",
         "body_redacted",
         "claim_awaited",
         "claim_expired",
@@ -885,14 +889,21 @@ class OtherEvent(_Event):
         "claim_wait_ended",
         "claim_wait_extended",
         "epoch_started",
+        "evidence_added",
+        "gate_created",
         "group_set",
         "request_refused",
         "session_ended",
         "session_started",
         "setting_changed",
+        "task_created",
+        "task_ended",
+        "task_submitted",
+        "task_taken",
         "token_minted",
         "token_reaffirmed",
         "token_revoked",
+        "verdict_given",
         "workspace_created",
         "workspace_paused",
         "workspace_resumed",
@@ -925,6 +936,30 @@ class OtherEvent(_Event):
     digest: NotRequired[str]
     verifier: NotRequired[str]
     abandoned: NotRequired[Abandoned]
+    # work
+    task: NotRequired[str]
+    thread: NotRequired[str]
+    criteria: NotRequired[int]
+    gates: NotRequired[list[str]]
+    depends_on: NotRequired[list[str]]
+    labels: NotRequired[list[str]]
+    priority: NotRequired[Priority]
+    assignee: NotRequired[str]
+    claim: NotRequired[str]
+    state: NotRequired[TaskState]
+    status: NotRequired[TaskState]
+    commit: NotRequired[str]
+    tree: NotRequired[str]
+    submission: NotRequired[int]
+    gate: NotRequired[str]
+    holders: NotRequired[list[str]]
+    verdict: NotRequired[Literal["pass", "fail"]]
+    evidence: NotRequired[list[str]]
+    criterion: NotRequired[int]
+    exit_code: NotRequired[int]
+    dirty: NotRequired[bool]
+    interrupted: NotRequired[bool]
+    spooled: NotRequired[bool]
 
 
 Event = MessageEvent | ReceiptEvent | OtherEvent

@@ -104,6 +104,8 @@ def _keeping() -> Iterator[None]:
 def _check(command: Sequence[str], limits: Limits) -> None:
     if not command or not command[0]:
         raise Usage("Say what to run: interlock evidence run -- COMMAND...")
+    if any("\0" in word for word in command):
+        raise Usage("No word of a command can hold a NUL character.")
     if limits.time_s is not None and limits.time_s <= 0:
         raise Usage("A time limit is more than nothing, for example 10m.")
     if limits.output_bytes < 0:

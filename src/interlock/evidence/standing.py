@@ -87,8 +87,9 @@ def _tree_as_it_lies(root: str, overlooked: list[str]) -> str | None:
         }
         os.mkdir(environment["GIT_OBJECT_DIRECTORY"])
         try:
-            # A copy knows which files have not changed, so that only the others are read.
-            shutil.copyfile(os.path.join(root, index), environment["GIT_INDEX_FILE"])
+            # A copy knows which files have not changed, so that only the others are read. By its
+            # own time it knows which may have changed in the very moment they were added.
+            shutil.copy2(os.path.join(root, index), environment["GIT_INDEX_FILE"])
         except FileNotFoundError:
             pass  # nothing was ever added
         except OSError:

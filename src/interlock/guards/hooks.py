@@ -84,7 +84,8 @@ def _tracked_home(place: str, directory: str) -> str | None:
 def _by_hand(path: str, hook: Hook) -> dict[str, Any]:
     """A hook of the repository that calls us already is as good as ours."""
     line = f'interlock {hook.words} "$@" || exit 1'
-    if f"interlock {hook.words}".encode() in _read(path):
+    commands = (each for each in _read(path).splitlines() if not each.lstrip().startswith(b"#"))
+    if any(f"interlock {hook.words}".encode() in each for each in commands):
         return {"hook": hook.name, "path": path, "state": "by hand"}
     raise Usage(
         f"The hooks of this repository are files of its own, and Interlock does not change them. "

@@ -7,7 +7,7 @@ from interlock.kernel.claims.records import live
 from interlock.kernel.mail.reading import counts
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.work.gates import due_from, verdict_due
-from interlock.kernel.work.records import task_view, tasks
+from interlock.kernel.work.records import claim_on, task_view, tasks
 
 
 def whoami(moment: Moment, act: Whoami) -> Answer:
@@ -39,9 +39,9 @@ def _taken(moment: Moment) -> list[Answer]:
         moment, "worker = ? AND session IS ? AND ended IS NULL", caller.sender, caller.session
     )
     return [
-        {"id": view["id"], "title": view["title"], "state": view["state"]}
-        for view in (task_view(moment, task) for task in found)
-        if "claim" in view
+        {"id": task.id, "title": task_view(moment, task)["title"], "state": task.state}
+        for task in found
+        if (claim := claim_on(moment, task.id)) is not None and claim.fence == task.fence
     ]
 
 

@@ -159,7 +159,8 @@ def _command(check: Check, root: str) -> list[str]:
         return list(check.command)
     rules = os.path.join(root, project.FILE)
     named = ["--rules", rules] if os.path.exists(rules) else []
-    return [sys.executable, "-m", "interlock", "scrub", *named]
+    # Without -P a directory called interlock in what is judged would be taken for us.
+    return [sys.executable, "-P", "-m", "interlock", "scrub", *named]
 
 
 def _text(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from interlock import evidence
 from interlock.contracts import acts
 from interlock.doors.cli.context import Answer, Context, read_text
 from interlock.errors import GatesNotPassed, Usage
@@ -19,7 +20,7 @@ def install(context: Context) -> Answer:
 def push(context: Context) -> Answer:
     """Whether every gate that guards what is pushed has passed it. A guard that cannot be asked
     lets nothing through."""
-    from interlock import evidence, guards
+    from interlock import guards
 
     here = evidence.standing()
     if here is None:
@@ -44,4 +45,6 @@ def _asked(context: Context, gate: str, push: "Push") -> Answer:
     if push.deletes:
         why = f"No gate passes the deletion of a branch. Ask a holder of {gate} what to do."
         return {"passed": False} | GatesNotPassed(why).as_dict()
-    return context.call_as_owner(acts.CheckGate(gate, push.local_oid))
+    # What an annotated tag points to is what was judged.
+    commit, _ = evidence.artifact(push.local_oid) or (push.local_oid, "")
+    return context.call_as_owner(acts.CheckGate(gate, commit))

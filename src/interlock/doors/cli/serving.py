@@ -23,7 +23,7 @@ def up(context: Context) -> Answer | int:
     _refuse_strange(context.get("url"))
     if is_served(directory):
         return {"up": True, "started": False} | _described(directory)
-    words = [sys.executable, "-m", "interlock.server", "--workspace", directory]
+    words = [sys.executable, "-P", "-m", "interlock.server", "--workspace", directory]
     given = {name: context.get(name) for name in ("host", "port", "url")}
     words += [f"--{name}={value}" for name, value in given.items() if value is not None]
     if context.json:
@@ -98,7 +98,7 @@ def mcp(context: Context) -> int:
 
 
 def _serve_alone(context: Context) -> NoReturn:
-    words = [sys.executable, "-m", "interlock.doors.mcp"]
+    words = [sys.executable, "-P", "-m", "interlock.doors.mcp"]
     for name in ("workspace", "from", "session"):
         if (value := context.get(name)) is not None:
             words += [f"--{name}", value]

@@ -22,8 +22,12 @@ def routes(live: LiveNode, *, owner: Callable[[str], bool], key: bytes) -> list[
     pages = Pages(live, owner, Passes(key), assets)
     return [
         Route("/", pages.guarded(pages.dashboard)),
-        Route("/mail/{id}", pages.guarded(pages.message)),
-        Route("/parts/message/{id}", pages.guarded(pages.message_part)),
+        Route("/work", pages.guarded(pages.work)),
+        Route("/review", pages.guarded(pages.review)),
+        Route("/mail/{id}", pages.guarded(pages.single("message", "Now"))),
+        Route("/work/{id}", pages.guarded(pages.single("task", "Work"))),
+        Route("/evidence/{id}", pages.guarded(pages.single("evidence", "Work"))),
+        Route("/parts/{kind}/{id}", pages.guarded(pages.single_part)),
         Route("/parts/{name}", pages.guarded(pages.part)),
         Route("/live", pages.guarded(pages.stream)),
         Route("/sign-in", pages.guarded(pages.to_front), methods=["GET"]),

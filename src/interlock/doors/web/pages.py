@@ -26,6 +26,7 @@ from interlock.node.live import LiveNode
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 LARGEST_FORM = 8192
+BOARD = ("header", "agents", "claims", "mail")
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -75,50 +76,65 @@ class Pages:
     # --- what the owner sees
 
     async def dashboard(self, request: Request) -> Response:
+        return await self._page(request, "Now", BOARD, _mail_shown(request))
+
+    async def work(self, request: Request) -> Response:
+        return await self._page(request, "Work", ("header", "work", "ended"))
+
+    async def review(self, request: Request) -> Response:
+        return await self._page(request, "Review", ("header", "review"))
+
+    async def _page(
+        self, request: Request, title: str, names: tuple[str, ...], shown: int = MAIL
+    ) -> Response:
         if not self._passes.is_owner(request):
             return self._sign_in_page(request)
         reached = self._live.feed.reached
-        shown = _mail_shown(request)
-        parts = await self._parts.all(shown)
-        frame = self._frame(request, reached)
+        parts = await self._parts.several(names, shown)
+        frame = self._frame(request, reached, title)
+        file = f"{title.lower()}.html"
         return HTMLResponse(
-            self._templates.page(
-                "dashboard.html", **frame, title="Now", mail_shown=shown, parts=parts
+            self._templates.page(file, **frame, title=title, mail_shown=shown, parts=parts)
+        )
+
+    def single(self, kind: str, here: str) -> Endpoint:
+        """The page of one message, task or piece of evidence, all of it. `here` is the page from
+        which people come."""
+
+        async def page(request: Request) -> Response:
+            if not self._passes.is_owner(request):
+                return self._sign_in_page(request)
+            reached = self._live.feed.reached
+            id = request.path_params["id"]
+            content = await self._parts.single(kind, id)
+            header = await self._parts.part("header")
+            frame = self._frame(request, reached, here)
+            title = kind.capitalize()
+            made = self._templates.page(
+                f"{kind}.html", **frame, title=title, id=id, header=header, content=content
             )
-        )
+            return HTMLResponse(made, 200 if content else 404)
 
-    async def message(self, request: Request) -> Response:
-        """One message, all of it, with its receipts."""
-        if not self._passes.is_owner(request):
-            return self._sign_in_page(request)
-        reached = self._live.feed.reached
-        id = request.path_params["id"]
-        content = await self._parts.message(id)
-        header = await self._parts.part("header")
-        frame = self._frame(request, reached)
-        page = self._templates.page(
-            "message.html", **frame, title="Message", id=id, header=header, content=content
-        )
-        return HTMLResponse(page, 200 if content else 404)
+        return page
 
-    def _frame(self, request: Request, reached: int) -> dict[str, Any]:
+    def _frame(self, request: Request, reached: int, here: str) -> dict[str, Any]:
         """What every page of the owner's needs. `reached` is where the log stood before its parts
         were made, so that nothing that happens meanwhile is missed."""
-        form = self._passes.form(request)
-        return {"form": form, "reached": reached, "now": self._live.node.clock()}
+        form, now = self._passes.form(request), self._live.node.clock()
+        return {"form": form, "reached": reached, "now": now, "here": here}
 
     async def part(self, request: Request) -> Response:
         if not self._passes.is_owner(request):
             return _nothing()
         name = request.path_params["name"]
-        if name not in self._parts.names:
+        if not self._parts.has(name):
             return PlainTextResponse("There is no such part.\n", 404)
         return HTMLResponse(await self._parts.part(name, _mail_shown(request)))
 
-    async def message_part(self, request: Request) -> Response:
+    async def single_part(self, request: Request) -> Response:
         if not self._passes.is_owner(request):
             return _nothing()
-        content = await self._parts.message(request.path_params["id"])
+        content = await self._parts.single(**request.path_params)
         return HTMLResponse(content) if content else PlainTextResponse("Not found.\n", 404)
 
     async def stream(self, request: Request) -> Response:

@@ -9,54 +9,74 @@ from starlette.concurrency import run_in_threadpool
 from interlock.contracts.acts import (
     Credentials,
     ListAgents,
+    ListBlockers,
     ListClaims,
     ListMail,
+    ListTasks,
     Review,
+    ShowEvidence,
     ShowStatus,
+    ShowTask,
 )
-from interlock.doors.web import views
+from interlock.doors.web import task_views, views
 from interlock.doors.web.rendering import Templates
-from interlock.doors.web.stream import PARTS
 from interlock.errors import NotFound, Refusal, Usage
 from interlock.node.live import LiveNode
 
 MAIL = 60
 MOST_MAIL = 500
 PATHS_SHOWN = 4
+LIVE_TASKS = 100
+ENDED_TASKS = 50
+ENDS = ("done", "failed", "cancelled")
+AT_ONCE = 1000
 
 
 class Parts:
-    names = PARTS
-
     def __init__(self, live: LiveNode, templates: Templates) -> None:
         self._live = live
         self._templates = templates
-
-    async def all(self, mail_shown: int) -> dict[str, Markup]:
-        made = await asyncio.gather(*(self.part(name, mail_shown) for name in self.names))
-        return dict(zip(self.names, made, strict=True))
-
-    async def part(self, name: str, mail_shown: int = MAIL) -> Markup:
-        """A part as it is now. Where that is refused, for a damaged log perhaps, it says so."""
-        makers = {
+        self._makers = {
             "header": self._header,
             "agents": self._agents,
             "claims": self._claims,
+            "work": self._work,
+            "ended": self._ended,
+            "review": self._review,
         }
+        self._singles = {
+            "message": self._message,
+            "task": self._task,
+            "evidence": self._evidence,
+        }
+
+    def has(self, name: str) -> bool:
+        return name == "mail" or name in self._makers
+
+    async def several(self, names: tuple[str, ...], mail_shown: int = MAIL) -> dict[str, Markup]:
+        made = await asyncio.gather(*(self.part(name, mail_shown) for name in names))
+        return dict(zip(names, made, strict=True))
+
+    async def part(self, name: str, mail_shown: int = MAIL) -> Markup:
+        """A part as it is now. Where that is refused, for a damaged log perhaps, it says so."""
         try:
-            return await (makers[name]() if name in makers else self._mail(mail_shown))
+            return await (self._mail(mail_shown) if name == "mail" else self._makers[name]())
         except Refusal as refusal:
             return self._templates.part("refusal", refusal=refusal)
 
-    async def message(self, id: str) -> Markup | None:
-        """One message with its text and its receipts, or None where there is none of that id."""
+    async def single(self, kind: str, id: str) -> Markup | None:
+        """One message, task or piece of evidence with all that is known of it, or None where there
+        is none of that id."""
+        if kind not in self._singles:
+            return None
         try:
-            (found,) = (await self._ask(ListMail(message=id)))["messages"]
+            return await self._singles[kind](id)
         except (NotFound, Usage):
             return None
         except Refusal as refusal:
             return self._templates.part("refusal", refusal=refusal)
-        return await self._made("message", message=views.message(found, whole=True))
+
+    # --- now
 
     async def _header(self) -> Markup:
         status, review = await asyncio.gather(self._ask(ShowStatus()), self._ask(Review()))
@@ -80,6 +100,50 @@ class Parts:
         messages = await run_in_threadpool(views.messages, found[:shown])
         more = len(found) > shown
         return await self._made("mail", messages=messages, more=more, most=MOST_MAIL)
+
+    async def _message(self, id: str) -> Markup:
+        (found,) = (await self._ask(ListMail(message=id)))["messages"]
+        return await self._made("message", message=views.message(found, whole=True))
+
+    # --- work
+
+    async def _work(self) -> Markup:
+        listed, blockers = await asyncio.gather(
+            self._ask(ListTasks(state="live", limit=LIVE_TASKS)), self._ask(ListBlockers())
+        )
+        tasks = listed["tasks"]
+        taken = [ShowTask(task["id"]) for task in tasks if "worker" in task]
+        shown = await asyncio.gather(*map(self._ask, taken))
+        made = await run_in_threadpool(task_views.groups, tasks, shown, blockers["blockers"])
+        return await self._made("work", groups=made, next=listed.get("next"))
+
+    async def _ended(self) -> Markup:
+        """Tasks are listed in the order in which they were made, so the last to end may be any."""
+        found = []
+        for state in ENDS:
+            after: int | None = 0
+            while after is not None:
+                page = await self._ask(ListTasks(state=state, limit=AT_ONCE, after=after))
+                found += page["tasks"]
+                after = page.get("next")
+        tasks = task_views.ended(found)[:ENDED_TASKS]
+        return await self._made("ended", tasks=tasks, number=len(found))
+
+    async def _task(self, id: str) -> Markup:
+        shown, blockers = await asyncio.gather(
+            self._ask(ShowTask(id)), self._ask(ListBlockers(task=id))
+        )
+        view = await run_in_threadpool(task_views.task, shown, blockers["blockers"])
+        return await self._made("task", task=view)
+
+    async def _evidence(self, id: str) -> Markup:
+        shown = await self._ask(ShowEvidence(id))
+        view = await run_in_threadpool(task_views.shown_evidence, shown)
+        return await self._made("evidence", evidence=view)
+
+    async def _review(self) -> Markup:
+        sections = task_views.review(await self._ask(Review()))
+        return await self._made("review", sections=sections)
 
     async def _ask(self, act: Any) -> dict[str, Any]:
         return await self._live.call(Credentials(owner=True), act)

@@ -7,7 +7,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from interlock import __version__
-from interlock.doors.web import views
+from interlock.doors.web import task_views, views
 from interlock.doors.web.assets import Assets
 
 FOLDER = os.path.join(os.path.dirname(__file__), "templates")
@@ -20,8 +20,7 @@ class Page(NamedTuple):
     name: str
 
 
-# Work, Log and Review take their places here when they come.
-PAGES = (Page("/", "Now"),)
+PAGES = (Page("/", "Now"), Page("/work", "Work"), Page("/review", "Review"))
 
 
 class Templates:
@@ -35,7 +34,12 @@ class Templates:
         )
         self._environment.globals.update(asset=assets.url, pages=PAGES, version=__version__)
         self._environment.filters.update(
-            clock=views.clock, ago=views.ago, left=views.left, count=views.count, size=views.size
+            clock=views.clock,
+            ago=views.ago,
+            left=views.left,
+            count=views.count,
+            size=views.size,
+            duration=task_views.duration,
         )
 
     def page(self, name: str, **members: Any) -> str:

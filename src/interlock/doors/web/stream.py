@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 from interlock.errors import Refusal
 from interlock.node.live import Feed
 
-PARTS = ("header", "agents", "claims", "mail")
+PARTS = ("header", "agents", "claims", "mail", "work", "ended")
 BREATH_S = 0.25
 LOOK_S = 1.0
 PRESENCE_S = 10.0
@@ -21,14 +21,21 @@ FAR = 1000
 
 # What the facts whose kinds begin so can change. Anything else may change everything.
 _CHANGES = {
-    "message_": ("mail", "agents", "header"),
+    # Any message can be a blocker, or belong to the story of a task.
+    "message_": ("mail", "agents", "header", "work"),
     "mail_": ("mail", "agents", "header"),
-    "body_": ("mail",),
-    "claim_": ("claims", "agents", "header"),
-    "agent_": ("agents", "header"),
+    "body_": ("mail", "work", "ended"),
+    "claim_": ("claims", "agents", "header", "work"),
+    "task_": ("work", "ended", "header"),
+    "evidence_": ("work",),
+    "verdict_": ("work", "header"),
+    "gate_": ("work", "header"),
+    "blocker_": ("work", "header"),
+    "agent_": ("agents", "header", "work"),
     "session_": ("agents",),
     "group_": (),
-    "token_": (),
+    # Who can judge depends on who has a live token.
+    "token_": ("work", "header"),
     "setting_": (),
     "request_": ("header",),
 }

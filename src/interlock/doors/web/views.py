@@ -158,10 +158,13 @@ def workspace(directory: str) -> Answer:
 def needs(review: Answer) -> list[str]:
     """What needs a person, in words."""
     found = (
+        (len(review["verdicts_due"]), "verdict due", "verdicts due"),
+        (len(review["blockers"]), "blocker", "blockers"),
         (len(review["unanswered"]), "unanswered ask", "unanswered asks"),
+        (len(review["unknown_recipients"]), "unknown recipient", "unknown recipients"),
         (len(review["expired"]), "message expired unread", "messages expired unread"),
-        (len(review["refusals"]), "refusal", "refusals"),
         (len(review["dead_holders"]), "claim that lapsed", "claims that lapsed"),
+        (len(review["refusals"]), "refusal", "refusals"),
     )
     return [count(number, one, many) for number, one, many in found if number]
 

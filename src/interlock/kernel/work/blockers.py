@@ -4,7 +4,7 @@ from interlock.contracts.acts import ListBlockers, RaiseBlocker, ResolveBlocker,
 from interlock.contracts.addresses import address
 from interlock.contracts.checks import checked
 from interlock.contracts.encoding import canonical
-from interlock.errors import MissingScope, NotFound, OwnWork, Usage
+from interlock.errors import MissingScope, OwnWork, Usage
 from interlock.kernel.identity.names import agent_of
 from interlock.kernel.mail.sending import send
 from interlock.kernel.moment import OWNER, Answer, Moment, absent_dropped
@@ -13,6 +13,7 @@ from interlock.kernel.work.records import (
     Blocker,
     blocker_view,
     blockers,
+    find_blocker,
     find_task,
     open_task,
     workers,
@@ -47,25 +48,13 @@ def _concerned(moment: Moment, id: str) -> str:
 
 def resolve(moment: Moment, act: ResolveBlocker) -> Answer:
     """It stands in the way no more, says whoever raised it, a holder of its gate, or a person."""
-    found = _find(moment, act.id)
+    found = find_blocker(moment, act.id)
     if found.resolved is None:
         _refuse_resolver(moment, found)
         outcome = absent_dropped(id=found.id, task=found.task)
         body = canonical({"note": act.note}) if act.note is not None else None
         moment.record("blocker_resolved", outcome, body)
-    return {"blocker": blocker_view(moment, _find(moment, found.id))}
-
-
-def _find(moment: Moment, reference: str) -> Blocker:
-    if reference.startswith("#") and reference[1:].isdigit() and len(reference) <= 19:
-        found = blockers(moment, "seq = ?", int(reference[1:]))
-    else:
-        found = blockers(moment, "id >= ? AND id < ?", reference, reference + "\U0010ffff")
-    if len(found) > 1:
-        raise Usage(f"{reference!r} begins the ids of {len(found)} blockers. Give more of it.")
-    if not found:
-        raise NotFound(f"There is no blocker {reference[:80]!r}. See interlock blocker list.")
-    return found[0]
+    return {"blocker": blocker_view(moment, find_blocker(moment, found.id))}
 
 
 def _refuse_resolver(moment: Moment, found: Blocker) -> None:

@@ -1,5 +1,6 @@
 """Tasks, evidence, verdicts and blockers, read from the tables, and how doors show them."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from interlock.contracts.addresses import address, near
@@ -169,17 +170,27 @@ def evidence(moment: Moment, where: str, *bindings: Any) -> list[Evidence]:
 
 
 def find_evidence(moment: Moment, reference: str) -> Evidence:
-    """The evidence behind an id, a unique prefix of it, or #SEQ."""
+    found: Evidence = _named(moment, evidence, reference, "evidence")
+    return found
+
+
+def find_blocker(moment: Moment, reference: str) -> Blocker:
+    found: Blocker = _named(moment, blockers, reference, "blocker")
+    return found
+
+
+def _named(moment: Moment, rows: Callable[..., list[Any]], reference: str, what: str) -> Any:
+    """The row behind an id, a unique prefix of it, or #SEQ."""
     if reference.startswith("#") and reference[1:].isdigit() and len(reference) <= 19:
-        found = evidence(moment, "seq = ?", int(reference[1:]))
+        found = rows(moment, "seq = ?", int(reference[1:]))
     elif len(reference) < LEAST_OF_AN_ID:
-        raise Usage(f"Give at least {LEAST_OF_AN_ID} characters of the evidence's id, or #SEQ.")
+        raise Usage(f"Give at least {LEAST_OF_AN_ID} characters of the {what}'s id, or #SEQ.")
     else:
-        found = evidence(moment, "id >= ? AND id < ?", reference, reference + "\U0010ffff")
+        found = rows(moment, "id >= ? AND id < ?", reference, reference + "\U0010ffff")
     if len(found) > 1:
-        raise Usage(f"{reference!r} begins the ids of {len(found)} pieces. Give more of it.")
+        raise Usage(f"{reference!r} begins {len(found)} ids. Give more of it.")
     if not found:
-        raise NotFound(f"There is no evidence {reference[:80]!r}. See interlock task show.")
+        raise NotFound(f"There is no {what} {reference[:80]!r}. See interlock task show.")
     return found[0]
 
 
@@ -302,24 +313,24 @@ def evidence_view(moment: Moment, found: Evidence) -> Answer:
     """What was run says so by its kind, its exit code and its tree; what was said has none."""
     said = {} if found.redacted else body(moment, found.seq)
     said.pop("task_id", None)
+    redacted = {"redacted": True} if found.redacted else {}
+    return _head(found) | redacted | (said or {"kind": found.kind})
+
+
+def _head(found: "Evidence | Verdict | Blocker") -> Answer:
+    """What everything has that somebody added to a task."""
     return absent_dropped(
         id=found.id,
         seq=found.seq,
         at=rfc3339(found.at),
         by=address(found.sender),
         task=found.task,
-        redacted=True if found.redacted else None,
-    ) | (said or {"kind": found.kind})
+    )
 
 
 def verdict_view(moment: Moment, found: Verdict) -> Answer:
     said = body(moment, found.seq)
-    return absent_dropped(
-        id=found.id,
-        seq=found.seq,
-        at=rfc3339(found.at),
-        by=address(found.sender),
-        task=found.task,
+    return _head(found) | absent_dropped(
         gate=found.gate,
         verdict=found.verdict,
         artifact={"commit": found.commit, "tree": found.tree},
@@ -332,13 +343,8 @@ def verdict_view(moment: Moment, found: Verdict) -> Answer:
 def blocker_view(moment: Moment, found: Blocker) -> Answer:
     said = body(moment, found.seq).get("payload", {})
     by, at = found.resolved_by, found.resolved_at
-    return absent_dropped(
-        id=found.id,
-        seq=found.seq,
-        at=rfc3339(found.at),
-        by=address(found.sender),
+    return _head(found) | absent_dropped(
         to=found.to,
-        task=found.task,
         gate=found.gate,
         severity=found.severity,
         what=said.get("what"),

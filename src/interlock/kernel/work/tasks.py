@@ -114,7 +114,10 @@ def take(moment: Moment, act: TakeTask) -> Answer:
     assert claim is not None
     notices = answer.get("notices", [])
     if claim.fence != task.fence:
-        kept = task.state == "submitted" and moment.caller.agent in workers(moment, task.id)
+        mine = (
+            task.worker is not None and agent_of(moment.state, task.worker) == moment.caller.agent
+        )
+        kept = task.state == "submitted" and mine
         outcome = {"task": task.id, "claim": claim.id, "fence": claim.fence}
         moment.record("task_taken", outcome | {"state": "submitted" if kept else "taken"})
         payload = {

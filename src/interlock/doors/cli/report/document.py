@@ -61,8 +61,8 @@ class Entry(NamedTuple):
     when: str
     head: Line
     look: str = "plain"
-    pairs: Pairs = Pairs(())
     quotes: tuple[Quote, ...] = ()
+    pairs: Pairs = Pairs(())
 
 
 Block = Paragraph | Points | Pairs | Table | Quote | Entry

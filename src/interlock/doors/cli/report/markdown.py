@@ -83,9 +83,13 @@ def _quote(quote: Quote) -> str:
 
 
 def _entry(entry: Entry) -> str:
-    parts = [f"### {_inline(Position(entry.seq))} {_text(entry.when)}", _line(entry.head)]
-    parts += [_pairs(entry.pairs)] if entry.pairs.rows else []
-    return "\n\n".join([*parts, *map(_quote, entry.quotes)])
+    parts = [
+        f"### {_inline(Position(entry.seq))} {_text(entry.when)}",
+        _line(entry.head),
+        *map(_quote, entry.quotes),
+        _pairs(entry.pairs),
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _line(line: Line) -> str:

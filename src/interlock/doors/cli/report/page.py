@@ -120,8 +120,8 @@ def _entry(entry: Entry) -> str:
     parts = [
         f'<p class="where">{place} <time>{_text(entry.when)}</time></p>',
         f"<p>{_line(entry.head)}</p>",
-        _pairs(entry.pairs) if entry.pairs.rows else "",
         *map(_quote, entry.quotes),
+        _pairs(entry.pairs) if entry.pairs.rows else "",
     ]
     body = "\n".join(part for part in parts if part)
     return f'<article id="entry-{entry.seq}" class="{_text(entry.look)}">\n{body}\n</article>'

@@ -15,6 +15,7 @@ from interlock.doors.cli.report.document import (
     Position,
     Quote,
 )
+from interlock.doors.cli.views.parts import count
 
 Answer = dict[str, Any]
 _Row = tuple[str, Line]
@@ -42,15 +43,9 @@ def entry(found: Answer, shown: Answer) -> Entry:
     head, look, rows, quotes = _told(found, shown)
     if "session" in found:
         rows = [*rows, ("Session", (Code(found["session"]),))]
-    by = Code(found["by"])
-    return Entry(
-        found["seq"],
-        when(found["at"]),
-        (by, " ", *head),
-        look,
-        Pairs(tuple(rows)),
-        tuple(quotes),
-    )
+    by: Line = (Code(found["by"]), " ")
+    told = (head[0], " ", *by, *head[1:]) if isinstance(head[0], Mark) else (*by, *head)
+    return Entry(found["seq"], when(found["at"]), told, look, tuple(quotes), Pairs(tuple(rows)))
 
 
 _Told = tuple[Line, str, list[_Row], list[Quote]]
@@ -73,14 +68,14 @@ def _told(found: Answer, shown: Answer) -> _Told:
 
 
 def _run(piece: Answer) -> _Told:
-    head: Line = (Mark("RUN", "run"), f" ran a command{_tie(piece)}")
+    head: Line = (Mark("RUN", "run"), f"ran a command{_tie(piece)}")
     if piece.get("redacted"):
         return (*head, ", whose record was redacted"), "run", [], []
     went_well = piece["exit_code"] == 0 and not piece.get("interrupted")
     exit = Mark(f"EXIT {piece['exit_code']}", "go" if went_well else "stop")
     command = piece["command"]
     quotes = [Quote("Command", command if isinstance(command, str) else shlex.join(command))]
-    return (*head, " ", exit), "run", [*_title(piece), *_of_run(piece)], quotes
+    return (*head, ", ", exit), "run", [*_title(piece), *_of_run(piece)], quotes
 
 
 def _of_run(piece: Answer) -> Iterable[_Row]:
@@ -96,7 +91,8 @@ def _of_run(piece: Answer) -> Iterable[_Row]:
     if piece.get("spooled"):
         yield "Handed over", (Mark("IN A FILE", "wait"), " by a shell that reached no workspace")
     if piece.get("masked"):
-        yield "Masked", (Mark(str(piece["masked"]), "wait"), " secrets in the command or output")
+        secrets = count(piece["masked"], "secret")
+        yield "Masked", (Mark(secrets.upper(), "wait"), " in the command or its output")
     output = piece["output"]
     if "produced" in piece:
         yield "Cut", (Mark("YES", "wait"), f" it wrote {piece['produced']} bytes")
@@ -118,7 +114,7 @@ def _bytes(name: str, kept: Answer, id: str) -> Iterable[_Row]:
 
 def _said(piece: Answer) -> _Told:
     kind = piece["kind"]
-    head: Line = (Mark("SAID", "said"), f" attached a {kind}{_tie(piece)}; nothing was run")
+    head: Line = (Mark("SAID", "said"), f"attached a {kind}{_tie(piece)}; nothing was run")
     if piece.get("redacted"):
         return (*head, ", and it was redacted"), "said", [], []
     rows, quotes = list(_title(piece)), []
@@ -152,9 +148,14 @@ def _verdict(found: Answer, shown: Answer) -> _Told:
         ("Tree", (Code(found["artifact"]["tree"]),)),
     ]
     if "evidence" in found:
-        rows.append(("Took the word of", _relied(found["evidence"], shown)))
+        rows.append(("Names as evidence", _relied(found["evidence"], shown)))
     quotes = [Quote("Note", found["note"])] if "note" in found else []
-    return (mark, f" the gate {found['gate']}"), "verdict", rows, [*quotes, *_fixes(found)]
+    return (
+        (mark, f"judged for the gate {found['gate']}"),
+        "verdict",
+        rows,
+        [*quotes, *_fixes(found)],
+    )
 
 
 def _relied(ids: Iterable[str], shown: Answer) -> Line:
@@ -169,7 +170,7 @@ def _relied(ids: Iterable[str], shown: Answer) -> Line:
 def _blocker(found: Answer) -> _Told:
     gate = f", from the gate {found['gate']}" if "gate" in found else ""
     tone = "stop" if found["severity"] == "stop" else "wait"
-    head = (Mark(found["severity"].upper(), tone), " raised a blocker for ", Code(found["to"]))
+    head = (Mark(found["severity"].upper(), tone), "raised a blocker for ", Code(found["to"]))
     rows: list[_Row] = []
     if "resolved_by" in found:
         by = (Code(found["resolved_by"]), f" at {when(found['resolved_at'])}")
@@ -186,20 +187,22 @@ def _fixes(found: Answer) -> list[Quote]:
 
 
 def _message(found: Answer) -> _Told:
-    head: Line = (f"sent a message ({found['type']}) to ", Code(found["to"]))
-    if found.get("redacted"):
-        return (*head, ", which was redacted"), "message", [], []
     main = MAIN_MEMBER.get(found["type"])
     if main is None:
-        return (*head, f" about this: {found['type'].replace('_', ' ')}"), "message", [], []
+        return ("told ", Code(found["to"]), f": {found['type'].replace('_', ' ')}"), "plain", [], []
+    head: Line = ("wrote to ", Code(found["to"]), f" ({found['type']})")
+    if found.get("redacted"):
+        return (*head, ", which was redacted"), "plain", [], []
     if "payload" not in found:
-        return (*head, ", not for whoever asked for this report to read"), "message", [], []
-    rows: list[_Row] = []
+        return (*head, ", not for whoever asked for this report to read"), "plain", [], []
     if found.get("part"):
-        whole = f"{found['shown']} of {found['size']} bytes are shown here; all: "
-        rows.append(("A part", (whole, Code(f"interlock read {found['id']}"))))
-    quotes = [Quote(name, _written(value)) for name, value in found["payload"].items()]
-    return head, "message", rows, quotes
+        part = f", of which {found['shown']} of {found['size']} bytes are shown here; all: "
+        head = (*head, part, Code(f"interlock read {found['id']}"))
+    quotes = [
+        Quote("The words" if name == main else name.capitalize(), _written(value))
+        for name, value in found["payload"].items()
+    ]
+    return head, "plain", [], quotes
 
 
 def _written(value: Any) -> str:

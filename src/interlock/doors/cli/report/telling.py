@@ -72,7 +72,7 @@ def _about(shown: Answer) -> Iterable[tuple[str, Line]]:
 def _brief(task: Answer) -> tuple[Block, ...]:
     if "brief" not in task:
         return ()
-    return (Quote(f"The brief, as {task['created_by']} wrote it", task["brief"]),)
+    return (Quote("The brief, in the words of whoever asked for it", task["brief"]),)
 
 
 def _criteria(shown: Answer) -> tuple[Block, ...]:
@@ -124,7 +124,7 @@ def _word_of(evidence: str, shown: Answer) -> Line:
         verdict = entry.get("verdict", {})
         if verdict.get("id") in given and evidence in verdict.get("evidence", ()):
             gate = f", for the gate {verdict['gate']}, "
-            return " on the word of ", Code(entry["by"]), gate, Position(entry["seq"])
+            return ", on the word of ", Code(entry["by"]), gate, Position(entry["seq"])
     return ()
 
 

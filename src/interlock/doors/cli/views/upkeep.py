@@ -178,7 +178,8 @@ def _checked(answer: Answer) -> str:
     )
     if "facts" not in answer:
         return holds
-    return f"{holds}\nThis is proven; compare the report with it:\n{_facts(answer)}"
+    proven = "This is proven, and whole with --json; compare the report with it:"
+    return f"{holds}\n{proven}\n{_facts(answer)}"
 
 
 VIEWS = {

@@ -318,6 +318,14 @@ def _scrubbed(answer: Answer) -> str:
     return "\n".join([*rows, _no(answer)])
 
 
+def _installed(answer: Answer) -> str:
+    rows = []
+    for hook in answer["hooks"]:
+        first = f"  after {hook['runs_first']}" if "runs_first" in hook else ""
+        rows.append(f"{green(hook['state'])}  {hook['hook']}  {dim(hook['path'])}{first}")
+    return "\n".join([*rows, *_notices(answer)])
+
+
 def _pushed(answer: Answer) -> str:
     return green("May be pushed.") if answer["allowed"] else _no(answer)
 
@@ -352,5 +360,6 @@ VIEWS = {
     "blocker list": _blockers,
     "report": _reported,
     "scrub": _scrubbed,
+    "guard install": _installed,
     "guard push": _pushed,
 }

@@ -1,0 +1,406 @@
+"""Commands that misbehave: what they print, how they refuse to end, and what they leave behind.
+
+Whether something is left is seen by its process: each of them writes its number to a file, and at
+the end none of these numbers may be alive.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import pty
+import resource
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from interlock.contracts import messages
+from interlock.evidence import Limits, record
+
+LIMIT_S = 60.0
+LINUX = sys.platform.startswith("linux")
+
+# Records a run in a process of its own; the payload and the exit status go to a file.
+PROGRAM = """
+import json, resource, sys
+from interlock.evidence import Limits, record
+
+place, limits, command = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3:]
+with record(command, Limits(**limits), out=sys.stdout.buffer, err=sys.stderr.buffer) as recorded:
+    with open(recorded.output, "rb") as file:
+        parts = [file.read(2000)]
+        file.seek(max(0, recorded.payload["output"]["size"] - 2000))
+        parts.append(file.read())
+    told = {
+        "payload": recorded.payload,
+        "status": recorded.exit_status,
+        "parts": [part.decode("latin-1") for part in parts],
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    }
+with open(place, "w") as file:
+    json.dump(told, file)
+sys.exit(recorded.exit_status)
+"""
+
+
+class Place:
+    """A directory in which the processes of a run leave their numbers."""
+
+    def __init__(self, directory: os.PathLike[str]) -> None:
+        self.pids = os.path.join(directory, "pids")
+        self.told = os.path.join(directory, "told.json")
+
+    @property
+    def mark(self) -> str:
+        """What a shell says to leave its number."""
+        return f"echo $$ >> '{self.pids}'"
+
+    def numbers(self) -> list[int]:
+        with contextlib.suppress(FileNotFoundError), open(self.pids, encoding="utf-8") as file:
+            return [int(line) for line in file.read().split("\n")[:-1]]
+        return []
+
+    def living(self) -> list[int]:
+        return [pid for pid in self.numbers() if alive(pid)]
+
+    def started(self, *command: str, **limits: Any) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, self.told, json.dumps(limits), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def outcome(self) -> dict[str, Any]:
+        with open(self.told, encoding="utf-8") as file:
+            told: dict[str, Any] = json.load(file)
+        messages.check("evidence", told["payload"])
+        return told
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def eventually(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+        select.select([], [], [], 0.01)
+
+
+@pytest.fixture
+def place(tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", os.path.realpath(tmp_path))
+    made = Place(tmp_path)
+    yield made
+    for pid in made.living():  # only after a failure
+        os.kill(pid, signal.SIGKILL)
+
+
+def ran(script: str, limits: Limits) -> tuple[dict[str, Any], bytes, int]:
+    with record(["sh", "-c", script], limits, out=io.BytesIO(), err=io.BytesIO()) as recorded:
+        with open(recorded.output, "rb") as file:
+            stored = file.read()
+        return messages.check("evidence", recorded.payload), stored, recorded.exit_status
+
+
+QUICK = Limits(grace_s=0.3)
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["/dev/zero", "/dev/urandom"],
+)
+def test_200_megabytes_without_an_end_of_line_are_bounded_and_told(place: Place, what: str) -> None:
+    size, limit = 200_000_000, 8 << 20
+    child = place.started("head", "-c", str(size), what, output_bytes=limit)
+    shown, count = hashlib.sha256(), 0
+    assert child.stdout is not None
+    while data := child.stdout.read(1 << 20):
+        shown.update(data)
+        count += len(data)
+    assert child.wait(LIMIT_S) == 0
+    child.stdout.close()
+    assert count == size
+    if what == "/dev/zero":
+        assert shown.hexdigest() == hashlib.sha256(bytes(size)).hexdigest()
+    told = place.outcome()
+    line = f"\n[interlock: {size - limit} bytes are not kept here]\n"
+    assert told["payload"]["produced"] == size
+    assert told["payload"]["output"]["size"] == limit + len(line)
+    assert told["payload"]["exit_code"] == 0
+    memory = told["memory"] if LINUX else told["memory"] // 1024
+    assert memory < 150_000, "kilobytes are too many for a bounded memory"
+
+
+@pytest.mark.long
+def test_200_megabytes_of_lines_keep_the_first_and_the_last(place: Place) -> None:
+    program = "import sys\nfor i in range(2_000_000):\n    sys.stdout.write('%099d\\n' % i)\n"
+    child = place.started(sys.executable, "-c", program)
+    assert child.stdout is not None
+    while child.stdout.read(1 << 20):
+        pass
+    assert child.wait(LIMIT_S) == 0
+    child.stdout.close()
+    told = place.outcome()
+    assert told["payload"]["produced"] == 200_000_000
+    assert told["parts"][0].startswith(f"{0:099}\n")
+    assert told["parts"][1].endswith(f"{1_999_999:099}\n")
+
+
+def test_a_command_that_ignores_being_asked_is_killed_at_the_time_limit(place: Place) -> None:
+    script = f"trap '' TERM; {place.mark}; echo begun; while :; do sleep 0.05; done"
+    payload, stored, status = ran(script, Limits(time_s=3, grace_s=0.3))
+    assert stored == b"begun\n"
+    assert (payload["exit_code"], status) == (137, 137)
+    assert (payload["ended_by"], payload["interrupted"]) == ("time limit", True)
+    assert len(place.numbers()) == 1
+    assert place.living() == []
+
+
+def test_a_command_that_ends_well_when_its_time_is_over_has_not_succeeded(place: Place) -> None:
+    script = f"trap 'echo cleaned; exit 0' TERM; {place.mark}; while :; do sleep 0.05; done"
+    payload, stored, status = ran(script, Limits(time_s=3))
+    assert stored.endswith(b"cleaned\n")
+    assert (payload["exit_code"], status) == (0, 124)
+    assert (payload["ended_by"], payload["interrupted"]) == ("time limit", True)
+    assert place.living() == []
+
+
+def test_children_left_behind_are_ended_and_do_not_hold_the_run(place: Place) -> None:
+    child = f"{place.mark}; echo child; while :; do sleep 0.05; done"
+    script = (
+        f'for i in 1 2 3; do sh -c "{child.replace("$", chr(92) + "$")}" & done; '
+        f"while [ \"$(wc -l < '{place.pids}')\" != 3 ]; do sleep 0.01; done 2>/dev/null; exit 7"
+    )
+    payload, stored, status = ran(script, QUICK)
+    assert (payload["exit_code"], status) == (7, 7)
+    assert stored.count(b"child\n") == 3
+    assert "ended_by" not in payload
+    assert len(place.numbers()) == 3
+    assert place.living() == []
+
+
+DAEMON = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork():
+    os.wait()
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.01)
+    sys.exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+if sys.argv[2] == "silent":
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+part = sys.argv[1] + ".part"
+with open(part, "a") as file:
+    file.write(f"{os.getpid()}\\n")
+os.rename(part, sys.argv[1])
+time.sleep(1000)
+"""
+
+
+@pytest.mark.skipif(not LINUX, reason="elsewhere nobody can take in such orphans")
+@pytest.mark.parametrize("how", ["silent", "holding the pipe"])
+def test_a_daemon_that_left_group_and_session_and_ignores_being_asked_is_ended(
+    place: Place, how: str
+) -> None:
+    command = [sys.executable, "-c", DAEMON, place.pids, how]
+    with record(command, QUICK, out=io.BytesIO(), err=io.BytesIO()) as recorded:
+        assert recorded.exit_status == 0
+    assert len(place.numbers()) == 1
+    assert place.living() == []
+
+
+@pytest.mark.skipif(not LINUX, reason="elsewhere nobody can take in such orphans")
+def test_a_child_of_ours_that_was_there_before_is_left_alone(place: Place) -> None:
+    earlier = subprocess.Popen(["sleep", "1000"])
+    try:
+        payload, _, _ = ran("sleep 1000 & exit 0", QUICK)
+        assert payload["exit_code"] == 0
+        assert earlier.poll() is None
+    finally:
+        earlier.kill()
+        earlier.wait(LIMIT_S)
+
+
+@pytest.mark.skipif(not LINUX, reason="elsewhere nobody can take in such orphans")
+def test_no_zombie_is_left_and_orphans_are_no_longer_taken_in(place: Place) -> None:
+    ran("for i in 1 2 3 4 5; do (sleep 0.01 &) ; done; sleep 0.2", QUICK)
+    with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children", encoding="utf-8") as file:
+        children = [int(pid) for pid in file.read().split()]
+    for pid in children:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            assert file.read().rpartition(")")[2].split()[0] != "Z"
+    # An orphan made now does not come to us.
+    subprocess.run(["sh", "-c", f"sh -c '{place.mark}; exec sleep 1000' & sleep 0.05"], check=True)
+    eventually(place.numbers)
+    (orphan,) = place.numbers()
+    with open(f"/proc/{orphan}/stat", encoding="utf-8") as file:
+        assert int(file.read().rpartition(")")[2].split()[1]) != os.getpid()
+
+
+def said(child: "subprocess.Popen[bytes]", text: bytes) -> None:
+    """Waits until the run has shown this."""
+    assert child.stdout is not None
+    seen = b""
+    deadline = time.monotonic() + LIMIT_S
+    while text not in seen:
+        left = deadline - time.monotonic()
+        assert select.select([child.stdout], [], [], max(0.0, left))[0], seen
+        data = os.read(child.stdout.fileno(), 4096)
+        assert data, seen
+        seen += data
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_interlock_goes_on_to_the_command_and_is_recorded(
+    place: Place, number: signal.Signals
+) -> None:
+    name = number.name.removeprefix("SIG")
+    script = (
+        f"trap 'echo told; exit 5' {name}; {place.mark}; echo ready; while :; do sleep 0.05; done"
+    )
+    child = place.started("sh", "-c", script)
+    said(child, b"ready\n")
+    child.send_signal(number)
+    output, _ = child.communicate(timeout=LIMIT_S)
+    assert b"told\n" in output
+    assert child.returncode == 128 + number
+    told = place.outcome()
+    assert told["payload"]["exit_code"] == 5
+    assert told["payload"]["interrupted"] is True
+    assert told["parts"][0].startswith("ready\n")
+    assert told["parts"][0].endswith("told\n")
+    assert place.living() == []
+
+
+def test_a_signal_reaches_all_of_a_pipeline_and_says_that_it_ended_it(place: Place) -> None:
+    child = place.started("sh", "-c", f"{place.mark}; echo ready; sleep 1000 | sleep 1001")
+    said(child, b"ready\n")
+    child.terminate()
+    child.communicate(timeout=LIMIT_S)
+    told = place.outcome()
+    assert told["status"] == child.returncode == 143
+    assert told["payload"]["exit_code"] == 143
+    assert (told["payload"]["ended_by"], told["payload"]["interrupted"]) == ("signal", True)
+    assert place.living() == []
+
+
+def test_the_second_signal_kills(place: Place) -> None:
+    script = f"trap 'echo not yet' TERM; {place.mark}; echo ready; while :; do sleep 0.05; done"
+    child = place.started("sh", "-c", script)
+    said(child, b"ready\n")
+    child.terminate()
+    said(child, b"not yet\n")
+    deadline = time.monotonic() + LIMIT_S
+    while child.poll() is None:
+        assert time.monotonic() < deadline
+        child.terminate()
+        select.select([], [], [], 0.1)
+    child.communicate(timeout=LIMIT_S)
+    told = place.outcome()
+    assert told["status"] == 143
+    assert told["payload"]["exit_code"] == 137
+    assert told["payload"]["interrupted"] is True
+    assert place.living() == []
+
+
+def test_what_interlock_was_started_to_ignore_the_command_ignores(place: Place) -> None:
+    script = f"echo ready; {place.mark}; kill -HUP $$; echo alive"
+    done = subprocess.run(
+        ["nohup", sys.executable, "-c", PROGRAM, place.told, "{}", "sh", "-c", script],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert done.stdout == b"ready\nalive\n"
+    assert place.outcome()["payload"]["exit_code"] == 0
+
+
+def test_a_time_limit_holds_while_nobody_reads_what_is_shown(place: Place) -> None:
+    """The command is ended in time; what it wrote until then is not lost."""
+    script = f"{place.mark}; while :; do echo on and on and on; done"
+    child = place.started("sh", "-c", script, time_s=3, grace_s=0.2)
+    eventually(place.numbers)
+    eventually(lambda: not place.living())
+    shown, _ = child.communicate(timeout=LIMIT_S)
+    told = place.outcome()
+    assert told["payload"]["ended_by"] == "time limit"
+    assert told["payload"]["output"]["size"] == len(shown)
+
+
+def typed(place: Place, script: str, *steps: tuple[bytes, bytes]) -> tuple[bytes, int]:
+    """Runs it at a terminal: waits for each text, then types the answer to it."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(
+            sys.executable,
+            [sys.executable, "-c", PROGRAM, place.told, "{}", "sh", "-c", script],
+        )
+    modes = termios.tcgetattr(terminal)
+    modes[3] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSANOW, modes)
+    seen, waiting = b"", list(steps)
+    deadline = time.monotonic() + LIMIT_S
+    while True:
+        assert select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0], seen
+        try:
+            data = os.read(terminal, 4096)
+        except OSError:  # how Linux says that nobody is left at the terminal
+            data = b""
+        if not data:
+            break
+        seen += data
+        while waiting and waiting[0][0] in seen:
+            os.write(terminal, waiting.pop(0)[1])
+    os.close(terminal)
+    return seen, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_at_a_terminal_the_command_reads_what_is_typed(place: Place) -> None:
+    seen, status = typed(place, 'echo name?; read name; echo "hello $name"', (b"name?", b"otto\n"))
+    assert b"hello otto" in seen
+    assert status == 0
+    assert place.outcome()["parts"][0] == "name?\nhello otto\n"
+
+
+def test_at_a_terminal_an_interrupt_reaches_the_command_once_and_is_recorded(
+    place: Place,
+) -> None:
+    script = f"trap 'echo told; exit 0' INT; {place.mark}; echo ready; while :; do sleep 0.05; done"
+    seen, status = typed(place, script, (b"ready", b"\x03"))
+    assert seen.count(b"told") == 1
+    assert status == 130
+    told = place.outcome()
+    assert told["payload"]["exit_code"] == 0
+    assert told["payload"]["interrupted"] is True
+    assert place.living() == []
+
+
+def test_the_memory_limit_holds_for_every_process_of_the_run(place: Place) -> None:
+    program = "import resource; print(resource.getrlimit(resource.RLIMIT_AS)[1])"
+    script = f"'{sys.executable}' -c '{program}'; (setsid '{sys.executable}' -c '{program}')"
+    limit = 600 << 20
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    _, stored, _ = ran(script, Limits(memory_bytes=limit))
+    assert stored == b"%d\n" % limit * 2
+    assert resource.getrlimit(resource.RLIMIT_AS) == before

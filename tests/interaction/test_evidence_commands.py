@@ -1,0 +1,474 @@
+"""`interlock evidence`: what was run is recorded as it was, whatever the command does; what is
+refused runs nothing; and a shell that reaches nobody keeps its run in a file."""
+
+import asyncio
+import hashlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commandline import LIMIT_S, Done, lines, until
+from serving import free_port
+from tooling import Clients, token_of
+from working import GATE, HOLDER, TASK, WORKER, Workshop, processes_with
+
+FIVE_MB = 5 << 20
+# Written by a program, so that no command line holds what its output holds.
+PRINT_RANDOM = (
+    "import random, sys; sys.stdout.buffer.write(random.Random(7).randbytes(int(sys.argv[1])))"
+)
+SLEEP = "import sys, time; print(flush=True); time.sleep(600)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "signal.signal(signal.SIGINT, signal.SIG_IGN); print('here', flush=True); time.sleep(600)"
+)
+# A child, one in a session of its own, and one whose parent has gone.
+FORKING = (
+    "import os, subprocess, sys\n"
+    "for way in ({}, {'start_new_session': True}):\n"
+    "    subprocess.Popen([sys.executable, '-c', sys.argv[1], sys.argv[2]], **way)\n"
+    "if os.fork() == 0:\n"
+    "    os.setsid()\n"
+    "    if os.fork() == 0:\n"
+    "        os.execl(sys.executable, sys.executable, '-c', sys.argv[1], sys.argv[2])\n"
+    "    os._exit(0)\n"
+    "os.wait()\n"
+    "print('forked')\n"
+)
+
+
+def python(code: str, *words: str) -> tuple[str, ...]:
+    return ("--", sys.executable, "-c", code, *words)
+
+
+def recorded(shop: Workshop) -> list[Any]:
+    """All evidence that there is, oldest first."""
+    ids = shop.place.query("SELECT id FROM work_evidence ORDER BY seq")
+    return [shop.place.ok("evidence", "show", id)["evidence"] for (id,) in ids]
+
+
+# --- what the caller sees
+
+
+@pytest.mark.parametrize(
+    ("script", "status"), [("exit 0", 0), ("exit 1", 1), ("exit 93", 93), ("kill -9 $$", 137)]
+)
+def test_the_exit_status_is_the_commands_own(shop: Workshop, script: str, status: int) -> None:
+    assert shop.run(*WORKER, "--", "sh", "-c", script).status == status
+    (run,) = recorded(shop)
+    assert (run["kind"], run["exit_code"], run["by"]) == ("run", status, "@otto-cli")
+    assert run["command"] == ["sh", "-c", script]
+    assert run.get("ended_by") == ("signal" if status == 137 else None)
+
+
+def test_output_comes_while_the_command_runs_and_each_stream_by_itself(shop: Workshop) -> None:
+    script = "echo one; echo two >&2; while ! test -e go; do sleep 0.05; done; echo three"
+    with shop.place.start("evidence", "run", *WORKER, "--", "sh", "-c", script) as child:
+        try:
+            assert next(lines(child)) == "one"
+            assert child.poll() is None
+            (shop.place.cwd / "go").touch()
+            out, err = child.communicate(timeout=LIMIT_S)
+        finally:
+            child.kill()
+    assert (child.returncode, out) == (0, b"three\n")
+    assert err.startswith(b"two\n")
+    assert b"one" not in err
+    (run,) = recorded(shop)
+    assert sorted(shop.kept(run["id"]).split()) == [b"one", b"three", b"two"]
+
+
+def test_json_is_one_document_and_the_commands_output_is_beside_it(shop: Workshop) -> None:
+    done = shop.run(*WORKER, "--json", "--", "sh", "-c", 'echo "{}"; echo two >&2; exit 4')
+    assert done.status == 4
+    assert sorted(done.err.split()) == [b"two", b"{}"]
+    assert done.json["evidence"]["exit_code"] == 4
+    assert done.json["evidence"]["id"] == recorded(shop)[0]["id"]
+
+
+def test_what_is_typed_goes_to_the_command(shop: Workshop) -> None:
+    assert shop.run(*WORKER, "--", "cat", stdin=b"typed").out == b"typed"
+
+
+# --- where it ran
+
+
+def test_a_run_tells_where_it_was_made(shop: Workshop) -> None:
+    (shop.place.cwd / "below").mkdir()
+    shop.place.cwd = shop.place.cwd / "below"
+    run = shop.proven("--", "true")
+    assert run["cwd"] == "below"
+    assert (run["commit"], run["tree"], run["dirty"]) == (shop.head, shop.tree, False)
+
+
+def test_a_dirty_tree_has_the_id_that_it_gets_when_it_is_committed(shop: Workshop) -> None:
+    before = shop.head
+    shop.write("new.txt", "not committed\n")
+    run = shop.proven("--", "true")
+    assert (run["commit"], run["dirty"]) == (before, True)
+    assert shop.git("status", "--porcelain") == "?? new.txt"
+    shop.commit()
+    assert run["tree"] == shop.tree
+
+
+def test_outside_a_repository_nothing_is_said_about_one(shop: Workshop) -> None:
+    shop.taken()
+    shop.place.cwd = shop.place.root / "elsewhere"
+    shop.place.cwd.mkdir()
+    answer = shop.run(
+        *WORKER, "--json", "--task", TASK, "--criterion", "1", "--", "true"
+    ).json
+    assert not {"commit", "tree", "dirty"} & set(answer["evidence"])
+    assert answer["evidence"]["cwd"] == "elsewhere"
+    assert (answer["counts"], answer["why"]) == (False, "The run was not made in a repository.")
+
+
+# --- what it kept
+
+
+def test_a_token_is_masked_in_what_is_kept_and_nowhere_else(shop: Workshop) -> None:
+    token = "ghp_" + "a1B2" * 9
+    done = shop.run(*WORKER, "--", "sh", "-c", f"echo before {token} after")
+    assert done.out.decode() == f"before {token} after\n"
+    (run,) = recorded(shop)
+    assert shop.kept(run["id"]) == b"before [masked] after\n"
+    assert run["masked"] == 2  # once more in the command line
+    assert token not in json.dumps(run)
+    assert all(token.encode() not in body for (body,) in shop.place.query("SELECT body FROM bodies"))
+    told = shop.place.run("evidence", "show", run["id"]).text
+    assert "masked" in told
+    assert token not in told
+
+
+def test_the_tests_of_a_runner_are_counted(shop: Workshop) -> None:
+    shop.write(
+        "test_it.py",
+        "import unittest\nclass It(unittest.TestCase):\n"
+        "    def test_one(self): pass\n    def test_two(self): pass\n"
+        "    def test_three(self): self.fail()\n",
+    )
+    run = shop.proven("--", sys.executable, "-m", "unittest", "test_it")
+    assert (run["exit_code"], run["tests"]) == (1, {"passed": 2, "failed": 1})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", bytes(range(256)), random.Random(7).randbytes(FIVE_MB), "x€".encode() * (FIVE_MB // 4)],
+    ids=["nothing", "every byte", "5 MB of noise", "5 MB of text"],
+)
+def test_what_was_kept_comes_back_byte_for_byte(shop: Workshop, data: bytes) -> None:
+    (shop.place.root / "data").write_bytes(data)
+    run = shop.proven("--", "cat", str(shop.place.root / "data"))
+    assert run["output"] == {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    assert shop.kept(run["id"]) == data
+    assert shop.place.run("evidence", "show", run["id"]).status == 0
+
+
+def test_a_file_is_kept_whole(shop: Workshop) -> None:
+    data = random.Random(8).randbytes(FIVE_MB)
+    (shop.place.cwd / "picture.png").write_bytes(data)
+    shop.create()
+    words = ("--task", TASK, "--file", "picture.png", *WORKER)
+    kept = shop.place.ok("evidence", "add", *words)["evidence"]
+    assert (kept["kind"], kept["name"], kept["size"]) == ("file", "picture.png", FIVE_MB)
+    assert kept["sha256"] == hashlib.sha256(data).hexdigest()
+    assert shop.kept(kept["id"]) == data
+
+
+def test_what_keeps_no_bytes_has_none_to_show(shop: Workshop) -> None:
+    shop.create()
+    words = ("--task", TASK, "--note", "I looked.", *WORKER)
+    note = shop.place.ok("evidence", "add", *words)["evidence"]
+    shop.place.no("NOT_FOUND", "evidence", "show", note["id"], "--raw")
+
+
+# --- commands that misbehave
+
+
+@pytest.mark.parametrize("break_lines", [True, False], ids=["lines", "one line"])
+def test_200_mb_of_output_are_bounded(shop: Workshop, break_lines: bool) -> None:
+    """What is kept and what it takes to keep it are bounded; that it was more is said."""
+    size, limit = 200 << 20, 4 << 20
+    line = "0123456789abcdef" * 4 + ("\n" if break_lines else "")
+    code = f"import sys\nfor _ in range({size >> 20}): sys.stdout.write({line!r} * (1 << 14))"
+    size = (size >> 20) * len(line) * (1 << 14)
+    command = [sys.executable, "-m", "interlock", "evidence", "run", *WORKER]
+    child = subprocess.Popen(
+        [*command, "--output-limit", str(limit), *python(code)],
+        stdout=subprocess.DEVNULL,
+        env=shop.place.environ,
+        cwd=shop.place.cwd,
+    )
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0
+    (run,) = recorded(shop)
+    assert run["produced"] == size
+    assert limit <= run["output"]["size"] <= limit + 200
+    kept = shop.kept(run["id"])
+    assert f"[interlock: {size - limit} bytes are not kept here]".encode() in kept
+    assert hashlib.sha256(kept).hexdigest() == run["output"]["sha256"]
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert used.ru_maxrss * unit < size // 2
+
+
+def test_a_command_that_ignores_sigterm_is_ended_by_its_time_limit(
+    shop: Workshop, tmp_path: Path
+) -> None:
+    done = shop.run(*WORKER, "--json", "--time-limit", "1s", *python(STUBBORN, str(tmp_path)))
+    run = done.json["evidence"]
+    assert done.status == run["exit_code"] == 128 + signal.SIGKILL
+    assert (run["ended_by"], run["interrupted"]) == ("time limit", True)
+    assert shop.kept(run["id"]) == b"here\n"
+    assert not processes_with(str(tmp_path))
+
+
+def test_a_command_that_ends_well_because_its_time_is_over_has_not_succeeded(
+    shop: Workshop,
+) -> None:
+    script = "trap 'exit 0' TERM; echo here; while :; do sleep 0.05; done"
+    done = shop.run(*WORKER, "--json", "--time-limit", "1s", "--", "sh", "-c", script)
+    assert done.status == 124
+    run = done.json["evidence"]
+    assert (run["exit_code"], run["ended_by"], run["interrupted"]) == (0, "time limit", True)
+
+
+def test_what_a_command_leaves_behind_is_ended(shop: Workshop, tmp_path: Path) -> None:
+    done = shop.run(*WORKER, "--json", *python(FORKING, SLEEP, str(tmp_path)))
+    assert (done.status, done.json["evidence"]["exit_code"]) == (0, 0)
+    assert b"forked\n" in shop.kept(done.json["evidence"]["id"])
+    assert not processes_with(str(tmp_path))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits memory")
+def test_a_memory_limit_holds(shop: Workshop) -> None:
+    code = "held = b'x' * (512 << 20)"
+    assert shop.run(*WORKER, *python(code)).status == 0
+    done = shop.run(*WORKER, "--memory-limit", str(256 << 20), *python(code))
+    assert done.status == 1
+    free, limited = recorded(shop)
+    assert (free["exit_code"], limited["exit_code"]) == (0, 1)
+    assert b"MemoryError" in shop.kept(limited["id"])
+
+
+# --- interrupts
+
+
+def _to_the_group(child: "subprocess.Popen[bytes]") -> None:
+    os.killpg(child.pid, signal.SIGINT)
+
+
+def _to_it_alone(child: "subprocess.Popen[bytes]") -> None:
+    os.kill(child.pid, signal.SIGINT)
+
+
+def _started(shop: Workshop, *words: str) -> "subprocess.Popen[bytes]":
+    """A run as a shell with job control starts it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "interlock", "evidence", "run", *WORKER, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=shop.place.environ,
+        cwd=shop.place.cwd,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("interrupt", [_to_the_group, _to_it_alone])
+def test_an_interrupted_run_is_recorded_as_interrupted(
+    shop: Workshop, tmp_path: Path, interrupt: Callable[["subprocess.Popen[bytes]"], None]
+) -> None:
+    with _started(shop, *python(SLEEP, str(tmp_path))) as child:
+        try:
+            next(lines(child))
+            interrupt(child)
+            child.communicate(timeout=LIMIT_S)
+        finally:
+            child.kill()
+    assert child.returncode == 128 + signal.SIGINT
+    (run,) = recorded(shop)
+    assert run["interrupted"] is True
+    assert b"KeyboardInterrupt" in shop.kept(run["id"])
+    assert not processes_with(str(tmp_path))
+
+
+def test_a_second_interrupt_ends_what_ignores_the_first(shop: Workshop, tmp_path: Path) -> None:
+    with _started(shop, *python(STUBBORN, str(tmp_path))) as child:
+        try:
+            assert next(lines(child)) == "here"
+            # Two that come at once are meant once, so that it is sent until it is heard.
+            until(lambda: child.poll() is not None or child.send_signal(signal.SIGINT))
+        finally:
+            child.kill()
+    assert child.returncode == 128 + signal.SIGINT
+    (run,) = recorded(shop)
+    assert (run["interrupted"], run["exit_code"]) == (True, 128 + signal.SIGKILL)
+    assert not processes_with(str(tmp_path))
+
+
+# --- refused, and nothing was run
+
+
+def _refused(shop: Workshop, code: str, *words: str, **environ: str | None) -> Done:
+    """Nothing is run, nothing is written, and 125 says that this is no status of the command."""
+    with shop.nothing_written():
+        done = shop.run(*words, "--json", "--", "touch", "ran", **environ)
+    assert (done.status, done.json["code"], done.err) == (125, code, b"")
+    assert not (shop.place.cwd / "ran").exists()
+    return done
+
+
+def test_what_is_refused_runs_nothing(shop: Workshop) -> None:
+    shop.place.join("nova")
+    shop.taken()
+    of_task = ("--task", TASK, "--criterion")
+    _refused(shop, "NOT_FOUND", *WORKER, "--task", "B-13")
+    _refused(shop, "USAGE", *WORKER, *of_task, "2")
+    _refused(shop, "USAGE", *WORKER, "--criterion", "1")
+    _refused(shop, "NO_IDENTITY", *of_task, "1")
+    _refused(shop, "UNKNOWN_SENDER", *of_task, "1", "--from", "nobody")
+    _refused(shop, "BAD_TOKEN", *of_task, "1", INTERLOCK_TOKEN="il_wrong")
+    _refused(shop, "BAD_TOKEN", INTERLOCK_TOKEN="il_wrong")
+
+
+def test_a_command_that_does_not_exist_leaves_nothing(shop: Workshop) -> None:
+    shop.write("data", "no program\n")
+    for command, status in (("no-such-command", 127), ("./data", 126)):
+        with shop.nothing_written():
+            done = shop.run(*WORKER, "--", command)
+            assert (done.status, done.out) == (status, b"")
+            assert command in done.complaint
+            done = shop.run(*WORKER, "--json", "--", command)
+            assert (done.status, done.json["code"]) == (status, "USAGE")
+            assert command in done.json["message"]
+    assert recorded(shop) == []
+
+
+def _taken_over(shop: Workshop) -> None:
+    shop.place.ok("claim", "take-over", "--item", TASK, "--reason", "It is mine.", *HOLDER)
+
+
+def _taken_again(shop: Workshop) -> None:
+    shop.place.ok("claim", "release", "--item", TASK, *WORKER)
+    shop.place.ok("task", "take", TASK, *WORKER)
+
+
+@pytest.mark.parametrize("lose", [_taken_over, _taken_again])
+def test_a_claim_lost_during_the_run_keeps_it_from_being_written(
+    shop: Workshop, lose: Callable[[Workshop], None]
+) -> None:
+    shop.taken()
+    script = "echo here; while ! test -e go; do sleep 0.05; done"
+    words = ("--task", TASK, "--criterion", "1", "--json", "--", "sh", "-c", script)
+    with shop.place.start("evidence", "run", *WORKER, *words) as child:
+        try:
+            assert child.stderr is not None
+            assert child.stderr.readline() == b"here\n"
+            lose(shop)
+            with shop.nothing_written("STALE_FENCE"):
+                (shop.place.cwd / "go").touch()
+                out, _ = child.communicate(timeout=LIMIT_S)
+        finally:
+            child.kill()
+    assert (child.returncode, json.loads(out)["code"]) == (125, "STALE_FENCE")
+    assert recorded(shop) == []
+    assert shop.place.query("SELECT count(*) FROM blob_chunks") == [(0,)]
+
+
+# --- a shell that reaches nobody
+
+
+@pytest.fixture
+def alone(shop: Workshop) -> Workshop:
+    """A shell with the worker's token, and a workspace at the address of no server."""
+    return shop.but(
+        INTERLOCK_TOKEN=token_of(shop.place, "otto-cli"),
+        INTERLOCK_WORKSPACE=f"http://127.0.0.1:{free_port()}",
+    )
+
+
+def _spooled(alone: Workshop, *command: str) -> str:
+    words = ("--task", TASK, "--criterion", "1", "--title", "It greets")
+    done = alone.run(*words, "--json", "--", *command)
+    assert done.status == 0, done
+    path = str(done.json["spooled"])
+    assert done.json["do"] == f"interlock evidence add --task {TASK} --spool {path}"
+    assert "cannot be reached" in done.complaint
+    return path
+
+
+def test_a_run_that_reaches_nobody_is_handed_over_later(shop: Workshop, alone: Workshop) -> None:
+    shop.taken()
+    path = _spooled(alone, "sh", "-c", "echo hello; echo oops >&2")
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    added = shop.place.ok("evidence", "add", "--task", TASK, "--spool", path, *WORKER)
+    run = added["evidence"]
+    assert (run["kind"], run["spooled"], run["by"]) == ("run", True, "@otto-cli")
+    assert (run["criterion"], run["title"]) == (1, "It greets")
+    assert (run["commit"], run["exit_code"], added["counts"]) == (shop.head, 0, True)
+    assert sorted(shop.kept(run["id"]).split()) == [b"hello", b"oops"]
+    told = shop.place.run("task", "show", TASK).text
+    assert re.search("spool|handed over", told), told
+
+
+def test_a_tool_hands_a_spooled_run_over(shop: Workshop, alone: Workshop) -> None:
+    shop.taken()
+    path = _spooled(alone, "echo", "hello")
+
+    async def told() -> dict[str, Any]:
+        clients = Clients(shop.place, over_http=False, running=None)
+        async with asyncio.timeout(LIMIT_S), clients.client("otto-cli") as otto:
+            return await otto.ok("evidence", task_id=TASK, kind="spool", value=path)
+
+    answer = asyncio.run(told())
+    assert answer["counts"] is True
+    (run,) = recorded(shop)
+    assert (run["spooled"], run["criterion"], run["id"]) == (True, 1, answer["evidence"]["id"])
+    assert shop.kept(run["id"]) == b"hello\n"
+
+
+def test_the_status_is_the_commands_own_where_nobody_is_reached(alone: Workshop) -> None:
+    done = alone.run("--", "sh", "-c", "echo out; exit 7")
+    assert (done.status, done.out) == (7, b"out\n")
+    assert "--spool" in done.complaint
+
+
+def test_a_workspace_that_cannot_be_one_is_as_good_as_none(alone: Workshop) -> None:
+    (alone.place.root / "file").touch()
+    below = str(alone.place.root / "file" / "workspace")
+    done = alone.run("--json", "--", "true", INTERLOCK_WORKSPACE=below)
+    assert (done.status, set(done.json)) == (0, {"spooled", "do"})
+
+
+def test_a_run_goes_to_a_directory_that_is_named(shop: Workshop) -> None:
+    shop.taken()
+    (shop.place.root / "spool").mkdir()
+    directory = str(shop.place.root / "spool")
+    with shop.nothing_written():
+        words = ("--spool", directory, "--task", TASK, "--json")
+        done = shop.run(*WORKER, *words, "--", "echo", "hello")
+    assert os.path.dirname(done.json["spooled"]) == directory
+    assert os.listdir(directory) == [os.path.basename(done.json["spooled"])]
+
+
+def test_a_spool_file_that_was_changed_is_refused(shop: Workshop, alone: Workshop) -> None:
+    shop.taken()
+    path = Path(_spooled(alone, "sh", "-c", "echo a failure"))
+    spooled = json.loads(path.read_text())
+    path.write_text(json.dumps(spooled | {"output": "aGVsbG8K"}))
+    with shop.nothing_written():
+        add = ("evidence", "add", "--task", TASK, "--spool", str(path), *WORKER)
+        shop.place.no("DIGEST_MISMATCH", *add)
+        path.write_text(json.dumps(spooled | {"payload": {"kind": "run"}}))
+        shop.place.no("INVALID_MESSAGE", *add)
+        path.write_text("{}")
+        shop.place.no("USAGE", *add)
