@@ -33,6 +33,7 @@ from interlock.contracts.acts import Credentials, Join
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.mcp import Mounted, serve
+from interlock.doors.mcp.plans import Here
 from interlock.node import Node
 from interlock.node.live import LiveNode
 
@@ -196,7 +197,7 @@ async def unix_socket(scene: Scene, live: LiveNode) -> AsyncIterator[str]:
         try:
             sender, _, session = (await reader.readline()).decode().rstrip("\n").partition(" ")
             shown = scene.credentials(sender, session or None)
-            await serve(live, shown, reader, writer, repo="example")
+            await serve(live, shown, reader, writer, Here("example"))
         finally:
             clients.discard(task)
             writer.close()

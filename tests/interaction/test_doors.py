@@ -844,8 +844,13 @@ TASKS = (
         OTTO,
         {"title": "x", "id": "B-7", "depends_on": ["B-7"]},
     ),
+    refused("USAGE", "a title that is too long", acts.CreateTask, OTTO, {"title": "x" * 281}),
     refused(
-        "INVALID_MESSAGE", "a title that is too long", acts.CreateTask, OTTO, {"title": "x" * 281}
+        "INVALID_MESSAGE",
+        "a gate that cannot be one",
+        acts.CreateTask,
+        OTTO,
+        {"title": "x", "gates": ["Pallas Athene"]},
     ),
     refused(
         "MISSING_SCOPE",
@@ -880,7 +885,7 @@ TASKS = (
     done("a task that is submitted", acts.ShowTask, VERA, {"id": "T-4"}),
     done("a task, for the owner", acts.ShowTask, OWNER, {"id": "T-3"}, but=NO_SENDER),
     refused("NOT_FOUND", "a task that there is not", acts.ShowTask, OTTO, {"id": "T-99"}),
-    refused("USAGE", "a task that cannot be one", acts.ShowTask, OTTO, {"id": "../T"}),
+    refused("USAGE", "a task that cannot be one", acts.ShowTask, OTTO, {"id": "T 1"}),
     done(
         "a task is taken", acts.TakeTask, OTTO, {"id": "T-1", "note": "mine"}, has={"taken": True}
     ),
@@ -1516,7 +1521,10 @@ IDENTITY = (
 
 WORKSPACE = (
     done(
-        "how it stands", acts.ShowStatus, OWNER, has={"senders": 6, "messages": 3, "paused": False}
+        "how it stands",
+        acts.ShowStatus,
+        OWNER,
+        has={"senders": 6, "messages": 7, "tasks": 4, "blockers": 1, "paused": False},
     ),
     done(
         "how it stands in a pause",

@@ -142,17 +142,21 @@ async def test_every_tool_is_called(kind: str, mode: str, scene: Scene) -> None:
         assert (await otto.ok("release", item="B-1"))["released"]
         assert not (await otto.ok("release", item="B-1"))["released"]
 
-        for tool, arguments in NOT_BUILT.items():
-            refused = await otto(tool, **arguments)
-            assert refused.code == "NOT_BUILT"
-            assert json.loads(refused.text) == refused.answer
-
-
-NOT_BUILT: dict[str, dict[str, Any]] = {
-    "task": {"action": "list"},
-    "evidence": {"task_id": "T-1", "kind": "note", "value": "it works"},
-    "verdict": {"task_id": "T-1", "gate": "athena", "verdict": "pass", "commit": "abc"},
-}
+        made = await otto.ok("task", action="create", title="Sort it", criteria=["it sorts"])
+        id = made["task"]["id"]
+        assert [t["id"] for t in (await vera.ok("task", action="list"))["tasks"]] == [id]
+        taken = await vera.ok("task", action="take", id=id, note="mine")
+        assert taken["claim"]["holder"] == "@vera"
+        said = await vera.ok("evidence", task_id=id, criterion=1, kind="note", value="it works")
+        assert (said["evidence"]["kind"], said["counts"]) == ("note", False)
+        missing = await vera.ok("task", action="complete", id=id)
+        assert (missing["completed"], missing["code"]) == (False, "GATES_NOT_PASSED")
+        assert [need["what"] for need in missing["missing"]] == ["submission", "criterion"]
+        refused = await otto("verdict", task_id=id, gate="athena", verdict="pass", commit="a" * 40)
+        assert refused.code == "NOT_FOUND"
+        assert json.loads(refused.text) == refused.answer
+        ended = await vera.ok("task", action="fail", id=id, note="it cannot be")
+        assert ended["task"]["state"] == "failed"
 
 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)

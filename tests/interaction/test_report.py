@@ -467,6 +467,10 @@ def first_hostile(first_town: Place, tmp_path_factory: pytest.TempPathFactory) -
     gate = ("--gate", "athena", "--from", "vera")
     place.ok("task", "create", "--title", line[:280], *about, *gate)
     place.ok("task", "take", "B-1", "--from", "otto-cli")
+    told = place.ok("inbox", "--from", "vera")["messages"][0]["id"]
+    # A key stands in the header, and so among the proofs.
+    key = ("--key", "</script><script>document.title='taken'</script>")
+    place.ok("send", "@otto-cli", HOSTILE, "--reply-to", told, *key, "--from", "vera")
     ran(place, "printf", HOSTILE, flags=("--title", line[:200]))
     note = added(place, "--note", HOSTILE, "--title", line[:200])
     name = place.cwd / "`a` | <b> # c"

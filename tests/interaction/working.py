@@ -128,7 +128,6 @@ class Workshop:
                 out, err = child.communicate(stdin, timeout=2 * LIMIT_S)
             finally:
                 child.kill()
-        assert b"Traceback" not in err, err
         return Done(words, child.returncode, out, err)
 
     def show(self, id: str = TASK) -> dict[str, Any]:
@@ -168,3 +167,11 @@ def processes_with(mark: str) -> list[str]:
         ["ps", "-A", "-ww", "-o", "pid=,stat=,args="], capture_output=True, text=True, check=True
     )
     return [line for line in listed.stdout.splitlines() if mark in line]
+
+
+def memory(pid: int) -> int:
+    """The bytes of memory that a process uses now; none if it has ended."""
+    told = subprocess.run(
+        ["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return int(told.stdout or 0) * 1024

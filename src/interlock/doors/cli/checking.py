@@ -73,7 +73,11 @@ def _checked_out(root: str, artifact: Answer) -> Iterator[None]:
     here = evidence.standing(root)
     before = os.getcwd()
     if here is not None and not here.dirty and here.tree == artifact["tree"]:
-        yield
+        try:
+            os.chdir(root)
+            yield
+        finally:
+            os.chdir(before)
         return
     with tempfile.TemporaryDirectory(prefix="interlock-check-") as own:
         place = os.path.join(own, os.path.basename(root) or "tree")

@@ -31,7 +31,10 @@ def run(context: Context) -> int:
             payload = recorded.payload | _about(context)
             answer = _kept(context, payload, recorded.output, fence)
     except evidence.NotStarted as trouble:
-        output.remark(str(trouble))
+        if context.json:
+            output.refusal(Usage(f"{trouble}. Nothing was run."), json=True)
+        else:
+            output.remark(str(trouble))
         return trouble.status
     except Refusal as refusal:
         output.refusal(refusal, json=context.json)

@@ -34,8 +34,7 @@ _CHANGES = {
     "agent_": ("agents", "header", "work"),
     "session_": ("agents",),
     "group_": (),
-    # Who can judge depends on who has a live token.
-    "token_": ("work", "header"),
+    "token_": (),
     "setting_": (),
     "request_": ("header",),
 }

@@ -1,0 +1,161 @@
+"""The boundary of a guarded branch: a real `git push` is refused until the gate has passed exactly
+the commit that is pushed."""
+
+import subprocess
+
+import pytest
+from serving import free_port
+from working import GATE, HOLDER, TASK, WORKER, Workshop
+
+GUARD = f'[[guards]]\ngate = "{GATE}"\nremote = "origin"\nbranch = "main"\n'
+
+
+@pytest.fixture
+def guarded(shop: Workshop) -> Workshop:
+    """With a bare remote whose branch main is guarded, and the hook in place."""
+    remote = str(shop.place.root / "remote.git")
+    shop.git("init", "--quiet", "--bare", remote)
+    shop.git("remote", "add", "origin", remote)
+    shop.commit(**{"interlock.toml": GUARD})
+    (hook,) = shop.place.ok("guard", "install")["hooks"]
+    assert (hook["hook"], hook["state"]) == ("pre-push", "installed")
+    return shop
+
+
+def pushed(shop: Workshop, *words: str) -> "subprocess.CompletedProcess[str]":
+    return shop.tried("git", "push", *words)
+
+
+def refused(shop: Workshop, *words: str) -> str:
+    """What whoever pushed is told. The remote stays as it was."""
+    before = there(shop)
+    done = pushed(shop, *words)
+    assert done.returncode != 0, done
+    assert there(shop) == before
+    return done.stderr
+
+
+def allowed(shop: Workshop, *words: str) -> None:
+    done = pushed(shop, *words)
+    assert done.returncode == 0, done.stderr
+
+
+def there(shop: Workshop) -> dict[str, str]:
+    """The branches of the remote."""
+    lines = shop.git("ls-remote", "--heads", "origin").splitlines()
+    return {ref: commit for commit, _, ref in (line.partition("\t") for line in lines)}
+
+
+def judge(shop: Workshop, word: str) -> None:
+    """Hands in what is checked out, and judges it."""
+    shop.place.ok("task", "submit", TASK, *WORKER)
+    note = ("--note", "not yet") if word == "fail" else ()
+    shop.place.ok("gate", word, TASK, GATE, *note, *HOLDER)
+
+
+def test_a_push_waits_for_the_gate_to_pass_exactly_that_commit(guarded: Workshop) -> None:
+    told = refused(guarded, "origin", "main")
+    assert "GATES_NOT_PASSED" in told
+    assert f"The gate {GATE} has not passed the commit {guarded.head[:12]}" in told
+    guarded.taken()
+    guarded.place.ok("task", "submit", TASK, *WORKER)
+    refused(guarded, "origin", "main")
+    guarded.place.ok("gate", "pass", TASK, GATE, *HOLDER)
+    allowed(guarded, "origin", "main")
+    assert there(guarded) == {"refs/heads/main": guarded.head}
+    guarded.commit(**{"greet.sh": "echo hello\n"})
+    refused(guarded, "origin", "main")
+    judge(guarded, "fail")
+    assert f"The gate {GATE} has failed the commit" in refused(guarded, "origin", "main")
+    judge(guarded, "pass")
+    allowed(guarded, "origin", "main")
+    assert there(guarded) == {"refs/heads/main": guarded.head}
+
+
+def test_a_pass_ends_with_the_next_submission_of_that_commit(guarded: Workshop) -> None:
+    guarded.taken()
+    judge(guarded, "pass")
+    guarded.place.ok("task", "submit", TASK, *WORKER)
+    refused(guarded, "origin", "main")
+
+
+def test_another_branch_is_free(guarded: Workshop) -> None:
+    allowed(guarded, "origin", "main:draft")
+    assert there(guarded) == {"refs/heads/draft": guarded.head}
+
+
+def test_no_detour_leads_to_the_guarded_branch(guarded: Workshop) -> None:
+    """Another name, the URL itself, force, and all at once; nor a commit that drops the guard."""
+    url = guarded.git("remote", "get-url", "origin")
+    guarded.git("branch", "draft")
+    guarded.git("remote", "add", "mirror", url)
+    for words in (
+        ("origin", "draft:main"),
+        (url, "main"),
+        ("mirror", "main"),
+        ("--force", "origin", "HEAD:refs/heads/main"),
+        ("--all", "origin"),
+    ):
+        refused(guarded, *words)
+    guarded.taken()
+    judge(guarded, "pass")
+    allowed(guarded, "origin", "main")
+    guarded.git("rm", "--quiet", "interlock.toml")
+    guarded.commit()
+    refused(guarded, "origin", "main")
+
+
+def test_no_gate_passes_a_deletion(guarded: Workshop) -> None:
+    guarded.taken()
+    judge(guarded, "pass")
+    allowed(guarded, "origin", "main", "main:draft")
+    assert "deletion" in refused(guarded, "origin", "--delete", "main")
+    allowed(guarded, "origin", "--delete", "draft")
+
+
+def test_a_guard_that_cannot_ask_lets_nothing_through(guarded: Workshop) -> None:
+    guarded.taken()
+    judge(guarded, "pass")
+    alone = guarded.but(INTERLOCK_WORKSPACE=f"http://127.0.0.1:{free_port()}", INTERLOCK_TOKEN="x")
+    refused(alone, "origin", "main")
+    guarded.write("interlock.toml", "[[guards]]\ngates = 'athena'\n")
+    assert "interlock.toml" in refused(guarded, "origin", "main")
+    guarded.git("checkout", "--quiet", "interlock.toml")
+    allowed(guarded, "origin", "main")
+
+
+def test_an_agent_in_its_session_meets_the_same_guard(guarded: Workshop) -> None:
+    push = ("git", "push", "--quiet", "origin", "main")
+    guarded.taken()
+    assert guarded.place.process("run", "otto-cli", "--", *push).status != 0
+    assert there(guarded) == {}
+    judge(guarded, "pass")
+    assert guarded.place.process("run", "otto-cli", "--", *push).status == 0
+    assert there(guarded) == {"refs/heads/main": guarded.head}
+
+
+def test_the_guard_can_be_taken_out_again(guarded: Workshop) -> None:
+    refused(guarded, "origin", "main")
+    (hook,) = guarded.place.ok("guard", "install", "--undo")["hooks"]
+    assert hook["state"] == "removed"
+    allowed(guarded, "origin", "main")
+
+
+def test_a_hook_that_was_there_still_runs_and_still_refuses(guarded: Workshop) -> None:
+    guarded.place.ok("guard", "install", "--undo")
+    hook = guarded.place.cwd / ".git" / "hooks" / "pre-push"
+    hook.write_text("#!/bin/sh\ncat > ../told\ntest ! -e ../refuse\n")
+    hook.chmod(0o755)
+    (installed,) = guarded.place.ok("guard", "install")["hooks"]
+    assert installed["runs_first"] == f"{hook}.before-interlock"
+    refused(guarded, "origin", "main")
+    told = (guarded.place.root / "told").read_text()
+    assert told.startswith(f"refs/heads/main {guarded.head} refs/heads/main ")
+    guarded.taken()
+    judge(guarded, "pass")
+    (guarded.place.root / "refuse").touch()
+    refused(guarded, "origin", "main")
+    (guarded.place.root / "refuse").unlink()
+    allowed(guarded, "origin", "main")
+    guarded.place.ok("guard", "install", "--undo")
+    assert hook.read_text().startswith("#!/bin/sh\ncat")
