@@ -406,7 +406,7 @@ def _spooled(alone: Workshop, *command: str) -> str:
     assert done.status == 0, done
     path = str(done.json["spooled"])
     assert done.json["do"] == f"interlock evidence add --task {TASK} --spool {path}"
-    assert "cannot be reached" in done.complaint
+    assert "The workspace does not take it now: " in done.complaint
     return path
 
 
@@ -446,11 +446,28 @@ def test_the_status_is_the_commands_own_where_nobody_is_reached(alone: Workshop)
     assert "--spool" in done.complaint
 
 
-def test_a_workspace_that_cannot_be_one_is_as_good_as_none(alone: Workshop) -> None:
+@pytest.mark.parametrize("has_token", [True, False], ids=["token", "name"])
+def test_a_workspace_that_cannot_be_one_is_as_good_as_none(
+    alone: Workshop, has_token: bool
+) -> None:
     (alone.place.root / "file").touch()
-    below = str(alone.place.root / "file" / "workspace")
-    done = alone.run("--json", "--", "true", INTERLOCK_WORKSPACE=below)
-    assert (done.status, set(done.json)) == (0, {"spooled", "do"})
+    where = {"INTERLOCK_WORKSPACE": str(alone.place.root / "file" / "workspace")}
+    shell = alone.but(**where) if has_token else alone.but(INTERLOCK_TOKEN=None, **where)
+    done = shell.run(*(() if has_token else WORKER), "--json", "--", "true")
+    assert (done.status, set(done.json)) == (0, {"spooled", "do"}), done
+
+
+def test_a_run_is_not_lost_when_nothing_may_be_written(shop: Workshop) -> None:
+    shop.taken()
+    words = ("--task", TASK, "--criterion", "1", "--json", "--")
+    pausing = f'"{sys.executable}" -m interlock pause'
+    with shop.place.start("evidence", "run", *WORKER, *words, "sh", "-c", pausing) as child:
+        out, err = child.communicate(timeout=LIMIT_S)
+    assert child.returncode == 0
+    assert b"paused" in err
+    shop.place.ok("resume")
+    path = json.loads(out)["spooled"]
+    assert shop.place.ok("evidence", "add", "--task", TASK, "--spool", path, *WORKER)["counts"]
 
 
 def test_a_run_goes_to_a_directory_that_is_named(shop: Workshop) -> None:

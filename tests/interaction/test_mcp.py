@@ -277,8 +277,17 @@ BAD = [
     Bad("release", {"all": True, "item": "B-1"}, "item"),
     Bad("task", {}, "action", "one of list, "),
     Bad("task", {"action": "destroy"}, "action", "one of list, "),
+    Bad("task", {"action": "list", "id": "T-1"}, "id"),
+    Bad("task", {"action": "show"}, "id"),
+    Bad("task", {"action": "take", "id": "T-1", "commit": "c"}, "commit"),
+    Bad("task", {"action": "create"}, "title"),
+    Bad("task", {"action": "create", "title": "x", "criteria": "it works"}, "criteria", TEXTS),
+    Bad("task", {"action": "submit", "id": "T-1"}, "commit"),
+    Bad("task", {"action": "complete", "id": "T-1", "fence": "7"}, "fence", NUMBER),
+    Bad("task", {"action": "resolve_blocker"}, "id"),
     Bad("evidence", {"task_id": "T-1", "kind": "note"}, "value", TEXT),
     Bad("evidence", {"task_id": "T-1", "kind": "rumour", "value": "x"}, "kind", "one of spool, "),
+    Bad("evidence", {"task_id": "T-1", "kind": "note", "value": "x", "criterion": 0}, "criterion"),
     Bad("verdict", {"task_id": "T-1", "gate": "g", "verdict": "pass"}, "commit", TEXT),
     Bad(
         "verdict",
@@ -309,6 +318,7 @@ async def test_bad_arguments_are_refused_by_name_and_change_nothing(scene: Scene
     assert {bad.tool for bad in BAD} == set(NAMES)
 
 
+JUDGED = {"task_id": "T-1", "gate": "athena", "verdict": "pass", "commit": "a" * 40}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("send", {"to": "@vera", "text": ""}, "INVALID_MESSAGE"),
     ("send", {"to": "@vera", "text": "rm -rf build", "type": "command"}, "INVALID_MESSAGE"),
@@ -329,6 +339,19 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("claim", {"paths": ["src"], "repo": "."}, "USAGE"),
     ("claim", {"item": "no spaces"}, "USAGE"),
     ("release", {}, "USAGE"),
+    ("task", {"action": "show", "id": "T-1"}, "NOT_FOUND"),
+    ("task", {"action": "take", "id": "no spaces"}, "USAGE"),
+    ("task", {"action": "create", "title": "x", "gates": ["hera"]}, "GATE_HAS_NO_HOLDER"),
+    ("task", {"action": "create", "title": "x", "depends_on": ["T-9"]}, "NOT_FOUND"),
+    ("task", {"action": "submit", "id": "T-1", "commit": "HEAD"}, "USAGE"),
+    ("task", {"action": "resolve_blocker", "id": "00000000"}, "NOT_FOUND"),
+    ("evidence", {"task_id": "T-1", "kind": "note", "value": "x"}, "NOT_FOUND"),
+    ("evidence", {"task_id": "T-1", "kind": "note", "value": ""}, "INVALID_MESSAGE"),
+    ("evidence", {"task_id": "T-1", "kind": "file", "value": "elsewhere"}, "USAGE"),
+    ("evidence", {"task_id": "T-1", "kind": "spool", "value": "elsewhere"}, "USAGE"),
+    ("verdict", JUDGED, "NOT_FOUND"),
+    ("verdict", JUDGED | {"verdict": "fail"}, "USAGE"),
+    ("verdict", JUDGED | {"commit": "main"}, "USAGE"),
 ]
 
 

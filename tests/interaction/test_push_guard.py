@@ -32,7 +32,7 @@ def refused(shop: Workshop, *words: str) -> str:
     done = pushed(shop, *words)
     assert done.returncode != 0, done
     assert there(shop) == before
-    return done.stderr
+    return done.stdout + done.stderr
 
 
 def allowed(shop: Workshop, *words: str) -> None:
@@ -55,7 +55,6 @@ def judge(shop: Workshop, word: str) -> None:
 
 def test_a_push_waits_for_the_gate_to_pass_exactly_that_commit(guarded: Workshop) -> None:
     told = refused(guarded, "origin", "main")
-    assert "GATES_NOT_PASSED" in told
     assert f"The gate {GATE} has not passed the commit {guarded.head[:12]}" in told
     guarded.taken()
     guarded.place.ok("task", "submit", TASK, *WORKER)

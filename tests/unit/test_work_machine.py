@@ -225,7 +225,7 @@ class Work(RuleBasedStateMachine):
         by=workers,
         which=which_task,
         commit=which_commit,
-        tree=st.sampled_from(("its own", "its own", "not said", "another")),
+        tree=st.sampled_from(("its own", "not said", "not said", "another")),
         fence=fences,
     )
     def submit(self, by: Holder | None, which: int, commit: str, tree: str, fence: str) -> None:
@@ -370,11 +370,23 @@ class Work(RuleBasedStateMachine):
         if id is not None or to is not None:
             self.learn_blocker(self.tell(by, acts.RaiseBlocker("no disk", id, to, severity)))
 
-    @step(2, by=st.just(("owner", None)) | actors, which=st.integers(0, 5))
-    def unblock(self, by: Holder, which: int) -> None:
-        if self.model.blockers:
-            latest = self.model.blockers[-1 - which % len(self.model.blockers)]
-            self.tell(by, acts.ResolveBlocker(latest.id))
+    @step(
+        4,
+        by=st.sampled_from((*["raiser", "worker"] * 6, ("owner", None), *ACTORS)),
+        which=st.integers(0, 5),
+        nth=st.integers(0, 2),
+    )
+    def unblock(self, by: str | Holder, which: int, nth: int) -> None:
+        """By any surface of whoever raised it, or of those who work on the task; or by anybody."""
+        if not self.model.blockers:
+            return
+        found = self.model.blockers[-1 - which % len(self.model.blockers)]
+        agents = {self.model.agent(found.sender)}
+        if by == "worker" and found.task is not None:
+            agents = self.model.workers(self.model.tasks[found.task])
+        able = [sender for sender in self.tokens if self.model.agent(sender) in agents] or ["mal"]
+        actor = (able[nth % len(able)], None) if isinstance(by, str) else by
+        self.tell(actor, acts.ResolveBlocker(found.id))
 
     # --- claims, and time
 
@@ -576,7 +588,7 @@ def evidence(quality: str, commit: str) -> dict[str, Any]:
         "output": {"sha256": "0" * 64, "size": 0},
     }
     if quality != "nowhere":
-        tree = "3" * 40 if quality == "other tree" else TREES[commit]
+        tree = {"other tree": "3" * 40, "dirty": "4" * 40}.get(quality, TREES[commit])
         ran |= {"commit": commit, "tree": tree, "dirty": quality == "dirty"}
     return ran | ({"interrupted": True} if quality == "interrupted" else {})
 

@@ -525,7 +525,7 @@ _AUDIT = (
     Command(
         ("audit", "check-proof"),
         "Check a proof, with no workspace at hand",
-        (Argument("FILE", "what audit prove --json wrote"),),
+        (Argument("FILE", "what audit prove --json or report wrote"),),
         (Flag("--verifier", "KEY", "the workspace's verifier key, as you know it"),),
     ),
     Command(

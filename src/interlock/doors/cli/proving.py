@@ -10,7 +10,7 @@ from interlock.contracts.uploads import CHUNK, attached, taken
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Answer, Context
 from interlock.doors.cli.mail import byte_range
-from interlock.errors import EngineUnavailable, NotFound, Refusal, Usage
+from interlock.errors import EngineUnavailable, NotAvailable, NotFound, Refusal, Usage
 
 INTERLOCK_FAILED = 125
 SHOWN_AT_ONCE = 1 << 18
@@ -85,17 +85,19 @@ def _prepared(context: Context) -> int | None:
 
 
 def _kept(context: Context, payload: Answer, path: str, fence: int | None) -> Answer:
-    """What the workspace answers; or the file, where neither it nor a server can be reached."""
+    """What the workspace answers; or the file, where neither it nor a server can be reached, or
+    nothing may be written just now: what was run is not to be lost."""
     from interlock.evidence import spool
 
     if (directory := context.get("spool")) is None:
         act = acts.AddEvidence(payload, fence=fence)
         size = os.path.getsize(path)
         try:
+            context.link.open()  # before a credential is missed that lies where nobody can look
             return taken(attached(act, file_chunks(path), size), context.call)
-        except (EngineUnavailable, OSError) as trouble:
-            why = trouble.message if isinstance(trouble, EngineUnavailable) else str(trouble)
-            output.remark(f"The workspace cannot be reached from here: {why}")
+        except (NotAvailable, OSError) as trouble:
+            why = trouble.message if isinstance(trouble, NotAvailable) else str(trouble)
+            output.remark(f"The workspace does not take it now: {why}")
     written = spool.write(payload, path, directory)
     return {
         "spooled": written,

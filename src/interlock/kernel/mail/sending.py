@@ -286,7 +286,8 @@ def _needs_delivery(moment: Moment, member: str, members: list[str]) -> bool:
 
 def _thread(moment: Moment, act: SendMessage, parent: Message | None) -> str | None:
     if act.thread is not None:
-        return locate(moment, act.thread).thread
+        row = moment.one("SELECT thread FROM work_tasks WHERE thread = ?", act.thread)
+        return row[0] if row else locate(moment, act.thread).thread
     if parent is not None:
         return parent.thread
     task = _task_of(moment, act)

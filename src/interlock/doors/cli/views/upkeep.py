@@ -29,15 +29,16 @@ def _facts(answer: Answer) -> str:
 
 def _outcome(outcome: Answer) -> str:
     """What fits on the line; the rest is in --json."""
-    shown = []
-    for name, value in outcome.items():
-        if name in ("expires_at", "due_at", "lease"):
-            text = time(rfc3339(value))
-        else:
-            text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-        if len(text) <= 60:
-            shown.append(f"{name} {text}")
-    return ", ".join(shown)
+    told = [(name, _told(name, value)) for name, value in outcome.items()]
+    return ", ".join(f"{name} {text}" for name, text in told if text and len(text) <= 64)
+
+
+def _told(name: str, value: Any) -> str:
+    if name in ("expires_at", "due_at", "lease"):
+        return time(rfc3339(value))
+    if isinstance(value, dict):
+        return " ".join(f"{inner} {said}" for inner, said in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _checkpoint(answer: Answer) -> str:
