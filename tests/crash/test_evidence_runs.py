@@ -311,17 +311,31 @@ def test_the_second_signal_kills(place: Place) -> None:
     said(child, b"ready\n")
     child.terminate()
     said(child, b"not yet\n")
-    deadline = time.monotonic() + LIMIT_S
-    while child.poll() is None:
-        assert time.monotonic() < deadline
-        child.terminate()
-        select.select([], [], [], 0.1)
+    child.send_signal(signal.SIGINT)
     child.communicate(timeout=LIMIT_S)
     told = place.outcome()
     assert told["status"] == 143
     assert told["payload"]["exit_code"] == 137
     assert told["payload"]["interrupted"] is True
     assert place.living() == []
+
+
+@pytest.mark.skipif(not LINUX, reason="looks into /proc")
+def test_a_stranger_who_holds_the_pipe_does_not_hold_the_run(
+    place: Place, tmp_path: os.PathLike[str]
+) -> None:
+    go = os.path.join(tmp_path, "go")
+    script = f"{place.mark}; echo said; while [ ! -e '{go}' ]; do sleep 0.05; done; echo last"
+    child = place.started("sh", "-c", script)
+    said(child, b"said\n")
+    held = os.open(f"/proc/{place.numbers()[0]}/fd/1", os.O_WRONLY)
+    try:
+        with open(go, "w", encoding="utf-8"):
+            pass
+        child.communicate(timeout=LIMIT_S)
+    finally:
+        os.close(held)
+    assert place.outcome()["parts"][0] == "said\nlast\n"
 
 
 def test_what_interlock_was_started_to_ignore_the_command_ignores(place: Place) -> None:

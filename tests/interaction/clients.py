@@ -41,7 +41,7 @@ class Town:
         with interlock.connect(self.directory) as owner:
             self.tokens = {
                 "otto": owner.join("otto")["token"],
-                "vera": owner.join("vera", kind="human", scopes=["mail", "claim", "admin"])[
+                "vera": owner.join("vera", kind="human", scopes=["mail", "claim", "work", "admin"])[
                     "token"
                 ],
             }

@@ -22,6 +22,7 @@ from commandline import EXIT_OF, LIMIT_S, Done, Place, steering
 from forking import Served, Servers
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
+from working import BRIEF, Workshop
 
 from interlock.doors.cli.commands import COMMANDS, COMMON
 from interlock.doors.cli.parser import parse
@@ -29,6 +30,7 @@ from interlock.errors import Usage
 
 NOISE = random.Random(7).randbytes(10_000_000)
 LONG = "x" * 200_000
+CHUNKS = "SELECT count(*) FROM blob_chunks"
 
 # --- what is bad, by kind of value
 
@@ -68,6 +70,7 @@ HUGE = "9" * 5000
 EMPTY = ["", " ", "\t", "\u00a0"]
 
 LINE = [*EMPTY, *CONTROL, "a\u2028b", LONG]
+NO_TASK_ID = [*EMPTY, *TRICKS, *CONTROL, "ünï", "a b", "_a", "x" * 65, LONG]
 BAD: dict[str, list[str]] = {
     "id": ["", "x", "#", "#-1", "#0", "#1.5", f"#{HUGE}", "#99", *TRICKS, *CONTROL, "zzzzzz", LONG],
     "name": [*EMPTY, *TRICKS, *CONTROL, "Otto", "1otto", "ot to", "ötto", "ot_to", "a" * 65, LONG],
@@ -77,8 +80,16 @@ BAD: dict[str, list[str]] = {
         *("@" + "a" * 129, f"@{LONG}", "agent:*", "AGENT:**", "@vera\n"),
     ],
     "line": LINE,
+    "remark": ["", LONG],
+    "task id": NO_TASK_ID,
+    "task": [*NO_TASK_ID, "T-99", "t-1"],
+    "label": [*EMPTY, *CONTROL, "..", "*", "' OR 1=1 --", "UI", "a b", "x" * 65, LONG],
+    "commit": [*EMPTY, *TRICKS, *CONTROL, "nowhere", "HEAD~9", "0" * 40, LONG],
+    "page": [*EMPTY, *TRICKS, *CONTROL, "example.com", "ftp://example.com", "http://", LONG],
+    "bytes": ["", "0", "1", *NUMBERS, HUGE, LONG],
     "anything": [""],
     "word": [LONG],
+    "any word": [],
     "text": [""],
     "json": [
         *("", "{", "[]", "null", "1", '"x"', '{"text": 1}', '{"text": null}', "{}", "NaN"),
@@ -108,6 +119,8 @@ BAD: dict[str, list[str]] = {
     "setting": ["", "nope", "recipients ", *TRICKS, *CONTROL, LONG],
     "strictness": ["", "STRICT", "x", *CONTROL, LONG],
     "query": [*EMPTY, LONG],
+    "rules": ["", ".", "/", "no/such/file", "noise", "text", *CONTROL, "x" * 5000],
+    "some file": ["", ".", "/", "/dev/null", "no/such/file", *CONTROL, "x" * 5000],
     "old file": ["", ".", "/", "/dev/null", "no/such/file", "noise", "text", *CONTROL, "x" * 5000],
     "new file": ["", ".", "/", "/dev/null", "text", "no/such/file", "text/below", "x" * 5000],
     "key": [*EMPTY, *CONTROL, LONG],
@@ -148,6 +161,14 @@ class Row(NamedTuple):
 _CLAIM: Kinds = {"--item": "item", "--path": "glob", "--repo": "repo"}
 _WHERE: Kinds = {"--worktree": "line", "--branch": "line", "--note": "line"}
 _PAGE: Kinds = {"--limit": "count", "--after": "position"}
+_UNDER: Kinds = {"--fence": "count"}
+_JUDGING: Kinds = {
+    0: "task",
+    1: "name",
+    "--note": "remark",
+    "--commit": "commit",
+    "--evidence": "id",
+}
 VERA = " --from vera"
 
 ROWS: dict[str, Row] = {
@@ -213,6 +234,72 @@ ROWS: dict[str, Row] = {
         "--item B-1 --reason r" + VERA,
         _CLAIM | _WHERE | {"--ttl": "duration", "--reason": "line"},
     ),
+    "task create": Row(
+        "--title Sort" + VERA,
+        {
+            "--title": "line",
+            "--id": "task id",
+            "--brief": "text",
+            "--criterion": "remark",
+            "--gate": "name",
+            "--depends-on": "task",
+            "--priority": "choice",
+            "--assignee": "to",
+            "--label": "label",
+        },
+    ),
+    "task import": Row("../brief.md" + VERA, {0: "old file"}, reads_stdin=True),
+    "task list": Row("", _PAGE | {"--state": "choice"}),
+    "task show": Row("T-1", {0: "task"}),
+    "task take": Row("T-1" + VERA, _WHERE | {0: "task", "--ttl": "duration"}),
+    "task submit": Row("T-2" + VERA, _UNDER | {0: "task", "--commit": "commit"}),
+    "task complete": Row("T-2" + VERA, _UNDER | {0: "task"}),
+    "task fail": Row("T-2" + VERA, _UNDER | {0: "task", "--note": "line"}),
+    "task cancel": Row("T-2", {0: "task", "--note": "line"}),
+    "evidence run": Row(
+        "--task T-2 --from vera -- true",
+        _UNDER
+        | {
+            "--task": "task",
+            "--criterion": "count",
+            "--title": "line",
+            "--time-limit": "duration",
+            "--output-limit": "bytes",
+            "--memory-limit": "bytes",
+            "--spool": "some file",
+        },
+        acts=False,
+    ),
+    "evidence add": Row(
+        "--task T-2 --note seen" + VERA,
+        _UNDER
+        | {
+            "--task": "task",
+            "--criterion": "count",
+            "--title": "line",
+            "--file": "some file",
+            "--url": "page",
+            "--note": "text",
+            "--spool": "old file",
+        },
+    ),
+    "evidence show": Row("$evidence", {0: "id", "--range": "range"}),
+    "gate create": Row("hera --holder vera", {0: "name", "--holder": "member"}),
+    "gate pass": Row("T-3 athena" + VERA, _JUDGING),
+    "gate fail": Row("T-3 athena --note red" + VERA, _JUDGING | {"--fix": "remark"}),
+    "gate run": Row("T-3" + VERA, {0: "task", "--gate": "name"}),
+    "gate list": Row("", {}),
+    "blocker raise": Row(
+        "T-3 slow" + VERA,
+        {0: "task", 1: "text", "--fix": "remark", "--severity": "choice", "--to": "to"},
+        reads_stdin=True,
+    ),
+    "blocker resolve": Row("$blocker", {0: "id", "--note": "line"}),
+    "blocker list": Row("", {"--task": "task"}),
+    "report": Row("T-3", {0: "task", "--format": "choice", "--output": "new file"}),
+    "scrub": Row("", {"--rules": "rules"}, acts=False),
+    "guard install": Row("", {}, acts=False),
+    "guard push": Row("origin https://example.com/r", {0: "any word", 1: "any word"}, acts=False),
     "audit verify": Row("", {0: "old file", "--checkpoint": "old file"}, acts=False),
     "audit show": Row("", _PAGE | {"--kind": "word"}, acts=False),
     "audit checkpoint": Row("", {}, acts=False),
@@ -285,7 +372,24 @@ class Scene:
         (place.cwd / "noise").write_bytes(NOISE[:100_000])
         (place.cwd / "text").write_text("just text\n")
         token = place.ok("token", "list")["tokens"][0]["id"]
-        return {"mail": mail, "ask": ask, "token": token, "secret": secret}
+        return {"mail": mail, "ask": ask, "token": token, "secret": secret} | self._work()
+
+    def _work(self) -> dict[str, str]:
+        """A repository, and tasks: T-1 waits, vera works on T-2, and otto-cli has submitted T-3."""
+        place = self.place
+        Workshop(place).git("config", "core.excludesFile", "../ignored")
+        (place.root / "ignored").write_text("noise\ntext\n")
+        (place.root / "brief.md").write_text(BRIEF)
+        vera, otto = ("--from", "vera"), ("--from", "otto-cli")
+        for title in ("Sort", "Show", "Count"):
+            criterion = ("--criterion", "it is there")
+            place.ok("task", "create", "--title", title, "--gate", "athena", *criterion, *vera)
+        place.ok("task", "take", "T-2", *vera)
+        place.ok("task", "take", "T-3", *otto)
+        place.ok("task", "submit", "T-3", *otto)
+        said = place.ok("evidence", "add", "--task", "T-3", "--file", "greet.sh", *otto)
+        raised = place.ok("blocker", "raise", "T-3", "it is slow", *vera)
+        return {"evidence": said["evidence"]["id"], "blocker": raised["blocker"]["id"]}
 
     def words(self, command: str) -> list[str]:
         row = re.sub(r"\$(\w+)", lambda found: self.names[found[1]], ROWS[command].words)
@@ -312,6 +416,8 @@ class Scene:
                 words = []
             if command == "audit prove":
                 words = []
+            if command == "evidence add" and slot in ("--file", "--url", "--spool"):
+                words[words.index("--note") : words.index("--note") + 2] = []
             if slot == "--repo" and "--item" in words:
                 words[words.index("--item") : words.index("--item") + 2] = ["--path", "src"]
             words = [f"{slot}={value}", *words]
@@ -342,7 +448,8 @@ class Scene:
             json.loads(header)["kind"]
             for (header,) in self.place.query(f"SELECT header FROM log WHERE seq > {before}")
         ]
-        recorded = done.json["code"] in ("MISSING_SCOPE", "STALE_FENCE", "IDENTITY_MISMATCH")
+        code = done.json["code"]
+        recorded = code in ("MISSING_SCOPE", "STALE_FENCE", "IDENTITY_MISMATCH", "OWN_WORK")
         assert added == ["request_refused"] * len(added), done
         assert len(added) <= recorded, done
 
@@ -350,7 +457,7 @@ class Scene:
         shown = "\n---\n".join(self.wrong[:5])
         assert not self.wrong, f"{len(self.wrong)} inputs were not refused as they should:\n{shown}"
         assert self.place.run("audit", "verify", "--json").status == 0
-        left = {"noise", "text", "fresh"}
+        left = {"noise", "text", "fresh", ".git", "greet.sh"}
         assert {file.name for file in self.place.cwd.iterdir()} <= left
 
 
@@ -378,8 +485,8 @@ def _slots(command: str) -> Iterator[tuple[int | str, str]]:
     yield from ROWS[command].kinds.items()
 
 
-# `run` is refused by the client's rules: 125 instead of the refusal's own status.
-REFUSING = [name for name in ROWS if name != "run"]
+# What runs a command is refused by its own rules: 125 instead of the refusal's own status.
+REFUSING = [name for name in ROWS if name not in ("run", "evidence run")]
 
 
 @pytest.mark.parametrize("command", REFUSING)
@@ -418,7 +525,7 @@ def test_bad_usage_is_refused_and_leaves_nothing(command: str, scene: Scene) -> 
 @pytest.mark.parametrize("command", [name for name in REFUSING if ROWS[name].acts])
 def test_senders_and_sessions_that_cannot_be_are_refused(command: str, scene: Scene) -> None:
     words = [*command.split(), *[w for w in scene.words(command) if w not in ("--from", "vera")]]
-    if command in ("agents", "token mint", "group create"):
+    if command in ("agents", "token mint", "group create", "gate create"):
         words = [*command.split(), *scene.words(command)]
     for value in BAD["sender"]:
         scene.refused([*words, f"--from={value}"])
@@ -461,7 +568,14 @@ def test_what_only_looks_bad_is_taken(kind: str, scene: Scene) -> None:
 
 # --- standard input
 
-READING = {"send": "@vera -", "ask": "@vera - --wait 1s", "answer": "$ask -", "token identify": "-"}
+READING = {
+    "send": "@vera -",
+    "ask": "@vera - --wait 1s",
+    "answer": "$ask -",
+    "token identify": "-",
+    "task import": "-",
+    "blocker raise": "T-3 -",
+}
 
 
 def test_every_command_that_reads_standard_input_is_known() -> None:
@@ -473,10 +587,11 @@ def test_every_command_that_reads_standard_input_is_known() -> None:
 def test_ten_megabytes_of_noise_are_refused(command: str, scene: Scene) -> None:
     words = READING[command].replace("$ask", scene.names["ask"]).split()
     who = [] if command == "token identify" else ["--from", "vera"]
+    before = scene.place.query(CHUNKS)
     scene.refused([*command.split(), *words, *who], stdin=NOISE)
     scene.refused([*command.split(), *words, *who], stdin=b"begins well\xff")
     scene.settle()
-    assert scene.place.query("SELECT count(*) FROM blob_chunks") == [(0,)]
+    assert scene.place.query(CHUNKS) == before
 
 
 def test_ten_megabytes_of_text_are_a_message_but_no_answer_and_no_token(scene: Scene) -> None:
@@ -495,6 +610,7 @@ def test_ten_megabytes_of_text_are_a_message_but_no_answer_and_no_token(scene: S
 
 def test_a_large_body_that_is_refused_leaves_no_piece_behind(scene: Scene) -> None:
     text = b"x" * 3_000_000
+    before = scene.place.query(CHUNKS)
     for words in (
         ["send", "AGENT:nobody", "-", "--from", "vera"],
         ["send", "@otto-cli", "-", "--reply-to", "00000000", "--from", "vera"],
@@ -506,7 +622,7 @@ def test_a_large_body_that_is_refused_leaves_no_piece_behind(scene: Scene) -> No
         place.ok("settings", "limits.message_bytes", "2999999")
     scene.refused(["send", "@otto-cli", "-", "--from", "vera"], stdin=text)
     scene.settle()
-    assert scene.place.query("SELECT count(*) FROM blob_chunks") == [(0,)]
+    assert scene.place.query(CHUNKS) == before
 
 
 def test_an_empty_standard_input_is_no_message(scene: Scene) -> None:
@@ -616,6 +732,29 @@ def test_bad_words_for_run_start_nothing(scene: Scene) -> None:
     assert not (place.cwd / "ran").exists()
 
 
+def test_bad_words_for_a_run_of_evidence_start_nothing(scene: Scene) -> None:
+    """Words that cannot be are refused as everywhere; what only the workspace can refuse, by 125,
+    as the command's own status could be any other."""
+    place = scene.place
+    before = place.entries()
+    ran = ("--", "touch", "ran")
+    for flag, kind in ROWS["evidence run"].kinds.items():
+        if flag == "--spool":
+            continue  # where to write is found out after the run
+        about = [] if flag == "--task" else ["--task", "T-2"]
+        for value in [*BAD[kind], *ANYWHERE]:
+            given = [f"{flag}={value}", *about, "--from", "vera"]
+            done = place.run("evidence", "run", *given, *ran)
+            assert done.status in (2, 125), done
+            assert done.out == b"", done
+            assert done.complaint.strip(), done
+    for words in (["evidence", "run"], ["evidence", "run", "--"], ["evidence", "run", "-x", *ran]):
+        assert place.run(*words).status == 2
+    assert place.run("evidence", "run", "--from", "nobody", *ran).status == 125
+    assert place.entries() == before
+    assert not (place.cwd / "ran").exists()
+
+
 # --- random words
 
 _VOCABULARY = sorted(
@@ -635,7 +774,7 @@ _BEGUN: st.SearchStrategy[list[str]] = st.one_of(
 )  # fmt: skip
 
 
-WAITING = ("run", "watch", "ask", "up", "down", "mcp")
+WAITING = ("run", "watch", "ask", "up", "down", "mcp", "evidence run", "gate run")
 
 
 def _may_run(words: list[str]) -> bool:

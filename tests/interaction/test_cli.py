@@ -18,6 +18,7 @@ from both_ways import BOTH_WAYS, DIRECT_ONLY
 from commandline import BAR, LIMIT_S, TIME, Done, Place, check_answer, lines, until
 from forking import Served
 from serving import free_port
+from working import BRIEF, Workshop
 
 from interlock import __version__
 from interlock.doors.cli.commands import COMMANDS
@@ -135,7 +136,22 @@ class World:
         place.ok("backup", "../made.db")
         (place.root / "made.proof").write_text(json.dumps(place.ok("audit", "prove", "2")))
         token = place.ok("token", "list")["tokens"][1]["id"]
-        return {"mail": mail, "ask": ask, "token": token, "secret": secret}
+        return {"mail": mail, "ask": ask, "token": token, "secret": secret} | self._work()
+
+    def _work(self) -> dict[str, str]:
+        """A repository, and tasks: T-1 waits, otto-cli works on T-2 and has submitted T-3."""
+        place = self.place
+        Workshop(place).commit(**{"brief.md": BRIEF})
+        otto = ("--from", "otto-cli")
+        asked = ("--gate", "athena", "--criterion", "it-sorts", "--from", "dora")
+        for title in ("Sort", "Show", "Count"):
+            place.ok("task", "create", "--title", title, *asked)
+        for task in ("T-2", "T-3"):
+            place.ok("task", "take", task, *otto)
+        place.ok("task", "submit", "T-3", *otto)
+        said = place.ok("evidence", "add", "--task", "T-2", "--note", "it sorts", *otto)
+        stuck = place.ok("blocker", "raise", "T-2", "there is no list", *otto)
+        return {"evidence": said["evidence"]["id"], "blocker": stuck["blocker"]["id"]}
 
     def words(self, sample: str) -> list[str]:
         """A sample's words, with this world's names in place."""
@@ -153,7 +169,7 @@ def world(first_world: World, tmp_path: Path, served: Served | None) -> World:
 
 
 # What works, with $names of the world. Those that end otherwise have tests of their own.
-ELSEWHERE = {"run", "watch", "up", "mcp"}
+ELSEWHERE = {"run", "watch", "up", "mcp", "evidence run", "gate run", "guard push"}
 SAMPLES = {
     "down": "down",
     "init": "init",
@@ -179,6 +195,27 @@ SAMPLES = {
     "claim check": "claim check --item B-9",
     "claim list": "claim list",
     "claim take-over": "claim take-over --item B-1 --reason stuck --from dora",
+    "task create": "task create --title Name --criterion c --gate athena --label ui --from vera",
+    "task import": "task import brief.md --from vera",
+    "task list": "task list --state all",
+    "task show": "task show T-3",
+    "task take": "task take T-1 --worktree wt --branch b --ttl 2h --from otto-cli",
+    "task submit": "task submit T-2 --from otto-cli",
+    "task complete": "task complete T-3 --from otto-cli",
+    "task fail": "task fail T-2 --note gone --from otto-cli",
+    "task cancel": "task cancel T-1 --note gone",
+    "evidence add": "evidence add --task T-2 --criterion 1 --file brief.md --from otto-cli",
+    "evidence show": "evidence show $evidence",
+    "gate create": "gate create hera --holder vera --holder @dora",
+    "gate pass": "gate pass T-3 athena --note fine --from vera",
+    "gate fail": "gate fail T-3 athena --note red --fix make --from vera",
+    "gate list": "gate list",
+    "blocker raise": "blocker raise T-2 slow --severity warn --fix make --from vera",
+    "blocker resolve": "blocker resolve $blocker --note found",
+    "blocker list": "blocker list --task T-2 --all",
+    "report": "report T-3",
+    "scrub": "scrub",
+    "guard install": "guard install",
     "audit verify": "audit verify",
     "audit show": "audit show --limit 3",
     "audit checkpoint": "audit checkpoint",
@@ -203,7 +240,7 @@ SAMPLES = {
     "schema": "schema",
     "completion": "completion bash",
 }
-EXPECTED = {"ask": 1}
+EXPECTED = {"ask": 1, "task complete": 1}
 
 
 @pytest.mark.parametrize("name", DIRECT_ONLY)

@@ -1,6 +1,7 @@
 """The Python client: every verb, synchronous and not, over a directory without a server, a server's
 URL, and its socket. The same outcome each time, and the same error object."""
 
+import hashlib
 import inspect
 import os
 import subprocess
@@ -271,6 +272,219 @@ def stop_waiting(town: Town) -> None:
     assert town.otto.stop_waiting("S-1") == {"waiting": False}
 
 
+COMMIT, TREE = "a" * 40, "b" * 40
+
+
+def given(town: Town, id: str, **said: Any) -> str:
+    """The id of a task of vera's, whose gate she holds."""
+    town.owner.create_gate("athena", ["@vera"])
+    made = town.vera.create_task("Sort it", id=id, gates=["athena"], criteria=["it sorts"], **said)
+    return str(made["task"]["id"])
+
+
+def taken(town: Town, id: str) -> str:
+    """The id of a task that otto works on."""
+    assert town.otto.take(given(town, id))["taken"]
+    return id
+
+
+def submitted(town: Town, id: str) -> str:
+    """The id of a task that otto has submitted."""
+    assert town.otto.submit(taken(town, id), COMMIT, tree=TREE)["submitted"]
+    return id
+
+
+def noted(town: Town, id: str, text: str = "it works") -> dict[str, Any]:
+    payload = {"kind": "note", "text": text, "task_id": id, "criterion": 1}
+    found: dict[str, Any] = town.otto.add_evidence(payload)["evidence"]
+    return found
+
+
+@row
+def create_task(town: Town) -> None:
+    given(town, "W-1", brief="By name.", priority="high", assignee="@otto", labels=["ui"])
+    (task,) = [task for task in town.owner.tasks()["tasks"] if task["id"] == "W-1"]
+    assert (task["state"], task["gates"], task["criteria"]) == ("open", ["athena"], 1)
+    assert (task["priority"], task["assignee"], task["labels"]) == ("high", "@otto", ["ui"])
+    with pytest.raises(errors.GateHasNoHolder):
+        town.otto.create_task("Sort it", gates=["hera"])
+
+
+@row
+def tasks(town: Town) -> None:
+    given(town, "W-2")
+    taken(town, "W-3")
+    assert "W-2" in [task["id"] for task in town.otto.tasks("live")["tasks"]]
+    mine = [task["id"] for task in town.otto.tasks("taken", mine=True)["tasks"]]
+    assert "W-3" in mine
+    assert "W-2" not in mine
+    (first,) = (page := town.otto.tasks(limit=1))["tasks"]
+    assert first not in town.otto.tasks(after=page["next"])["tasks"]
+
+
+@row
+def task(town: Town) -> None:
+    shown = town.owner.task(taken(town, "W-4"))
+    kinds = [fact["kind"] for fact in shown["story"]]
+    assert {"task_created", "task_taken"} <= set(kinds)
+    assert [need["what"] for need in shown["missing"]] == ["submission", "criterion", "gate"]
+
+
+@row
+def take(town: Town) -> None:
+    got = town.otto.take(given(town, "W-5"), branch="b", worktree="/w", note="n", ttl_s=60)
+    assert (got["claim"]["branch"], got["claim"]["holder"]) == ("b", "@otto")
+    held = town.vera.take("W-5")
+    assert (held["taken"], held["code"]) == (False, "CLAIM_HELD")
+    given(town, "W-6", depends_on=["W-5"])
+    assert town.otto.take("W-6")["code"] == "GATES_NOT_PASSED"
+
+
+@row
+def submit(town: Town) -> None:
+    fence = town.otto.take(given(town, "W-7"))["claim"]["fence"]
+    with pytest.raises(errors.StaleFence):
+        town.otto.submit("W-7", COMMIT, tree=TREE, fence=fence + 1000)
+    done = town.otto.submit("W-7", COMMIT, tree=TREE, fence=fence)["task"]
+    assert (done["state"], done["artifact"]) == ("submitted", {"commit": COMMIT, "tree": TREE})
+
+
+@row
+def complete(town: Town) -> None:
+    said = noted(town, submitted(town, "W-8"))
+    waits = town.otto.complete("W-8")
+    assert (waits["completed"], waits["code"]) == (False, "GATES_NOT_PASSED")
+    assert [need["what"] for need in waits["missing"]] == ["criterion", "gate"]
+    town.vera.judge("W-8", "athena", "pass", evidence=[said["id"]])
+    assert town.otto.complete("W-8")["task"]["state"] == "done"
+    with pytest.raises(errors.AlreadyDone):
+        town.otto.complete("W-8")
+
+
+@row
+def fail(town: Town) -> None:
+    with pytest.raises(errors.NotHolder):
+        town.vera.fail(taken(town, "W-9"))
+    assert town.otto.fail("W-9", note="it cannot be")["task"]["state"] == "failed"
+
+
+@row
+def cancel(town: Town) -> None:
+    with pytest.raises(errors.MissingScope):
+        town.otto.cancel(given(town, "W-10"))
+    assert town.owner.cancel("W-10", note="not now")["task"]["state"] == "cancelled"
+
+
+@row
+def prepare_evidence(town: Town) -> None:
+    fence = town.otto.take(given(town, "W-11"))["claim"]["fence"]
+    assert town.otto.prepare_evidence("W-11", criterion=1) == {"task": "W-11", "fence": fence}
+    with pytest.raises(errors.Usage):
+        town.otto.prepare_evidence("W-11", criterion=2)
+
+
+@row
+def add_evidence(town: Town) -> None:
+    data = b"2 passed\n"
+    payload = {
+        "kind": "file",
+        "name": "report.txt",
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "size": len(data),
+        "task_id": taken(town, "W-12"),
+    }
+    upload = town.otto.put_chunk(data, size=len(data))["upload"]
+    with pytest.raises(errors.DigestMismatch):
+        town.otto.add_evidence(payload | {"sha256": "0" * 64}, upload=upload)
+    upload = town.otto.put_chunk(data, size=len(data))["upload"]
+    added = town.otto.add_evidence(payload, upload=upload)["evidence"]
+    assert (added["kind"], added["by"], added["task"]) == ("file", "@otto", "W-12")
+    assert town.owner.evidence(added["id"])["content"]["text"] == data.decode()
+
+
+@row
+def evidence(town: Town) -> None:
+    said = noted(town, taken(town, "W-13"), "it works, I think")
+    shown = town.owner.evidence(said["id"])
+    assert (shown["evidence"], shown["counts"]) == (said, False)
+    with pytest.raises(errors.NotFound):
+        town.otto.evidence("00000000")
+
+
+@row
+def create_gate(town: Town) -> None:
+    made = town.owner.create_gate("hera", ["@vera", "otto"])["gate"]
+    assert (made["name"], made["holders"]) == ("hera", ["@otto", "@vera"])
+    with pytest.raises(errors.NameTaken):
+        town.owner.create_gate("hera", ["@vera"])
+    assert town.vera.create_gate("hera", ["@vera"], replace=True)["gate"]["holders"] == ["@vera"]
+
+
+@row
+def gates(town: Town) -> None:
+    submitted(town, "W-14")
+    (gate,) = [gate for gate in town.otto.gates()["gates"] if gate["name"] == "athena"]
+    assert gate["can_judge"] == ["@vera"]
+    assert "W-14" in gate["due"]
+
+
+@row
+def prepare_verdict(town: Town) -> None:
+    artifact = {"commit": COMMIT, "tree": TREE}
+    found = town.vera.prepare_verdict(submitted(town, "W-15"), "athena")
+    assert found == {"task": "W-15", "gate": "athena", "artifact": artifact}
+    with pytest.raises(errors.OwnWork):
+        town.otto.prepare_verdict("W-15", "athena")
+
+
+@row
+def judge(town: Town) -> None:
+    with pytest.raises(errors.NotSubmitted):
+        town.vera.judge(submitted(town, "W-16"), "athena", "pass", commit="c" * 40)
+    said = {"commit": COMMIT, "note": "it is red", "fix": ["make fix"]}
+    judged = town.vera.judge("W-16", "athena", "fail", **said)
+    assert (judged["verdict"]["fix"], judged["task"]["state"]) == (["make fix"], "taken")
+    assert judged["blocker"]["to"] == "@otto"
+
+
+@row
+def check_gate(town: Town) -> None:
+    commit = "d" * 40
+    assert town.owner.check_gate("athena", commit)["code"] == "GATES_NOT_PASSED"
+    town.otto.submit(taken(town, "W-17"), commit, tree=TREE)
+    town.vera.judge("W-17", "athena", "pass")
+    assert town.otto.check_gate("athena", commit)["passed"]
+
+
+@row
+def raise_blocker(town: Town) -> None:
+    said = {"severity": "warn", "fix": ["make fast"]}
+    raised = town.vera.raise_blocker("it is slow", task=taken(town, "W-18"), **said)
+    assert (raised["blocker"]["to"], raised["blocker"]["fix"]) == ("@otto", ["make fast"])
+    assert raised["deliveries"][0]["recipient"] == "@otto"
+    assert town.otto.raise_blocker("where is it?", to="@vera")["blocker"]["severity"] == "stop"
+
+
+@row
+def resolve_blocker(town: Town) -> None:
+    raised = town.vera.raise_blocker("it is slow", task=taken(town, "W-19"))["blocker"]
+    with pytest.raises(errors.OwnWork):
+        town.otto.resolve_blocker(raised["id"])
+    assert town.vera.resolve_blocker(raised["id"], note="so be it")["blocker"]["resolved_by"] == (
+        "@vera"
+    )
+
+
+@row
+def blockers(town: Town) -> None:
+    raised = town.vera.raise_blocker("it is slow", task=taken(town, "W-20"))["blocker"]
+    assert town.otto.blockers("W-20") == {"blockers": [raised]}
+    assert raised in town.owner.blockers()["blockers"]
+    town.vera.resolve_blocker(raised["id"])
+    assert town.owner.blockers("W-20") == {"blockers": []}
+    assert len(town.owner.blockers("W-20", all=True)["blockers"]) == 1
+
+
 @row
 def whoami(town: Town) -> None:
     me = town.hand(town.tokens["otto"], "s-whoami").whoami()
@@ -462,6 +676,15 @@ def prove(town: Town) -> None:
 
 
 @row
+def prove_many(town: Town) -> None:
+    proofs = town.otto.prove_many([1, 2])
+    assert (proofs["proof"], [entry["seq"] for entry in proofs["entries"]]) == (
+        "inclusions",
+        [1, 2],
+    )
+
+
+@row
 def export(town: Town) -> None:
     with _here_alone(town):
         assert town.owner.export(town.root / "export.jsonl")["entries"] > 0
@@ -577,6 +800,10 @@ REFUSED: dict[str, tuple[type[errors.Refusal], Callable[[Town], Any]]] = {
     ),
     "nobody's token": (errors.BadToken, lambda town: town.hand("ilk_nobody").whoami()),
     "an item and paths": (errors.Usage, lambda town: town.otto.check("C-9", paths=["a"], repo="r")),
+    "no such task": (
+        errors.NotFound,
+        lambda town: town.vera.judge("W-99", "athena", "pass"),
+    ),
     "half a character": (errors.InvalidMessage, lambda town: town.otto.send("@vera", "\ud800")),
 }
 

@@ -11,13 +11,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commandline import LIMIT_S, Done, lines, until
+from forking import Running, Servers
 from serving import free_port
 from tooling import Clients, token_of
 from working import HOLDER, TASK, WORKER, Workshop, memory, processes_with
@@ -186,6 +187,37 @@ def test_what_keeps_no_bytes_has_none_to_show(shop: Workshop) -> None:
     words = ("--task", TASK, "--note", "I looked.", *WORKER)
     note = shop.place.ok("evidence", "add", *words)["evidence"]
     shop.place.no("NOT_FOUND", "evidence", "show", note["id"], "--raw")
+
+
+@pytest.fixture
+def remote(shop: Workshop, servers: Servers) -> Iterator[tuple[Workshop, Running]]:
+    """The worker's shell on a machine that knows nothing but the address of a server."""
+    place = shop.place
+    running = servers.start(str(place.workspace), place.environ, str(place.cwd))
+    token = token_of(place, "otto-cli")
+    yield shop.but(INTERLOCK_WORKSPACE=running.url, INTERLOCK_TOKEN=token), running
+    running.end()
+
+
+def test_a_server_elsewhere_keeps_it_all_the_same(remote: tuple[Workshop, Running]) -> None:
+    far, _ = remote
+    data = random.Random(9).randbytes(FIVE_MB)
+    (far.place.root / "data").write_bytes(data)
+    done = far.run("--json", "--", "cat", str(far.place.root / "data"))
+    assert (done.status, done.json["evidence"]["dirty"]) == (0, False)
+    assert far.kept(done.json["evidence"]["id"]) == data
+
+
+def test_a_server_that_goes_away_during_the_run_does_not_cost_it(
+    shop: Workshop, remote: tuple[Workshop, Running]
+) -> None:
+    shop.taken()
+    far, running = remote
+    words = ("--task", TASK, "--criterion", "1", "--json", "--")
+    done = far.run(*words, "sh", "-c", f"kill -9 {running.pid}; echo hello")
+    assert done.status == 0
+    add = ("evidence", "add", "--task", TASK, "--spool", done.json["spooled"], *WORKER)
+    assert shop.place.ok(*add)["counts"]
 
 
 # --- commands that misbehave

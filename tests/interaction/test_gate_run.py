@@ -2,6 +2,7 @@
 evidence, each gate a verdict, and a sender that may not judge runs nothing."""
 
 import json
+import signal
 import sys
 from typing import Any
 
@@ -164,10 +165,12 @@ def test_what_is_checked_out_otherwise_is_left_alone(shop: Workshop, leave: Any)
 
 
 def test_a_failing_check_leaves_no_worktree_either(shop: Workshop) -> None:
-    shop.commit(**rules(check("tests", "touch made; exit 1")))
+    made = f"touch made {shop.place.root}/ran"
+    shop.commit(**rules(check("tests", f"{made}; exit 1")))
     shop.submitted()
     _dirty(shop)
     assert judged(shop, *HOLDER).status == 1
+    assert (shop.place.root / "ran").exists()
     assert len(shop.git("worktree", "list").splitlines()) == 1
     assert not (shop.place.cwd / "made").exists()
 
@@ -175,7 +178,7 @@ def test_a_failing_check_leaves_no_worktree_either(shop: Workshop) -> None:
 def test_what_is_submitted_meanwhile_is_not_judged_by_checks_of_something_else(
     shop: Workshop,
 ) -> None:
-    waits = "echo here; while ! test -e ../go; do sleep 0.05; done"
+    waits = f"echo here; while ! test -e {shop.place.root}/go; do sleep 0.05; done"
     shop.commit(**rules(check("tests", waits)))
     shop.submitted()
     words = ("gate", "run", TASK, "--json", *HOLDER)
@@ -194,6 +197,27 @@ def test_what_is_submitted_meanwhile_is_not_judged_by_checks_of_something_else(
     assert verdicts(shop) == []
 
 
+def test_whoever_interrupts_a_check_has_not_judged(shop: Workshop) -> None:
+    waits = f"echo here; exec sleep 600 # {shop.place.root}"
+    shop.commit(**rules(check("tests", waits)))
+    shop.submitted()
+    _dirty(shop)
+    with shop.place.start("gate", "run", TASK, *HOLDER) as child:
+        try:
+            assert child.stderr is not None
+            while child.stderr.readline() != b"here\n":
+                assert child.poll() is None
+            child.send_signal(signal.SIGINT)
+            child.communicate(timeout=LIMIT_S)
+        finally:
+            child.kill()
+    assert child.returncode == 130
+    assert [run["interrupted"] for run in runs(shop)] == [True]
+    assert verdicts(shop) == []
+    assert shop.show()["task"]["state"] == "submitted"
+    assert len(shop.git("worktree", "list").splitlines()) == 1
+
+
 # --- who may
 
 
@@ -201,7 +225,7 @@ def test_a_sender_that_may_not_judge_runs_nothing(shop: Workshop) -> None:
     shop.place.join("nova")
     shop.place.join("otto", "desktop")
     shop.place.ok("gate", "create", GATE, "--replace", "--holder", "vera", "--holder", "otto")
-    shop.commit(**rules(check("tests", "touch ../ran")))
+    shop.commit(**rules(check("tests", f"touch {shop.place.root}/ran")))
     shop.submitted()
     for sender, code in (
         ("nova", "MISSING_SCOPE"),
@@ -215,7 +239,7 @@ def test_a_sender_that_may_not_judge_runs_nothing(shop: Workshop) -> None:
 
 
 def test_nothing_is_run_before_it_is_submitted(shop: Workshop) -> None:
-    shop.commit(**rules(check("tests", "touch ../ran")))
+    shop.commit(**rules(check("tests", f"touch {shop.place.root}/ran")))
     shop.taken()
     with shop.nothing_written():
         done = judged(shop, *HOLDER)

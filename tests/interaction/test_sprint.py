@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 from commandline import LIMIT_S, Place, lines, until
 from forking import Servers
+from listening import Stream
 from mcp_clients import Caller, awaited
+from serving import Served
 from tooling import Clients, token_of
 from working import BRIEF, GATE, HOLDER, TASK, Workshop
 
@@ -26,12 +28,12 @@ STORY = [
     ("message_sent", "@otto-cli"),  # to vera, who asked for it
     ("evidence_added", "@otto-cli"),
     ("task_submitted", "@otto-cli"),
-    ("message_sent", "@interlock"),  # to vera, whose verdict is due
+    ("message_sent", "@otto-cli"),  # to vera, whose verdict is due
     ("verdict_given", "@vera"),
     ("message_sent", "@vera"),  # the blocker
     ("evidence_added", "@otto-cli"),
     ("task_submitted", "@otto-cli"),
-    ("message_sent", "@interlock"),
+    ("message_sent", "@otto-cli"),
     ("verdict_given", "@vera"),
     ("blocker_resolved", "@interlock"),
     ("message_sent", "@vera"),  # the verdict
@@ -174,6 +176,18 @@ def test_what_a_session_has_taken_is_free_when_it_ends(shop: Workshop) -> None:
     assert shop.place.ok("claim", "list")["claims"] == []
     with shop.nothing_written("STALE_FENCE"):
         otto.place.no("STALE_FENCE", "task", "submit", TASK)
+
+
+def test_a_blocker_reaches_whoever_listens_to_a_server(first_town: Place, tmp_path: Path) -> None:
+    shop = Workshop(first_town.copied(tmp_path))
+    shop.submitted()
+    token = token_of(shop.place, "otto-cli")
+    with Served(shop.place) as server, Stream(server, token, "/v1/events", {}) as stream:
+        server.until_streams(1)
+        failed = shop.place.ok("gate", "fail", TASK, GATE, "--fix", FIX, *HOLDER)
+        heard = stream.until("message_sent")[-1]
+    assert heard.id == failed["blocker"]["seq"]
+    assert (heard.data["message"]["type"], heard.data["message"]["to"]) == ("blocker", "@otto-cli")
 
 
 # --- with tools

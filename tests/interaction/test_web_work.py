@@ -26,7 +26,9 @@ from test_web import (
 )
 from working import GATE, HOLDER, TASK, WORKER, Workshop
 
+from interlock.contracts.acts import CreateTask, Credentials
 from interlock.doors.web import task_views
+from interlock.node import Node
 
 __all__ = ["browser", "context"]
 KEY = bytes(range(32))
@@ -136,6 +138,19 @@ def test_a_task_goes_through_its_groups_without_reload(
     assert is_untouched(page)
 
 
+def test_a_long_list_of_open_tasks_hides_nothing_that_needs_a_person(office: Office) -> None:
+    token = office.ok("token", "mint", "--sender", "vera")["token"]
+    with Node(str(office.web.place.workspace)) as node:
+        for number in range(103):
+            node.call(Credentials(token), CreateTask("Later", f"later-{number}"))
+    office.shop.submitted()
+    part = ask(office.web, "/parts/work", Cookie=sign_in(office.web)).text
+    ids = re.findall(r'href="/work/([^"]+)"', part)
+    assert ids == [TASK, *(f"later-{number}" for number in range(100))]
+    assert "interlock task list --state open" in part
+    assert 'Open <span class="number">103<' in part
+
+
 @needs_browser
 def test_a_lost_claim_is_said_beside_its_worker(office: Office, context: BrowserContext) -> None:
     office.shop.taken()
@@ -234,10 +249,11 @@ def test_the_story_is_told_in_the_order_of_the_log(office: Office, context: Brow
     expect(page.locator(".gates")).to_contain_text("Kind now")
     story = office.shop.show()["story"]
     assert entries(page) == [f"#{entry['seq']}" for entry in story]
-    told = page.locator(".story").inner_text()
-    steps = ("created it", "took it", "for criterion 1", "submitted", "fail", "make kind", "pass")
-    places = [told.index(step) for step in (*steps, "ended it: done")]
+    told = " ".join(page.locator(".story .event > p:first-child").all_inner_texts())
+    steps = ("created it", "took it", "for criterion 1", "submitted", "fail", "pass", "ended it")
+    places = [told.index(step) for step in steps]
     assert places == sorted(places)
+    assert page.locator(".story").inner_text().count("It is rude") == 1
     assert is_untouched(page)
 
 
@@ -248,6 +264,27 @@ def test_the_brief_is_text_and_whole(office: Office, context: BrowserContext) ->
     page = office.page(context, f"/work/{TASK}")
     assert page.locator("pre.text").text_content() == brief
     assert page.locator("pre.text *").count() == 0
+
+
+@needs_browser
+def test_what_is_long_is_a_part_that_says_so_and_is_whole_on_its_own_page(
+    office: Office, context: BrowserContext
+) -> None:
+    office.shop.taken()
+    command = ("echo", *(f"word-{number}" for number in range(900)))
+    office.proven(*command)
+    note = "I looked at it. " * 400
+    office.noted(note)
+    page = office.page(context, f"/work/{TASK}")
+    ran, said = page.locator(".story .proof").all()
+    if (ran.locator("code").text_content() or "") != " ".join(command):
+        expect(ran.locator(".mark").first).to_have_text("a part of the command")
+    expect(said.locator(".quoted")).to_have_text(re.compile("^I looked at it.*…$"))
+    said.get_by_role("link", name="Read it all").click()
+    assert page.locator("pre.text").text_content() == note
+    page.go_back()
+    ran.get_by_role("link", name="Output").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(" ".join(command))
 
 
 def test_there_is_no_page_of_what_is_not_there(office: Office) -> None:
@@ -326,6 +363,21 @@ def test_files_pages_and_bytes_are_shown_as_what_they_are(
     expect(page.locator("pre.output")).to_have_text("89504e47ff00" * 3)
 
 
+@needs_browser
+def test_redacted_evidence_leaves_every_page(office: Office, context: BrowserContext) -> None:
+    office.shop.taken()
+    run = office.shop.proven("--task", TASK, "--criterion", "1", "--", "echo", SECRET)
+    page = office.page(context, f"/work/{TASK}")
+    expect(page.locator(".story .proof")).to_contain_text(SECRET)
+    other = office.page(context, f"/evidence/{run['id']}")
+    expect(other.locator("pre.output")).to_have_text(f"{SECRET}\n")
+    office.ok("redact", f"#{run['seq']}", "--reason", "a password")
+    expect(page.locator(".story .proof")).to_have_text("redacted")
+    expect(other.get_by_role("heading", level=1)).to_have_text("Redacted")
+    assert SECRET not in page.content() + other.content()
+    assert is_untouched(page)
+
+
 # --- what needs a person
 
 
@@ -397,6 +449,19 @@ def test_hostile_texts_about_work_stay_texts(office: Office, context: BrowserCon
     assert page.title() == "Task · Interlock"
     assert page.locator("main :is(script, img, [onfocus], [onerror], b)").count() == 0
     assert troubles == []
+
+
+def test_what_would_turn_a_text_about_work_around_is_shown_by_its_number(office: Office) -> None:
+    turned = "invoice\u202efdp.exe"
+    office.ok("task", "create", "--title", turned, "--id", TASK, "--criterion", turned, *HOLDER)
+    office.ok("task", "take", TASK, *WORKER)
+    id = office.noted(turned)
+    office.ok("blocker", "raise", TASK, turned, *WORKER)
+    cookie = sign_in(office.web)
+    for path in ("/work", "/review", f"/work/{TASK}", f"/evidence/{id}"):
+        text = ask(office.web, path, Cookie=cookie).text
+        assert "invoice⟨U+202E⟩fdp.exe" in text, path
+        assert "\u202e" not in text, path
 
 
 @needs_browser

@@ -1,6 +1,6 @@
-"""Plays a scripted day and records its log, for the tests of this and every later release.
+"""Plays scripted days and records their logs, for the tests of this and every later release.
 
-    python tests/recorded/make.py            records a new day: v1.jsonl and v1.json
+    python tests/recorded/make.py            records the days that have no recording yet
     python tests/recorded/make.py --digest   folds the recorded days again: only the .json files
 
 A recording is history: it is made once and then kept as it is. When the state's schema changes,
@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
 import apsw
@@ -18,7 +19,7 @@ import apsw
 from interlock import kernel
 from interlock.contracts import acts, tokens
 from interlock.contracts.acts import AcquireClaim, Credentials, SendMessage
-from interlock.contracts.encoding import decode
+from interlock.contracts.encoding import decode, digest
 from interlock.contracts.facts import parse_header
 from interlock.errors import Refusal
 from interlock.kernel.moment import Answer
@@ -208,6 +209,74 @@ def restore(day: Day, cast: Cast) -> None:
     day.send(cast.cli, "@vera", "send", {"text": "Good night."})
 
 
+def work(day: Day) -> None:
+    """Tasks: one is failed by its gate, mended and done, one is given up, one cancelled."""
+    cast = Cast(day)
+    cli, vera = cast.cli, cast.vera
+    day.do(OWNER, acts.CreateGate("review", ("@vera",)))
+    day.do(OWNER, acts.CreateGate("review", ("@vera", "@otto-desktop"), replace=True))
+    shown = acts.CreateTask(
+        "Sort the list",
+        "B-0450",
+        "By name, then by date.",
+        ("make test passes", "it reads well"),
+        ("review",),
+        priority="high",
+        assignee="@otto",
+        labels=("ui", "list"),
+    )
+    day.do(vera, shown)
+    day.do(vera, acts.CreateTask("Print the list", depends_on=("B-0450",)))
+    day.do(cli, acts.TakeTask("T-2"))
+    fence = day.do(cli, acts.TakeTask("B-0450", "b-0450", "/w/1", ttl_s=600))["claim"]["fence"]
+    _prove(day, cli, commit="1" * 40, tree="2" * 40, exit_code=2)
+    day.do(cli, acts.SubmitTask("B-0450", "1" * 40, fence=fence))
+    day.refuse(cast.desktop, acts.GiveVerdict("B-0450", "review", "pass"))
+    fix = ("make fmt", "make test")
+    day.do(vera, acts.GiveVerdict("B-0450", "review", "fail", note="it is red", fix=fix))
+    day.later(20)
+    # The lease has ended; another window goes on, and its fence is another.
+    window = cli._replace(session="window-2")
+    day.do(window, acts.TakeTask("B-0450"))
+    day.refuse(cli, acts.SubmitTask("B-0450", "3" * 40, "4" * 40, fence))
+    _prove(day, window, commit="3" * 40, tree="4" * 40, exit_code=0)
+    note = {"kind": "note", "text": "I read it twice.", "task_id": "B-0450", "criterion": 2}
+    said = day.do(window, acts.AddEvidence(note))["evidence"]["id"]
+    slip = {"kind": "url", "url": "https://ci.example/7?token=sesame", "task_id": "B-0450"}
+    leaked = day.do(vera, acts.AddEvidence(slip))["evidence"]["id"]
+    day.do(vera, acts.Redact(leaked, "a token"))
+    stuck = day.do(window, acts.RaiseBlocker("no reviewer is here", "B-0450"))["blocker"]["id"]
+    day.do(vera, acts.ResolveBlocker(stuck, "now there is"))
+    day.do(window, acts.SubmitTask("B-0450", "3" * 40, "4" * 40))
+    day.do(window, acts.CompleteTask("B-0450"))
+    day.do(vera, acts.GiveVerdict("B-0450", "review", "pass", "3" * 7, evidence=(said,)))
+    day.do(window, acts.CompleteTask("B-0450"))
+    day.refuse(window, acts.FailTask("B-0450"))
+    day.do(cli, acts.TakeTask("T-2"))
+    day.do(cli, acts.FailTask("T-2", "there is no printer"))
+    day.do(vera, acts.CreateTask("Buy a printer"))
+    day.do(vera, acts.CancelTask("T-3", "too dear"))
+
+
+def _prove(day: Day, who: Credentials, *, commit: str, tree: str, exit_code: int) -> None:
+    output = f"make: exit {exit_code}\n".encode()
+    upload = day.do(who, acts.PutChunk(output, len(output)))["upload"]
+    run = {
+        "kind": "run",
+        "task_id": "B-0450",
+        "criterion": 1,
+        "command": ["make", "test"],
+        "cwd": ".",
+        "exit_code": exit_code,
+        "duration_ms": 1200,
+        "commit": commit,
+        "tree": tree,
+        "dirty": False,
+        "output": {"sha256": digest(output), "size": len(output)},
+    }
+    day.do(who, acts.AddEvidence(run, upload))
+
+
 def play(day: Day) -> None:
     cast = Cast(day)
     identity(day, cast)
@@ -226,12 +295,11 @@ def folded(path: str) -> Answer:
         about = decode(file.readline())
         for line in file:
             kernel.fold(state, parse_header(decode(line)["header"].encode()))
-    digest = kernel.state_digest(state)
     return {
         "entries": about["entries"],
         "root": about["root"],
         "schema": kernel.SCHEMA,
-        "digest": digest,
+        "digest": kernel.state_digest(state),
     }
 
 
@@ -244,9 +312,11 @@ def expect(path: str) -> None:
     print(f"{path}: {expected['entries']} entries, state digest {expected['digest'][:16]}…")
 
 
-def record(path: str) -> None:
-    if os.path.exists(path):
-        raise SystemExit(f"{path} is history and stays as it is. Its digest: --digest")
+# What was played on the day of each recording. Earlier ones stay as they are.
+DAYS: dict[str, Callable[[Day], None]] = {"v1": play, "v2": work}
+
+
+def record(path: str, play: Callable[[Day], None]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         day = Day(directory)
         play(day)
@@ -259,6 +329,15 @@ def record(path: str) -> None:
     expect(path)
 
 
+def record_new() -> None:
+    paths = {os.path.join(HERE, f"{name}.jsonl"): play for name, play in DAYS.items()}
+    new = {path: play for path, play in paths.items() if not os.path.exists(path)}
+    if not new:
+        raise SystemExit("Every day is recorded: that is history, and stays. Digests: --digest")
+    for path, play in new.items():
+        record(path, play)
+
+
 def main(words: list[str]) -> None:
     if words == ["--digest"]:
         for name in sorted(os.listdir(HERE)):
@@ -267,7 +346,7 @@ def main(words: list[str]) -> None:
     elif words:
         raise SystemExit(__doc__)
     else:
-        record(os.path.join(HERE, "v1.jsonl"))
+        record_new()
 
 
 if __name__ == "__main__":

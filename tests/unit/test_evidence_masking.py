@@ -5,7 +5,7 @@ import random
 import pytest
 
 from interlock.contracts import tokens
-from interlock.evidence.masking import HELD, Masker, masked, masked_words
+from interlock.contracts.secrets import HELD, Masker, masked, masked_words
 
 LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
 LONG = LETTERS * 4

@@ -105,6 +105,9 @@ def test_another_output_than_the_recorded_is_refused(tmp_path: os.PathLike[str])
         spool.read(altered(path, output=base64.b64encode(b"9 passed").decode()))
     with pytest.raises(DigestMismatch):
         spool.read(altered(path, output=""))
+    lied = payload(b"0 passed") | {"output": payload(b"0 passed")["output"] | {"size": 9}}
+    with pytest.raises(DigestMismatch):
+        spool.read(altered(spooled(tmp_path, b"0 passed"), payload=lied))
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ class Claim:
     expires_at: int
 
 
-@dataclass
+@dataclass(eq=False)
 class Piece:
     """A piece of evidence."""
 
@@ -88,7 +88,8 @@ class Task:
     taken: list[Holder] = field(default_factory=list)
     fence: int | None = None
     artifact: tuple[str, str] | None = None  # commit and tree
-    verdicts: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    # By gate: pass or fail, the evidence that it names, and how much there was to look at.
+    verdicts: dict[str, tuple[str, tuple[str, ...], int]] = field(default_factory=dict)
     evidence: list[Piece] = field(default_factory=list)
 
 
@@ -206,8 +207,12 @@ class Model:
         tree = task.artifact[1] if task.artifact is not None else None
         if task.state in ("submitted", "done") and runs and runs[-1].good and runs[-1].tree == tree:
             return True
-        passes = [named for verdict, named in task.verdicts.values() if verdict == "pass"]
-        return any(not p.is_run and p.id in named for p in pieces for named in passes)
+        last_run = task.evidence.index(runs[-1]) if runs else -1
+        return any(
+            verdict == "pass" and last_run < seen and not piece.is_run and piece.id in named
+            for piece in pieces
+            for verdict, named, seen in task.verdicts.values()
+        )
 
     def open_dependencies(self, task: Task) -> list[tuple[str, Any]]:
         waiting = [id for id in task.depends_on if self.tasks[id].state != "done"]
@@ -388,7 +393,7 @@ class Model:
         if not set(act.evidence) <= {piece.id for piece in task.evidence}:
             raise Refused("NOT_FOUND")
         passed = act.verdict == "pass"
-        task.verdicts[act.gate] = (act.verdict, act.evidence)
+        task.verdicts[act.gate] = (act.verdict, act.evidence, len(task.evidence))
         self.words.append(Word(task.id, act.gate, commit, passed))
         self.record("verdict_given", gate=act.gate, verdict=act.verdict, commit=commit)
         self.tell_the_worker(task, act.gate, passed)

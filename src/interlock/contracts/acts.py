@@ -396,7 +396,8 @@ class PrepareVerdict(NamedTuple):
 
 
 class GiveVerdict(NamedTuple):
-    """About the commit that is named, or whichever is submitted."""
+    """About the commit and the tree that are named, or whichever are submitted. `rules` is the
+    digest of the checks that decided it, where checks did."""
 
     task: str
     gate: str
@@ -405,13 +406,16 @@ class GiveVerdict(NamedTuple):
     note: str | None = None
     fix: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
+    tree: str | None = None
+    rules: str | None = None
 
 
 class CheckGate(NamedTuple):
-    """Whether a gate has passed a commit, in whichever task."""
+    """Whether a gate has passed a commit, in whichever task; with `tree`, that very tree of it."""
 
     gate: str
     commit: str
+    tree: str | None = None
 
 
 class RaiseBlocker(NamedTuple):

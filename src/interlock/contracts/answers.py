@@ -616,6 +616,7 @@ class Evidence(TypedDict):
     size: NotRequired[int]
     url: NotRequired[str]
     text: NotRequired[str]
+    part: NotRequired[Literal[True]]
 
 
 class EvidenceWanted(TypedDict):
@@ -681,6 +682,7 @@ class Verdict(TypedDict):
     note: NotRequired[str]
     fix: NotRequired[list[str]]
     evidence: NotRequired[list[str]]
+    rules: NotRequired[str]
 
 
 class _Blocker(TypedDict):
@@ -702,9 +704,12 @@ class Blocker(_Blocker):
 
 
 class VerdictWanted(TypedDict):
+    """`rules` is the digest of the checks by which the gate last judged, if checks ever did."""
+
     task: str
     gate: str
     artifact: Artifact
+    rules: NotRequired[str]
 
 
 class Judged(TypedDict):

@@ -257,7 +257,8 @@ def _reason(act: Any) -> Any:
 
 
 def _redact(act: acts.Redact) -> acts.Redact:
-    _reference(act.message)
+    if not _TASK.fullmatch(act.message):
+        _reference(act.message)
     redaction: acts.Redact = _reason(act)
     return redaction
 
@@ -347,13 +348,17 @@ def _take(act: acts.TakeTask) -> acts.TakeTask:
 
 def _submit(act: acts.SubmitTask) -> acts.SubmitTask:
     _task_id(act.id)
-    for name, value in (("commit", act.commit), ("tree", act.tree)):
-        if value is not None and not _OBJECT.fullmatch(value):
-            raise Usage(
-                f"{value[:80]!r} is no {name}: give its whole id of 40 to 64 hexadecimal digits, "
-                f"from git rev-parse."
-            )
+    _whole_object(act.commit, "commit")
+    _whole_object(act.tree, "tree")
     return act
+
+
+def _whole_object(value: str | None, what: str) -> None:
+    if value is not None and not _OBJECT.fullmatch(value):
+        raise Usage(
+            f"{value[:80]!r} is no {what}: give its whole id of 40 to 64 hexadecimal digits, from "
+            "git rev-parse."
+        )
 
 
 def _prepare(act: acts.PrepareEvidence) -> acts.PrepareEvidence:
@@ -373,10 +378,28 @@ def _evidence(act: acts.AddEvidence) -> acts.AddEvidence:
     check("evidence", act.payload)
     if "criterion" in act.payload and "task_id" not in act.payload:
         raise Usage("A criterion is one of a task's: name the task too.")
+    line(act.payload.get("title"), "title")
     text = act.payload.get("text", "")
     if len(text.encode()) > LONGEST_BRIEF:
         raise TooLarge(f"A note has at most {LONGEST_BRIEF} bytes. Attach a file instead.")
-    return act
+    return act._replace(payload=_without_secrets(act.payload))
+
+
+def _without_secrets(payload: dict[str, Any]) -> dict[str, Any]:
+    """What was said, with what looks like a token masked, and how often that was so."""
+    from interlock.contracts.secrets import masked_text, masked_words
+
+    said = dict(payload)
+    count = 0
+    for name in ("text", "url", "title", "name", "command"):
+        value = said.get(name)
+        if isinstance(value, str):
+            said[name], found = masked_text(value)
+            count += found
+        elif isinstance(value, list):
+            said[name], found = masked_words(value)
+            count += found
+    return said | {"masked": said.get("masked", 0) + count} if count else said
 
 
 def _show_evidence(act: acts.ShowEvidence) -> acts.ShowEvidence:
@@ -397,10 +420,12 @@ def _gate(act: acts.CreateGate) -> acts.CreateGate:
 def _verdict(act: acts.GiveVerdict) -> acts.GiveVerdict:
     placeholder = {"commit": "0" * 40, "tree": "0" * 40}
     said = {"task_id": act.task, "gate": act.gate, "verdict": act.verdict, "note": act.note}
+    said["rules"] = act.rules
     lists = {"fix": list(act.fix), "evidence": list(act.evidence), "artifact": placeholder}
     _contract("gate_verdict", said | lists)
     if act.commit is not None:
         _abbreviated(act.commit)
+    _whole_object(act.tree, "tree")
     if act.verdict == "fail" and not (act.note or act.fix):
         raise Usage(
             "A failing verdict says what is wrong, in a note, and the commands that would put it "
@@ -421,8 +446,8 @@ def _abbreviated(commit: str) -> None:
 
 def _check_gate(act: acts.CheckGate) -> acts.CheckGate:
     line(act.gate, "gate", 64)
-    if not _OBJECT.fullmatch(act.commit):
-        raise Usage("Give the commit's whole id, from git rev-parse.")
+    _whole_object(act.commit, "commit")
+    _whole_object(act.tree, "tree")
     return act
 
 

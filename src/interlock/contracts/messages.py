@@ -125,11 +125,13 @@ class Output(Payload):
 
 
 class Proof(Payload):
-    """What every kind of evidence may say: what it is evidence for."""
+    """What every kind of evidence may say: what it is evidence for, and how many secrets were
+    masked in what is stored."""
 
     task_id: Maybe[TaskId] = None
     criterion: Maybe[Criterion] = None
     title: Maybe[Line] = None
+    masked: Maybe[Count] = None
 
 
 class Tests(Payload):
@@ -143,8 +145,7 @@ class Tests(Payload):
 
 class RunEvidence(Proof):
     """A command was run by Interlock, and this came of it. `produced` is how much it wrote, where
-    the output is not all of that; `masked` is how many secrets were masked in what is stored;
-    `spooled` says that it came by way of a file."""
+    the output is not all of that; `spooled` says that it came by way of a file."""
 
     kind: Literal["run"]
     command: RunCommand
@@ -158,7 +159,6 @@ class RunEvidence(Proof):
     interrupted: Maybe[bool] = None
     ended_by: Maybe[Literal["time limit", "signal"]] = None
     produced: Maybe[Count] = None
-    masked: Maybe[Count] = None
     tests: Maybe[Tests] = None
     spooled: Maybe[bool] = None
 
@@ -203,7 +203,8 @@ Evidence = Annotated[
 
 
 class GateVerdict(Payload):
-    """The holder of a gate has judged one submitted artifact."""
+    """The holder of a gate has judged one submitted artifact; `rules` is the digest of the checks
+    that decided it, where checks did."""
 
     task_id: TaskId
     gate: Name
@@ -212,6 +213,7 @@ class GateVerdict(Payload):
     evidence: Maybe[EvidenceIds] = None
     note: Maybe[Note] = None
     fix: Maybe[Fixes] = None
+    rules: Maybe[Digest] = None
 
 
 class TaskCreated(Payload):

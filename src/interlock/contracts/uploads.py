@@ -4,8 +4,8 @@ The steps are acts, and whoever takes them hands back the answers; how they are 
 their business.
 """
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, BinaryIO
 
 from interlock.contracts.acts import AddEvidence, DropUpload, PutChunk, SendMessage
 from interlock.contracts.checks import checked
@@ -54,6 +54,12 @@ def attached(act: AddEvidence, chunks: Iterable[bytes], size: int) -> Steps:
         return (yield act)
     upload = yield from _uploaded(chunks, size)
     return (yield from _or_dropped(act._replace(upload=upload), upload))
+
+
+def in_chunks(file: BinaryIO) -> Iterator[bytes]:
+    """What is left of a file, in chunks as uploads take them."""
+    while data := file.read(CHUNK):
+        yield data
 
 
 def _uploaded(chunks: Iterable[bytes], size: int) -> Generator[Any, Answer, str]:

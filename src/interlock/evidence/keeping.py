@@ -2,6 +2,7 @@
 that says how much is not kept."""
 
 import os
+from contextlib import suppress
 from typing import BinaryIO
 
 _BLOCK = 1 << 20
@@ -64,4 +65,6 @@ class Keeper:
             start += len(block)
 
     def close(self) -> None:
-        self._file.close()
+        # What could not be written stays in the buffer, and fails here again.
+        with suppress(OSError):
+            self._file.close()

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, BinaryIO, Final, Self
 
+from interlock.contracts.secrets import masked_words
 from interlock.errors import Usage
 from interlock.evidence.copying import Live
 from interlock.evidence.counting import counts
 from interlock.evidence.keeping import Keeper
-from interlock.evidence.masking import masked_words
 from interlock.evidence.running import Ended, Limits, run
 from interlock.evidence.standing import Standing, standing, unchanged
 from interlock.evidence.transcript import Transcript

@@ -17,6 +17,15 @@ _QUIET = (
 ).split()
 
 
+# Replacements and grafts would show another tree than the one that others get.
+_TRUTHFUL = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "LC_ALL": "C",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_GRAFT_FILE": os.devnull,
+}
+
+
 class Standing(NamedTuple):
     """What is checked out: the commit, if there is one, and the tree as it lies there."""
 
@@ -109,7 +118,7 @@ def _quoted(path: str) -> str:
 
 def _git(place: str, *words: str, more: dict[str, str] | None = None, told: str = "") -> str | None:
     """What git says, without its last newline; None when it fails."""
-    environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"} | (more or {})
+    environment = os.environ | _TRUTHFUL | (more or {})
     try:
         done = subprocess.run(  # noqa: S603 - words of ours, no shell
             ["git", "-C", place, *_QUIET, *words],  # noqa: S607 - the user's own git

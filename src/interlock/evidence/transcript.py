@@ -3,8 +3,8 @@
 from collections import deque
 from typing import Final
 
+from interlock.contracts.secrets import MASK, Masker, Piece
 from interlock.evidence.keeping import Keeper
-from interlock.evidence.masking import MASK, Masker, Piece
 
 # How much of one stream waits for another that has not ended its line.
 MOST_WAITING: Final = 1 << 16

@@ -9,6 +9,9 @@ from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.work.gates import due_from, verdict_due
 from interlock.kernel.work.records import claim_on, task_view, tasks
 
+# Whoever has more to do begins with these.
+MOST_LISTED = 50
+
 
 def whoami(moment: Moment, act: Whoami) -> Answer:
     caller = moment.caller
@@ -35,9 +38,8 @@ def whoami(moment: Moment, act: Whoami) -> Answer:
 def _taken(moment: Moment) -> list[Answer]:
     """The tasks that this session works on, each in a line."""
     caller = moment.caller
-    found = tasks(
-        moment, "worker = ? AND session IS ? AND ended IS NULL", caller.sender, caller.session
-    )
+    where = "worker = ? AND session IS ? AND ended IS NULL"
+    found = tasks(moment, where, caller.sender, caller.session, limit=MOST_LISTED)
     return [
         {"id": task.id, "title": task_view(moment, task)["title"], "state": task.state}
         for task in found
@@ -46,7 +48,8 @@ def _taken(moment: Moment) -> list[Answer]:
 
 
 def _due(moment: Moment) -> list[Answer]:
-    return [verdict_due(task, gate) for task, gate in due_from(moment, moment.caller)]
+    found = due_from(moment, moment.caller)[:MOST_LISTED]
+    return [verdict_due(task, gate) for task, gate in found]
 
 
 def status(moment: Moment, act: ShowStatus) -> Answer:

@@ -7,6 +7,7 @@ from interlock.contracts.times import rfc3339
 from interlock.errors import MissingScope
 from interlock.kernel.identity import names
 from interlock.kernel.moment import Answer, Moment, absent_dropped
+from interlock.kernel.work.blockers import may_see
 from interlock.kernel.work.gates import due, holders, verdict_due
 from interlock.kernel.work.records import blocker_view, blockers
 
@@ -41,6 +42,7 @@ def _blockers(moment: Moment) -> list[Answer]:
     return [
         blocker_view(moment, found) | {"do": f"interlock blocker resolve {found.id}"}
         for found in blockers(moment, "resolved IS NULL")
+        if may_see(moment, found)
     ]
 
 

@@ -60,7 +60,7 @@ def check_contents(
 ) -> None:
     for blob, places in files.blobs.items():
         now = [path for path in places if path in files.present and files.present[path].id == blob]
-        hits = list(_hits(objects.pieces(blob), judge))
+        hits = list(_hits(list(places), objects.pieces(blob), judge))
         for path in (now or list(places)[:1]) if hits else ():
             entry = files.present[path] if now else None
             for hit in hits:
@@ -88,11 +88,12 @@ def _note(
     )
 
 
-def _hits(pieces: Iterator[bytes], judge: Judge) -> Iterator[Hit]:
+def _hits(paths: Sequence[bytes], pieces: Iterator[bytes], judge: Judge) -> Iterator[Hit]:
     first = next(pieces, b"")
     if kind := names.generated_kind(first[:_START]):
         yield Hit("generated", f"It is {kind}", "", 1)
-    yield from judge.hits(chain((first,), pieces))
+    settings = any(map(names.holds_settings, paths)) or names.is_script(first[:_START])
+    yield from judge.hits(chain((first,), pieces), settings=settings)
 
 
 def _text(path: bytes) -> str:

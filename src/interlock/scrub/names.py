@@ -1,5 +1,5 @@
-"""What is told from a file's name, and from its first bytes: caches, databases, and files that
-exist to hold secrets."""
+"""What is told from a file's name, and from its first bytes: caches, databases, files that
+exist to hold secrets, and files of settings, where values stand unquoted."""
 
 import re
 from typing import Final
@@ -30,6 +30,18 @@ _SECRET_FILES: Final = re.compile(
     | id_ (?: rsa | dsa | ecdsa | ed25519 ) | .+ \. (?: p12 | pfx | jks | keystore | ppk | kdbx )
     """
 )
+_SETTINGS: Final = re.compile(
+    r"""(?isx)
+    .+ \. (?: e?ya?ml | cnf | conf | config | cfg | cf | ini | properties | props | toml | env
+            | envrc | tfvars | sh | bash | zsh | ksh | fish | bat | cmd | service | desktop
+            | dockerfile | mk | npmrc )
+    | (?: .+ \. )? env (?: \. .+ )? | \.env (?: \. .+ | rc )?
+    | \. (?: npmrc | yarnrc | pypirc | netrc | pgpass | s3cfg | boto | my\.cnf | gitconfig
+           | bashrc | zshrc | profile | bash_profile | zprofile | zshenv )
+    | (?: Docker | Container | Make | Proc ) file (?: \. .+ )? | credentials | config
+    """
+)
+_SCRIPT: Final = re.compile(rb"#!\s*/\S+?(?:/env\s+(?:-S\s+)?)?/?(?:ba|da|z|k|fi)?sh\b")
 # Offset and bytes.
 _MAGIC: Final = (
     (0, b"SQLite format 3\0", "an SQLite database"),
@@ -63,6 +75,16 @@ def generated_part(path: bytes) -> bytes | None:
 def holds_secrets(path: bytes) -> bool:
     """Whether files of this name exist to hold secrets."""
     return bool(_SECRET_FILES.fullmatch(path.rpartition(b"/")[2].decode("latin-1")))
+
+
+def holds_settings(path: bytes) -> bool:
+    """Whether values stand unquoted in files of this name."""
+    return bool(_SETTINGS.fullmatch(path.rpartition(b"/")[2].decode("latin-1")))
+
+
+def is_script(start: bytes) -> bool:
+    """Whether what begins so is a script for a shell."""
+    return bool(_SCRIPT.match(start))
 
 
 def generated_kind(start: bytes) -> str | None:

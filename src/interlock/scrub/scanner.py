@@ -8,26 +8,27 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from interlock.contracts import tokens
+from interlock.contracts import secrets, tokens
 from interlock.errors import BadToken, Usage
+from interlock.scrub import assignments
+from interlock.scrub.placeholders import is_placeholder
 
-# An address is no secret, and version numbers look like one.
-_LEFT_OUT: Final = frozenset({"IPPublicDetector"})
+# An address is no secret, and version numbers look like one. The others give only the beginnings of
+# tokens, so that all tokens of a file would be one finding; the shared shapes have them whole.
+_LEFT_OUT: Final = frozenset({"IPPublicDetector", "GitHubTokenDetector", "GitLabTokenDetector"})
 # So many lines are remembered to hold nothing, since each version of a file repeats most of them.
 _REMEMBERED: Final = 1_000_000
 _MASKED_FROM: Final = 16
 _CHOSEN: Final = "Password or key"
+_PRIVATE_KEY: Final = "Private Key"
 # What people thought of themselves is short, and has no beginning that tells its kind.
-_HIDDEN: Final = (_CHOSEN, "Basic Auth Credentials", "Private Key")
+_HIDDEN: Final = (_CHOSEN, "Basic Auth Credentials", _PRIVATE_KEY)
 _SHOWN: Final = 4
 
 _OWN: Final = (
-    ("Anthropic key", re.compile(r"sk-ant-[A-Za-z0-9_-]{20,}")),
-    ("GitHub fine-grained token", re.compile(r"github_pat_[A-Za-z0-9_]{22,}")),
-    ("Google API key", re.compile(r"AIza[A-Za-z0-9_-]{35}")),
     ("Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{34}")),
-    ("Private Key", re.compile(r"BEGIN[ ]ENCRYPTED PRIVATE KEY|PuTTY-User-Key-File-[3-9]")),
-    ("Private Key", re.compile(r"AGE-SECRET-KEY-1[A-Z0-9]{58}")),
+    (_PRIVATE_KEY, re.compile(r"BEGIN[ ]ENCRYPTED PRIVATE KEY|PuTTY-User-Key-File-[3-9]")),
+    (_PRIVATE_KEY, re.compile(r"AGE-SECRET-KEY-1[A-Z0-9]{58}")),
 )
 _TOKEN: Final = re.compile(rf"\b{tokens.PREFIX}[a-z2-7]{{47}}\b")
 
@@ -62,33 +63,39 @@ class Scanner:
     """Finds secrets. Raises Usage where detect-secrets is not installed."""
 
     def __init__(self) -> None:
-        self._detectors = [*_foreign(), *_own()]
+        self._anywhere = [*_foreign(), *_own(), *_shared(), *_named()]
+        self._in_settings = [*self._anywhere, _assigned(assignments.bare)]
         self._clean: set[int] = set()
 
-    def secrets(self, rows: Sequence[Row]) -> Iterator[Secret]:
-        fresh = [row for row in rows if hash(row.text) not in self._clean]
+    def secrets(self, rows: Sequence[Row], *, settings: bool = False) -> Iterator[Secret]:
+        """The secrets in these rows; `settings` says that values stand in them unquoted."""
+        fresh = [row for row in rows if hash((row.text, settings)) not in self._clean]
         together = "\n".join(row.text for row in fresh)
-        suspects = [detector for detector in self._detectors if detector.occurs(together)]
+        detectors = self._in_settings if settings else self._anywhere
+        suspects = [detector for detector in detectors if detector.occurs(together)]
         found = [secret for row in fresh for secret in _secrets(suspects, row)]
-        self._remember(fresh, {secret.line for secret in found})
-        yield from found
-
-    def _remember(self, rows: Sequence[Row], dirty: set[int]) -> None:
+        dirty = {secret.line for secret in found}
         if len(self._clean) > _REMEMBERED:
             self._clean.clear()
-        self._clean.update(hash(row.text) for row in rows if row.line not in dirty)
+        self._clean.update(hash((row.text, settings)) for row in fresh if row.line not in dirty)
+        yield from found
 
 
 def _secrets(detectors: Sequence[_Detector], row: Row) -> Iterator[Secret]:
+    """Each once: what several detectors know has the kind that the first of them gives it."""
+    known: list[str] = []
     for detector in detectors:
         for value in detector.values(row.text):
-            yield Secret(detector.kind, value, row.line)
+            if any(value in other or other in value for other in known):
+                continue
+            if detector.kind == _PRIVATE_KEY or not is_placeholder(value):
+                known.append(value)
+                yield Secret(detector.kind, value, row.line)
 
 
 def _foreign() -> Iterator[_Detector]:
     try:
         from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
-        from detect_secrets.plugins import keyword
         from detect_secrets.plugins.base import BasePlugin, RegexBasedDetector
     except ImportError:
         raise Usage(
@@ -100,16 +107,37 @@ def _foreign() -> Iterator[_Detector]:
         if issubclass(make, RegexBasedDetector) and make.__name__ not in _LEFT_OUT:
             detector = make()
             yield _Detector(kind, _first(detector.analyze_string), detector.analyze_string)
-    # This one reads on over the ends of lines, so that only its words are looked for at first.
-    words = re.compile("|".join(keyword.DENYLIST), re.IGNORECASE)
-    found: Callable[[str], Iterator[str]] = keyword.KeywordDetector().analyze_string
-    yield _Detector(_CHOSEN, _occurring(words), _among(words, found))
 
 
 def _own() -> Iterator[_Detector]:
     for kind, pattern in _OWN:
         yield _Detector(kind, _occurring(pattern), _matches(pattern))
     yield _Detector("Interlock token", _occurring(_TOKEN), _tokens)
+
+
+def _shared() -> Iterator[_Detector]:
+    """The shapes that are masked wherever Interlock stores text, but for its own tokens."""
+    for rule in secrets.RULES:
+        shape = rule.pattern.pattern.decode()
+        if not shape.startswith(tokens.PREFIX):
+            pattern = re.compile(shape, re.ASCII)
+            more = re.compile(rule.more.pattern.decode(), re.ASCII)
+            kind = _CHOSEN if pattern.groups else "Key or token"
+            yield _Detector(kind, _occurring(pattern), _shaped(pattern, more))
+
+
+def _named() -> Iterator[_Detector]:
+    from detect_secrets.plugins import keyword
+
+    # This one reads on over the ends of lines, so that only its words are looked for at first.
+    words = re.compile("|".join(keyword.DENYLIST), re.IGNORECASE)
+    found: Callable[[str], Iterator[str]] = keyword.KeywordDetector().analyze_string
+    yield _Detector(_CHOSEN, _occurring(words), _among(words, found))
+    yield _assigned(assignments.quoted)
+
+
+def _assigned(values: Callable[[str], Iterator[str]]) -> _Detector:
+    return _Detector(_CHOSEN, _first(values), values)
 
 
 def _first(values: Callable[[str], Iterator[str]]) -> Callable[[str], bool]:
@@ -122,6 +150,19 @@ def _occurring(pattern: re.Pattern[str]) -> Callable[[str], bool]:
 
 def _matches(pattern: re.Pattern[str]) -> Callable[[str], Iterator[str]]:
     return lambda text: (match.group() for match in pattern.finditer(text))
+
+
+def _shaped(pattern: re.Pattern[str], more: re.Pattern[str]) -> Callable[[str], Iterator[str]]:
+    """What the pattern's group holds, as far as it goes on. Without a digit it is but a word."""
+
+    def values(text: str) -> Iterator[str]:
+        for match in pattern.finditer(text):
+            rest = more.match(text, match.end())
+            value = match.group(pattern.groups) + (rest.group() if rest else "")
+            if any(character.isdigit() for character in value):
+                yield value
+
+    return values
 
 
 def _among(

@@ -17,6 +17,7 @@ OVERLAP: Final = 8192
 _ROW: Final = 2048
 _ROW_OVERLAP: Final = 256
 _MARK: Final = 200
+_FEWEST_NULS: Final = 0.05
 _SEPARATOR: Final = r"[\\/]+"
 # An underscore ends a word: `falcon_key` is about falcon.
 _NO_LETTER_BEFORE: Final = r"(?<![^\W_])"
@@ -40,12 +41,13 @@ class Judge:
             ("path", "The private path", rules.paths, _any_of(map(_path, rules.paths))),
         )
 
-    def hits(self, pieces: Iterable[bytes]) -> Iterator[Hit]:
-        """Whatever is found, in order of pieces. What stands on a seam may come twice."""
+    def hits(self, pieces: Iterable[bytes], *, settings: bool = False) -> Iterator[Hit]:
+        """Whatever is found, in order of pieces. What stands on a seam may come twice. In a file
+        of `settings` values stand unquoted."""
         for first, data in _sections(_in_utf8(iter(pieces))):
             for text in _decoded(data):
                 yield from self._private_hits(text, first)
-                for secret in self._scanner.secrets(_rows(text, first)):
+                for secret in self._scanner.secrets(_rows(text, first), settings=settings):
                     yield Hit("secret", secret.described, secret.value, secret.line)
 
     def _private_hits(self, text: str, first: int) -> Iterator[Hit]:
@@ -102,11 +104,24 @@ def _sections(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _decoded(data: bytes) -> Iterator[str]:
-    """As UTF-8, and where that fails in a text, also as Latin-1."""
+    """As UTF-8; where that fails in a text, also as Latin-1; and as UTF-16 where it may be that."""
     text = data.decode("utf-8", "replace")
     yield text
-    if "�" in text and b"\0" not in data:
-        yield data.decode("latin-1")
+    if b"\0" not in data:
+        if "\ufffd" in text:
+            yield data.decode("latin-1")
+    elif wide := _wide(data):
+        yield data.decode(wide, "replace")
+
+
+def _wide(data: bytes) -> str | None:
+    """UTF-16 without a mark has its NULs on one side: each letter of ours has one.
+
+    A section may begin in the middle of a letter; then the other order of bytes fits."""
+    high, low = data[::2].count(0), data[1::2].count(0)
+    if max(high, low) < len(data) * _FEWEST_NULS or min(high, low) * 10 > max(high, low):
+        return None
+    return "utf-16-be" if high > low else "utf-16-le"
 
 
 def _rows(text: str, first: int) -> list[Row]:

@@ -436,8 +436,13 @@ _WORK = (
         ("gate", "run"),
         "Run the checks of interlock.toml, and give their verdicts",
         (Argument("TASK", "the submitted task"),),
-        (Flag("--gate", "G", "only this gate"),),
-        notes="On the submitted commit, as a sender that holds the gates. Exit 1 when one failed.",
+        (
+            Flag("--gate", "G", "only this gate"),
+            Flag("--rules", "FILE", "the interlock.toml to go by; the repository's if absent"),
+            Flag("--new-rules", help="judge by other checks than the last time"),
+        ),
+        notes="In a fresh checkout of the submitted commit, as a sender that holds the gates. Exit "
+        "1 when one failed.",
     ),
     Command(("gate", "list"), "List gates, their holders, and what is due"),
     Command(

@@ -33,8 +33,19 @@ def _give(context: Context, verdict: str) -> Answer:
             context.get("note"),
             tuple(context.get("fix", ())),
             tuple(context.get("evidence", ())),
+            _tree(context.get("commit")),
         )
     )
+
+
+def _tree(commit: str | None) -> str | None:
+    """The tree of the commit that was looked at, where that is in the repository here."""
+    if commit is None:
+        return None
+    from interlock.evidence import artifact
+
+    found = artifact(commit)
+    return found[1] if found is not None else None
 
 
 def raise_blocker(context: Context) -> Answer:

@@ -46,5 +46,5 @@ def _asked(context: Context, gate: str, push: "Push") -> Answer:
         why = f"No gate passes the deletion of a branch. Ask a holder of {gate} what to do."
         return {"passed": False} | GatesNotPassed(why).as_dict()
     # What an annotated tag points to is what was judged.
-    commit, _ = evidence.artifact(push.local_oid) or (push.local_oid, "")
-    return context.call_as_owner(acts.CheckGate(gate, commit))
+    artifact = evidence.artifact(push.local_oid) or (push.local_oid, None)
+    return context.call_as_owner(acts.CheckGate(gate, *artifact))

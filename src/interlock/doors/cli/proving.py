@@ -2,11 +2,11 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 from interlock.contracts import acts
-from interlock.contracts.uploads import CHUNK, attached, taken
+from interlock.contracts.checks import line
+from interlock.contracts.uploads import CHUNK, attached, in_chunks, taken
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Answer, Context
 from interlock.doors.cli.mail import byte_range
@@ -14,6 +14,7 @@ from interlock.errors import EngineUnavailable, NotAvailable, NotFound, Refusal,
 
 INTERLOCK_FAILED = 125
 SHOWN_AT_ONCE = 1 << 18
+LARGEST_FILE = 256 << 20
 
 
 def run(context: Context) -> int:
@@ -68,6 +69,7 @@ def _prepared(context: Context) -> int | None:
     lost meanwhile is noticed. A shell that reaches nobody finds out nothing."""
     if "criterion" in context.values and "task" not in context.values:
         raise Usage("A criterion is one of a task's: name the task with --task.")
+    line(context.get("title"), "title")
     fence: int | None = context.get("fence")
     if "spool" in context.values:
         return fence
@@ -94,7 +96,8 @@ def _kept(context: Context, payload: Answer, path: str, fence: int | None) -> An
         size = os.path.getsize(path)
         try:
             context.link.open()  # before a credential is missed that lies where nobody can look
-            return taken(attached(act, file_chunks(path), size), context.call)
+            with open(path, "rb") as file:
+                return taken(attached(act, in_chunks(file), size), context.call)
         except (NotAvailable, OSError) as trouble:
             why = trouble.message if isinstance(trouble, NotAvailable) else str(trouble)
             output.remark(f"The workspace does not take it now: {why}")
@@ -103,12 +106,6 @@ def _kept(context: Context, payload: Answer, path: str, fence: int | None) -> An
         "spooled": written,
         "do": f"interlock evidence add --task {payload.get('task_id', 'TASK')} --spool {written}",
     }
-
-
-def file_chunks(path: str) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        while data := file.read(CHUNK):
-            yield data
 
 
 def _say(context: Context, answer: Answer) -> None:
@@ -135,11 +132,11 @@ def add(context: Context) -> Answer:
 
 
 def _file(context: Context, path: str, about: Answer, fence: int | None) -> Answer:
-    from interlock.evidence import files
+    from interlock.evidence.files import Attached
 
-    payload = files.payload(path)
-    act = acts.AddEvidence(payload | about, fence=fence)
-    return taken(attached(act, file_chunks(path), payload["size"]), context.call)
+    with Attached(path, LARGEST_FILE) as file, open(file.output, "rb") as copy:
+        act = acts.AddEvidence(file.payload | about, fence=fence)
+        return taken(attached(act, in_chunks(copy), file.payload["size"]), context.call)
 
 
 def _spooled(context: Context, path: str, about: Answer, fence: int | None) -> Answer:

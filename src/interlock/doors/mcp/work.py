@@ -134,8 +134,11 @@ def evidence(given: Arguments, here: Here) -> Plan:
             f"interlock evidence add --task {given['task_id']} --{kind} FILE",
             member="value",
         )
+    if "\0" in value:
+        raise Usage("That is no file's name.", member="value")
     path = os.path.join(here.directory, value)
-    looked = yield Nearby(lambda: _spooled(path) if kind == "spool" else _file(path))
+    place = here.directory
+    looked = yield Nearby(lambda: _spooled(path) if kind == "spool" else _file(path, place))
     payload, data = looked["found"]
     chunks = (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
     return (yield from attached(acts.AddEvidence(payload | said), chunks, len(data)))
@@ -147,18 +150,23 @@ def _spooled(path: str) -> tuple[Answer, bytes]:
     return spool.read(path)
 
 
-def _file(path: str) -> tuple[Answer, bytes]:
-    from interlock.evidence import files
+def _file(path: str, directory: str) -> tuple[Answer, bytes]:
+    """A file of the caller's repository, or of where it stands, and none beyond: the server must
+    not read for an agent what the agent's own client would not let it read."""
+    from interlock.evidence import standing
+    from interlock.evidence.files import Attached
 
-    payload = files.payload(path)
-    if payload["size"] > FILE_BYTES:
+    here = standing(directory)
+    root = os.path.realpath(here.root if here is not None else directory)
+    real = os.path.realpath(path)
+    if os.path.commonpath([root, real]) != root:
         raise Usage(
-            f"The file has {payload['size']} bytes. Attach one so large with the command "
-            "interlock evidence add.",
+            "That file is not in the repository that you stand in. Copy it there, or attach it "
+            "with the command interlock evidence add.",
             member="value",
         )
-    with open(path, "rb") as file:
-        return payload, file.read()
+    with Attached(real, FILE_BYTES) as file, open(file.output, "rb") as copy:
+        return file.payload, copy.read()
 
 
 def verdict(given: Arguments, here: Here) -> Plan:

@@ -26,7 +26,7 @@ from interlock.node.live import LiveNode
 MAIL = 60
 MOST_MAIL = 500
 PATHS_SHOWN = 4
-LIVE_TASKS = 100
+OPEN_TASKS = 100
 ENDED_TASKS = 50
 ENDS = ("done", "failed", "cancelled")
 AT_ONCE = 1000
@@ -108,26 +108,27 @@ class Parts:
     # --- work
 
     async def _work(self) -> Markup:
-        listed, blockers = await asyncio.gather(
-            self._ask(ListTasks(state="live", limit=LIVE_TASKS)), self._ask(ListBlockers())
-        )
-        tasks = listed["tasks"]
+        tasks, blockers = await asyncio.gather(self._tasks("live"), self._ask(ListBlockers()))
         taken = [ShowTask(task["id"]) for task in tasks if "worker" in task]
         shown = await asyncio.gather(*map(self._ask, taken))
         made = await run_in_threadpool(task_views.groups, tasks, shown, blockers["blockers"])
-        return await self._made("work", groups=made, next=listed.get("next"))
+        return await self._made("work", groups=made, open_shown=OPEN_TASKS)
 
     async def _ended(self) -> Markup:
-        """Tasks are listed in the order in which they were made, so the last to end may be any."""
-        found = []
-        for state in ENDS:
-            after: int | None = 0
-            while after is not None:
-                page = await self._ask(ListTasks(state=state, limit=AT_ONCE, after=after))
-                found += page["tasks"]
-                after = page.get("next")
+        found = [task for state in ENDS for task in await self._tasks(state)]
         tasks = task_views.ended(found)[:ENDED_TASKS]
         return await self._made("ended", tasks=tasks, number=len(found))
+
+    async def _tasks(self, state: str) -> list[dict[str, Any]]:
+        """All of them: they are listed in the order in which they were made, and any may be the
+        one that needs somebody, or that ended last."""
+        found: list[dict[str, Any]] = []
+        after: int | None = 0
+        while after is not None:
+            page = await self._ask(ListTasks(state=state, limit=AT_ONCE, after=after))
+            found += page["tasks"]
+            after = page.get("next")
+        return found
 
     async def _task(self, id: str) -> Markup:
         shown, blockers = await asyncio.gather(

@@ -28,7 +28,6 @@ REVIEW = (
     ("refusals", "Refusals", True),
 )
 REVIEW_SHOWN = 50
-SYSTEM = "@interlock"
 
 _EVENTS = {
     "task_created": "created it",
@@ -143,8 +142,9 @@ def _entry(entry: Answer) -> Answer:
         return told | {"blocker": entry["blocker"]}
     if "message" in entry:
         message = entry["message"]
-        ours = message["type"] not in MAIN_MEMBER or entry["by"] == SYSTEM
-        return told | {"message": message | content(message, whole=False) | {"ours": ours}}
+        # What only tells of the facts around it is not told twice.
+        tells = message["type"] not in MAIN_MEMBER or message["type"] == "wake"
+        return told | {"message": message | content(message, whole=False) | {"tells": tells}}
     return told | {"words": _words(entry)}
 
 
@@ -167,10 +167,13 @@ def evidence(found: Answer) -> Answer:
     """A piece of evidence with what a reader must know before believing it."""
     if found["kind"] != "run" or found.get("redacted"):
         said = found.get("name") or found.get("url") or found.get("text", "")
-        return found | {"ran": found["kind"] == "run", "text": said, "short": beginning(said)}
+        short = beginning(said)
+        cut = short != said or "part" in found
+        return found | {"ran": found["kind"] == "run", "text": said, "short": short, "cut": cut}
     command = found["command"]
     return found | {
         "ran": True,
+        "cut": "part" in found,
         "command": command if isinstance(command, str) else shlex.join(command),
         "succeeded": found["exit_code"] == 0 and not found.get("interrupted"),
         "counted": [f"{number:,} {what}" for what, number in found.get("tests", {}).items()],

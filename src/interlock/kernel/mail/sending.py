@@ -180,6 +180,7 @@ def post(
     main = MAIN_MEMBER.get(type)
     encoded = payload[main].encode() if main in payload else canonical(payload)
     body = {"payload": payload, "sha256": digest(encoded), "size": len(encoded)}
+    writer = sender or (SYSTEM if moment.caller.owner else None)
     id = moment.new_id()
     outcome = absent_dropped(
         id=id,
@@ -191,9 +192,8 @@ def post(
         wake=wake,
         deliveries=[recipient],
         about=about,
-        nth=_sends_this_minute(moment) or None if sender is None else None,
+        nth=_refuse_flood(moment) if writer is None else None,
     )
-    writer = sender or (SYSTEM if moment.caller.owner else None)
     return moment.record("message_sent", outcome, canonical(body), sender=writer)
 
 
@@ -355,7 +355,12 @@ def _refuse_flood(moment: Moment) -> int | None:
     limit = int(moment.setting("limits.sends_per_minute"))
     if limit == 0:
         return None
-    nth = _sends_this_minute(moment) + 1
+    row = moment.one(
+        "SELECT at, nth FROM mail_messages WHERE sender = ? ORDER BY seq DESC LIMIT 1",
+        moment.caller.sender,
+    )
+    same = row is not None and row[0] // RATE_WINDOW_MS == moment.now // RATE_WINDOW_MS
+    nth = int(row[1]) + 1 if row is not None and same else 1
     if nth > limit:
         wait_s = (RATE_WINDOW_MS - moment.now % RATE_WINDOW_MS + 999) // 1000
         raise RateLimited(
@@ -365,15 +370,6 @@ def _refuse_flood(moment: Moment) -> int | None:
             limit=limit,
         )
     return nth
-
-
-def _sends_this_minute(moment: Moment) -> int:
-    row = moment.one(
-        "SELECT at, nth FROM mail_messages WHERE sender = ? ORDER BY seq DESC LIMIT 1",
-        moment.caller.sender,
-    )
-    same = row is not None and row[0] // RATE_WINDOW_MS == moment.now // RATE_WINDOW_MS
-    return int(row[1]) if row is not None and same else 0
 
 
 def _refuse_large(moment: Moment, act: SendMessage) -> None:

@@ -6,6 +6,7 @@ from interlock.contracts.checks import checked
 from interlock.contracts.encoding import canonical
 from interlock.errors import MissingScope, OwnWork, Usage
 from interlock.kernel.identity.names import agent_of
+from interlock.kernel.mail.messages import by_seq, visible
 from interlock.kernel.mail.sending import send
 from interlock.kernel.moment import OWNER, Answer, Moment, absent_dropped
 from interlock.kernel.work.gates import may_judge
@@ -89,4 +90,9 @@ def list_blockers(moment: Moment, act: ListBlockers) -> Answer:
         found = blockers(moment, which)
     else:
         found = blockers(moment, f"{which} AND task = ?", find_task(moment, act.task).id)
-    return {"blockers": [blocker_view(moment, blocker) for blocker in found]}
+    return {"blockers": [blocker_view(moment, b) for b in found if may_see(moment, b)]}
+
+
+def may_see(moment: Moment, blocker: Blocker) -> bool:
+    """What blocks a task is everybody's business; any other is mail, for those who may read it."""
+    return blocker.task is not None or visible(moment, by_seq(moment, blocker.seq))

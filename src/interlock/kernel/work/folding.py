@@ -23,32 +23,38 @@ CREATE TABLE work_tasks(id TEXT PRIMARY KEY, seq INTEGER NOT NULL UNIQUE, state 
     submission INTEGER, commit_id TEXT, tree TEXT, submitted_at INTEGER, ended INTEGER,
     ended_at INTEGER) STRICT, WITHOUT ROWID;
 CREATE INDEX work_by_state ON work_tasks(state, seq);
+CREATE INDEX work_by_worker ON work_tasks(worker, seq) WHERE ended IS NULL;
 CREATE INDEX work_by_claim ON work_tasks(claim) WHERE claim IS NOT NULL;
 CREATE TABLE work_takings(task TEXT NOT NULL, seq INTEGER NOT NULL, sender TEXT NOT NULL,
     agent TEXT NOT NULL, session TEXT, fence INTEGER NOT NULL, PRIMARY KEY (task, seq))
     STRICT, WITHOUT ROWID;
 CREATE TABLE work_submissions(task TEXT NOT NULL, seq INTEGER NOT NULL, commit_id TEXT NOT NULL,
     tree TEXT NOT NULL, PRIMARY KEY (task, seq)) STRICT, WITHOUT ROWID;
+CREATE INDEX work_commits ON work_submissions(commit_id);
 CREATE TABLE work_evidence(id TEXT PRIMARY KEY, seq INTEGER NOT NULL, task TEXT,
     criterion INTEGER, kind TEXT NOT NULL, sender TEXT NOT NULL, at INTEGER NOT NULL,
     exit_code INTEGER, commit_id TEXT, tree TEXT, dirty INTEGER, interrupted INTEGER NOT NULL,
     spooled INTEGER NOT NULL, redacted INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE INDEX work_proofs ON work_evidence(task, criterion, seq) WHERE task IS NOT NULL;
+CREATE INDEX work_clean_runs ON work_evidence(commit_id) WHERE dirty = 0;
 CREATE UNIQUE INDEX work_evidence_seq ON work_evidence(seq);
 CREATE TABLE work_gates(name TEXT PRIMARY KEY, seq INTEGER NOT NULL, holders TEXT NOT NULL)
     STRICT, WITHOUT ROWID;
 CREATE TABLE work_verdicts(id TEXT PRIMARY KEY, seq INTEGER NOT NULL, task TEXT NOT NULL,
     gate TEXT NOT NULL, sender TEXT NOT NULL, at INTEGER NOT NULL, verdict TEXT NOT NULL,
     submission INTEGER NOT NULL, commit_id TEXT NOT NULL, tree TEXT NOT NULL,
-    evidence TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    evidence TEXT NOT NULL, rules TEXT) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX work_verdict_seq ON work_verdicts(seq);
 CREATE INDEX work_judged ON work_verdicts(task, gate, seq);
 CREATE INDEX work_passed ON work_verdicts(gate, commit_id, seq);
 CREATE TABLE work_blockers(id TEXT PRIMARY KEY, seq INTEGER NOT NULL, task TEXT, gate TEXT,
     sender TEXT NOT NULL, recipient TEXT NOT NULL, severity TEXT NOT NULL, at INTEGER NOT NULL,
     resolved INTEGER, resolved_at INTEGER, resolved_by TEXT) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX work_blocker_seq ON work_blockers(seq);
 CREATE INDEX work_open_blockers ON work_blockers(task, seq) WHERE resolved IS NULL;
 CREATE TABLE work_story(task TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (task, seq))
     STRICT, WITHOUT ROWID;
+CREATE INDEX work_told ON work_story(seq);
 """
 
 
@@ -175,7 +181,7 @@ def _fold_gate(state: State, fact: Header) -> None:
 def _fold_verdict(state: State, fact: Header) -> None:
     said = fact.outcome
     state.execute(
-        "INSERT INTO work_verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO work_verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             said["id"],
             fact.seq,
@@ -188,6 +194,7 @@ def _fold_verdict(state: State, fact: Header) -> None:
             said["commit"],
             said["tree"],
             " ".join(said["evidence"]),
+            said.get("rules"),
         ),
     )
     if said["verdict"] == "fail":
@@ -239,9 +246,12 @@ def _fold_claim_ended(state: State, fact: Header) -> None:
 
 
 def _fold_redacted(state: State, fact: Header) -> None:
-    state.execute(
-        "UPDATE work_evidence SET redacted = ? WHERE seq = ?", (fact.seq, fact.outcome["target"])
-    )
+    """That something was taken out of a task's story is a part of it."""
+    target = fact.outcome["target"]
+    state.execute("UPDATE work_evidence SET redacted = ? WHERE seq = ?", (fact.seq, target))
+    row = state.execute("SELECT task FROM work_story WHERE seq = ?", (target,)).fetchone()
+    if row is not None:
+        _tell(state, row[0], fact)
 
 
 FOLDS = {

@@ -59,21 +59,21 @@ def create_gate(moment: Moment, act: CreateGate) -> Answer:
         )
     if before != wanted:
         moment.record("gate_created", {"name": name, "holders": wanted})
-    return {"gate": _gate_view(moment, name)}
+    return {"gate": _gate_view(moment, name, due(moment))}
 
 
 def list_gates(moment: Moment, act: ListGates) -> Answer:
     known = [row[0] for row in moment.all("SELECT name FROM work_gates ORDER BY name")]
-    return {"gates": [_gate_view(moment, name) for name in known]}
+    waiting = due(moment)
+    return {"gates": [_gate_view(moment, name, waiting) for name in known]}
 
 
-def _gate_view(moment: Moment, name: str) -> Answer:
-    waiting = [task for task, gate in due(moment) if gate == name]
+def _gate_view(moment: Moment, name: str, waiting: list[tuple[Task, str]]) -> Answer:
     return {
         "name": name,
         "holders": [address(holder) for holder in _listed(moment, name)],
         "can_judge": [address(sender) for sender in holders(moment, name)],
-        "due": [task.id for task in waiting],
+        "due": [task.id for task, gate in waiting if gate == name],
     }
 
 
@@ -149,7 +149,7 @@ def verdict_due(task: Task, gate: str) -> Answer:
         "commit": task.commit,
         "worker": address(task.worker or ""),
         "since": rfc3339(task.submitted_at or task.at),
-        "do": f"interlock gate pass {task.id} {gate}",
+        "do": f"interlock gate pass {task.id} {gate} --commit {(task.commit or '')[:12]}",
     }
 
 
@@ -166,7 +166,7 @@ def give_verdict(moment: Moment, act: GiveVerdict) -> Answer:
     """Judges what is submitted. A fail goes back to the worker as a blocker."""
     task = open_task(moment, act.task)
     _refuse_judge(moment, task, act.gate)
-    worker = _refuse_artifact(task, act.commit)
+    worker = _refuse_artifact(task, act.commit, act.tree)
     relied_on = [find_evidence(moment, reference) for reference in act.evidence]
     for piece in relied_on:
         if piece.task != task.id:
@@ -180,6 +180,7 @@ def give_verdict(moment: Moment, act: GiveVerdict) -> Answer:
         evidence=[piece.id for piece in relied_on] or None,
         note=act.note,
         fix=list(act.fix) or None,
+        rules=act.rules,
     )
     outcome = {
         "id": id,
@@ -190,7 +191,7 @@ def give_verdict(moment: Moment, act: GiveVerdict) -> Answer:
         "commit": task.commit,
         "tree": task.tree,
         "evidence": [piece.id for piece in relied_on],
-    }
+    } | absent_dropped(rules=act.rules)
     moment.record("verdict_given", outcome, canonical(payload))
     answer: Answer = {}
     if act.verdict == "fail":
@@ -207,8 +208,19 @@ def prepare(moment: Moment, act: PrepareVerdict) -> Answer:
     """Refuses as `give_verdict` would, while no check was run yet."""
     task = open_task(moment, act.task)
     _refuse_judge(moment, task, act.gate)
-    _refuse_artifact(task, None)
-    return {"task": task.id, "gate": act.gate, "artifact": task.artifact}
+    _refuse_artifact(task, None, None)
+    return absent_dropped(
+        task=task.id, gate=act.gate, artifact=task.artifact, rules=_last_rules(moment, act.gate)
+    )
+
+
+def _last_rules(moment: Moment, gate: str) -> str | None:
+    row = moment.one(
+        "SELECT rules FROM work_verdicts WHERE gate = ? AND rules IS NOT NULL "
+        "ORDER BY seq DESC LIMIT 1",
+        gate,
+    )
+    return str(row[0]) if row else None
 
 
 def _refuse_judge(moment: Moment, task: Task, gate: str) -> None:
@@ -233,7 +245,7 @@ def _refuse_judge(moment: Moment, task: Task, gate: str) -> None:
         )
 
 
-def _refuse_artifact(task: Task, commit: str | None) -> str:
+def _refuse_artifact(task: Task, commit: str | None, tree: str | None) -> str:
     """Whose work it is that is submitted, and that the verdict is about."""
     if task.state != "submitted" or task.commit is None or task.worker is None:
         raise NotSubmitted(
@@ -245,6 +257,13 @@ def _refuse_artifact(task: Task, commit: str | None) -> str:
         raise NotSubmitted(
             f"You looked at {commit[:12]}, and {task.commit[:12]} is submitted by now. Look at "
             "that one, and judge it.",
+            task=task.id,
+            submitted=task.artifact,
+        )
+    if tree is not None and tree != task.tree:
+        raise NotSubmitted(
+            f"You looked at the tree {tree[:12]}, and {(task.tree or '')[:12]} was submitted with "
+            f"{task.commit[:12]}. Those do not belong together: fail it.",
             task=task.id,
             submitted=task.artifact,
         )
@@ -271,7 +290,11 @@ def _unblock(moment: Moment, task: Task, gate: str) -> None:
 def check_gate(moment: Moment, act: CheckGate) -> Answer:
     """Whether the gate's last word on a commit is a pass that no later submission cleared."""
     given = verdicts(moment, "gate = ? AND commit_id = ?", act.gate, act.commit)
-    standing = [verdict for verdict in given if not _cleared(moment, verdict)]
+    standing = [
+        verdict
+        for verdict in given
+        if not _cleared(moment, verdict) and act.tree in (None, verdict.tree)
+    ]
     last = standing[-1] if standing else None
     if last is not None and last.verdict == "pass":
         return {"passed": True, "verdict": verdict_view(moment, last)}

@@ -30,16 +30,19 @@ def open_dependencies(moment: Moment, task: Task) -> list[Answer]:
     found = []
     for id in task.depends_on.split():
         (other,) = tasks(moment, "id = ?", id)
-        if other.state != "done":
-            found.append(
-                {
-                    "what": "dependency",
-                    "task": id,
-                    "state": other.state,
-                    "message": f"It depends on {id}, which is {other.state}.",
-                    "do": f"interlock task show {id}",
-                }
-            )
+        if other.state == "done":
+            continue
+        dead = other.has_ended
+        found.append(
+            {
+                "what": "dependency",
+                "task": id,
+                "state": other.state,
+                "message": f"It depends on {id}, which is {other.state}"
+                + (", and so will never be done." if dead else "."),
+                "do": f"interlock task {'cancel ' + task.id if dead else 'show ' + id}",
+            }
+        )
     return found
 
 
@@ -60,11 +63,16 @@ class Standing:
 
     def __init__(self, moment: Moment, task: Task) -> None:
         self.texts: list[str] = body(moment, task.seq).get("criteria", [])
-        self._task, self._gates = task.id, task.gates.split()
+        self._task, self._gates, self._commit = task.id, task.gates.split(), on_commit(task)
         self._tree = task.tree if task.state in ("submitted", "done") else None
         self._all = evidence(moment, "task = ? AND criterion IS NOT NULL", task.id)
-        given = in_force(moment, task).values()
-        self._named = {id for v in given if v.verdict == "pass" for id in v.evidence.split()}
+        # For each piece that a passing verdict names, when that was said.
+        self._named = {
+            id: verdict.seq
+            for verdict in in_force(moment, task).values()
+            if verdict.verdict == "pass"
+            for id in verdict.evidence.split()
+        }
 
     def of(self, number: int) -> tuple[Evidence | None, str]:
         """What meets the criterion, or None; and if none does, why not."""
@@ -72,9 +80,8 @@ class Standing:
         runs = [piece for piece in pieces if piece.kind == "run"]
         if runs and runs[-1].stands() and runs[-1].tree == self._tree:
             return runs[-1], ""
-        said = [piece for piece in pieces if piece.kind != "run" and piece.id in self._named]
-        if said:
-            return said[-1], ""
+        if (said := self._said(pieces, runs)) is not None:
+            return said, ""
         if runs and self._tree is None and runs[-1].stands():
             return None, "Nothing is submitted that its run could stand for."
         if runs:
@@ -83,12 +90,22 @@ class Standing:
             return None, "What was said for it counts when a passing verdict names it."
         return None, "It has no evidence."
 
+    def _said(self, pieces: list[Evidence], runs: list[Evidence]) -> Evidence | None:
+        """What a passing verdict names; but a run that came after it was not looked at."""
+        for piece in reversed(pieces):
+            named = self._named.get(piece.id)
+            if named is None or piece.kind == "run" or piece.redacted:
+                continue
+            if not runs or runs[-1].seq < named:
+                return piece
+        return None
+
     def to_do(self, number: int) -> str:
         """The command that would get on with a criterion."""
         pieces = [piece for piece in self._all if piece.criterion == number]
         if pieces and pieces[-1].kind != "run" and self._gates:
             gate, id = self._gates[0], pieces[-1].id
-            return f"interlock gate pass {self._task} {gate} --evidence {id}"
+            return f"interlock gate pass {self._task} {gate}{self._commit} --evidence {id}"
         return f"interlock evidence run --task {self._task} --criterion {number} -- COMMAND"
 
     def view(self, number: int) -> Answer:
@@ -132,10 +149,15 @@ def _not_passed(moment: Moment, task: Task) -> list[Answer]:
                 "gate": gate,
                 "holders": names,
                 "message": f"The gate {gate} {why}. It is held by {' '.join(names) or 'nobody'}.",
-                "do": f"interlock gate pass {task.id} {gate}",
+                "do": f"interlock gate pass {task.id} {gate}{on_commit(task)}",
             }
         )
     return found
+
+
+def on_commit(task: Task) -> str:
+    """A verdict's flag that names what it is about, so that a later submission is not meant."""
+    return f" --commit {task.commit[:12]}" if task.commit is not None else ""
 
 
 def _blocked(moment: Moment, task: Task) -> list[Answer]:
@@ -148,7 +170,7 @@ def _blocked(moment: Moment, task: Task) -> list[Answer]:
             else f"What the gate {blocker.gate} found is open until that gate passes it.",
             "do": f"interlock blocker resolve {blocker.id}"
             if blocker.gate is None
-            else f"interlock gate pass {task.id} {blocker.gate}",
+            else f"interlock gate pass {task.id} {blocker.gate}{on_commit(task)}",
         }
         for blocker in open_blockers(moment, task.id)
         if blocker.severity == "stop"

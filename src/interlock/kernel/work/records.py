@@ -18,7 +18,7 @@ _EVIDENCE = (
     "id, seq, task, criterion, kind, sender, at, exit_code, commit_id, tree, dirty, interrupted, "
     "spooled, redacted"
 )
-_VERDICT = "id, seq, task, gate, sender, at, verdict, submission, commit_id, tree, evidence"
+_VERDICT = "id, seq, task, gate, sender, at, verdict, submission, commit_id, tree, evidence, rules"
 _BLOCKER = (
     "id, seq, task, gate, sender, recipient, severity, at, resolved, resolved_at, resolved_by"
 )
@@ -81,10 +81,13 @@ class Evidence(NamedTuple):
     def stands(self) -> bool:
         """Whether this is a run that shows something about a tree."""
         clean = self.dirty == 0 and self.tree is not None
-        return self.kind == "run" and self.exit_code == 0 and clean and not self.interrupted
+        ended_well = self.exit_code == 0 and not self.interrupted
+        return self.kind == "run" and ended_well and clean and not self.redacted
 
     def why_not(self, tree: str | None) -> str:
         """Why a run does not count on the submitted tree."""
+        if self.redacted:
+            return "was redacted"
         if self.interrupted:
             return "was interrupted"
         if self.exit_code != 0:
@@ -110,6 +113,7 @@ class Verdict(NamedTuple):
     commit: str
     tree: str
     evidence: str
+    rules: str | None
 
 
 class Blocker(NamedTuple):
@@ -156,9 +160,10 @@ def open_task(moment: Moment, id: str) -> Task:
     return task
 
 
-def tasks(moment: Moment, where: str = "1", *bindings: Any) -> list[Task]:
+def tasks(moment: Moment, where: str = "1", *bindings: Any, limit: int = -1) -> list[Task]:
     """Tasks in the order in which they were made."""
-    rows = moment.all(f"SELECT {_TASK} FROM work_tasks WHERE {where} ORDER BY seq", *bindings)
+    order = f"ORDER BY seq LIMIT {limit}"
+    rows = moment.all(f"SELECT {_TASK} FROM work_tasks WHERE {where} {order}", *bindings)
     return [Task(*row) for row in rows]
 
 
@@ -337,6 +342,7 @@ def verdict_view(moment: Moment, found: Verdict) -> Answer:
         note=said.get("note"),
         fix=said.get("fix"),
         evidence=found.evidence.split() or None,
+        rules=found.rules,
     )
 
 

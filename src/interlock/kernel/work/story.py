@@ -6,7 +6,7 @@ from interlock.contracts.acts import ListTasks, ShowTask
 from interlock.contracts.addresses import address
 from interlock.contracts.facts import Header
 from interlock.contracts.times import rfc3339
-from interlock.kernel.mail.messages import by_seq, envelope, listed, visible
+from interlock.kernel.mail.messages import by_seq, content, envelope, load, visible
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.work.gates import holders
 from interlock.kernel.work.needs import Standing, missing
@@ -26,6 +26,8 @@ from interlock.kernel.work.records import (
     verdicts,
 )
 
+LONGEST_IN_STORY = 4096
+
 
 def list_tasks(moment: Moment, act: ListTasks) -> Answer:
     """Tasks in the order in which they were made."""
@@ -38,7 +40,7 @@ def list_tasks(moment: Moment, act: ListTasks) -> Answer:
     if act.mine:
         where.append("worker = ?")
         bindings.append(moment.caller.sender)  # type: ignore[arg-type]
-    found = tasks(moment, " AND ".join(where), *bindings)
+    found = tasks(moment, " AND ".join(where), *bindings, limit=act.limit + 1)
     shown = [task_view(moment, task) for task in found[: act.limit]]
     return {"tasks": shown} | ({"next": shown[-1]["seq"]} if len(found) > len(shown) else {})
 
@@ -103,7 +105,19 @@ def _created(moment: Moment, fact: Header) -> Answer:
 
 def _evidence(moment: Moment, fact: Header) -> Answer:
     (found,) = evidence(moment, "seq = ?", fact.seq)
-    return {"evidence": evidence_view(moment, found)}
+    return {"evidence": _shortened(evidence_view(moment, found))}
+
+
+def _shortened(view: Answer) -> Answer:
+    """A story is told in lines: what is longer is shown in part, and says so."""
+    told = dict(view)
+    command = told.get("command", "")
+    if len(command if isinstance(command, str) else " ".join(command)) > LONGEST_IN_STORY:
+        words = command if isinstance(command, str) else " ".join(command)
+        told |= {"command": words[:LONGEST_IN_STORY], "part": True}
+    if len(text := told.get("text", "")) > LONGEST_IN_STORY:
+        told |= {"text": text[:LONGEST_IN_STORY], "part": True}
+    return told
 
 
 def _verdict(moment: Moment, fact: Header) -> Answer:
@@ -117,7 +131,11 @@ def _message(moment: Moment, fact: Header) -> Answer:
     message = by_seq(moment, fact.seq)
     if raised := blockers(moment, "seq = ?", fact.seq):
         return {"blocker": blocker_view(moment, raised[0])}
-    shown = listed(moment, message) if visible(moment, message) else envelope(message, None)
+    shown = envelope(message, None)
+    if visible(moment, message) and (written := load(moment, message)) is not None:
+        stop = 0 if message.type == "command" else LONGEST_IN_STORY
+        part = stop if written["size"] > LONGEST_IN_STORY else None
+        shown = envelope(message, written) | content(moment, message, written, 0, part)
     return {"message": shown}
 
 

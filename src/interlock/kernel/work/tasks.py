@@ -9,16 +9,25 @@ from interlock.contracts.acts import (
     SubmitTask,
     TakeTask,
 )
+from interlock.contracts.addresses import near
 from interlock.contracts.encoding import canonical
 from interlock.contracts.times import rfc3339
-from interlock.errors import GatesNotPassed, MissingScope, NameTaken, NotFound, Usage
+from interlock.errors import (
+    DigestMismatch,
+    GatesNotPassed,
+    MissingScope,
+    NameTaken,
+    NotFound,
+    UnknownRecipient,
+    Usage,
+)
 from interlock.kernel.claims import holding
 from interlock.kernel.claims.queueing import serve
-from interlock.kernel.identity.names import agent_of, is_known
+from interlock.kernel.identity.names import agent_of, is_known, members, names
 from interlock.kernel.mail.sending import post
 from interlock.kernel.moment import OWNER, SYSTEM, Answer, Moment, absent_dropped
 from interlock.kernel.work.gates import holders, refuse_unheld
-from interlock.kernel.work.needs import missing, open_dependencies
+from interlock.kernel.work.needs import missing, on_commit, open_dependencies
 from interlock.kernel.work.records import (
     Task,
     claim_on,
@@ -40,6 +49,7 @@ def create(moment: Moment, act: CreateTask) -> Answer:
         raise NameTaken(f"There is a task {id} already. Choose another id.", name=id)
     _refuse_dependencies(moment, act, id)
     assignee = act.assignee.removeprefix("@") if act.assignee is not None else None
+    _refuse_assignee(moment, assignee)
     refuse_unheld(moment, act.gates, assignee)
     payload = absent_dropped(
         task_id=id,
@@ -84,13 +94,26 @@ def _next_id(moment: Moment) -> str:
 def _refuse_dependencies(moment: Moment, act: CreateTask, id: str) -> None:
     if id in act.depends_on:
         raise Usage(f"{id} cannot depend on itself: it could never be taken.")
-    known = [row[0] for row in moment.all("SELECT id FROM work_tasks ORDER BY seq DESC")]
     for other in act.depends_on:
-        if other not in known:
+        if moment.one("SELECT 1 FROM work_tasks WHERE id = ?", other) is None:
+            known = [row[0] for row in moment.all("SELECT id FROM work_tasks ORDER BY seq DESC")]
             raise NotFound(
                 f"There is no task {other!r} to depend on. Create that one first.",
                 did_you_mean=near_ids(other, known),
             )
+
+
+def _refuse_assignee(moment: Moment, name: str | None) -> None:
+    if name is None or is_known(moment.state, name):
+        return
+    if members(moment.state, name) is not None:
+        raise Usage(f"@{name} is a group, and a task is done by one. Name one of its members.")
+    if moment.setting("recipients") == "strict":
+        raise UnknownRecipient(
+            f"Nobody has joined as @{name}, and this workspace delivers to known names only.",
+            to=f"@{name}",
+            did_you_mean=near(name, names(moment.state)),
+        )
 
 
 def _unknown_assignee(name: str) -> Answer:
@@ -163,6 +186,7 @@ def submit(moment: Moment, act: SubmitTask) -> Answer:
     task = open_task(moment, act.id)
     claim = under_claim(moment, task, act.fence)
     tree = act.tree or _tree_of(moment, task, act.commit)
+    _refuse_other_tree(moment, act.commit, tree)
     outcome = {"task": task.id, "commit": act.commit, "tree": tree, "fence": claim.fence}
     moment.record("task_submitted", outcome)
     submitted = find_task(moment, task.id)
@@ -185,6 +209,21 @@ def _tree_of(moment: Moment, task: Task, commit: str) -> str:
     return runs[-1].tree
 
 
+def _refuse_other_tree(moment: Moment, commit: str, tree: str) -> None:
+    """A commit has one tree. Which one is known from whoever ran or submitted it before."""
+    row = moment.one(
+        "SELECT tree FROM work_submissions WHERE commit_id = ?1 AND tree <> ?2 UNION ALL "
+        "SELECT tree FROM work_evidence WHERE commit_id = ?1 AND dirty = 0 AND tree <> ?2 LIMIT 1",
+        commit,
+        tree,
+    )
+    if row is not None:
+        raise DigestMismatch(
+            f"{commit[:12]} is on record with the tree {row[0][:12]}, not {tree[:12]}. Submit them "
+            "as git knows them: git rev-parse COMMIT^{tree}"
+        )
+
+
 def _ask_for_verdicts(moment: Moment, task: Task) -> None:
     """Wakes everybody from whom a verdict is due."""
     own = workers(moment, task.id)
@@ -194,13 +233,15 @@ def _ask_for_verdicts(moment: Moment, task: Task) -> None:
             if agent_of(moment.state, sender) not in own:
                 asked.setdefault(sender, []).append(gate)
     for sender, gates in asked.items():
-        commands = " or ".join(f"interlock gate pass {task.id} {gate}" for gate in gates)
+        commands = " and ".join(
+            f"interlock gate pass {task.id} {gate}{on_commit(task)}" for gate in gates
+        )
         text = (
             f"{task.id} was submitted by @{moment.caller.sender} at {(task.commit or '')[:12]}. "
             f"Your verdict is due on {', '.join(gates)}: look at interlock task show {task.id}, "
             f"then {commands}, or fail it with what is wrong."
         )
-        post(moment, sender, "wake", {"text": text}, sender=SYSTEM, thread=task.thread, wake=True)
+        post(moment, sender, "wake", {"text": text}, thread=task.thread, wake=True)
 
 
 def complete(moment: Moment, act: CompleteTask) -> Answer:

@@ -136,6 +136,8 @@ def _entry(entry: Answer) -> str:
         message = entry["message"]
         return f"{head}{message['type']} to {message['to']}"
     kind = str(entry["kind"])
+    if entry.get("taken_over"):
+        return f"{head}claim taken over" + _below(entry.get("reason"))
     return head + _WHAT.get(kind, kind).format_map(_Said(entry)) + _below(entry.get("note"))
 
 
@@ -154,6 +156,7 @@ _WHAT = {
     "blocker_resolved": "blocker resolved",
     "claim_released": "claim given up: {reason}",
     "claim_expired": "lease ended",
+    "body_redacted": "redacted what was said at #{target}",
 }
 
 

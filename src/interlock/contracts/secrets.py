@@ -187,7 +187,12 @@ def masked(data: bytes) -> tuple[bytes, int]:
     return b"".join(piece.stored for piece in pieces), masker.count
 
 
+def masked_text(text: str) -> tuple[str, int]:
+    stored, count = masked(text.encode("utf-8", "surrogateescape"))
+    return stored.decode("utf-8", "replace"), count
+
+
 def masked_words(words: Sequence[str]) -> tuple[list[str], int]:
     """The words of a command, as text that JSON can hold."""
-    done = [masked(word.encode("utf-8", "surrogateescape")) for word in words]
-    return [text.decode("utf-8", "replace") for text, _ in done], sum(count for _, count in done)
+    done = [masked_text(word) for word in words]
+    return [text for text, _ in done], sum(count for _, count in done)

@@ -1,0 +1,208 @@
+"""Automatic gates: the checks of interlock.toml, run on exactly what was submitted.
+
+Each check has a checkout of its own, made from the commit by git and gone afterwards, so that
+neither the holder's uncommitted work nor another check can help it along. It leaves evidence, and
+its gate a verdict, with the digest of the rules: a gate does not change its rules unnoticed.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from interlock import evidence, project
+from interlock.contracts import acts
+from interlock.contracts.encoding import canonical, digest
+from interlock.contracts.uploads import attached, in_chunks, taken
+from interlock.errors import DigestMismatch, NotFound, Usage
+from interlock.project import Check, Project
+
+Answer = dict[str, Any]
+Call = Callable[[Any], Answer]
+
+LOOKED_AT = 64 << 20
+LONGEST_NOTE = 4000
+_TRUTHFUL = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}
+
+
+class Told(Exception):
+    """Somebody told us to stop: what ran is on record, and nothing was judged."""
+
+
+def root_here() -> str:
+    here = evidence.standing()
+    if here is None:
+        raise Usage("Stand in the repository whose checks are to be run.")
+    return here.root
+
+
+class Judge:
+    """The checks of one task, for a sender that holds its gates. `call` does acts as that sender;
+    what checks print goes to `out`."""
+
+    def __init__(self, call: Call, task: str, root: str, rules: Project, out: BinaryIO) -> None:
+        self._call, self._task, self._root, self._rules, self._out = call, task, root, rules, out
+
+    def judge(self, gate: str | None = None, *, new_rules: bool = False) -> list[Answer]:
+        """Judges every gate of the task that has checks, or the one that is named."""
+        wanted = self._wanted(gate)
+        for name, checks in wanted.items():
+            prepared = self._call(acts.PrepareVerdict(self._task, name))
+            if not new_rules:
+                self._refuse_new_rules(name, prepared.get("rules"), self._digest(checks))
+        artifact = prepared["artifact"]
+        self._refuse_untrue(artifact)
+        return [self._judged(name, checks, artifact) for name, checks in wanted.items()]
+
+    def _wanted(self, named: str | None) -> dict[str, list[Check]]:
+        shown = self._call(acts.ShowTask(self._task))["task"]
+        gates = [named] if named is not None else [gate["gate"] for gate in shown["gates"]]
+        checks = list(self._rules.checks)
+        if all(check.name != project.SCRUB for check in checks):
+            checks.append(Check(project.SCRUB, project.SCRUB))
+        found = {gate: [check for check in checks if check.gate == gate] for gate in gates}
+        found = {gate: some for gate, some in found.items() if some}
+        if not found:
+            example = (gates or ["NAME"])[0]
+            raise Usage(
+                f"No check in {project.FILE} decides a gate of {self._task} "
+                f"({', '.join(gates) or 'it has none'}). Write one: [checks.{example}] with "
+                'command = "make test"'
+            )
+        return found
+
+    def _digest(self, checks: list[Check]) -> str:
+        scrub = self._rules.scrub if any(c.name == project.SCRUB for c in checks) else {}
+        said = [[list(v) if isinstance(v, tuple) else v for v in check] for check in checks]
+        return digest(canonical([said, scrub]))
+
+    def _refuse_new_rules(self, gate: str, before: str | None, now: str) -> None:
+        if before not in (None, now):
+            raise Usage(
+                f"The checks of {gate} are not those by which it judged before. A submission that "
+                "changes its own rules looks like this: look at the change of "
+                f"{project.FILE}, then give --rules FILE for the ones that hold, or accept these "
+                "with --new-rules.",
+                gate=gate,
+            )
+
+    def _refuse_untrue(self, artifact: Answer) -> None:
+        commit = artifact["commit"]
+        found = evidence.artifact(commit, self._root)
+        if found is None:
+            raise NotFound(f"The commit {commit[:12]} is not in this repository. Fetch it first.")
+        if found[1] != artifact["tree"]:
+            raise DigestMismatch(
+                f"The tree of {commit[:12]} is {found[1][:12]}, and {artifact['tree'][:12]} was "
+                f"submitted with it. Fail it: interlock gate fail {self._task} GATE --note TEXT"
+            )
+
+    def _judged(self, gate: str, checks: list[Check], artifact: Answer) -> Answer:
+        results = [self._result(check, artifact) for check in checks]
+        failing = [check for check, met in zip(checks, results, strict=True) if not met["met"]]
+        note = "; ".join(f"{found['check']}: {found['why']}" for found in results)
+        verdict = "fail" if failing else "pass"
+        self._call(
+            acts.GiveVerdict(
+                self._task,
+                gate,
+                verdict,
+                artifact["commit"],
+                f"Checked by interlock gate run. {note}"[:LONGEST_NOTE],
+                tuple(typed(check) for check in failing),
+                tuple(found["evidence"] for found in results),
+                artifact["tree"],
+                self._digest(checks),
+            )
+        )
+        return {"gate": gate, "verdict": verdict, "checks": results}
+
+    def _result(self, check: Check, artifact: Answer) -> Answer:
+        """Runs one check, and keeps what came of it."""
+        self._out.write(f"{check.name}: {typed(check)}\n".encode())
+        limits = evidence.Limits(time_s=check.time_limit)
+        command = self._command(check)
+        try:
+            with (
+                _checked_out(self._root, artifact["commit"]),
+                evidence.record(command, limits, out=self._out, err=self._out) as recorded,
+            ):
+                payload = recorded.payload | {"task_id": self._task, "title": check.name}
+                with open(recorded.output, "rb") as file:
+                    size = payload["output"]["size"]
+                    steps = attached(acts.AddEvidence(payload), in_chunks(file), size)
+                    kept = taken(steps, self._call)["evidence"]
+                why = _why_not(check, payload, artifact, recorded.output)
+        except evidence.NotStarted as trouble:
+            raise Usage(f"The check {check.name} cannot be run: {trouble}.") from None
+        if payload.get("interrupted") and payload.get("ended_by") != "time limit":
+            raise Told
+        return {
+            "check": check.name,
+            "met": why is None,
+            "exit_code": payload["exit_code"],
+            "evidence": kept["id"],
+            "why": why or f"exited {payload['exit_code']}",
+        }
+
+    def _command(self, check: Check) -> list[str]:
+        if check.command:
+            return list(check.command)
+        rules = os.path.join(self._root, project.FILE)
+        named = ["--rules", rules] if os.path.exists(rules) else []
+        # Without -P a directory called interlock in what is judged would be taken for us.
+        return [sys.executable, "-P", "-m", "interlock", "scrub", *named]
+
+
+def typed(check: Check) -> str:
+    """The check as its worker would type it."""
+    words = check.command
+    if not words:
+        return "interlock scrub"
+    return words[2] if words[:2] == ("/bin/sh", "-c") else shlex.join(words)
+
+
+def _why_not(check: Check, payload: Answer, artifact: Answer, output: str) -> str | None:
+    """Why the run is not what the check expects; None where it is."""
+    if payload.get("interrupted"):
+        return f"was ended by its {payload.get('ended_by', 'signal')}"
+    if payload.get("tree") != artifact["tree"] or payload.get("dirty"):
+        return "changed files of the tree, and so says nothing about it"
+    with open(output, "rb") as file:
+        text = file.read(LOOKED_AT).decode(errors="replace")
+    if check.meets(payload["exit_code"], text):
+        return None
+    if payload["exit_code"] != check.exit_code:
+        return f"exited {payload['exit_code']}"
+    return f"exited {payload['exit_code']}, and its output lacks {check.pattern!r}"
+
+
+@contextmanager
+def _checked_out(root: str, commit: str) -> Iterator[None]:
+    """Stands in a fresh checkout of the commit, which is gone afterwards."""
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory(prefix="interlock-check-") as own:
+        place = os.path.join(own, os.path.basename(root) or "tree")
+        _git(root, "worktree", "add", "--quiet", "--detach", place, commit)
+        try:
+            os.chdir(place)
+            yield
+        finally:
+            os.chdir(before)
+            _git(root, "worktree", "remove", "--force", place)
+
+
+def _git(root: str, *words: str) -> None:
+    done = subprocess.run(  # noqa: S603 - words of ours, no shell
+        ["git", "-C", root, "-c", f"core.hooksPath={os.devnull}", *words],  # noqa: S607 - theirs
+        env=os.environ | _TRUTHFUL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise NotFound(f"What is submitted cannot be checked out here: {done.stderr.strip()[:300]}")
