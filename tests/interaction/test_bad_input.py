@@ -287,7 +287,7 @@ ROWS: dict[str, Row] = {
     "gate create": Row("hera --holder vera", {0: "name", "--holder": "member"}),
     "gate pass": Row("T-3 athena" + VERA, _JUDGING),
     "gate fail": Row("T-3 athena --note red" + VERA, _JUDGING | {"--fix": "remark"}),
-    "gate run": Row("T-3" + VERA, {0: "task", "--gate": "name"}),
+    "gate run": Row("T-3" + VERA, {0: "task", "--gate": "name", "--rules": "rules"}),
     "gate list": Row("", {}),
     "blocker raise": Row(
         "T-3 slow" + VERA,

@@ -51,7 +51,7 @@ ACTORS: tuple[Holder, ...] = (
     ("mira", None),
 )
 # By a sender's name and by an agent's; the gate legal is held by scope alone.
-GATES = {"athena": ("mira", "otto-desktop", "vera"), "style": ("nora",)}
+GATES = {"athena": ("mira", "otto-desktop", "rex", "vera"), "style": ("nora",)}
 HOLDERS = (
     ("rex", "vera"),
     ("vera",),
@@ -63,7 +63,7 @@ HOLDERS = (
 NAMES = ("athena", "style", "legal", "void")
 COMMITS = ("a" * 40, "b" * 40)
 TREES = {"a" * 40: "1" * 40, "b" * 40: "2" * 40, "c" * 40: "3" * 40}
-QUALITIES = ("good", "failed", "dirty", "other tree", "interrupted", "nowhere", "note")
+QUALITIES = ("good", "failed", "dirty", "changed", "other tree", "interrupted", "nowhere", "note")
 
 # The first are live tasks, as many as there are; then any that was ever made, and one that is not.
 which_task = st.integers(0, 19)
@@ -591,8 +591,8 @@ def evidence(quality: str, commit: str) -> dict[str, Any]:
     if quality != "nowhere":
         if quality == "other tree":
             commit = "c" * 40
-        tree = "4" * 40 if quality == "dirty" else TREES[commit]
-        ran |= {"commit": commit, "tree": tree, "dirty": quality == "dirty"}
+        tree = "4" * 40 if quality == "changed" else TREES[commit]
+        ran |= {"commit": commit, "tree": tree, "dirty": quality in ("dirty", "changed")}
     return ran | ({"interrupted": True} if quality == "interrupted" else {})
 
 

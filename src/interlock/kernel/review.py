@@ -9,7 +9,8 @@ from interlock.kernel.identity import names
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.work.blockers import may_see
 from interlock.kernel.work.gates import due, holders, verdict_due
-from interlock.kernel.work.records import blocker_view, blockers
+from interlock.kernel.work.needs import to_resolve
+from interlock.kernel.work.records import Task, blocker_view, blockers, tasks
 
 
 def review(moment: Moment, act: Review) -> Answer:
@@ -40,10 +41,14 @@ def _verdicts(moment: Moment) -> list[Answer]:
 
 def _blockers(moment: Moment) -> list[Answer]:
     return [
-        blocker_view(moment, found) | {"do": f"interlock blocker resolve {found.id}"}
+        blocker_view(moment, found) | {"do": to_resolve(found, _task(moment, found.task))}
         for found in blockers(moment, "resolved IS NULL")
         if may_see(moment, found)
     ]
+
+
+def _task(moment: Moment, id: str | None) -> Task | None:
+    return next(iter(tasks(moment, "id = ?", id)), None)
 
 
 def _unanswered(moment: Moment, since: int) -> list[Answer]:

@@ -25,11 +25,20 @@ _QUOTED: Final = re.compile(
     _NAMED + r"(?P<quote>[\"'])(?P<value>[^\s\"']{6,500})(?P=quote)", re.IGNORECASE
 )
 _BARE: Final = re.compile(_NAMED + r"(?P<value>[^\s\"'`=][^\s\"'`]{5,500})", re.IGNORECASE)
+# For small letters, where it is quick: whether a look is worth while.
+_HINT: Final = re.compile(
+    r"(?:pass|pwd|secret|token|credential|key)[a-z0-9_-]{0,16}[\"'\]]{0,2}[ \t]{0,8}[:=]"
+)
 _REST: Final = re.compile(r"\s*(?:$|[#;}\]])")
 _ENDS: Final = ",;)}]"
 # So long a password without a digit or a sign is worth a look; shorter ones are mostly words.
 _LONG_PASSWORD: Final = 12
 _SHORTEST_KEY: Final = 16
+
+
+def hinted(text: str) -> bool:
+    """Whether anything in the text may be given such a name; quick, and may say yes in vain."""
+    return _HINT.search(text.lower()) is not None
 
 
 def quoted(text: str) -> Iterator[str]:

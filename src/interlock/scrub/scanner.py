@@ -64,7 +64,7 @@ class Scanner:
 
     def __init__(self) -> None:
         self._anywhere = [*_foreign(), *_own(), *_shared(), *_named()]
-        self._in_settings = [*self._anywhere, _assigned(assignments.bare)]
+        self._in_settings = [*self._anywhere, _guarded(assignments.hinted, assignments.bare)]
         self._clean: set[int] = set()
 
     def secrets(self, rows: Sequence[Row], *, settings: bool = False) -> Iterator[Secret]:
@@ -130,14 +130,15 @@ def _named() -> Iterator[_Detector]:
     from detect_secrets.plugins import keyword
 
     # This one reads on over the ends of lines, so that only its words are looked for at first.
-    words = re.compile("|".join(keyword.DENYLIST), re.IGNORECASE)
+    words = re.compile("|".join(keyword.DENYLIST))
     found: Callable[[str], Iterator[str]] = keyword.KeywordDetector().analyze_string
-    yield _Detector(_CHOSEN, _occurring(words), _among(words, found))
-    yield _assigned(assignments.quoted)
+    yield _guarded(lambda text: words.search(text.lower()) is not None, found)
+    yield _guarded(assignments.hinted, assignments.quoted)
 
 
-def _assigned(values: Callable[[str], Iterator[str]]) -> _Detector:
-    return _Detector(_CHOSEN, _first(values), values)
+def _guarded(occurs: Callable[[str], bool], values: Callable[[str], Iterator[str]]) -> _Detector:
+    """One whose quick look is worth taking at each line, too."""
+    return _Detector(_CHOSEN, occurs, lambda text: values(text) if occurs(text) else iter(()))
 
 
 def _first(values: Callable[[str], Iterator[str]]) -> Callable[[str], bool]:
@@ -163,12 +164,6 @@ def _shaped(pattern: re.Pattern[str], more: re.Pattern[str]) -> Callable[[str], 
                 yield value
 
     return values
-
-
-def _among(
-    pattern: re.Pattern[str], values: Callable[[str], Iterator[str]]
-) -> Callable[[str], Iterator[str]]:
-    return lambda text: values(text) if pattern.search(text) else iter(())
 
 
 def _tokens(text: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ from interlock.errors import Usage
 from interlock.kernel.claims.records import Claim
 from interlock.kernel.mail.sending import keep_upload
 from interlock.kernel.moment import Answer, Moment, absent_dropped
+from interlock.kernel.work.needs import Standing
 from interlock.kernel.work.records import (
     Evidence,
     Task,
@@ -51,7 +52,7 @@ def add(moment: Moment, act: AddEvidence) -> Answer:
             raise Usage("Upload the bytes first, and name the upload.")
         keep_upload(moment, act.upload, blob["sha256"], blob["size"], fact)
     found = find_evidence(moment, made)
-    return {"evidence": evidence_view(moment, found)} | _counts(found, task)
+    return {"evidence": evidence_view(moment, found)} | _counts(moment, found, task)
 
 
 def prepare(moment: Moment, act: PrepareEvidence) -> Answer:
@@ -84,10 +85,14 @@ def _refuse_criterion(task: Task, number: int | None) -> None:
         )
 
 
-def _counts(found: Evidence, task: Task | None) -> Answer:
+def _counts(moment: Moment, found: Evidence, task: Task | None) -> Answer:
     """Whether it can meet its criterion as things stand, and if not, why."""
     if task is None or found.criterion is None:
         return {"counts": False, "why": "It is tied to no criterion of a task."}
+    met, _ = Standing(moment, task).of(found.criterion)
+    if met is not None:
+        another = "Another piece of evidence meets its criterion."
+        return {"counts": True} if met.id == found.id else {"counts": False, "why": another}
     if found.kind != "run":
         return {"counts": False, "why": "What was said counts when a passing verdict names it."}
     tree = task.tree if task.state == "submitted" else found.tree
@@ -100,7 +105,7 @@ def show(moment: Moment, act: ShowEvidence) -> Answer:
     found = find_evidence(moment, act.id)
     answer: Answer = {"evidence": evidence_view(moment, found)}
     if found.task is not None:
-        answer |= _counts(found, find_task(moment, found.task))
+        answer |= _counts(moment, found, find_task(moment, found.task))
     blob = _blob(body(moment, found.seq)) if not found.redacted else None
     return answer | ({"content": _content(moment, blob, act)} if blob is not None else {})
 

@@ -4,6 +4,7 @@ from interlock.contracts.addresses import address
 from interlock.kernel.moment import Answer, Moment
 from interlock.kernel.work.gates import holders
 from interlock.kernel.work.records import (
+    Blocker,
     Evidence,
     Task,
     body,
@@ -155,6 +156,13 @@ def _not_passed(moment: Moment, task: Task) -> list[Answer]:
     return found
 
 
+def to_resolve(blocker: Blocker, task: Task | None) -> str:
+    """What a gate found is settled by that gate; anything else by a word."""
+    if blocker.gate is None or task is None:
+        return f"interlock blocker resolve {blocker.id}"
+    return f"interlock gate pass {task.id} {blocker.gate}{on_commit(task)}"
+
+
 def on_commit(task: Task) -> str:
     """A verdict's flag that names what it is about, so that a later submission is not meant."""
     return f" --commit {task.commit[:12]}" if task.commit is not None else ""
@@ -168,9 +176,7 @@ def _blocked(moment: Moment, task: Task) -> list[Answer]:
             "message": f"A blocker of {address(blocker.sender)} is open."
             if blocker.gate is None
             else f"What the gate {blocker.gate} found is open until that gate passes it.",
-            "do": f"interlock blocker resolve {blocker.id}"
-            if blocker.gate is None
-            else f"interlock gate pass {task.id} {blocker.gate}{on_commit(task)}",
+            "do": to_resolve(blocker, task),
         }
         for blocker in open_blockers(moment, task.id)
         if blocker.severity == "stop"
