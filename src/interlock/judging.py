@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from interlock import evidence, project
 from interlock.contracts import acts
@@ -40,12 +40,32 @@ def root_here() -> str:
     return here.root
 
 
+class Rules(NamedTuple):
+    """What checks there are, and the file that says so."""
+
+    project: Project
+    file: str
+
+
+def rules_at(root: str, path: str | None = None) -> Rules:
+    """The rules of the repository, or of the file that is named instead."""
+    if path is None:
+        return Rules(project.load(root), os.path.join(root, project.FILE))
+    try:
+        with open(path, "rb") as file:
+            data = file.read(project.LARGEST + 1)
+    except OSError as trouble:
+        raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None
+    return Rules(project.decode(data, path), os.path.abspath(path))
+
+
 class Judge:
     """The checks of one task, for a sender that holds its gates. `call` does acts as that sender;
     what checks print goes to `out`."""
 
-    def __init__(self, call: Call, task: str, root: str, rules: Project, out: BinaryIO) -> None:
-        self._call, self._task, self._root, self._rules, self._out = call, task, root, rules, out
+    def __init__(self, call: Call, task: str, root: str, rules: Rules, out: BinaryIO) -> None:
+        self._call, self._task, self._root, self._out = call, task, root, out
+        self._rules, self._file = rules
 
     def judge(self, gate: str | None = None, *, new_rules: bool = False) -> list[Answer]:
         """Judges every gate of the task that has checks, or the one that is named."""
@@ -152,8 +172,7 @@ class Judge:
     def _command(self, check: Check) -> list[str]:
         if check.command:
             return list(check.command)
-        rules = os.path.join(self._root, project.FILE)
-        named = ["--rules", rules] if os.path.exists(rules) else []
+        named = ["--rules", self._file] if os.path.exists(self._file) else []
         # Without -P a directory called interlock in what is judged would be taken for us.
         return [sys.executable, "-P", "-m", "interlock", "scrub", *named]
 

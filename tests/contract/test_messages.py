@@ -215,7 +215,7 @@ URL = patterned(
         "https://x.org/" + "a" * 2035,
     ],
 )
-PROOF = {"task_id": TASK_ID, "criterion": integer(1, 100), "title": LINE}
+PROOF = {"task_id": TASK_ID, "criterion": integer(1, 100), "title": LINE, "masked": SIZE}
 
 # Each contract, written out a second time: its members, and which of them must be there. The
 # kinds of evidence are contracts of their own.
@@ -257,7 +257,6 @@ MEMBERS: dict[str, dict[str, Shape]] = {
         "interrupted": Shape([True, False], NOT_BOOLEANS),
         "ended_by": one_of("time limit", "signal"),
         "produced": SIZE,
-        "masked": SIZE,
         "tests": TESTS,
         "spooled": Shape([True, False], NOT_BOOLEANS),
     },
@@ -272,6 +271,7 @@ MEMBERS: dict[str, dict[str, Shape]] = {
         "evidence": EVIDENCE,
         "note": text(10_000),
         "fix": FIX,
+        "rules": DIGEST,
     },
     "task_created": {
         "task_id": TASK_ID,
@@ -563,7 +563,7 @@ def test_no_payload_makes_check_fail_in_any_other_way_or_repeat_much_of_it(type:
             "evidence",
             {"kind": "url", "url": "https://x", "colour": 1},
             "colour is not a member of evidence of kind url, which has task_id, criterion, title, "
-            "kind, url. The contract: interlock schema evidence.",
+            "masked, kind, url. The contract: interlock schema evidence.",
             ["colour"],
         ),
         (

@@ -293,8 +293,23 @@ def test_a_signal_to_interlock_goes_on_to_the_command_and_is_recorded(
     assert place.living() == []
 
 
-def test_a_signal_reaches_all_of_a_pipeline_and_says_that_it_ended_it(place: Place) -> None:
-    child = place.started("sh", "-c", f"{place.mark}; echo ready; sleep 1000 | sleep 1001")
+def test_a_signal_reaches_all_of_a_pipeline(place: Place) -> None:
+    """A shell acts on a signal when the command that it waits for has ended, which it does here
+    only if it was told too."""
+    script = f"trap 'exit 5' TERM; {place.mark}; echo ready; sleep 1000 | sleep 1001"
+    child = place.started("sh", "-c", script)
+    try:
+        said(child, b"ready\n")
+        child.terminate()
+        child.communicate(timeout=LIMIT_S)
+    finally:
+        child.kill()
+    assert place.outcome()["payload"]["exit_code"] == 5
+    assert place.living() == []
+
+
+def test_a_command_that_a_signal_has_ended_says_so(place: Place) -> None:
+    child = place.started("sh", "-c", f"{place.mark}; echo ready; exec sleep 1000")
     said(child, b"ready\n")
     child.terminate()
     child.communicate(timeout=LIMIT_S)
@@ -400,7 +415,11 @@ def test_at_a_terminal_the_command_reads_what_is_typed(place: Place) -> None:
 def test_at_a_terminal_an_interrupt_reaches_the_command_once_and_is_recorded(
     place: Place,
 ) -> None:
-    script = f"trap 'echo told; exit 0' INT; {place.mark}; echo ready; while :; do sleep 0.05; done"
+    script = (
+        f"trap 'echo told; rest=20' INT; {place.mark}; echo ready; rest=forever; "
+        'until [ "$rest" = 0 ]; do sleep 0.05; '
+        '[ "$rest" = forever ] || rest=$((rest - 1)); done; exit 0'
+    )
     seen, status = typed(place, script, (b"ready", b"\x03"))
     assert seen.count(b"told") == 1
     assert status == 130

@@ -249,7 +249,8 @@ def work(day: Day) -> None:
     day.do(vera, acts.ResolveBlocker(stuck, "now there is"))
     day.do(window, acts.SubmitTask("B-0450", "3" * 40, "4" * 40))
     day.do(window, acts.CompleteTask("B-0450"))
-    day.do(vera, acts.GiveVerdict("B-0450", "review", "pass", "3" * 7, evidence=(said,)))
+    judged: Any = {"evidence": (said,), "tree": "4" * 40, "rules": digest(b"make test")}
+    day.do(vera, acts.GiveVerdict("B-0450", "review", "pass", "3" * 7, **judged))
     day.do(window, acts.CompleteTask("B-0450"))
     day.refuse(window, acts.FailTask("B-0450"))
     day.do(cli, acts.TakeTask("T-2"))

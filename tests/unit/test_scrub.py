@@ -409,16 +409,20 @@ def test_secrets_in_binary_and_in_other_encodings_are_found(repo: Repo) -> None:
             "b.txt": f"first\n{KEY}\n".encode("utf-16"),
             "c.txt": "M\xfcller\n".encode("latin-1"),
             "d.txt": "Mu\u0308ller\n",
+            "e.txt": f"first\n{KEY}\n".encode("utf-16-le"),
+            "f.txt": f"first\n\n{KEY}\n".encode("utf-16-be"),
         },
     )
     found = repo.scrub(Rules(words=("Müller",)))
     assert [(each.check, each.path) for each in found] == [
         ("secret", "a.bin"),
         ("secret", "b.txt"),
+        ("secret", "e.txt"),
+        ("secret", "f.txt"),
         ("word", "c.txt"),
         ("word", "d.txt"),
     ]
-    assert found[1].line == 2
+    assert [each.line for each in found[1:4]] == [2, 2, 3]
 
 
 @pytest.mark.parametrize("beyond", [-10, 0, 700_000])
@@ -433,7 +437,7 @@ def test_a_large_file_is_read_in_pieces_and_nothing_is_lost_between_them(
 
 
 def test_a_secret_at_the_end_of_a_very_long_line_is_found(repo: Repo) -> None:
-    repo.commit("Minified", {"a.js": "//a:b;password" * 40_000 + f" {KEY}"})
+    repo.commit("Minified", {"a.js": "//a:b;password" * 15_000 + f" {KEY}"})
     assert "AKIA" in only(repo.scrub()).what
 
 
@@ -486,32 +490,27 @@ def test_interlocks_own_tokens_are_found_and_mistyped_ones_are_not(repo: Repo) -
     assert finding.what == "Interlock token (ilk_…)"
 
 
-@pytest.mark.parametrize(
-    "secret",
-    [
-        "gh" + "p_" + "a1B2" * 9,
-        "github" + "_pat_" + "a1B2" * 10,
-        "xox" + "b-123456789012-abcdefghijkl",
-        "sk" + "_live_" + "a1B2" * 6,
-        "sk" + "-ant-" + "a1B2" * 8,
-        "AI" + "za" + "a1B2c" * 7,
-        "npm" + "://x\n//registry.example/:_auth" + "Token=npm_" + "a1B2" * 9,
-        "-----BEGIN RSA " + "PRIVATE KEY-----",
-        "-----BEGIN ENCRYPTED " + "PRIVATE KEY-----",
-        "postgres://app:" + "hunter22@db.example/app",
-        "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiJvdHRvIn0." + "a1B2" * 8,
-        "AccountKey=" + "a1B2" * 22,
-        "SG." + "a1" * 11 + "." + "a1" * 21 + "b",
-        "glpat" + "-" + "a1B2" * 5,
-        "api" + "_key = '" + "a1B2-c3d4'",
-        "1234567890:" + "a1B2c" * 7,
-    ],
-)
-def test_common_secrets_are_found_in_the_middle_of_a_file(repo: Repo, secret: str) -> None:
-    repo.commit("Oops", {"a.txt": f"above\n\n{secret}\nbelow\n"})
+def test_values_stand_unquoted_where_a_file_holds_settings(repo: Repo) -> None:
+    field = "pass" + "word"
+    line = f"{field}: hunter2correcthorse9\n"
+    repo.commit(
+        "Oops",
+        {
+            "conf/app.yaml": line,
+            "notes.md": f"Notes\n{line}",
+            "deploy": f"#!/usr/bin/env bash\nexport DB_{field.upper()}=hunter2correcthorse9\n",
+        },
+    )
     found = repo.scrub()
-    assert {each.check for each in found} == {"secret"}
-    assert {each.line for each in found} == {3 + secret.count("\n")}
+    assert [(each.path, each.line) for each in found] == [("conf/app.yaml", 1), ("deploy", 2)]
+    assert {each.what for each in found} == {"Password or key"}
+
+
+def test_each_of_two_tokens_in_a_file_is_a_finding(repo: Repo) -> None:
+    one, two = ("gh" + "p_" + letters * 9 for letters in ("a1B2", "c3D4"))
+    repo.commit("Oops", {"a.txt": f"{one}\n{two}\n"})
+    first, second = repo.scrub()
+    assert repo.scrub(rules_of({"ignore": [first.fingerprint]})) == [second]
 
 
 def test_random_text_and_addresses_are_no_secrets(repo: Repo) -> None:

@@ -616,7 +616,6 @@ class Evidence(TypedDict):
     size: NotRequired[int]
     url: NotRequired[str]
     text: NotRequired[str]
-    part: NotRequired[Literal[True]]
 
 
 class EvidenceWanted(TypedDict):
@@ -960,6 +959,7 @@ class OtherEvent(_Event):
     holders: NotRequired[list[str]]
     verdict: NotRequired[Literal["pass", "fail"]]
     evidence: NotRequired[list[str]]
+    rules: NotRequired[str]
     criterion: NotRequired[int]
     exit_code: NotRequired[int]
     dirty: NotRequired[bool]

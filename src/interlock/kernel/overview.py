@@ -7,7 +7,7 @@ from interlock.kernel.claims.records import live
 from interlock.kernel.mail.reading import counts
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.work.gates import due_from, verdict_due
-from interlock.kernel.work.records import claim_on, task_view, tasks
+from interlock.kernel.work.records import STANDING, Task, claim_on, task_view, tasks
 
 # Whoever has more to do begins with these.
 MOST_LISTED = 50
@@ -39,12 +39,18 @@ def _taken(moment: Moment) -> list[Answer]:
     """The tasks that this session works on, each in a line."""
     caller = moment.caller
     where = "worker = ? AND session IS ? AND ended IS NULL"
-    found = tasks(moment, where, caller.sender, caller.session, limit=MOST_LISTED)
+    found = [
+        task for task in tasks(moment, where, caller.sender, caller.session) if _works(moment, task)
+    ]
     return [
         {"id": task.id, "title": task_view(moment, task)["title"], "state": task.state}
-        for task in found
-        if (claim := claim_on(moment, task.id)) is not None and claim.fence == task.fence
+        for task in found[:MOST_LISTED]
     ]
+
+
+def _works(moment: Moment, task: Task) -> bool:
+    claim = claim_on(moment, task.id)
+    return claim is not None and claim.fence == task.fence
 
 
 def _due(moment: Moment) -> list[Answer]:
@@ -70,7 +76,7 @@ def status(moment: Moment, act: ShowStatus) -> Answer:
         claims=_count(moment, "claims_held", "expires_at > ?", moment.now),
         waiting=_count(moment, "claims_waiting", "lease > ?", moment.now),
         tasks=_count(moment, "work_tasks", "ended IS NULL"),
-        blockers=_count(moment, "work_blockers", "resolved IS NULL"),
+        blockers=_count(moment, "work_blockers", STANDING),
         refusals=_count(moment, "refusals"),
     )
 

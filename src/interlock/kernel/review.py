@@ -10,7 +10,7 @@ from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.work.blockers import may_see
 from interlock.kernel.work.gates import due, holders, verdict_due
 from interlock.kernel.work.needs import to_resolve
-from interlock.kernel.work.records import Task, blocker_view, blockers, tasks
+from interlock.kernel.work.records import STANDING, Task, blocker_view, blockers, tasks
 
 
 def review(moment: Moment, act: Review) -> Answer:
@@ -42,7 +42,7 @@ def _verdicts(moment: Moment) -> list[Answer]:
 def _blockers(moment: Moment) -> list[Answer]:
     return [
         blocker_view(moment, found) | {"do": to_resolve(found, _task(moment, found.task))}
-        for found in blockers(moment, "resolved IS NULL")
+        for found in blockers(moment, STANDING)
         if may_see(moment, found)
     ]
 
@@ -113,11 +113,7 @@ def _unknown(moment: Moment) -> list[Answer]:
 def _dead(moment: Moment, since: int) -> list[Answer]:
     """Leases that ended without a release, on what nobody has taken since."""
     rows = moment.all(
-        "SELECT item, repo, paths, sender, at FROM claims_lapsed WHERE at > ? AND "
-        "(item IS NULL OR item NOT IN (SELECT item FROM claims_held WHERE item IS NOT NULL "
-        "AND expires_at > ?)) ORDER BY seq",
-        since,
-        moment.now,
+        "SELECT item, repo, paths, sender, at FROM claims_lapsed WHERE at > ? ORDER BY seq", since
     )
     return [
         {

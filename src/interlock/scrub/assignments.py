@@ -33,7 +33,7 @@ _REST: Final = re.compile(r"\s*(?:$|[#;}\]])")
 _ENDS: Final = ",;)}]"
 # So long a password without a digit or a sign is worth a look; shorter ones are mostly words.
 _LONG_PASSWORD: Final = 12
-_SHORTEST_KEY: Final = 16
+_KEY: Final = re.compile(r"[A-Za-z0-9+/=_.~:-]{16,}")
 
 
 def hinted(text: str) -> bool:
@@ -65,5 +65,5 @@ def _looks_secret(value: str, *, password: bool) -> bool:
     if not letters or is_placeholder(value):
         return False
     if not password:
-        return digits and len(value) >= _SHORTEST_KEY
+        return digits and _KEY.fullmatch(value) is not None
     return digits or (len(value) >= _LONG_PASSWORD and value.isascii() and value.islower())

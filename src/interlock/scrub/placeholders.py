@@ -1,5 +1,5 @@
-"""What stands where a secret would, and is none: words such as `changeme`, rows of `x`, and the
-places from which the secret is fetched."""
+"""What stands where a secret would, and is none: words such as `changeme`, rows of `x`, the places
+from which the secret is fetched, and the ids of Interlock's tokens, which are public."""
 
 import re
 from typing import Final
@@ -21,7 +21,7 @@ _SAID: Final = re.compile(
     re.IGNORECASE,
 )
 _ROW: Final = re.compile(r"([x*.#?_•…-])\1{7}", re.IGNORECASE)
-_FETCHED: Final = re.compile(
+_ELSEWHERE: Final = re.compile(
     r"""(?isx)
     \$ [\w{(@] .* | % \w+ % | %\( .* | %[sdr] | \\ .*
     | .* (?: \$\{ | \$\( | \{\{ | \#\{ | <% | %\(\w+\)s ) .*
@@ -31,6 +31,7 @@ _FETCHED: Final = re.compile(
         | secrets? | self | this | args | options | opts | params | request | ctx | context | vault
         | ssm | arn | file | values? ) [.:\[] .*
     | (?: ~ | \.{1,2} | [a-z]: ) [/\\] .* | / [a-z]{2,} (?: [/.] .* )? | [a-z][a-z0-9+.-]* :// .*
+    | tok_[0-9a-f]{12}
     | .+ \. (?: txt | pem | key | crt | cer | json | ya?ml | toml | env | gpg | asc | pub | html? )
     """
 )
@@ -43,5 +44,5 @@ def is_placeholder(value: str) -> bool:
         or _ROW.search(value)
         or len(set(value.lower()) - set("-_. ")) <= 2
         or _SAID.fullmatch(value)
-        or _FETCHED.fullmatch(value)
+        or _ELSEWHERE.fullmatch(value)
     )

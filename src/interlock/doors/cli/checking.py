@@ -2,16 +2,16 @@
 
 import sys
 
-from interlock import project
 from interlock.doors.cli.context import Answer, Context
-from interlock.errors import GatesNotPassed, NotFound
-from interlock.judging import Judge, Told, root_here
+from interlock.errors import GatesNotPassed
+from interlock.judging import Judge, Told, root_here, rules_at
 
 
 def run(context: Context) -> Answer:
     """Runs the checks of each gate on the submitted commit."""
     root, task = root_here(), context.values["task"]
-    judge = Judge(context.call, task, root, _rules(context, root), sys.stderr.buffer)
+    rules = rules_at(root, context.get("rules"))
+    judge = Judge(context.call, task, root, rules, sys.stderr.buffer)
     try:
         judged = judge.judge(context.get("gate"), new_rules=context.get("new_rules", False))
     except Told:
@@ -28,20 +28,10 @@ def scrub(context: Context) -> Answer:
     from interlock.scrub import findings, rules_of
 
     root = root_here()
-    rules = rules_of(_rules(context, root).scrub)
+    rules = rules_of(rules_at(root, context.get("rules")).project.scrub)
     found = [finding.view() for finding in findings(root, rules)]
     if not found:
         return {"clean": True, "findings": []}
     many = "1 finding" if len(found) == 1 else f"{len(found)} findings"
     refusal = GatesNotPassed(f"{many}: it cannot be opened to the public yet.")
     return {"clean": False, "findings": found} | refusal.as_dict()
-
-
-def _rules(context: Context, root: str) -> project.Project:
-    if (path := context.get("rules")) is None:
-        return project.load(root)
-    try:
-        with open(path, "rb") as file:
-            return project.decode(file.read(project.LARGEST + 1), path)
-    except OSError as trouble:
-        raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None

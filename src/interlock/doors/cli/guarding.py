@@ -37,8 +37,7 @@ def push(context: Context) -> Answer:
     if not missing:
         return {"allowed": True, "passed": passed}
     told = " ".join(f"{need['ref']} on {remote}: {need['message']}" for need in missing)
-    refusal = GatesNotPassed(f"This push is guarded. {told}", missing=missing)
-    return {"allowed": False} | refusal.as_dict()
+    raise GatesNotPassed(f"This push is guarded. {told}", allowed=False, missing=missing)
 
 
 def _asked(context: Context, gate: str, push: "Push") -> Answer:

@@ -1,6 +1,7 @@
 """Commands about evidence: running something, attaching something, and looking at it."""
 
 import os
+import signal
 import sys
 from typing import Any
 
@@ -29,6 +30,7 @@ def run(context: Context) -> int:
             out=sys.stderr.buffer if context.json else sys.stdout.buffer,
             err=sys.stderr.buffer,
         ) as recorded:
+            _finish_first()
             payload = recorded.payload | _about(context)
             answer = _kept(context, payload, recorded.output, fence)
     except evidence.NotStarted as trouble:
@@ -42,6 +44,12 @@ def run(context: Context) -> int:
         return INTERLOCK_FAILED
     _say(context, answer)
     return recorded.exit_status
+
+
+def _finish_first() -> None:
+    """What was run is kept before anybody can stop us: that takes a moment, and then we end."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
 
 
 def _limits(context: Context) -> Any:

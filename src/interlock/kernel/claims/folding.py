@@ -8,7 +8,8 @@ from interlock.kernel.moment import State
 
 # map: claims_held     the live claims, and those whose lease ended and nobody noticed yet
 #      claims_waiting  who queues for what; `lease` ends a waiter that stopped asking
-#      claims_lapsed   leases that ended without a release: their holders may be dead
+#      claims_lapsed   leases that ended without a release, on what nobody has taken since: their
+#                      holders may be dead
 #      claims_fence    one row: the last fence given, without its epoch
 TABLES = """
 CREATE TABLE claims_held(id TEXT PRIMARY KEY, item TEXT UNIQUE, repo TEXT, paths TEXT,
@@ -52,6 +53,10 @@ def _fold_granted(state: State, fact: Header) -> None:
     outcome = fact.outcome
     written = {"paths": _paths(outcome), "acquired_at": fact.at}
     _insert(state, "claims_held", HELD, outcome | written)
+    state.execute(
+        "DELETE FROM claims_lapsed WHERE item = ?1 OR (repo = ?2 AND paths = ?3)",
+        (outcome.get("item"), outcome.get("repo"), written["paths"]),
+    )
     state.execute(
         "INSERT OR REPLACE INTO claims_fence VALUES (1, ?)",
         (outcome["fence"] & ((1 << EPOCH_SHIFT) - 1),),

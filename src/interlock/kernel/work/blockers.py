@@ -11,6 +11,7 @@ from interlock.kernel.mail.sending import send
 from interlock.kernel.moment import OWNER, Answer, Moment, absent_dropped
 from interlock.kernel.work.gates import may_judge
 from interlock.kernel.work.records import (
+    STANDING,
     Blocker,
     blocker_view,
     blockers,
@@ -85,7 +86,7 @@ def _refuse_resolver(moment: Moment, found: Blocker) -> None:
 
 
 def list_blockers(moment: Moment, act: ListBlockers) -> Answer:
-    which = "1" if act.all else "resolved IS NULL"
+    which = "1" if act.all else STANDING
     if act.task is None:
         found = blockers(moment, which)
     else:

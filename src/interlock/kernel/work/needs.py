@@ -50,7 +50,8 @@ def open_dependencies(moment: Moment, task: Task) -> list[Answer]:
 def _not_submitted(moment: Moment, task: Task) -> list[Answer]:
     if task.state == "submitted":
         return []
-    if claim_on(moment, task.id) is None:
+    claim = claim_on(moment, task.id)
+    if claim is None or claim.fence != task.fence:
         why, do = "Nobody works on it.", f"interlock task take {task.id}"
     elif task.submission is not None:
         why, do = "A gate failed what was submitted.", f"interlock task submit {task.id}"
@@ -68,9 +69,10 @@ class Standing:
         self._tree = task.tree if task.state in ("submitted", "done") else None
         self._all = evidence(moment, "task = ? AND criterion IS NOT NULL", task.id)
         # For each piece that a passing verdict names, when that was said.
+        given = sorted(in_force(moment, task).values(), key=lambda verdict: verdict.seq)
         self._named = {
             id: verdict.seq
-            for verdict in in_force(moment, task).values()
+            for verdict in given
             if verdict.verdict == "pass"
             for id in verdict.evidence.split()
         }

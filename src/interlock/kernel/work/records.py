@@ -23,6 +23,10 @@ _BLOCKER = (
     "id, seq, task, gate, sender, recipient, severity, at, resolved, resolved_at, resolved_by"
 )
 LEAST_OF_AN_ID = 6
+# A blocker stands in the way of what has not come to its end.
+STANDING = (
+    "resolved IS NULL AND (task IS NULL OR task IN (SELECT id FROM work_tasks WHERE ended IS NULL))"
+)
 ENDED = ("done", "failed", "cancelled")
 
 
@@ -236,10 +240,9 @@ def under_claim(moment: Moment, task: Task, fence: int | None) -> Claim:
     A caller that had taken the task and lost it meets `StaleFence`, anybody else `NotHolder`."""
     claim = claim_on(moment, task.id)
     caller = moment.caller
-    if claim is not None and claim.held_by(caller) and claim.fence == task.fence:
-        if fence in (None, claim.fence):
+    if claim is not None and claim.held_by(caller) and fence in (None, claim.fence):
+        if claim.fence == task.fence:
             return claim
-    elif claim is not None and claim.held_by(caller) and fence is None:
         raise NotHolder(
             f"You hold the item {task.id} and have not taken the task: interlock task take "
             f"{task.id}"

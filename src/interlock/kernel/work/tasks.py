@@ -165,16 +165,17 @@ def _hints(moment: Moment, task: Task) -> list[Answer]:
                 "message": f"{task.id} is assigned to {task.assignee}. Make sure that they know.",
             }
         )
+    own = {me, *workers(moment, task.id)}
     alone = [
         gate
         for gate in task.gates.split()
-        if all(agent_of(moment.state, sender) == me for sender in holders(moment, gate))
+        if all(agent_of(moment.state, sender) in own for sender in holders(moment, gate))
     ]
     found += [
         {
             "code": "GATE_HAS_NO_HOLDER",
-            "message": f"Nobody but @{me} holds the gate {gate}, and nobody judges their own work. "
-            f"Add a holder: interlock gate create {gate} --replace --holder SENDER",
+            "message": f"Whoever holds the gate {gate} works on it, and nobody judges their own "
+            f"work. Add a holder: interlock gate create {gate} --replace --holder SENDER",
         }
         for gate in alone
     ]
@@ -199,29 +200,32 @@ def submit(moment: Moment, act: SubmitTask) -> Answer:
 
 
 def _tree_of(moment: Moment, task: Task, commit: str) -> str:
-    runs = evidence(moment, "task = ? AND commit_id = ? AND dirty = 0", task.id, commit)
-    if not runs or runs[-1].tree is None:
+    known = _own_trees(moment, commit)
+    if not known:
         raise Usage(
             f"The tree of {commit[:12]} is not known here. Run evidence at that commit first, give "
             "the tree too (git rev-parse COMMIT^{tree}), or submit with the command interlock task "
             f"submit {task.id} in the repository."
         )
-    return runs[-1].tree
+    return known[-1]
 
 
 def _refuse_other_tree(moment: Moment, commit: str, tree: str) -> None:
-    """A commit has one tree. Which one is known from whoever ran or submitted it before."""
-    row = moment.one(
-        "SELECT tree FROM work_submissions WHERE commit_id = ?1 AND tree <> ?2 UNION ALL "
-        "SELECT tree FROM work_evidence WHERE commit_id = ?1 AND dirty = 0 AND tree <> ?2 LIMIT 1",
-        commit,
-        tree,
-    )
-    if row is not None:
+    """A commit has one tree. A worker's own clean runs say which; whatever others say must not
+    keep it from submitting."""
+    known = _own_trees(moment, commit)
+    if known and tree not in known:
         raise DigestMismatch(
-            f"{commit[:12]} is on record with the tree {row[0][:12]}, not {tree[:12]}. Submit them "
-            "as git knows them: git rev-parse COMMIT^{tree}"
+            f"Your runs at {commit[:12]} were on the tree {known[-1][:12]}, not {tree[:12]}. "
+            "Submit them as git knows them: git rev-parse COMMIT^{tree}"
         )
+
+
+def _own_trees(moment: Moment, commit: str) -> list[str]:
+    """The trees of the clean runs that the caller's agent made at a commit, in order."""
+    runs = evidence(moment, "commit_id = ? AND dirty = 0", commit)
+    own = [run for run in runs if agent_of(moment.state, run.sender) == moment.caller.agent]
+    return [run.tree for run in own if run.tree is not None]
 
 
 def _ask_for_verdicts(moment: Moment, task: Task) -> None:

@@ -330,7 +330,7 @@ def _installed(answer: Answer) -> str:
 
 
 def _pushed(answer: Answer) -> str:
-    return green("May be pushed.") if answer["allowed"] else _no(answer)
+    return green("May be pushed.")
 
 
 def _reported(answer: Answer) -> str:
