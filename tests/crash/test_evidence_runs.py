@@ -12,6 +12,7 @@ import os
 import pty
 import resource
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -296,7 +297,7 @@ def test_a_signal_to_interlock_goes_on_to_the_command_and_is_recorded(
 def test_a_signal_reaches_all_of_a_pipeline(place: Place) -> None:
     """A shell acts on a signal when the command that it waits for has ended, which it does here
     only if it was told too."""
-    script = f"trap 'exit 5' TERM; {place.mark}; echo ready; sleep 1000 | sleep 1001"
+    script = f"trap 'exit 5' TERM; {place.mark}; echo ready; sleep 200 | sleep 201"
     child = place.started("sh", "-c", script)
     try:
         said(child, b"ready\n")
@@ -427,6 +428,23 @@ def test_at_a_terminal_an_interrupt_reaches_the_command_once_and_is_recorded(
     assert told["payload"]["exit_code"] == 0
     assert told["payload"]["interrupted"] is True
     assert place.living() == []
+
+
+def test_at_a_terminal_an_interrupt_is_not_sent_on_to_the_command(place: Place) -> None:
+    """The terminal tells whoever is in its foreground. A command that has left it hears nothing,
+    as it would at a shell."""
+    program = (
+        "import os, signal, time\n"
+        "os.setpgid(0, 0)\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('told', flush=True))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(2)\n"
+    )
+    script = f"exec {shlex.join([sys.executable, '-c', program])}"
+    seen, status = typed(place, script, (b"ready", b"\x03"))
+    assert b"told" not in seen
+    assert status == 130
+    assert place.outcome()["payload"]["interrupted"] is True
 
 
 def test_the_memory_limit_holds_for_every_process_of_the_run(place: Place) -> None:

@@ -256,8 +256,10 @@ def _facts(place: Place, after: int) -> list[Any]:
 
 
 def _text(body: Any) -> Any:
-    said = json.loads(body) if body else None
-    tells_time = said is not None and "expires_at" in said.get("payload", {})
+    if not body:
+        return None
+    said = json.loads(body)
+    tells_time = "expires_at" in said.get("payload", {})
     return said | {"sha256": "<of a time>"} if tells_time else said
 
 

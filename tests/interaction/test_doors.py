@@ -303,9 +303,9 @@ MAIL = (
         "RATE_LIMITED",
         "more than one a minute, where one is the limit",
         acts.SendMessage,
-        NOVA,
+        MIRA,
         HELLO,
-        first=(setting("limits.sends_per_minute", "1"), sent(NOVA, "@vera", "x")),
+        first=(setting("limits.sends_per_minute", "1"), sent(MIRA, "@vera", "x")),
         in_a_minute=True,
     ),
     refused(

@@ -127,7 +127,8 @@ def _gate_line(found: Answer) -> str:
 def _entry(entry: Answer) -> str:
     head = f"  #{entry['seq']}  {time(entry['at'])}  {entry['by']}  "
     if "evidence" in entry:
-        return head + _evidence_line(entry["evidence"])
+        found = entry["evidence"]
+        return f"{head}{_evidence_line(found)}  {dim(found['id'][:8])}"
     if "verdict" in entry:
         return head + _verdict_line(entry["verdict"])
     if "blocker" in entry:
@@ -165,12 +166,13 @@ def _evidence_line(found: Answer) -> str:
     title = f"  {found['title']}" if "title" in found else ""
     if found["kind"] != "run":
         said = _flat(found.get("name") or found.get("url") or found.get("text", ""))
-        return f"said{tie} ({found['kind']}): {said}{title}  {dim(found['id'][:8])}"
+        masked = f"  {count(found['masked'], 'secret')} masked" if "masked" in found else ""
+        return f"said{tie} ({found['kind']}): {said}{title}{masked}"
     if found.get("redacted"):
-        return f"ran{tie}, redacted  {dim(found['id'][:8])}"
+        return f"ran{tie}, redacted"
     style = green if found["exit_code"] == 0 and not found.get("interrupted") else yellow
     facts = [style(f"exit {found['exit_code']}"), *_run_facts(found)]
-    return f"ran{tie}: {_command(found)}  {'  '.join(facts)}{title}  {dim(found['id'][:8])}"
+    return f"ran{tie}: {_command(found)}  {'  '.join(facts)}{title}"
 
 
 def _run_facts(found: Answer) -> list[str]:
