@@ -294,10 +294,11 @@ def test_a_signal_to_interlock_goes_on_to_the_command_and_is_recorded(
     assert place.living() == []
 
 
-def test_a_signal_reaches_all_of_a_pipeline(place: Place) -> None:
-    """A shell acts on a signal when the command that it waits for has ended, which it does here
+def test_a_signal_reaches_also_what_the_command_waits_for(place: Place) -> None:
+    """A shell acts on a signal when the command that it waits for has ended, which that does here
     only if it was told too."""
-    script = f"trap 'exit 5' TERM; {place.mark}; echo ready; sleep 200 | sleep 201"
+    waited_for = "sh -c 'echo ready; exec sleep 200'"
+    script = f"trap 'exit 5' TERM; {place.mark}; {waited_for}; exit 0"
     child = place.started("sh", "-c", script)
     try:
         said(child, b"ready\n")

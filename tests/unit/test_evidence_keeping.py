@@ -86,7 +86,7 @@ def test_both_streams_are_kept_in_the_order_of_arrival(tmp_path: os.PathLike[str
 def test_a_secret_cut_in_two_by_the_other_stream_is_masked_where_it_began(
     tmp_path: os.PathLike[str],
 ) -> None:
-    arrivals = [(0, "out " + TOKEN[:9]), (1, "err\n"), (0, TOKEN[9:] + " rest\n"), (1, "end\n")]
+    arrivals = [(0, "out " + TOKEN[:3]), (1, "err\n"), (0, TOKEN[3:] + " rest\n"), (1, "end\n")]
     written = Written(tmp_path).add(*arrivals)
     assert written.text() == "out [masked]err\n rest\nend\n"
     assert written.transcript.masked == 1

@@ -116,6 +116,12 @@ def test_a_secret_longer_than_what_is_held_back_is_masked_to_its_end() -> None:
         assert fed(b"<" + token + b"> the end", size) == (b"<Bearer [masked]> the end", 1)
 
 
+def test_a_word_that_only_ends_like_a_secret_is_none_where_the_blocks_cut_it() -> None:
+    data = b"the di" + b"sk-" + b"a1" * 20 + b" " * 2 * HELD
+    cut = data.index(b"sk-") + HELD  # so that what is held back begins there
+    assert fed(data, cut, len(data)) == masked(data) == (data, 0)
+
+
 def key(kind: str, *lines: str, end: str = "\n") -> str:
     label = f"{kind} PRIVATE KEY".strip()
     return end.join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----"])

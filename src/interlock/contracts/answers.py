@@ -454,6 +454,7 @@ class Need(TypedDict):
     gate: NotRequired[str]
     holders: NotRequired[list[str]]
     id: NotRequired[str]
+    fix: NotRequired[list[str]]
 
 
 class _Task(TypedDict):
@@ -714,6 +715,7 @@ class VerdictWanted(TypedDict):
 class Judged(TypedDict):
     verdict: Verdict
     task: Task
+    missing: list[Need]
     blocker: NotRequired[Blocker]
 
 

@@ -17,6 +17,7 @@ STATES = ("open", "taken", "submitted", "done", "failed", "cancelled")
 PRIORITIES = ("low", "normal", "high", "critical")
 LONGEST_TTL_S = 365 * 86_400
 MOST_ROWS = 1000
+MOST_NAMED = 100
 LONGEST_BRIEF = 256 << 10
 LONGEST_LOOKED_FOR = 1000
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/#@+-]{0,199}")
@@ -421,7 +422,11 @@ def _verdict(act: acts.GiveVerdict) -> acts.GiveVerdict:
     placeholder = {"commit": "0" * 40, "tree": "0" * 40}
     said = {"task_id": act.task, "gate": act.gate, "verdict": act.verdict, "note": act.note}
     said["rules"] = act.rules
-    lists = {"fix": list(act.fix), "evidence": list(act.evidence), "artifact": placeholder}
+    lists = {"fix": list(act.fix), "artifact": placeholder}
+    if len(act.evidence) > MOST_NAMED:
+        raise Usage(f"A verdict names at most {MOST_NAMED} pieces of evidence.")
+    for named in act.evidence:
+        _reference(named)
     _contract("gate_verdict", said | lists)
     if act.commit is not None:
         _abbreviated(act.commit)

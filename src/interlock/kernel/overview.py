@@ -6,7 +6,7 @@ from interlock.contracts.times import rfc3339
 from interlock.kernel.claims.records import live
 from interlock.kernel.mail.reading import counts
 from interlock.kernel.moment import Answer, Moment, absent_dropped
-from interlock.kernel.work.gates import due_from, verdict_due
+from interlock.kernel.work.needs import due_from, verdict_due
 from interlock.kernel.work.records import STANDING, Task, claim_on, task_view, tasks
 
 # Whoever has more to do begins with these.
@@ -55,7 +55,7 @@ def _works(moment: Moment, task: Task) -> bool:
 
 def _due(moment: Moment) -> list[Answer]:
     found = due_from(moment, moment.caller)[:MOST_LISTED]
-    return [verdict_due(task, gate) for task, gate in found]
+    return [verdict_due(moment, task, gate) for task, gate in found]
 
 
 def status(moment: Moment, act: ShowStatus) -> Answer:

@@ -8,8 +8,8 @@ from interlock.errors import MissingScope
 from interlock.kernel.identity import names
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.work.blockers import may_see
-from interlock.kernel.work.gates import due, holders, verdict_due
-from interlock.kernel.work.needs import to_resolve
+from interlock.kernel.work.holders import holders
+from interlock.kernel.work.needs import due, half_judged, to_resolve, verdict_due
 from interlock.kernel.work.records import STANDING, Task, blocker_view, blockers, tasks
 
 
@@ -34,14 +34,14 @@ def review(moment: Moment, act: Review) -> Answer:
 
 def _verdicts(moment: Moment) -> list[Answer]:
     return [
-        verdict_due(task, gate) | {"holders": [address(n) for n in holders(moment, gate)]}
-        for task, gate in due(moment)
+        verdict_due(moment, task, gate) | {"holders": [address(n) for n in holders(moment, gate)]}
+        for task, gate in [*due(moment), *half_judged(moment)]
     ]
 
 
 def _blockers(moment: Moment) -> list[Answer]:
     return [
-        blocker_view(moment, found) | {"do": to_resolve(found, _task(moment, found.task))}
+        blocker_view(moment, found) | {"do": to_resolve(moment, found, _task(moment, found.task))}
         for found in blockers(moment, STANDING)
         if may_see(moment, found)
     ]
@@ -65,10 +65,17 @@ def _unanswered(moment: Moment, since: int) -> list[Answer]:
             to=to,
             at=rfc3339(at),
             overdue=True if due_at is not None and due_at <= moment.now else None,
-            do=f"interlock send '{to}' 'Please answer {id}' --type wake",
+            do=_to_answer(moment, id, to),
         )
         for id, seq, sender, to, at, due_at in rows
     ]
+
+
+def _to_answer(moment: Moment, id: str, to: str) -> str:
+    """Whoever was asked answers; anybody else can remind them."""
+    if to in (address(moment.caller.sender), address(moment.caller.agent)):
+        return f"interlock answer {id} TEXT"
+    return f"interlock send '{to}' 'Please answer {id}' --type wake"
 
 
 def _expired(moment: Moment, since: int) -> list[Answer]:
@@ -120,7 +127,9 @@ def _dead(moment: Moment, since: int) -> list[Answer]:
             "on": _on(item, repo, paths),
             "holder": address(sender),
             "since": rfc3339(at),
-            "do": f"interlock agents {sender}",
+            "do": f"interlock claim check --item {item}"
+            if item is not None
+            else f"interlock agents {sender}",
         }
         for item, repo, paths, sender, at in rows
     ]

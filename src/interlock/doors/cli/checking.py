@@ -28,10 +28,11 @@ def scrub(context: Context) -> Answer:
     from interlock.scrub import findings, rules_of
 
     root = root_here()
-    rules = rules_of(rules_at(root, context.get("rules")).project.scrub)
-    found = [finding.view() for finding in findings(root, rules)]
+    said = rules_at(root, context.get("rules")).project.scrub
+    found = [finding.view() for finding in findings(root, rules_of(said))]
+    answer: Answer = {"clean": not found, "findings": found, "rules": sorted(said)}
     if not found:
-        return {"clean": True, "findings": []}
+        return answer
     many = "1 finding" if len(found) == 1 else f"{len(found)} findings"
     refusal = GatesNotPassed(f"{many}: it cannot be opened to the public yet.")
-    return {"clean": False, "findings": found} | refusal.as_dict()
+    return answer | refusal.as_dict()

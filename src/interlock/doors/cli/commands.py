@@ -276,8 +276,7 @@ _WORK = (
             Flag("--label", "TEXT", "for sorting", many=True),
         ),
         examples=(
-            "interlock task create --title 'Add --json to list' --criterion 'make test passes' "
-            "--gate athena",
+            "interlock task create --title 'Sort it' --criterion 'tests pass' --gate athena",
         ),
     ),
     Command(

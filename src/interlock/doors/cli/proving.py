@@ -79,7 +79,9 @@ def _prepared(context: Context) -> int | None:
         raise Usage("A criterion is one of a task's: name the task with --task.")
     line(context.get("title"), "title")
     fence: int | None = context.get("fence")
-    if "spool" in context.values:
+    if (directory := context.get("spool")) is not None:
+        if not os.path.isdir(directory):
+            raise Usage(f"{directory} is no directory to write the run into.")
         return fence
     try:
         context.link.open()

@@ -9,7 +9,7 @@ from interlock.kernel.identity.names import agent_of
 from interlock.kernel.mail.messages import by_seq, visible
 from interlock.kernel.mail.sending import send
 from interlock.kernel.moment import OWNER, Answer, Moment, absent_dropped
-from interlock.kernel.work.gates import may_judge
+from interlock.kernel.work.holders import may_judge
 from interlock.kernel.work.records import (
     STANDING,
     Blocker,

@@ -6,7 +6,7 @@ from interlock.errors import Usage
 from interlock.kernel.claims.records import Claim
 from interlock.kernel.mail.sending import keep_upload
 from interlock.kernel.moment import Answer, Moment, absent_dropped
-from interlock.kernel.work.needs import Standing
+from interlock.kernel.work.criteria import Standing
 from interlock.kernel.work.records import (
     Evidence,
     Task,

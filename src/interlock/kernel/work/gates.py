@@ -9,7 +9,6 @@ from interlock.contracts.acts import (
 )
 from interlock.contracts.addresses import address, check_name, near
 from interlock.contracts.encoding import canonical
-from interlock.contracts.times import rfc3339
 from interlock.errors import (
     GateHasNoHolder,
     GatesNotPassed,
@@ -21,7 +20,9 @@ from interlock.errors import (
 )
 from interlock.kernel.identity import names
 from interlock.kernel.mail.sending import post
-from interlock.kernel.moment import SYSTEM, Answer, Caller, Moment, absent_dropped
+from interlock.kernel.moment import SYSTEM, Answer, Moment, absent_dropped
+from interlock.kernel.work.holders import holders, listed, may_judge
+from interlock.kernel.work.needs import due, missing
 from interlock.kernel.work.records import (
     Task,
     Verdict,
@@ -50,7 +51,7 @@ def create_gate(moment: Moment, act: CreateGate) -> Answer:
                 gate=name,
                 did_you_mean=near(holder, names.names(moment.state)),
             )
-    before = _listed(moment, name)
+    before = listed(moment, name)
     if before and before != wanted and not act.replace:
         raise NameTaken(
             f"The gate {name} is there, held by {' '.join(map(address, before))}. To put other "
@@ -71,102 +72,17 @@ def list_gates(moment: Moment, act: ListGates) -> Answer:
 def _gate_view(moment: Moment, name: str, waiting: list[tuple[Task, str]]) -> Answer:
     return {
         "name": name,
-        "holders": [address(holder) for holder in _listed(moment, name)],
+        "holders": [address(holder) for holder in listed(moment, name)],
         "can_judge": [address(sender) for sender in holders(moment, name)],
         "due": [task.id for task, gate in waiting if gate == name],
     }
-
-
-def _listed(moment: Moment, gate: str) -> list[str]:
-    row = moment.one("SELECT holders FROM work_gates WHERE name = ?", gate)
-    return str(row[0]).split() if row else []
-
-
-def holders(moment: Moment, gate: str) -> list[str]:
-    """The senders with a live token that may judge: named as holders, or by the token's scope."""
-    listed = _listed(moment, gate)
-    rows = moment.all(
-        "SELECT t.sender, s.agent, t.scopes FROM identity_tokens t "
-        "JOIN identity_senders s USING (sender) WHERE t.revoked_at IS NULL AND NOT t.suspended "
-        "AND (t.expires_at IS NULL OR t.expires_at > ?) ORDER BY t.sender",
-        moment.now,
-    )
-    able = [sender for sender, agent, scopes in rows if _holds(gate, listed, sender, agent, scopes)]
-    return list(dict.fromkeys(able))
-
-
-def _holds(gate: str, listed: list[str], sender: str, agent: str, scopes: str) -> bool:
-    words = scopes.split()
-    named = sender in listed or agent in listed
-    return f"gate:{gate}" in words or (named and "work" in words)
-
-
-def may_judge(moment: Moment, caller: Caller, gate: str) -> bool:
-    scopes = " ".join(caller.scopes)
-    return _holds(gate, _listed(moment, gate), caller.sender, caller.agent, scopes)
-
-
-def refuse_unheld(moment: Moment, gates: tuple[str, ...], assignee: str | None) -> None:
-    """A gate that nobody can hold would never be passed; nor one held by the worker alone."""
-    working = names.agent_of(moment.state, assignee) if assignee is not None else None
-    for gate in gates:
-        able = holders(moment, gate)
-        if not able:
-            raise GateHasNoHolder(
-                f"Nobody can hold the gate {gate}, so the task would never be done. Make it with "
-                f"its holders: interlock gate create {gate} --holder SENDER",
-                gate=gate,
-                did_you_mean=_near_gates(moment, gate),
-            )
-        if all(names.agent_of(moment.state, sender) == working for sender in able):
-            raise GateHasNoHolder(
-                f"Only @{working}, to whom the task is assigned, holds the gate {gate}, and nobody "
-                f"judges their own work. Add a holder: interlock gate create {gate} --replace "
-                "--holder SENDER",
-                gate=gate,
-            )
-
-
-def _near_gates(moment: Moment, gate: str) -> list[str] | None:
-    known = [row[0] for row in moment.all("SELECT name FROM work_gates ORDER BY name")]
-    return [found.removeprefix("@") for found in near(gate, known) or ()] or None
-
-
-def due(moment: Moment) -> list[tuple[Task, str]]:
-    """Submitted tasks, each with a gate that has not judged the submission yet."""
-    found = []
-    for task in tasks(moment, "state = 'submitted'"):
-        given = in_force(moment, task)
-        found += [(task, gate) for gate in task.gates.split() if gate not in given]
-    return found
-
-
-def verdict_due(task: Task, gate: str) -> Answer:
-    """A verdict that somebody is waiting for, and what to type to give it."""
-    return {
-        "task": task.id,
-        "gate": gate,
-        "commit": task.commit,
-        "worker": address(task.worker or ""),
-        "since": rfc3339(task.submitted_at or task.at),
-        "do": f"interlock gate pass {task.id} {gate} --commit {(task.commit or '')[:12]}",
-    }
-
-
-def due_from(moment: Moment, caller: Caller) -> list[tuple[Task, str]]:
-    """The verdicts that are due from the caller."""
-    return [
-        (task, gate)
-        for task, gate in due(moment)
-        if may_judge(moment, caller, gate) and caller.agent not in workers(moment, task.id)
-    ]
 
 
 def give_verdict(moment: Moment, act: GiveVerdict) -> Answer:
     """Judges what is submitted. A fail goes back to the worker as a blocker."""
     task = open_task(moment, act.task)
     _refuse_judge(moment, task, act.gate)
-    worker = _refuse_artifact(task, act.commit, act.tree)
+    worker = _refuse_artifact(moment, task, act)
     relied_on = [find_evidence(moment, reference) for reference in act.evidence]
     for piece in relied_on:
         if piece.task != task.id:
@@ -201,14 +117,15 @@ def give_verdict(moment: Moment, act: GiveVerdict) -> Answer:
         post(moment, worker, "gate_verdict", payload, thread=task.thread)
     (given,) = verdicts(moment, "id = ?", id)
     (now,) = tasks(moment, "id = ?", task.id)
-    return {"verdict": verdict_view(moment, given), "task": task_view(moment, now)} | answer
+    told = {"verdict": verdict_view(moment, given), "task": task_view(moment, now)}
+    return told | {"missing": missing(moment, now)} | answer
 
 
 def prepare(moment: Moment, act: PrepareVerdict) -> Answer:
     """Refuses as `give_verdict` would, while no check was run yet."""
     task = open_task(moment, act.task)
     _refuse_judge(moment, task, act.gate)
-    _refuse_artifact(task, None, None)
+    _refuse_artifact(moment, task, GiveVerdict(task.id, act.gate, "pass"))
     return absent_dropped(
         task=task.id, gate=act.gate, artifact=task.artifact, rules=_last_rules(moment, act.gate)
     )
@@ -245,25 +162,28 @@ def _refuse_judge(moment: Moment, task: Task, gate: str) -> None:
         )
 
 
-def _refuse_artifact(task: Task, commit: str | None, tree: str | None) -> str:
-    """Whose work it is that is submitted, and that the verdict is about."""
-    if task.state != "submitted" or task.commit is None or task.worker is None:
+def _refuse_artifact(moment: Moment, task: Task, act: GiveVerdict) -> str:
+    """Whose work it is that is submitted, and that the verdict is about. After one gate has failed
+    it, the others may still say what they found."""
+    judged = act.gate in in_force(moment, task)
+    is_open = task.state == "submitted" or (task.state == "taken" and not judged)
+    if not is_open or task.commit is None or task.worker is None:
         raise NotSubmitted(
             f"{task.id} is {task.state}: there is nothing to judge until it is submitted again.",
             task=task.id,
             state=task.state,
         )
-    if commit is not None and not task.commit.startswith(commit):
+    if act.commit is not None and not task.commit.startswith(act.commit):
         raise NotSubmitted(
-            f"You looked at {commit[:12]}, and {task.commit[:12]} is submitted by now. Look at "
+            f"You looked at {act.commit[:12]}, and {task.commit[:12]} is submitted by now. Look at "
             "that one, and judge it.",
             task=task.id,
             submitted=task.artifact,
         )
-    if tree is not None and tree != task.tree:
+    if act.tree not in (None, task.tree):
         raise NotSubmitted(
-            f"You looked at the tree {tree[:12]}, and {(task.tree or '')[:12]} was submitted with "
-            f"{task.commit[:12]}. Those do not belong together: fail it.",
+            f"You looked at the tree {(act.tree or '')[:12]}, and {(task.tree or '')[:12]} was "
+            f"submitted with {task.commit[:12]}. Those do not belong together: fail it.",
             task=task.id,
             submitted=task.artifact,
         )

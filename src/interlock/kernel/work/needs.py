@@ -1,18 +1,20 @@
 """What is missing before a task is done, each with the command that would get on with it."""
 
 from interlock.contracts.addresses import address
-from interlock.kernel.moment import Answer, Moment
-from interlock.kernel.work.gates import holders
+from interlock.contracts.times import rfc3339
+from interlock.kernel.identity.names import agent_of
+from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
+from interlock.kernel.work.criteria import Standing
+from interlock.kernel.work.holders import holders, may_judge
 from interlock.kernel.work.records import (
     Blocker,
-    Evidence,
     Task,
     body,
     claim_on,
-    evidence,
     in_force,
     open_blockers,
     tasks,
+    workers,
 )
 
 
@@ -40,7 +42,7 @@ def open_dependencies(moment: Moment, task: Task) -> list[Answer]:
                 "task": id,
                 "state": other.state,
                 "message": f"It depends on {id}, which is {other.state}"
-                + (", and so will never be done." if dead else "."),
+                + (f", so that {address(task.sender)} should cancel it." if dead else "."),
                 "do": f"interlock task {'cancel ' + task.id if dead else 'show ' + id}",
             }
         )
@@ -51,74 +53,16 @@ def _not_submitted(moment: Moment, task: Task) -> list[Answer]:
     if task.state == "submitted":
         return []
     claim = claim_on(moment, task.id)
-    if claim is None or claim.fence != task.fence:
+    do = f"interlock task submit {task.id}"
+    if waiting := open_dependencies(moment, task):
+        why, do = "Nobody can take it yet.", waiting[0]["do"]
+    elif claim is None or claim.fence != task.fence:
         why, do = "Nobody works on it.", f"interlock task take {task.id}"
     elif task.submission is not None:
-        why, do = "A gate failed what was submitted.", f"interlock task submit {task.id}"
+        why = "A gate failed what was submitted: put it right, and submit again."
     else:
-        why, do = "Nothing is submitted.", f"interlock task submit {task.id}"
+        why = "Nothing is submitted."
     return [{"what": "submission", "message": why, "do": do}]
-
-
-class Standing:
-    """How each criterion of a task stands: by its last run, or by what a verdict names."""
-
-    def __init__(self, moment: Moment, task: Task) -> None:
-        self.texts: list[str] = body(moment, task.seq).get("criteria", [])
-        self._task, self._gates, self._commit = task.id, task.gates.split(), on_commit(task)
-        self._tree = task.tree if task.state in ("submitted", "done") else None
-        self._all = evidence(moment, "task = ? AND criterion IS NOT NULL", task.id)
-        # For each piece that a passing verdict names, when that was said.
-        given = sorted(in_force(moment, task).values(), key=lambda verdict: verdict.seq)
-        self._named = {
-            id: verdict.seq
-            for verdict in given
-            if verdict.verdict == "pass"
-            for id in verdict.evidence.split()
-        }
-
-    def of(self, number: int) -> tuple[Evidence | None, str]:
-        """What meets the criterion, or None; and if none does, why not."""
-        pieces = [piece for piece in self._all if piece.criterion == number]
-        runs = [piece for piece in pieces if piece.kind == "run"]
-        if runs and runs[-1].stands() and runs[-1].tree == self._tree:
-            return runs[-1], ""
-        if (said := self._said(pieces, runs)) is not None:
-            return said, ""
-        if runs and self._tree is None and runs[-1].stands():
-            return None, "Nothing is submitted that its run could stand for."
-        if runs:
-            return None, f"Its last run {runs[-1].why_not(self._tree)}."
-        if pieces:
-            return None, "What was said for it counts when a passing verdict names it."
-        return None, "It has no evidence."
-
-    def _said(self, pieces: list[Evidence], runs: list[Evidence]) -> Evidence | None:
-        """What a passing verdict names; but a run that came after it was not looked at."""
-        for piece in reversed(pieces):
-            named = self._named.get(piece.id)
-            if named is None or piece.kind == "run" or piece.redacted:
-                continue
-            if not runs or runs[-1].seq < named:
-                return piece
-        return None
-
-    def to_do(self, number: int) -> str:
-        """The command that would get on with a criterion."""
-        pieces = [piece for piece in self._all if piece.criterion == number]
-        if pieces and pieces[-1].kind != "run" and self._gates:
-            gate, id = self._gates[0], pieces[-1].id
-            return f"interlock gate pass {self._task} {gate}{self._commit} --evidence {id}"
-        return f"interlock evidence run --task {self._task} --criterion {number} -- COMMAND"
-
-    def view(self, number: int) -> Answer:
-        """A criterion as doors show it."""
-        text = self.texts[number - 1] if number <= len(self.texts) else "(redacted)"
-        met, why = self.of(number)
-        told: Answer = {"number": number, "text": text, "met": met is not None}
-        if met is not None:
-            return told | {"evidence": met.id, "by": met.kind}
-        return told | {"why": why}
 
 
 def _unmet(moment: Moment, task: Task) -> list[Answer]:
@@ -130,11 +74,19 @@ def _unmet(moment: Moment, task: Task) -> list[Answer]:
             "criterion": view["number"],
             "text": view["text"],
             "message": f"Criterion {view['number']} is not met. {view['why']}",
-            "do": standing.to_do(view["number"]),
+            "do": _to_meet(moment, task, standing, view["number"]),
         }
         for view in found
         if not view["met"]
     ]
+
+
+def _to_meet(moment: Moment, task: Task, standing: Standing, number: int) -> str:
+    """Run something; or where something was said, the verdict that names it."""
+    gates = task.gates.split()
+    if gates and number in standing.to_name():
+        return to_pass(moment, task, gates[0])
+    return standing.to_run(number)
 
 
 def _not_passed(moment: Moment, task: Task) -> list[Answer]:
@@ -152,34 +104,92 @@ def _not_passed(moment: Moment, task: Task) -> list[Answer]:
                 "gate": gate,
                 "holders": names,
                 "message": f"The gate {gate} {why}. It is held by {' '.join(names) or 'nobody'}.",
-                "do": f"interlock gate pass {task.id} {gate}{on_commit(task)}",
+                "do": to_pass(moment, task, gate),
             }
         )
     return found
 
 
-def to_resolve(blocker: Blocker, task: Task | None) -> str:
+def to_pass(moment: Moment, task: Task, gate: str) -> str:
+    """What somebody types so that the gate gets on: the worker submits, a holder passes what was
+    submitted and names what was said for it; where only workers hold the gate, it needs another."""
+    own = workers(moment, task.id)
+    if all(agent_of(moment.state, sender) in own for sender in holders(moment, gate)):
+        return f"interlock gate create {gate} --replace --holder SENDER"
+    if task.state != "submitted" or task.commit is None:
+        return f"interlock task submit {task.id}"
+    named = "".join(f" --evidence {id}" for id in Standing(moment, task).to_name().values())
+    return f"interlock gate pass {task.id} {gate} --commit {task.commit[:12]}{named}"
+
+
+def to_resolve(moment: Moment, blocker: Blocker, task: Task | None) -> str:
     """What a gate found is settled by that gate; anything else by a word."""
     if blocker.gate is None or task is None:
         return f"interlock blocker resolve {blocker.id}"
-    return f"interlock gate pass {task.id} {blocker.gate}{on_commit(task)}"
-
-
-def on_commit(task: Task) -> str:
-    """A verdict's flag that names what it is about, so that a later submission is not meant."""
-    return f" --commit {task.commit[:12]}" if task.commit is not None else ""
+    return to_pass(moment, task, blocker.gate)
 
 
 def _blocked(moment: Moment, task: Task) -> list[Answer]:
     return [
-        {
-            "what": "blocker",
-            "id": blocker.id,
-            "message": f"A blocker of {address(blocker.sender)} is open."
-            if blocker.gate is None
-            else f"What the gate {blocker.gate} found is open until that gate passes it.",
-            "do": to_resolve(blocker, task),
-        }
+        absent_dropped(
+            what="blocker",
+            id=blocker.id,
+            message=_standing_in_the_way(moment, blocker),
+            fix=body(moment, blocker.seq).get("payload", {}).get("fix"),
+            do=to_resolve(moment, blocker, task),
+        )
         for blocker in open_blockers(moment, task.id)
         if blocker.severity == "stop"
     ]
+
+
+def _standing_in_the_way(moment: Moment, blocker: Blocker) -> str:
+    said = body(moment, blocker.seq).get("payload", {}).get("what", "(redacted)")
+    line = " ".join(said.split())
+    short = line if len(line) <= 200 else line[:199] + "…"
+    by = f"The gate {blocker.gate}" if blocker.gate is not None else address(blocker.sender)
+    return f"{by} found: {short}"
+
+
+# --- verdicts that somebody waits for
+
+
+def due(moment: Moment) -> list[tuple[Task, str]]:
+    """Submitted tasks, each with a gate that has not judged the submission yet."""
+    found = []
+    for task in tasks(moment, "state = 'submitted'"):
+        given = in_force(moment, task)
+        found += [(task, gate) for gate in task.gates.split() if gate not in given]
+    return found
+
+
+def due_from(moment: Moment, caller: Caller) -> list[tuple[Task, str]]:
+    """The verdicts that are due from the caller."""
+    return [
+        (task, gate)
+        for task, gate in due(moment)
+        if may_judge(moment, caller, gate) and caller.agent not in workers(moment, task.id)
+    ]
+
+
+def half_judged(moment: Moment) -> list[tuple[Task, str]]:
+    """Submitted tasks that every gate has passed, and where nobody named what was said."""
+    found = []
+    for task in tasks(moment, "state = 'submitted'"):
+        gates = task.gates.split()
+        passed = all(given.verdict == "pass" for given in in_force(moment, task).values())
+        if gates and passed and len(in_force(moment, task)) == len(gates):
+            found += [(task, gates[0])] if Standing(moment, task).to_name() else []
+    return found
+
+
+def verdict_due(moment: Moment, task: Task, gate: str) -> Answer:
+    """A verdict that somebody is waiting for, and what to type to give it."""
+    return {
+        "task": task.id,
+        "gate": gate,
+        "commit": task.commit,
+        "worker": address(task.worker or ""),
+        "since": rfc3339(task.submitted_at or task.at),
+        "do": to_pass(moment, task, gate),
+    }

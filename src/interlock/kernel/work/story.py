@@ -8,8 +8,9 @@ from interlock.contracts.facts import Header
 from interlock.contracts.times import rfc3339
 from interlock.kernel.mail.messages import by_seq, content, envelope, load, visible
 from interlock.kernel.moment import Answer, Moment, absent_dropped
-from interlock.kernel.work.gates import holders
-from interlock.kernel.work.needs import Standing, missing
+from interlock.kernel.work.criteria import Standing
+from interlock.kernel.work.holders import holders
+from interlock.kernel.work.needs import missing
 from interlock.kernel.work.records import (
     ENDED,
     Task,

@@ -26,13 +26,14 @@ from interlock.kernel.claims.queueing import serve
 from interlock.kernel.identity.names import agent_of, is_known, members, names
 from interlock.kernel.mail.sending import post
 from interlock.kernel.moment import OWNER, SYSTEM, Answer, Moment, absent_dropped
-from interlock.kernel.work.gates import holders, refuse_unheld
-from interlock.kernel.work.needs import missing, on_commit, open_dependencies
+from interlock.kernel.work.holders import holders, refuse_unheld
+from interlock.kernel.work.needs import missing, open_dependencies, to_pass
 from interlock.kernel.work.records import (
     Task,
     claim_on,
     evidence,
     find_task,
+    in_force,
     near_ids,
     open_task,
     task_view,
@@ -83,12 +84,12 @@ def create(moment: Moment, act: CreateTask) -> Answer:
 
 
 def _next_id(moment: Moment) -> str:
-    """The first free of T-1, T-2, … after as many as there are tasks."""
-    row = moment.one("SELECT count(*) FROM work_tasks")
-    number = (row[0] if row else 0) + 1
-    while moment.one("SELECT 1 FROM work_tasks WHERE id = ?", f"T-{number}"):
-        number += 1
-    return f"T-{number}"
+    """The number after the highest of T-1, T-2, …"""
+    row = moment.one(
+        "SELECT max(cast(substr(id, 3) AS INTEGER)) FROM work_tasks "
+        "WHERE id GLOB 'T-[1-9]*' AND length(id) <= 12 AND substr(id, 3) NOT GLOB '*[^0-9]*'"
+    )
+    return f"T-{(row[0] if row and row[0] else 0) + 1}"
 
 
 def _refuse_dependencies(moment: Moment, act: CreateTask, id: str) -> None:
@@ -132,7 +133,7 @@ def take(moment: Moment, act: TakeTask) -> Answer:
     asked = AcquireClaim(act.id, (), None, act.branch, act.worktree, act.note, act.ttl_s)
     answer = holding.acquire(moment, asked)
     if not answer.pop("acquired"):
-        return {"taken": False} | answer
+        return {"taken": False} | answer | _whose(task, answer)
     claim = claim_on(moment, task.id)
     assert claim is not None
     notices = answer.get("notices", [])
@@ -152,6 +153,16 @@ def take(moment: Moment, act: TakeTask) -> Answer:
     notices += _hints(moment, task)
     taken = {"taken": True, "task": task_view(moment, find_task(moment, task.id))}
     return taken | {"claim": answer["claim"]} | ({"notices": notices} if notices else {})
+
+
+def _whose(task: Task, answer: Answer) -> Answer:
+    """A task that is held is not waited for: there is other work."""
+    held: list[Answer] = answer["held_by"]
+    if not held:
+        return {}
+    first = held[0]
+    until = f"until {first['expires_at']}"
+    return {"message": f"{task.id} is held by {first['holder']} {until}. Do other work, or ask."}
 
 
 def _hints(moment: Moment, task: Task) -> list[Answer]:
@@ -191,7 +202,8 @@ def submit(moment: Moment, act: SubmitTask) -> Answer:
     outcome = {"task": task.id, "commit": act.commit, "tree": tree, "fence": claim.fence}
     moment.record("task_submitted", outcome)
     submitted = find_task(moment, task.id)
-    _ask_for_verdicts(moment, submitted)
+    if (task.commit, task.tree) != (act.commit, tree) or in_force(moment, task):
+        _ask_for_verdicts(moment, submitted)
     return {
         "submitted": True,
         "task": task_view(moment, submitted),
@@ -237,9 +249,7 @@ def _ask_for_verdicts(moment: Moment, task: Task) -> None:
             if agent_of(moment.state, sender) not in own:
                 asked.setdefault(sender, []).append(gate)
     for sender, gates in asked.items():
-        commands = " and ".join(
-            f"interlock gate pass {task.id} {gate}{on_commit(task)}" for gate in gates
-        )
+        commands = " and ".join(to_pass(moment, task, gate) for gate in gates)
         text = (
             f"{task.id} was submitted by @{moment.caller.sender} at {(task.commit or '')[:12]}. "
             f"Your verdict is due on {', '.join(gates)}: look at interlock task show {task.id}, "

@@ -12,6 +12,16 @@ _REACH = {
 }
 
 
+# What a message is about comes before the rest of it.
+_FIRST = ("task_id", "title", "gate", "verdict", "status")
+
+
+def _said(item: object) -> str:
+    if isinstance(item, dict):
+        return "  ".join(f"{name} {value}" for name, value in item.items())
+    return str(item)
+
+
 def _sent(answer: Answer) -> str:
     message = answer["message"]
     rows = [f"{green('Accepted')} {message['id']} (#{message['seq']}) to {message['to']}"]
@@ -47,13 +57,13 @@ def _message(message: Answer) -> str:
     if message.get("redacted"):
         rows.append(dim("The body was redacted."))
     payload = message.get("payload", {})
-    for name, value in payload.items():
+    for name, value in sorted(payload.items(), key=lambda item: item[0] not in _FIRST):
         if isinstance(value, str):
             rows += [] if name in ("text", "question") else [f"{name}:"]
             rows.append(quoted(value))
         else:
             shown = value if isinstance(value, list) else [value]
-            rows += [f"{name}:", *(quoted(str(item)) for item in shown)]
+            rows += [f"{name}:", *(quoted(_said(item)) for item in shown)]
     if message.get("part"):
         more = message.get("next_offset")
         rest = f"; the rest: interlock read {message['id']}" if more is not None else ""

@@ -87,7 +87,11 @@ def _settings(answer: Answer) -> str:
 def _review(answer: Answer) -> str:
     """One screen: what waits, and under each the command to type."""
     sections = (
-        ("Verdicts due", "verdicts_due", "{task}  {gate}  {worker}  since {since}"),
+        (
+            "Verdicts due, after a look at interlock task show",
+            "verdicts_due",
+            "{task}  {gate}  {worker}  since {since}",
+        ),
         ("Blockers", "blockers", "{task}  {by} to {to}: {what}"),
         ("Asks without an answer", "unanswered", "{from} to {to}  {at}"),
         ("Mail that expired unread", "expired", "{from} to {to}  {at}"),
@@ -98,12 +102,25 @@ def _review(answer: Answer) -> str:
     shown = []
     for title, name, form in sections:
         rows = [
-            f"  {form.format_map(_Row(found)).strip()}\n    {dim(found['do'])}"
-            for found in answer[name]
+            f"  {form.format_map(_Row(found)).strip()}{_times(found)}\n    {dim(found['do'])}"
+            for found in _grouped(answer[name])
         ]
         if rows:
             shown.append("\n".join([bold(title), *rows]))
     return "\n\n".join(shown) or green("Nothing needs a person.")
+
+
+def _grouped(found: list[Answer]) -> list[Answer]:
+    """Refusals of one kind to one sender are one entry, the last of them."""
+    groups: dict[tuple[str, ...], Answer] = {}
+    for number, entry in enumerate(found):
+        key = (entry["sender"], entry["code"]) if "code" in entry else (str(number),)
+        groups[key] = entry | {"times": groups.get(key, {}).get("times", 0) + 1}
+    return list(groups.values())
+
+
+def _times(found: Answer) -> str:
+    return f"  ({found['times']} times)" if found["times"] > 1 else ""
 
 
 class _Row(dict[str, Any]):

@@ -44,7 +44,14 @@ def _list(answer: Answer) -> str:
 
 
 def _needs(answer: Answer) -> list[str]:
-    return [f"  {need['message']}\n    {dim(need['do'])}" for need in answer.get("missing", ())]
+    """What is missing, each with the command under it; one that serves several is said once."""
+    rows: list[str] = []
+    said = ""
+    for need in reversed(answer.get("missing", ())):
+        command = f"\n    {dim(need['do'])}" if need["do"] != said else ""
+        said = need["do"]
+        rows.append(f"  {need['message']}{_fixes(need)}{command}")
+    return rows[::-1]
 
 
 def _no(answer: Answer) -> str:
@@ -91,6 +98,9 @@ def _shown(answer: Answer) -> str:
         rows += ["", bold("Gates"), *(_gate_line(found) for found in task["gates"])]
     if answer["missing"]:
         rows += ["", bold("Missing"), *_needs(answer)]
+    elif task["state"] == "submitted":
+        take = "" if "claim" in task else f"interlock task take {task['id']}, then "
+        rows += ["", f"Nothing is missing: {take}interlock task complete {task['id']}"]
     rows += ["", bold("Story"), *(_entry(entry) for entry in answer["story"])]
     return "\n".join(rows)
 
@@ -135,7 +145,7 @@ def _entry(entry: Answer) -> str:
         return head + _blocker_line(entry["blocker"])
     if "message" in entry:
         message = entry["message"]
-        return f"{head}{message['type']} to {message['to']}"
+        return f"{head}{_TOLD.get(message['type'], message['type'])} {message['to']}"
     kind = str(entry["kind"])
     if entry.get("taken_over"):
         return f"{head}claim taken over" + _below(entry.get("reason"))
@@ -149,6 +159,14 @@ class _Said(dict[str, object]):
         return ""
 
 
+_TOLD = {
+    "task_created": "told of it:",
+    "task_claimed": "told who works on it:",
+    "task_completed": "told how it ended:",
+    "gate_verdict": "told the verdict:",
+    "wake": "asked for a verdict:",
+    "send": "wrote to",
+}
 _WHAT = {
     "task_created": "created: {title}",
     "task_taken": "taken, fence {fence}",
@@ -228,7 +246,8 @@ def _blocker_line(found: Answer) -> str:
     gate = f" (gate {found['gate']})" if "gate" in found else ""
     solved = f"  {green('resolved by')} {found['resolved_by']}" if "resolved_by" in found else ""
     said = _below(found.get("what", "(redacted)")) + _fixes(found)
-    return f"{yellow(found['severity'])} to {found['to']}{gate}{solved}  {dim(found['id'])}{said}"
+    kind = yellow("blocker" if found["severity"] == "stop" else "warning")
+    return f"{kind} of {found['by']} to {found['to']}{gate}{solved}  {dim(found['id'])}{said}"
 
 
 def _kept(answer: Answer) -> str:
@@ -248,16 +267,37 @@ def _evidence(answer: Answer) -> str:
         f"{bold(found['id'])}  #{found['seq']}  {time(found['at'])}  {found['by']}"
         + (f"  {found['task']}" if "task" in found else ""),
         _evidence_line(found),
+        *_run_details(found),
     ]
     if "text" in found:
         rows.append(quoted(found["text"]))
+    if "why" in answer:
+        rows.append(dim(answer["why"]))
     if (content := answer.get("content")) is not None:
-        rows.append(f"{count(content['size'], 'byte')}, sha256 {content['sha256']}")
-        if content.get("part"):
-            shown = len(content.get("text", "").encode()) or len(content.get("hex", "")) // 2
-            rows.append(yellow(f"A part: {shown} bytes from {content['offset']}; all: --raw"))
-        rows.append(quoted(content["text"] if "text" in content else content["hex"]))
+        rows += _content(content, found.get("produced"))
     return "\n".join(rows)
+
+
+def _run_details(found: Answer) -> list[str]:
+    """All that is known of a run, for whoever looks at it alone."""
+    if found["kind"] != "run" or found.get("redacted"):
+        return []
+    command = found["command"]
+    rows = [quoted(command if isinstance(command, str) else shlex.join(command))]
+    for name in ("cwd", "commit", "tree"):
+        rows += [f"  {dim(name)}  {found[name]}"] if name in found else []
+    return [*rows, f"  {dim('took')}  {found['duration_ms'] / 1000:.1f} s"]
+
+
+def _content(content: Answer, produced: int | None) -> list[str]:
+    rows = [f"{count(content['size'], 'byte')} kept, sha256 {content['sha256']}"]
+    if produced is not None:
+        rows.append(yellow(f"It wrote {produced} bytes; its beginning and its end are kept."))
+    text = content["text"] if "text" in content else content["hex"]
+    if content.get("part"):
+        shown = len(text.encode()) if "text" in content else len(text) // 2
+        rows.append(yellow(f"A part: {shown} bytes from {content['offset']}; all: --raw"))
+    return [*rows, quoted(text)]
 
 
 def _gate(answer: Answer) -> str:
@@ -277,7 +317,9 @@ def _gates(answer: Answer) -> str:
 def _judged(answer: Answer) -> str:
     rows = [_verdict_line(answer["verdict"]), f"  {_line(answer['task'])}"]
     if "blocker" in answer:
-        rows.append(f"  The worker was told: {answer['blocker']['to']}")
+        return "\n".join([*rows, f"  The worker was told: {answer['blocker']['to']}"])
+    if answer["missing"]:
+        rows += ["Before it is done:", *_needs(answer)]
     return "\n".join(rows)
 
 
@@ -307,7 +349,12 @@ def _blockers(answer: Answer) -> str:
 
 def _scrubbed(answer: Answer) -> str:
     if answer["clean"]:
-        return green("Nothing found: it can be opened to the public.")
+        return green("Nothing found in what is committed.") + (
+            ""
+            if answer["rules"]
+            else f"\n{yellow('No private words, paths or list of allowed')}"
+            f"{yellow(' paths were given: see [scrub] in interlock.toml.')}"
+        )
     rows = []
     for found in answer["findings"]:
         where = " ".join(
@@ -319,8 +366,11 @@ def _scrubbed(answer: Answer) -> str:
             )
             if part
         )
-        rows.append(f"{yellow(found['check'])}  {where}\n  {found['what']}\n  {dim(found['fix'])}")
-    return "\n".join([*rows, _no(answer)])
+        rows.append(
+            f"{yellow(found['check'])}  {where}  {dim(found['fingerprint'])}\n  {found['what']}\n"
+            f"  {dim(found['fix'])}"
+        )
+    return "\n".join([*rows, yellow(answer["message"])])
 
 
 def _installed(answer: Answer) -> str:

@@ -1,0 +1,83 @@
+"""How the criteria of a task stand: by the last run, or by what a passing verdict names."""
+
+import shlex
+
+from interlock.kernel.moment import Answer, Moment
+from interlock.kernel.work.records import Evidence, Task, body, evidence, in_force
+
+# A command longer than this is not worth repeating.
+LONGEST_COMMAND = 200
+
+
+class Standing:
+    """See the module. Only what is submitted can be stood for."""
+
+    def __init__(self, moment: Moment, task: Task) -> None:
+        self.texts: list[str] = body(moment, task.seq).get("criteria", [])
+        self._moment, self._task = moment, task
+        self._tree = task.tree if task.state in ("submitted", "done") else None
+        self._all = evidence(moment, "task = ? AND criterion IS NOT NULL", task.id)
+        # For each piece that a passing verdict names, when that was said.
+        given = sorted(in_force(moment, task).values(), key=lambda verdict: verdict.seq)
+        self._named = {
+            id: verdict.seq
+            for verdict in given
+            if verdict.verdict == "pass"
+            for id in verdict.evidence.split()
+        }
+
+    def of(self, number: int) -> tuple[Evidence | None, str]:
+        """What meets the criterion, or None; and if none does, why not."""
+        pieces = self._pieces(number)
+        runs = [piece for piece in pieces if piece.kind == "run"]
+        if runs and runs[-1].stands() and runs[-1].tree == self._tree:
+            return runs[-1], ""
+        if (said := self._said(pieces, runs)) is not None:
+            return said, ""
+        if runs and self._tree is None and runs[-1].stands():
+            return None, "Nothing is submitted that its run could stand for."
+        if runs:
+            return None, f"Its last run {runs[-1].why_not(self._tree)}."
+        if pieces:
+            return None, "What was said for it counts when a passing verdict names it."
+        return None, "It has no evidence."
+
+    def _pieces(self, number: int) -> list[Evidence]:
+        return [piece for piece in self._all if piece.criterion == number]
+
+    def _said(self, pieces: list[Evidence], runs: list[Evidence]) -> Evidence | None:
+        """What a passing verdict names; but a run that came after it was not looked at."""
+        for piece in reversed(pieces):
+            named = self._named.get(piece.id)
+            if named is None or piece.kind == "run" or piece.redacted:
+                continue
+            if not runs or runs[-1].seq < named:
+                return piece
+        return None
+
+    def view(self, number: int) -> Answer:
+        """A criterion as doors show it."""
+        text = self.texts[number - 1] if number <= len(self.texts) else "(redacted)"
+        met, why = self.of(number)
+        told: Answer = {"number": number, "text": text, "met": met is not None}
+        if met is not None:
+            return told | {"evidence": met.id, "by": met.kind}
+        return told | {"why": why}
+
+    def to_name(self) -> dict[int, str]:
+        """By criterion that nothing meets, what was said last for it: a verdict could name it."""
+        found = {}
+        for number in range(1, self._task.criteria + 1):
+            for last in self._pieces(number)[-1:]:
+                if last.kind != "run" and not last.redacted and self.of(number)[0] is None:
+                    found[number] = last.id
+        return found
+
+    def to_run(self, number: int) -> str:
+        """The command that would get on with a criterion; the one that was run before, if any."""
+        pieces = self._pieces(number)
+        runs = [piece for piece in pieces if piece.kind == "run" and not piece.redacted]
+        said = body(self._moment, runs[-1].seq).get("command", "") if runs else ""
+        words = said if isinstance(said, str) else shlex.join(said)
+        shown = words if 0 < len(words) <= LONGEST_COMMAND and words.isprintable() else "COMMAND"
+        return f"interlock evidence run --task {self._task.id} --criterion {number} -- {shown}"

@@ -1,0 +1,61 @@
+"""Who may judge: the holders of a gate, named by it or by a token's scope."""
+
+from interlock.contracts.addresses import near
+from interlock.errors import GateHasNoHolder
+from interlock.kernel.identity import names
+from interlock.kernel.moment import Caller, Moment
+
+
+def listed(moment: Moment, gate: str) -> list[str]:
+    row = moment.one("SELECT holders FROM work_gates WHERE name = ?", gate)
+    return str(row[0]).split() if row else []
+
+
+def holders(moment: Moment, gate: str) -> list[str]:
+    """The senders with a live token that may judge: named as holders, or by the token's scope."""
+    named = listed(moment, gate)
+    rows = moment.all(
+        "SELECT t.sender, s.agent, t.scopes FROM identity_tokens t "
+        "JOIN identity_senders s USING (sender) WHERE t.revoked_at IS NULL AND NOT t.suspended "
+        "AND (t.expires_at IS NULL OR t.expires_at > ?) ORDER BY t.sender",
+        moment.now,
+    )
+    able = [sender for sender, agent, scopes in rows if _holds(gate, named, sender, agent, scopes)]
+    return list(dict.fromkeys(able))
+
+
+def _holds(gate: str, named: list[str], sender: str, agent: str, scopes: str) -> bool:
+    words = scopes.split()
+    is_named = sender in named or agent in named
+    return f"gate:{gate}" in words or (is_named and "work" in words)
+
+
+def may_judge(moment: Moment, caller: Caller, gate: str) -> bool:
+    scopes = " ".join(caller.scopes)
+    return _holds(gate, listed(moment, gate), caller.sender, caller.agent, scopes)
+
+
+def refuse_unheld(moment: Moment, gates: tuple[str, ...], assignee: str | None) -> None:
+    """A gate that nobody can hold would never be passed; nor one held by the worker alone."""
+    working = names.agent_of(moment.state, assignee) if assignee is not None else None
+    for gate in gates:
+        able = holders(moment, gate)
+        if not able:
+            raise GateHasNoHolder(
+                f"Nobody can hold the gate {gate}, so the task would never be done. Make it with "
+                f"its holders: interlock gate create {gate} --holder SENDER",
+                gate=gate,
+                did_you_mean=_near_gates(moment, gate),
+            )
+        if all(names.agent_of(moment.state, sender) == working for sender in able):
+            raise GateHasNoHolder(
+                f"Only @{working}, to whom the task is assigned, holds the gate {gate}, and nobody "
+                f"judges their own work. Add a holder: interlock gate create {gate} --replace "
+                "--holder SENDER",
+                gate=gate,
+            )
+
+
+def _near_gates(moment: Moment, gate: str) -> list[str] | None:
+    known = [row[0] for row in moment.all("SELECT name FROM work_gates ORDER BY name")]
+    return [found.removeprefix("@") for found in near(gate, known) or ()] or None
