@@ -70,7 +70,7 @@ def _work(stage: Stage, vera: Client, otto: Client, iris: Client) -> None:
     )
     stage.tell(f"otto runs the tests: exit {status}, on record")
     stage.run("otto-cli", "task", "submit", "B-12")
-    stage.tell("otto submits all the same, and iris is woken")
+    stage.tell("otto submits all the same, and iris is asked for a verdict")
     iris.judge(
         "B-12",
         "athena",

@@ -879,8 +879,8 @@ def test_complete_lists_all_that_is_missing_with_the_command_for_each(town: Town
     assert [(need["what"], need["do"]) for need in answer["missing"]] == [
         ("submission", "interlock task submit B-1"),
         ("criterion", "interlock evidence run --task B-1 --criterion 1 -- COMMAND"),
-        ("criterion", "interlock evidence run --task B-1 --criterion 2 -- COMMAND"),
-        ("gate", "interlock gate pass B-1 athena"),
+        ("criterion", "interlock evidence run --task B-1 --criterion 2 -- pytest -q"),
+        ("gate", "interlock task submit B-1"),
         ("blocker", f"interlock blocker resolve {blocker}"),
     ]
     assert all(need["message"] in answer["message"] for need in answer["missing"])

@@ -63,6 +63,8 @@ class Piece:
     clean: bool = False
     commit: str | None = None
     tree: str | None = None
+    agent: str = ""
+    made: int = 0
     id: str = ""
 
 
@@ -297,21 +299,28 @@ class Model:
     def submit(self, act: acts.SubmitTask) -> Answer:
         task = self.live(act.id)
         self.under_claim(task, act.fence)
-        tree = act.tree
-        if tree is None:
-            runs = [p for p in task.evidence if p.is_run and p.clean and p.commit == act.commit]
-            tree = runs[-1].tree if runs else None
-        if tree is None:
+        own = self.own_trees(act.commit)
+        if act.tree is None and not own:
             raise Refused("USAGE")
+        tree = act.tree or own[-1]
+        if own and tree not in own:
+            raise Refused("DIGEST_MISMATCH")
+        known = task.artifact == (act.commit, tree) and not task.verdicts
         task.state, task.artifact, task.verdicts = "submitted", (act.commit, tree), {}
         for word in self.words:
             word.cleared |= (word.task, word.commit) == (task.id, act.commit)
         self.record("task_submitted", task=task.id, commit=act.commit, tree=tree, fence=task.fence)
         judges = [sender for gate in task.gates for sender in self.holders(gate)]
-        for sender in dict.fromkeys(judges):
+        for sender in dict.fromkeys(judges if not known else []):
             if self.agent(sender) not in self.workers(task):
                 self.post(sender, "wake", wake=True)
         return {"submitted": True, "missing": self.missing(task)}
+
+    def own_trees(self, commit: str) -> list[str]:
+        """The trees of the caller's own clean runs at a commit, in the order they were made."""
+        pieces = sorted((p for t in self.tasks.values() for p in t.evidence), key=lambda p: p.made)
+        mine = [p for p in pieces if p.is_run and p.clean and p.agent == self.by.agent]
+        return [p.tree for p in mine if p.commit == commit and p.tree is not None]
 
     def complete(self, act: acts.CompleteTask) -> Answer:
         task = self.live(act.id)
@@ -358,7 +367,9 @@ class Model:
         ran_well = said.get("exit_code") == 0 and not said.get("interrupted", False)
         tree = said.get("tree")
         good = ran_well and clean and tree is not None
-        made = Piece(number, said["kind"] == "run", good, clean, said.get("commit"), tree)
+        ran = said["kind"] == "run"
+        made = Piece(number, ran, good, clean, said.get("commit"), tree, self.by.agent)
+        made.made = sum(len(each.evidence) for each in self.tasks.values())
         task.evidence.append(made)
         self.record("evidence_added", task=task.id, kind=said["kind"])
         fits = task.state != "submitted" or task.artifact is None or task.artifact[1] == tree
@@ -385,7 +396,8 @@ class Model:
             raise Refused("NOT_FOUND")
         if not self.holds(self.by, act.gate):
             raise Refused("MISSING_SCOPE")
-        if task.state != "submitted" or task.artifact is None:
+        still_open = task.state == "taken" and act.gate not in task.verdicts
+        if task.artifact is None or not (task.state == "submitted" or still_open):
             raise Refused("NOT_SUBMITTED")
         commit = task.artifact[0]
         if act.commit is not None and not commit.startswith(act.commit):

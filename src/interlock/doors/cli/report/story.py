@@ -51,6 +51,15 @@ def entry(found: Answer, shown: Answer) -> Entry:
 _Told = tuple[Line, str, list[_Row], list[Quote]]
 
 
+_NEWS = {
+    "task_created": "there is a task",
+    "task_claimed": "somebody works on it",
+    "task_completed": "it has come to its end",
+    "gate_verdict": "a gate has judged",
+    "wake": "a verdict is due",
+}
+
+
 def _told(found: Answer, shown: Answer) -> _Told:
     if "evidence" in found:
         piece = found["evidence"]
@@ -189,7 +198,12 @@ def _fixes(found: Answer) -> list[Quote]:
 def _message(found: Answer) -> _Told:
     main = MAIN_MEMBER.get(found["type"])
     if main is None:
-        return ("told ", Code(found["to"]), f": {found['type'].replace('_', ' ')}"), "plain", [], []
+        return (
+            ("told ", Code(found["to"]), f": {_NEWS.get(found['type'], found['type'])}"),
+            "plain",
+            [],
+            [],
+        )
     head: Line = ("wrote to ", Code(found["to"]), f" ({found['type']})")
     if found.get("redacted"):
         return (*head, ", which was redacted"), "plain", [], []

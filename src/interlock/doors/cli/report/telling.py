@@ -89,8 +89,8 @@ def _criteria(shown: Answer) -> tuple[Block, ...]:
         return ()
     legend: Line = (
         Mark("RUN", "run"),
-        " means that Interlock ran a command on a clean tree equal to the submitted one, and that "
-        "it exited 0. ",
+        " here means that a command was recorded as run, by whoever is named, on a clean tree "
+        "equal to the submitted one, and that it exited 0. ",
         Mark("SAID", "said"),
         " means that nothing was run: somebody attached or wrote it, and a holder of a gate took "
         "their word for it.",
