@@ -194,12 +194,11 @@ class Model:
     def under_claim(self, task: Task, fence: int | None) -> None:
         if self.is_under_claim(task, self.me) and fence in (None, task.fence):
             return
-        if fence is not None:
-            raise Refused("STALE_FENCE")
-        holds_the_item = task.id in self.claims and self.claims[task.id].holder == self.me
-        raise Refused(
-            "STALE_FENCE" if self.me in task.taken and not holds_the_item else "NOT_HOLDER"
-        )
+        claim = self.claims.get(task.id)
+        if claim is not None and claim.holder == self.me and fence in (None, claim.fence):
+            raise Refused("NOT_HOLDER")  # it holds the item, and never took the task
+        lost = fence is not None or self.me in task.taken
+        raise Refused("STALE_FENCE" if lost else "NOT_HOLDER")
 
     # --- what is missing
 
