@@ -4,7 +4,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 
-.PHONY: help up test check bench demo clean installed ready
+.PHONY: help up test longtest check bench demo clean installed ready
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' Makefile
@@ -12,9 +12,13 @@ help: ## list these targets
 up: installed ## start Interlock for your agents, and say what to type; Ctrl-C ends it
 	@exec .venv/bin/interlock up
 
-test: ready ## run all tests, the long ones included
+test: ready ## run the tests
 	@.ci/programs
-	$(PY) -m pytest -n 2 --dist worksteal --durations=10
+	$(PY) -m pytest -n 3 --dist worksteal --durations=10 -m 'not long'
+
+longtest: ready ## run those that take minutes
+	@.ci/programs
+	$(PY) -m pytest -n 2 --dist worksteal -m long
 
 check: ready ## format, lint, types, import rules, schemas current
 	$(PY) -m ruff format --check .

@@ -31,8 +31,15 @@ LINUX = sys.platform.startswith("linux")
 
 # Records a run in a process of its own; the payload and the exit status go to a file.
 PROGRAM = """
-import json, resource, sys
+import json, re, resource, sys
 from interlock.evidence import Limits, record
+
+def memory():
+    # What getrusage says begins with whatever the process was before it became this one.
+    if sys.platform.startswith("linux"):
+        with open("/proc/self/status") as file:
+            return int(re.search(r"VmHWM:\\s*(\\d+)", file.read())[1])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 place, limits, command = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3:]
 with record(command, Limits(**limits), out=sys.stdout.buffer, err=sys.stderr.buffer) as recorded:
@@ -44,7 +51,7 @@ with record(command, Limits(**limits), out=sys.stdout.buffer, err=sys.stderr.buf
         "payload": recorded.payload,
         "status": recorded.exit_status,
         "parts": [part.decode("latin-1") for part in parts],
-        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        "memory": memory(),
     }
 with open(place, "w") as file:
     json.dump(told, file)

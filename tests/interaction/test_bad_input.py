@@ -412,6 +412,8 @@ class Scene:
                 if other in words and slot in ("--path", "--sender"):
                     at = words.index(other)
                     del words[at : at + (2 if other == "--item" else 1)]
+            if slot == "--path":
+                words = ["--repo", "r", *words]
             if command in ("token rotate", "token revoke"):
                 words = []
             if command == "audit prove":
@@ -556,8 +558,6 @@ def test_what_only_looks_bad_is_taken(kind: str, scene: Scene) -> None:
     for command, slot in TAKING[kind]:
         for value in FINE[kind]:
             words = scene.with_value(command, slot, value)
-            if "--path" in " ".join(words):
-                words += ["--repo", "r"]
             done = place.run(*words, "--json")
             assert done.status == 0, done
             if command == "pause":
@@ -712,9 +712,10 @@ def test_a_thousand_and_one_ids_are_too_many(scene: Scene) -> None:
 
 
 def test_all_or_none_of_several_messages_are_acknowledged(scene: Scene) -> None:
+    before = scene.place.ok("inbox", "--from", "vera")["open"]
     scene.refused(["ack", scene.names["mail"], "00000000", "--from", "vera"])
     scene.settle()
-    assert scene.place.ok("inbox", "--from", "vera")["open"] == 2
+    assert scene.place.ok("inbox", "--from", "vera")["open"] == before > 0
 
 
 def test_bad_words_for_run_start_nothing(scene: Scene) -> None:

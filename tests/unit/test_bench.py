@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 ROWS = (
     "durable sends, 32 callers",
@@ -29,6 +31,7 @@ ROWS = (
 )
 
 
+@pytest.mark.long
 def test_every_measurement_of_the_benchmark_prints_its_row() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench", "--quick", "--messages", "2000"],

@@ -15,6 +15,7 @@ from interlock.contracts.acts import (
     AcquireClaim,
     AddEvidence,
     CancelTask,
+    ChangeSetting,
     CheckClaim,
     CheckGate,
     CompleteTask,
@@ -32,6 +33,7 @@ from interlock.contracts.acts import (
     MintToken,
     PutChunk,
     RaiseBlocker,
+    ReadMessage,
     Redact,
     ReleaseClaim,
     ResolveBlocker,
@@ -984,3 +986,107 @@ def test_what_needs_a_person_stands_in_one_place_with_what_to_type(town: Town) -
     assert found["verdicts_due"][0]["holders"] == ["@mira", "@vera"]
     assert found["dead_holders"][0]["on"] == "B-1"
     town.refused("MISSING_SCOPE", town.vera, Review())
+
+
+# --- what readers of the rules tried
+
+
+def test_a_worker_cannot_submit_a_commit_with_another_tree_than_its_runs_had(town: Town) -> None:
+    town.create(criteria=("tests pass",))
+    town.take(town.otto)
+    town.run(town.otto)
+    town.refused("DIGEST_MISMATCH", town.otto, SubmitTask("B-1", COMMIT, OTHER))
+
+
+def test_what_others_say_of_a_commit_keeps_nobody_from_submitting_it(town: Town) -> None:
+    town.create(criteria=("tests pass",))
+    town.take(town.otto)
+    town.run(town.mal, tree=OTHER)
+    town.submit(town.otto)
+    town.refused("USAGE", town.otto, SubmitTask("B-1", LATER))
+
+
+def test_a_verdict_on_another_tree_than_the_submitted_one_is_refused(town: Town) -> None:
+    town.create(gates=("athena",))
+    town.take(town.otto)
+    town.submit(town.otto)
+    looked_at = GiveVerdict("B-1", "athena", "pass", COMMIT, tree=OTHER)
+    town.refused("NOT_SUBMITTED", town.vera, looked_at)
+    assert town.judge(town.vera, tree=TREE)["missing"] == []
+
+
+def test_a_push_asks_for_the_tree_that_git_knows(town: Town) -> None:
+    town.create(gates=("athena",))
+    town.take(town.otto)
+    town.submit(town.otto)
+    town.judge(town.vera)
+    assert town.call(OWNER, CheckGate("athena", COMMIT, TREE))["passed"] is True
+    assert town.call(OWNER, CheckGate("athena", COMMIT, OTHER))["passed"] is False
+
+
+def test_after_one_gate_has_failed_the_others_still_say_what_they_found(town: Town) -> None:
+    town.call(OWNER, CreateGate("style", ("@mal",)))
+    town.create(gates=("athena", "style"))
+    town.take(town.otto)
+    town.submit(town.otto)
+    town.judge(town.vera, "fail")
+    assert town.judge(town.mal, "fail", gate="style")["task"]["state"] == "taken"
+    town.refused("NOT_SUBMITTED", town.vera, GiveVerdict("B-1", "athena", "pass"))
+
+
+def test_a_failing_run_after_the_verdict_that_named_a_note_unmeets_the_criterion(
+    town: Town,
+) -> None:
+    town.create(criteria=("docs",), gates=("athena",))
+    town.take(town.otto)
+    note = town.note(town.otto)
+    town.submit(town.otto)
+    town.judge(town.vera, evidence=(note[:8],))
+    town.run(town.otto, exit_code=1)
+    answer = town.not_yet(town.otto, CompleteTask("B-1"))
+    assert [need["what"] for need in answer["missing"]] == ["criterion"]
+    town.judge(town.vera, evidence=(note,))
+    assert town.call(town.otto, CompleteTask("B-1"))["completed"] is True
+
+
+def test_the_command_for_a_verdict_names_the_commit_and_what_was_said(town: Town) -> None:
+    town.create(criteria=("docs",), gates=("athena",))
+    town.take(town.otto)
+    note = town.note(town.otto)
+    town.submit(town.otto)
+    typed = f"interlock gate pass B-1 athena --commit {COMMIT[:12]} --evidence {note}"
+    assert town.call(town.vera, Whoami())["verdicts_due"][0]["do"] == typed
+    town.judge(town.vera)
+    assert town.call(OWNER, Review())["verdicts_due"][0]["do"] == typed
+
+
+def test_what_looks_like_a_token_is_masked_in_whatever_is_said(town: Town) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    town.create(criteria=("docs",))
+    said = {"kind": "note", "text": f"it is {secret}", "title": secret, "task_id": "B-1"}
+    kept = town.call(town.mal, AddEvidence(said))["evidence"]
+    assert (kept["text"], kept["title"], kept["masked"]) == ("it is [masked]", "[masked]", 2)
+
+
+def test_a_redacted_brief_is_gone_from_the_mail_that_told_of_it(town: Town) -> None:
+    town.create(brief="the password is hunter2", assignee="@otto")
+    (told,) = town.call(town.otto, ListInbox())["messages"]
+    assert "hunter2" in str(told)
+    town.refused("MISSING_SCOPE", town.mal, Redact("B-1", "a secret"))
+    town.call(town.vera, Redact("B-1", "a secret"))
+    assert "hunter2" not in str(town.call(town.otto, ReadMessage(told["id"])))
+    assert "hunter2" not in str(town.show())
+    assert [entry["kind"] for entry in town.show()["story"]].count("body_redacted") == 2
+
+
+def test_a_blocker_that_names_no_task_is_mail_and_nobody_elses_business(town: Town) -> None:
+    town.call(town.otto, RaiseBlocker("a private word", to="@vera"))
+    assert len(town.call(town.vera, ListBlockers())["blockers"]) == 1
+    assert town.call(town.mal, ListBlockers())["blockers"] == []
+
+
+def test_mail_that_acts_write_counts_against_the_senders_limit(town: Town) -> None:
+    town.call(OWNER, ChangeSetting("limits.sends_per_minute", "2"))
+    town.create(gates=("athena",))
+    town.take(town.otto)
+    town.refused("RATE_LIMITED", town.otto, SubmitTask("B-1", COMMIT, TREE))

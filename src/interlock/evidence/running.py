@@ -215,7 +215,8 @@ class _Running:
             self._ask_to_end()
 
     def told(self, number: int) -> None:
-        """We were sent a signal: the first goes on to the command, the second ends it."""
+        """We were sent a signal: the first goes on to the command, the second ends it. Whoever tells
+        us to end, rather than interrupts us, will not wait for long."""
         now = time.monotonic()
         if self._told == number and now - self._told_at < MEANT_ONCE_S:
             return
@@ -223,6 +224,8 @@ class _Running:
             self._kill_at = now
             return
         self._told, self._told_at = number, now
+        if number not in TYPED:
+            self._kill_at = now + self._limits.grace_s
         if self._at_terminal and number in TYPED:
             return  # the terminal has told the command too
         with suppress(ProcessLookupError, PermissionError):
