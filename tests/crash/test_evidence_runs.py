@@ -344,6 +344,18 @@ def test_the_second_signal_kills(place: Place) -> None:
     assert place.living() == []
 
 
+def test_a_command_that_will_not_end_when_told_is_killed_after_the_grace(place: Place) -> None:
+    script = f"trap 'echo not yet' TERM; {place.mark}; echo ready; while :; do sleep 0.05; done"
+    child = place.started("sh", "-c", script, grace_s=1)
+    said(child, b"ready\n")
+    child.terminate()
+    child.communicate(timeout=LIMIT_S)
+    told = place.outcome()
+    assert told["status"] == 143
+    assert told["payload"]["interrupted"] is True
+    assert place.living() == []
+
+
 @pytest.mark.skipif(not LINUX, reason="looks into /proc")
 def test_a_stranger_who_holds_the_pipe_does_not_hold_the_run(
     place: Place, tmp_path: os.PathLike[str]

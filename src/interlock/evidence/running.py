@@ -215,8 +215,8 @@ class _Running:
             self._ask_to_end()
 
     def told(self, number: int) -> None:
-        """We were sent a signal: the first goes on to the command, the second ends it. Whoever tells
-        us to end, rather than interrupts us, will not wait for long."""
+        """We were sent a signal: the first goes on to the command, the second ends it. Whoever
+        tells us to end, rather than interrupts us, will not wait for long."""
         now = time.monotonic()
         if self._told == number and now - self._told_at < MEANT_ONCE_S:
             return
