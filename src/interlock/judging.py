@@ -7,7 +7,6 @@ its gate a verdict, with the digest of the rules: a gate does not change its rul
 
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from interlock.contracts import acts
 from interlock.contracts.encoding import canonical, digest
 from interlock.contracts.uploads import attached, in_chunks, taken
 from interlock.errors import DigestMismatch, NotFound, Usage
+from interlock.git import asked
 from interlock.project import Check, Project
 
 Answer = dict[str, Any]
@@ -26,7 +26,8 @@ Call = Callable[[Any], Answer]
 
 LOOKED_AT = 64 << 20
 LONGEST_NOTE = 4000
-_TRUTHFUL = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}
+# A large repository takes its time.
+CHECKOUT_S = 1800.0
 
 
 class Told(Exception):
@@ -216,12 +217,7 @@ def _checked_out(root: str, commit: str) -> Iterator[None]:
 
 
 def _git(root: str, *words: str) -> None:
-    done = subprocess.run(  # noqa: S603 - words of ours, no shell
-        ["git", "-C", root, "-c", f"core.hooksPath={os.devnull}", *words],  # noqa: S607 - theirs
-        env=os.environ | _TRUTHFUL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = asked(root, "-c", f"core.hooksPath={os.devnull}", *words, patience_s=CHECKOUT_S)
     if done.returncode != 0:
-        raise NotFound(f"What is submitted cannot be checked out here: {done.stderr.strip()[:300]}")
+        why = os.fsdecode(done.stderr).strip()[:300]
+        raise NotFound(f"What is submitted cannot be checked out here: {why}")

@@ -2,8 +2,8 @@
 every clone or every worktree of it means the same one."""
 
 import os
-import subprocess
 
+from interlock import git
 from interlock.errors import Usage
 
 
@@ -91,14 +91,4 @@ def _quoted(path: str) -> str:
 
 
 def _git(*words: str, place: str = ".") -> str | None:
-    try:
-        done = subprocess.run(  # noqa: S603 - words of ours, no shell
-            ["git", "-C", place, *words],  # noqa: S607 - the user's own git
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
+    return (git.said(place, *words, patience_s=10) or "").strip() or None

@@ -3,9 +3,10 @@ the repository: a dirty tree gets its id through an index and an object director
 
 import os
 import shutil
-import subprocess
 import tempfile
 from typing import NamedTuple
+
+from interlock import git
 
 # Hashing a large tree takes its time; a git that hangs must not hang the run.
 PATIENCE_S = 300
@@ -15,15 +16,6 @@ _QUIET = (
     f"-c core.hooksPath={os.devnull} -c core.safecrlf=false -c core.looseCompression=0 "
     "-c advice.addEmbeddedRepo=false -c gc.auto=0"
 ).split()
-
-
-# Replacements and grafts would show another tree than the one that others get.
-_TRUTHFUL = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "LC_ALL": "C",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_GRAFT_FILE": os.devnull,
-}
 
 
 class Standing(NamedTuple):
@@ -117,17 +109,7 @@ def _quoted(path: str) -> str:
 
 
 def _git(place: str, *words: str, more: dict[str, str] | None = None, told: str = "") -> str | None:
-    """What git says, without its last newline; None when it fails."""
-    environment = os.environ | _TRUTHFUL | (more or {})
-    try:
-        done = subprocess.run(  # noqa: S603 - words of ours, no shell
-            ["git", "-C", place, *_QUIET, *words],  # noqa: S607 - the user's own git
-            input=os.fsencode(told),
-            capture_output=True,
-            env=environment,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 else None
+    """What git says, whatever settings the user has; None when it fails."""
+    quiet = {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"} | (more or {})
+    said = os.fsencode(told)
+    return git.said(place, *_QUIET, *words, more=quiet, told=said, patience_s=PATIENCE_S)

@@ -1,22 +1,16 @@
-"""The user's own git, asked for facts."""
+"""What guards ask of git, and refuse without."""
 
 import os
 import subprocess
 
 from interlock.errors import Usage
+from interlock.git import asked
 
 
 def ask(place: str, *words: str) -> bytes | None:
-    """What git prints, or None where it says no. Objects are read as they are stored, since what
-    is pushed is not what a replacement ref shows."""
+    """What git prints, or None where it says no. A guard that cannot ask refuses."""
     try:
-        done = subprocess.run(  # noqa: S603 - words of ours, no shell
-            ["git", "--no-replace-objects", "-C", place, *words],  # noqa: S607 - the user's own
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
+        done = asked(place, *words)
     except (OSError, subprocess.TimeoutExpired) as trouble:
         raise Usage(f"git cannot be run here: {trouble}") from None
     return done.stdout if done.returncode == 0 else None

@@ -14,6 +14,7 @@ from tempfile import TemporaryFile
 from typing import IO, Final, NamedTuple
 
 from interlock.errors import Usage
+from interlock.git import TRUTHFUL
 
 PIECE: Final = 1 << 20
 
@@ -22,12 +23,7 @@ _ELSEWHERE: Final = re.compile(
     "GIT_(DIR|WORK_TREE|COMMON_DIR|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|"
     "NAMESPACE|SHALLOW_FILE|REPLACE_REF_BASE|PREFIX)"
 )
-_PLAIN: Final = {
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_GRAFT_FILE": os.devnull,
-    "GIT_NO_LAZY_FETCH": "1",
-    "LC_ALL": "C",
-}
+_PLAIN: Final = TRUTHFUL | {"GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
 LINK: Final = "120000"
 
 

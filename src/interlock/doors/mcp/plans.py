@@ -15,6 +15,9 @@ class Here(NamedTuple):
     directory: str | None = None
 
 
+ELSEWHERE = Here()
+
+
 class Nearby(NamedTuple):
     """A look at the caller's files or its git, which may take a moment; the reply has what it
     `found`."""

@@ -23,7 +23,7 @@ from interlock.contracts.types import clip
 from interlock.doors.mcp.arguments import Arguments, without_sender
 from interlock.doors.mcp.calls import plan
 from interlock.doors.mcp.envelope import said, spoken
-from interlock.doors.mcp.plans import Answer, Here, Nearby, Plan
+from interlock.doors.mcp.plans import ELSEWHERE, Answer, Here, Nearby, Plan
 from interlock.doors.mcp.tools import INPUT, INSTRUCTIONS, TOOLS
 from interlock.errors import Internal, Refusal
 from interlock.node.live import LiveNode
@@ -36,7 +36,7 @@ LIST_TTL_MS: Final = 3_600_000
 _LOG = logging.getLogger("interlock.mcp")
 
 
-def server(live: LiveNode, identify: Identify, here: Here = Here()) -> Server[Any]:  # noqa: B008
+def server(live: LiveNode, identify: Identify, here: Here = ELSEWHERE) -> Server[Any]:
     """A server of the tools. `identify` says whose request it is, and may refuse; `here` is where
     callers stand, as far as that is known."""
     listed = types.ListToolsResult.model_validate({"tools": TOOLS})

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 from interlock.contracts.acts import Credentials, KeepSession, StartSession
 from interlock.doors.mcp.calls import plan
-from interlock.doors.mcp.plans import Here
+from interlock.doors.mcp.plans import ELSEWHERE
 from interlock.doors.mcp.service import played
 from interlock.errors import Refusal
 from interlock.node.live import LiveNode
@@ -35,7 +35,7 @@ async def kept(
         keeper.cancel()
         if gives_up():
             with suppress(Refusal):
-                release = plan("release", {"all": True}, Here())
+                release = plan("release", {"all": True}, ELSEWHERE)
                 await played(release, lambda act: live.call(credentials, act))
 
 

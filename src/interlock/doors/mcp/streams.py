@@ -15,7 +15,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from interlock.contracts.acts import Credentials
-from interlock.doors.mcp.plans import Here
+from interlock.doors.mcp.plans import ELSEWHERE, Here
 from interlock.doors.mcp.service import server
 from interlock.doors.mcp.wire import LONGEST, cancelled, encoded, understood, wrong
 from interlock.node.live import LiveNode
@@ -36,7 +36,7 @@ async def serve(
     credentials: Credentials,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    here: Here = Here(),  # noqa: B008 - nothing in it ever changes
+    here: Here = ELSEWHERE,
 ) -> None:
     """Serves one client over a connection until it is closed. `here` is where the client
     stands, as far as that is known."""

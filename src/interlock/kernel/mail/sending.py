@@ -33,7 +33,8 @@ from interlock.kernel.mail.messages import (
     sent_by,
     standing,
 )
-from interlock.kernel.moment import SYSTEM, Answer, Moment, Request, Row, absent_dropped
+from interlock.kernel.moment import SYSTEM, Answer, Moment, Request, absent_dropped
+from interlock.kernel.work.records import is_thread, thread_of
 from interlock.kernel.workspace import done_before
 
 RATE_WINDOW_MS = 60_000
@@ -286,27 +287,25 @@ def _needs_delivery(moment: Moment, member: str, members: list[str]) -> bool:
 
 def _thread(moment: Moment, act: SendMessage, parent: Message | None) -> str | None:
     if act.thread is not None:
-        row = moment.one("SELECT thread FROM work_tasks WHERE thread = ?", act.thread)
-        return row[0] if row else locate(moment, act.thread).thread
+        named = act.thread
+        return named if is_thread(moment, named) else locate(moment, named).thread
     if parent is not None:
         return parent.thread
-    task = _task_of(moment, act)
-    return task[1] if task else None
+    return _thread_of_task(moment, act)
 
 
 def _about(moment: Moment, act: SendMessage) -> dict[str, str] | None:
     """What folding needs to know of a blocker: how severe it is, and which task it stops."""
     if act.type != "blocker":
         return None
-    task = _task_of(moment, act)
-    return absent_dropped(severity=act.payload["severity"], task=task[0] if task else None)
+    task = act.payload["task_id"] if _thread_of_task(moment, act) is not None else None
+    return absent_dropped(severity=act.payload["severity"], task=task)
 
 
-def _task_of(moment: Moment, act: SendMessage) -> Row | None:
-    """The id and the thread of the task that a payload names, unless that has come to its end."""
-    if (id := act.payload.get("task_id")) is None:
-        return None
-    return moment.one("SELECT id, thread FROM work_tasks WHERE id = ? AND ended IS NULL", id)
+def _thread_of_task(moment: Moment, act: SendMessage) -> str | None:
+    """The thread of the task that a payload names, unless that has come to its end."""
+    id = act.payload.get("task_id")
+    return thread_of(moment, id) if id is not None else None
 
 
 def _hops(moment: Moment, parent: Message | None) -> int:

@@ -147,6 +147,16 @@ def find_task(moment: Moment, id: str) -> Task:
     return found[0]
 
 
+def thread_of(moment: Moment, id: str) -> str | None:
+    """The thread of a task that has not come to its end."""
+    row = moment.one("SELECT thread FROM work_tasks WHERE id = ? AND ended IS NULL", id)
+    return row[0] if row else None
+
+
+def is_thread(moment: Moment, id: str) -> bool:
+    return moment.one("SELECT 1 FROM work_tasks WHERE thread = ?", id) is not None
+
+
 def near_ids(id: str, known: list[str]) -> list[str] | None:
     return [found.removeprefix("@") for found in near(id, known) or ()] or None
 

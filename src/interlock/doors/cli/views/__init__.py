@@ -11,7 +11,7 @@ from interlock.doors.cli.views.parts import Answer, members
 
 def text(command: str, answer: Answer) -> str:
     """The answer of a command; one that has no form of its own is shown member by member."""
-    family = _FAMILIES.get(command.partition(" ")[0])
+    family = _FAMILIES.get(command) or _FAMILIES.get(command.partition(" ")[0])
     if family is None:
         return members(answer)
     views: Mapping[str, Callable[[Answer], str]]
@@ -25,7 +25,8 @@ _FAMILIES = {
     **dict.fromkeys(("receipts", "thread", "search", "explain", "redact"), "mail"),
     "claim": "claims",
     **dict.fromkeys(("task", "evidence", "gate", "blocker"), "work"),
-    **dict.fromkeys(("report", "scrub", "guard"), "work"),
+    "report": "work",
+    **dict.fromkeys(("gate run", "scrub", "guard"), "checks"),
     **dict.fromkeys(("audit", "status", "settings", "review"), "upkeep"),
     **dict.fromkeys(("backup", "restore", "rebuild", "pause", "resume"), "upkeep"),
     **dict.fromkeys(("up", "down"), "upkeep"),

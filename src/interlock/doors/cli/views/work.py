@@ -323,18 +323,6 @@ def _judged(answer: Answer) -> str:
     return "\n".join(rows)
 
 
-def _checked(answer: Answer) -> str:
-    rows = []
-    for found in answer["gates"]:
-        style = green if found["verdict"] == "pass" else yellow
-        rows.append(f"{bold(found['gate'])}  {style(found['verdict'])}")
-        rows += [
-            f"  {check['check']}  {check['why']}  {dim(check['evidence'][:8])}"
-            for check in found["checks"]
-        ]
-    return "\n".join(rows)
-
-
 def _blocker(answer: Answer) -> str:
     return _blocker_line(answer["blocker"])
 
@@ -345,44 +333,6 @@ def _blockers(answer: Answer) -> str:
         for found in answer["blockers"]
     ]
     return "\n".join(rows) or dim("Nothing stands in the way.")
-
-
-def _scrubbed(answer: Answer) -> str:
-    if answer["clean"]:
-        return green("Nothing found in what is committed.") + (
-            ""
-            if answer["rules"]
-            else f"\n{yellow('No private words, paths or list of allowed')}"
-            f"{yellow(' paths were given: see [scrub] in interlock.toml.')}"
-        )
-    rows = []
-    for found in answer["findings"]:
-        where = " ".join(
-            part
-            for part in (
-                found.get("commit", "")[:12],
-                found.get("path", ""),
-                f"line {found['line']}" if "line" in found else "",
-            )
-            if part
-        )
-        rows.append(
-            f"{yellow(found['check'])}  {where}  {dim(found['fingerprint'])}\n  {found['what']}\n"
-            f"  {dim(found['fix'])}"
-        )
-    return "\n".join([*rows, yellow(answer["message"])])
-
-
-def _installed(answer: Answer) -> str:
-    rows = []
-    for hook in answer["hooks"]:
-        first = f"  after {hook['runs_first']}" if "runs_first" in hook else ""
-        rows.append(f"{green(hook['state'])}  {hook['hook']}  {dim(hook['path'])}{first}")
-    return "\n".join([*rows, *_notices(answer)])
-
-
-def _pushed(answer: Answer) -> str:
-    return green("May be pushed.")
 
 
 def _reported(answer: Answer) -> str:
@@ -408,13 +358,9 @@ VIEWS = {
     "gate create": _gate,
     "gate pass": _judged,
     "gate fail": _judged,
-    "gate run": _checked,
     "gate list": _gates,
     "blocker raise": _blocker,
     "blocker resolve": _blocker,
     "blocker list": _blockers,
     "report": _reported,
-    "scrub": _scrubbed,
-    "guard install": _installed,
-    "guard push": _pushed,
 }

@@ -1,0 +1,44 @@
+"""The user's own git, asked for facts.
+
+Objects are read as they are stored: replacements and grafts show another tree than the one that
+others get.
+"""
+
+import os
+import subprocess
+
+TRUTHFUL = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}
+PATIENCE_S = 60.0
+
+
+def asked(
+    place: str,
+    *words: str,
+    more: dict[str, str] | None = None,
+    told: bytes = b"",
+    patience_s: float = PATIENCE_S,
+) -> "subprocess.CompletedProcess[bytes]":
+    """What became of it. Raises `OSError` or `TimeoutExpired` where git cannot be run."""
+    return subprocess.run(  # noqa: S603 - words of ours, no shell
+        ["git", "-C", place, *words],  # noqa: S607 - the user's own git
+        input=told,
+        capture_output=True,
+        env=os.environ | TRUTHFUL | (more or {}),
+        timeout=patience_s,
+        check=False,
+    )
+
+
+def said(
+    place: str,
+    *words: str,
+    more: dict[str, str] | None = None,
+    told: bytes = b"",
+    patience_s: float = PATIENCE_S,
+) -> str | None:
+    """What it printed, without the last newline; None where it failed, or cannot be run."""
+    try:
+        done = asked(place, *words, more=more, told=told, patience_s=patience_s)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 else None
