@@ -11,7 +11,7 @@ same object on every door (`as_dict`). The tree, with the exit status of each br
     │                     GateHasNoHolder, AlreadyDone, NotSubmitted
     ├── NotAllowed (3)    NoIdentity, BadToken, TokenExpired, UnknownSender, IdentityMismatch,
     │                     MissingScope, OwnWork, NotHolder, StaleFence, ForeignOrigin
-    ├── NotAvailable (4)  RateLimited, Paused, EngineUnavailable, NewerVersion,
+    ├── NotAvailable (4)  RateLimited, Paused, EngineUnavailable, LogForked, NewerVersion,
     │                     UnsafeFilesystem, OtherHost
     └── Internal (70)
 
@@ -320,6 +320,14 @@ class EngineUnavailable(NotAvailable):
     title = "Engine unavailable"
 
 
+class LogForked(NotAvailable):
+    """This node's log and the engine's are not the same any more. Nothing is written until
+    interlock repair has settled it."""
+
+    code = "LOG_FORKED"
+    title = "The log forks"
+
+
 class NewerVersion(NotAvailable):
     """This workspace was written by a newer Interlock. Upgrade this one."""
 
@@ -360,3 +368,12 @@ def _leaves(kind: type[Refusal]) -> list[type[Refusal]]:
 
 
 _BY_CODE = {kind.code: kind for kind in _leaves(Refusal) if "code" in vars(kind)}
+
+
+def unknown_outcome() -> EngineUnavailable:
+    """For an act that was begun and not seen to end."""
+    return EngineUnavailable(
+        "The outcome is unknown: the act began, and no answer came in time. Try again with the "
+        "same --key, which does it at most once.",
+        outcome="unknown",
+    )

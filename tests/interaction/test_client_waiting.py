@@ -305,6 +305,20 @@ SAID = {
 }
 
 
+def read_request(connection: socket.socket) -> None:
+    """Reads it whole: closing with bytes unread would reset the connection, and what was said
+    would be lost on the way."""
+    with connection.makefile("rb") as request:
+        length = 0
+        for line in iter(request.readline, b"\r\n"):
+            if not line:
+                return
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        request.read(length)
+
+
 @contextmanager
 def dying_server(listener: socket.socket, says: bytes) -> Iterator[None]:
     """Reads a request, says something, and is gone."""
@@ -316,7 +330,7 @@ def dying_server(listener: socket.socket, says: bytes) -> Iterator[None]:
             except OSError:
                 return
             with connection:
-                connection.recv(1 << 16)
+                read_request(connection)
                 connection.sendall(says)
 
     thread = threading.Thread(target=serve, daemon=True)

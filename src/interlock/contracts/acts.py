@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 class Credentials(NamedTuple):
     """What a caller shows. `claimed` is the sender it says it is, which decides nothing and must
-    not contradict the token; `owner` is set only by a door that may write the file itself."""
+    not contradict the token; `owner` is set only by a door that may write the file itself;
+    `seen` is the last position of the log that it was told of, by whichever node."""
 
     token: str | None = None
     session: str | None = None
     claimed: str | None = None
     owner: bool = False
+    seen: int = 0
 
 
 # --- the workspace

@@ -19,6 +19,15 @@ from interlock.contracts.facts import Entry
 Facts = Generator[tuple[int, bytes], None, None]
 
 
+class HeadMoved(Exception):
+    """Another node was first, or the turn was lost: nothing was kept, and nothing will be. What
+    was to be done may be decided again."""
+
+
+class FarBehind(Exception):
+    """The engine's log is further ahead of this node's than one turn should take over."""
+
+
 class Head(NamedTuple):
     """The end of the log. `at` is the last fact's time; `raw` what the clock said then."""
 
@@ -83,3 +92,10 @@ class Engine(Protocol):
 
     def blob(self, db: Connection, sha256: str, start: int, stop: int) -> bytes:
         """A range of a blob's bytes."""
+
+    def age_s(self) -> float | None:
+        """How long ago it was certain that what is read here is the end of the log; None where
+        it never was."""
+
+    def close(self) -> None:
+        """Ends the connections that are the engine's own."""

@@ -27,10 +27,13 @@ POLL_S = 0.25
 class LogFile:
     """One writer connection, readers as needed, the turnstile and the doorbell of a workspace."""
 
-    def __init__(self, directory: str, *, adopt: bool = False) -> None:
+    def __init__(self, directory: str, *, adopt: bool = False, is_copy: bool = False) -> None:
         """Opens or makes the file in `directory`, which exists. `adopt` takes over a file that
-        another host used last. Refuses what it cannot use safely, and changes nothing then."""
+        another host used last. `is_copy` says that an engine elsewhere has what is in it, so that
+        a commit need not wait for the disk. Refuses what it cannot use safely, and changes
+        nothing then."""
         self.directory = directory
+        self._synchronous = "NORMAL" if is_copy else "FULL"
         self.path = os.path.join(directory, "log.db")
         self.gate = forks.Gate()
         self.forks = 0
@@ -76,7 +79,7 @@ class LogFile:
         # Else SQLite plans by the bound values, and prepares a cached statement again whenever
         # they change: that was half the time of a send.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -16000")
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}; PRAGMA cache_size = -16000")
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
         return connection
@@ -130,6 +133,32 @@ class LogFile:
         """Keeps the writers of every process out, for what no transaction can hold."""
         with self._turnstile.passed():
             yield
+
+    def refuse_moved(self) -> None:
+        """For whoever takes this file for the log itself: it may have become a copy meanwhile."""
+        if (name := recognition.engine_of(self.writer)) is not None:
+            raise EngineUnavailable(
+                f"The log of this workspace is kept by an engine now, under the name {name}, and "
+                "nothing was done. Start the command again; where that does not help, say which "
+                f"engine: interlock up --engine URL?workspace={name}"
+            )
+
+    def become_copy(self, workspace: str, *, moved: bool = False) -> None:
+        """Notes that the log is kept elsewhere; of a log that was kept here, only once it has
+        `moved`."""
+        with self.writing() as db:
+            name = recognition.engine_of(db)
+            if name == workspace:
+                return
+            if name is not None:
+                raise Usage(f"This directory is a node of the workspace {name}. Use another one.")
+            if not moved and recognition.length(db):
+                raise Usage(
+                    "The log of this workspace is in its own file. Move it, with every entry and "
+                    "proof: interlock migrate --to URL. Or use another directory for a node: "
+                    "interlock --workspace DIRECTORY up --engine URL"
+                )
+            recognition.note_engine(db, workspace)
 
     def ring(self) -> None:
         self._doorbell.ring()

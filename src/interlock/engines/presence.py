@@ -16,18 +16,35 @@ FRESH_MS = 10 * 60_000
 GLANCE_MS = 200
 
 
+Seen = tuple[int | None, bool]
+
+
 class Presence:
+    """`elsewhere` is what other nodes say of senders: when each was seen, and whether it
+    listens."""
+
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "presence")
         self._glances: dict[str, tuple[int, bool, int | None]] = {}
+        self.elsewhere: dict[str, Seen] = {}
 
-    def touch(self, sender: str) -> None:
+    def touch(self, sender: str, at_ms: int | None = None) -> None:
+        """Notes that the sender acts, now or, where nodes share a clock, by that."""
         self._glances.pop(sender, None)
         with suppress(OSError):
             os.makedirs(self._directory, 0o700, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
             os.close(os.open(self._path(sender), flags, 0o600))
-            os.utime(self._path(sender))
+            os.utime(self._path(sender), None if at_ms is None else (at_ms / 1000, at_ms / 1000))
+
+    def here(self, senders: Iterable[str], now_ms: int) -> dict[str, Seen]:
+        """What this node itself knows of those that were seen lately."""
+        found = {}
+        for sender in senders:
+            seen, listening = self._look(sender)
+            if listening or (seen is not None and now_ms - seen < FRESH_MS):
+                found[sender] = seen, listening
+        return found
 
     @contextmanager
     def listening(self, sender: str) -> Iterator[None]:
@@ -57,12 +74,17 @@ class Presence:
         """When we looked, whether it listened, and when it was seen; as of a moment ago."""
         glance = self._glances.get(sender)
         if glance is None or not 0 <= now_ms - glance[0] < GLANCE_MS:
-            seen: int | None = None
-            with suppress(OSError):
-                seen = os.stat(self._path(sender)).st_mtime_ns // 1_000_000
-            listening = Doorbell(self._path(sender) + ".live").count() > 0
-            glance = self._glances[sender] = now_ms, listening, seen
+            seen, listening = self._look(sender)
+            there, listens_there = self.elsewhere.get(sender, (None, False))
+            latest = max((at for at in (seen, there) if at is not None), default=None)
+            glance = self._glances[sender] = now_ms, listening or listens_there, latest
         return glance
+
+    def _look(self, sender: str) -> Seen:
+        seen: int | None = None
+        with suppress(OSError):
+            seen = os.stat(self._path(sender)).st_mtime_ns // 1_000_000
+        return seen, Doorbell(self._path(sender) + ".live").count() > 0
 
     def _path(self, sender: str) -> str:
         return os.path.join(self._directory, filename(sender))

@@ -20,7 +20,8 @@ from interlock.errors import (
 APPLICATION_ID = 0x494C4B31  # "ILK1"
 FORMAT = 1
 
-# map: file_meta    name -> value; who used the file last: host, boot, device
+# map: file_meta    name -> value; who used the file last: host, boot, device; engine: under which
+#                   name the log is kept elsewhere
 _META = "CREATE TABLE file_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
 
 
@@ -126,6 +127,16 @@ def sign_in(connection: apsw.Connection, directory: str) -> None:
     )
 
 
+def engine_of(connection: apsw.Connection) -> str | None:
+    """Under which name another engine keeps the log that this file is a copy of."""
+    row = connection.execute("SELECT value FROM file_meta WHERE name = 'engine'").fetchone()
+    return row and str(row[0])
+
+
+def note_engine(connection: apsw.Connection, workspace: str) -> None:
+    connection.execute("INSERT OR REPLACE INTO file_meta VALUES ('engine', ?)", (workspace,))
+
+
 def _here(directory: str) -> dict[str, str]:
     device = str(os.stat(directory).st_dev)
     return {"host": host_id(), "boot": boot_id(), "device": device}
@@ -165,7 +176,15 @@ def _poured(origin: apsw.Connection, target: str) -> int:
     try:
         with destination.backup("main", origin, "main") as work:
             work.step()
-        row = destination.execute("SELECT seq FROM head").fetchone()
-        return int(row[0]) if row else 0
+        destination.execute("DELETE FROM file_meta WHERE name = 'engine'")
+        return length(destination)
     finally:
         destination.close()
+
+
+def length(connection: apsw.Connection) -> int:
+    """How many entries the log in a file of ours has."""
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'head'").fetchone():
+        return 0
+    row = connection.execute("SELECT seq FROM head").fetchone()
+    return int(str(row[0])) if row else 0

@@ -55,7 +55,12 @@ class SqliteEngine:
     @contextmanager
     def turn(self, *, wait: bool = True) -> Iterator[None]:
         with self.file.writing(wait=wait):
+            self.file.refuse_moved()
             yield
+
+    def age_s(self) -> float | None:
+        """How old what is read here may be: the file is the log."""
+        return 0.0
 
     def head(self, db: apsw.Connection) -> Head:
         row = db.execute("SELECT seq, hash, at, raw FROM head").fetchone()
@@ -121,12 +126,19 @@ class SqliteEngine:
             db.execute("DELETE FROM blobs WHERE sha256 = ?", (sha256,))
 
     def put_chunk(self, upload: str, number: int, data: bytes) -> None:
+        self.check_chunk(upload, data)
+        db = self.file.writer
+        db.execute("INSERT OR REPLACE INTO blob_chunks VALUES (?, ?, ?)", (upload, number, data))
+
+    def check_chunk(self, upload: str, data: bytes) -> None:
         if not 0 < len(data) <= CHUNK:
             raise Usage(f"A chunk has 1 to {CHUNK} bytes; this one has {len(data)}.")
-        db = self.file.writer
-        if db.execute("SELECT 1 FROM blobs WHERE upload = ?", (upload,)).fetchone():
+        if self.is_blob(upload):
             raise Usage("That upload is a blob by now, and does not change any more.")
-        db.execute("INSERT OR REPLACE INTO blob_chunks VALUES (?, ?, ?)", (upload, number, data))
+
+    def is_blob(self, upload: str) -> bool:
+        held = "SELECT 1 FROM blobs WHERE upload = ?"
+        return self.file.writer.execute(held, (upload,)).fetchone() is not None
 
     def join(self, upload: str, sha256: str) -> int:
         db = self.file.writer
@@ -176,3 +188,6 @@ class SqliteEngine:
         )
         joined = b"".join(data for (data,) in chunks)
         return joined[start % CHUNK :][: stop - start]
+
+    def close(self) -> None:
+        """Ends nothing: the file is its node's."""

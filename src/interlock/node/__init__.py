@@ -17,10 +17,11 @@ import apsw
 from interlock.contracts.acts import Credentials
 from interlock.contracts.checks import checked
 from interlock.contracts.facts import parse_header
-from interlock.engines.file import Listener, LogFile
+from interlock.engines import FarBehind, Head, HeadMoved
+from interlock.engines.file import Listener
 from interlock.engines.presence import Presence
-from interlock.engines.sqlite import SqliteEngine, clock_ms
-from interlock.errors import LogDamaged, Refusal
+from interlock.engines.sqlite import clock_ms
+from interlock.errors import EngineUnavailable, LogDamaged, NotAvailable, Refusal
 from interlock.kernel.claims import queueing
 from interlock.kernel.events import Event, event
 from interlock.kernel.mail import reading
@@ -29,25 +30,36 @@ from interlock.kernel.workspace import is_paused
 from interlock.node import position as state
 from interlock.node.desk import Desk, Ticket
 from interlock.node.keys import EVERY, Keys
+from interlock.node.opening import open_engine
 from interlock.node.scripts import play, script_of
 from interlock.node.stations import Submission, Validated, authorize, decide, identify, validate
 from interlock.node.turn import Beside, Turn, new_id
 from interlock.node.verbs import VERBS
 
 TOUCH_EVERY_S = 5.0
+TRIES = 16
+# What is read may be as old as this and pass for new; beyond, it says how old it is; and beyond
+# that, nothing is read at all.
+SURE_FOR_S = 5.0
+OLDEST_S = 300.0
 
 
 class Node:
-    """A workspace's node on the embedded engine."""
+    """A workspace's node."""
 
     def __init__(
-        self, directory: str, *, clock: Callable[[], int] = clock_ms, adopt: bool = False
+        self,
+        directory: str,
+        *,
+        clock: Callable[[], int] | None = None,
+        adopt: bool = False,
+        engine: str | None = None,
+        key: bytes | None = None,
     ) -> None:
-        """Opens the workspace in an existing directory, and makes its log if there is none."""
+        """Opens the workspace in an existing directory, and makes its log if there is none.
+        `engine` is the URL of what keeps the log, where that is not the directory's own file, and
+        `key` the key of a workspace that exists there already."""
         self.directory = directory
-        self.file = LogFile(directory, adopt=adopt)
-        self.clock = clock
-        self.engine = SqliteEngine(self.file, clock)
         self.presence = Presence(directory)
         self.keys = Keys(directory)
         self._position: state.Position | None = None
@@ -55,13 +67,29 @@ class Node:
         self._serving = threading.Lock()
         self._touched: dict[str, float] = {}
         self._owes_scrub = False
-        self._forks = 0
+        self.engine, self.shared = open_engine(
+            directory, self.keys, clock, adopt=adopt, url=engine, key=key
+        )
+        self.file = self.engine.file
+        self.clock = clock or (self.shared.now if self.shared else clock_ms)
+        self._forks = self.file.forks
+        self.reached = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Makes the log and the state where there are none, and looks what others did."""
         with self.file.reading() as db:
-            ready = state.is_current(db) and self.engine.head(db).seq > 0
+            self.reached = self.engine.head(db).seq
+            ready = state.is_current(db) and self.reached > 0
         if not ready:
             # A damaged log is refused by whatever is asked of it; only a restore can go on.
             with suppress(LogDamaged):
                 self.do(lambda turn: None)
+        if self.shared is not None:
+            if ready:
+                with suppress(NotAvailable):
+                    self.catch_up()
+            self.shared.follow(self)
 
     # --- acts
 
@@ -104,20 +132,38 @@ class Node:
 
     def look(self, credentials: Credentials, validated: Validated) -> Answer | None:
         """Tries a verb that may not need to write; None if it does after all."""
+        age_s = self._age(credentials.seen)
         with self.file.reading() as db:
             moment = self._moment(db)
             try:
-                if _due(moment):
+                if _due(moment) and not age_s:
                     return None
                 authorized = authorize(moment, identify(moment, credentials, validated))
                 self._touch(authorized.caller)
-                return decide(moment, authorized)
+                answer = decide(moment, authorized)
+                return answer | {"age_s": age_s} if age_s else answer
             except NeedsTurn:
                 return None
             except Refusal as refusal:
                 if refusal.recorded:
                     return None
                 raise
+
+    def _age(self, seen: int) -> int:
+        """How many seconds ago it was certain that what is read here is the end of the log; 0
+        for hardly any. One who has seen a later position waits for it."""
+        if self.shared is None:
+            return 0
+        if seen > self.reached:
+            self.catch_up()
+        age_s = self.engine.age_s()
+        if age_s is None or age_s > OLDEST_S:
+            raise EngineUnavailable(
+                "The engine has not confirmed the end of the log for "
+                f"{'any' if age_s is None else f'{age_s:.0f} s of'} time, so nothing is read here "
+                "either: a token may have been revoked meanwhile."
+            )
+        return int(age_s) if age_s > SURE_FOR_S else 0
 
     def is_due(self) -> bool:
         """Whether something has expired that nobody recorded yet."""
@@ -152,42 +198,58 @@ class Node:
         now = time.monotonic()
         if not caller.owner and now - self._touched.get(caller.sender, -1e9) > TOUCH_EVERY_S:
             self._touched[caller.sender] = now
-            self.presence.touch(caller.sender)
+            self.presence.touch(caller.sender, self.shared.now() if self.shared else None)
 
     # --- the turn
 
     def _serve(self, collect: Callable[[], list[Ticket]], wait: bool) -> None:
         with self._serving:
-            try:
-                with self.engine.turn(wait=wait):
-                    tickets = collect()
-                    turn = self._at_head()
-                    if _due(turn.system()):
-                        turn.attempt(_sweep)
-                    for ticket in tickets:
-                        self._attempt(turn, ticket)
-                    turn.close()
-            except BaseException:
-                self._position = None  # it may be ahead of what was committed
-                raise
+            tickets: list[Ticket] = []
+            for _ in range(TRIES):
+                try:
+                    with self.engine.turn(wait=wait):
+                        tickets = tickets or collect()
+                        turn = self._at_head()
+                        if _due(turn.system()):
+                            turn.attempt(_sweep)
+                        for ticket in tickets:
+                            self._attempt(turn, ticket)
+                        turn.close()
+                    break
+                except HeadMoved:
+                    self._position = None
+                except FarBehind:
+                    self._take_over()
+                except BaseException:
+                    self._position = None  # it may be ahead of what was committed
+                    raise
+            else:
+                raise EngineUnavailable(
+                    f"Other nodes were first {TRIES} times, and nothing was done. Try again."
+                )
             self._after_commit(turn, tickets)
 
     def _after_commit(self, turn: Turn, tickets: list[Ticket]) -> None:
         """The facts are in the log. What follows is done again at the next chance where it
         fails, and must not turn an answer into an error."""
+        self.reached = turn.position.seq
         for ticket in tickets:
             if isinstance(ticket.work, Submission) and ticket.work.moment and not ticket.error:
                 self._touch(ticket.work.moment.caller)
         self._owes_scrub = self._owes_scrub or turn.store.erased
-        if self._owes_scrub:
-            with suppress(Refusal):
-                self._owes_scrub = not self.file.scrub()
+        self._scrub()
         if turn.head.seq // EVERY != turn.position.seq // EVERY:
             with suppress(OSError, LogDamaged):
                 position = turn.position
                 self.keys.checkpoint(position.workspace, position.epoch, position.frontier)
 
+    def _scrub(self) -> None:
+        if self._owes_scrub:
+            with suppress(Refusal):
+                self._owes_scrub = not self.file.scrub()
+
     def _attempt(self, turn: Turn, ticket: Ticket) -> None:
+        ticket.result = ticket.error = None
         try:
             ticket.result = turn.attempt(ticket.work)
         except Exception as trouble:
@@ -203,20 +265,52 @@ class Node:
         """The turn, with the state folded up to the head."""
         db = self.file.writer
         head = self.engine.head(db)
-        if self._position is None or not self._position.at(head):
-            self._position = None
-            if state.is_current(db):
-                position = state.load(db)
-                state.catch_up(db, self.engine, position, head)
-            else:
-                position = state.rebuild(db, self.engine, head)
-            self._position = position
-        turn = Turn(self.engine, db, self.presence, head, self._position)
+        turn = Turn(self.engine, db, self.presence, head, self._folded(db, head))
         if head.seq == 0:
             self._create(turn)
         return turn
 
+    def _folded(self, db: apsw.Connection, head: Head) -> state.Position:
+        """Where the state stands, brought up to the head."""
+        if self._position is None or not self._position.at(head):
+            self._position = None
+            if state.is_current(db) and (self.shared is None or state.stands(db)):
+                position = state.load(db)
+                erased = state.catch_up(db, self.engine, position, head)
+                self._owes_scrub = self._owes_scrub or erased
+            else:
+                position = state.rebuild(db, self.engine, head)
+            self._position = position
+        return self._position
+
+    def catch_up(self) -> None:
+        """Takes over what other nodes appended."""
+        self._after_fork()
+        with self._serving:
+            self._take_over()
+
+    def let_pass(self) -> None:
+        """Waits for the turn that is being served here, if one is."""
+        with self._serving:
+            return
+
+    def _take_over(self) -> None:
+        assert self.shared is not None
+        more = True
+        while more:
+            try:
+                with self.shared.arriving() as more:
+                    db = self.file.writer
+                    position = self._folded(db, self.engine.head(db))
+            except BaseException:
+                self._position = None
+                raise
+            self.reached = position.seq
+        self._scrub()
+
     def _create(self, turn: Turn) -> None:
+        if self.shared is not None:
+            self.shared.refuse_absent()
         turn.position.workspace = new_id()
         self.keys.make()
         verifier = self.keys.verifier(turn.position.workspace)
@@ -240,10 +334,15 @@ class Node:
             self._position = None
             self._serving = threading.Lock()
             self._desk = Desk(self._serve)
+            if self.shared is not None:
+                self.shared.begin_anew(self)
 
     def close(self) -> None:
         self._after_fork()
+        if self.shared is not None:
+            self.shared.end()
         self._desk.close()
+        self.engine.close()
         self.file.close()
 
     def __enter__(self) -> "Node":

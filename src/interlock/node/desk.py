@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from interlock.errors import EngineUnavailable
+from interlock.errors import EngineUnavailable, unknown_outcome
 
 MOST_AT_ONCE = 256
 PATIENCE_S = 15.0
@@ -31,14 +31,6 @@ class Ticket:
         self.result: Any = None
         self.error: BaseException | None = None
         self.begun = self.withdrawn = False
-
-
-def unknown_outcome() -> EngineUnavailable:
-    return EngineUnavailable(
-        "The outcome is unknown: the act began and did not end in time. Try again with the same "
-        "--key, which does it at most once.",
-        outcome="unknown",
-    )
 
 
 class Desk:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from interlock.contracts.merkle import Frontier
 from interlock.contracts.notes import Checkpoint, public_key, sign, verifier_key
-from interlock.errors import LogDamaged
+from interlock.errors import LogDamaged, Usage
 
 SEED_BYTES = 32
 KEPT = 10
@@ -28,8 +28,25 @@ class Keys:
 
     def make(self) -> None:
         """Makes the key, unless there is one: for a new log, or one that begins anew."""
-        if not os.path.exists(self._key):
-            self._make()
+        if not self.exist():
+            self._make(os.urandom(SEED_BYTES))
+
+    def adopt(self, seed: bytes) -> None:
+        """Takes the key of a workspace that others made."""
+        if len(seed) != SEED_BYTES:
+            raise Usage(
+                f"That is not a workspace's key: keys/checkpoint.key has {SEED_BYTES} bytes."
+            )
+        self._make(seed)
+        if self._seed() != seed:
+            raise Usage("This directory has the key of another workspace. Use another directory.")
+
+    def exist(self) -> bool:
+        return os.path.exists(self._key)
+
+    def sealing(self) -> bytes:
+        """The key that entries are sealed with on an engine that others may write to."""
+        return hashlib.blake2b(b"seal", key=self._seed(), digest_size=32).digest()
 
     def fingerprint(self, data: bytes) -> str:
         """A digest that only the holder of the workspace's key can compute; without the key, one
@@ -92,9 +109,8 @@ class Keys:
             raise LogDamaged(f"{self._key} is not a signing key. Put it back from a copy.")
         return seed
 
-    def _make(self) -> None:
+    def _make(self, seed: bytes) -> None:
         os.makedirs(os.path.dirname(self._key), 0o700, exist_ok=True)
-        seed = os.urandom(SEED_BYTES)
         draft = f"{self._key}.{os.urandom(8).hex()}"
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(seed)

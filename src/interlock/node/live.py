@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 
 from interlock.contracts.acts import Credentials, Whoami
 from interlock.contracts.encoding import canonical
-from interlock.errors import EngineUnavailable, Refusal
+from interlock.errors import EngineUnavailable, Refusal, unknown_outcome
 from interlock.kernel.events import IDENTITY_KINDS, Event, viewer_names
 from interlock.kernel.moment import Answer
 from interlock.node import Node
 from interlock.node.chores import CHORES
-from interlock.node.desk import PATIENCE_S, Ticket, unknown_outcome
+from interlock.node.desk import PATIENCE_S, Ticket
 from interlock.node.scripts import Listening, Script, Sleep, script_of
 from interlock.node.stations import validate
 from interlock.node.verbs import VERBS

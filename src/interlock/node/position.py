@@ -10,6 +10,7 @@ from interlock.contracts.merkle import Frontier
 from interlock.engines import Engine, Head
 from interlock.errors import LogDamaged
 from interlock.kernel.moment import State
+from interlock.node import search
 
 # map: state_position  one row: the schema the state is folded under, and up to where
 _TABLE = """
@@ -54,6 +55,14 @@ def is_current(db: State) -> bool:
     return row is not None and row[0] == kernel.SCHEMA
 
 
+def stands(db: State) -> bool:
+    """Whether the log still has the entry that the state was folded up to: a node's copy may have
+    been cut back, and then the state is folded again."""
+    position = load(db)
+    row = db.execute("SELECT header FROM log WHERE seq = ?", (position.seq,)).fetchone()
+    return position.seq == 0 or (row is not None and header_hash(row[0]) == position.hash)
+
+
 def load(db: State) -> Position:
     seq, hash, frontier = db.execute("SELECT seq, hash, frontier FROM state_position").fetchone()
     position = Position(seq, hash, Frontier.unpack(frontier))
@@ -61,11 +70,13 @@ def load(db: State) -> Position:
     return position
 
 
-def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> None:
-    """Folds the facts between the state and the head. A state that the log does not lead up to
-    is a fork: nothing is written, and it is said."""
+def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> bool:
+    """Folds the facts between the state and the head, and erases the bodies that they say are
+    erased; True if there were such. A state that the log does not lead up to is a fork: nothing
+    is written, and it is said."""
+    erased = False
     if position.at(head):
-        return
+        return erased
     before = position.seq
     if position.seq < head.seq:
         for seq, header in engine.follow(db, position.seq):
@@ -73,6 +84,8 @@ def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> 
             if seq != position.seq + 1 or fact.prev != position.hash:
                 break
             kernel.fold(db, fact)
+            if fact.kind == "body_redacted":
+                erased = _erase(db, engine, fact.outcome["target"]) or erased
             position.seq, position.hash = seq, header_hash(header)
             position.frontier.append(bytes.fromhex(position.hash))
     if not position.at(head):
@@ -84,6 +97,16 @@ def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> 
         )
     position.identify(db)
     position.store(db)
+    return erased
+
+
+def _erase(db: Connection, engine: Engine, seq: int) -> bool:
+    """What another node redacted, this one has a copy of."""
+    found = engine.body(db, seq)
+    if found is not None:
+        search.forget(db, seq, found[1])
+        engine.forget(seq)
+    return found is not None
 
 
 def _parsed(header: bytes, seq: int) -> Header:

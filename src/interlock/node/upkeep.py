@@ -65,6 +65,12 @@ def restore(node: Node, credentials: Credentials, source: str) -> Answer:
     crash leaves either the old log or the new epoch. What is abandoned is kept beside; nobody
     writes from the look at it to its end, so nothing falls in between."""
     _allowed(node, credentials)
+    if node.shared is not None:
+        raise Usage(
+            "A log that an engine keeps is not restored over its nodes' heads. Restore the backup "
+            "into a new workspace and move that: interlock --workspace DIRECTORY restore FILE, "
+            "then interlock --workspace DIRECTORY migrate --to URL"
+        )
     if not os.path.isfile(source):
         raise NotAWorkspace(f"{source} is not a backup: there is no such file.")
     with node.alone(), node.file.held():
@@ -136,7 +142,7 @@ def _prepare(node: Node, draft: str, source: str, abandoned: state.Position) -> 
         fact = moment.record("epoch_started", outcome)
         return {"restored": True, "epoch": fact.epoch, "entries": fact.seq}
 
-    with Node(draft, clock=node.clock, adopt=True) as restored:
+    with Node(draft, clock=node.clock, adopt=True, engine="sqlite") as restored:
         found = audit.verify(restored)
         if not found["ok"]:
             raise LogDamaged(f"That backup does not verify. {found['message']}", seq=found["seq"])

@@ -1,0 +1,136 @@
+"""Which engine a workspace's directory belongs to: none but its own file, or one on a server.
+
+The record lies beside the file and not in it, because a URL may hold a password; the file knows
+only that its log is kept elsewhere, and under which name.
+"""
+
+import json
+import os
+import re
+from typing import NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from interlock.engines.remote import Remote
+from interlock.errors import EngineUnavailable, LogDamaged, Usage
+
+RECORD = "engine.json"
+NEW = "INTERLOCK_ENGINE"
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+_EXTRAS = {
+    **dict.fromkeys(("redis", "rediss", "valkey", "valkeys"), "redis"),
+    **dict.fromkeys(("postgres", "postgresql"), "postgres"),
+}
+
+
+class Located(NamedTuple):
+    """A server's URL, the name of the workspace on it, and the name of this node."""
+
+    url: str
+    workspace: str
+    node: str
+
+    @property
+    def shown(self) -> str:
+        """The URL that another node is started with, without a password."""
+        parts = urlsplit(self.url)
+        place = parts.netloc.rpartition("@")[2]
+        query = urlencode([*parse_qsl(parts.query), ("workspace", self.workspace)])
+        return urlunsplit((parts.scheme, place, parts.path, query, ""))
+
+
+def located(directory: str, given: str | None) -> Located | None:
+    """The engine of a directory: the one given, else the recorded one, else, where there is no
+    workspace yet, the one that new workspaces are to have."""
+    recorded = _recorded(directory)
+    is_new = not os.path.exists(os.path.join(directory, "log.db"))
+    if given is None and recorded is None and is_new:
+        given = os.environ.get(NEW) or None
+    if given is None or given == "sqlite":
+        if given == "sqlite" and recorded is not None:
+            raise Usage(f"The log of this workspace is kept by {recorded.shown}.")
+        return recorded
+    url, name = _parsed(given)
+    if recorded is None:
+        return Located(url, name or os.urandom(8).hex(), _node_name())
+    if name not in (None, recorded.workspace):
+        raise Usage(
+            f"This directory is a node of the workspace {recorded.workspace}, not of {name}. Use "
+            "another directory: interlock --workspace DIRECTORY up --engine URL"
+        )
+    return recorded._replace(url=url)
+
+
+def record(directory: str, where: Located) -> None:
+    path = os.path.join(directory, RECORD)
+    draft = f"{path}.{os.urandom(8).hex()}"
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(where._asdict(), file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+
+
+def reach(where: Located) -> Remote:
+    """The remote behind a URL. What it needs is imported here, and is an optional install."""
+    extra = _EXTRAS[urlsplit(where.url).scheme]
+    try:
+        if extra == "redis":
+            from interlock.engines.redis import RedisRemote
+
+            return RedisRemote(_redis_url(where.url), where.workspace)
+        from interlock.engines.postgres import PostgresRemote
+
+        return PostgresRemote(where.url, where.workspace)
+    except ImportError as trouble:
+        raise EngineUnavailable(
+            f"That engine needs a package that is not installed ({trouble.name}). Install it with: "
+            f"pip install 'interlock[{extra}]'"
+        ) from None
+
+
+def _parsed(given: str) -> tuple[str, str | None]:
+    try:
+        parts = urlsplit(given)
+        usable = parts.scheme in _EXTRAS and bool(parts.hostname or parts.query)
+        _ = parts.port
+    except ValueError:
+        usable = False
+    if not usable:
+        raise Usage(
+            "An engine is redis://HOST:PORT/DB or postgres://HOST:PORT/DATABASE, with "
+            "?workspace=NAME to join one that exists; without --engine the log is kept in the "
+            "embedded file."
+        )
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    names = [value for name, value in pairs if name == "workspace"]
+    if len(names) > 1 or (names and not _NAME.fullmatch(names[0])):
+        raise Usage(
+            "The name of a workspace on an engine has up to 64 lower-case letters, digits and "
+            "hyphens: ?workspace=team"
+        )
+    rest = urlencode([pair for pair in pairs if pair[0] != "workspace"])
+    url = urlunsplit((parts.scheme, parts.netloc, parts.path, rest, ""))
+    return url, names[0] if names else None
+
+
+def _redis_url(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return {"valkey": "redis", "valkeys": "rediss"}.get(scheme, scheme) + "://" + rest
+
+
+def _recorded(directory: str) -> Located | None:
+    try:
+        with open(os.path.join(directory, RECORD), "rb") as file:
+            return Located(**json.load(file))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError):
+        raise LogDamaged(
+            f"{RECORD} in {directory} cannot be read. Say again where the log is kept: interlock "
+            "up --engine URL, after moving that file away."
+        ) from None
+
+
+def _node_name() -> str:
+    plain = re.sub(r"[^a-z0-9]+", "-", os.uname().nodename.lower()).strip("-")[:40]
+    return f"{plain or 'node'}-{os.urandom(3).hex()}"

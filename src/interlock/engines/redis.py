@@ -1,0 +1,437 @@
+"""Redis 7 or Valkey: one stream per workspace with ids `seq-0`, never times.
+
+All keys of a workspace have one hash tag, so that a cluster keeps them in one slot. The turn is
+soft: a key that expires, and a queue behind it; a stopped holder loses it, and safety rests on
+the comparison that the append's script makes.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from typing import Any, cast
+
+import redis
+from redis.backoff import NoBackoff
+from redis.cluster import RedisCluster
+from redis.exceptions import ConnectionError as Unconnected
+from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as TimedOut
+from redis.retry import Retry
+
+from interlock.contracts.facts import GENESIS
+from interlock.engines import HeadMoved
+from interlock.engines.remote import SLOT_MS, AnswerLost, Appending, Glimpse, Sealed
+from interlock.errors import EngineUnavailable
+
+CONNECT_S = 1.0
+ANSWER_S = 2.0
+TURN_WITHIN_S = 5.0
+FORGOTTEN_AFTER_MS = 3_600_000
+OLDEST = 7
+# What an id that is none of ours has in place of a hash, so that no such entry is genuine.
+_STRANGE = "id "
+
+# map: log      stream   seq-0 -> hash, header, keeps, mac
+#      bodies   hash     seq -> salt and body
+#      turn     string   who has the turn; expires
+#      queue    list     who asked for it, in order
+#      bell:N   list     tells N that the turn is N's
+#      uploads  set      names of uploads, sorted; chunks:UPLOAD is a hash of number -> bytes
+#      blobs    hash     digest -> upload
+#      aside    stream   what was found in the log and is none of ours
+#      nodes    hash     name -> what it says of itself; seen: when, sorted
+_HAND_OVER = """
+local function hand_over(turn, queue, bell, slot)
+  local first = redis.call('LPOP', queue)
+  if first then
+    redis.call('SET', turn, first, 'PX', slot)
+    redis.call('RPUSH', bell .. first, '1')
+    redis.call('PEXPIRE', bell .. first, slot)
+  end
+end
+local function last(log)
+  local found = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
+  if not found then return '0-0', '' end
+  for at = 1, #found[2], 2 do
+    if found[2][at] == 'hash' then return found[1], found[2][at + 1] end
+  end
+  return found[1], ''
+end
+local function milliseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+"""
+
+_BEGIN = (
+    _HAND_OVER
+    + """
+local log, turn, queue, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local me, slot = ARGV[1], ARGV[2]
+local holder = redis.call('GET', turn)
+if not holder then
+  local first = redis.call('LINDEX', queue, 0)
+  if first and first ~= me then
+    hand_over(turn, queue, bell, slot)
+    holder = first
+  end
+end
+if holder and holder ~= me then
+  if not redis.call('LPOS', queue, me) then redis.call('RPUSH', queue, me) end
+  return {0, redis.call('PTTL', turn)}
+end
+redis.call('SET', turn, me, 'PX', slot)
+redis.call('LREM', queue, 0, me)
+redis.call('DEL', bell .. me)
+local id, hash = last(log)
+return {1, milliseconds(), id, hash}
+"""
+)
+
+_LEAVE = (
+    _HAND_OVER
+    + """
+local turn, queue, bell = KEYS[1], KEYS[2], KEYS[3]
+redis.call('LREM', queue, 0, ARGV[1])
+if redis.call('GET', turn) == ARGV[1] then
+  redis.call('DEL', turn)
+  hand_over(turn, queue, bell, ARGV[2])
+end
+"""
+)
+
+_APPEND = (
+    _HAND_OVER
+    + """
+local log, turn, queue, bell, bodies, blobs, uploads, chunks =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local at = 0
+local function next()
+  at = at + 1
+  return ARGV[at]
+end
+local me, slot, after, hash = next(), next(), next(), next()
+local id, found = last(log)
+local good = id == after and (found == hash or id == '0-0')
+if good then
+  local entries = {}
+  for number = 1, tonumber(next()) do
+    local entry = {next(), next(), next(), next(), next(), next()}
+    if entry[6] ~= '' then redis.call('HSET', bodies, entry[1], entry[6]) end
+    entries[number] = entry
+  end
+  for _ = 1, tonumber(next()) do
+    local sha256, upload = next(), next()
+    if redis.call('HSETNX', blobs, sha256, upload) == 0
+        and redis.call('HGET', blobs, sha256) ~= upload then
+      redis.call('DEL', chunks .. upload)
+    end
+    redis.call('ZREM', uploads, upload)
+  end
+  for _ = 1, tonumber(next()) do redis.call('HDEL', bodies, next()) end
+  for _ = 1, tonumber(next()) do
+    local sha256 = next()
+    local upload = redis.call('HGET', blobs, sha256)
+    if upload then redis.call('DEL', chunks .. upload) end
+    redis.call('HDEL', blobs, sha256)
+  end
+  for number, entry in ipairs(entries) do
+    local fields = {'hash', entry[2], 'header', entry[3], 'keeps', entry[4], 'mac', entry[5]}
+    local added = redis.pcall('XADD', log, entry[1] .. '-0', unpack(fields))
+    if type(added) == 'table' and added.err then
+      -- Whoever added and removed an entry of a higher id has left that id behind.
+      redis.call('XSETID', log, id)
+      redis.call('XADD', log, entry[1] .. '-0', unpack(fields))
+    end
+    id = entry[1] .. '-0'
+  end
+end
+redis.call('LREM', queue, 0, me)
+if redis.call('GET', turn) == me then
+  redis.call('DEL', turn)
+  hand_over(turn, queue, bell, slot)
+end
+return good and 1 or 0
+"""
+)
+
+_SET_ASIDE = """
+local log, aside, id = KEYS[1], KEYS[2], ARGV[1]
+local found = redis.call('XRANGE', log, id, id)[1]
+if not found then return 0 end
+local fields = {}
+for at = 1, #found[2], 2 do fields[found[2][at]] = found[2][at + 1] end
+if (fields.header or '') ~= ARGV[2] or (fields.mac or '') ~= ARGV[3] then return 0 end
+redis.call('XADD', aside, '*', 'id', id, unpack(found[2]))
+redis.call('XDEL', log, id)
+local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
+redis.call('XSETID', log, last and last[1] or '0-0')
+return 1
+"""
+
+_BEAT = """
+local nodes, seen, me = KEYS[1], KEYS[2], ARGV[1]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', seen, '-inf', now - ARGV[3])) do
+  redis.call('HDEL', nodes, name)
+  redis.call('ZREM', seen, name)
+end
+redis.call('HSET', nodes, me, ARGV[2])
+redis.call('ZADD', seen, now, me)
+return redis.call('HGETALL', nodes)
+"""
+
+
+class RedisRemote:
+    """A workspace's `Remote` in Redis or Valkey, alone or as a cluster."""
+
+    name = "redis"
+
+    def __init__(self, url: str, workspace: str) -> None:
+        self._url = url
+        self._prefix = f"interlock:{{{workspace}}}:"
+        self._node = ""
+        self._scripts: dict[str, Callable[..., Any]] = {}
+
+    @cached_property
+    def _client(self) -> "redis.Redis":
+        """Connects when it is first needed. Nothing is retried behind our back: an append that
+        is sent twice would be two."""
+        given: dict[str, Any] = {
+            "socket_connect_timeout": CONNECT_S,
+            "socket_timeout": ANSWER_S,
+            "socket_keepalive": True,
+            "protocol": 2,
+        }
+        try:
+            client = redis.Redis.from_url(
+                self._url, retry=Retry(NoBackoff(), 0), retry_on_error=[], **given
+            )
+        except ValueError as trouble:
+            raise EngineUnavailable(f"The engine's URL cannot be used: {trouble}.") from None
+        about = client.info()
+        if int(str(about["redis_version"]).partition(".")[0]) < OLDEST:
+            raise EngineUnavailable(
+                f"The server at {self._place} is Redis {about['redis_version']}; Interlock needs "
+                f"Redis {OLDEST} or later, or Valkey."
+            )
+        if about.get("cluster_enabled"):
+            client.close()
+            return cast("redis.Redis", RedisCluster.from_url(self._url, **given))
+        return client
+
+    @property
+    def _place(self) -> str:
+        """The address without what is secret in it."""
+        return self._url.rpartition("@")[2].partition("://")[2] or self._url.rpartition("@")[2]
+
+    def _key(self, name: str) -> str:
+        return self._prefix + name
+
+    def _run(self, script: str, keys: list[str], *values: Any) -> Any:
+        if script not in self._scripts:
+            self._scripts[script] = self._client.register_script(script)
+        return self._scripts[script](keys=[self._key(key) for key in keys], args=values)
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except (RedisError, OSError) as trouble:
+            raise EngineUnavailable(
+                f"The engine at {self._place} cannot be used: {_first_line(trouble)}. Nothing was "
+                "done; try again when it is back."
+            ) from None
+
+    # --- the turn
+
+    def begin(self, node: str) -> Glimpse:
+        deadline = time.monotonic() + TURN_WITHIN_S
+        self._node = node
+        with self._reaching():
+            while True:
+                mine, *found = self._run(_BEGIN, ["log", "turn", "queue", "bell:"], node, SLOT_MS)
+                if mine:
+                    return _glimpse(
+                        found[1].decode(), found[2].decode("ascii", "replace"), found[0]
+                    )
+                if time.monotonic() > deadline:
+                    raise EngineUnavailable(
+                        f"The turn did not come within {TURN_WITHIN_S:.0f} s, and nothing was "
+                        "done. Other nodes are writing; try again."
+                    )
+                self._client.blpop([self._key(f"bell:{node}")], max(found[0], 10) / 1000)
+
+    def append(self, after: Glimpse, batch: Appending) -> None:
+        words: list[Any] = [self._node, SLOT_MS, f"{after.seq}-0", after.hash, len(batch.entries)]
+        for entry in batch.entries:
+            body = b"" if entry.salt is None or entry.body is None else _packed(entry)
+            words += [entry.seq, entry.hash, entry.header, "\n".join(entry.keeps), entry.mac, body]
+        words.append(len(batch.blobs))
+        for blob in batch.blobs:
+            words += [blob.sha256, blob.upload]
+        words += [len(batch.erased), *batch.erased, len(batch.dropped), *batch.dropped]
+        keys = ["log", "turn", "queue", "bell:", "bodies", "blobs", "uploads", "chunks:"]
+        with self._reaching():
+            try:
+                kept = self._run(_APPEND, keys, *words)
+            except (Unconnected, TimedOut, OSError) as trouble:
+                raise AnswerLost(_first_line(trouble)) from None
+        if not kept:
+            raise HeadMoved
+
+    def leave(self) -> None:
+        with suppress(RedisError, OSError, EngineUnavailable):
+            self._run(_LEAVE, ["turn", "queue", "bell:"], self._node, SLOT_MS)
+
+    # --- beside it
+
+    def glimpse(self) -> Glimpse:
+        with self._reaching(), self._client.pipeline(transaction=False) as pipeline:
+            pipeline.time()
+            pipeline.xrevrange(self._key("log"), count=1)
+            (seconds, micros), last = pipeline.execute()
+            now = seconds * 1000 + micros // 1000
+            if not last:
+                return Glimpse(now=now)
+            return _glimpse(last[0][0].decode(), _text(last[0][1], b"hash"), now)
+
+    def read(self, after: int, limit: int) -> list[Sealed]:
+        with self._reaching():
+            found = self._client.xrange(self._key("log"), f"({after}-0", "+", limit)
+            rows = cast(list[tuple[bytes, dict[bytes, bytes]]], found)
+            if not rows:
+                return []
+            seqs = [id.partition(b"-")[0] for id, _ in rows]
+            bodies = cast(list[bytes | None], self._client.hmget(self._key("bodies"), seqs))
+            return [_sealed(*row, body) for row, body in zip(rows, bodies, strict=True)]
+
+    def wait(self, after: int, seconds: float) -> None:
+        with self._reaching():
+            wait_ms = max(1, int(min(seconds, ANSWER_S / 2) * 1000))
+            self._client.xread({self._key("log"): f"{after}-0"}, count=1, block=wait_ms)
+
+    def set_aside(self, entry: Sealed) -> None:
+        strange = entry.hash.startswith(_STRANGE)
+        id = entry.hash.removeprefix(_STRANGE) if strange else f"{entry.seq}-0"
+        with self._reaching():
+            self._run(_SET_ASIDE, ["log", "aside"], id, entry.header, entry.mac)
+
+    def aside(self) -> int:
+        with self._reaching():
+            return self._client.xlen(self._key("aside"))
+
+    # --- uploads and blobs
+
+    def put_chunk(self, upload: str, number: int, data: bytes) -> None:
+        with self._reaching():
+            self._client.zadd(self._key("uploads"), {upload: 0})
+            self._client.hset(self._key(f"chunks:{upload}"), str(number), data)
+
+    def drop_upload(self, upload: str) -> None:
+        with self._reaching():
+            self._client.delete(self._key(f"chunks:{upload}"))
+            self._client.zrem(self._key("uploads"), upload)
+
+    def drop_stale(self, before: str) -> None:
+        with self._reaching():
+            stale = self._client.zrangebylex(self._key("uploads"), "-", f"({before}")
+            for upload in cast(list[bytes], stale):
+                self.drop_upload(upload.decode())
+
+    def chunks(self, upload: str) -> Iterator[tuple[int, bytes]]:
+        key = self._key(f"chunks:{upload}")
+        with self._reaching():
+            numbers = sorted(int(number) for number in cast(list[bytes], self._client.hkeys(key)))
+            for number in numbers:
+                data = cast(bytes | None, self._client.hget(key, str(number)))
+                if data is not None:
+                    yield number, data
+
+    def upload_of(self, sha256: str) -> str | None:
+        with self._reaching():
+            found = cast(bytes | None, self._client.hget(self._key("blobs"), sha256))
+            return found.decode() if found is not None else None
+
+    # --- operations
+
+    def beat(self, node: str, about: bytes) -> dict[str, bytes]:
+        with self._reaching():
+            found = self._run(_BEAT, ["nodes", "seen"], node, about, FORGOTTEN_AFTER_MS)
+            names = [name.decode("utf-8", "replace") for name in found[::2]]
+            return dict(zip(names, found[1::2], strict=True))
+
+    def hazards(self) -> list[str]:
+        with self._reaching():
+            try:
+                settings = cast(
+                    dict[str, str],
+                    self._client.config_get("append*", "maxmemory-policy"),
+                )
+            except ResponseError:
+                return [
+                    f"{self._place} does not show its settings. Make sure that appendonly is yes, "
+                    "appendfsync always, and maxmemory-policy noeviction: else it may lose what "
+                    "it acknowledged."
+                ]
+            about = self._client.info("replication")
+        found = []
+        if settings.get("appendonly") != "yes":
+            found.append(
+                "appendonly is off: a restart loses everything since the last snapshot. "
+                "CONFIG SET appendonly yes, and in its configuration file."
+            )
+        elif settings.get("appendfsync") != "always":
+            found.append(
+                f"appendfsync is {settings.get('appendfsync')}: a crash may lose the last second "
+                "of acknowledged writes. CONFIG SET appendfsync always, and in its configuration "
+                "file."
+            )
+        if settings.get("maxmemory-policy") != "noeviction":
+            found.append(
+                f"maxmemory-policy is {settings.get('maxmemory-policy')}: a full memory may evict "
+                "the log. CONFIG SET maxmemory-policy noeviction, and in its configuration file."
+            )
+        if about.get("connected_slaves"):
+            found.append(
+                "it has replicas, which follow it behind its back: a failover to one may lose the "
+                "last acknowledged writes. After a failover, interlock repair puts them back."
+            )
+        return found
+
+    def close(self) -> None:
+        if client := self.__dict__.pop("_client", None):
+            self._scripts.clear()
+            client.close()
+
+
+def _glimpse(id: str, hash: str, now: int) -> Glimpse:
+    seq, _, part = id.partition("-")
+    if id == "0-0":
+        return Glimpse(0, GENESIS, now)
+    return Glimpse(int(seq), hash if part == "0" else _STRANGE + id, now)
+
+
+def _sealed(id: bytes, fields: dict[bytes, bytes], packed: bytes | None) -> Sealed:
+    seq, _, part = id.partition(b"-")
+    hash = _text(fields, b"hash") if part == b"0" else _STRANGE + id.decode()
+    salt, body = (packed[1 : 1 + packed[0]], packed[1 + packed[0] :]) if packed else (None, None)
+    keeps = tuple(filter(None, _text(fields, b"keeps").split("\n")))
+    header = fields.get(b"header", b"")
+    return Sealed(int(seq), hash, header, keeps, _text(fields, b"mac"), salt, body)
+
+
+def _packed(entry: Sealed) -> bytes:
+    """Salt and body as one value; the first byte is the salt's length."""
+    salt, body = entry.salt or b"", entry.body or b""
+    return bytes([len(salt)]) + salt + body
+
+
+def _text(fields: dict[bytes, bytes], name: bytes) -> str:
+    return fields.get(name, b"").decode("utf-8", "replace")
+
+
+def _first_line(trouble: Exception) -> str:
+    return str(trouble).partition("\n")[0].strip().rstrip(".") or type(trouble).__name__

@@ -1,0 +1,69 @@
+"""Opening a workspace's engine: the file itself, or a server that several nodes share."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from interlock.engines.file import LogFile
+from interlock.engines.locating import Located, located, reach, record
+from interlock.engines.sqlite import SqliteEngine, clock_ms
+from interlock.errors import Usage
+from interlock.node.keys import Keys
+
+if TYPE_CHECKING:
+    from interlock.engines.shared import SharedEngine
+    from interlock.node.others import Others
+
+Clock = Callable[[], int]
+
+
+def open_engine(
+    directory: str,
+    keys: Keys,
+    clock: Clock | None,
+    *,
+    adopt: bool,
+    url: str | None,
+    key: bytes | None,
+) -> "tuple[SqliteEngine, Others | None]":
+    """The engine of a directory, and the other nodes on it where there may be any."""
+    where = located(directory, url)
+    if where is None:
+        if key is not None:
+            raise Usage("--key goes with --engine URL: an embedded log has its key beside it.")
+        file = LogFile(directory, adopt=adopt)
+        return SqliteEngine(file, clock or clock_ms), None
+    from interlock.node.others import Others
+
+    engine = _shared(directory, keys, clock, where, adopt=adopt, key=key)
+    record(directory, where)
+    return engine, Others(engine, where, is_joining=key is not None)
+
+
+def _shared(
+    directory: str,
+    keys: Keys,
+    clock: Clock | None,
+    where: Located,
+    *,
+    adopt: bool,
+    key: bytes | None,
+) -> "SharedEngine":
+    from interlock.engines.shared import SharedEngine
+
+    remote = reach(where)
+    if key is None and not keys.exist() and remote.glimpse().seq > 0:
+        raise Usage(
+            f"The workspace {where.workspace} exists on that engine, and its key is not here. Take "
+            "keys/checkpoint.key from the directory of one of its nodes, by a way that you trust, "
+            "and start this one with --key FILE."
+        )
+    file = LogFile(directory, adopt=adopt, is_copy=True)
+    try:
+        file.become_copy(where.workspace)
+        if key is not None:
+            keys.adopt(key)
+        keys.make()
+        return SharedEngine(file, remote, keys.sealing(), where.node, clock)
+    except BaseException:
+        file.close()
+        raise

@@ -1,0 +1,115 @@
+"""The other nodes on a shared engine: following what they append, and telling them of this one."""
+
+import logging
+import threading
+import time
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from interlock.engines.locating import Located, reach
+from interlock.engines.remote import Remote
+from interlock.engines.shared import SharedEngine
+from interlock.errors import NotFound, Refusal
+from interlock.kernel.identity.names import names
+
+if TYPE_CHECKING:
+    from interlock.node import Node
+
+_LOG = logging.getLogger("interlock.node")
+BEAT_EVERY_S = 1.0
+TRY_AGAIN_S = 0.5
+
+
+class Others:
+    """One thread follows the engine for as long as the node is open. `nodes` is what each said
+    last; `trouble` why the engine cannot be followed, while it cannot."""
+
+    def __init__(self, engine: SharedEngine, where: Located, *, is_joining: bool) -> None:
+        self.engine = engine
+        self.where = where
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.trouble: Refusal | None = None
+        self._is_joining = is_joining
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def remote(self) -> Remote:
+        return self.engine.remote
+
+    def now(self) -> int:
+        return self.engine.clock()
+
+    def arriving(self) -> AbstractContextManager[bool]:
+        return self.engine.arriving()
+
+    def refuse_absent(self) -> None:
+        """Whoever came with a key came to join a workspace, not to make one."""
+        if self._is_joining:
+            raise NotFound(
+                f"There is no workspace {self.where.workspace} on that engine yet. Start the first "
+                "node without --key: it makes the workspace and its key."
+            )
+
+    # --- following
+
+    def follow(self, node: "Node") -> None:
+        self._end.clear()
+        self._thread = threading.Thread(
+            target=self._run, args=(node, self._end), name="follower", daemon=True
+        )
+        self._thread.start()
+
+    def begin_anew(self, node: "Node") -> None:
+        """In a forked child: connections and a thread of its own."""
+        self.engine.remote = reach(self.where)
+        self._end = threading.Event()
+        self.follow(node)
+
+    def end(self) -> None:
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join(10)
+
+    def _run(self, node: "Node", end: threading.Event) -> None:
+        beaten = 0.0
+        while not end.is_set():
+            try:
+                if time.monotonic() - beaten >= BEAT_EVERY_S:
+                    self._beat(node)
+                    beaten = time.monotonic()
+                self._step(node)
+                self.trouble = None
+            except Refusal as trouble:
+                if end.is_set():
+                    return
+                if self.trouble is None or self.trouble.message != trouble.message:
+                    _LOG.warning("engine", extra={"code": trouble.code, "why": trouble.message})
+                self.trouble = trouble
+                end.wait(TRY_AGAIN_S)
+            except Exception:  # noqa: BLE001 - a defect here must not end the following
+                _LOG.exception("follower")
+                end.wait(TRY_AGAIN_S)
+
+    def _step(self, node: "Node") -> None:
+        """Waits for news, and takes over what is new. What this node appends itself wakes it too,
+        and is folded by whoever appended it."""
+        before = node.reached
+        self.remote.wait(before, BEAT_EVERY_S / 2)
+        node.let_pass()
+        if node.reached == before:
+            node.catch_up()
+
+    def _beat(self, node: "Node") -> None:
+        with node.file.reading() as db:
+            known = names(db)
+        here = node.presence.here(known, self.now())
+        self.nodes = self.engine.beat({"seen": here})
+        elsewhere: dict[str, tuple[int | None, bool]] = {}
+        for name, said in self.nodes.items():
+            if name != self.engine.node and self.now() - said["at"] < 10 * BEAT_EVERY_S * 1000:
+                for sender, (seen, listening) in said["seen"].items():
+                    other = elsewhere.get(sender, (None, False))
+                    latest = max((at for at in (seen, other[0]) if at is not None), default=None)
+                    elsewhere[sender] = latest, bool(listening or other[1])
+        node.presence.elsewhere = elsewhere
