@@ -49,10 +49,12 @@ def scratch() -> Iterator[str]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def opened(directory: str, senders: int = CALLERS) -> tuple[Node, list[Sender]]:
+def opened(
+    directory: str, senders: int = CALLERS, engine: str | None = None
+) -> tuple[Node, list[Sender]]:
     """A new workspace where nobody meets the rate limit, though everyone is counted."""
     os.makedirs(directory)
-    node = Node(directory)
+    node = Node(directory, engine=engine)
     node.call(OWNER, ChangeSetting("limits.sends_per_minute", "1000000000"))
     joined = []
     for number in range(senders):

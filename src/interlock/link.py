@@ -200,7 +200,9 @@ class RemoteLink:
         return
 
 
-def open_node(directory: str, *, adopt: bool = False) -> "Node":
+def open_node(
+    directory: str, *, adopt: bool = False, engine: str | None = None, key: bytes | None = None
+) -> "Node":
     """The node of a workspace, made if there is none. A directory that holds something else is
     left alone."""
     try:
@@ -218,12 +220,13 @@ def open_node(directory: str, *, adopt: bool = False) -> "Node":
         ) from None
     from interlock.node import Node
 
-    return Node(directory, adopt=adopt)
+    return Node(directory, adopt=adopt, engine=engine, key=key)
 
 
 def _foreign(directory: str) -> bool:
     """Whether anything is there but what a process making the workspace just now has put there."""
     ours = {"turnstile.queue", "turnstile.turn", "bells", "keys", "server.lock", "server.log"}
+    ours |= {"engine.json"}
     names = os.listdir(directory)
     return any(name not in ours and not name.startswith("log.db") for name in names)
 

@@ -350,7 +350,7 @@ def forgeries(call: Call) -> list[Call]:
     return found
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(doubtful_histories())
 def test_the_search_finds_an_order_exactly_where_trying_all_of_them_does(
     history: list[Call],

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import apsw
+import chosen
 from forking import Served
 
 from interlock.doors.cli import main
@@ -107,12 +108,15 @@ class Place:
             "PY": sys.executable,
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
+            **chosen.variables(),
         }
 
     def copied(self, root: Path, served: Served | None = None) -> "Place":
         """A place that begins as this one is now, when no command is running."""
         shutil.copytree(self.root, root, dirs_exist_ok=True)
-        return Place(root, served)
+        place = Place(root, served)
+        chosen.move_out(place.workspace)
+        return place
 
     def but(self, **environ: str | None) -> "Place":
         """The same place with other variables. One that is None is not set."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
+import chosen
 import httpx2
 import uvicorn
 from mcp import Client, StdioServerParameters
@@ -146,6 +147,7 @@ class Scene:
             "HOME": str(self.home),
             "INTERLOCK_WORKSPACE": self.directory,
             "INTERLOCK_TOKEN": self.tokens[sender],
+            **chosen.variables(),
         } | more
 
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+import chosen
 import pytest
 from clients import MANNERS, Manner, Town, town_of
 from commandline import LIMIT_S, Place
@@ -46,7 +47,7 @@ def row(function: Row) -> Row:
 def nobody_around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """An environment that names no workspace, no token and no session."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
+        for name in chosen.others(os.environ):
             patch.delenv(name)
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         yield

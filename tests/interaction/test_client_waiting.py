@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+import chosen
 import pytest
 from clients import WAYS, Manner, Town, Way, town_of
 from commandline import LIMIT_S, until
@@ -24,7 +25,7 @@ Collect = Callable[[Client, int | None, int, list[str]], None]
 
 @pytest.fixture(autouse=True)
 def nobody_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
+    for name in chosen.others(os.environ):
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
 

@@ -772,6 +772,22 @@ class Storage(TypedDict):
     engine: str
     entries: int
     bytes: int
+    # of a log that several nodes share
+    name: NotRequired[str]
+    node: NotRequired[str]
+    confirmed_s_ago: NotRequired[int]
+    set_aside: NotRequired[int]
+    trouble: NotRequired[str]
+    nodes: NotRequired[list["NodeStanding"]]
+
+
+class NodeStanding(TypedDict):
+    """How far a node has folded the log, and how far that is behind the engine."""
+
+    node: str
+    seq: int
+    lag: int
+    seen_s_ago: int
 
 
 class ExpiredMail(_From):
@@ -898,6 +914,7 @@ class OtherEvent(_Event):
         "evidence_added",
         "gate_created",
         "group_set",
+        "log_repaired",
         "request_refused",
         "session_ended",
         "session_started",

@@ -143,22 +143,25 @@ class LogFile:
                 f"engine: interlock up --engine URL?workspace={name}"
             )
 
-    def become_copy(self, workspace: str, *, moved: bool = False) -> None:
-        """Notes that the log is kept elsewhere; of a log that was kept here, only once it has
-        `moved`."""
+    def become_copy(self, workspace: str) -> None:
+        """Notes that the log is kept elsewhere, before there is any of it here."""
         with self.writing() as db:
             name = recognition.engine_of(db)
             if name == workspace:
                 return
             if name is not None:
                 raise Usage(f"This directory is a node of the workspace {name}. Use another one.")
-            if not moved and recognition.length(db):
+            if recognition.length(db):
                 raise Usage(
                     "The log of this workspace is in its own file. Move it, with every entry and "
                     "proof: interlock migrate --to URL. Or use another directory for a node: "
                     "interlock --workspace DIRECTORY up --engine URL"
                 )
-            recognition.note_engine(db, workspace)
+            self.note_copy(workspace)
+
+    def note_copy(self, workspace: str) -> None:
+        """Notes, within a turn, that the log is kept elsewhere from its end on."""
+        recognition.note_engine(self.writer, workspace)
 
     def ring(self) -> None:
         self._doorbell.ring()

@@ -107,7 +107,8 @@ class SharedEngine(SqliteEngine):
                     self._dropped.clear()
                     if give_up:
                         self.let_go_of(db, self.loss(db))
-                    self._level(db, glimpse)
+                        self._heard = (0, 0, "")
+                    self._level(db, glimpse, far=give_up)
                     base = self.head(db)
                     yield
                     kept = self._publish(db, base)
@@ -118,6 +119,15 @@ class SharedEngine(SqliteEngine):
             if not kept or trouble.members.get("outcome"):
                 raise
             raise unknown_outcome() from None
+
+    def heard_of(self) -> int:
+        """How far any node said that it was."""
+        return self._heard[0]
+
+    def is_behind_others(self) -> bool:
+        with self.file.reading() as db:
+            head = self.head(db)
+            return self._heard[0] > head.seq and self._heard[1] == self._epoch(db, head.seq)
 
     @contextmanager
     def arriving(self) -> Iterator[bool]:
@@ -137,14 +147,15 @@ class SharedEngine(SqliteEngine):
         self._engine_clock.note(glimpse.now)
         return glimpse
 
-    def _level(self, db: apsw.Connection, glimpse: Glimpse) -> None:
-        """Brings the file up to the engine's last entry, or says why that cannot be."""
+    def _level(self, db: apsw.Connection, glimpse: Glimpse, *, far: bool = False) -> None:
+        """Brings the file up to the engine's last entry, however far that is or only so far, or
+        says why that cannot be."""
         self._check_key()
-        for _ in range(ROUNDS):
+        for _ in range(glimpse.seq if far else ROUNDS):
             head = self.head(db)
             if (glimpse.seq, glimpse.hash) == (head.seq, head.hash):
                 return self._confirm(db, head)
-            if glimpse.seq - head.seq > AT_ONCE:
+            if glimpse.seq - head.seq > AT_ONCE and not far:
                 raise FarBehind
             if not self._take_over(db):
                 self._follow_suit(db)

@@ -140,6 +140,10 @@ def _fold_epoch(state: State, fact: Header) -> None:
     )
 
 
+def _fold_repaired(state: State, fact: Header) -> None:
+    """Nothing: what was put back was folded long ago."""
+
+
 def fold_act(state: State, fact: Header) -> None:
     """Any fact that carries a key marks its act as done, whatever its kind."""
     assert fact.act is not None
@@ -154,4 +158,5 @@ FOLDS = {
     "workspace_paused": _fold_paused,
     "workspace_resumed": _fold_resumed,
     "epoch_started": _fold_epoch,
+    "log_repaired": _fold_repaired,
 }

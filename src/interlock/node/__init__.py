@@ -316,6 +316,16 @@ class Node:
         verifier = self.keys.verifier(turn.position.workspace)
         turn.system().record("workspace_created", {"verifier": verifier})
 
+    def settle(self, work: Callable[[Turn], Any]) -> Any:
+        """Lets go of what the engine does not have, and does the work that says so, in one turn."""
+        assert self.shared is not None
+        with self.alone(), self.shared.engine.turn(give_up=True):
+            turn = self._at_head()
+            result = turn.attempt(work)
+            turn.close()
+        self.reached = turn.position.seq
+        return result
+
     # --- around it
 
     def listen(self) -> Listener:

@@ -41,6 +41,11 @@ class Keys:
         if self._seed() != seed:
             raise Usage("This directory has the key of another workspace. Use another directory.")
 
+    @property
+    def path(self) -> str:
+        """Where the key lies that another node of the workspace needs."""
+        return self._key
+
     def exist(self) -> bool:
         return os.path.exists(self._key)
 

@@ -11,6 +11,7 @@ from interlock.engines.remote import Remote
 from interlock.engines.shared import SharedEngine
 from interlock.errors import NotFound, Refusal
 from interlock.kernel.identity.names import names
+from interlock.kernel.moment import absent_dropped
 
 if TYPE_CHECKING:
     from interlock.node import Node
@@ -28,6 +29,7 @@ class Others:
         self.engine = engine
         self.where = where
         self.nodes: dict[str, dict[str, Any]] = {}
+        self.set_aside = 0
         self.trouble: Refusal | None = None
         self._is_joining = is_joining
         self._end = threading.Event()
@@ -50,6 +52,30 @@ class Others:
                 f"There is no workspace {self.where.workspace} on that engine yet. Start the first "
                 "node without --key: it makes the workspace and its key."
             )
+
+    def standing(self) -> dict[str, Any]:
+        """How the nodes stand to the engine, as of the last beat."""
+        now = self.now()
+        age_s = self.engine.age_s()
+        nodes = self.nodes
+        furthest = max((said["seq"] for said in nodes.values()), default=0)
+        return absent_dropped(
+            engine=self.remote.name,
+            name=self.where.workspace,
+            node=self.engine.node,
+            confirmed_s_ago=None if age_s is None else int(age_s),
+            set_aside=self.set_aside,
+            trouble=self.trouble and self.trouble.message,
+            nodes=[
+                {
+                    "node": name,
+                    "seq": said["seq"],
+                    "lag": furthest - said["seq"],
+                    "seen_s_ago": max(0, now - said["at"]) // 1000,
+                }
+                for name, said in sorted(nodes.items())
+            ],
+        )
 
     # --- following
 
@@ -104,6 +130,7 @@ class Others:
         with node.file.reading() as db:
             known = names(db)
         here = node.presence.here(known, self.now())
+        self.set_aside = self.remote.aside()
         self.nodes = self.engine.beat({"seen": here})
         elsewhere: dict[str, tuple[int | None, bool]] = {}
         for name, said in self.nodes.items():

@@ -42,7 +42,8 @@ def storage(node: Node) -> Answer:
     with node.file.reading() as db:
         head = node.engine.head(db)
     size = node.file.size()
-    return {"directory": node.directory, "engine": "sqlite", "entries": head.seq, "bytes": size}
+    answer = {"directory": node.directory, "engine": "sqlite", "entries": head.seq, "bytes": size}
+    return answer | (node.shared.standing() if node.shared else {})
 
 
 def state_digest(node: Node) -> str:

@@ -7,7 +7,7 @@ import sys
 
 import uvloop
 
-from interlock.errors import Refusal
+from interlock.errors import Refusal, Usage
 from interlock.link import About, open_node
 from interlock.server import logs
 from interlock.server.announcing import announcement, say
@@ -20,7 +20,8 @@ def main() -> int:
     place = Place(given.workspace, given.host, given.port, given.url)
 
     try:
-        with open_node(place.directory) as node:
+        key = _read(given.key) if given.key is not None else None
+        with open_node(place.directory, engine=given.engine, key=key) as node:
             if lock(place.directory) is None:
                 say({"up": True, "started": False, "directory": place.directory}, given.json)
                 return 0
@@ -44,9 +45,19 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=7420)
     parser.add_argument("--url", help="the address of a proxy before it")
+    parser.add_argument("--engine", help="the URL of what keeps the log")
+    parser.add_argument("--key", help="the file with the key of a workspace that exists there")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--ready-fd", type=int, help="who waits for us to be ready reads it")
     return parser.parse_args()
+
+
+def _read(file: str) -> bytes:
+    try:
+        with open(file, "rb") as opened:
+            return opened.read()
+    except OSError as trouble:
+        raise Usage(f"--key: {file} cannot be read: {trouble.strerror}.") from None
 
 
 def _let_go(ready_fd: int) -> None:

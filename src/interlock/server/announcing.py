@@ -5,9 +5,11 @@ import os
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from typing import Any
 
 from interlock.contracts.acts import Credentials, ListAgents
+from interlock.errors import EngineUnavailable
 from interlock.link import About
 from interlock.node import Node
 from interlock.server.records import LOG
@@ -28,6 +30,21 @@ def announcement(node: Node, about: About, *, loopback: bool) -> dict[str, Any]:
         "mcp": f"{about.url}/mcp",
         "loopback": loopback,
         "agents": [agent["address"] for agent in joined],
+    } | (_shared(node) if node.shared else {})
+
+
+def _shared(node: Node) -> dict[str, Any]:
+    """Where the log is kept, how another node joins, and what the engine may lose."""
+    assert node.shared is not None
+    where = node.shared.where
+    hazards: list[str] = []
+    with suppress(EngineUnavailable):
+        hazards = node.shared.remote.hazards()
+    return {
+        "engine": where.shown,
+        "node": where.node,
+        "key": node.keys.path,
+        "hazards": hazards,
     }
 
 
@@ -57,9 +74,20 @@ def _text(told: dict[str, Any]) -> str:
         f"  MCP        {_command(told['directory'])} mcp  (stdio), or {told['mcp']} with a token",
         f"  Log        {os.path.join(told['directory'], LOG)}",
     ]
+    if "engine" in told:
+        lines += ["", *_engine(told)]
     if not told["loopback"]:
         lines += ["", *_OPEN]
     return "\n".join(lines)
+
+
+def _engine(told: dict[str, Any]) -> list[str]:
+    lines = [
+        f"  Engine     {told['engine']}, as the node {told['node']}",
+        f"             Another node needs a copy of {told['key']}:",
+        f"             interlock up --engine '{told['engine']}' --key FILE",
+    ]
+    return lines + [f"  Warning    {hazard}" for hazard in told["hazards"]]
 
 
 def _next(command: str, agents: list[str]) -> list[str]:

@@ -46,6 +46,7 @@ _START = (
             Flag("--port", "P", "the port; 7420 if absent", kind="int", minimum=0, maximum=65535),
             Flag("--url", "URL", "the address of a TLS proxy before it, such as https://…"),
             Flag("--engine", "URL", "where the log is kept; the embedded file if absent"),
+            Flag("--key", "FILE", "the key of a workspace that exists on that engine"),
             Flag("--detach", help="start it in the background, and return when it is ready"),
         ),
         examples=("interlock up --detach # ends with: interlock down",),
@@ -597,6 +598,27 @@ _ADMIN = (
     ),
     Command(("rebuild",), "Fold the whole log into a new state"),
     Command(
+        ("migrate",),
+        "Move the log to an engine that several nodes can share",
+        flags=(Flag("--to", "URL", "redis://… or postgres://…, ?workspace=NAME", required=True),),
+        notes="Every entry, sequence and proof stays. End the server first: interlock down.",
+        examples=("interlock migrate --to 'redis://10.0.0.5:6379/0?workspace=team'",),
+    ),
+    Command(
+        ("repair",),
+        "Show what the engine has lost and this node has",
+        flags=(
+            Flag("--restore", help="put it back, from this node's copy"),
+            Flag("--give-up", help="let go of it, as a new epoch"),
+        ),
+        notes="Either way is written into the log. A new epoch suspends every token until you "
+        "trust it again: interlock token reaffirm --all",
+    ),
+    Command(
+        ("doctor",),
+        "Look for what is wrong, each with the command that puts it right",
+    ),
+    Command(
         ("schema",),
         "Print the JSON Schema of a message type, or of all",
         (Argument("TYPE", "the type", optional=True),),
@@ -698,6 +720,9 @@ ACTIONS = {
     "backup": ("upkeep", "backup"),
     "restore": ("upkeep", "restore"),
     "rebuild": ("upkeep", "rebuild"),
+    "migrate": ("engines", "migrate"),
+    "repair": ("engines", "repair"),
+    "doctor": ("engines", "doctor"),
     "schema": ("upkeep", "schema"),
     "completion": ("upkeep", "completion"),
 }

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-from interlock.doors.cli.context import Answer, Context, here_and_now
+from interlock.doors.cli.context import Answer, Context, absolute, here_and_now
 from interlock.errors import EngineUnavailable, Usage
 from interlock.link import is_served, server_of
 from interlock.workspace import dashboard
@@ -18,13 +18,13 @@ LOOK_EVERY_S = 0.05
 
 def up(context: Context) -> Answer | int:
     directory = _directory(context)
-    if context.get("engine", "sqlite") != "sqlite":
-        raise Usage("This release keeps the log in the embedded file: leave --engine out.")
     _refuse_strange(context.get("url"))
     if is_served(directory):
         return {"up": True, "started": False} | _described(directory)
     words = [sys.executable, "-P", "-m", "interlock.server", "--workspace", directory]
-    given = {name: context.get(name) for name in ("host", "port", "url")}
+    given = {name: context.get(name) for name in ("host", "port", "url", "engine")}
+    if (key := context.get("key")) is not None:
+        given["key"] = absolute(key)
     words += [f"--{name}={value}" for name, value in given.items() if value is not None]
     if context.json:
         words.append("--json")

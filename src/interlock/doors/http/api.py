@@ -219,6 +219,8 @@ def _metrics(desk: Desk) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         if not desk.open_metrics:
             await desk.live.identify(desk.credentials(request))
-        return PlainTextResponse(desk.metrics.text(await desk.live.entries()))
+        shared = desk.live.node.shared
+        standing = shared.standing() if shared else {}
+        return PlainTextResponse(desk.metrics.text(await desk.live.entries(), standing))
 
     return endpoint

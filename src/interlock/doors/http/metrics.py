@@ -4,6 +4,8 @@ import resource
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 _STARTED = time.monotonic()
 
@@ -17,7 +19,8 @@ class Metrics:
     def answered(self, status: int) -> None:
         self._answers[status] += 1
 
-    def text(self, entries: int) -> str:
+    def text(self, entries: int, standing: dict[str, Any]) -> str:
+        """`standing` is how the nodes of a shared log stand; empty where one file is the log."""
         lines = [
             *_head("interlock_http_responses_total", "counter", "Responses by status"),
             *(
@@ -37,8 +40,25 @@ class Metrics:
             f"interlock_uptime_seconds {time.monotonic() - _STARTED:.0f}",
             *_head("process_max_resident_memory_bytes", "gauge", "Most memory ever used"),
             f"process_max_resident_memory_bytes {_most_memory()}",
+            *(_engine(standing) if standing else ()),
         ]
         return "\n".join(lines) + "\n"
+
+
+def _engine(standing: dict[str, Any]) -> Iterator[str]:
+    """The engine, and every node on it."""
+    yield from _head("interlock_engine_up", "gauge", "Whether the engine can be followed")
+    yield f"interlock_engine_up {int('trouble' not in standing)}"
+    yield from _head("interlock_engine_confirmed_seconds", "gauge", "Age of what is read here")
+    yield f"interlock_engine_confirmed_seconds {standing.get('confirmed_s_ago', 'NaN')}"
+    yield from _head("interlock_entries_set_aside", "gauge", "Entries without a good seal")
+    yield f"interlock_entries_set_aside {standing['set_aside']}"
+    yield from _head("interlock_node_position", "gauge", "How far each node has folded the log")
+    for node in standing["nodes"]:
+        yield f'interlock_node_position{{node="{node["node"]}"}} {node["seq"]}'
+    yield from _head("interlock_node_lag_entries", "gauge", "How far each node is behind")
+    for node in standing["nodes"]:
+        yield f'interlock_node_lag_entries{{node="{node["node"]}"}} {node["lag"]}'
 
 
 def _head(name: str, kind: str, help: str) -> tuple[str, str]:

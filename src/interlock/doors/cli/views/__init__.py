@@ -30,4 +30,5 @@ _FAMILIES = {
     **dict.fromkeys(("audit", "status", "settings", "review"), "upkeep"),
     **dict.fromkeys(("backup", "restore", "rebuild", "pause", "resume"), "upkeep"),
     **dict.fromkeys(("up", "down"), "upkeep"),
+    **dict.fromkeys(("migrate", "repair", "doctor"), "engines"),
 }

@@ -64,12 +64,29 @@ def _status(answer: Answer) -> str:
         f"{count(answer['open_deliveries'], 'delivery', 'deliveries')} open",
         f"{count(answer['claims'], 'claim')}, {answer['waiting']} waiting",
     ]
+    if "nodes" in answer:
+        rows += _nodes(answer)
     if answer["refusals"]:
         rows.append(f"{count(answer['refusals'], 'refusal')} on record: interlock review")
     if answer["paused"]:
         rows.append(yellow(f"Paused: {answer.get('pause_reason', 'no reason given')}"))
     rows.append(f"Credentials here: {' '.join(answer['credentials']) or 'none'}")
     return "\n".join(rows)
+
+
+def _nodes(answer: Answer) -> list[str]:
+    """Where every node stands, as the engine heard it last."""
+    rows = [
+        f"Node {answer['node']} of {answer['name']}, with {count(len(answer['nodes']), 'node')}:"
+    ]
+    for other in answer["nodes"]:
+        lag = f"{other['lag']} behind" if other["lag"] else "level"
+        rows.append(f"  {other['node']}  #{other['seq']}, {lag}, heard {other['seen_s_ago']} s ago")
+    if answer["set_aside"]:
+        rows.append(yellow(f"{answer['set_aside']} entries set aside: interlock doctor"))
+    if "trouble" in answer:
+        rows.append(yellow(answer["trouble"]))
+    return rows
 
 
 def _settings(answer: Answer) -> str:

@@ -1,0 +1,166 @@
+"""One node of a shared workspace, in a process of its own, and what it is asked to measure.
+
+`python -m bench.member` reads one JSON request a line and answers each with a line; the first
+says which node to open. It ends with its standard input. Times that two processes compare are the
+machine's own monotonic clock.
+"""
+
+import json
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any, cast
+
+from bench.raw import raw
+from bench.scene import TEXT
+from interlock.contracts.acts import Credentials, ListInbox, SendMessage
+from interlock.engines.remote import Appending, Glimpse, Remote, Sealed
+from interlock.engines.shared import SharedEngine
+from interlock.node import Node
+
+LISTED = 20
+BATCHES_KEPT = 100
+
+
+class Watched:
+    """The engine's remote, which remembers what was appended through it, and when."""
+
+    def __init__(self, remote: Remote) -> None:
+        self._remote = remote
+        self.batches: deque[Sequence[Sealed]] = deque(maxlen=BATCHES_KEPT)
+        self.handed_over: dict[int, float] = {}
+
+    def append(self, after: Glimpse, batch: Appending) -> None:
+        self.batches.append(batch.entries)
+        self.handed_over[batch.entries[-1].seq] = time.monotonic()
+        self._remote.append(after, batch)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._remote, name)
+
+
+class Member:
+    """A node, and the tokens of those who call it."""
+
+    def __init__(self, directory: str, tokens: list[str], url: str, key: str | None = None) -> None:
+        self._url = url
+        self._callers = [Credentials(token=token) for token in tokens]
+        self.node = Node(directory, engine=url, key=bytes.fromhex(key) if key else None)
+        engine = self.node.engine
+        assert isinstance(engine, SharedEngine)
+        self._watched = Watched(engine.remote)
+        engine.remote = cast(Remote, self._watched)
+        self._folded: dict[int, float] = {}
+        self._over = threading.Event()
+        self._noting: threading.Thread | None = None
+
+    def sends(self, start: float, seconds: float, to: list[str]) -> list[float]:
+        """Every caller sends to its recipient, one message after the other, from `start` on: the
+        milliseconds of each send that ended in time."""
+        took: list[list[float]] = [[] for _ in to]
+
+        def call(number: int) -> None:
+            act = SendMessage(to[number], "send", {"text": TEXT})
+            time.sleep(max(0.0, start - time.monotonic()))
+            began = time.monotonic()
+            while True:
+                self.node.call(self._callers[number], act)
+                ended = time.monotonic()
+                if ended > start + seconds:
+                    return
+                took[number].append(round((ended - began) * 1000, 2))
+                began = ended
+
+        threads = [threading.Thread(target=call, args=(number,)) for number in range(len(to))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [ms for times in took for ms in times]
+
+    def raw(self, seconds: float) -> tuple[float, float]:
+        """The batches that were appended last, again and again, past the node: entries a second,
+        and how many there are in a batch."""
+        batches = list(self._watched.batches)
+        count = 0
+        with closing(raw(self._url.partition("?")[0])) as appender:
+            began = time.monotonic()
+            while (spent := time.monotonic() - began) < seconds:
+                batch = batches[count % len(batches)]
+                appender.append(batch)
+                count += 1
+        done = sum(len(batches[number % len(batches)]) for number in range(count))
+        return done / spent, done / count
+
+    def alone(self, times: int, to: str) -> None:
+        """One caller sends so many times."""
+        act = SendMessage(to, "send", {"text": TEXT})
+        for _ in range(times):
+            self.node.call(self._callers[0], act)
+
+    def reads(self, start: float, seconds: float, token: str) -> float:
+        """Listings of an inbox a second, of one caller."""
+        reader, act = Credentials(token=token), ListInbox(limit=LISTED)
+        assert len(self.node.call(reader, act)["messages"]) == LISTED
+        time.sleep(max(0.0, start - time.monotonic()))
+        count = 0
+        while time.monotonic() < start + seconds:
+            self.node.call(reader, act)
+            count += 1
+        return count / seconds
+
+    # --- from one node to another
+
+    def handed_over(self) -> dict[int, float]:
+        """When the batches that end at these positions were handed to the engine."""
+        return self._watched.handed_over
+
+    def note(self) -> bool:
+        """Begins to note when facts can be read here."""
+        self._over.clear()
+        self._noting = threading.Thread(target=self._note, args=(self.node.head(),))
+        self._noting.start()
+        return True
+
+    def _note(self, reached: int) -> None:
+        with closing(self.node.listen()) as listener:
+            while not self._over.is_set():
+                if listener.wait(1):
+                    head, now = self.node.head(), time.monotonic()
+                    self._folded.update(dict.fromkeys(range(reached + 1, head + 1), now))
+                    reached = head
+
+    def noted(self, last: int) -> dict[int, float]:
+        """When each was there, up to `last`."""
+        while last not in self._folded:
+            time.sleep(0.01)
+        self._over.set()
+        assert self._noting is not None
+        self._noting.join()
+        return self._folded
+
+    def head(self) -> int:
+        return self.node.head()
+
+
+def main() -> None:
+    asked = json.loads(sys.stdin.readline())
+    started = time.perf_counter()
+    member = Member(**asked)
+    _say({"facts": member.head(), "seconds": time.perf_counter() - started})
+    for line in sys.stdin:
+        asked = json.loads(line)
+        work: Callable[..., Any] = getattr(member, asked.pop("do"))
+        _say(work(**asked))
+    member.node.close()
+
+
+def _say(found: Any) -> None:
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Commands about what keeps the log. They use this machine's copy of it, beside any server."""
+
+from interlock.doors.cli.context import Answer, Context
+from interlock.errors import Usage
+from interlock.link import is_served, open_node
+
+
+def migrate(context: Context) -> Answer:
+    directory = _directory(context)
+    if is_served(directory):
+        raise Usage("A server runs for this workspace. End it first: interlock down")
+    from interlock.node.moving import migrate
+
+    with open_node(directory) as node:
+        return migrate(node, context.values["to"])
+
+
+def repair(context: Context) -> Answer:
+    put_back, give_up = context.get("restore", False), context.get("give_up", False)
+    if put_back and give_up:
+        raise Usage("--restore puts back what was lost, --give-up lets go of it: choose one.")
+    from interlock.node import repairing
+
+    with open_node(_directory(context)) as node:
+        if put_back:
+            return repairing.restore(node)
+        return repairing.give_up(node) if give_up else repairing.show(node)
+
+
+def doctor(context: Context) -> Answer:
+    from interlock.node.doctor import examine
+
+    with open_node(_directory(context)) as node:
+        return examine(node)
+
+
+def _directory(context: Context) -> str:
+    if "://" in context.place:
+        raise Usage("That is done on the machine of a node, with its own directory.")
+    return context.place

@@ -1,0 +1,61 @@
+"""What keeps the log: moving it, repairing it, and what the doctor found."""
+
+from interlock.doors.cli.output import bold, dim, green, yellow
+from interlock.doors.cli.views.parts import Answer, count, time
+
+MOST_SHOWN = 20
+
+
+def _migrated(answer: Answer) -> str:
+    return (
+        f"{green('Moved')} {count(answer['entries'], 'entry', 'entries')} to "
+        f"{answer['engine']}, as the workspace {bold(answer['workspace'])}. This directory is a "
+        f"node of it now: interlock up\nAnother node needs a copy of {answer['key']}:\n"
+        f"  interlock up --engine '{answer['url']}' --key FILE"
+    )
+
+
+def _repair(answer: Answer) -> str:
+    common = answer["common_seq"]
+    if "restored" in answer:
+        return (
+            f"{green('Put back')} {count(answer['restored'], 'entry', 'entries')}, "
+            f"#{common + 1} to #{answer['node_seq']}. The log says so."
+        )
+    if "given_up" in answer:
+        return (
+            f"{yellow('Given up')} {count(answer['given_up'], 'entry', 'entries')} after "
+            f"#{common}; epoch {answer['epoch']} begins. They are kept in abandoned-….db beside "
+            "the log.\nEvery token is suspended until you trust it again: interlock token "
+            "reaffirm --all"
+        )
+    if answer["ok"]:
+        return f"{green('Nothing to repair:')} the engine has all that this node has."
+    lost = answer["lost"]
+    rows = [
+        f"{yellow('The engine lacks')} {count(len(lost), 'entry', 'entries')} that this node has:",
+        *(
+            f"  #{fact['seq']}  {time(fact['at'])}  {fact['kind']}  {fact['sender']}"
+            for fact in lost[:MOST_SHOWN]
+        ),
+    ]
+    if len(lost) > MOST_SHOWN:
+        rows.append(dim(f"  and {len(lost) - MOST_SHOWN} more: --json"))
+    if answer["is_tail"]:
+        rows.append("Put them back: interlock repair --restore")
+    else:
+        rows.append(f"It has others in their place, up to #{answer['engine_seq']}.")
+    rows.append("Let go of them, as a new epoch: interlock repair --give-up")
+    return "\n".join(rows)
+
+
+def _doctor(answer: Answer) -> str:
+    if answer["ok"]:
+        return f"{green('Well:')} {count(answer['checks'], 'check')}, nothing found."
+    rows = []
+    for found in answer["findings"]:
+        rows += [f"{yellow(found['check'])}  {found['message']}", f"  {found['do']}"]
+    return "\n".join(rows)
+
+
+VIEWS = {"migrate": _migrated, "repair": _repair, "doctor": _doctor}

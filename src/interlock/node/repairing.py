@@ -1,0 +1,104 @@
+"""Repair: when the engine came back without entries that a node has, or with others instead."""
+
+from contextlib import closing
+from itertools import islice
+from typing import Any
+
+from interlock.contracts.addresses import address
+from interlock.contracts.facts import parse_header
+from interlock.contracts.times import rfc3339
+from interlock.engines import HeadMoved
+from interlock.engines.shared import Loss
+from interlock.errors import EngineUnavailable, Usage
+from interlock.kernel.moment import Answer
+from interlock.node import Node
+from interlock.node import position as state
+from interlock.node.others import Others
+from interlock.node.turn import Turn
+
+MOST_LISTED = 1000
+
+
+def show(node: Node) -> Answer:
+    """What this node has and the engine does not."""
+    shared = _shared(node)
+    with node.file.reading() as db:
+        loss = shared.engine.loss(db)
+        with closing(node.engine.follow(db, loss.common)) as facts:
+            lost = [_told(header) for _, header in islice(facts, MOST_LISTED)]
+    return _answer(loss) | {"lost": lost}
+
+
+def restore(node: Node) -> Answer:
+    """Puts back what the engine lost, from this node's copy, and says so in the log."""
+    shared = _shared(node)
+    with node.alone(), node.file.reading() as db:
+        try:
+            loss = shared.engine.put_back(db)
+        except HeadMoved:
+            raise EngineUnavailable(
+                "Another node wrote meanwhile. Look again: interlock repair"
+            ) from None
+    if loss.ours == loss.common:
+        raise Usage("The engine has every entry that this node has: there is nothing to put back.")
+    outcome = {"first": loss.common + 1, "last": loss.ours, "node": shared.engine.node}
+    node.do(lambda turn: turn.system().record("log_repaired", outcome))
+    return _answer(loss) | {"restored": loss.ours - loss.common}
+
+
+def give_up(node: Node) -> Answer:
+    """Lets go of what the engine does not have, as a new epoch that names it. The node's copy as
+    it was is kept beside."""
+    shared = _shared(node)
+    with node.file.reading() as db:
+        loss = shared.engine.loss(db)
+        abandoned = state.load(db)
+    if loss.ours == loss.common and not shared.engine.is_behind_others():
+        raise Usage("The engine has every entry that this node has: there is nothing to give up.")
+
+    def work(turn: Turn) -> Any:
+        moment = turn.system()
+        moment.epoch = max(turn.position.epoch, abandoned.epoch) + 1
+        outcome = {
+            "reason": "lost tail",
+            "verifier": node.keys.verifier(turn.position.workspace),
+            "abandoned": {
+                "epoch": abandoned.epoch,
+                "seq": max(abandoned.seq, shared.engine.heard_of()),
+                "root": abandoned.frontier.root().hex(),
+            },
+        }
+        return moment.record("epoch_started", outcome)
+
+    fact = node.settle(work)
+    node.keys.set_aside(f"abandoned-{abandoned.epoch}-{abandoned.seq}")
+    return _answer(loss) | {"given_up": loss.ours - loss.common, "epoch": fact.epoch}
+
+
+def _shared(node: Node) -> Others:
+    if node.shared is None:
+        raise Usage(
+            "The log of this workspace is in its own file, and no engine can have lost a part of "
+            "it. See interlock audit verify."
+        )
+    return node.shared
+
+
+def _answer(loss: Loss) -> Answer:
+    return {
+        "ok": loss.ours == loss.common,
+        "common_seq": loss.common,
+        "node_seq": loss.ours,
+        "engine_seq": loss.theirs,
+        "is_tail": loss.is_tail,
+    }
+
+
+def _told(header: bytes) -> Answer:
+    fact = parse_header(header)
+    return {
+        "seq": fact.seq,
+        "at": rfc3339(fact.at),
+        "kind": fact.kind,
+        "sender": address(fact.sender),
+    }
