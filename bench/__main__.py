@@ -12,7 +12,7 @@ from statistics import median
 from typing import NamedTuple
 
 import interlock
-from bench import beside, commands, disk, large, sending, server
+from bench import beside, commands, disk, large, nodes, sending, server
 from bench.scene import CALLERS, scratch
 from bench.table import Table, at_least, at_most
 
@@ -21,7 +21,8 @@ class Amounts(NamedTuple):
     """How much is measured. `sends` are those of each caller in a round: of many callers, of one,
     and of either where fsync is slow; `waits` those of another process between two commands.
     `posts` and `calls` are those of each connection to the server, `served` the messages after
-    which its memory is looked at."""
+    which its memory is looked at. `shared_s` is what each measurement of several nodes takes in a
+    round, and `followed` the sends that another node is watched for."""
 
     messages: int
     rounds: int
@@ -36,10 +37,12 @@ class Amounts(NamedTuple):
     calls: int
     served: int
     idle_s: int
+    shared_s: float
+    followed: int
 
 
-FULL = Amounts(1_000_000, 9, 100, 250, 50, 20, 10, 25, 300, 150, 40, 100_000, 10)
-QUICK = Amounts(10_000, 2, 10, 30, 10, 3, 5, 3, 50, 10, 5, 2000, 1)
+FULL = Amounts(1_000_000, 9, 100, 250, 50, 20, 10, 25, 300, 150, 40, 100_000, 10, 3, 300)
+QUICK = Amounts(10_000, 2, 10, 30, 10, 3, 5, 3, 50, 10, 5, 2000, 1, 0.5, 30)
 
 
 def main() -> None:
@@ -56,6 +59,8 @@ def main() -> None:
         _inbox(table, directory, amounts)
         _commands(table, directory, amounts)
         _whole_log(table, directory, amounts, sends_a_second)
+        for engine in nodes.SERVERS:
+            _nodes(table, os.path.join(directory, engine), amounts, engine)
     print(f"\n{time.perf_counter() - started:.0f} s in all. {table.verdict()}")
     if amounts.messages != FULL.messages:
         print(
@@ -177,6 +182,24 @@ def _whole_log(table: Table, directory: str, amounts: Amounts, sends_a_second: f
         speed = measure(made, min(3, amounts.rounds))
         raw = f"{speed:,.0f} facts/s, of {made.facts:,}; to sends with {CALLERS} callers"
         table.figure(name, f"{speed / sends_a_second:.1f}", raw)
+
+
+def _nodes(table: Table, directory: str, amounts: Amounts, engine: str) -> None:
+    table.doing(f"nodes on {engine}")
+    rounds = max(1, amounts.rounds // 2)
+    found = nodes.measure(directory, engine, amounts.shared_s, rounds, amounts.followed)
+    raw = f"{found.sends:,.0f}/s; raw appends {found.raw:,.0f}/s, {found.batch:.0f} at once"
+    table.ratio(f"{engine}: sends, 64 callers", found.raw_ratio, at_least(0.3), raw)
+    raw = f"{found.together:,.0f}/s; one {found.alone:,.0f}/s"
+    table.ratio(f"{engine}: two nodes to one", found.together_ratio, at_least(0.5), raw)
+    raw = f"p99; with one node {found.alone_p99:.0f} ms"
+    table.ratio(f"{engine}: ms of sends on two nodes", found.together_p99, at_most(100), raw)
+    p50, p99 = f"{found.folded_p50:.1f} ms", f"p50; p99 {found.folded_p99:.1f} ms"
+    table.figure(f"{engine}: appended to folded elsewhere", p50, p99)
+    raw = f"{found.caught_up:,.0f} facts/s, of {found.facts:,}; to the sends of a node"
+    table.figure(f"{engine}: a new node", f"{found.caught_up / found.sends:.1f}", raw)
+    raw = f"{found.reads_applying:,.0f}/s; on an idle node {found.reads_idle:,.0f}/s"
+    table.figure(f"{engine}: reads while applying", f"{found.reads_ratio:.2f}", raw)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from interlock.node import Node
 
 LISTED = 20
 BATCHES_KEPT = 100
+LONGEST_S = 60.0
 
 
 class Watched:
@@ -60,26 +62,22 @@ class Member:
     def sends(self, start: float, seconds: float, to: list[str]) -> list[float]:
         """Every caller sends to its recipient, one message after the other, from `start` on: the
         milliseconds of each send that ended in time."""
-        took: list[list[float]] = [[] for _ in to]
 
-        def call(number: int) -> None:
-            act = SendMessage(to[number], "send", {"text": TEXT})
+        def call(caller: Credentials, recipient: str) -> list[float]:
+            took: list[float] = []
+            act = SendMessage(recipient, "send", {"text": TEXT})
             time.sleep(max(0.0, start - time.monotonic()))
             began = time.monotonic()
             while True:
-                self.node.call(self._callers[number], act)
+                self.node.call(caller, act)
                 ended = time.monotonic()
                 if ended > start + seconds:
-                    return
-                took[number].append(round((ended - began) * 1000, 2))
+                    return took
+                took.append(round((ended - began) * 1000, 2))
                 began = ended
 
-        threads = [threading.Thread(target=call, args=(number,)) for number in range(len(to))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return [ms for times in took for ms in times]
+        with ThreadPoolExecutor(len(to)) as pool:
+            return [ms for took in pool.map(call, self._callers, to) for ms in took]
 
     def raw(self, seconds: float) -> tuple[float, float]:
         """The batches that were appended last, again and again, past the node: entries a second,
@@ -135,7 +133,9 @@ class Member:
 
     def noted(self, last: int) -> dict[int, float]:
         """When each was there, up to `last`."""
+        deadline = time.monotonic() + LONGEST_S
         while last not in self._folded:
+            assert time.monotonic() < deadline, "the other node does not follow"
             time.sleep(0.01)
         self._over.set()
         assert self._noting is not None

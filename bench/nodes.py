@@ -37,7 +37,8 @@ class Found(NamedTuple):
     together_ratio: float
     together_p99: float
     alone_p99: float
-    folded: list[float]
+    folded_p50: float
+    folded_p99: float
     caught_up: float
     facts: int
     reads_idle: float
@@ -153,7 +154,8 @@ def measure(directory: str, engine: str, seconds: float, rounds: int, sends: int
         together_ratio=median(len(two) / len(one) for one, two in pairs),
         together_p99=median(_p99(two) for _, two in pairs),
         alone_p99=median(_p99(one) for one, _ in pairs),
-        folded=folded,
+        folded_p50=median(folded),
+        folded_p99=_p99(folded),
         caught_up=median(each["facts"] / each["seconds"] for each in joined),
         facts=joined[0]["facts"],
         reads_idle=median(idle for idle, _ in reads),

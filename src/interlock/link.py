@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from interlock import __version__
 from interlock.contracts.acts import Credentials
-from interlock.contracts.routes import Request, encode
+from interlock.contracts.routes import SEEN_HEADER, Request, encode
 from interlock.errors import (
     BadToken,
     EngineUnavailable,
@@ -162,6 +162,7 @@ class RemoteLink:
         if secure not in ("http", "https") or not self._host or "@" in self._host:
             raise Usage(f"{url[:200]!r} is not a server's address, such as http://127.0.0.1:7420")
         self._secure = secure == "https"
+        self._seen = 0
 
     def open(self) -> None:
         return
@@ -190,8 +191,10 @@ class RemoteLink:
     def _asked(self, connection: "http.client.HTTPConnection", request: Request) -> Answer:
         try:
             target = self._path + request.target
-            connection.request(request.method, target, request.body or None, request.headers)
+            headers = request.headers | seen_headers(self._seen)
+            connection.request(request.method, target, request.body or None, headers)
             response = connection.getresponse()
+            self._seen = max(self._seen, seen_in(response.getheader(SEEN_HEADER)))
             return decoded(response.status, response.read())
         finally:
             connection.close()
@@ -292,6 +295,15 @@ def _in_steps(link: Link, credentials: Credentials, act: Any) -> Answer:
     from interlock.contracts.uploads import steps, taken
 
     return taken(steps(act), lambda step: link.call(credentials, step))
+
+
+def seen_headers(seen: int) -> dict[str, str]:
+    """What tells a node how far the one before it was, so that nobody misses their own writes."""
+    return {SEEN_HEADER: str(seen)} if seen else {}
+
+
+def seen_in(header: str | None) -> int:
+    return int(header) if header and header.isascii() and header.isdigit() else 0
 
 
 def encoded(credentials: Credentials, act: Any) -> Request:

@@ -7,12 +7,16 @@ and no other members allowed; and whatever the types say may be absent was once 
 
 import os
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import apsw
 import pytest
+import redis
+from databases import ValkeyServer
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
@@ -23,7 +27,7 @@ from interlock.contracts.encoding import digest
 from interlock.contracts.routes import ROUTES
 from interlock.errors import IdentityMismatch
 from interlock.kernel import KINDS
-from interlock.node import Node
+from interlock.node import Node, repairing
 
 START = 2_000_000_000_000  # a time that no clock of a test machine shows
 HOUR = 3_600_000
@@ -380,9 +384,39 @@ def damage(town: Town) -> None:
     town.call(OWNER, acts.VerifyLog())
 
 
+def an_engine(town: Town) -> None:
+    """A log that a server keeps, which loses an entry, gets it back, and goes away."""
+    beside = town.directory.parent
+    with ValkeyServer(beside / "valkey") as server:
+        town.node.close()
+        (beside / "node").mkdir()
+        town.node = Node(str(beside / "node"), engine=server.url + "?workspace=town")
+        people(town)
+        town.call(OWNER, acts.ShowStorage())
+        lost = town.node.head()
+        with closing(redis.Redis(port=server.port)) as client:
+            client.xdel("interlock:{town}:log", f"{lost}-0")
+        assert repairing.restore(town.node)["restored"] == 1
+        town.call(OWNER, acts.ListEvents(limit=1000))
+    _until_troubled(town)
+    town.call(OWNER, acts.ShowStorage())
+    town.node.close()
+    town.node = Node(str(beside / "node"))
+    _until_troubled(town)
+    town.call(OWNER, acts.ShowStorage())
+
+
+def _until_troubled(town: Town) -> None:
+    assert town.node.shared is not None
+    deadline = time.monotonic() + 30
+    while town.node.shared.trouble is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 HOURS = (
     *(an_hour_of_mail, questions, large_bodies, claims, tasks, evidence, blockers),
-    *(identity, the_workspace, audit, damage),
+    *(identity, the_workspace, audit, damage, an_engine),
 )
 
 
@@ -393,7 +427,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[type, Answer]]:
     for hour in HOURS:
         town = Town(tmp_path_factory.mktemp("town") / "workspace")
         hour(town)
-        if hour is not damage:
+        if hour not in (damage, an_engine):
             town.call(OWNER, acts.ListEvents(limit=2))
             town.call(OWNER, acts.ListEvents(limit=1000))
         town.node.close()

@@ -140,6 +140,18 @@ def test_an_unknown_take_may_happen_long_after_it_was_given_up_or_never() -> Non
     assert unexplained([*start, free("nora", 6, 7), late._replace(start=8, end=9)]) is None
 
 
+@pytest.mark.parametrize("fences", [(None, 3), (3, None)])
+def test_of_two_unknown_releases_the_one_that_is_needed_later_is_kept(
+    fences: tuple[int | None, int | None],
+) -> None:
+    unsure = [Call("release", "otto", 3, fence=fence) for fence in fences]
+    once = [granted("otto", 1, 2, 3), *unsure, free("vera", 4, 5), granted("otto", 6, 7, 4)]
+    twice = [*once, free("vera", 8, 9), granted("otto", 10, 11, 5)]
+    assert unexplained(twice) is None
+    third = free("vera", 12, 13)
+    assert unexplained([*twice, third]) == third
+
+
 def test_a_lease_that_ended_lets_others_in_and_one_that_did_not_keeps_them_out() -> None:
     first = granted("otto", 10, 12, 1)
     history = [first, lapse(first, 100)]
@@ -249,6 +261,23 @@ FORGED = {
         released("otto", 3, 4, 1),
         granted("otto", 5, 6, 2),
         released("otto", 7, 8, 1),
+    ],
+    "a release of nothing while somebody holds it": [
+        granted("otto", 1, 2, 1),
+        Call("release", "vera", 3, 4, "free"),
+    ],
+    "a fence that nobody has, and no refusal": [Call("release", "vera", 1, 2, "free", fence=3)],
+    "a refusal that does not name the holder": [
+        granted("otto", 1, 2, 1),
+        refused("vera", 3, 4, 9),
+    ],
+    "a holder who was kept out by itself": [
+        granted("otto", 1, 2, 1),
+        kept_out("otto", 3, 4, Held("otto", 1)),
+    ],
+    "a grant of what another holds, by that fence": [
+        granted("otto", 1, 2, 1),
+        Call("take", "vera", 3, 4, "granted", Held("otto", 1)),
     ],
     "a holder who was refused": [granted("otto", 1, 2, 1), refused("otto", 3, 4, 1)],
     "a refusal that names a holder who had gone": [

@@ -28,6 +28,18 @@ ROWS = (
     "inbox among 2,000 messages",
     "rebuild",
     "audit verify",
+    *(
+        f"{engine}: {row}"
+        for engine in ("Valkey", "PostgreSQL")
+        for row in (
+            "sends, 64 callers",
+            "two nodes to one",
+            "ms of sends on two nodes",
+            "appended to folded elsewhere",
+            "a new node",
+            "reads while applying",
+        )
+    ),
 )
 
 

@@ -204,6 +204,7 @@ REFUSALS = [
     ("RATE_LIMITED", "Rate limited", 4, 429),
     ("PAUSED", "Paused", 4, 503),
     ("ENGINE_UNAVAILABLE", "Engine unavailable", 4, 503),
+    ("LOG_FORKED", "The log forks", 4, 503),
     ("NEWER_VERSION", "Newer version", 4, 503),
     ("UNSAFE_FILESYSTEM", "Unsafe filesystem", 4, 503),
     ("OTHER_HOST", "Used on another host", 4, 503),

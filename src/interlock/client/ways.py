@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from interlock import __version__
 from interlock.contracts import uploads
 from interlock.contracts.acts import Credentials
-from interlock.contracts.routes import Request
+from interlock.contracts.routes import SEEN_HEADER, Request
 from interlock.errors import EngineUnavailable, Refusal
 from interlock.link import (
     NobodyThere,
@@ -22,6 +22,8 @@ from interlock.link import (
     lost,
     open_node,
     patience,
+    seen_headers,
+    seen_in,
     server_of,
 )
 
@@ -46,6 +48,7 @@ class Connections:
         import httpx2
 
         self._base = base
+        self._seen = 0
         verify = ssl.create_default_context() if base.startswith("https:") else False
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
         transport = httpx2.AsyncHTTPTransport(
@@ -61,7 +64,7 @@ class Connections:
             response = await self._http.request(
                 request.method,
                 self._base + request.target,
-                headers=request.headers,
+                headers=request.headers | seen_headers(self._seen),
                 content=request.body,
                 timeout=patience_s,
             )
@@ -69,6 +72,7 @@ class Connections:
             raise NobodyThere(str(trouble)) from None
         except httpx2.RequestError as trouble:
             raise ConnectionResetError(str(trouble) or type(trouble).__name__) from None
+        self._seen = max(self._seen, seen_in(response.headers.get(SEEN_HEADER)))
         return response.status_code, response.content
 
     async def close(self) -> None:

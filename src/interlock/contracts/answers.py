@@ -931,6 +931,10 @@ class OtherEvent(_Event):
         "workspace_paused",
         "workspace_resumed",
     ]
+    # what was put back into an engine, and by which node
+    first: NotRequired[int]
+    last: NotRequired[int]
+    node: NotRequired[str]
     # who
     sender: NotRequired[str]
     agent: NotRequired[str]

@@ -14,6 +14,9 @@ KEY_HEADER = "Idempotency-Key"
 SESSION_HEADER = "Interlock-Session"
 SENDER_HEADER = "Interlock-Sender"
 OWNER_HEADER = "Interlock-Owner"
+# How far the log went when a node answered. Whoever shows it to another node reads their own
+# writes there.
+SEEN_HEADER = "Interlock-Seq"
 # What is longer is nobody's name, and need not be said to its end.
 LONGEST_NAME = 1000
 # --wait is the one word for waiting.

@@ -41,7 +41,7 @@ _STRANGE = "id "
 #      blobs    hash     digest -> upload
 #      aside    stream   what was found in the log and is none of ours
 #      nodes    hash     name -> what it says of itself; seen: when, sorted
-_HAND_OVER = """
+_PARTS = """
 local function hand_over(turn, queue, bell, slot)
   local first = redis.call('LPOP', queue)
   if first then
@@ -58,6 +58,21 @@ local function last(log)
   end
   return found[1], ''
 end
+-- A stream takes no id below one that it once had. Where somebody added and removed such a one,
+-- the entries go into a new stream.
+local function renewed(log)
+  local old = log .. ':old'
+  redis.call('RENAME', log, old)
+  local from = '-'
+  repeat
+    local found = redis.call('XRANGE', old, from, '+', 'COUNT', 500)
+    for _, entry in ipairs(found) do
+      redis.call('XADD', log, entry[1], unpack(entry[2]))
+      from = '(' .. entry[1]
+    end
+  until #found == 0
+  redis.call('DEL', old)
+end
 local function milliseconds()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
@@ -65,7 +80,7 @@ end
 """
 
 _BEGIN = (
-    _HAND_OVER
+    _PARTS
     + """
 local log, turn, queue, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local me, slot = ARGV[1], ARGV[2]
@@ -90,7 +105,7 @@ return {1, milliseconds(), id, hash}
 )
 
 _LEAVE = (
-    _HAND_OVER
+    _PARTS
     + """
 local turn, queue, bell = KEYS[1], KEYS[2], KEYS[3]
 redis.call('LREM', queue, 0, ARGV[1])
@@ -102,7 +117,7 @@ end
 )
 
 _APPEND = (
-    _HAND_OVER
+    _PARTS
     + """
 local log, turn, queue, bell, bodies, blobs, uploads, chunks =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -140,11 +155,9 @@ if good then
     local fields = {'hash', entry[2], 'header', entry[3], 'keeps', entry[4], 'mac', entry[5]}
     local added = redis.pcall('XADD', log, entry[1] .. '-0', unpack(fields))
     if type(added) == 'table' and added.err then
-      -- Whoever added and removed an entry of a higher id has left that id behind.
-      redis.call('XSETID', log, id)
+      renewed(log)
       redis.call('XADD', log, entry[1] .. '-0', unpack(fields))
     end
-    id = entry[1] .. '-0'
   end
 end
 redis.call('LREM', queue, 0, me)
@@ -156,19 +169,20 @@ return good and 1 or 0
 """
 )
 
-_SET_ASIDE = """
+_SET_ASIDE = (
+    _PARTS
+    + """
 local log, aside, id = KEYS[1], KEYS[2], ARGV[1]
 local found = redis.call('XRANGE', log, id, id)[1]
 if not found then return 0 end
 local fields = {}
 for at = 1, #found[2], 2 do fields[found[2][at]] = found[2][at + 1] end
 if (fields.header or '') ~= ARGV[2] or (fields.mac or '') ~= ARGV[3] then return 0 end
-redis.call('XADD', aside, '*', 'id', id, unpack(found[2]))
+redis.call('XADD', aside, '*', 'id', id, 'header', ARGV[2], 'mac', ARGV[3])
 redis.call('XDEL', log, id)
-local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
-redis.call('XSETID', log, last and last[1] or '0-0')
 return 1
 """
+)
 
 _BEAT = """
 local nodes, seen, me = KEYS[1], KEYS[2], ARGV[1]

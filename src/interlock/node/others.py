@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("interlock.node")
 BEAT_EVERY_S = 1.0
 TRY_AGAIN_S = 0.5
+FIRST_BEAT_S = 2.0
 
 
 class Others:
@@ -33,6 +34,8 @@ class Others:
         self.trouble: Refusal | None = None
         self._is_joining = is_joining
         self._end = threading.Event()
+        self._has_beaten = threading.Event()
+        self._is_waiting = False
         self._thread: threading.Thread | None = None
 
     @property
@@ -55,6 +58,8 @@ class Others:
 
     def standing(self) -> dict[str, Any]:
         """How the nodes stand to the engine, as of the last beat."""
+        if self.trouble is None:
+            self._has_beaten.wait(FIRST_BEAT_S)
         now = self.now()
         age_s = self.engine.age_s()
         nodes = self.nodes
@@ -93,8 +98,10 @@ class Others:
         self.follow(node)
 
     def end(self) -> None:
+        """Ends the following. A thread that waits for news does nothing when it has waited, and
+        nobody waits for it: that would make every command as long as its patience."""
         self._end.set()
-        if self._thread is not None:
+        if self._thread is not None and not self._is_waiting:
             self._thread.join(10)
 
     def _run(self, node: "Node", end: threading.Event) -> None:
@@ -104,7 +111,7 @@ class Others:
                 if time.monotonic() - beaten >= BEAT_EVERY_S:
                     self._beat(node)
                     beaten = time.monotonic()
-                self._step(node)
+                self._step(node, end)
                 self.trouble = None
             except Refusal as trouble:
                 if end.is_set():
@@ -114,14 +121,21 @@ class Others:
                 self.trouble = trouble
                 end.wait(TRY_AGAIN_S)
             except Exception:  # noqa: BLE001 - a defect here must not end the following
+                if end.is_set():
+                    return
                 _LOG.exception("follower")
                 end.wait(TRY_AGAIN_S)
 
-    def _step(self, node: "Node") -> None:
+    def _step(self, node: "Node", end: threading.Event) -> None:
         """Waits for news, and takes over what is new. What this node appends itself wakes it too,
         and is folded by whoever appended it."""
         before = node.reached
-        self.remote.wait(before, BEAT_EVERY_S / 2)
+        self._is_waiting = True
+        if not end.is_set():
+            self.remote.wait(before, BEAT_EVERY_S / 2)
+        self._is_waiting = False
+        if end.is_set():
+            return
         node.let_pass()
         if node.reached == before:
             node.catch_up()
@@ -140,3 +154,4 @@ class Others:
                     latest = max((at for at in (seen, other[0]) if at is not None), default=None)
                     elsewhere[sender] = latest, bool(listening or other[1])
         node.presence.elsewhere = elsewhere
+        self._has_beaten.set()

@@ -16,6 +16,7 @@ from interlock.contracts.routes import (
     KEY_HEADER,
     OWNER_HEADER,
     ROUTES,
+    SEEN_HEADER,
     SENDER_HEADER,
     SESSION_HEADER,
     SHORTHANDS,
@@ -74,7 +75,22 @@ class Desk:
             session=checks.session(unquote(session)) if session is not None else None,
             claimed=unquote(claimed) if claimed is not None else None,
             owner=is_owner,
+            seen=_position(headers.get(SEEN_HEADER)),
         )
+
+    def answered(self, content: Any) -> Answer:
+        """The answer, with how far the log went where it may be asked elsewhere."""
+        node = self.live.node
+        headers = {SEEN_HEADER: str(node.reached)} if node.shared else None
+        return Answer(content, headers=headers)
+
+
+def _position(header: str | None) -> int:
+    if header is None:
+        return 0
+    if not (header.isascii() and header.isdigit() and len(header) < 19):
+        raise Usage(f"{SEEN_HEADER} is a position of the log: the number that an answer had there.")
+    return int(header)
 
 
 def _bearer(header: str | None) -> str | None:
@@ -128,7 +144,7 @@ def _endpoint(desk: Desk, known: Decoder) -> Endpoint:
             credentials, act = await _asked(desk, known, request)
             call = desk.live.call(credentials, act)
             waits = getattr(act, "wait_s", None) is not None
-            return Answer(await (_while_there(request, call) if waits else call))
+            return desk.answered(await (_while_there(request, call) if waits else call))
         except Refusal as refusal:
             desk.metrics.refusals[refusal.code] += 1
             raise

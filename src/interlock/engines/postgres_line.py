@@ -1,0 +1,184 @@
+"""A line to PostgreSQL: a connection that is made when it is needed, that never waits long for an
+answer, and that is made again after trouble."""
+
+import select
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.conninfo import conninfo_to_dict
+
+from interlock.errors import EngineUnavailable, Usage
+
+SILENCE_S = 2.0
+TURN_WITHIN_MS = 5000
+ASLEEP_MS = 2000
+STATEMENT_MS = 10_000
+_TICK_S = 0.1
+
+# Each session's own, whatever the server's defaults are. A node that sleeps in its turn loses it,
+# with its connection; what is acknowledged is on disk. transaction_timeout came with version 17.
+_SESSION = f"""
+SET idle_in_transaction_session_timeout = {ASLEEP_MS};
+SET lock_timeout = {TURN_WITHIN_MS};
+SET statement_timeout = {STATEMENT_MS};
+SELECT set_config(name, '{STATEMENT_MS}', false) FROM pg_settings
+  WHERE name = 'transaction_timeout';
+SELECT set_config(name, 'on', false) FROM pg_settings
+  WHERE name = 'synchronous_commit' AND setting <> 'remote_apply';
+"""
+# What the URL does not say. An address behind which several servers stand means the one that
+# writes: another may not have the last entries yet.
+_PARAMETERS = {
+    "application_name": "interlock",
+    "connect_timeout": "2",
+    "keepalives_idle": "2",
+    "keepalives_interval": "1",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "4000",
+    "target_session_attrs": "read-write",
+}
+T = TypeVar("T")
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """Asks `when_silent` each time that nothing was heard for `silence_s`; it raises, or the
+    waiting goes on. Without one, that is the end of the waiting."""
+
+    silence_s = SILENCE_S
+    when_silent: Callable[[], object] | None = None
+
+    def wait(self, gen: PQGen[T], interval: float = _TICK_S, timeout: float | None = None) -> T:
+        return super().wait(self._unless_silent(gen), interval, timeout)
+
+    def _unless_silent(self, gen: PQGen[T]) -> Generator[Any, Any, T]:
+        heard = time.monotonic()
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if ready:
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > self.silence_s:
+                    self._is_silent()
+                    heard = time.monotonic()
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    def _is_silent(self) -> None:
+        if self.when_silent is None:
+            raise psycopg.OperationalError(f"no answer within {self.silence_s:.0f} s")
+        self.when_silent()
+
+    @contextmanager
+    def patient(self, silence_s: float, when_silent: Callable[[], object]) -> Iterator[None]:
+        self.silence_s, self.when_silent = silence_s, when_silent
+        try:
+            yield
+        finally:
+            self.silence_s, self.when_silent = SILENCE_S, None
+
+    def has_spoken(self, within_s: float = 0.0) -> bool:
+        """Whether the server says something that it was not asked for."""
+        poll = select.poll()
+        poll.register(self.fileno(), select.POLLIN)
+        return bool(poll.poll(within_s * 1000))
+
+    def is_over(self) -> bool:
+        """Whether the server ended it, as far as can be heard without asking."""
+        try:
+            while self.has_spoken():
+                self.pgconn.consume_input()
+        except psycopg.Error:
+            return True
+        return self.closed
+
+
+class Server:
+    """A server's address, what is needed to connect to it, and how its troubles are told."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            given = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+        except psycopg.Error:
+            raise Usage(
+                "That is not a PostgreSQL URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
+                "where special characters are written as %HH."
+            ) from None
+        self._parameters = _PARAMETERS | given
+        self.place = f"{given.get('host', 'localhost')}:{given.get('port', '5432')}"
+
+    def connect(self) -> Connection:
+        connection = Connection.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
+        connection.execute(_SESSION)
+        return connection
+
+    def unavailable(self, trouble: psycopg.Error) -> EngineUnavailable:
+        """What PostgreSQL said, in its first line, and what may be done about it."""
+        said = str(trouble).partition("\n")[0].strip().rstrip(".") or type(trouble).__name__
+        refused = trouble.sqlstate or "FATAL:" in said
+        advice = (
+            "See the user, the password and the database in the engine's URL, and the server's log"
+            if refused
+            else "Try again when it is back"
+        )
+        return EngineUnavailable(
+            f"PostgreSQL at {self.place} cannot be used: {said}. Nothing was done. {advice}."
+        )
+
+
+class Line:
+    """One connection for one thread at a time."""
+
+    def __init__(self, server: Server, prepare: Callable[[Connection], None]) -> None:
+        self._server = server
+        self._prepare = prepare
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._closed = False
+
+    @contextmanager
+    def use(self) -> Iterator[Connection]:
+        """The connection. Where that goes wrong it is dropped, and the next use makes another."""
+        with self._lock:
+            try:
+                yield self._ready()
+            except psycopg.Error as trouble:
+                self.drop()
+                raise self._server.unavailable(trouble) from None
+            except BaseException:
+                self.drop()
+                raise
+
+    def held(self) -> Connection | None:
+        """The connection as it was left; None where the server ended it since."""
+        if self._connection is not None and self._connection.is_over():
+            self.drop()
+        return self._connection
+
+    def drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self.drop()
+
+    def _ready(self) -> Connection:
+        if self._closed:
+            raise EngineUnavailable(
+                f"The connection to PostgreSQL at {self._server.place} is closed."
+            )
+        connection = self.held()
+        if connection is None:
+            connection = self._connection = self._server.connect()
+            self._prepare(connection)
+        return connection
