@@ -1,3 +1,3 @@
-"""What tests of every directory may ask for: see tests/engines/remotes.py."""
+"""What tests of every directory may ask for, and which engine they run on: see tests/engines."""
 
-pytest_plugins = ["remotes"]
+pytest_plugins = ["chosen", "remotes"]

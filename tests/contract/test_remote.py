@@ -174,7 +174,7 @@ def test_what_follows_anything_but_the_head_is_not_kept(
     writer = remote()
     entries = append(writer, b"one", b"two")
     blob, other = upload(writer, "first", b"kept"), upload(writer, "second", b"not kept")
-    entries += append(writer, b"three", blobs=[blob])[:0]
+    append(writer, b"three", blobs=[blob])
     kept = log(writer)
     stale = after(entries)
     writer.begin("node")
@@ -320,16 +320,19 @@ def test_an_answer_that_is_lost_is_called_lost(remote: Remotes, arrives: bool) -
         assert seq == (3 if arrives else 2)
 
 
-def test_a_connection_that_ends_in_the_turn_keeps_nothing(remote: Remotes) -> None:
+def test_a_connection_that_ended_in_the_turn_leaves_no_doubt(remote: Remotes) -> None:
+    """The turn ended with it, or was not bound to it: nothing was under way."""
     writer = remote()
     append(writer, b"one")
     head = writer.begin("node")
     remote.intruder().cut()
-    with pytest.raises((HeadMoved, AnswerLost)):
+    expected = [b"one", b"two"]
+    try:
         writer.append(head, Appending([sealed(2, b"two")]))
-    assert [entry.body for entry in log(remote())] == [b"one"]
-    assert until(lambda: reached(writer.glimpse))
-    assert append(writer, b"next")[0].seq == 2
+    except HeadMoved:
+        expected.remove(b"two")
+    assert [entry.body for entry in log(remote())] == expected
+    assert append(writer, b"next")[0].seq == len(expected) + 1
 
 
 def verbs(remote: Remote) -> dict[str, Callable[[], Any]]:
@@ -455,11 +458,10 @@ def test_nonsense_is_read_and_set_aside(remote: Remotes, length: int) -> None:
     kept = append(writer, *[b"body"] * length) if length else []
     writer.glimpse()
     remote.intruder().put_nonsense(length + 1)
-    assert (found := writer.read(length, 10))
-    assert not any(is_genuine(KEY, entry) for entry in found)
-    assert writer.glimpse()[:2] not in [(length, kept[-1].hash if kept else GENESIS)]
-    for entry in found:
-        writer.set_aside(entry)
+    assert writer.glimpse()[:2] != (length, kept[-1].hash if kept else GENESIS)
+    (found,) = writer.read(length, 10)
+    assert not is_genuine(KEY, found)
+    writer.set_aside(found)
     assert (writer.aside(), log(writer)) == (1, kept)
     assert append(writer, b"next")[0].seq == length + 1
     assert all(is_genuine(KEY, entry) for entry in log(writer))

@@ -7,14 +7,59 @@ marker `embedded`, and is left out then.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import pytest
+from databases import PostgresServer, Server, ValkeyServer
 
 from interlock.engines import recognition
 from interlock.engines.file import LogFile
-from interlock.engines.locating import NEW, RECORD, Located, reach, record
+from interlock.engines.choosing import NEW, RECORD
+from interlock.engines.locating import Located, reach, record
 from interlock.engines.shared import SharedEngine
 from interlock.node.keys import Keys
+
+EMBEDDED = "sqlite"
+SERVERS: dict[str, type[Server]] = {"postgres": PostgresServer, "redis": ValkeyServer}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--engine",
+        choices=(EMBEDDED, *SERVERS),
+        default=EMBEDDED,
+        help="what keeps the log of every workspace that the tests make",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--engine") != EMBEDDED:
+        config.hook.pytest_deselected(items=[item for item in items if _is_embedded(item)])
+        items[:] = [item for item in items if not _is_embedded(item)]
+
+
+def _is_embedded(item: pytest.Item) -> bool:
+    return item.get_closest_marker("embedded") is not None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _chosen(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """The engine of the run. Each process of the tests has a server of its own."""
+    kind = request.config.getoption("--engine")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(NEW, raising=False)
+        if kind == EMBEDDED:
+            yield
+            return
+        with SERVERS[kind](tmp_path_factory.mktemp(kind)) as server:
+            patch.setenv(NEW, server.url)
+            yield
+
+
+# --- for tests that make environments and copies
 
 
 def variables() -> dict[str, str]:

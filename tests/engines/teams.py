@@ -15,12 +15,13 @@ from typing import Any
 from commandline import Place, until
 from remotes import Remotes
 
-from interlock.contracts import acts, tokens
+from interlock.contracts import acts, tokens, uploads
 from interlock.contracts.acts import Credentials
 from interlock.link import open_node
 from interlock.node import Node, audit, upkeep
 
 OWNER = Credentials(owner=True)
+LARGE = "large " * (uploads.INLINE_BYTES // 5)
 Answer = dict[str, Any]
 
 
@@ -79,9 +80,13 @@ def join(node: Node, name: str) -> Credentials:
 
 
 def send(node: Node, who: Credentials, to: str, text: str, key: str | None = None) -> Answer:
-    """The message as it was accepted."""
+    """The message as it was accepted; one that is large goes as a blob, as every door has it."""
     act = acts.SendMessage(to, "send", {"text": text}, key=key)
-    message: Answer = node.call(who, act)["message"]
+    if uploads.is_large(act):
+        answer = uploads.taken(uploads.steps(act), lambda step: node.call(who, step))
+    else:
+        answer = node.call(who, act)
+    message: Answer = answer["message"]
     return message
 
 

@@ -10,7 +10,7 @@ import pytest
 from commandline import until
 from remotes import PostgresIntruder, RedisIntruder, Remotes
 from serving import Served
-from teams import OWNER, Team, facts, hashes, join, level, send, texts
+from teams import LARGE, OWNER, Team, facts, hashes, join, level, send, texts
 
 from interlock.contracts import acts
 from interlock.contracts.facts import parse_header
@@ -188,7 +188,7 @@ def _grown(team: Team) -> tuple[Node, Node]:
     ada, bert = team.open("ada"), team.open("bert")
     otto = join(ada, "otto")
     send(bert, otto, "@otto", "hello")
-    send(ada, otto, "@otto", "large " * 100_000)
+    send(ada, otto, "@otto", LARGE)
     level(ada, bert)
     return ada, bert
 

@@ -56,7 +56,7 @@ class Wire:
     def _there(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
         seen = b""
         while data := _received(near):
-            seen = (seen + data)[-_SEEN:]
+            seen = (seen + data)[-_SEEN:] if self._needle is not None else b""
             if self._needle is not None and self._needle in seen:
                 self._needle = None
                 lost.set()

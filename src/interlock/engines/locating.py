@@ -10,11 +10,10 @@ import re
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from interlock.engines.choosing import NEW, RECORD, is_embedded
 from interlock.engines.remote import Remote
 from interlock.errors import EngineUnavailable, LogDamaged, Usage
 
-RECORD = "engine.json"
-NEW = "INTERLOCK_ENGINE"
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _EXTRAS = {
     **dict.fromkeys(("redis", "rediss", "valkey", "valkeys"), "redis"),
@@ -41,10 +40,11 @@ class Located(NamedTuple):
 def located(directory: str, given: str | None) -> Located | None:
     """The engine of a directory: the one given, else the recorded one, else, where there is no
     workspace yet, the one that new workspaces are to have."""
+    if is_embedded(directory, given):
+        return None
     recorded = _recorded(directory)
-    is_new = not os.path.exists(os.path.join(directory, "log.db"))
-    if given is None and recorded is None and is_new:
-        given = os.environ.get(NEW) or None
+    if given is None and recorded is None:
+        given = os.environ.get(NEW)
     if given is None or given == "sqlite":
         if given == "sqlite" and recorded is not None:
             raise Usage(f"The log of this workspace is kept by {recorded.shown}.")
@@ -61,6 +61,9 @@ def located(directory: str, given: str | None) -> Located | None:
 
 
 def record(directory: str, where: Located) -> None:
+    """Writes down where the log is kept, unless that stands there already."""
+    if _recorded(directory) == where:
+        return
     path = os.path.join(directory, RECORD)
     draft = f"{path}.{os.urandom(8).hex()}"
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

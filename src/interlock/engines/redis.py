@@ -207,12 +207,15 @@ class RedisRemote:
         self._url = url
         self._prefix = f"interlock:{{{workspace}}}:"
         self._node = ""
+        self._closed = False
         self._scripts: dict[str, Callable[..., Any]] = {}
 
     @cached_property
     def _client(self) -> "redis.Redis":
         """Connects when it is first needed. Nothing is retried behind our back: an append that
         is sent twice would be two."""
+        if self._closed:
+            raise EngineUnavailable(f"The connection to the engine at {self._place} is closed.")
         given: dict[str, Any] = {
             "socket_connect_timeout": CONNECT_S,
             "socket_timeout": ANSWER_S,
@@ -416,6 +419,7 @@ class RedisRemote:
         return found
 
     def close(self) -> None:
+        self._closed = True
         if client := self.__dict__.pop("_client", None):
             self._scripts.clear()
             client.close()
@@ -430,7 +434,9 @@ def _glimpse(id: str, hash: str, now: int) -> Glimpse:
 
 def _sealed(id: bytes, fields: dict[bytes, bytes], packed: bytes | None) -> Sealed:
     seq, _, part = id.partition(b"-")
-    hash = _text(fields, b"hash") if part == b"0" else _STRANGE + id.decode()
+    hash = _text(fields, b"hash").removeprefix(_STRANGE)
+    if part != b"0":
+        hash = _STRANGE + id.decode()
     salt, body = (packed[1 : 1 + packed[0]], packed[1 + packed[0] :]) if packed else (None, None)
     keeps = tuple(filter(None, _text(fields, b"keeps").split("\n")))
     header = fields.get(b"header", b"")

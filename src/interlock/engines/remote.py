@@ -130,15 +130,18 @@ def seal(
     salt: bytes | None = None,
     body: bytes | None = None,
 ) -> Sealed:
-    mac = _mac(key, header, keeps)
-    return Sealed(seq, header_hash(header), header, keeps, mac, salt, body)
+    hash = header_hash(header)
+    return Sealed(seq, hash, header, keeps, _mac(key, hash, keeps), salt, body)
 
 
 def is_genuine(key: bytes, entry: Sealed) -> bool:
     """Whether somebody with the workspace's key sealed this, and it says what it is."""
-    good = hmac.compare_digest(_mac(key, entry.header, entry.keeps).encode(), entry.mac.encode())
-    return good and header_hash(entry.header) == entry.hash
+    hash = header_hash(entry.header)
+    good = hmac.compare_digest(_mac(key, hash, entry.keeps).encode(), entry.mac.encode())
+    return good and hash == entry.hash
 
 
-def _mac(key: bytes, header: bytes, keeps: tuple[str, ...]) -> str:
-    return hmac.digest(key, header + "\n".join(("", *keeps)).encode(), hashlib.sha256).hex()
+def _mac(key: bytes, hash: str, keeps: tuple[str, ...]) -> str:
+    """Over the header's hash, whose length is fixed: else a digest might pass for a part of the
+    header."""
+    return hmac.digest(key, "\n".join((hash, *keeps)).encode(), hashlib.sha256).hex()

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from interlock.engines.choosing import is_embedded
 from interlock.engines.file import LogFile
-from interlock.engines.locating import Located, located, reach, record
 from interlock.engines.sqlite import SqliteEngine, clock_ms
 from interlock.errors import Usage
 from interlock.node.keys import Keys
 
 if TYPE_CHECKING:
+    from interlock.engines.locating import Located
     from interlock.engines.shared import SharedEngine
     from interlock.node.others import Others
 
@@ -26,12 +27,13 @@ def open_engine(
     key: bytes | None,
 ) -> "tuple[SqliteEngine, Others | None]":
     """The engine of a directory, and the other nodes on it where there may be any."""
-    where = located(directory, url)
+    where = None if is_embedded(directory, url) else _located(directory, url)
     if where is None:
         if key is not None:
             raise Usage("--key goes with --engine URL: an embedded log has its key beside it.")
         file = LogFile(directory, adopt=adopt)
         return SqliteEngine(file, clock or clock_ms), None
+    from interlock.engines.locating import record
     from interlock.node.others import Others
 
     engine = _shared(directory, keys, clock, where, adopt=adopt, key=key)
@@ -39,15 +41,22 @@ def open_engine(
     return engine, Others(engine, where, is_joining=key is not None)
 
 
+def _located(directory: str, url: str | None) -> "Located | None":
+    from interlock.engines.locating import located
+
+    return located(directory, url)
+
+
 def _shared(
     directory: str,
     keys: Keys,
     clock: Clock | None,
-    where: Located,
+    where: "Located",
     *,
     adopt: bool,
     key: bytes | None,
 ) -> "SharedEngine":
+    from interlock.engines.locating import reach
     from interlock.engines.shared import SharedEngine
 
     remote = reach(where)

@@ -75,10 +75,11 @@ def _run(words: list[str]) -> int:
 
 
 def _status(answer: dict[str, Any]) -> int:
-    """A plain "no" is an answer with a code, or a claim check that found a holder."""
+    """A plain "no" is an answer with a code, a claim check that found a holder, or a look that
+    found something wrong."""
     if "code" in answer:
         return by_code(answer["code"]).exit
-    return int(answer.get("claimed", False))
+    return int(answer.get("claimed", False) or answer.get("ok") is False)
 
 
 def _print(command: str, answer: dict[str, Any], *, json: bool) -> None:
@@ -90,6 +91,8 @@ def _print(command: str, answer: dict[str, Any], *, json: bool) -> None:
         from interlock.doors.cli.views import text
 
         output.lines(text(command, output.clean(answer)))
+        if "age_s" in answer:
+            output.remark(f"As of {answer['age_s']} s ago: the engine cannot be reached since.")
 
 
 def _refused(refusal: Refusal, *, json: bool) -> int:
