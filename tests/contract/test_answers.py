@@ -363,6 +363,7 @@ def audit(town: Town) -> None:
     town.call(cli, acts.ProveMany((1, 3)))
     town.call(OWNER, acts.ExportLog(str(town.directory.parent / "export.jsonl")))
     town.call(OWNER, acts.Rebuild())
+    town.call(OWNER, acts.ShowLog())
 
 
 def a_restore(town: Town) -> None:

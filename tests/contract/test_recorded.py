@@ -1,10 +1,12 @@
-"""Recorded logs give the state they always gave: the same facts, folded by this release.
+"""Recorded logs give the state they always gave: the same facts, folded by this release, whichever
+engine they come from.
 
 `tests/recorded/make.py` made the recordings; its `--digest` writes down what they fold to, which
 is for a change of the state's schema and for nothing else.
 """
 
 import json
+import os
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -12,12 +14,20 @@ from typing import Any
 
 import apsw
 import pytest
+from databases import Server
 
 from interlock import kernel
+from interlock.contracts.acts import Credentials
 from interlock.contracts.encoding import decode
-from interlock.contracts.facts import Header, parse_header
+from interlock.contracts.facts import Entry, Header, header_hash, parse_header
+from interlock.engines import Head
+from interlock.engines.file import LogFile
+from interlock.engines.locating import Located, reach
+from interlock.engines.remote import Appending, seal
+from interlock.engines.sqlite import SqliteEngine
 from interlock.errors import NewerVersion
-from interlock.node import audit
+from interlock.node import Node, audit, upkeep
+from interlock.node.keys import Keys
 
 RECORDINGS = sorted((Path(__file__).parent.parent / "recorded").glob("*.jsonl"))
 MOST_BYTES = 200_000
@@ -25,11 +35,23 @@ MOST_BYTES = 200_000
 each_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
 
 
-def headers(recording: Path) -> Iterator[Header]:
+def entries(recording: Path) -> Iterator[Entry]:
     with recording.open("rb") as lines:
         next(lines)
         for line in lines:
-            yield parse_header(decode(line)["header"].encode())
+            said = decode(line)
+            salt, body = said.get("salt"), said.get("body")
+            yield Entry(
+                said["seq"],
+                said["header"].encode(),
+                None if salt is None else bytes.fromhex(salt),
+                None if body is None else body.encode(),
+            )
+
+
+def headers(recording: Path) -> Iterator[Header]:
+    for entry in entries(recording):
+        yield parse_header(entry.header)
 
 
 def fresh_state() -> apsw.Connection:
@@ -64,6 +86,50 @@ def test_a_recorded_log_folds_to_the_same_state_twice(recording: Path) -> None:
         kernel.fold(first, fact)
         kernel.fold(second, fact)
         assert kernel.state_digest(first) == kernel.state_digest(second), f"#{fact.seq}"
+
+
+def on_a_file(recording: Path, directory: Path) -> Node:
+    """A node whose file has the recorded log, and no state."""
+    file = LogFile(str(directory))
+    engine = SqliteEngine(file)
+    with engine.turn():
+        for entry in entries(recording):
+            engine.append(entry)
+        engine.advance(Head(entry.seq, header_hash(entry.header), 0, 0))
+    file.close()
+    return Node(str(directory), engine="sqlite")
+
+
+def on_a_server(server: Server, recording: Path, directory: Path) -> Node:
+    """A node that has nothing but the key of the recorded log, which a server keeps."""
+    keys = Keys(str(directory))
+    keys.make()
+    where = Located(server.url, f"recorded-{os.urandom(8).hex()}", "recorder")
+    remote = reach(where)
+    sealed = [
+        seal(keys.sealing(), entry.seq, entry.header, (), entry.salt, entry.body)
+        for entry in entries(recording)
+    ]
+    remote.append(remote.begin(where.node), Appending(sealed))
+    remote.close()
+    return Node(str(directory), engine=f"{where.url}?workspace={where.workspace}")
+
+
+@each_recording
+@pytest.mark.parametrize("engine", ["sqlite", "postgres", "redis"])
+def test_a_recorded_log_folds_to_the_same_state_from_every_engine(
+    recording: Path, engine: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if engine == "sqlite":
+        node = on_a_file(recording, tmp_path)
+    else:
+        server = request.getfixturevalue({"redis": "valkey"}.get(engine, engine))
+        node = on_a_server(server, recording, tmp_path)
+    with node:
+        assert node.head() == expected(recording)["entries"]
+        assert upkeep.state_digest(node) == expected(recording)["digest"]
+        rebuilt = upkeep.rebuild(node, Credentials(owner=True))
+        assert (rebuilt["changed"], rebuilt["digest"]) == (False, expected(recording)["digest"])
 
 
 @each_recording

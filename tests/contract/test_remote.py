@@ -6,13 +6,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
+from databases import PostgresServer, ValkeyServer
 from remotes import Remotes
 from wire import Wire
 
 from interlock.contracts.facts import GENESIS
+from interlock.engines.postgres import PostgresRemote
+from interlock.engines.redis import RedisRemote
 from interlock.engines.remote import (
     AnswerLost,
     Appending,
@@ -161,11 +165,11 @@ def test_workspaces_on_one_server_are_apart(remote: Remotes) -> None:
     "after",
     [
         pytest.param(lambda e: Glimpse(0, GENESIS), id="the beginning"),
-        pytest.param(lambda e: Glimpse(1, e[0].hash), id="an earlier entry"),
-        pytest.param(lambda e: Glimpse(1, e[1].hash), id="the last hash elsewhere"),
-        pytest.param(lambda e: Glimpse(2, e[0].hash), id="another hash"),
-        pytest.param(lambda e: Glimpse(2, ""), id="no hash"),
-        pytest.param(lambda e: Glimpse(3, "f" * 64), id="an entry to come"),
+        pytest.param(lambda e: Glimpse(2, e[1].hash), id="an earlier entry"),
+        pytest.param(lambda e: Glimpse(2, e[2].hash), id="the last hash elsewhere"),
+        pytest.param(lambda e: Glimpse(3, e[1].hash), id="another hash"),
+        pytest.param(lambda e: Glimpse(3, ""), id="no hash"),
+        pytest.param(lambda e: Glimpse(4, e[2].hash), id="an entry to come"),
     ],
 )
 def test_what_follows_anything_but_the_head_is_not_kept(
@@ -174,7 +178,7 @@ def test_what_follows_anything_but_the_head_is_not_kept(
     writer = remote()
     entries = append(writer, b"one", b"two")
     blob, other = upload(writer, "first", b"kept"), upload(writer, "second", b"not kept")
-    append(writer, b"three", blobs=[blob])
+    entries += append(writer, b"three", blobs=[blob])
     kept = log(writer)
     stale = after(entries)
     writer.begin("node")
@@ -467,6 +471,32 @@ def test_nonsense_is_read_and_set_aside(remote: Remotes, length: int) -> None:
     assert all(is_genuine(KEY, entry) for entry in log(writer))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hash": "id 9-9"},
+        {"hash": "id id 9-9"},
+        {"hash": ""},
+        {"hash": "Schlüssel 鍵"},
+        {"mac": ""},
+        {"mac": "Schlüssel 鍵"},
+        {"keeps": ("", "", "x")},
+        {"header": b""},
+        {"header": EVERY_BYTE},
+    ],
+    ids=str,
+)
+def test_an_entry_with_anything_in_it_is_set_aside(remote: Remotes, change: dict[str, Any]) -> None:
+    writer = remote()
+    kept = append(writer, b"one")
+    remote.intruder().put(sealed(2, key=FALSE_KEY)._replace(**change))
+    (found,) = writer.read(1, 10)
+    assert not is_genuine(KEY, found)
+    writer.set_aside(found)
+    assert (writer.aside(), log(writer)) == (1, kept)
+    assert append(writer, b"two")[0].seq == 2
+
+
 def test_several_forged_entries_are_all_set_aside(remote: Remotes) -> None:
     writer, intruder = remote(), remote.intruder()
     kept = append(writer, b"one")
@@ -648,5 +678,39 @@ def test_a_node_waits_and_writes_at_once(remote: Remotes) -> None:
     assert node.glimpse().seq == 20
 
 
+# --- settings
+
+
 def test_a_server_that_keeps_what_it_acknowledges_has_no_hazards(remote: Remotes) -> None:
     assert remote().hazards() == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"appendonly": "no"}, ["appendonly"]),
+        ({"appendfsync": "everysec"}, ["appendfsync"]),
+        ({"maxmemory-policy": "allkeys-lru"}, ["maxmemory-policy"]),
+        ({"appendfsync": "no", "maxmemory-policy": "volatile-ttl"}, ["appendfsync", "maxmemory"]),
+    ],
+    ids=str,
+)
+def test_settings_that_lose_writes_are_named_in_redis(
+    tmp_path: Path, settings: dict[str, str], named: list[str]
+) -> None:
+    with ValkeyServer(tmp_path, settings) as server:
+        remote = RedisRemote(server.url, "team")
+        found = remote.hazards()
+        remote.close()
+    assert len(found) == len(named)
+    assert all(name in hazard for name, hazard in zip(named, found, strict=True))
+
+
+def test_settings_that_lose_writes_are_named_in_postgres(tmp_path: Path) -> None:
+    """But for the one that each session of ours has right, whatever the default is."""
+    settings = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+    with PostgresServer(tmp_path, settings) as server:
+        remote = PostgresRemote(server.url, "team")
+        found = remote.hazards()
+        remote.close()
+    assert [hazard.partition(" ")[0] for hazard in found] == ["fsync", "full_page_writes"]

@@ -14,13 +14,14 @@ import pytest
 from databases import PostgresServer, Server, ValkeyServer
 
 from interlock.engines import recognition
-from interlock.engines.file import LogFile
 from interlock.engines.choosing import NEW, RECORD
+from interlock.engines.file import LogFile
 from interlock.engines.locating import Located, reach, record
 from interlock.engines.shared import SharedEngine
 from interlock.node.keys import Keys
 
 EMBEDDED = "sqlite"
+restores = pytest.mark.embedded("a log that an engine keeps is not restored over its nodes' heads")
 SERVERS: dict[str, type[Server]] = {"postgres": PostgresServer, "redis": ValkeyServer}
 
 

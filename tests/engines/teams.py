@@ -26,13 +26,14 @@ Answer = dict[str, Any]
 
 
 class Team:
-    """A workspace, whose first node makes it and its key; the others join with that."""
+    """A workspace, whose first node makes it and its key; the others join with that. `nodes` are
+    those that are open."""
 
     def __init__(self, root: Path, remotes: Remotes) -> None:
         self.root = root
         self.remotes = remotes
         self._key: bytes | None = None
-        self._nodes: list[Node] = []
+        self.nodes: list[Node] = []
 
     def url(self, port: int | None = None) -> str:
         server = self.remotes.server
@@ -49,7 +50,7 @@ class Team:
         one is given."""
         directory = self._directory(name)
         node = open_node(str(directory), engine=self.url(port), key=self._key)
-        self._nodes.append(node)
+        self.nodes.append(node)
         self._key = (directory / "keys" / "checkpoint.key").read_bytes()
         return node
 
@@ -60,15 +61,15 @@ class Team:
         return Place(self.root / name)
 
     def end(self, node: Node) -> None:
-        self._nodes.remove(node)
+        self.nodes.remove(node)
         node.close()
 
     def close(self) -> None:
-        for node in self._nodes:
+        for node in self.nodes:
             node.close()
 
     def _directory(self, name: str) -> Path:
-        (self.root / name).mkdir(exist_ok=True)
+        (self.root / name).mkdir(parents=True, exist_ok=True)
         return self.root / name / "workspace"
 
 
@@ -91,9 +92,9 @@ def send(node: Node, who: Credentials, to: str, text: str, key: str | None = Non
 
 
 def texts(node: Node, who: Credentials) -> list[str]:
-    """What lies in somebody's inbox, oldest first."""
+    """What lies in somebody's inbox, oldest first, but for what was redacted."""
     found = node.call(who, acts.ListInbox(limit=1000))["messages"]
-    return [message["payload"]["text"] for message in found]
+    return [message["payload"]["text"] for message in found if "payload" in message]
 
 
 def facts(node: Node, kind: str | None = None, after: int = 0) -> list[Answer]:

@@ -4,18 +4,22 @@ own client changes nothing, is reported, and stands in nobody's way."""
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from commandline import until
+from commandline import Place, until
+from databases import ValkeyServer
 from remotes import PostgresIntruder, RedisIntruder, Remotes
-from serving import Served
+from serving import Served, free_port
 from teams import LARGE, OWNER, Team, facts, hashes, join, level, send, texts
 
 from interlock.contracts import acts
+from interlock.contracts.acts import Credentials
 from interlock.contracts.facts import parse_header
 from interlock.engines.remote import Sealed, seal
-from interlock.errors import LogForked, Refusal, Usage
+from interlock.errors import EngineUnavailable, LogForked, Usage
 from interlock.link import open_node
 from interlock.node import Node, audit
 from interlock.node.doctor import examine
@@ -74,8 +78,7 @@ class Intruder:
             )
             return
         assert isinstance(self._client, RedisIntruder)
-        packed = self._client.db.hget(self._prefix + "bodies", str(seq))
-        assert isinstance(packed, bytes)
+        packed = cast(bytes, self._client.db.hget(self._prefix + "bodies", str(seq)))
         salted = packed[: 1 + packed[0]] + body
         self._client.db.hset(self._prefix + "bodies", str(seq), salted)
 
@@ -86,8 +89,7 @@ class Intruder:
             )
             return {str(name): bytes(said) for name, said in found}
         assert isinstance(self._client, RedisIntruder)
-        told = self._client.db.hgetall(self._prefix + "nodes")
-        assert isinstance(told, dict)
+        told = cast(dict[bytes, bytes], self._client.db.hgetall(self._prefix + "nodes"))
         return {name.decode(): said for name, said in told.items()}
 
     def put_beat(self, node: str, said: bytes) -> None:
@@ -108,7 +110,7 @@ class Intruder:
         return entry.hash, entry.header, "\n".join(entry.keeps), entry.mac
 
 
-def _fields(entry: Sealed) -> dict[str | bytes, str | bytes]:
+def _fields(entry: Sealed) -> dict[Any, Any]:
     keeps = "\n".join(entry.keeps)
     return {"hash": entry.hash, "header": entry.header, "keeps": keeps, "mac": entry.mac}
 
@@ -121,14 +123,11 @@ def intruder(remote: Remotes) -> Intruder:
 # --- what is added to the log
 
 
-def _joining(log: list[Sealed], name: str, seq: int) -> Sealed:
-    """An entry that would register somebody with every right, right in all but its seal."""
-    joined = next(
-        fact for fact in map(lambda entry: parse_header(entry.header), log) if "otto" in fact.sender
-        or fact.kind == "agent_joined"
-    )
-    text = joined._replace(seq=seq, prev=log[-1].hash).encode().replace(b'"otto"', b'"%s"' % name.encode())
-    return seal(os.urandom(32), seq, text)
+def _joining(log: list[Sealed], seq: int) -> Sealed:
+    """An entry that would register somebody, right in all but its seal."""
+    (joined,) = [entry for entry in log if b'"kind":"agent_joined"' in entry.header]
+    fact = parse_header(joined.header)._replace(seq=seq, prev=log[-1].hash)
+    return seal(os.urandom(32), seq, fact.encode().replace(b'"otto"', b'"mallory"'))
 
 
 Forgery = Callable[[Intruder], None]
@@ -136,12 +135,12 @@ Forgery = Callable[[Intruder], None]
 
 def _next(intruder: Intruder) -> None:
     log = intruder.log()
-    intruder.put(_joining(log, "mallory", len(log) + 1))
+    intruder.put(_joining(log, len(log) + 1))
 
 
 def _far_ahead(intruder: Intruder) -> None:
     log = intruder.log()
-    intruder.put(_joining(log, "mallory", 1 << 62))
+    intruder.put(_joining(log, 1 << 62))
 
 
 def _copy(intruder: Intruder) -> None:
@@ -151,12 +150,12 @@ def _copy(intruder: Intruder) -> None:
 
 def _without_a_seal(intruder: Intruder) -> None:
     log = intruder.log()
-    intruder.put(_joining(log, "mallory", len(log) + 1)._replace(mac=""))
+    intruder.put(_joining(log, len(log) + 1)._replace(mac=""))
 
 
 def _another_seal(intruder: Intruder) -> None:
     log = intruder.log()
-    intruder.put(_joining(log, "mallory", len(log) + 1)._replace(mac=log[-1].mac))
+    intruder.put(_joining(log, len(log) + 1)._replace(mac=log[-1].mac))
 
 
 def _nonsense(intruder: Intruder) -> None:
@@ -193,6 +192,24 @@ def _grown(team: Team) -> tuple[Node, Node]:
     return ada, bert
 
 
+def _set_aside(node: Node) -> int:
+    """How many entries the node says were set aside."""
+    assert node.shared is not None
+    return int(node.shared.standing()["set_aside"])
+
+
+def _goes_on(team: Team, *nodes: Node) -> None:
+    """The log goes on at the very next position, on every node and on one that joins."""
+    before = nodes[0].head()
+    vera = join(nodes[-1], "vera")
+    assert [fact["seq"] for fact in facts(nodes[-1], after=before)] == [before + 1, before + 2]
+    send(nodes[0], vera, "@vera", "still here")
+    newcomer = team.open("newcomer")
+    level(*nodes, newcomer)
+    assert texts(newcomer, vera) == ["still here"]
+    assert "mallory" not in json.dumps(newcomer.call(OWNER, acts.ListAgents()))
+
+
 @pytest.mark.parametrize("what", FORGERIES)
 def test_an_entry_that_nobody_sealed_changes_nothing_and_is_reported(
     team: Team, intruder: Intruder, what: str
@@ -200,17 +217,205 @@ def test_an_entry_that_nobody_sealed_changes_nothing_and_is_reported(
     ada, bert = _grown(team)
     before, digest = hashes(ada), level(ada, bert)
     FORGERIES[what](intruder)
-    until(lambda: not [e for e in intruder.log() if e.seq > len(before)])
+    until(lambda: len(intruder.log()) == len(before))
     assert hashes(ada) == before
     assert level(ada, bert) == digest
     for node in (ada, bert):
-        assert node.shared is not None
-        until(lambda node=node: node.shared.standing()["set_aside"] == 1)  # type: ignore[misc]
+        until(lambda node=node: _set_aside(node) == 1)  # type: ignore[misc]
         (found,) = [f for f in examine(node)["findings"] if f["check"] == "set-aside-entries"]
         assert found["message"].startswith("1 entries ")
-    otto = join(bert, "vera")
-    assert facts(bert)[len(before)]["seq"] == len(before) + 1
-    send(ada, otto, "@vera", "still here")
-    caro = team.open("caro")
-    level(ada, bert, caro)
-    assert "mallory" not in json.dumps(caro.call(OWNER, acts.ListAgents()))
+    _goes_on(team, ada, bert)
+
+
+@pytest.mark.parametrize("part", [1, 1 << 63])
+def test_an_entry_between_two_positions_is_one_that_nobody_sealed(
+    tmp_path: Path, valkey: ValkeyServer, part: int
+) -> None:
+    """Redis has room there, even for a copy of the entry before."""
+    with closing(Remotes("redis", valkey)) as remotes, closing(Team(tmp_path, remotes)) as team:
+        intruder = Intruder(remotes)
+        ada, bert = _grown(team)
+        before = hashes(ada)
+        intruder.put_part(len(before), part, intruder.log()[-1])
+        until(lambda: _set_aside(ada) == 1)
+        assert hashes(ada) == before
+        _goes_on(team, ada, bert)
+
+
+def test_a_flood_of_forged_entries_is_set_aside(team: Team, intruder: Intruder) -> None:
+    ada, bert = _grown(team)
+    before, log = hashes(ada), intruder.log()
+    for number in range(1, 41):
+        intruder.put(_joining(log, len(log) + number * 100))
+    until(lambda: _set_aside(ada) == 40)
+    assert hashes(ada) == before
+    _goes_on(team, ada, bert)
+
+
+def test_status_metrics_and_doctor_show_a_person_what_was_set_aside(
+    team: Team, intruder: Intruder
+) -> None:
+    place = team.place("ada")
+    with Served(place) as served:
+        place.join("otto")
+        _next(intruder)
+        until(lambda: served.metric("interlock_entries_set_aside") == 1)
+        assert place.ok("status")["set_aside"] == 1
+        done = place.run("doctor", "--json")
+        assert done.status == 1
+        assert [finding["check"] for finding in done.json["findings"]] == ["set-aside-entries"]
+        assert "Change the engine's password" in place.run("doctor").text
+        assert [agent["address"] for agent in place.ok("agents")["agents"]] == ["@otto"]
+
+
+# --- what is changed in it
+
+
+def test_a_changed_body_is_never_shown_and_the_audit_says_so(
+    team: Team, intruder: Intruder
+) -> None:
+    ada = team.open("ada")
+    otto = join(ada, "otto")
+    first, second = (send(ada, otto, "@otto", text)["seq"] for text in ("pay vera", "hello"))
+    body = next(entry.body for entry in intruder.log() if entry.seq == first)
+    assert body is not None
+    intruder.change_body(first, body.replace(b"vera", b"mall"))
+    bert = team.open("bert")
+    assert hashes(bert) == hashes(ada)
+    assert "mall" not in json.dumps(bert.call(otto, acts.ListInbox()))
+    found = audit.verify(bert)
+    assert (found["ok"], found["seq"]) == (False, first)
+    assert "its body is missing, and no redaction says so" in found["message"]
+    assert audit.verify(ada)["ok"]
+    assert texts(ada, otto) == ["pay vera", "hello"]
+    assert second == first + 1
+
+
+@pytest.mark.parametrize("what", ["keeps", "mac", "header"])
+def test_an_entry_that_was_changed_is_folded_by_nobody(
+    team: Team, intruder: Intruder, what: str
+) -> None:
+    """Nodes that have it go on; one that has not stops there and says where."""
+    ada = team.open("ada")
+    otto = join(ada, "otto")
+    large = send(ada, otto, "@otto", LARGE)["seq"]
+    send(ada, otto, "@otto", "hello")
+    entry = next(entry for entry in intruder.log() if entry.seq == large)
+    assert entry.keeps
+    changes = {
+        "keeps": entry._replace(keeps=("0" * 64,)),
+        "mac": entry._replace(mac="0" * 64),
+        "header": entry._replace(header=entry.header.replace(b"@otto", b"@ottO")),
+    }
+    intruder.change(changes[what])
+    with pytest.raises(LogForked, match=f"Entry {large} was changed in the engine"):
+        team.open("bert")
+    send(ada, otto, "@otto", "still here")
+    assert texts(ada, otto)[1:] == ["hello", "still here"]
+    assert audit.verify(ada)["ok"]
+    assert _set_aside(ada) == 0
+
+
+# --- what is said of nodes
+
+
+def test_word_of_a_node_that_nobody_signed_is_heard_by_nobody(
+    team: Team, intruder: Intruder
+) -> None:
+    """Else whoever has the password could say that the engine had lost a thousand entries."""
+    ada, bert = team.open("ada"), team.open("bert")
+    otto = join(ada, "otto")
+    assert ada.shared is not None
+    shared = ada.shared
+    until(lambda: len(shared.standing()["nodes"]) == 2)
+    mine = intruder.beats()[shared.engine.node]
+    said = json.dumps({"seq": 10**6, "epoch": 0, "at": 0, "seen": {}}).encode()
+    intruder.put_beat("forged", b"0" * 32 + said)
+    intruder.put_beat("short", b"")
+    intruder.put_beat('copied"} 1\nother{', mine)
+    assert len(intruder.beats()) == 5
+    heard = shared.nodes
+    until(lambda: shared.nodes is not heard)
+    assert {node["node"] for node in shared.standing()["nodes"]} == {
+        node.shared.engine.node for node in (ada, bert) if node.shared
+    }
+    send(ada, otto, "@otto", "hello")
+    send(bert, otto, "@otto", "hello")
+    level(ada, bert)
+
+
+# --- what keeps the turn
+
+
+def test_who_meddles_with_the_turn_does_not_stop_the_log(team: Team, intruder: Intruder) -> None:
+    ada, bert = team.open("ada"), team.open("bert")
+    otto = join(ada, "otto")
+    intruder.take_the_turn_for_ever()
+    for node in (ada, bert):
+        until(lambda node=node: _sent(node, otto))  # type: ignore[misc]
+    level(ada, bert)
+    assert len(texts(ada, otto)) == 2
+
+
+def _sent(node: Node, who: Credentials) -> bool:
+    try:
+        send(node, who, "@otto", "hello")
+    except EngineUnavailable:
+        return False
+    return True
+
+
+# --- other workspaces, and other keys
+
+
+def test_a_log_that_is_replayed_into_another_workspace_is_set_aside_there(
+    tmp_path: Path, team: Team, intruder: Intruder, remote: Remotes
+) -> None:
+    ada, _ = _grown(team)
+    log = intruder.log()
+    others = Remotes(remote.kind, remote.server)
+    with closing(others), closing(Team(tmp_path / "others", others)) as other:
+        node, copies = other.open("caro"), Intruder(others)
+        digest = level(node)
+        for entry in log[node.head() :]:
+            copies.put(entry)
+        until(lambda: _set_aside(node) == len(log) - 1)
+        assert level(node) == digest
+        _goes_on(other, node)
+    assert hashes(ada) == [(entry.seq, entry.hash) for entry in log]
+
+
+def test_a_log_under_a_name_that_nobody_uses_needs_its_own_key(
+    tmp_path: Path, team: Team, intruder: Intruder, remote: Remotes
+) -> None:
+    """It is not taken for a new workspace, and nothing of it is set aside."""
+    _grown(team)
+    with closing(Remotes(remote.kind, remote.server)) as others:
+        copies = Intruder(others)
+        others().begin("makes the tables")
+        for entry in intruder.log():
+            copies.put(entry)
+        url = team.url().replace(remote.name, others.name)
+        for name, key in (("without", None), ("another", os.urandom(32))):
+            with pytest.raises(Usage, match="key"):
+                open_node(str(tmp_path / name), engine=url, key=key)
+        assert copies.log() == intruder.log()
+        assert others().aside() == 0
+
+
+def test_a_wrong_key_is_refused_and_sets_nothing_aside(
+    tmp_path: Path, team: Team, intruder: Intruder, remote: Remotes
+) -> None:
+    ada, bert = _grown(team)
+    log, place = intruder.log(), Place(tmp_path)
+    key = tmp_path / "their.key"
+    up = ("up", "--engine", team.url(), "--key", str(key), "--port", str(free_port()), "--detach")
+    key.write_bytes(os.urandom(32))
+    done = place.process(*up, "--json")
+    assert (done.status, done.json["code"]) == (2, "USAGE")
+    assert "sealed under another key" in done.json["message"]
+    assert (intruder.log(), remote().aside()) == (log, 0)
+    key.write_bytes(team.key)
+    assert place.process(*up, "--json").json["agents"] == ["@otto"]
+    assert place.ok("down")["stopped"]
+    _goes_on(team, ada, bert)

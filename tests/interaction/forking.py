@@ -105,6 +105,9 @@ def _prepare() -> None:
     """Does once what every server does in the same way."""
     for name in ("interlock.server.__main__", "interlock.doors.mcp", "anyio._backends._asyncio"):
         importlib.import_module(name)
+    if "INTERLOCK_ENGINE" in os.environ:
+        for name in ("node.others", "engines.postgres", "engines.redis"):
+            importlib.import_module(f"interlock.{name}")
     api: Any = importlib.import_module("interlock.doors.http.api")
     decoding: Any = importlib.import_module("interlock.doors.http.decoding")
     api.document = functools.cache(api.document)

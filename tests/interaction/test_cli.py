@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from both_ways import BOTH_WAYS, DIRECT_ONLY
+from chosen import restores
 from commandline import BAR, LIMIT_S, TIME, Done, Place, check_answer, lines, until
 from forking import Served
 from serving import free_port
@@ -241,6 +242,9 @@ SAMPLES = {
     "completion": "completion bash",
 }
 EXPECTED = {"ask": 1, "task complete": 1}
+each_sample = pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=restores if name == "restore" else ()) for name in SAMPLES]
+)
 
 
 @pytest.mark.parametrize("name", DIRECT_ONLY)
@@ -252,14 +256,14 @@ def test_every_command_has_a_sample() -> None:
     assert {command.name for command in COMMANDS} == {*SAMPLES, *ELSEWHERE}
 
 
-@pytest.mark.parametrize("command", SAMPLES)
+@each_sample
 def test_a_command_answers_with_one_json_document(command: str, world: World) -> None:
     secret = world.names["secret"].encode()
     done = world.place.run(*world.words(SAMPLES[command]), "--json", stdin=secret)
     assert done.status == EXPECTED.get(command, 0), done
 
 
-@pytest.mark.parametrize("command", SAMPLES)
+@each_sample
 def test_a_command_answers_people_in_text(command: str, world: World) -> None:
     secret = world.names["secret"].encode()
     done = world.place.run(*world.words(SAMPLES[command]), stdin=secret)
@@ -454,7 +458,7 @@ def test_a_damaged_log_exits_with_1_and_names_the_place(town: Place) -> None:
         ("NOT_HOLDER", "claim renew --item B-7 --from vera"),
         ("STALE_FENCE", "claim renew --item B-7 --fence 99 --from vera"),
         ("MISSING_SCOPE", "pause --from vera"),
-        ("NOT_A_WORKSPACE", "restore nowhere.db"),
+        pytest.param("NOT_A_WORKSPACE", "restore nowhere.db", marks=restores),
     ],
 )
 def test_a_refusal_has_its_code_and_status(code: str, words: str, town: Place) -> None:

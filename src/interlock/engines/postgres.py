@@ -256,8 +256,8 @@ _HAZARDS = {
     "ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf()",
     "full_page_writes": "full_page_writes is off: a crash of the machine may leave pages that are "
     "half written. ALTER SYSTEM SET full_page_writes = on; SELECT pg_reload_conf()",
-    "synchronous_commit": "synchronous_commit is off, and this user may not set it: a crash may "
-    "lose the last acknowledged writes. ALTER ROLE its user SET synchronous_commit = on",
+    "synchronous_commit": "synchronous_commit is off, in our sessions too: a crash may lose the "
+    "last acknowledged writes. ALTER SYSTEM SET synchronous_commit = on; SELECT pg_reload_conf()",
 }
 _ASYNCHRONOUS = (
     "it has replicas, and synchronous_standby_names is empty: a failover to one may lose the last "

@@ -18,11 +18,11 @@ SILENCE_S = 2.0
 TURN_WITHIN_MS = 5000
 ASLEEP_MS = 2000
 STATEMENT_MS = 10_000
-_TICK_S = 0.1
 
 # Each session's own, whatever the server's defaults are. A node that sleeps in its turn loses it,
 # with its connection; what is acknowledged is on disk. transaction_timeout came with version 17.
 _SESSION = f"""
+SET default_transaction_isolation = 'read committed';
 SET idle_in_transaction_session_timeout = {ASLEEP_MS};
 SET lock_timeout = {TURN_WITHIN_MS};
 SET statement_timeout = {STATEMENT_MS};
@@ -52,8 +52,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     silence_s = SILENCE_S
     when_silent: Callable[[], object] | None = None
 
-    def wait(self, gen: PQGen[T], interval: float = _TICK_S, timeout: float | None = None) -> T:
-        return super().wait(self._unless_silent(gen), interval, timeout)
+    def wait(self, gen: PQGen[T], *given: Any, **named: Any) -> T:
+        return super().wait(self._unless_silent(gen), *given, **named)
 
     def _unless_silent(self, gen: PQGen[T]) -> Generator[Any, Any, T]:
         heard = time.monotonic()
@@ -107,30 +107,30 @@ class Server:
         try:
             given = {name: str(value) for name, value in conninfo_to_dict(url).items()}
         except psycopg.Error:
-            raise Usage(
-                "That is not a PostgreSQL URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
-                "where special characters are written as %HH."
-            ) from None
+            raise _not_a_url() from None
+        hosts, ports = given.get("host", "localhost"), given.get("port", "5432")
+        if not ports.replace(",", "").isdigit():  # it may well be half of a password
+            raise _not_a_url()
         self._parameters = _PARAMETERS | given
-        self.place = f"{given.get('host', 'localhost')}:{given.get('port', '5432')}"
+        self.place = f"{hosts}:{ports}"
 
     def connect(self) -> Connection:
-        connection = Connection.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
-        connection.execute(_SESSION)
-        return connection
+        return Connection.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
 
     def unavailable(self, trouble: psycopg.Error) -> EngineUnavailable:
         """What PostgreSQL said, in its first line, and what may be done about it."""
         said = str(trouble).partition("\n")[0].strip().rstrip(".") or type(trouble).__name__
-        refused = trouble.sqlstate or "FATAL:" in said
-        advice = (
-            "See the user, the password and the database in the engine's URL, and the server's log"
-            if refused
-            else "Try again when it is back"
-        )
         return EngineUnavailable(
-            f"PostgreSQL at {self.place} cannot be used: {said}. Nothing was done. {advice}."
+            f"PostgreSQL at {self.place} cannot be used: {said}. Nothing was done; see the server "
+            "and the engine's URL, and try again."
         )
+
+
+def _not_a_url() -> Usage:
+    return Usage(
+        "That is not a PostgreSQL URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE, where "
+        "special characters are written as %HH."
+    )
 
 
 class Line:
@@ -180,5 +180,6 @@ class Line:
         connection = self.held()
         if connection is None:
             connection = self._connection = self._server.connect()
+            connection.execute(_SESSION)
             self._prepare(connection)
         return connection

@@ -38,7 +38,7 @@ FROM (VALUES (1)) AS always LEFT JOIN LATERAL (
 # One message and three statements: the last looks at the log when the lock is ours, and not before.
 BEGIN = (
     """
-BEGIN ISOLATION LEVEL READ COMMITTED;
+BEGIN;
 SELECT 1 FROM interlock_heads WHERE workspace = {workspace} FOR UPDATE;
 """
     + LAST

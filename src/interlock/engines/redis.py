@@ -94,6 +94,7 @@ if not holder then
 end
 if holder and holder ~= me then
   if not redis.call('LPOS', queue, me) then redis.call('RPUSH', queue, me) end
+  if redis.call('PTTL', turn) < 0 then redis.call('PEXPIRE', turn, slot) end
   return {0, redis.call('PTTL', turn)}
 end
 redis.call('SET', turn, me, 'PX', slot)
@@ -242,7 +243,8 @@ class RedisRemote:
     @property
     def _place(self) -> str:
         """The address without what is secret in it."""
-        return self._url.rpartition("@")[2].partition("://")[2] or self._url.rpartition("@")[2]
+        url = self._url.partition("?")[0]
+        return url.rpartition("@")[2].partition("://")[2] or url.rpartition("@")[2]
 
     def _key(self, name: str) -> str:
         return self._prefix + name
@@ -334,7 +336,8 @@ class RedisRemote:
         strange = entry.hash.startswith(_STRANGE)
         id = entry.hash.removeprefix(_STRANGE) if strange else f"{entry.seq}-0"
         with self._reaching():
-            self._run(_SET_ASIDE, ["log", "aside"], id, entry.header, entry.mac)
+            mac = entry.mac.encode("latin-1", "replace")
+            self._run(_SET_ASIDE, ["log", "aside"], id, entry.header, mac)
 
     def aside(self) -> int:
         with self._reaching():
@@ -434,13 +437,14 @@ def _glimpse(id: str, hash: str, now: int) -> Glimpse:
 
 def _sealed(id: bytes, fields: dict[bytes, bytes], packed: bytes | None) -> Sealed:
     seq, _, part = id.partition(b"-")
-    hash = _text(fields, b"hash").removeprefix(_STRANGE)
-    if part != b"0":
-        hash = _STRANGE + id.decode()
+    hash = _text(fields, b"hash") if part == b"0" else _STRANGE + id.decode()
+    if part == b"0" and hash.startswith(_STRANGE):
+        hash = ""  # it would name another entry
     salt, body = (packed[1 : 1 + packed[0]], packed[1 + packed[0] :]) if packed else (None, None)
     keeps = tuple(filter(None, _text(fields, b"keeps").split("\n")))
     header = fields.get(b"header", b"")
-    return Sealed(int(seq), hash, header, keeps, _text(fields, b"mac"), salt, body)
+    mac = fields.get(b"mac", b"").decode("latin-1")  # whatever it is, `set_aside` finds it again
+    return Sealed(int(seq), hash, header, keeps, mac, salt, body)
 
 
 def _packed(entry: Sealed) -> bytes:

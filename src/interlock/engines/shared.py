@@ -30,7 +30,14 @@ from interlock.engines.remote import (
     seal,
 )
 from interlock.engines.sqlite import SqliteEngine
-from interlock.errors import EngineUnavailable, LogForked, Refusal, Usage, unknown_outcome
+from interlock.errors import (
+    DigestMismatch,
+    EngineUnavailable,
+    LogForked,
+    Refusal,
+    Usage,
+    unknown_outcome,
+)
 
 AT_ONCE = 500
 ROUNDS = 8
@@ -126,21 +133,26 @@ class SharedEngine(SqliteEngine):
 
     def is_behind_others(self) -> bool:
         with self.file.reading() as db:
-            head = self.head(db)
-            return self._heard[0] > head.seq and self._heard[1] == self._epoch(db, head.seq)
+            return self._others_had_more(db, self.head(db))
 
     @contextmanager
     def arriving(self) -> Iterator[bool]:
         """Takes over what others appended, without the turn; True while there is more of it."""
         with self.file.writing() as db:
+            before = self.head(db)
             glimpse = self._noted(self.remote.glimpse())
-            more = glimpse.seq - self.head(db).seq > AT_ONCE
+            more = glimpse.seq - before.seq > AT_ONCE
             if more:
                 self._check_key()
                 if not self._take_over(db):
                     raise self._forked(db)
             else:
-                self._level(db, glimpse)
+                try:
+                    self._level(db, glimpse)
+                except (HeadMoved, FarBehind):
+                    more = True
+                    if self.head(db) == before:
+                        raise _changing() from None
             yield more
 
     def _noted(self, glimpse: Glimpse) -> Glimpse:
@@ -151,10 +163,16 @@ class SharedEngine(SqliteEngine):
         """Brings the file up to the engine's last entry, however far that is or only so far, or
         says why that cannot be."""
         self._check_key()
-        for _ in range(glimpse.seq if far else ROUNDS):
+        for _ in range(ROUNDS + (glimpse.seq if far else 0)):
             head = self.head(db)
             if (glimpse.seq, glimpse.hash) == (head.seq, head.hash):
-                return self._confirm(db, head)
+                if not self._others_had_more(db, head):
+                    self._confirmed = time.monotonic()
+                    return
+                # It may have been appended since we looked, and lost is what is not there now.
+                glimpse = self._noted(self.remote.glimpse())
+                if glimpse.seq <= head.seq:
+                    raise self._lost(head)
             if glimpse.seq - head.seq > AT_ONCE and not far:
                 raise FarBehind
             if not self._take_over(db):
@@ -162,36 +180,27 @@ class SharedEngine(SqliteEngine):
             glimpse = self._noted(self.remote.glimpse())
         raise HeadMoved
 
-    def _confirm(self, db: apsw.Connection, head: Head) -> None:
-        """The engine has what we have. Where another node said that it had more, it has lost
-        that."""
-        seq, epoch, node = self._heard
-        if seq > head.seq and epoch == self._epoch(db, head.seq):
-            raise LogForked(
-                f"The engine ends at #{head.seq}, and the node {node} has had #{seq}: the engine "
-                f"has lost #{head.seq + 1} to #{seq}. Nothing is written until that is settled: "
-                f"run interlock repair on {node}, which has them.",
-                engine_seq=head.seq,
-                node_seq=seq,
-            )
-        self._confirmed = time.monotonic()
+    def _others_had_more(self, db: apsw.Connection, head: Head) -> bool:
+        seq, epoch, _ = self._heard
+        return seq > head.seq and epoch == self._epoch(db, head.seq)
+
+    def _lost(self, head: Head) -> LogForked:
+        """The engine has what we have, and another node said that it had more."""
+        seq, _, node = self._heard
+        return LogForked(
+            f"The engine ends at #{head.seq}, and the node {node} has had #{seq}: the engine has "
+            f"lost #{head.seq + 1} to #{seq}. Nothing is written until that is settled: run "
+            f"interlock repair on {node}, which has them.",
+            engine_seq=head.seq,
+            node_seq=seq,
+        )
 
     def _epoch(self, db: apsw.Connection, seq: int) -> int:
         row = db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).fetchone()
         return parse_header(row[0]).epoch if row else 0
 
     def _check_key(self) -> None:
-        """What is sealed under another key is not ours to set aside."""
-        if self._known:
-            return
-        first = self.remote.read(0, 1)
-        if first and not is_genuine(self._key, first[0]):
-            raise Usage(
-                "The engine has a workspace of that name, and it was sealed under another key. "
-                "Take keys/checkpoint.key from the directory of one of its nodes, by a way that "
-                "you trust, and start this one with --key FILE."
-            )
-        self._known = bool(first)
+        self._known = self._known or is_known(self.remote, self._key)
 
     # --- taking over
 
@@ -252,7 +261,7 @@ class SharedEngine(SqliteEngine):
         try:
             self._download(upload)
             super().join(upload, sha256)
-        except Refusal:
+        except DigestMismatch:  # whoever has only the engine's password changed the bytes
             super().drop_upload(upload)
             return False
         return True
@@ -265,6 +274,8 @@ class SharedEngine(SqliteEngine):
         """Our log is not the engine's. Where its own says that what we have was given up, ours is
         kept beside, and we go on with the engine's; else that is for a person to settle."""
         loss = self.loss(db)
+        if loss.ours == loss.common == loss.theirs:
+            return True  # what was in the way is set aside
         for entry in self.remote.read(loss.common, AT_ONCE) if loss.ours > loss.common else ():
             fact = self._opened(entry)
             if fact is not None and fact.kind == "epoch_started":
@@ -317,8 +328,7 @@ class SharedEngine(SqliteEngine):
     def _gone(self, db: apsw.Connection) -> tuple[list[int], list[str]]:
         """What was forgotten in this turn and not by an act that was undone."""
         erased = [seq for seq in sorted(self._erased) if self.body(db, seq) is None]
-        held = "SELECT 1 FROM blobs WHERE sha256 = ?"
-        dropped = [d for d in sorted(self._dropped) if not db.execute(held, (d,)).fetchone()]
+        dropped = self._without_blob(db, self._dropped)
         return erased, dropped
 
     def _look_for(self, entry: Sealed) -> None:
@@ -343,9 +353,10 @@ class SharedEngine(SqliteEngine):
     def _forked(self, db: apsw.Connection) -> Refusal:
         loss = self.loss(db)
         if loss.theirs <= loss.common and loss.ours <= loss.common:
-            return EngineUnavailable("The engine's log changed while it was read. Try again.")
+            return _changing()
         lost = f"#{loss.common + 1} to #{loss.ours}"
         if loss.is_tail:
+            self._confirmed = time.monotonic()  # it has nothing that we have not
             what = f"The engine has lost {lost}, which this node has"
             todo = "interlock repair shows them; interlock repair --restore puts them back"
         elif loss.ours <= loss.common:
@@ -365,7 +376,24 @@ class SharedEngine(SqliteEngine):
         )
 
     def loss(self, db: apsw.Connection) -> Loss:
-        """Compares this node's log with the engine's, from the end."""
+        """Compares this node's log with the engine's. Where the two share anything, what nobody
+        of us sealed is taken out of the way first."""
+        loss = self._compared(db)
+        while loss.theirs > loss.common > 0 and self._cleared(loss.common):
+            loss = self._compared(db)
+        return loss
+
+    def _cleared(self, after: int) -> bool:
+        """Sets aside what follows a position in the engine; False where any of it is ours."""
+        found = self.remote.read(after, AT_ONCE)
+        if any(self._opened(entry) for entry in found):
+            return False
+        for entry in found:
+            self.remote.set_aside(entry)
+        return bool(found)
+
+    def _compared(self, db: apsw.Connection) -> Loss:
+        """From the end, back to the last entry that both have."""
         glimpse = self._noted(self.remote.glimpse())
         head = self.head(db)
         common = min(head.seq, glimpse.seq)
@@ -393,22 +421,42 @@ class SharedEngine(SqliteEngine):
         return loss
 
     def pour(self, db: apsw.Connection, after: int) -> None:
-        """Appends our entries after a position to the engine's log, which ends there. Bodies that
-        were erased since are erased there too."""
-        erased = db.execute(
-            'SELECT seq FROM log WHERE seq <= ? AND instr(header, \'"body":"\') '
-            "AND seq NOT IN (SELECT seq FROM bodies)",
-            (after,),
-        ).fetchall()
+        """Appends our entries after a position to the engine's log, which ends there. What was
+        redacted since is erased there too. One that was broken off may be begun again."""
+        erased = self._redacted(db, after)
+        dropped = self._unkept(db, erased)
         while entries := self._sealed(db, after, AT_ONCE):
             self.remote.begin(self.node)
             blobs = self._blobs(db, after, entries[-1].seq)
             for blob in blobs:
                 if self.remote.upload_of(blob.sha256) is None:
                     self._upload(db, blob)
-            batch = Appending(entries, blobs, [int(str(seq)) for (seq,) in erased])
-            self.remote.append(self._at(db, after), batch)
-            after, erased = entries[-1].seq, []
+            try:
+                self.remote.append(self._at(db, after), Appending(entries, blobs, erased, dropped))
+            except AnswerLost:
+                raise EngineUnavailable(
+                    "The engine went away while it was given the log. Begin again when it is "
+                    "back: what it has is not given twice."
+                ) from None
+            after, erased, dropped = entries[-1].seq, [], []
+
+    def _redacted(self, db: apsw.Connection, last: int) -> list[int]:
+        """Those up to a position whose bodies the log says are erased."""
+        rows = db.execute(
+            'SELECT header FROM log WHERE instr(header, \'"kind":"body_redacted"\') ORDER BY seq'
+        )
+        facts = (parse_header(header) for (header,) in rows if isinstance(header, bytes))
+        targets = [fact.outcome["target"] for fact in facts if fact.kind == "body_redacted"]
+        return [seq for seq in targets if seq <= last]
+
+    def _unkept(self, db: apsw.Connection, erased: list[int]) -> list[str]:
+        """The blobs that the engine has for erased bodies and for nothing else."""
+        found = [entry for seq in erased for entry in self.remote.read(seq - 1, 1)]
+        return self._without_blob(db, {sha256 for entry in found for sha256 in entry.keeps})
+
+    def _without_blob(self, db: apsw.Connection, digests: set[str]) -> list[str]:
+        held = "SELECT 1 FROM blobs WHERE sha256 = ?"
+        return [d for d in sorted(digests) if not db.execute(held, (d,)).fetchone()]
 
     def _upload(self, db: apsw.Connection, blob: Blob) -> None:
         rows = db.execute("SELECT number, data FROM blob_chunks WHERE upload = ?", (blob.upload,))
@@ -473,24 +521,41 @@ class SharedEngine(SqliteEngine):
             epoch = self._epoch(db, head.seq)
         said = {"seq": head.seq, "epoch": epoch, "at": self._clock()} | about
         text = json.dumps(said).encode()
-        found = self.remote.beat(self.node, self._signature(text) + text)
-        nodes = {name: self._heard_of(data) for name, data in found.items()}
+        found = self.remote.beat(self.node, self._signature(self.node, text) + text)
+        nodes = {name: self._heard_of(name, data) for name, data in found.items()}
         nodes = {name: other for name, other in nodes.items() if other}
         for name, other in nodes.items():
             if (other["epoch"], other["seq"]) > (self._heard[1], self._heard[0]):
                 self._heard = (other["seq"], other["epoch"], name)
         return nodes
 
-    def _signature(self, text: bytes) -> bytes:
-        return hmac.digest(self._key, b"node\n" + text, "sha256")
+    def _signature(self, name: str, text: bytes) -> bytes:
+        return hmac.digest(self._key, b"node %s\n%s" % (name.encode(), text), "sha256")
 
-    def _heard_of(self, data: bytes) -> dict[str, Any]:
+    def _heard_of(self, name: str, data: bytes) -> dict[str, Any]:
         """What a node said; nothing where somebody else wrote it."""
         signature, text = data[:32], data[32:]
-        if not hmac.compare_digest(signature, self._signature(text)):
+        if not hmac.compare_digest(signature, self._signature(name, text)):
             return {}
         said: dict[str, Any] = json.loads(text)
         return said
 
     def close(self) -> None:
         self.remote.close()
+
+
+def is_known(remote: Remote, key: bytes) -> bool:
+    """Whether there is a log yet. What is sealed under another key is not ours to set aside, and
+    is refused."""
+    first = remote.read(0, 1)
+    if first and not is_genuine(key, first[0]):
+        raise Usage(
+            "The engine has a workspace of that name, and it was sealed under another key. Take "
+            "keys/checkpoint.key from the directory of one of its nodes, by a way that you trust, "
+            "and start this one with --key FILE."
+        )
+    return bool(first)
+
+
+def _changing() -> EngineUnavailable:
+    return EngineUnavailable("The engine's log changed while it was read. Try again.")

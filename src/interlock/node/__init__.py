@@ -74,7 +74,11 @@ class Node:
         self.clock = clock or (self.shared.now if self.shared else clock_ms)
         self._forks = self.file.forks
         self.reached = 0
-        self._begin()
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
 
     def _begin(self) -> None:
         """Makes the log and the state where there are none, and looks what others did."""
@@ -158,9 +162,9 @@ class Node:
             self.catch_up()
         age_s = self.engine.age_s()
         if age_s is None or age_s > OLDEST_S:
+            since = "since this was started" if age_s is None else f"for {age_s:.0f} s"
             raise EngineUnavailable(
-                "The engine has not confirmed the end of the log for "
-                f"{'any' if age_s is None else f'{age_s:.0f} s of'} time, so nothing is read here "
+                f"The engine has not confirmed the end of the log {since}, so nothing is read here "
                 "either: a token may have been revoked meanwhile."
             )
         return int(age_s) if age_s > SURE_FOR_S else 0

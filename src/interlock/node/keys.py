@@ -33,11 +33,7 @@ class Keys:
 
     def adopt(self, seed: bytes) -> None:
         """Takes the key of a workspace that others made."""
-        if len(seed) != SEED_BYTES:
-            raise Usage(
-                f"That is not a workspace's key: keys/checkpoint.key has {SEED_BYTES} bytes."
-            )
-        self._make(seed)
+        self._make(_checked(seed))
         if self._seed() != seed:
             raise Usage("This directory has the key of another workspace. Use another directory.")
 
@@ -51,7 +47,7 @@ class Keys:
 
     def sealing(self) -> bytes:
         """The key that entries are sealed with on an engine that others may write to."""
-        return hashlib.blake2b(b"seal", key=self._seed(), digest_size=32).digest()
+        return sealing(self._seed())
 
     def fingerprint(self, data: bytes) -> str:
         """A digest that only the holder of the workspace's key can compute; without the key, one
@@ -129,3 +125,14 @@ class Keys:
 
 def signer(workspace: str) -> str:
     return f"interlock/{workspace}"
+
+
+def sealing(seed: bytes) -> bytes:
+    """The key that entries are sealed with, of the workspace's."""
+    return hashlib.blake2b(b"seal", key=_checked(seed), digest_size=32).digest()
+
+
+def _checked(seed: bytes) -> bytes:
+    if len(seed) != SEED_BYTES:
+        raise Usage(f"That is not a workspace's key: keys/checkpoint.key has {SEED_BYTES} bytes.")
+    return seed

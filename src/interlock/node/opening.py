@@ -7,10 +7,11 @@ from interlock.engines.choosing import is_embedded
 from interlock.engines.file import LogFile
 from interlock.engines.sqlite import SqliteEngine, clock_ms
 from interlock.errors import Usage
-from interlock.node.keys import Keys
+from interlock.node.keys import Keys, sealing
 
 if TYPE_CHECKING:
     from interlock.engines.locating import Located
+    from interlock.engines.remote import Remote
     from interlock.engines.shared import SharedEngine
     from interlock.node.others import Others
 
@@ -60,13 +61,13 @@ def _shared(
     from interlock.engines.shared import SharedEngine
 
     remote = reach(where)
-    if key is None and not keys.exist() and remote.glimpse().seq > 0:
-        raise Usage(
-            f"The workspace {where.workspace} exists on that engine, and its key is not here. Take "
-            "keys/checkpoint.key from the directory of one of its nodes, by a way that you trust, "
-            "and start this one with --key FILE."
-        )
-    file = LogFile(directory, adopt=adopt, is_copy=True)
+    try:
+        if not keys.exist():
+            _check_key(remote, where, key)
+        file = LogFile(directory, adopt=adopt, is_copy=True)
+    except BaseException:
+        remote.close()
+        raise
     try:
         file.become_copy(where.workspace)
         if key is not None:
@@ -74,5 +75,20 @@ def _shared(
         keys.make()
         return SharedEngine(file, remote, keys.sealing(), where.node, clock)
     except BaseException:
+        remote.close()
         file.close()
         raise
+
+
+def _check_key(remote: "Remote", where: "Located", key: bytes | None) -> None:
+    """Refuses a key that is not the workspace's before anything is made here."""
+    from interlock.engines.shared import is_known
+
+    if key is not None:
+        is_known(remote, sealing(key))
+    elif remote.glimpse().seq > 0:
+        raise Usage(
+            f"The workspace {where.workspace} exists on that engine, and its key is not here. Take "
+            "keys/checkpoint.key from the directory of one of its nodes, by a way that you trust, "
+            "and start this one with --key FILE."
+        )

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock.engines.locating import Located, reach
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from interlock.node import Node
 
 _LOG = logging.getLogger("interlock.node")
+_LOG.addHandler(logging.NullHandler())  # a command without a log says what is wrong by itself
 BEAT_EVERY_S = 1.0
 TRY_AGAIN_S = 0.5
 FIRST_BEAT_S = 2.0
@@ -85,7 +86,12 @@ class Others:
     # --- following
 
     def follow(self, node: "Node") -> None:
+        """Hears first how far the others are: the engine may have lost what they have, and then
+        nothing is written here."""
         self._end.clear()
+        if self.engine.age_s() is not None:
+            with suppress(Refusal):
+                self._beat(node)
         self._thread = threading.Thread(
             target=self._run, args=(node, self._end), name="follower", daemon=True
         )
@@ -105,7 +111,7 @@ class Others:
             self._thread.join(10)
 
     def _run(self, node: "Node", end: threading.Event) -> None:
-        beaten = 0.0
+        beaten = time.monotonic() if self._has_beaten.is_set() else 0.0
         while not end.is_set():
             try:
                 if time.monotonic() - beaten >= BEAT_EVERY_S:

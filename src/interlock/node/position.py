@@ -132,6 +132,7 @@ def rebuild(db: Connection, engine: Engine, head: Head) -> Position:
     for table in _state_tables(db):
         db.execute(f"DROP TABLE {table}")
     db.execute(kernel.TABLES)
+    search.begin_anew(db)
     db.execute(
         "INSERT OR REPLACE INTO state_position VALUES (1, ?, 0, ?, ?)",
         (kernel.SCHEMA, GENESIS, Frontier().pack()),

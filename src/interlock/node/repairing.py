@@ -43,7 +43,7 @@ def restore(node: Node) -> Answer:
         raise Usage("The engine has every entry that this node has: there is nothing to put back.")
     outcome = {"first": loss.common + 1, "last": loss.ours, "node": shared.engine.node}
     node.do(lambda turn: turn.system().record("log_repaired", outcome))
-    return _answer(loss) | {"restored": loss.ours - loss.common}
+    return _answer(loss) | {"ok": True, "restored": loss.ours - loss.common}
 
 
 def give_up(node: Node) -> Answer:
@@ -55,6 +55,11 @@ def give_up(node: Node) -> Answer:
         abandoned = state.load(db)
     if loss.ours == loss.common and not shared.engine.is_behind_others():
         raise Usage("The engine has every entry that this node has: there is nothing to give up.")
+    if loss.common == 0:
+        raise Usage(
+            "The engine has nothing of this workspace any more, and giving that up would leave "
+            "none of it. Put it back: interlock repair --restore"
+        )
 
     def work(turn: Turn) -> Any:
         moment = turn.system()
@@ -72,7 +77,7 @@ def give_up(node: Node) -> Answer:
 
     fact = node.settle(work)
     node.keys.set_aside(f"abandoned-{abandoned.epoch}-{abandoned.seq}")
-    return _answer(loss) | {"given_up": loss.ours - loss.common, "epoch": fact.epoch}
+    return _answer(loss) | {"ok": True, "given_up": loss.ours - loss.common, "epoch": fact.epoch}
 
 
 def _shared(node: Node) -> Others:

@@ -30,6 +30,11 @@ def find(db: State, query: str) -> Iterator[int]:
         yield seq
 
 
+def begin_anew(db: State) -> None:
+    """Throws the index away: another log than the one it was made of may stand there now."""
+    db.execute("DROP TABLE IF EXISTS search_words; DROP TABLE IF EXISTS search_position")
+
+
 def forget(db: State, seq: int, body: bytes) -> None:
     """Takes a body's words out of the index, for which the index wants to be told them again."""
     if not _exists(db):

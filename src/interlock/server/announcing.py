@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from interlock.contracts.acts import Credentials, ListAgents
-from interlock.errors import EngineUnavailable
+from interlock.errors import NotAvailable
 from interlock.link import About
 from interlock.node import Node
 from interlock.server.records import LOG
@@ -19,7 +19,9 @@ MOST_NAMED = 8
 
 
 def announcement(node: Node, about: About, *, loopback: bool) -> dict[str, Any]:
-    joined = node.call(Credentials(owner=True), ListAgents())["agents"]
+    joined: list[dict[str, Any]] = []
+    with suppress(NotAvailable):  # it will be known when the engine is there
+        joined = node.call(Credentials(owner=True), ListAgents())["agents"]
     return {
         "up": True,
         "started": True,
@@ -37,9 +39,10 @@ def _shared(node: Node) -> dict[str, Any]:
     """Where the log is kept, how another node joins, and what the engine may lose."""
     assert node.shared is not None
     where = node.shared.where
-    hazards: list[str] = []
-    with suppress(EngineUnavailable):
+    try:
         hazards = node.shared.remote.hazards()
+    except NotAvailable as trouble:
+        hazards = [trouble.message]
     return {
         "engine": where.shown,
         "node": where.node,
