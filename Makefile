@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 PY := .venv/bin/python
+ON_ENGINE := $(PY) -m pytest -n 3 --dist worksteal -m 'not long' tests/contract tests/interaction --engine
 
 .PHONY: help up test longtest check bench demo clean installed ready
 
@@ -16,9 +17,11 @@ test: ready ## run the tests
 	@.ci/programs
 	$(PY) -m pytest -n 3 --dist worksteal --durations=10 -m 'not long'
 
-longtest: ready ## run those that take minutes
+longtest: ready ## run those that take minutes, and the suites on each engine
 	@.ci/programs
 	$(PY) -m pytest -n 2 --dist worksteal -m long
+	$(ON_ENGINE) redis
+	$(ON_ENGINE) postgres
 
 check: ready ## format, lint, types, import rules, schemas current
 	$(PY) -m ruff format --check .

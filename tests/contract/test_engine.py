@@ -1,62 +1,111 @@
 """What every engine promises (`interlock.engines.Engine`), over each engine there is.
 
-An engine is added by giving `Setting` a way to open it; the tests know the protocol alone.
+An engine is added by giving `Setting` a way to open it; the tests know the protocol alone. What
+changes on a server goes there with the facts of its turn, so every turn here that changes anything
+for others appends a fact, as the node's do.
 """
 
 import hashlib
 import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
+from databases import Server
 
-from interlock.contracts.facts import GENESIS, Entry
+from interlock.contracts.facts import (
+    GENESIS,
+    Entry,
+    Header,
+    commitment,
+    header_hash,
+    parse_header,
+)
 from interlock.engines import Engine, Head
 from interlock.engines.file import LogFile
+from interlock.engines.locating import Located, reach
+from interlock.engines.shared import SharedEngine
 from interlock.engines.sqlite import CHUNK, SqliteEngine
 from interlock.errors import DigestMismatch, NotFound, Usage
 
-ENGINES = ("sqlite",)
+pytestmark = pytest.mark.indifferent
+
 LIMIT_S = 20.0
+KEY = b"k" * 32
+SALT = b"\x00salt\xff"
 
 
 class Setting:
-    """An empty log with a clock of the test's own, which any number of engines can be opened on."""
+    """An empty log with a clock of the test's own, which any number of engines can be opened on:
+    without a server all on one file, else each on a file of its own."""
 
-    def __init__(self, kind: str, directory: str) -> None:
-        self.kind = kind
+    def __init__(self, server: Server | None, directory: Path) -> None:
+        self.server = server
         self.directory = directory
         self.clock = 1_000_000
+        self._workspace = os.urandom(8).hex()
+        self._nodes = 0
         self._files: list[LogFile] = []
+        self._engines: list[Engine] = []
 
     def open(self) -> tuple[Engine, apsw.Connection]:
         """Another engine on the log, and the connection to look through."""
-        assert self.kind == "sqlite"
-        file = LogFile(self.directory)
+        self._nodes += 1
+        return self.open_again()
+
+    def open_again(self) -> tuple[Engine, apsw.Connection]:
+        """The last one once more, as a second process of the same node has it."""
+        name = "node" if self.server is None else f"node-{self._nodes}"
+        directory = self.directory / name
+        directory.mkdir(exist_ok=True)
+        file = LogFile(str(directory), is_copy=self.server is not None)
         self._files.append(file)
-        return SqliteEngine(file, lambda: self.clock), file.writer
+        engine = self._engine(file, name)
+        self._engines.append(engine)
+        return engine, file.writer
+
+    def _engine(self, file: LogFile, name: str) -> Engine:
+        if self.server is None:
+            return SqliteEngine(file, self._now)
+        remote = reach(Located(self.server.url, self._workspace, name))
+        return SharedEngine(file, remote, KEY, name, self._now)
+
+    def _now(self) -> int:
+        return self.clock
 
     def close(self) -> None:
+        for engine in self._engines:
+            engine.close()
         for file in self._files:
             file.close()
 
 
-@pytest.fixture(params=ENGINES)
-def setting(request: pytest.FixtureRequest, tmp_path: os.PathLike[str]) -> Iterator[Setting]:
-    setting = Setting(request.param, os.fspath(tmp_path))
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def setting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Setting]:
+    fixture = {"sqlite": None, "postgres": "postgres", "redis": "valkey"}[request.param]
+    setting = Setting(request.getfixturevalue(fixture) if fixture else None, tmp_path)
     yield setting
     setting.close()
 
 
 class Log:
-    """One engine, and the few steps that tests repeat."""
+    """One engine, and the few steps that tests repeat. Whoever looks outside a turn has caught up
+    with the others first."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, opened: tuple[Engine, apsw.Connection]) -> None:
         self.setting = setting
-        self.engine, self.db = setting.open()
+        self.engine, self.db = opened
+
+    def _look(self) -> None:
+        if isinstance(self.engine, SharedEngine) and not self.db.in_transaction:
+            with self.engine.arriving() as more:
+                assert not more
 
     def head(self) -> Head:
+        self._look()
         return self.engine.head(self.db)
 
     def append(self, *bodies: bytes | None) -> list[int]:
@@ -64,23 +113,37 @@ class Log:
         with self.engine.turn():
             return self.append_within(*bodies)
 
-    def append_within(self, *bodies: bytes | None) -> list[int]:
+    def append_within(self, *bodies: bytes | None, **outcome: Any) -> list[int]:
         head = self.head()
         now = self.engine.now(head)
-        made = []
-        for seq, body in enumerate(bodies, head.seq + 1):
-            salt = b"salt" if body is not None else None
-            self.engine.append(Entry(seq, b"header %d" % seq, salt, body))
-            made.append(seq)
-        self.engine.advance(Head(made[-1], f"{made[-1]:064x}", now, 0))
-        return made
+        first = head.seq + 1
+        for body in bodies:
+            salt = SALT if body is not None else None
+            bound = commitment(SALT, body) if body is not None else None
+            fact = Header("team", 0, head.seq + 1, now, "noted", "otto", outcome, head.hash, bound)
+            header = fact.encode()
+            self.engine.append(Entry(fact.seq, header, salt, body))
+            head = Head(fact.seq, header_hash(header), now, head.raw)
+        self.engine.advance(head)
+        return list(range(first, head.seq + 1))
 
     def facts(self, after: int = 0) -> list[tuple[int, bytes]]:
+        self._look()
         return list(self.engine.follow(self.db, after))
 
+    def seqs(self, after: int = 0) -> list[int]:
+        return [seq for seq, _ in self.facts(after)]
+
     def body(self, seq: int) -> bytes | None:
+        self._look()
         found = self.engine.body(self.db, seq)
         return found[1] if found else None
+
+    def forget(self, seq: int) -> None:
+        """Erases a body, and says so in the log."""
+        with self.engine.turn():
+            self.engine.forget(seq)
+            self.append_within(None)
 
     def upload(self, name: str, *chunks: bytes) -> str:
         """Keeps the chunks and gives the digest of all of them."""
@@ -89,26 +152,34 @@ class Log:
                 self.engine.put_chunk(name, number, chunk)
         return hashlib.sha256(b"".join(chunks)).hexdigest()
 
-    def keep(self, name: str, sha256: str, seq: int) -> int:
-        """Joins an upload and notes who uses it."""
+    def keep(self, name: str, sha256: str) -> int:
+        """Joins an upload, and appends a fact that uses it."""
         with self.engine.turn():
             size = self.engine.join(name, sha256)
+            (seq,) = self.append_within(b"see the blob")
             self.engine.use_blob(sha256, seq)
             return size
 
     def blob(self, sha256: str, start: int, stop: int) -> bytes:
+        self._look()
         return self.engine.blob(self.db, sha256, start, stop)
 
 
 @pytest.fixture
 def log(setting: Setting) -> Log:
-    return Log(setting)
+    return Log(setting, setting.open())
+
+
+@pytest.fixture
+def beside(setting: Setting, log: Log) -> Log:
+    """A second engine of the same node."""
+    return Log(setting, setting.open_again())
 
 
 @pytest.fixture
 def other(setting: Setting, log: Log) -> Log:
-    """A second engine on the same log."""
-    return Log(setting)
+    """A second engine on the same log, of another node where there may be several."""
+    return Log(setting, setting.open())
 
 
 class Stop(Exception):
@@ -126,33 +197,42 @@ def test_an_empty_log_has_its_head_at_zero(log: Log) -> None:
 def test_facts_come_back_byte_for_byte_in_their_order(log: Log) -> None:
     log.append(None, None)
     log.append(None)
-    assert log.facts() == [(1, b"header 1"), (2, b"header 2"), (3, b"header 3")]
+    assert log.seqs() == [1, 2, 3]
+    headers = [Header("team", 0, 1, log.setting.clock, "noted", "otto", {}, GENESIS)]
+    for seq in (2, 3):
+        before = header_hash(headers[-1].encode())
+        headers.append(headers[-1]._replace(seq=seq, prev=before))
+    assert [header for _, header in log.facts()] == [header.encode() for header in headers]
 
 
 def test_following_begins_after_the_position_that_was_given(log: Log) -> None:
     log.append(*[None] * 5)
-    assert [seq for seq, _ in log.facts(after=3)] == [4, 5]
+    assert log.seqs(after=3) == [4, 5]
     assert log.facts(after=5) == []
     assert log.facts(after=99) == []
 
 
 def test_advancing_moves_the_head(log: Log) -> None:
     log.append(None, None, None)
-    assert log.head()[:3] == (3, f"{3:064x}", log.setting.clock)
+    last = header_hash(log.facts()[-1][1])
+    assert log.head()[:3] == (3, last, log.setting.clock)
 
 
 def test_a_position_is_given_once(log: Log) -> None:
     log.append(None)
+    before = log.facts()
     with pytest.raises(Exception), log.engine.turn():  # noqa: B017 - each engine's own
         log.engine.append(Entry(1, b"another", None, None))
-    assert log.facts() == [(1, b"header 1")]
+    assert log.facts() == before
 
 
-def test_a_header_may_hold_any_bytes(log: Log) -> None:
-    strange = bytes(range(256)) * 300
+def test_a_header_may_hold_any_text(log: Log, other: Log) -> None:
+    strange = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x20000)]))
     with log.engine.turn():
-        log.engine.append(Entry(1, strange, None, None))
-    assert log.facts() == [(1, strange)]
+        log.append_within(None, text=strange)
+    ((_, header),) = log.facts()
+    assert parse_header(header).outcome == {"text": strange}
+    assert other.facts() == [(1, header)]
 
 
 # --- the turn
@@ -160,6 +240,7 @@ def test_a_header_may_hold_any_bytes(log: Log) -> None:
 
 def test_what_a_turn_did_is_gone_when_it_ends_with_an_exception(log: Log) -> None:
     (kept,) = log.append(b"kept")
+    before = log.head(), log.facts()
     sha256 = log.upload("upload", b"chunk")
 
     def turn() -> None:
@@ -173,13 +254,12 @@ def test_what_a_turn_did_is_gone_when_it_ends_with_an_exception(log: Log) -> Non
 
     with pytest.raises(Stop):
         turn()
-    assert log.head().seq == kept
-    assert log.facts() == [(kept, b"header 1")]
+    assert (log.head(), log.facts()) == before
     assert log.body(kept) == b"kept"
     assert log.body(kept + 1) is None
     with pytest.raises(NotFound):
         log.blob(sha256, 0, 1)
-    assert log.keep("upload", sha256, kept) == len(b"chunk")
+    assert log.keep("upload", sha256) == len(b"chunk")
 
 
 def test_the_turn_can_be_taken_again_after_an_exception(log: Log) -> None:
@@ -196,10 +276,10 @@ def test_a_turn_that_does_nothing_leaves_the_log_as_it_was(log: Log) -> None:
     assert log.head() == before
 
 
-def test_who_will_not_wait_is_told_that_another_has_the_turn(log: Log, other: Log) -> None:
-    with log.engine.turn(), pytest.raises(BlockingIOError), other.engine.turn(wait=False):
+def test_who_will_not_wait_is_told_that_another_has_the_turn(log: Log, beside: Log) -> None:
+    with log.engine.turn(), pytest.raises(BlockingIOError), beside.engine.turn(wait=False):
         pass
-    with other.engine.turn(wait=False):
+    with beside.engine.turn(wait=False):
         pass
 
 
@@ -208,7 +288,7 @@ def test_the_turn_is_one_engines_at_a_time(log: Log, setting: Setting) -> None:
     seen: list[int] = []
 
     def second() -> None:
-        late = Log(setting)
+        late = Log(setting, setting.open_again())
         ready.set()
         with late.engine.turn():
             inside.set()
@@ -238,7 +318,7 @@ def test_what_a_turn_has_not_finished_is_seen_by_nobody_else(log: Log, other: Lo
         log.append_within(b"soon")
         assert other.head().seq == 0
         assert other.facts() == []
-    assert other.facts() == [(1, b"header 1")]
+    assert other.seqs() == [1]
 
 
 # --- bodies
@@ -246,25 +326,33 @@ def test_what_a_turn_has_not_finished_is_seen_by_nobody_else(log: Log, other: Lo
 
 def test_a_body_comes_back_with_its_salt(log: Log) -> None:
     whole = bytes(range(256)) * 5000
-    with log.engine.turn():
-        log.engine.append(Entry(1, b"header", b"\x00\xff", whole))
-    assert log.engine.body(log.db, 1) == (b"\x00\xff", whole)
+    log.append(whole)
+    assert log.engine.body(log.db, 1) == (SALT, whole)
 
 
-def test_an_empty_body_is_not_an_absent_one(log: Log) -> None:
+def test_an_empty_body_is_not_an_absent_one(log: Log, other: Log) -> None:
     first, second = log.append(b"", None)
-    assert log.body(first) == b""
-    assert log.body(second) is None
+    for one in (log, other):
+        assert one.body(first) == b""
+        assert one.body(second) is None
 
 
 def test_a_forgotten_body_is_gone_and_its_fact_stays(log: Log) -> None:
     log.append(b"one", b"two")
-    with log.engine.turn():
-        log.engine.forget(1)
+    before = log.facts()
+    log.forget(1)
     assert log.body(1) is None
     assert log.body(2) == b"two"
-    assert [seq for seq, _ in log.facts()] == [1, 2]
-    assert log.head().seq == 2
+    assert log.facts()[:2] == before
+
+
+def test_a_body_that_was_forgotten_does_not_come_to_who_comes_later(
+    log: Log, setting: Setting
+) -> None:
+    log.append(b"one", b"two")
+    log.forget(1)
+    late = Log(setting, setting.open())
+    assert [late.body(seq) for seq in late.seqs()] == [None, b"two", None]
 
 
 def test_forgetting_what_is_not_there_changes_nothing(log: Log) -> None:
@@ -357,7 +445,7 @@ WHOLE = b"".join(CHUNKS)
 
 def test_joined_chunks_are_one_blob(log: Log) -> None:
     sha256 = log.upload("upload", *CHUNKS)
-    assert log.keep("upload", sha256, 1) == len(WHOLE)
+    assert log.keep("upload", sha256) == len(WHOLE)
     assert log.blob(sha256, 0, len(WHOLE)) == WHOLE
 
 
@@ -382,7 +470,7 @@ def test_joined_chunks_are_one_blob(log: Log) -> None:
 )
 def test_a_range_of_a_blob_is_what_a_slice_would_be(log: Log, start: int, stop: int) -> None:
     sha256 = log.upload("upload", *CHUNKS)
-    log.keep("upload", sha256, 1)
+    log.keep("upload", sha256)
     assert log.blob(sha256, start, stop) == WHOLE[start:stop]
 
 
@@ -393,12 +481,12 @@ def test_chunks_may_come_in_any_order_and_again(log: Log) -> None:
         for number in (1, 2, 0):
             log.engine.put_chunk("upload", number, CHUNKS[number])
     sha256 = hashlib.sha256(WHOLE).hexdigest()
-    assert log.keep("upload", sha256, 1) == len(WHOLE)
+    assert log.keep("upload", sha256) == len(WHOLE)
 
 
 def test_an_upload_that_became_a_blob_does_not_change_any_more(log: Log) -> None:
     sha256 = log.upload("upload", b"x")
-    log.keep("upload", sha256, 1)
+    log.keep("upload", sha256)
     with pytest.raises(Usage), log.engine.turn():
         log.engine.put_chunk("upload", 0, b"y")
     assert log.blob(sha256, 0, 1) == b"x"
@@ -406,7 +494,7 @@ def test_an_upload_that_became_a_blob_does_not_change_any_more(log: Log) -> None
 
 def test_a_blob_of_one_small_chunk_is_enough(log: Log) -> None:
     sha256 = log.upload("upload", b"x")
-    assert log.keep("upload", sha256, 1) == 1
+    assert log.keep("upload", sha256) == 1
     assert log.blob(sha256, 0, 1) == b"x"
 
 
@@ -415,7 +503,7 @@ def test_a_chunk_that_was_changed_is_refused_when_joining(log: Log) -> None:
     with log.engine.turn():
         log.engine.put_chunk("upload", 1, b"c" * CHUNK)
     with pytest.raises(DigestMismatch):
-        log.keep("upload", sha256, 1)
+        log.keep("upload", sha256)
     with pytest.raises(NotFound):
         log.blob(sha256, 0, 1)
 
@@ -429,16 +517,16 @@ def test_a_gap_is_refused_when_joining(log: Log, missing: int) -> None:
     # Neither the digest of all of it nor that of the chunks that did come.
     came = b"".join(chunk for number, chunk in enumerate(CHUNKS) if number != missing)
     with pytest.raises(DigestMismatch):
-        log.keep("upload", hashlib.sha256(WHOLE).hexdigest(), 1)
+        log.keep("upload", hashlib.sha256(WHOLE).hexdigest())
     if missing != 2:
         with pytest.raises(DigestMismatch):
-            log.keep("upload", hashlib.sha256(came).hexdigest(), 1)
+            log.keep("upload", hashlib.sha256(came).hexdigest())
 
 
 def test_only_the_last_chunk_may_be_short(log: Log) -> None:
     sha256 = log.upload("upload", b"short", b"a" * CHUNK)
     with pytest.raises(DigestMismatch):
-        log.keep("upload", sha256, 1)
+        log.keep("upload", sha256)
 
 
 @pytest.mark.parametrize(
@@ -449,7 +537,7 @@ def test_the_digest_must_cover_every_chunk_that_came(log: Log, chunks: dict[int,
         for number, chunk in chunks.items():
             log.engine.put_chunk("upload", number, chunk)
     with pytest.raises(DigestMismatch):
-        log.keep("upload", hashlib.sha256(chunks[0]).hexdigest(), 1)
+        log.keep("upload", hashlib.sha256(chunks[0]).hexdigest())
 
 
 @pytest.mark.parametrize("size", [0, CHUNK + 1])
@@ -460,7 +548,7 @@ def test_a_chunk_has_its_size(log: Log, size: int) -> None:
 
 def test_an_unknown_upload_or_blob_is_refused(log: Log) -> None:
     with pytest.raises(DigestMismatch):
-        log.keep("nothing", hashlib.sha256(b"something").hexdigest(), 1)
+        log.keep("nothing", hashlib.sha256(b"something").hexdigest())
     with pytest.raises(NotFound):
         log.blob("0" * 64, 0, 1)
 
@@ -471,48 +559,43 @@ def test_a_dropped_upload_cannot_be_joined(log: Log) -> None:
     with log.engine.turn():
         log.engine.drop_upload("upload")
     with pytest.raises(DigestMismatch):
-        log.keep("upload", sha256, 1)
-    assert log.keep("another", hashlib.sha256(b"y").hexdigest(), 1) == 1
+        log.keep("upload", sha256)
+    assert log.keep("another", hashlib.sha256(b"y").hexdigest()) == 1
 
 
 def test_stale_uploads_are_dropped_and_blobs_and_newer_uploads_stay(log: Log) -> None:
     joined = log.upload("1-joined", b"joined")
-    log.keep("1-joined", joined, 1)
+    log.keep("1-joined", joined)
     stale, newer = log.upload("2-stale", b"stale"), log.upload("3-newer", b"newer")
     with log.engine.turn():
         log.engine.drop_stale("3")
     assert log.blob(joined, 0, 6) == b"joined"
     with pytest.raises(DigestMismatch):
-        log.keep("2-stale", stale, 1)
-    assert log.keep("3-newer", newer, 1) == 5
+        log.keep("2-stale", stale)
+    assert log.keep("3-newer", newer) == 5
 
 
 def test_the_same_bytes_are_kept_once_and_as_long_as_anyone_uses_them(log: Log) -> None:
-    log.append(b"one", b"two")
     sha256 = log.upload("first", b"shared")
     assert log.upload("second", b"shared") == sha256
-    assert log.keep("first", sha256, 1) == log.keep("second", sha256, 2) == 6
-    with log.engine.turn():
-        log.engine.forget(1)
+    assert log.keep("first", sha256) == log.keep("second", sha256) == 6
+    log.forget(1)
     assert log.blob(sha256, 0, 6) == b"shared"
-    with log.engine.turn():
-        log.engine.forget(2)
+    log.forget(2)
     with pytest.raises(NotFound):
         log.blob(sha256, 0, 6)
 
 
 def test_a_blob_can_come_again_after_it_was_forgotten(log: Log) -> None:
-    log.append(b"one", b"two")
     sha256 = log.upload("first", b"again")
-    log.keep("first", sha256, 1)
-    with log.engine.turn():
-        log.engine.forget(1)
+    log.keep("first", sha256)
+    log.forget(1)
     log.upload("second", b"again")
-    log.keep("second", sha256, 2)
+    log.keep("second", sha256)
     assert log.blob(sha256, 0, 5) == b"again"
 
 
 def test_a_blob_is_seen_by_the_other_engine(log: Log, other: Log) -> None:
     sha256 = log.upload("upload", *CHUNKS)
-    assert other.keep("upload", sha256, 1) == len(WHOLE)
+    assert other.keep("upload", sha256) == len(WHOLE)
     assert log.blob(sha256, CHUNK - 1, CHUNK + 1) == b"ab"

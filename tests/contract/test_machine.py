@@ -10,6 +10,7 @@ Two things the model does not know: notices' wording, which is free, and times o
 are not the log's.
 """
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -104,10 +105,10 @@ class Workspace(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = tempfile.mkdtemp(prefix="interlock-machine-")
+        self.root = tempfile.mkdtemp(prefix="interlock-machine-")
         self.clock = Clock()
-        self.node = Node(self.directory, clock=self.clock)
-        self.beside = Node(self.directory, clock=self.clock)
+        self.node = Node(tempfile.mkdtemp(dir=self.root), clock=self.clock)
+        self.beside = self.opened_beside(self.node)
         self.model = Model()
         self.minted = 0
         self.steps_of_pause = 0
@@ -115,6 +116,17 @@ class Workspace(RuleBasedStateMachine):
         self.last_at = 0
         self.last_fence = 0
         self.reached: dict[tuple[str, int], str] = {}
+
+    def opened_beside(self, node: Node) -> Node:
+        """A second node on the same log: of the same file, or, where a server keeps the log, with
+        a file of its own."""
+        if node.shared is None:
+            return Node(node.directory, clock=self.clock)
+        where = node.shared.where
+        with open(os.path.join(node.directory, "keys", "checkpoint.key"), "rb") as file:
+            key = file.read()
+        engine = f"{where.url}?workspace={where.workspace}"
+        return Node(tempfile.mkdtemp(dir=self.root), clock=self.clock, engine=engine, key=key)
 
     # --- acting on both, and comparing
 
@@ -542,7 +554,8 @@ class Workspace(RuleBasedStateMachine):
         self.node, self.beside = self.beside, self.node
         if opens_again:
             self.node.close()
-            self.node = Node(self.directory, clock=self.clock)
+            self.node = Node(self.node.directory, clock=self.clock)
+        catch_up(self.node)
 
     # --- one rule a room
 
@@ -619,17 +632,24 @@ class Workspace(RuleBasedStateMachine):
         finally:
             self.node.close()
             self.beside.close()
-            shutil.rmtree(self.directory)
+            shutil.rmtree(self.root)
 
     def the_log_verifies_and_folds_to_the_same_state(self) -> None:
         verified = audit.verify(self.node)
         assert verified["ok"], verified
         assert verified["entries"] == self.model.seq
         digest = upkeep.state_digest(self.node)
+        catch_up(self.beside)
         assert upkeep.state_digest(self.beside) == digest
         assert folded_elsewhere(self.node) == digest
         rebuilt = upkeep.rebuild(self.node, OWNER)
         assert (rebuilt["changed"], rebuilt["digest"]) == (False, digest)
+
+
+def catch_up(node: Node) -> None:
+    """What an answer's `seq` is for: whoever goes to another node finds what it did before."""
+    if node.shared is not None:
+        node.catch_up()
 
 
 def folded_elsewhere(node: Node) -> str:

@@ -25,6 +25,8 @@ from interlock.contracts.types import (
 )
 from interlock.errors import InvalidMessage, UnknownType, UseVerb
 
+pytestmark = pytest.mark.indifferent
+
 COMMITTED = Path(__file__).parents[2] / "schemas" / "v1"
 VALIDATORS = {type: Draft202012Validator(schemas.schema(type)) for type in TYPES}
 

@@ -29,6 +29,8 @@ from interlock.errors import NewerVersion
 from interlock.node import Node, audit, upkeep
 from interlock.node.keys import Keys
 
+pytestmark = pytest.mark.indifferent
+
 RECORDINGS = sorted((Path(__file__).parent.parent / "recorded").glob("*.jsonl"))
 MOST_BYTES = 200_000
 

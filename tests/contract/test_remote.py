@@ -30,6 +30,8 @@ from interlock.engines.remote import (
 )
 from interlock.errors import EngineUnavailable
 
+pytestmark = pytest.mark.indifferent
+
 LIMIT_S = 60.0
 KEY = b"the workspace's key"
 FALSE_KEY = b"somebody's else"

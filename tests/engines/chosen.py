@@ -2,7 +2,8 @@
 
 Every workspace that is made during such a run has its log on a real server, in whatever process it
 is made, because the environment says so. What speaks of the embedded file by its nature has the
-marker `embedded`, and is left out then.
+marker `embedded`, what no engine changes or what runs on each by itself has `indifferent`; both are
+left out then.
 """
 
 import json
@@ -36,12 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--engine") != EMBEDDED:
-        config.hook.pytest_deselected(items=[item for item in items if _is_embedded(item)])
-        items[:] = [item for item in items if not _is_embedded(item)]
+        config.hook.pytest_deselected(items=[item for item in items if _is_left_out(item)])
+        items[:] = [item for item in items if not _is_left_out(item)]
 
 
-def _is_embedded(item: pytest.Item) -> bool:
-    return item.get_closest_marker("embedded") is not None
+def _is_left_out(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("embedded", "indifferent"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -106,9 +106,10 @@ class Sent(NamedTuple):
 class Record:
     """What all writers saw. Appending to a list is all that they do to it."""
 
-    def __init__(self) -> None:
-        self.calls: dict[str, list[Call]] = defaultdict(list)
-        self.lapses: dict[str, list[Call]] = defaultdict(list)
+    def __init__(self, items: list[str]) -> None:
+        self.items = items
+        self.calls: dict[str, list[Call]] = {item: [] for item in items}
+        self.lapses: dict[str, list[Call]] = {item: [] for item in items}
         self.sent: list[Sent] = []
         self.strange: list[str] = []
         self.unavailable = 0
@@ -151,12 +152,10 @@ class Writer:
     """Takes and releases claims, looks at them, and sends messages, one call after another. When
     its node does not answer, it goes to the next."""
 
-    def __init__(
-        self, number: int, token: str, urls: list[str], items: list[str], record: Record
-    ) -> None:
+    def __init__(self, number: int, token: str, urls: list[str], record: Record) -> None:
         self.name = f"writer-{number}"
-        self._chance = random.Random(number)
-        self._record, self._items = record, items
+        self._chance = random.Random()
+        self._record = record
         self._clients = [interlock.connect(url, token) for url in urls]
         self._at = number % len(urls)
         # When the last call began that each node answered: what is read there is no older.
@@ -175,13 +174,14 @@ class Writer:
             self._record.strange.append(f"{self.name} ended: {trouble!r}")
 
     def take(self) -> None:
-        self.take_one(self._chance.choice(self._items))
+        self.take_one(self._chance.choice(self._record.items))
 
-    def take_one(self, item: str) -> None:
+    def take_one(self, item: str) -> bool:
+        """Whether it was answered."""
         lease_s = SHORT_LEASE_S if is_short(item) else LONG_LEASE_S
         start, answer = self._ask(lambda client: client.acquire(item, ttl_s=lease_s))
         if answer is None:
-            return
+            return False
         call = Call("take", self.name, start)
         if isinstance(answer, EngineUnavailable):
             self._record.note(item, call)
@@ -194,11 +194,13 @@ class Writer:
         if is_short(item) and call.outcome != "held":
             expires_at = answer["claim"]["expires_at"] if call.outcome == "granted" else None
             self._record.note_lease(item, call, expires_at)
+        return call.end is not None
 
     def release(self) -> None:
         if not self._fences:
             return
-        item, fence = self._fences.popitem()
+        item = self._chance.choice(list(self._fences))
+        fence = self._fences.pop(item)
         start, answer = self._ask(lambda client: client.release(item, fence=fence))
         call = Call("release", self.name, start, fence=fence)
         if answer is None:
@@ -214,7 +216,7 @@ class Writer:
 
     def check(self) -> None:
         """A node may answer from what it had folded by the last call of ours that it answered."""
-        item = self._chance.choice(self._items)
+        item = self._chance.choice(self._record.items)
         since = self._answered[self._at]
         start, answer = self._ask(lambda client: client.check(item))
         if isinstance(answer, dict):
@@ -253,7 +255,7 @@ class Writer:
             return start, trouble if trouble.members.get("outcome") == "unknown" else None
         except Refusal as refusal:
             self._at = (at + 1) % len(self._clients)
-            self._record.strange.append(f"{time.monotonic():.1f} {self._clients[at].place}: {refusal.as_dict()}")
+            self._record.strange.append(f"{self._clients[at].place}: {refusal.as_dict()}")
             return start, None
         self._answered[at] = start
         return start, answer
@@ -293,7 +295,7 @@ class Storm:
 
     def __init__(self, members: list[Member], engine: Server) -> None:
         self._members, self._engine = members, engine
-        self._chance = random.Random(len(members))
+        self._chance = random.Random()
         self.done: list[str] = []
 
     def blow(self, seconds: float) -> None:

@@ -177,7 +177,9 @@ def test_a_node_that_is_behind_the_lost_tail_does_not_write_either(
     copy.put_back()
     _notices(ada)
     bert = team.open("bert")
-    with pytest.raises(LogForked, match=f"has lost #{common + 1} to #{common + 1}") as caught:
+    with pytest.raises(
+        LogForked, match=f"ends at #{common}, and the node .* #{common + 1}"
+    ) as caught:
         send(bert, otto, "@otto", "no")
     assert ada.shared is not None
     assert f"run interlock repair on {ada.shared.engine.node}" in caught.value.message

@@ -14,6 +14,7 @@ import pytest
 from databases import PostgresServer
 from psycopg import sql
 from remotes import PostgresIntruder
+from wire import Wire
 
 from interlock.engines import postgres as module
 from interlock.engines.postgres import PostgresRemote
@@ -25,6 +26,10 @@ KEY = b"the workspace's key"
 WORKSPACE = "team"
 WAITING: LiteralString = (
     "SELECT count(*) FROM pg_stat_activity "
+    "WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
+ENDED: LiteralString = (
+    "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity "
     "WHERE wait_event_type = 'Lock' AND datname = current_database()"
 )
 
@@ -93,7 +98,7 @@ def beside(work: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
     """Does something in another thread; what it gave is asked for by calling."""
     with ThreadPoolExecutor(1) as thread:
         done = thread.submit(work)
-        yield lambda: done.result(LIMIT_S)
+        yield lambda: done.result(LIMIT_S / 2)
 
 
 # --- tables
@@ -272,6 +277,43 @@ def test_who_inserts_without_the_turn_is_met_at_the_position(database: Database)
     assert [entry.body for entry in log(remote)] == [b"one", b"theirs"]
 
 
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_line_that_breaks_before_the_commit_keeps_nothing(
+    database: Database, postgres: PostgresServer, arrives: bool
+) -> None:
+    with Wire(postgres.port) as wire:
+        remote = database.remote(database.url.replace(f":{postgres.port}/", f":{wire.port}/"))
+        append(remote, b"one")
+        head = remote.begin("node")
+        wire.cut_at(b"two", arrives=arrives)
+        with pytest.raises(HeadMoved):
+            remote.append(head, Appending([sealed(2, b"two")]))
+        assert append(remote, b"next")[0].seq == 2
+
+
+def test_a_session_that_is_ended_before_the_commit_keeps_nothing(database: Database) -> None:
+    remote = database.remote()
+    append(remote, b"one")
+    other = psycopg.connect(database.url, autocommit=True)
+    theirs_is_there = threading.Event()
+
+    def work() -> None:
+        head = remote.begin("node")
+        assert theirs_is_there.wait(LIMIT_S)
+        remote.append(head, Appending([sealed(2, b"two")]))
+
+    with beside(work) as outcome:
+        with database.admin.db.transaction(force_rollback=True):
+            database.admin.put(sealed(2, b"theirs", key=b"another"))
+            theirs_is_there.set()
+            until(lambda: other.execute(WAITING).fetchone() != (0,))
+            other.execute(ENDED)
+        with pytest.raises(HeadMoved):
+            outcome()
+    other.close()
+    assert [entry.body for entry in log(remote)] == [b"one"]
+
+
 def test_a_write_that_is_not_allowed_is_no_lost_turn(database: Database) -> None:
     """It would be lost again and again, for ever."""
     remote = database.remote()
@@ -322,10 +364,10 @@ def test_a_notice_wakes_who_waits(database: Database, monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "LOOK_EVERY_S", LIMIT_S * 100)
     waiter, writer = database.remote(), database.remote()
     waiter.wait(0, 0.01)
-    with beside(lambda: waiter.wait(0, LIMIT_S * 100)) as outcome:
+    with beside(lambda: waiter.wait(0, LIMIT_S)) as outcome:
         append(writer, b"one")
         outcome()
-    with beside(lambda: waiter.wait(1, LIMIT_S * 100)) as outcome:
+    with beside(lambda: waiter.wait(1, LIMIT_S)) as outcome:
         append(writer, b"two")
         outcome()
 
@@ -333,7 +375,7 @@ def test_a_notice_wakes_who_waits(database: Database, monkeypatch: pytest.Monkey
 def test_who_waits_finds_what_nobody_told(database: Database) -> None:
     waiter = database.remote()
     waiter.wait(0, 0.01)
-    with beside(lambda: waiter.wait(0, LIMIT_S * 100)) as outcome:
+    with beside(lambda: waiter.wait(0, LIMIT_S)) as outcome:
         database.admin.put(sealed(1, key=b"another"))
         outcome()
     assert waiter.glimpse().seq == 1

@@ -891,9 +891,13 @@ class ReceiptEvent(_Event):
 
 
 class Abandoned(TypedDict):
+    """What a new epoch lets go of; `after` and `first` where the engine had lost it."""
+
     epoch: int
     seq: int
     root: str
+    after: NotRequired[int]
+    first: NotRequired[str]
 
 
 class OtherEvent(_Event):

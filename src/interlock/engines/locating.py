@@ -33,13 +33,15 @@ class Located(NamedTuple):
         """The URL that another node is started with, without a password."""
         parts = urlsplit(self.url)
         place = parts.netloc.rpartition("@")[2]
-        query = urlencode([*parse_qsl(parts.query), ("workspace", self.workspace)])
+        public = [pair for pair in parse_qsl(parts.query) if "pass" not in pair[0]]
+        query = urlencode([*public, ("workspace", self.workspace)])
         return urlunsplit((parts.scheme, place, parts.path, query, ""))
 
 
-def located(directory: str, given: str | None) -> Located | None:
+def located(directory: str, given: str | None, name_of_new: str | None = None) -> Located | None:
     """The engine of a directory: the one given, else the recorded one, else, where there is no
-    workspace yet, the one that new workspaces are to have."""
+    workspace yet, the one that new workspaces are to have. One that names no workspace gets the
+    name given here, or one of its own."""
     if is_embedded(directory, given):
         return None
     recorded = _recorded(directory)
@@ -51,7 +53,7 @@ def located(directory: str, given: str | None) -> Located | None:
         return recorded
     url, name = _parsed(given)
     if recorded is None:
-        return Located(url, name or os.urandom(8).hex(), _node_name())
+        return Located(url, name or name_of_new or os.urandom(8).hex(), _node_name())
     if name not in (None, recorded.workspace):
         raise Usage(
             f"This directory is a node of the workspace {recorded.workspace}, not of {name}. Use "

@@ -144,6 +144,12 @@ class PostgresRemote:
         db.execute(statements.KEEP_BLOBS, (self._workspace, digests, uploads, sizes))
         db.execute(statements.DROP_UPLOADS, (self._workspace, uploads, self._workspace))
 
+    def stay(self) -> None:
+        db = self._turns.held()
+        if db is not None:
+            with suppress(psycopg.Error):  # the append finds out
+                db.execute("SELECT 1")
+
     def leave(self) -> None:
         db = self._turns.held()
         if db is None:
@@ -200,7 +206,8 @@ class PostgresRemote:
 
     def put_chunk(self, upload: str, number: int, data: bytes) -> None:
         with self._looks.use() as db:
-            db.execute(statements.PUT_CHUNK, (self._workspace, upload, number, data))
+            given = {"upload": upload, "number": number, "data": data}
+            db.execute(statements.PUT_CHUNK, given | {"workspace": self._workspace})
 
     def drop_upload(self, upload: str) -> None:
         with self._looks.use() as db:

@@ -103,7 +103,9 @@ FROM found LEFT JOIN said USING (workspace, seq)
 ASIDE = "SELECT count(*) FROM interlock_aside WHERE workspace = %s"
 
 PUT_CHUNK = """
-INSERT INTO interlock_chunks VALUES (%s, %s, %s, %b)
+INSERT INTO interlock_chunks SELECT %(workspace)s, %(upload)s, %(number)s, %(data)b
+WHERE NOT EXISTS (SELECT 1 FROM interlock_blobs
+    WHERE workspace = %(workspace)s AND upload = %(upload)s)
 ON CONFLICT (workspace, upload, number) DO UPDATE SET data = excluded.data
 """
 CHUNK = """

@@ -15,7 +15,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.exceptions import ConnectionError as Unconnected
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisClusterException, RedisError, ResponseError
 from redis.exceptions import TimeoutError as TimedOut
 from redis.retry import Retry
 
@@ -38,7 +38,7 @@ _STRANGE = "id "
 #      queue    list     who asked for it, in order
 #      bell:N   list     tells N that the turn is N's
 #      uploads  set      names of uploads, sorted; chunks:UPLOAD is a hash of number -> bytes
-#      blobs    hash     digest -> upload
+#      blobs    hash     digest -> upload; kept: the set of those uploads
 #      aside    stream   what was found in the log and is none of ours
 #      nodes    hash     name -> what it says of itself; seen: when, sorted
 _PARTS = """
@@ -105,6 +105,32 @@ return {1, milliseconds(), id, hash}
 """
 )
 
+_GLIMPSE = (
+    _PARTS
+    + """
+local id, hash = last(KEYS[1])
+return {milliseconds(), id, hash}
+"""
+)
+
+_STAY = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+"""
+
+# What is a blob by now, nobody changes or drops, however late they come.
+_PUT_CHUNK = """
+local kept, uploads, chunks, upload = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+if redis.call('SISMEMBER', kept, upload) == 1 then return end
+redis.call('ZADD', uploads, 0, upload)
+redis.call('HSET', chunks .. upload, ARGV[2], ARGV[3])
+"""
+
+_DROP_UPLOAD = """
+local kept, uploads, chunks, upload = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+redis.call('ZREM', uploads, upload)
+if redis.call('SISMEMBER', kept, upload) == 0 then redis.call('DEL', chunks .. upload) end
+"""
+
 _LEAVE = (
     _PARTS
     + """
@@ -120,8 +146,7 @@ end
 _APPEND = (
     _PARTS
     + """
-local log, turn, queue, bell, bodies, blobs, uploads, chunks =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local log, turn, queue, bell, bodies, blobs, uploads, chunks, kept = unpack(KEYS)
 local at = 0
 local function next()
   at = at + 1
@@ -139,8 +164,10 @@ if good then
   end
   for _ = 1, tonumber(next()) do
     local sha256, upload = next(), next()
-    if redis.call('HSETNX', blobs, sha256, upload) == 0
-        and redis.call('HGET', blobs, sha256) ~= upload then
+    redis.call('HSETNX', blobs, sha256, upload)
+    if redis.call('HGET', blobs, sha256) == upload then
+      redis.call('SADD', kept, upload)
+    else
       redis.call('DEL', chunks .. upload)
     end
     redis.call('ZREM', uploads, upload)
@@ -149,7 +176,10 @@ if good then
   for _ = 1, tonumber(next()) do
     local sha256 = next()
     local upload = redis.call('HGET', blobs, sha256)
-    if upload then redis.call('DEL', chunks .. upload) end
+    if upload then
+      redis.call('DEL', chunks .. upload)
+      redis.call('SREM', kept, upload)
+    end
     redis.call('HDEL', blobs, sha256)
   end
   for number, entry in ipairs(entries) do
@@ -218,15 +248,14 @@ class RedisRemote:
         if self._closed:
             raise EngineUnavailable(f"The connection to the engine at {self._place} is closed.")
         given: dict[str, Any] = {
+            "retry": Retry(NoBackoff(), 0),
             "socket_connect_timeout": CONNECT_S,
             "socket_timeout": ANSWER_S,
             "socket_keepalive": True,
             "protocol": 2,
         }
         try:
-            client = redis.Redis.from_url(
-                self._url, retry=Retry(NoBackoff(), 0), retry_on_error=[], **given
-            )
+            client = redis.Redis.from_url(self._url, retry_on_error=[], **given)
         except ValueError as trouble:
             raise EngineUnavailable(f"The engine's URL cannot be used: {trouble}.") from None
         about = client.info()
@@ -237,8 +266,11 @@ class RedisRemote:
             )
         if about.get("cluster_enabled"):
             client.close()
-            return cast("redis.Redis", RedisCluster.from_url(self._url, **given))
+            return self._cluster(given)
         return client
+
+    def _cluster(self, given: dict[str, Any]) -> "redis.Redis":
+        return cast("redis.Redis", RedisCluster.from_url(self._url, **given))
 
     @property
     def _place(self) -> str:
@@ -258,7 +290,7 @@ class RedisRemote:
     def _reaching(self) -> Iterator[None]:
         try:
             yield
-        except (RedisError, OSError) as trouble:
+        except (RedisError, RedisClusterException, OSError) as trouble:
             raise EngineUnavailable(
                 f"The engine at {self._place} cannot be used: {_first_line(trouble)}. Nothing was "
                 "done; try again when it is back."
@@ -292,7 +324,7 @@ class RedisRemote:
         for blob in batch.blobs:
             words += [blob.sha256, blob.upload]
         words += [len(batch.erased), *batch.erased, len(batch.dropped), *batch.dropped]
-        keys = ["log", "turn", "queue", "bell:", "bodies", "blobs", "uploads", "chunks:"]
+        keys = ["log", "turn", "queue", "bell:", "bodies", "blobs", "uploads", "chunks:", "kept"]
         with self._reaching():
             try:
                 kept = self._run(_APPEND, keys, *words)
@@ -301,6 +333,10 @@ class RedisRemote:
         if not kept:
             raise HeadMoved
 
+    def stay(self) -> None:
+        with self._reaching():
+            self._run(_STAY, ["turn"], self._node, SLOT_MS)
+
     def leave(self) -> None:
         with suppress(RedisError, OSError, EngineUnavailable):
             self._run(_LEAVE, ["turn", "queue", "bell:"], self._node, SLOT_MS)
@@ -308,14 +344,9 @@ class RedisRemote:
     # --- beside it
 
     def glimpse(self) -> Glimpse:
-        with self._reaching(), self._client.pipeline(transaction=False) as pipeline:
-            pipeline.time()
-            pipeline.xrevrange(self._key("log"), count=1)
-            (seconds, micros), last = pipeline.execute()
-            now = seconds * 1000 + micros // 1000
-            if not last:
-                return Glimpse(now=now)
-            return _glimpse(last[0][0].decode(), _text(last[0][1], b"hash"), now)
+        with self._reaching():
+            now, id, hash = self._run(_GLIMPSE, ["log"])
+            return _glimpse(id.decode(), hash.decode("ascii", "replace"), now)
 
     def read(self, after: int, limit: int) -> list[Sealed]:
         with self._reaching():
@@ -347,13 +378,11 @@ class RedisRemote:
 
     def put_chunk(self, upload: str, number: int, data: bytes) -> None:
         with self._reaching():
-            self._client.zadd(self._key("uploads"), {upload: 0})
-            self._client.hset(self._key(f"chunks:{upload}"), str(number), data)
+            self._run(_PUT_CHUNK, ["kept", "uploads", "chunks:"], upload, number, data)
 
     def drop_upload(self, upload: str) -> None:
         with self._reaching():
-            self._client.delete(self._key(f"chunks:{upload}"))
-            self._client.zrem(self._key("uploads"), upload)
+            self._run(_DROP_UPLOAD, ["kept", "uploads", "chunks:"], upload)
 
     def drop_stale(self, before: str) -> None:
         with self._reaching():
@@ -388,7 +417,7 @@ class RedisRemote:
             try:
                 settings = cast(
                     dict[str, str],
-                    self._client.config_get("append*", "maxmemory-policy"),
+                    self._client.config_get("*append*", "maxmemory-policy"),
                 )
             except ResponseError:
                 return [
@@ -408,6 +437,12 @@ class RedisRemote:
                 f"appendfsync is {settings.get('appendfsync')}: a crash may lose the last second "
                 "of acknowledged writes. CONFIG SET appendfsync always, and in its configuration "
                 "file."
+            )
+        elif settings.get("no-appendfsync-on-rewrite") == "yes":
+            found.append(
+                "no-appendfsync-on-rewrite is yes: a crash while its file is rewritten may lose "
+                "acknowledged writes. CONFIG SET no-appendfsync-on-rewrite no, and in its "
+                "configuration file."
             )
         if settings.get("maxmemory-policy") != "noeviction":
             found.append(

@@ -76,6 +76,9 @@ class Remote(Protocol):
         """Keeps the batch durably if the last entry is still `after`'s (by seq and hash), and
         ends the turn. Raises `HeadMoved` or `AnswerLost`."""
 
+    def stay(self) -> None:
+        """Says that the turn is still in use, in the middle of what takes longer than usual."""
+
     def leave(self) -> None:
         """Ends the turn; what was uploaded in it stays."""
 

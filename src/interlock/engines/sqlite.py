@@ -101,7 +101,7 @@ class SqliteEngine:
         raw = self._clock()
         if raw >= head.at:
             return head.at
-        return raw if raw < before.raw else before.raw + 2 * (head.at - before.at)
+        return raw if raw < before.raw else min(raw, before.raw + 2 * (head.at - before.at))
 
     def follow(self, db: apsw.Connection, after: int) -> Facts:
         yield from db.execute("SELECT seq, header FROM log WHERE seq > ? ORDER BY seq", (after,))

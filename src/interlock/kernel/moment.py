@@ -84,10 +84,14 @@ class NeedsTurn(Exception):
 
 
 class Moment:
-    """See the module. Without a `pen` the moment is for looking only. `settings` are those in
-    force, where somebody has read them already."""
+    """See the module. Without a `pen` the moment is for looking only; one that `leaves_no_trace`
+    is for looking while nothing can be written. `settings` are those in force, where somebody has
+    read them already."""
 
-    __slots__ = ("_settings", "caller", "epoch", "new_id", "now", "pen", "state", "store")
+    __slots__ = (
+        *("_settings", "caller", "epoch", "leaves_no_trace", "new_id", "now", "pen", "state"),
+        "store",
+    )
 
     def __init__(
         self,
@@ -99,6 +103,8 @@ class Moment:
         new_id: Callable[[], str],
         pen: Callable[..., Header] | None = None,
         settings: dict[str, str] | None = None,
+        *,
+        leaves_no_trace: bool = False,
     ) -> None:
         self.state = state
         self.store = store
@@ -107,6 +113,7 @@ class Moment:
         self.caller = caller
         self.new_id = new_id
         self.pen = pen
+        self.leaves_no_trace = leaves_no_trace
         self._settings = settings
 
     def record(
@@ -122,6 +129,11 @@ class Moment:
         if self.pen is None:
             raise NeedsTurn
         return self.pen(self, kind, outcome, body, sender or self.caller.sender, request)
+
+    def note(self, kind: str, outcome: dict[str, Any]) -> None:
+        """Records that something was looked at, if anything can be recorded."""
+        if not self.leaves_no_trace:
+            self.record(kind, outcome)
 
     def setting(self, name: str) -> str:
         """The value in force at this position."""

@@ -115,9 +115,15 @@ class Node:
             return CHORES[type(act)].do(self, credentials, checked(act))
         validated = validate(credentials, act)
         answer = self.look(credentials, validated) if validated.verb.looks else None
-        if answer is None:
-            answer = self._desk.submit(self.submission(credentials, validated))
-        return answer
+        if answer is not None:
+            return answer
+        try:
+            done: Answer = self._desk.submit(self.submission(credentials, validated))
+        except NotAvailable:
+            if (answer := self.look_beside(credentials, validated)) is None:
+                raise
+            return answer
+        return done
 
     def submission(self, credentials: Credentials, validated: Validated) -> Submission:
         return Submission(credentials, validated, self.keys.fingerprint)
@@ -134,13 +140,23 @@ class Node:
         self._after_fork()
         return self._desk.submit(work)
 
-    def look(self, credentials: Credentials, validated: Validated) -> Answer | None:
+    def look_beside(self, credentials: Credentials, validated: Validated) -> Answer | None:
+        """While the engine cannot be written, whoever only wants to look sees what is here, and
+        leaves no trace of it; None for a verb that must write."""
+        if self.shared is None or not validated.verb.looks:
+            return None
+        return self.look(credentials, validated, leaves_no_trace=True)
+
+    def look(
+        self, credentials: Credentials, validated: Validated, *, leaves_no_trace: bool = False
+    ) -> Answer | None:
         """Tries a verb that may not need to write; None if it does after all."""
+        leaves_no_trace = leaves_no_trace or bool(self.shared and self.shared.trouble)
         age_s = self._age(credentials.seen)
         with self.file.reading() as db:
-            moment = self._moment(db)
+            moment = self._moment(db, leaves_no_trace=leaves_no_trace)
             try:
-                if _due(moment) and not (self.shared and self.shared.trouble):
+                if _due(moment) and not leaves_no_trace:
                     return None
                 authorized = authorize(moment, identify(moment, credentials, validated))
                 self._touch(authorized.caller)
@@ -192,11 +208,11 @@ class Node:
         with self.file.reading() as db:
             return self.engine.head(db).seq
 
-    def _moment(self, db: apsw.Connection) -> Moment:
+    def _moment(self, db: apsw.Connection, *, leaves_no_trace: bool = False) -> Moment:
         """A moment for looking only."""
         now = self.engine.now(self.engine.head(db))
-        beside = Beside(self.engine, db, self.presence, now)
-        return Moment(db, beside, now, 0, OWNER_CALLER, new_id)
+        beside = Beside(self.engine, db, self.presence, now, as_is=leaves_no_trace)
+        return Moment(db, beside, now, 0, OWNER_CALLER, new_id, leaves_no_trace=leaves_no_trace)
 
     def _touch(self, caller: Caller) -> None:
         now = time.monotonic()
@@ -211,7 +227,8 @@ class Node:
             tickets: list[Ticket] = []
             for _ in range(TRIES):
                 try:
-                    with self.engine.turn(wait=wait):
+                    # What was collected is waited for: nobody else has it on their desk.
+                    with self.engine.turn(wait=wait or bool(tickets)):
                         tickets = tickets or collect()
                         turn = self._at_head()
                         if _due(turn.system()):
@@ -223,7 +240,8 @@ class Node:
                 except HeadMoved:
                     self._position = None
                 except FarBehind:
-                    self._take_over()
+                    while self._take_over():
+                        continue
                 except BaseException:
                     self._position = None  # it may be ahead of what was committed
                     raise
@@ -288,29 +306,31 @@ class Node:
         return self._position
 
     def catch_up(self) -> None:
-        """Takes over what other nodes appended."""
+        """Takes over what other nodes appended, and lets others have the file in between."""
         self._after_fork()
-        with self._serving:
-            self._take_over()
+        more = True
+        while more:
+            with self._serving:
+                more = self._take_over()
 
     def let_pass(self) -> None:
         """Waits for the turn that is being served here, if one is."""
         with self._serving:
             return
 
-    def _take_over(self) -> None:
+    def _take_over(self) -> bool:
+        """Takes over some of what other nodes appended; True while there is more."""
         assert self.shared is not None
-        more = True
-        while more:
-            try:
-                with self.shared.arriving() as more:
-                    db = self.file.writer
-                    position = self._folded(db, self.engine.head(db))
-            except BaseException:
-                self._position = None
-                raise
-            self.reached = position.seq
+        try:
+            with self.shared.arriving() as more:
+                db = self.file.writer
+                position = self._folded(db, self.engine.head(db))
+        except BaseException:
+            self._position = None
+            raise
+        self.reached = position.seq
         self._scrub()
+        return more
 
     def _create(self, turn: Turn) -> None:
         if self.shared is not None:
@@ -323,10 +343,15 @@ class Node:
     def settle(self, work: Callable[[Turn], Any]) -> Any:
         """Lets go of what the engine does not have, and does the work that says so, in one turn."""
         assert self.shared is not None
-        with self.alone(), self.shared.engine.turn(give_up=True):
-            turn = self._at_head()
-            result = turn.attempt(work)
-            turn.close()
+        try:
+            with self.alone(), self.shared.engine.turn(give_up=True):
+                turn = self._at_head()
+                result = turn.attempt(work)
+                turn.close()
+        except HeadMoved:
+            raise EngineUnavailable(
+                "Another node wrote meanwhile, and nothing was done. Look again: interlock repair"
+            ) from None
         self.reached = turn.position.seq
         return result
 

@@ -6,7 +6,7 @@ A check is a function that yields findings; the table below is all of them.
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from interlock.errors import NotAvailable
+from interlock.errors import LogForked, NotAvailable
 from interlock.kernel.moment import Answer
 from interlock.node import Node
 
@@ -35,8 +35,12 @@ def _reachable(node: Node) -> Iterator[Finding]:
         return
     try:
         node.catch_up()
-    except NotAvailable as trouble:
+    except LogForked as trouble:
         yield Finding(trouble.message, "interlock repair")
+    except NotAvailable as trouble:
+        yield Finding(
+            trouble.message, "Start the engine again, or see its address: interlock status"
+        )
 
 
 def _durable(node: Node) -> Iterator[Finding]:

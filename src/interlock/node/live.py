@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from interlock.contracts.acts import Credentials, Whoami
 from interlock.contracts.encoding import canonical
-from interlock.errors import EngineUnavailable, Refusal, unknown_outcome
+from interlock.errors import EngineUnavailable, NotAvailable, Refusal, unknown_outcome
 from interlock.kernel.events import IDENTITY_KINDS, Event, viewer_names
 from interlock.kernel.moment import Answer
 from interlock.node import Node
@@ -131,7 +131,14 @@ class LiveNode:
             looked: Answer | None = await self._in_thread(self.node.look, credentials, validated)
             if looked is not None:
                 return looked
-        answer: Answer = await self._posted(self.node.submission(credentials, validated))
+        try:
+            answer: Answer = await self._posted(self.node.submission(credentials, validated))
+        except NotAvailable:
+            beside = self.node.look_beside
+            seen: Answer | None = await self._in_thread(beside, credentials, validated)
+            if seen is None:
+                raise
+            return seen
         return answer
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:

@@ -82,7 +82,7 @@ def _shared(
 
 def _check_key(remote: "Remote", where: "Located", key: bytes | None) -> None:
     """Refuses a key that is not the workspace's before anything is made here."""
-    from interlock.engines.shared import is_known
+    from interlock.engines.copying import is_known
 
     if key is not None:
         is_known(remote, sealing(key))

@@ -91,7 +91,7 @@ class Others:
         self._end.clear()
         if self.engine.age_s() is not None:
             with suppress(Refusal):
-                self._beat(node)
+                self.hear(node)
         self._thread = threading.Thread(
             target=self._run, args=(node, self._end), name="follower", daemon=True
         )
@@ -115,7 +115,7 @@ class Others:
         while not end.is_set():
             try:
                 if time.monotonic() - beaten >= BEAT_EVERY_S:
-                    self._beat(node)
+                    self.hear(node)
                     beaten = time.monotonic()
                 self._step(node, end)
                 self.trouble = None
@@ -137,16 +137,19 @@ class Others:
         and is folded by whoever appended it."""
         before = node.reached
         self._is_waiting = True
-        if not end.is_set():
-            self.remote.wait(before, BEAT_EVERY_S / 2)
-        self._is_waiting = False
+        try:
+            if not end.is_set():
+                self.remote.wait(before, BEAT_EVERY_S / 2)
+        finally:
+            self._is_waiting = False
         if end.is_set():
             return
         node.let_pass()
         if node.reached == before:
             node.catch_up()
 
-    def _beat(self, node: "Node") -> None:
+    def hear(self, node: "Node") -> None:
+        """Tells the others of this node, and hears how far they are and who was seen there."""
         with node.file.reading() as db:
             known = names(db)
         here = node.presence.here(known, self.now())

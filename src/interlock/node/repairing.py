@@ -7,9 +7,8 @@ from typing import Any
 from interlock.contracts.addresses import address
 from interlock.contracts.facts import parse_header
 from interlock.contracts.times import rfc3339
-from interlock.engines import HeadMoved
-from interlock.engines.shared import Loss
-from interlock.errors import EngineUnavailable, Usage
+from interlock.engines.copying import Loss
+from interlock.errors import Usage
 from interlock.kernel.moment import Answer
 from interlock.node import Node
 from interlock.node import position as state
@@ -33,12 +32,7 @@ def restore(node: Node) -> Answer:
     """Puts back what the engine lost, from this node's copy, and says so in the log."""
     shared = _shared(node)
     with node.alone(), node.file.reading() as db:
-        try:
-            loss = shared.engine.put_back(db)
-        except HeadMoved:
-            raise EngineUnavailable(
-                "Another node wrote meanwhile. Look again: interlock repair"
-            ) from None
+        loss = shared.engine.put_back(db)
     if loss.ours == loss.common:
         raise Usage("The engine has every entry that this node has: there is nothing to put back.")
     outcome = {"first": loss.common + 1, "last": loss.ours, "node": shared.engine.node}
@@ -47,12 +41,17 @@ def restore(node: Node) -> Answer:
 
 
 def give_up(node: Node) -> Answer:
-    """Lets go of what the engine does not have, as a new epoch that names it. The node's copy as
-    it was is kept beside."""
+    """Lets go of what the engine does not have, as a new epoch that names it: after which entry,
+    how far it went, and the first entry's hash, by which other nodes know whether it was theirs;
+    no hash where this node only heard of it. The node's copy as it was is kept beside."""
     shared = _shared(node)
+    shared.hear(node)
+    heard = shared.engine.heard
     with node.file.reading() as db:
         loss = shared.engine.loss(db)
         abandoned = state.load(db)
+        first = shared.engine.at(db, loss.common + 1).hash
+    last = max(abandoned.seq, heard.seq)
     if loss.ours == loss.common and not shared.engine.is_behind_others():
         raise Usage("The engine has every entry that this node has: there is nothing to give up.")
     if loss.common == 0:
@@ -63,21 +62,23 @@ def give_up(node: Node) -> Answer:
 
     def work(turn: Turn) -> Any:
         moment = turn.system()
-        moment.epoch = max(turn.position.epoch, abandoned.epoch) + 1
+        moment.epoch = max(turn.position.epoch, abandoned.epoch, heard.epoch) + 1
         outcome = {
             "reason": "lost tail",
             "verifier": node.keys.verifier(turn.position.workspace),
             "abandoned": {
                 "epoch": abandoned.epoch,
-                "seq": max(abandoned.seq, shared.engine.heard_of()),
+                "seq": last,
                 "root": abandoned.frontier.root().hex(),
+                "after": loss.common,
+                "first": first,
             },
         }
         return moment.record("epoch_started", outcome)
 
     fact = node.settle(work)
     node.keys.set_aside(f"abandoned-{abandoned.epoch}-{abandoned.seq}")
-    return _answer(loss) | {"ok": True, "given_up": loss.ours - loss.common, "epoch": fact.epoch}
+    return _answer(loss) | {"ok": True, "given_up": last - loss.common, "epoch": fact.epoch}
 
 
 def _shared(node: Node) -> Others:

@@ -16,9 +16,12 @@ INSERT INTO search_position VALUES (1, 0);
 """
 
 
-def find(db: State, query: str) -> Iterator[int]:
-    """Positions of messages that hold every word of the query, newest first."""
-    if _behind(db):
+def find(db: State, query: str, *, as_is: bool = False) -> Iterator[int]:
+    """Positions of messages that hold every word of the query, newest first; `as_is` of those
+    only that are in the index by now."""
+    if as_is and not _exists(db):
+        return
+    if not as_is and _behind(db):
         if db.execute("PRAGMA query_only").fetchone()[0]:
             raise NeedsTurn
         _catch_up(db)

@@ -34,8 +34,18 @@ def new_id() -> str:
 class Beside:
     """What stands beside the headers, for the rulebook: see `kernel.moment.Store`."""
 
-    def __init__(self, engine: Engine, db: apsw.Connection, presence: Presence, now: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        db: apsw.Connection,
+        presence: Presence,
+        now: int,
+        *,
+        as_is: bool = False,
+    ) -> None:
+        """`as_is` is for when nothing can be written."""
         self._engine, self._db, self._presence, self._now = engine, db, presence, now
+        self._as_is = as_is
         self.erased = False
 
     def facts(self, after: int) -> Iterator[Header]:
@@ -80,7 +90,7 @@ class Beside:
         return self._presence.reach(names, self._now)
 
     def search(self, query: str) -> Iterable[int]:
-        return search.find(self._db, query)
+        return search.find(self._db, query, as_is=self._as_is)
 
 
 class Turn:

@@ -236,7 +236,7 @@ def _metrics(desk: Desk) -> Endpoint:
         if not desk.open_metrics:
             await desk.live.identify(desk.credentials(request))
         shared = desk.live.node.shared
-        standing = shared.standing() if shared else {}
+        standing = await asyncio.to_thread(shared.standing) if shared else {}
         return PlainTextResponse(desk.metrics.text(await desk.live.entries(), standing))
 
     return endpoint

@@ -82,7 +82,7 @@ def _mark_shown(
 ) -> None:
     items = [[seq, name] for seq, name, state, _ in rows if LADDER[state] < LADDER["shown"]]
     if items and not is_paused(moment.state):
-        moment.record("mail_moved", absent_dropped(state="shown", items=items, adapter=adapter))
+        moment.note("mail_moved", absent_dropped(state="shown", items=items, adapter=adapter))
 
 
 def _taken(moment: Moment, taken_by: str | None) -> str | None:
@@ -132,7 +132,7 @@ def read(moment: Moment, act: ReadMessage) -> Answer:
     message = locate(moment, act.message)
     for name, state, _, _ in received(moment, message):
         if state in UNREAD and not is_paused(moment.state):
-            moment.record("mail_moved", {"state": "read", "items": [[message.seq, name]]})
+            moment.note("mail_moved", {"state": "read", "items": [[message.seq, name]]})
     taken_by = next((taken for _, _, taken, _ in received(moment, message) if taken), None)
     body = load(moment, message)
     shown = envelope(message, body, _taken(moment, taken_by))

@@ -1,0 +1,396 @@
+"""Nodes whose engine is away, stopped, or whose answers are lost on the way, and nodes whose clocks
+do not agree: nobody is told anything that is not so, and nothing is done twice."""
+
+import calendar
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commandline import Place, until
+from remotes import Remotes
+from serving import Reply, Served
+from teams import Team, facts, join, level, send, texts
+from wire import Wire
+
+from interlock.contracts import acts
+from interlock.contracts.acts import Credentials
+from interlock.errors import EngineUnavailable
+from interlock.node import Node
+
+@pytest.fixture
+def team(tmp_path: Path, remote: Remotes) -> Iterator[Team]:
+    team = Team(tmp_path / "team", remote)
+    yield team
+    team.close()
+
+
+@pytest.fixture
+def own_team(tmp_path: Path, own_remote: Remotes) -> Iterator[Team]:
+    """On a server that the test may end."""
+    team = Team(tmp_path / "team", own_remote)
+    yield team
+    team.close()
+
+
+# --- the engine cannot be reached
+
+
+def _whoami(served: Served, token: str) -> Reply:
+    return served.ask("GET", "/v1/whoami", token=token)
+
+
+def _is_refused(reply: Reply) -> bool:
+    """With the reason, and the promise that nothing was done."""
+    if reply.status == 200:
+        return False
+    assert (reply.status, reply.code) == (503, "ENGINE_UNAVAILABLE")
+    return True
+
+
+def test_without_the_engine_writes_are_refused_and_reads_say_how_old_they_are(
+    own_team: Team,
+) -> None:
+    server, place = own_team.remotes.server, own_team.place("ada")
+    token = place.join("otto")
+    with Served(place, constants={"interlock.node.SURE_FOR_S": 0.5}) as served:
+        assert served.send(token, "@otto", "before").status == 200
+        server.kill()
+        refused = served.send(token, "@otto", "meanwhile")
+        assert _is_refused(refused)
+        assert "Nothing was done" in refused.json["message"]
+        assert _whoami(served, token).json["open"] == 1
+        assert until(lambda: _whoami(served, token).json.get("age_s")) >= 1
+        assert served.metric("interlock_engine_up") == 0
+        assert "cannot be used" in place.ok("status")["trouble"]
+        server.start()
+        until(lambda: not _is_refused(served.send(token, "@otto", "after")))
+        assert "age_s" not in _whoami(served, token).json
+        until(lambda: served.metric("interlock_engine_up") == 1)
+        shown = served.ask("GET", "/v1/inbox", token=token).json["messages"]
+        assert [message["payload"]["text"] for message in shown] == ["before", "after"]
+
+
+def test_reads_stop_when_nobody_knows_any_more_whether_a_token_was_revoked(
+    own_team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = own_team.open("ada")
+    otto = join(ada, "otto")
+    monkeypatch.setattr("interlock.node.OLDEST_S", 2.0)
+    own_team.remotes.server.kill()
+    found = until(lambda: _trouble(ada, otto))
+    assert "a token may have been revoked meanwhile" in found.message
+    own_team.remotes.server.start()
+    until(lambda: _trouble(ada, otto) is None)
+
+
+def _trouble(node: Node, who: Credentials) -> EngineUnavailable | None:
+    """Why nothing can be read there."""
+    try:
+        node.call(who, acts.Whoami())
+    except EngineUnavailable as trouble:
+        return trouble
+    return None
+
+
+def test_an_engine_that_is_stopped_refuses_writes_and_does_none_of_them_later(
+    own_team: Team,
+) -> None:
+    server = own_team.remotes.server
+    ada = own_team.open("ada")
+    otto = join(ada, "otto")
+    send(ada, otto, "@otto", "before")
+    server.pause()
+    try:
+        for number in range(2):
+            with pytest.raises(EngineUnavailable) as caught:
+                send(ada, otto, "@otto", f"meanwhile {number}")
+            assert "outcome" not in caught.value.members
+    finally:
+        server.resume()
+    until(lambda: _is_sent(ada, otto, "after"))
+    assert texts(ada, otto) == ["before", "after"]
+    level(ada, own_team.open("bert"))
+
+
+def _is_sent(node: Node, who: Credentials, text: str) -> bool:
+    try:
+        send(node, who, "@otto", text)
+    except EngineUnavailable:
+        return False
+    return True
+
+
+def test_a_node_that_is_restarted_while_the_engine_is_away_goes_on_when_it_is_back(
+    own_team: Team,
+) -> None:
+    server, place = own_team.remotes.server, own_team.place("ada")
+    token = place.join("otto")
+    server.kill()
+    assert place.no("ENGINE_UNAVAILABLE", "whoami", INTERLOCK_TOKEN=token)
+    with Served(place) as served:
+        (warning,) = served.told["hazards"]
+        assert "cannot be used" in warning
+        assert _is_refused(_whoami(served, token))
+        assert _is_refused(served.send(token, "@otto", "no"))
+        server.start()
+        until(lambda: not _is_refused(_whoami(served, token)))
+        assert served.send(token, "@otto", "hello").status == 200
+
+
+def test_a_new_node_does_not_start_while_the_engine_is_away(own_team: Team) -> None:
+    own_team.place("ada")
+    own_team.remotes.server.kill()
+    with pytest.raises(EngineUnavailable):
+        own_team.open("bert")
+    own_team.remotes.server.start()
+    assert own_team.open("bert").head() == 1
+
+
+def test_a_node_whose_directory_was_deleted_joins_again(team: Team) -> None:
+    ada, bert = team.open("ada"), team.open("bert")
+    otto = join(bert, "otto")
+    team.end(bert)
+    shutil.rmtree(team.root / "bert")
+    send(ada, otto, "@otto", "meanwhile")
+    bert = team.open("bert")
+    level(ada, bert)
+    assert texts(bert, otto) == ["meanwhile"]
+    send(bert, otto, "@otto", "here again")
+    level(ada, bert)
+
+
+# --- the answer is lost
+
+# What is said to each engine when the facts are to be kept, and not before.
+KEEPS = {"postgres": b"COMMIT", "redis": b"the-key"}
+
+
+class Cut(Wire):
+    """A wire that says whether it was cut."""
+
+    @property
+    def was_cut(self) -> bool:
+        return self._needle is None
+
+
+def test_after_a_lost_answer_the_node_looks_and_acknowledges_what_was_kept(
+    team: Team, remote: Remotes
+) -> None:
+    wire = Cut(remote.server.port)
+    with wire:
+        ada, bert = team.open("ada", port=wire.port), team.open("bert")
+        otto = join(ada, "otto")
+        wire.cut_at(KEEPS[remote.kind], arrives=True)
+        sent = send(ada, otto, "@otto", "hello", key="the-key")
+        assert wire.was_cut
+        assert send(bert, otto, "@otto", "hello", key="the-key")["id"] == sent["id"]
+        assert texts(ada, otto) == ["hello"]
+        level(ada, bert)
+        team.end(ada)
+
+
+def test_what_did_not_arrive_is_unknown_and_a_retry_with_the_same_key_does_it_once(
+    team: Team, remote: Remotes
+) -> None:
+    with Wire(remote.server.port) as wire:
+        ada, bert = team.open("ada", port=wire.port), team.open("bert")
+        otto = join(ada, "otto")
+        wire.cut_at(KEEPS[remote.kind], arrives=False)
+        with pytest.raises(EngineUnavailable) as caught:
+            send(ada, otto, "@otto", "hello", key="the-key")
+        assert caught.value.members["outcome"] == "unknown"
+        assert "with the same --key" in caught.value.message
+        send(ada, otto, "@otto", "hello", key="the-key")
+        level(ada, bert)
+        assert texts(bert, otto) == ["hello"]
+        team.end(ada)
+
+
+class Outage(Cut):
+    """One that lets nobody through from its cut on, until it is mended."""
+
+    def __init__(self, port: int) -> None:
+        self._is_down = False
+        super().__init__(port)
+
+    def mend(self) -> None:
+        self._is_down = False
+
+    def _there(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
+        if self._is_down:
+            _hang_up(near, far)
+        else:
+            super()._there(near, far, lost)
+
+    def _back(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
+        with suppress(OSError):
+            while data := far.recv(1 << 16):
+                if lost.is_set():
+                    self._is_down = True
+                    _hang_up(*self._ends)
+                    return
+                near.sendall(data)
+        _hang_up(near, far)
+
+
+def _hang_up(*ends: socket.socket) -> None:
+    for end in ends:
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_node_that_cannot_look_says_that_the_outcome_is_unknown(
+    team: Team, remote: Remotes
+) -> None:
+    """The caller's retry with the same key gives the first outcome, on whichever node."""
+    wire = Outage(remote.server.port)
+    with wire:
+        ada, bert = team.open("ada", port=wire.port), team.open("bert")
+        otto = join(ada, "otto")
+        wire.cut_at(KEEPS[remote.kind], arrives=True)
+        with pytest.raises(EngineUnavailable) as caught:
+            send(ada, otto, "@otto", "hello", key="the-key")
+        assert caught.value.members["outcome"] == "unknown"
+        with pytest.raises(EngineUnavailable):
+            send(ada, otto, "@otto", "hello", key="the-key")
+        (first,) = until(lambda: facts(bert, "message_sent"))
+        wire.mend()
+        until(lambda: _is_sent(ada, otto, "something else"))
+        for node in (ada, bert):
+            again = send(node, otto, "@otto", "hello", key="the-key")
+            assert (again["seq"], again["id"]) == (first["seq"], first["outcome"]["id"])
+        assert texts(bert, otto) == ["hello", "something else"]
+        level(ada, bert)
+        team.end(ada)
+
+
+def test_over_http_the_outcome_is_unknown_too_and_the_key_settles_it(
+    team: Team, remote: Remotes
+) -> None:
+    wire = Outage(remote.server.port)
+    with wire:
+        place = team.place("ada", port=wire.port)
+        token = place.join("otto")
+        with Served(place) as served:
+            wire.cut_at(KEEPS[remote.kind], arrives=True)
+            lost = served.send(token, "@otto", "hello", Idempotency_Key="the-key")
+            assert (lost.status, lost.json["outcome"]) == (503, "unknown")
+            wire.mend()
+
+            def sent() -> Any:
+                reply = served.send(token, "@otto", "hello", Idempotency_Key="the-key")
+                return reply.json["message"] if reply.status == 200 else None
+
+            assert until(sent) == sent()
+            assert served.ask("GET", "/v1/inbox", token=token).json["open"] == 1
+
+
+# --- clocks
+
+SHIFTED = """
+import sys, time
+shift, real, real_ns = int(sys.argv.pop(1)), time.time, time.time_ns
+time.time = lambda: real() + shift
+time.time_ns = lambda: real_ns() + shift * 10**9
+from interlock.server.__main__ import main
+sys.exit(main())
+"""
+
+
+class Shifted(Served):
+    """A server whose wall clock is so many seconds ahead."""
+
+    def __init__(self, place: Place, shift_s: int) -> None:
+        super().__init__(place, constants={})
+        self._shift_s = shift_s
+
+    def _altered(self, where: list[str]) -> subprocess.Popen[bytes]:
+        place = self.place
+        words = [str(self._shift_s), "--workspace", str(place.workspace), *where]
+        return subprocess.Popen(
+            [sys.executable, "-c", SHIFTED, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=place.environ,
+            cwd=place.cwd,
+        )
+
+    def now(self) -> str:
+        """The time by which it decides."""
+        return str(self.ask("GET", "/v1/status", token=self.owner).json["now"])
+
+    def claims(self, token: str, seen: str) -> list[Any]:
+        """Who holds the item, as this node sees it when it is as far as that."""
+        said = {"Interlock-Seq": seen}
+        found = self.ask("POST", "/v1/claims/check", {"item": "B-1"}, token=token, headers=said)
+        claims: list[Any] = found.json["claims"]
+        return claims
+
+
+@pytest.fixture
+def hours_apart(team: Team) -> Iterator[tuple[Shifted, Shifted]]:
+    """Two nodes, of which one is an hour ahead and one an hour behind."""
+    ada, bert = Shifted(team.place("ada"), 3600), Shifted(team.place("bert"), -3600)
+    with ada, bert:
+        yield ada, bert
+
+
+def test_a_lease_ends_at_the_same_moment_on_nodes_whose_clocks_are_hours_apart(
+    hours_apart: tuple[Shifted, Shifted],
+) -> None:
+    ada, bert = hours_apart
+    otto, vera = ada.place.join("otto"), bert.place.join("vera")
+    reply = ada.ask("POST", "/v1/claims", {"item": "B-1", "ttl_s": 4}, token=otto)
+    claim, seen = reply.json["claim"], reply.headers["interlock-seq"]
+    ends = claim["expires_at"]
+    held, ended = 0, 0
+    while ended < 2:
+        ended = 0
+        for node, token in ((ada, otto), (bert, vera)):
+            before, claims, after = node.now(), node.claims(token, seen), node.now()
+            if claims:
+                assert claims[0]["expires_at"] == ends
+                assert before < ends
+            else:
+                assert after >= ends
+            held, ended = held + len(claims), ended + (not claims)
+    assert held
+    took = bert.ask("POST", "/v1/claims", {"item": "B-1"}, token=vera).json
+    assert took["acquired"]
+    assert took["claim"]["fence"] > claim["fence"]
+
+
+def test_presence_and_the_log_have_one_time_whatever_the_clocks_say(
+    hours_apart: tuple[Shifted, Shifted],
+) -> None:
+    ada, bert = hours_apart
+    otto, vera = ada.place.join("otto"), bert.place.join("vera")
+    start = ada.now()
+    for _ in range(5):
+        assert ada.send(otto, "@vera", "hello").status == 200
+        assert bert.send(vera, "@otto", "hello").status == 200
+
+    def agents() -> Any:
+        found = [
+            node.ask("GET", "/v1/agents", token=node.owner).json["agents"] for node in hours_apart
+        ]
+        seen = [[agent.get("last_seen", "") for agent in agents] for agents in found]
+        return found if seen[0] == seen[1] and all(seen[0]) else None
+
+    here, there = until(agents)
+    assert here == there
+    assert {agent["reach"] for agent in here} == {"waits"}
+    assert all(start <= agent["last_seen"] <= bert.now() for agent in here)
+    times = [fact["at"] for fact in ada.place.facts()]
+    assert times == sorted(times)
+    assert (
+        abs(time.time() - calendar.timegm(time.strptime(times[-1][:19], "%Y-%m-%dT%H:%M:%S"))) < 900
+    )
