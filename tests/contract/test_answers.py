@@ -402,6 +402,7 @@ def an_engine(town: Town) -> None:
         with closing(redis.Redis(port=server.port)) as client:
             client.xdel("interlock:{town}:log", f"{lost}-0")
         assert repairing.restore(town.node)["restored"] == 1
+        town.call(OWNER, acts.ListEvents(limit=1000))
         with closing(redis.Redis(port=server.port)) as client:
             client.xdel("interlock:{town}:log", f"{town.node.head()}-0")
         assert repairing.give_up(town.node)["given_up"] == 1

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from commandline import Place
-from serving import Served
+from forking import Servers
+from serving import Forked, Served
 
 import interlock
 from interlock.client import Client
@@ -82,10 +83,11 @@ MANNERS = [Manner(way, kind) for way in WAYS for kind in KINDS]
 
 
 @contextmanager
-def town_of(root: Path, manner: Manner) -> Iterator[Town]:
+def town_of(root: Path, manner: Manner, servers: Servers) -> Iterator[Town]:
     with ExitStack() as stack:
-        place = Place(root)
-        served = stack.enter_context(Served(place)) if manner.way != "directory" else None
+        served = None
+        if manner.way != "directory":
+            served = stack.enter_context(Forked(Place(root), servers))
         town = Town(root, manner.way, manner.kind, served)
         stack.callback(town.close)
         yield town

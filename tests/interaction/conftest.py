@@ -31,14 +31,18 @@ def servers() -> Iterator[Servers]:
 
 
 @pytest.fixture
-def served(
-    request: pytest.FixtureRequest, servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Served | None]:
+def only_through_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a server runs, a command that opens the workspace's file by itself fails the test."""
+    monkeypatch.setattr(interlock.link, "open_node", _unless_served)
+
+
+@pytest.fixture
+def served(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Served | None]:
     """The servers of the test, where it is the one with servers."""
     if getattr(request, "param", "direct") == "direct":
         yield None
         return
-    monkeypatch.setattr(interlock.link, "open_node", _unless_served)
+    request.getfixturevalue("only_through_servers")
     served = Served(servers)
     yield served
     served.close()

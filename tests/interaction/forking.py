@@ -14,8 +14,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+LIMIT_S = 60.0
 
 
 class Running(NamedTuple):
@@ -37,17 +40,24 @@ class Servers:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, workspace: str, environ: Mapping[str, str], cwd: str) -> Running:
-        """A server for a workspace, on a port that is free."""
+    def start(self, workspace: str, environ: Mapping[str, str], cwd: str, port: int = 0) -> Running:
+        """A server for a workspace, on a port that is free or was named."""
+        told = self._asked(workspace=workspace, environ=dict(environ), cwd=cwd, port=port)
+        assert told.get("up"), f"the server did not start: {told}"
+        return Running(told["pid"], told["url"])
+
+    def wait(self, server: Running) -> int:
+        """The exit status of a server that has ended, or ends now."""
+        return int(self._asked(ends=server.pid)["status"])
+
+    def _asked(self, **wanted: Any) -> dict[str, Any]:
         process = self._prepared()
         assert process.stdin is not None
         assert process.stdout is not None
-        wanted = {"workspace": workspace, "environ": dict(environ), "cwd": cwd}
         process.stdin.write(json.dumps(wanted).encode() + b"\n")
         process.stdin.flush()
-        told = json.loads(process.stdout.readline())
-        assert told.get("up"), f"the server did not start: {told}"
-        return Running(told["pid"], told["url"])
+        told: dict[str, Any] = json.loads(process.stdout.readline())
+        return told
 
     def _prepared(self) -> "subprocess.Popen[bytes]":
         if self._process is None:
@@ -58,7 +68,7 @@ class Servers:
 
     def close(self) -> None:
         if self._process is not None:
-            self._process.communicate(timeout=60)
+            self._process.communicate(timeout=LIMIT_S)
 
 
 class Served:
@@ -83,16 +93,22 @@ class Served:
 
 
 def _main() -> None:
-    """Starts a server for each line that is read, and answers with what it says when it is ready.
-    All of them end with the input."""
+    """Starts a server for each line that is read, and answers with what it says when it is ready;
+    or waits for one that ends. All of them end with the input."""
     _prepare()
     children: set[int] = set()
     for line in iter(sys.stdin.buffer.readline, b""):
+        wanted = json.loads(line)
+        if "ends" in wanted:
+            children.remove(wanted["ends"])
+            told = {"status": _status(wanted["ends"])}
+            os.write(1, json.dumps(told).encode() + b"\n")
+            continue
         children -= _ended(children)
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
-            os._exit(_serve(writing, **json.loads(line)))
+            os._exit(_serve(writing, **wanted))
         children.add(pid)
         os.close(writing)
         with open(reading, "rb") as said:
@@ -103,18 +119,26 @@ def _main() -> None:
 
 def _prepare() -> None:
     """Does once what every server does in the same way."""
-    for name in ("interlock.server.__main__", "interlock.doors.mcp", "anyio._backends._asyncio"):
+    for name in (
+        *("interlock.server.__main__", "interlock.doors.mcp"),
+        *("anyio._backends._asyncio", "uvicorn.lifespan.off"),
+    ):
         importlib.import_module(name)
     if "INTERLOCK_ENGINE" in os.environ:
         for name in ("node.others", "engines.postgres", "engines.redis"):
             importlib.import_module(f"interlock.{name}")
     api: Any = importlib.import_module("interlock.doors.http.api")
     decoding: Any = importlib.import_module("interlock.doors.http.decoding")
+    routing: Any = importlib.import_module("starlette.routing")
     api.document = functools.cache(api.document)
     decoding.decoder = functools.cache(decoding.decoder)
+    routing.compile_path = functools.cache(routing.compile_path)
     api.document()
     for route in (*api.ROUTES, *api.SHORTHANDS):
         decoding.decoder(route)
+        routing.compile_path(route.path)
+    web: Any = importlib.import_module("interlock.doors.web")
+    web.routes(None, owner=bool, key=bytes(32))
     gc.collect()
     gc.freeze()
 
@@ -123,7 +147,17 @@ def _ended(children: set[int]) -> set[int]:
     return {pid for pid in children if os.waitpid(pid, os.WNOHANG)[0]}
 
 
-def _serve(said: int, workspace: str, environ: dict[str, str], cwd: str) -> int:
+def _status(pid: int) -> int:
+    """The exit status of a child, which is killed if it does not end."""
+    deadline = time.monotonic() + LIMIT_S
+    while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+    return os.waitstatus_to_exitcode(ended[1])
+
+
+def _serve(said: int, workspace: str, environ: dict[str, str], cwd: str, port: int) -> int:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(said, 1)
@@ -131,7 +165,7 @@ def _serve(said: int, workspace: str, environ: dict[str, str], cwd: str) -> int:
     os.environ.clear()
     os.environ.update(environ)
     os.chdir(cwd)
-    sys.argv = ["interlock.server", "--workspace", workspace, "--port", "0", "--json"]
+    sys.argv = ["interlock.server", "--workspace", workspace, "--port", str(port), "--json"]
     status: int = importlib.import_module("interlock.server.__main__").main()
     return status
 

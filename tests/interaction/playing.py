@@ -21,6 +21,7 @@ from forking import Served, Servers
 
 import interlock
 from interlock.client import Client
+from interlock.contracts.routes import ROUTES
 from interlock.errors import TokenExpired
 
 OTTO, VERA, DORA = Who("otto-cli"), Who("vera"), Who("dora")
@@ -28,6 +29,7 @@ NOVA, LENA, MIRA = Who("nova"), Who("lena"), Who("mira")
 LATE, STRANGER, TYPO = Who("late"), Who("stranger"), Who("typo")
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+LOOKS = {route.act for route in ROUTES if route.method == "GET"}
 
 # A file where everybody stands, and a run that has written the same.
 PROOF, PROVED = "proof.txt", b"2 passed\n"
@@ -213,39 +215,82 @@ class Played(NamedTuple):
         return self.said.get("code")
 
 
-def play(row: Row, door: Door, town: Town, root: Path, servers: Servers) -> Played:
-    """A row at a door, made comparable."""
-    minute = time.time() // 60
-    outcome = _played(row, door, town, root, servers)
-    if row.in_a_minute and minute != time.time() // 60:
-        return _played(row, door, town, root.with_name(f"{root.name}+"), servers)
-    return outcome
+class Stage:
+    """A copy of the town, with a server or without, in which the row's first steps are taken."""
 
-
-def _played(row: Row, door: Door, town: Town, root: Path, servers: Servers) -> Played:
-    with ExitStack() as stack:
-        served = Served(servers) if door.is_served else None
-        place = town.place.copied(root, served)
+    def __init__(
+        self, row: Row, town: Town, root: Path, servers: Servers, *, is_served: bool
+    ) -> None:
+        self._served = Served(servers) if is_served else None
+        place = town.place.copied(root, self._served)
         if row.damage is not None:
             place.query(Template(row.damage).substitute(town.names))
-        scene = Scene(place, town.tokens, "")
-        if served is not None:
-            stack.callback(served.close)
-            url = served.at(str(place.workspace), place.environ, str(place.cwd)).url
+        self.scene = Scene(place, town.tokens, "")
+        if self._served is not None:
+            url = self._served.at(str(place.workspace), place.environ, str(place.cwd)).url
             owner = json.loads((place.workspace / "owner.json").read_text())["token"]
-            scene = Scene(place, town.tokens | {"the owner": owner}, url)
-        names = town.names | {"root": str(place.root)}
+            self.scene = Scene(place, town.tokens | {"the owner": owner}, url)
+        self.names = town.names | {"root": str(place.root)}
         for step in row.first:
-            done = _taken(scene, step, names)
-            names |= {name: _part(done, path) for name, path in step.keeps.items()}
-        before = place.entries()
-        helper = _helping(scene, row.meanwhile, names) if row.meanwhile else None
-        outcome = door.do(scene, row.who, row.act, _filled(dict(row.members), names))
-        if helper is not None:
-            helper.join(LIMIT_S)
-        comparable = Comparable(scene, town)
-        said = comparable.of(outcome.said)
-        return Played(outcome.kind, said, comparable.of(_facts(place, before)))
+            done = _taken(self.scene, step, self.names)
+            self.names |= {name: _part(done, path) for name, path in step.keeps.items()}
+        self.before = place.entries()
+
+    def close(self) -> None:
+        if self._served is not None:
+            self._served.close()
+
+
+class Stages:
+    """Where a row is played at one door after the other. What is only looked at, or refused, and
+    has left nothing in the log, is there for the next door as it was."""
+
+    def __init__(self, row: Row, town: Town, root: Path, servers: Servers) -> None:
+        self._row, self._town, self._root, self._servers = row, town, root, servers
+        self._stack = ExitStack()
+        self._count = 0
+        self._left: dict[bool, Stage] = {}
+
+    def __enter__(self) -> "Stages":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def play(self, door: Door) -> Played:
+        """The row at a door, made comparable."""
+        minute = time.time() // 60
+        played = self._played(door)
+        if self._row.in_a_minute and minute != time.time() // 60:
+            return self._played(door)
+        return played
+
+    def _played(self, door: Door) -> Played:
+        stage = self._left.pop(door.is_served, None) or self._fresh(door)
+        played = _played(self._row, door, self._town, stage)
+        row = self._row
+        changes_nothing = row.kind == "refused" or row.act in LOOKS
+        if changes_nothing and not row.in_a_minute and not played.facts:
+            self._left[door.is_served] = stage
+        return played
+
+    def _fresh(self, door: Door) -> Stage:
+        self._count += 1
+        root = self._root / str(self._count)
+        stage = Stage(self._row, self._town, root, self._servers, is_served=door.is_served)
+        self._stack.callback(stage.close)
+        return stage
+
+
+def _played(row: Row, door: Door, town: Town, stage: Stage) -> Played:
+    scene, names = stage.scene, stage.names
+    helper = _helping(scene, row.meanwhile, names) if row.meanwhile else None
+    outcome = door.do(scene, row.who, row.act, _filled(dict(row.members), names))
+    if helper is not None:
+        helper.join(LIMIT_S)
+    comparable = Comparable(scene, town)
+    said = comparable.of(outcome.said)
+    return Played(outcome.kind, said, comparable.of(_facts(scene.place, stage.before)))
 
 
 def _facts(place: Place, after: int) -> list[Any]:

@@ -16,6 +16,7 @@ import chosen
 import pytest
 from clients import MANNERS, Manner, Town, town_of
 from commandline import LIMIT_S, Place
+from forking import Servers
 
 import interlock
 from interlock import errors
@@ -55,10 +56,10 @@ def nobody_around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module", params=MANNERS, ids=str)
 def town(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, servers: Servers
 ) -> Iterator[Town]:
     manner: Manner = request.param
-    with town_of(tmp_path_factory.mktemp("town"), manner) as found:
+    with town_of(tmp_path_factory.mktemp("town"), manner, servers) as found:
         yield found
 
 

@@ -14,6 +14,7 @@ import chosen
 import pytest
 from clients import WAYS, Manner, Town, Way, town_of
 from commandline import LIMIT_S, until
+from forking import Servers
 from serving import free_port
 
 import interlock
@@ -31,9 +32,9 @@ def nobody_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=WAYS)
-def town(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Town]:
+def town(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> Iterator[Town]:
     way: Way = request.param
-    with town_of(tmp_path, Manner(way, "sync")) as found:
+    with town_of(tmp_path, Manner(way, "sync"), servers) as found:
         yield found
 
 
@@ -124,9 +125,9 @@ def test_listening_begins_now_where_nothing_else_is_said(town: Town, listen: Col
 @each_listener
 @pytest.mark.parametrize("way", ["url", "socket"])
 def test_a_server_that_is_killed_and_comes_back_costs_nothing_and_repeats_nothing(
-    way: Way, listen: Collect, tmp_path: Path
+    way: Way, listen: Collect, tmp_path: Path, servers: Servers
 ) -> None:
-    with town_of(tmp_path, Manner(way, "sync")) as town:
+    with town_of(tmp_path, Manner(way, "sync"), servers) as town:
         file = interlock.connect(town.directory, town.tokens["otto"])
         with file as otto, listening(listen, vera(town), 0, 9) as texts:
             for number in range(3):
@@ -143,8 +144,8 @@ def test_a_server_that_is_killed_and_comes_back_costs_nothing_and_repeats_nothin
         assert texts == [str(number) for number in range(9)]
 
 
-def test_a_server_that_ends_lets_go_of_its_listeners(tmp_path: Path) -> None:
-    with town_of(tmp_path, Manner("url", "sync")) as town:
+def test_a_server_that_ends_lets_go_of_its_listeners(tmp_path: Path, servers: Servers) -> None:
+    with town_of(tmp_path, Manner("url", "sync"), servers) as town:
         with listening(listened, vera(town), 0, 1) as texts:
             until(lambda: reach(town) == "wakes")
             assert town.served.end() == 0
@@ -419,8 +420,10 @@ def test_what_is_no_interlock_server_is_told_as_such() -> None:
     assert all("not an Interlock server" in refusal.message for refusal in found)
 
 
-def test_a_socket_that_a_killed_server_left_leads_to_the_file(tmp_path: Path) -> None:
-    with town_of(tmp_path, Manner("socket", "sync")) as town:
+def test_a_socket_that_a_killed_server_left_leads_to_the_file(
+    tmp_path: Path, servers: Servers
+) -> None:
+    with town_of(tmp_path, Manner("socket", "sync"), servers) as town:
         town.served.kill()
         assert town.hand(town.tokens["otto"]).send("@vera", "hello")["accepted"]
         asyncio.run(_sent(town.connect(town.tokens["otto"])))

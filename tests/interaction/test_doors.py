@@ -41,9 +41,9 @@ from playing import (
     Meanwhile,
     Played,
     Row,
+    Stages,
     Step,
     Town,
-    play,
 )
 
 from interlock import errors
@@ -1670,11 +1670,8 @@ def test_an_act_has_one_outcome_at_every_door(
     row: Row, first_door_town: Town, tmp_path: Path, servers: Servers
 ) -> None:
     town = first_door_town
-    outcomes = {
-        door.name: play(row, door, town, tmp_path / str(number), servers)
-        for number, door in enumerate(DOORS)
-        if row.is_offered(door)
-    }
+    with Stages(row, town, tmp_path, servers) as stages:
+        outcomes = {door.name: stages.play(door) for door in row.doors(DOORS)}
     first, *others = outcomes
     assert others, "one door alone shows nothing"
     expected = town.filled(row.has)

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from commandline import LIMIT_S, Place, lines, until
+from forking import Running, Servers
 
 # Below the ports that systems give to whoever connects, so that none of those is in the way when a
 # server comes back to its own.
@@ -221,6 +222,40 @@ class Served:
     def until_streams(self, count: int) -> None:
         """Waits until so many event streams are open."""
         until(lambda: self.metric("interlock_event_streams") == count)
+
+
+class Forked(Served):
+    """The same server, forked from a process that has done before what takes a server most of its
+    time. For tests that are not about how one starts."""
+
+    def __init__(self, place: Place, servers: Servers) -> None:
+        super().__init__(place)
+        self._servers = servers
+        self._running: Running | None = None
+
+    def __exit__(self, *_: object) -> None:
+        if self._running is not None:
+            self.kill()
+
+    def start(self) -> None:
+        place = self.place
+        self._running = self._servers.start(
+            str(place.workspace), place.environ, str(place.cwd), self.port
+        )
+
+    @property
+    def pid(self) -> int:
+        assert self._running is not None
+        return self._running.pid
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def wait(self) -> int:
+        assert self._running is not None
+        running, self._running = self._running, None
+        return self._servers.wait(running)
 
 
 def read_reply(answers: io.BufferedIOBase) -> Reply:
