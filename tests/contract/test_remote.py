@@ -366,6 +366,7 @@ def test_a_server_that_is_not_there_is_unavailable_and_named(remote: Remotes) ->
             verb()
         assert f"127.0.0.1:{NOWHERE}" in refused.value.message
         assert secret not in refused.value.message
+        assert "\n" not in refused.value.message
     remote(port=NOWHERE).leave()
 
 
@@ -571,6 +572,14 @@ def test_a_blob_is_known_once_an_entry_keeps_it(remote: Remotes) -> None:
     assert remote().upload_of(blob.sha256) is None
     append(writer, b"one", blobs=[blob])
     assert remote().upload_of(blob.sha256) == "upload"
+    assert chunks(remote(), "upload") == [(0, b"some "), (1, b"bytes")]
+
+
+def test_the_bytes_of_a_blob_do_not_change(remote: Remotes) -> None:
+    writer = remote()
+    blob = upload(writer, "upload", b"some ", b"bytes")
+    append(writer, b"one", blobs=[blob])
+    upload(writer, "upload", b"other")
     assert chunks(remote(), "upload") == [(0, b"some "), (1, b"bytes")]
 
 

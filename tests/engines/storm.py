@@ -158,8 +158,8 @@ class Writer:
         self._record = record
         self._clients = [interlock.connect(url, token) for url in urls]
         self._at = number % len(urls)
-        # When the last call began that each node answered: what is read there is no older.
-        self._answered = [0 for _ in urls]
+        # When the last call began that each node decided: what is read there is no older.
+        self._decided = [0 for _ in urls]
         self._fences: dict[str, int] = {}
         self._count = 0
 
@@ -215,10 +215,12 @@ class Writer:
             self._ended(item, call, "released")
 
     def check(self) -> None:
-        """A node may answer from what it had folded by the last call of ours that it answered."""
+        """A node may answer from what it had when it last decided something for us, and no more
+        than that is known of it after it did."""
         item = self._chance.choice(self._record.items)
-        since = self._answered[self._at]
+        at, since = self._at, self._decided[self._at]
         start, answer = self._ask(lambda client: client.check(item))
+        self._decided[at] = since
         if isinstance(answer, dict):
             held = _held(answer["claims"][0]) if answer["claimed"] else None
             call = Call("check", self.name, min(since, start))
@@ -257,7 +259,7 @@ class Writer:
             self._at = (at + 1) % len(self._clients)
             self._record.strange.append(f"{self._clients[at].place}: {refusal.as_dict()}")
             return start, None
-        self._answered[at] = start
+        self._decided[at] = start
         return start, answer
 
 

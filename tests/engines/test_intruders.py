@@ -26,8 +26,8 @@ from interlock.node.doctor import examine
 
 
 @pytest.fixture
-def team(tmp_path: Path, remote: Remotes) -> Iterator[Team]:
-    team = Team(tmp_path, remote)
+def team(tmp_path_factory: pytest.TempPathFactory, remote: Remotes) -> Iterator[Team]:
+    team = Team(tmp_path_factory.mktemp("team"), remote)
     yield team
     team.close()
 

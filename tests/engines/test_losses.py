@@ -24,8 +24,8 @@ from interlock.node import Node, audit, upkeep
 
 
 @pytest.fixture
-def team(tmp_path: Path, own_remote: Remotes) -> Iterator[Team]:
-    team = Team(tmp_path / "team", own_remote)
+def team(tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes) -> Iterator[Team]:
+    team = Team(tmp_path_factory.mktemp("team"), own_remote)
     yield team
     team.close()
 
@@ -70,11 +70,12 @@ class Copying:
 
 
 def _is_well(node: Node) -> bool:
+    assert node.shared is not None
     try:
         node.catch_up()
     except EngineUnavailable:
         return False
-    return True
+    return node.shared.trouble is None
 
 
 def _notices(node: Node) -> LogForked:
@@ -84,6 +85,14 @@ def _notices(node: Node) -> LogForked:
     found = until(lambda: shared.trouble if isinstance(shared.trouble, LogForked) else None)
     assert isinstance(found, LogForked)
     return found
+
+
+def _tells(node: Node) -> None:
+    """Waits until the node has noticed, and has told the others since how far it is."""
+    _notices(node)
+    assert node.shared is not None
+    shared, heard = node.shared, node.shared.nodes
+    until(lambda: shared.nodes is not heard)
 
 
 def _writes(node: Node, who: Credentials) -> bool:
@@ -175,7 +184,7 @@ def test_a_node_that_is_behind_the_lost_tail_does_not_write_either(
     team.end(bert)
     send(ada, otto, "@otto", "lost")
     copy.put_back()
-    _notices(ada)
+    _tells(ada)
     bert = team.open("bert")
     with pytest.raises(
         LogForked, match=f"ends at #{common}, and the node .* #{common + 1}"
@@ -189,6 +198,28 @@ def test_a_node_that_is_behind_the_lost_tail_does_not_write_either(
         until(lambda node=node: _writes(node, otto))  # type: ignore[misc]
     level(ada, bert)
     assert texts(bert, otto)[:2] == ["kept", "lost"]
+
+
+def test_what_no_single_node_has_is_put_back_by_several(team: Team, copying: Copying) -> None:
+    """The one that is further behind does not write on in place of what another has."""
+    ada, bert, otto = _grown(team)
+    copy, common = copying(), ada.head()
+    send(bert, otto, "@otto", "lost 1")
+    level(ada, bert)
+    team.end(bert)
+    send(ada, otto, "@otto", "lost 2")
+    log = hashes(ada)
+    copy.put_back()
+    _tells(ada)
+    place = Place(team.root / "bert")
+    assert place.no("LOG_FORKED", "repair", "--restore")["engine_seq"] == common + 1
+    until(lambda: f"has lost #{common + 2} to" in _notices(ada).message)
+    assert Place(team.root / "ada").ok("repair", "--restore")["restored"] == 1
+    bert = team.open("bert")
+    for node in (ada, bert):
+        until(lambda node=node: _writes(node, otto))  # type: ignore[misc]
+    level(ada, bert)
+    assert hashes(bert)[: len(log)] == log
 
 
 def test_reads_of_a_node_that_has_more_than_the_engine_do_not_grow_old(
@@ -238,7 +269,7 @@ def test_a_lost_tail_that_is_given_up_begins_a_new_epoch(team: Team, copying: Co
     send(bert, otto, "@otto", "abandoned words")
     level(ada, bert)
     assert _found(ada, otto, "abandoned") == _found(bert, otto, "abandoned") == 1
-    root, length = audit.verify(ada)["root"], ada.head()
+    root, length, log = audit.verify(ada)["root"], ada.head(), hashes(ada)
     copy.put_back()
     for node in (ada, bert):
         _notices(node)
@@ -249,7 +280,9 @@ def test_a_lost_tail_that_is_given_up_begins_a_new_epoch(team: Team, copying: Co
     level(ada, bert)
     (begun,) = facts(bert, "epoch_started")
     assert (begun["seq"], begun["epoch"]) == (common + 1, 1)
-    assert begun["outcome"]["abandoned"] == {"epoch": 0, "seq": length, "root": root}
+    abandoned = begun["outcome"]["abandoned"]
+    assert (abandoned["epoch"], abandoned["seq"], abandoned["root"]) == (0, length, root)
+    assert (abandoned["after"], abandoned["first"]) == (common, log[common][1])
     for name in ("ada", "bert"):
         _has_kept(team.root / name / "workspace" / f"abandoned-0-{length}.db", length)
     with pytest.raises(NotAllowed, match="interlock token reaffirm"):

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from wire import Wire
 
 from interlock.engines import postgres as module
 from interlock.engines.postgres import PostgresRemote
+from interlock.engines.postgres_line import ASLEEP_MS
 from interlock.engines.remote import AnswerLost, Appending, HeadMoved, Sealed, is_genuine, seal
 from interlock.errors import EngineUnavailable, Refusal, Usage
 
@@ -231,6 +233,41 @@ def test_who_sleeps_in_the_turn_has_lost_it_even_if_nobody_came(database: Databa
     assert append(remote, b"one")[0].seq == 1
 
 
+def test_who_says_so_stays_in_the_turn(database: Database) -> None:
+    remote = database.remote()
+    head = remote.begin("node")
+    until_then = time.monotonic() + 1.5 * ASLEEP_MS / 1000
+    while time.monotonic() < until_then:
+        remote.stay()
+        threading.Event().wait(0.05)
+    assert not database.admin.is_turn_free()
+    remote.append(head, Appending([sealed(1, b"one")]))
+    assert [entry.body for entry in log(remote)] == [b"one"]
+
+
+def test_staying_is_nothing_without_a_turn(database: Database) -> None:
+    remote = database.remote()
+    remote.stay()
+    append(remote, b"one")
+    remote.stay()
+    assert database.admin.is_turn_free()
+    remote.begin("node")
+    database.run(
+        "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity "
+        "WHERE state = 'idle in transaction' AND datname = current_database()"
+    )
+    remote.stay()
+
+
+def test_nothing_is_appended_without_a_turn(database: Database) -> None:
+    remote = database.remote()
+    head = remote.begin("node")
+    remote.leave()
+    with pytest.raises(HeadMoved):
+        remote.append(head, Appending([sealed(1, b"late")]))
+    assert log(remote) == []
+
+
 def test_a_turn_whose_connection_was_ended_keeps_nothing(database: Database) -> None:
     remote = database.remote()
     head = remote.begin("node")
@@ -241,6 +278,22 @@ def test_a_turn_whose_connection_was_ended_keeps_nothing(database: Database) -> 
     with pytest.raises(HeadMoved):
         remote.append(head, Appending([sealed(1, b"late")]))
     assert log(remote) == []
+
+
+def test_connections_that_were_ended_while_nobody_used_them_are_made_again(
+    database: Database,
+) -> None:
+    remote = database.remote()
+    append(remote, b"one")
+    remote.wait(0, 0.01)
+    remote.glimpse()
+    database.run(
+        "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity "
+        "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+    )
+    remote.wait(0, 0.01)
+    assert remote.glimpse().seq == 1
+    assert append(remote, b"two")[0].seq == 2
 
 
 def test_a_turn_that_does_not_come_is_given_up(database: Database) -> None:

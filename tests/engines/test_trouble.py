@@ -3,39 +3,36 @@ do not agree: nobody is told anything that is not so, and nothing is done twice.
 
 import calendar
 import shutil
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 from commandline import Place, until
+from outage import Cut, Outage
 from remotes import Remotes
 from serving import Reply, Served
 from teams import Team, facts, join, level, send, texts
-from wire import Wire
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
 from interlock.errors import EngineUnavailable
 from interlock.node import Node
 
+
 @pytest.fixture
-def team(tmp_path: Path, remote: Remotes) -> Iterator[Team]:
-    team = Team(tmp_path / "team", remote)
+def team(tmp_path_factory: pytest.TempPathFactory, remote: Remotes) -> Iterator[Team]:
+    team = Team(tmp_path_factory.mktemp("team"), remote)
     yield team
     team.close()
 
 
 @pytest.fixture
-def own_team(tmp_path: Path, own_remote: Remotes) -> Iterator[Team]:
+def own_team(tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes) -> Iterator[Team]:
     """On a server that the test may end."""
-    team = Team(tmp_path / "team", own_remote)
+    team = Team(tmp_path_factory.mktemp("team"), own_remote)
     yield team
     team.close()
 
@@ -45,6 +42,11 @@ def own_team(tmp_path: Path, own_remote: Remotes) -> Iterator[Team]:
 
 def _whoami(served: Served, token: str) -> Reply:
     return served.ask("GET", "/v1/whoami", token=token)
+
+
+def _inbox(served: Served, token: str) -> list[Any]:
+    messages: list[Any] = served.ask("GET", "/v1/inbox", token=token).json["messages"]
+    return messages
 
 
 def _is_refused(reply: Reply) -> bool:
@@ -66,7 +68,7 @@ def test_without_the_engine_writes_are_refused_and_reads_say_how_old_they_are(
         refused = served.send(token, "@otto", "meanwhile")
         assert _is_refused(refused)
         assert "Nothing was done" in refused.json["message"]
-        assert _whoami(served, token).json["open"] == 1
+        assert [m["payload"]["text"] for m in _inbox(served, token)] == ["before"]
         assert until(lambda: _whoami(served, token).json.get("age_s")) >= 1
         assert served.metric("interlock_engine_up") == 0
         assert "cannot be used" in place.ok("status")["trouble"]
@@ -74,8 +76,7 @@ def test_without_the_engine_writes_are_refused_and_reads_say_how_old_they_are(
         until(lambda: not _is_refused(served.send(token, "@otto", "after")))
         assert "age_s" not in _whoami(served, token).json
         until(lambda: served.metric("interlock_engine_up") == 1)
-        shown = served.ask("GET", "/v1/inbox", token=token).json["messages"]
-        assert [message["payload"]["text"] for message in shown] == ["before", "after"]
+        assert [m["payload"]["text"] for m in _inbox(served, token)] == ["before", "after"]
 
 
 def test_reads_stop_when_nobody_knows_any_more_whether_a_token_was_revoked(
@@ -173,14 +174,6 @@ def test_a_node_whose_directory_was_deleted_joins_again(team: Team) -> None:
 KEEPS = {"postgres": b"COMMIT", "redis": b"the-key"}
 
 
-class Cut(Wire):
-    """A wire that says whether it was cut."""
-
-    @property
-    def was_cut(self) -> bool:
-        return self._needle is None
-
-
 def test_after_a_lost_answer_the_node_looks_and_acknowledges_what_was_kept(
     team: Team, remote: Remotes
 ) -> None:
@@ -200,7 +193,8 @@ def test_after_a_lost_answer_the_node_looks_and_acknowledges_what_was_kept(
 def test_what_did_not_arrive_is_unknown_and_a_retry_with_the_same_key_does_it_once(
     team: Team, remote: Remotes
 ) -> None:
-    with Wire(remote.server.port) as wire:
+    wire = Cut(remote.server.port)
+    with wire:
         ada, bert = team.open("ada", port=wire.port), team.open("bert")
         otto = join(ada, "otto")
         wire.cut_at(KEEPS[remote.kind], arrives=False)
@@ -212,39 +206,6 @@ def test_what_did_not_arrive_is_unknown_and_a_retry_with_the_same_key_does_it_on
         level(ada, bert)
         assert texts(bert, otto) == ["hello"]
         team.end(ada)
-
-
-class Outage(Cut):
-    """One that lets nobody through from its cut on, until it is mended."""
-
-    def __init__(self, port: int) -> None:
-        self._is_down = False
-        super().__init__(port)
-
-    def mend(self) -> None:
-        self._is_down = False
-
-    def _there(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
-        if self._is_down:
-            _hang_up(near, far)
-        else:
-            super()._there(near, far, lost)
-
-    def _back(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
-        with suppress(OSError):
-            while data := far.recv(1 << 16):
-                if lost.is_set():
-                    self._is_down = True
-                    _hang_up(*self._ends)
-                    return
-                near.sendall(data)
-        _hang_up(near, far)
-
-
-def _hang_up(*ends: socket.socket) -> None:
-    for end in ends:
-        with suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_node_that_cannot_look_says_that_the_outcome_is_unknown(

@@ -12,22 +12,18 @@ import pytest
 from both_ways import BOTH_WAYS, DIRECT_ONLY
 from commandline import Place
 from forking import Served, Servers
+from serving import servers
 from working import Workshop
 
 import interlock.link
+
+__all__ = ["servers"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     is_there = "served" in metafunc.fixturenames and metafunc.module.__name__ in BOTH_WAYS
     if is_there and metafunc.function.__name__ not in DIRECT_ONLY:
         metafunc.parametrize("served", ["direct", "served"], indirect=True)
-
-
-@pytest.fixture(scope="session")
-def servers() -> Iterator[Servers]:
-    servers = Servers()
-    yield servers
-    servers.close()
 
 
 @pytest.fixture
@@ -77,7 +73,12 @@ def town(first_town: Place, tmp_path: Path, served: Served | None) -> Place:
     return first_town.copied(tmp_path, served)
 
 
+@pytest.fixture(scope="session")
+def first_shop(first_town: Place, tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    return Workshop(first_town.copied(tmp_path_factory.mktemp("shop")))
+
+
 @pytest.fixture
-def shop(town: Place) -> Workshop:
+def shop(first_shop: Workshop, tmp_path: Path, served: Served | None) -> Workshop:
     """The same, in a repository and with a gate."""
-    return Workshop(town)
+    return first_shop.copied(tmp_path, served)

@@ -1207,7 +1207,13 @@ def test_a_log_cut_short_is_refused_or_found_damaged(town: Place) -> None:
     assert town.run("audit", "verify", "--json").status != 0
 
 
-@pytest.mark.parametrize("name", ["credentials", "presence", "bells", "keys", "checkpoints"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("credentials", "presence", "bells", "checkpoints"),
+        pytest.param("keys", marks=pytest.mark.embedded("a node writes nothing without the key")),
+    ],
+)
 def test_a_file_where_a_directory_should_be_is_a_coded_error_at_most(
     name: str, town: Place
 ) -> None:

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 from commandline import Place
-from serving import Served
+from forking import Servers
+from serving import Forked
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "client.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 ADDRESS = "http://127.0.0.1:7420"
 
 
-def test_the_page_prints_what_it_shows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_prints_what_it_shows(
+    place: Place, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("INTERLOCK_TOKEN", "INTERLOCK_SESSION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(place.home))
@@ -24,7 +27,7 @@ def test_the_page_prints_what_it_shows(place: Place, monkeypatch: pytest.MonkeyP
     blocks = BLOCK.findall(PAGE.read_text())
     assert len(blocks) == PAGE.read_text().count("```python")
     names: dict[str, Any] = {"__name__": "page"}
-    with Served(place) as served:
+    with Forked(place, servers) as served:
         for program, shown in blocks:
             printed = io.StringIO()
             with redirect_stdout(printed):

@@ -198,6 +198,8 @@ async def _first(client: Client) -> None:
 
 
 def test_a_call_that_is_cancelled_waits_nowhere_any_more(town: Town) -> None:
+    assert reach(town) != "wakes"  # whoever asks that may have threads too, and keeps them
+
     async def cancel() -> set[threading.Thread]:
         before = set(threading.enumerate())
         async with vera(town) as client:

@@ -14,7 +14,7 @@ from commandline import LIMIT_S, Place, lines, until
 from forking import Servers
 from listening import Stream
 from mcp_clients import Caller, awaited
-from serving import Served
+from serving import Forked
 from tooling import Clients, token_of
 from working import BRIEF, GATE, HOLDER, TASK, Workshop
 
@@ -178,11 +178,13 @@ def test_what_a_session_has_taken_is_free_when_it_ends(shop: Workshop) -> None:
         otto.place.no("STALE_FENCE", "task", "submit", TASK)
 
 
-def test_a_blocker_reaches_whoever_listens_to_a_server(first_town: Place, tmp_path: Path) -> None:
-    shop = Workshop(first_town.copied(tmp_path))
+def test_a_blocker_reaches_whoever_listens_to_a_server(
+    first_shop: Workshop, tmp_path: Path, servers: Servers
+) -> None:
+    shop = first_shop.copied(tmp_path)
     shop.submitted()
     token = token_of(shop.place, "otto-cli")
-    with Served(shop.place) as server, Stream(server, token, "/v1/events", {}) as stream:
+    with Forked(shop.place, servers) as server, Stream(server, token, "/v1/events", {}) as stream:
         server.until_streams(1)
         failed = shop.place.ok("gate", "fail", TASK, GATE, "--fix", FIX, *HOLDER)
         heard = stream.until("message_sent")[-1]
@@ -208,10 +210,10 @@ class Tooled(NamedTuple):
 
 @pytest.fixture(params=["own node", "bridge", "http"])
 def tooled(
-    request: pytest.FixtureRequest, first_town: Place, tmp_path: Path, servers: Servers
+    request: pytest.FixtureRequest, first_shop: Workshop, tmp_path: Path, servers: Servers
 ) -> Iterator[Tooled]:
     """A process with a node of its own, one that leads to a server, and that server itself."""
-    shop = Workshop(first_town.copied(tmp_path))
+    shop = first_shop.copied(tmp_path)
     place, running = shop.place, None
     if request.param != "own node":
         running = servers.start(str(place.workspace), place.environ, str(place.cwd))

@@ -15,8 +15,8 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import datetime, timedelta, timezone
-from itertools import pairwise
-from typing import Any, NamedTuple
+from itertools import pairwise, product
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 import apsw
@@ -31,13 +31,14 @@ from starlette.routing import Route
 
 from interlock.contracts.acts import Credentials, SendMessage
 from interlock.contracts.tokens import SECRET_BYTES, compose
-from interlock.doors.web import routes, views
+from interlock.doors.web import routes, stream, views
 from interlock.doors.web.passes import LASTS_S, Passes
 from interlock.doors.web.stream import BREATH_S, PARTS
 from interlock.node import Node
 from interlock.node.live import LiveNode
 
 LIMIT_MS = 30_000
+Scheme = Literal["light", "dark"]
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
@@ -191,6 +192,15 @@ def wider_than_the_window(page: Page) -> list[str]:
     )
     width = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     return found + ([f"the page, by {width}"] if width > 0 else [])
+
+
+def in_every_window(page: Page) -> Iterator[tuple[str, Scheme]]:
+    """Shows the page in a wide and in a narrow window, light and dark; says which, and how."""
+    schemes: tuple[Scheme, ...] = ("light", "dark")
+    for width, scheme in product((1280, 375), schemes):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.emulate_media(color_scheme=scheme)
+        yield f"{width} pixels, {scheme}", scheme
 
 
 # --- asking without a browser
@@ -614,7 +624,10 @@ def _seconds(left: str) -> int:
 
 
 @needs_browser
-def test_who_listens_is_shown_though_presence_is_no_fact(web: Web, context: BrowserContext) -> None:
+def test_who_listens_is_shown_though_presence_is_no_fact(
+    web: Web, context: BrowserContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "PRESENCE_S", 1.0)
     page = signed_in(context, web)
     vera = page.locator("#agents li[data-key='@vera']")
     expect(vera).to_contain_text("human")
@@ -797,11 +810,7 @@ def test_what_would_turn_the_text_around_is_shown_by_its_number(
 
 
 @needs_browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 375])
-def test_no_text_makes_the_page_wider_than_its_window(
-    web: Web, browser: Browser, width: int, scheme: Any
-) -> None:
+def test_no_text_makes_the_page_wider_than_its_window(web: Web, context: BrowserContext) -> None:
     word = "W" * 2000
     send(web, word, "--subject", "S" * 200)
     send(web, word, to="@" + "n" * 120)
@@ -812,17 +821,16 @@ def test_no_text_makes_the_page_wider_than_its_window(
         *("--note", "n" * 300, "--from", "otto-cli", "--session", "s" * 100),
     )
     web.place.ok("claim", "acquire", "--path", "p/" * 90, "--repo", "r" * 90, "--from", "vera")
-    view: Any = {"width": width, "height": 800}
-    with browser.new_context(viewport=view, color_scheme=scheme) as context:
-        context.set_default_timeout(LIMIT_MS)
-        page = signed_in(context, web)
-        expect(page.locator("#mail li")).to_have_count(4)
-        assert wider_than_the_window(page) == []
+    page = signed_in(context, web)
+    expect(page.locator("#mail li")).to_have_count(4)
+    for window, scheme in in_every_window(page):
+        assert wider_than_the_window(page) == [], window
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (max(map(int, re.findall(r"\d+", paper))) < 100) == (scheme == "dark")
-        page.goto(f"{web.url}/mail/{whole}")
-        expect(page.locator("pre.text")).to_have_count(1)
-        assert wider_than_the_window(page) == []
+    page.goto(f"{web.url}/mail/{whole}")
+    expect(page.locator("pre.text")).to_have_count(1)
+    for window, _ in in_every_window(page):
+        assert wider_than_the_window(page) == [], window
 
 
 # --- staying current

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from commandline import Place
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 from test_web import (
     HOSTILE,
-    LIMIT_MS,
     SECRET,
     Web,
     ask,
     browser,
     context,
     fresh_token,
+    in_every_window,
     is_untouched,
     needs_browser,
     serving,
@@ -61,9 +60,8 @@ class Office(NamedTuple):
 
 
 @pytest.fixture
-def office(town: Place) -> Iterator[Office]:
-    shop = Workshop(town)
-    with serving(town, fresh_token(), KEY) as web:
+def office(shop: Workshop) -> Iterator[Office]:
+    with serving(shop.place, fresh_token(), KEY) as web:
         yield Office(web, shop)
 
 
@@ -464,10 +462,8 @@ def test_what_would_turn_a_text_about_work_around_is_shown_by_its_number(office:
 
 
 @needs_browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 375])
 def test_no_text_about_work_makes_a_page_wider_than_its_window(
-    office: Office, browser: Browser, width: int, scheme: Any
+    office: Office, context: BrowserContext
 ) -> None:
     word, id = "W" * 270, "I" * 64
     made = ("--brief", word * 9, "--criterion", word, "--gate", GATE, "--label", "l" * 60)
@@ -477,14 +473,13 @@ def test_no_text_about_work_makes_a_page_wider_than_its_window(
     office.ok("task", "submit", id, *WORKER)
     office.ok("gate", "fail", id, GATE, "--note", word, "--fix", word, *HOLDER)
     office.ok("send", "@" + "n" * 120, word, *WORKER)
-    view: Any = {"width": width, "height": 800}
-    with browser.new_context(viewport=view, color_scheme=scheme) as context:
-        context.set_default_timeout(LIMIT_MS)
-        for path in ("/", "/work", f"/work/{id}", f"/evidence/{run}", "/review"):
-            page = office.page(context, path)
-            assert page.locator("main :is(li, pre)").count() > 0, path
-            assert wider_than_the_window(page) == [], path
-            page.close()
+    page = signed_in(context, office.web)
+    for path in ("/", "/work", f"/work/{id}", f"/evidence/{run}", "/review"):
+        page.goto(f"{office.web.url}{path}")
+        expect(page.locator("#line")).to_have_text("Live")
+        assert page.locator("main :is(li, pre)").count() > 0, path
+        for window, _ in in_every_window(page):
+            assert wider_than_the_window(page) == [], (path, window)
 
 
 def test_pages_about_work_show_nothing_without_a_pass_or_to_other_sites(office: Office) -> None:

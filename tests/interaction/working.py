@@ -8,9 +8,11 @@ import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from commandline import LIMIT_S, Done, Place
+from forking import Served
 
 GATE = "athena"
 TASK = "B-12"
@@ -43,6 +45,12 @@ class Workshop:
         self.git("config", "user.name", "Otto")
         self.commit(**{"greet.sh": "echo goodbye\n"})
         place.ok("gate", "create", GATE, "--holder", "vera")
+
+    def copied(self, root: Path, served: Served | None = None) -> "Workshop":
+        """One that begins as this one is now."""
+        other = copy.copy(self)
+        other.place = self.place.copied(root, served)
+        return other
 
     def but(self, **environ: str | None) -> "Workshop":
         """The same, where other variables are set."""

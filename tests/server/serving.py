@@ -16,9 +16,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import pytest
 from commandline import LIMIT_S, Place, lines, until
 from forking import Running, Servers
 
@@ -222,6 +223,13 @@ class Served:
     def until_streams(self, count: int) -> None:
         """Waits until so many event streams are open."""
         until(lambda: self.metric("interlock_event_streams") == count)
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    servers = Servers()
+    yield servers
+    servers.close()
 
 
 class Forked(Served):

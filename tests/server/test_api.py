@@ -12,13 +12,15 @@ from urllib.parse import quote
 
 import pytest
 from commandline import EXIT_OF, LIMIT_S, Place, check_answer, until
-from serving import Reply, Served, read_reply
+from forking import Servers
+from serving import Forked, Reply, Served, read_reply, servers
 
 from interlock.contracts import tokens
 from interlock.contracts.routes import ROUTES, SHORTHANDS, Route
 from interlock.doors.http.limits import FORGET_EVERY, RateLimit
 from interlock.errors import RateLimited, by_code
 
+__all__ = ["servers"]
 MIB = 1 << 20
 ALL = (*ROUTES, *SHORTHANDS)
 
@@ -114,8 +116,8 @@ def fresh(prefix: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    with Served(Place(tmp_path_factory.mktemp("town"))) as served:
+def town(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Town]:
+    with Forked(Place(tmp_path_factory.mktemp("town")), servers) as served:
         join = served.place.join
         otto, vera = join("otto"), join("vera", None, "--kind", "human")
         yield Town(served, otto, vera, join("ada", None, "--scope", "admin"))

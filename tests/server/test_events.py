@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 from commandline import LIMIT_S, Place, until
+from forking import Servers
 from listening import Event, Listener, listen
-from serving import Served
+from serving import Forked, Served, servers
 from traffic import senders, until_each_has
 
+__all__ = ["servers"]
 SHORT = {"interlock.doors.http.events.HEARTBEAT_S": 0.5}
 
 
@@ -145,8 +147,10 @@ def test_a_position_is_a_whole_number(town: Town, position: str) -> None:
     assert (reply.status, reply.code) == (400, "USAGE")
 
 
-def test_a_restored_log_ends_the_streams_and_resets_who_comes_back(tmp_path: Path) -> None:
-    with Served(Place(tmp_path)) as served:
+def test_a_restored_log_ends_the_streams_and_resets_who_comes_back(
+    tmp_path: Path, servers: Servers
+) -> None:
+    with Forked(Place(tmp_path), servers) as served:
         town = Town(served)
         copy = str(tmp_path / "copy")
         served.place.ok("backup", copy)

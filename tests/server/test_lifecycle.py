@@ -13,12 +13,15 @@ from pathlib import Path
 
 import pytest
 from commandline import LIMIT_S, Done, Place, until
-from serving import Reply, Served, free_port
+from forking import Servers
+from serving import Forked, Reply, Served, free_port, servers
 from traffic import Sender, received, senders, until_each_has
 
 from interlock import __version__
 from interlock.link import About, is_served, server_of
 from interlock.server import records
+
+__all__ = ["servers"]
 
 
 @pytest.fixture
@@ -27,8 +30,15 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def served(place: Place) -> Iterator[Served]:
+def up(place: Place) -> Iterator[Served]:
+    """For the tests that are about the process itself."""
     with Served(place) as served:
+        yield served
+
+
+@pytest.fixture
+def served(place: Place, servers: Servers) -> Iterator[Served]:
+    with Forked(place, servers) as served:
         yield served
 
 
@@ -229,11 +239,11 @@ def responses(served: Served) -> int:
 # --- ending
 
 
-def test_down_ends_it_and_leaves_nothing_that_says_it_runs(served: Served) -> None:
-    pid = served.pid
-    assert served.place.ok("down") == {"stopped": True, "pid": pid}
-    assert served.wait() == 0
-    names = set(os.listdir(served.place.workspace))
+def test_down_ends_it_and_leaves_nothing_that_says_it_runs(up: Served) -> None:
+    pid = up.pid
+    assert up.place.ok("down") == {"stopped": True, "pid": pid}
+    assert up.wait() == 0
+    names = set(os.listdir(up.place.workspace))
     assert names.isdisjoint({"server.json", "server.sock", "mcp.sock"})
 
 
@@ -242,27 +252,27 @@ def test_down_without_a_server_says_so(place: Place) -> None:
     assert not place.workspace.exists()
 
 
-def test_an_interrupt_ends_it_cleanly(served: Served) -> None:
-    served.signal(signal.SIGINT)
-    assert served.wait() == 0
-    assert served.log()[-1]["event"] == "ended"
+def test_an_interrupt_ends_it_cleanly(up: Served) -> None:
+    up.signal(signal.SIGINT)
+    assert up.wait() == 0
+    assert up.log()[-1]["event"] == "ended"
 
 
-def test_sigterm_lets_everybody_go(served: Served) -> None:
-    token = served.place.join("otto")
+def test_sigterm_lets_everybody_go(up: Served) -> None:
+    token = up.place.join("otto")
     polled: list[Reply] = []
 
     def poll() -> None:
-        polled.append(served.ask("GET", "/v1/inbox?wait=600", token=token))
+        polled.append(up.ask("GET", "/v1/inbox?wait=600", token=token))
 
     poller = threading.Thread(target=poll)
     poller.start()
-    with served.connect() as stream, served.connect() as silent:
+    with up.connect() as stream, up.connect() as silent:
         stream.sendall(request("GET", "/v1/events", token))
         silent.sendall(b"GET /healthz HT")
-        served.until_streams(1)
-        until(lambda: reach(served, "otto") == "wakes")
-        assert served.end() == 0
+        up.until_streams(1)
+        until(lambda: reach(up, "otto") == "wakes")
+        assert up.end() == 0
         heard = read_all(stream)
     poller.join()
     assert polled[0].status == 200

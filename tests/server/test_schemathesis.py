@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 import pytest
 import schemathesis
 from commandline import Place
+from forking import Servers
 from hypothesis import HealthCheck, settings
 from schemathesis import checks
 from schemathesis.generation import GenerationMode
-from serving import Served
+from serving import Forked, Served, servers
 
 from interlock.doors.http.openapi import document
 
+__all__ = ["servers"]
 LEFT_OUT = ["/v1/pause", "/v1/resume", "/v1/tokens/revoke", "/v1/tokens/rotate", "/v1/events"]
 # Not among them: that whatever fits a schema is accepted, since schemas do not say that a claim is
 # on an item or on paths; and that whatever does not is refused, since in a query a list of one
@@ -45,8 +47,8 @@ class Town(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    with Served(Place(tmp_path_factory.mktemp("described"))) as served:
+def town(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Town]:
+    with Forked(Place(tmp_path_factory.mktemp("described")), servers) as served:
         token = served.place.join("ada", None, "--scope", "admin")
         sent = served.send(token, "@ada", "Hello.").json["message"]["id"]
         claim = served.ask("POST", "/v1/claims", {"item": "B-1"}, token=token).json["claim"]["id"]
@@ -57,15 +59,32 @@ def test_what_is_served_is_what_is_tested(town: Town) -> None:
     assert town.served.ask("GET", "/openapi.json").json == document()
 
 
-@described.exclude(path=LEFT_OUT).parametrize()
-@settings(
+OFTEN = settings(
     max_examples=12,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),
 )
+every_operation = described.exclude(path=LEFT_OUT).parametrize()
+
+
+@every_operation
+@settings(OFTEN, max_examples=4)
 def test_every_answer_is_as_described(case: schemathesis.Case[Any], town: Town) -> None:
+    check(case, town)
+
+
+@pytest.mark.long
+@every_operation
+@OFTEN
+def test_every_one_of_many_answers_is_as_described(
+    case: schemathesis.Case[Any], town: Town
+) -> None:
+    check(case, town)
+
+
+def check(case: schemathesis.Case[Any], town: Town) -> None:
     familiar(case, town.known)
     case.call_and_validate(
         base_url=town.served.url,

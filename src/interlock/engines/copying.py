@@ -232,9 +232,9 @@ class Copy(SqliteEngine):
             try:
                 self.append_to(self.at(db, after), Appending(entries, blobs, erased, dropped))
             except HeadMoved:
-                raise EngineUnavailable(
-                    "Another node wrote meanwhile. Look again: interlock repair"
-                ) from None
+                raise _broken_off() from None
+            except EngineUnavailable as trouble:
+                raise _broken_off() if trouble.members.get("outcome") else trouble from None
             after, erased, dropped = entries[-1].seq, [], []
 
     def append_to(self, after: Glimpse, batch: Appending) -> None:
@@ -325,3 +325,10 @@ def is_known(remote: Remote, key: bytes) -> bool:
 
 def changing() -> EngineUnavailable:
     return EngineUnavailable("The engine's log changed while it was read. Try again.")
+
+
+def _broken_off() -> EngineUnavailable:
+    return EngineUnavailable(
+        "The engine went away while it was given the log, or another node wrote there. Begin "
+        "again: what the engine has is not given twice."
+    )

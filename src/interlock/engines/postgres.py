@@ -13,7 +13,8 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import LockNotAvailable, UniqueViolation
+from psycopg.pq import TransactionStatus
 
 from interlock.contracts.facts import GENESIS
 from interlock.engines import postgres_statements as statements
@@ -24,9 +25,6 @@ from interlock.errors import EngineUnavailable
 LOOK_EVERY_S = 0.5
 ALIVE_AFTER_S = 1.0
 FORGOTTEN_AFTER = "1 hour"
-# The turn is over: another has the position, the transaction slept or took too long, or the server
-# ends.
-_TURN_OVER = {"23505", "25P03", "25P04", "57P01", "57P02", "57P03", "57P05"}
 
 
 class PostgresRemote:
@@ -82,18 +80,21 @@ class PostgresRemote:
     def append(self, after: Glimpse, batch: Appending) -> None:
         """What fails before COMMIT is sent was not kept, and what fails later is not known."""
         db = self._turns.held()
-        if db is None:
+        if db is None or db.info.transaction_status != TransactionStatus.INTRANS:
             raise HeadMoved
         try:
-            if not self._write(db, after, batch):
-                self.leave()
-                raise HeadMoved
+            good = self._write(db, after, batch)
         except psycopg.Error as trouble:
-            over = db.broken or trouble.sqlstate in _TURN_OVER
+            over = db.broken or isinstance(trouble, UniqueViolation)
             self.leave()
-            if over:
-                raise HeadMoved from None
-            raise self._server.unavailable(trouble) from None
+            raise (HeadMoved() if over else self._server.unavailable(trouble)) from None
+        if not good:
+            self.leave()
+            raise HeadMoved
+        self._commit(db)
+        self._tell(db)
+
+    def _commit(self, db: Connection) -> None:
         try:
             kept = db.execute("COMMIT").statusmessage == "COMMIT"
         except psycopg.Error as trouble:
@@ -101,10 +102,14 @@ class PostgresRemote:
             raise AnswerLost(str(trouble).partition("\n")[0]) from None
         if not kept:
             raise HeadMoved
-        # Not in the transaction: there it would hold up every other workspace until the disk has
-        # this one.
-        with suppress(psycopg.Error):
+
+    def _tell(self, db: Connection) -> None:
+        """Not in the transaction: there it would hold up every other workspace until the disk has
+        this one."""
+        try:
             db.execute(f"NOTIFY {self._channel}")
+        except psycopg.Error:
+            self._turns.drop()
 
     def _write(self, db: Connection, after: Glimpse, batch: Appending) -> bool:
         """Puts a batch into the turn's transaction; False where the head has moved."""

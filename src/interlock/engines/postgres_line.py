@@ -18,15 +18,17 @@ SILENCE_S = 2.0
 TURN_WITHIN_MS = 5000
 ASLEEP_MS = 2000
 STATEMENT_MS = 10_000
+TURN_FOR_MS = 60_000
 
 # Each session's own, whatever the server's defaults are. A node that sleeps in its turn loses it,
-# with its connection; what is acknowledged is on disk. transaction_timeout came with version 17.
+# with its connection, and so does one that sleeps in the middle of a message, where the server is
+# not idle (transaction_timeout, since version 17); what is acknowledged is on disk.
 _SESSION = f"""
 SET default_transaction_isolation = 'read committed';
 SET idle_in_transaction_session_timeout = {ASLEEP_MS};
 SET lock_timeout = {TURN_WITHIN_MS};
 SET statement_timeout = {STATEMENT_MS};
-SELECT set_config(name, '{STATEMENT_MS}', false) FROM pg_settings
+SELECT set_config(name, '{TURN_FOR_MS}', false) FROM pg_settings
   WHERE name = 'transaction_timeout';
 SELECT set_config(name, 'on', false) FROM pg_settings
   WHERE name = 'synchronous_commit' AND setting <> 'remote_apply';

@@ -61,9 +61,10 @@ def _set_aside(node: Node) -> Iterator[Finding]:
     except NotAvailable:
         return
     if count:
+        entries = "1 entry" if count == 1 else f"{count} entries"
         yield Finding(
-            f"{count} entries in the engine's log were written by somebody without the "
-            "workspace's key. They were set aside and changed nothing.",
+            f"Somebody without the workspace's key wrote {entries} into the engine's log. They "
+            "changed nothing: nobody folds them, and they are out of the log's way.",
             "Change the engine's password, and look at who has it.",
         )
 

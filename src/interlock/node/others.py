@@ -125,6 +125,7 @@ class Others:
                 if self.trouble is None or self.trouble.message != trouble.message:
                     _LOG.warning("engine", extra={"code": trouble.code, "why": trouble.message})
                 self.trouble = trouble
+                beaten = 0.0  # the others should hear at once how far we are
                 end.wait(TRY_AGAIN_S)
             except Exception:  # noqa: BLE001 - a defect here must not end the following
                 if end.is_set():

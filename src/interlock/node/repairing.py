@@ -51,7 +51,8 @@ def give_up(node: Node) -> Answer:
         loss = shared.engine.loss(db)
         abandoned = state.load(db)
         first = shared.engine.at(db, loss.common + 1).hash
-    last = max(abandoned.seq, heard.seq)
+    # Nodes on the engine's side of a fork are further than we are, and have lost nothing.
+    last = max(abandoned.seq, heard.seq if heard.seq > loss.theirs else 0)
     if loss.ours == loss.common and not shared.engine.is_behind_others():
         raise Usage("The engine has every entry that this node has: there is nothing to give up.")
     if loss.common == 0:
