@@ -197,7 +197,7 @@ def _nodes(table: Table, directory: str, amounts: Amounts, engine: str) -> None:
     p50, p99 = f"{found.folded_p50:.1f} ms", f"p50; p99 {found.folded_p99:.1f} ms"
     table.figure(f"{engine}: appended to folded elsewhere", p50, p99)
     raw = f"{found.caught_up:,.0f} facts/s, of {found.facts:,}; to the sends of a node"
-    table.figure(f"{engine}: a new node", f"{found.caught_up / found.sends:.1f}", raw)
+    table.figure(f"{engine}: catch-up of a new node", f"{found.caught_up / found.sends:.1f}", raw)
     raw = f"{found.reads_applying:,.0f}/s; on an idle node {found.reads_idle:,.0f}/s"
     table.figure(f"{engine}: reads while applying", f"{found.reads_ratio:.2f}", raw)
 

@@ -368,6 +368,7 @@ def audit(town: Town) -> None:
 
 def a_restore(town: Town) -> None:
     cli, *_ = people(town)
+    town.call(OWNER, acts.ShowStorage())
     backup = str(town.directory.parent / "backup.db")
     town.call(OWNER, acts.Backup(backup))
     town.call(OWNER, acts.Restore(backup))

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -709,14 +710,23 @@ def matches(expected: Any, found: Any) -> bool:
     return bool(expected == found)
 
 
-def test_the_node_does_what_the_model_says_whatever_the_clock_does() -> None:
+def run(examples: int) -> None:
     run_state_machine_as_test(
         Workspace,
         settings=settings(
-            max_examples=100,
+            max_examples=examples,
             stateful_step_count=40,
             deadline=None,
             derandomize=True,
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_the_node_does_what_the_model_says_whatever_the_clock_does() -> None:
+    run(examples=25)
+
+
+@pytest.mark.long
+def test_the_node_does_what_the_model_says_in_many_runs() -> None:
+    run(examples=100)

@@ -242,6 +242,17 @@ def test_appenders_leave_no_gap_and_nothing_twice(remote: Remotes, count: int) -
 # --- the turn
 
 
+def test_a_turn_that_appended_nothing_says_whether_its_answers_are_still_true(
+    remote: Remotes,
+) -> None:
+    ours, other = remote(), remote()
+    head = ours.begin("ours")
+    assert ours.leave(head)
+    head = ours.begin("ours")
+    other.append(other.begin("other"), Appending([sealed(head.seq + 1)]))  # ours slept too long
+    assert not ours.leave(head)
+
+
 def test_nobody_starves(remote: Remotes) -> None:
     turns, together = 200, threading.Barrier(4)
 
@@ -252,7 +263,8 @@ def test_nobody_starves(remote: Remotes) -> None:
         while True:
             head = writer.begin(name)
             if head.seq >= turns:
-                return writer.leave()
+                writer.leave()
+                return
             try:
                 writer.append(head, Appending([sealed(head.seq + 1, name.encode())]))
             except HeadMoved:

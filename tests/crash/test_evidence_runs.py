@@ -130,8 +130,7 @@ QUICK = Limits(grace_s=0.3)
 
 
 @pytest.mark.parametrize(
-    "what",
-    ["/dev/zero", "/dev/urandom"],
+    "what", ["/dev/zero", pytest.param("/dev/urandom", marks=pytest.mark.long)]
 )
 def test_200_megabytes_without_an_end_of_line_are_bounded_and_told(place: Place, what: str) -> None:
     size, limit = 200_000_000, 8 << 20

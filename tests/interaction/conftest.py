@@ -5,6 +5,7 @@ workspace. See both_ways.py.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from both_ways import BOTH_WAYS, DIRECT_ONLY
 from commandline import Place
 from forking import Served, Servers
+from prepared import Prepared
 from serving import servers
 from working import Workshop
 
@@ -24,6 +26,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     is_there = "served" in metafunc.fixturenames and metafunc.module.__name__ in BOTH_WAYS
     if is_there and metafunc.function.__name__ not in DIRECT_ONLY:
         metafunc.parametrize("served", ["direct", "served"], indirect=True)
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
+    with closing(Prepared(tmp_path_factory.mktemp("mcp"))) as prepared:
+        yield prepared
 
 
 @pytest.fixture

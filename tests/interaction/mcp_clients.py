@@ -27,6 +27,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import CallToolResult, TextContent, jsonrpc_message_adapter
+from prepared import Prepared
 from starlette.types import Scope
 
 from interlock.contracts import tokens
@@ -42,6 +43,8 @@ OWNER = Credentials(owner=True)
 LIMIT_S = 60.0
 MODES = ("legacy", "2026-07-28")
 ENTRANCES = ("stdio", "stream", "http")
+# What a client starts for itself: an entrance too, and one that takes a second to open.
+PROCESS = (sys.executable, "-m", "interlock.doors.mcp")
 
 
 def awaited(story: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -106,7 +109,8 @@ def said(result: Any) -> Said:
 class Scene:
     """A workspace with an agent's surface otto-cli, the agent nova and the person vera."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, prepared: Prepared) -> None:
+        self.prepared = prepared
         self.directory = str(tmp_path / "workspace")
         self.home = tmp_path
         os.mkdir(self.directory)
@@ -177,11 +181,8 @@ class Entrance(NamedTuple):
             return over_http(self.place, self.scene.tokens[sender], session)
         more = {"INTERLOCK_SESSION": session} if session else {}
         environment = self.scene.environment(sender, **more)
-        return stdio_client(
-            StdioServerParameters(
-                command=sys.executable, args=["-m", "interlock.doors.mcp"], env=environment
-            )
-        )
+        command, *words = PROCESS if self.kind == "process" else self.scene.prepared.command()
+        return stdio_client(StdioServerParameters(command=command, args=words, env=environment))
 
 
 # --- over a stream

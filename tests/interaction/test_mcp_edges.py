@@ -17,8 +17,20 @@ import httpx2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mcp_clients import LIMIT_S, MODES, OWNER, Line, Scene, awaited, http_client, line, until
+from mcp_clients import (
+    LIMIT_S,
+    MODES,
+    OWNER,
+    PROCESS,
+    Line,
+    Scene,
+    awaited,
+    http_client,
+    line,
+    until,
+)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from prepared import Prepared
 
 from interlock.contracts import tokens
 from interlock.contracts.acts import (
@@ -46,8 +58,8 @@ HELLO = {
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+def scene(tmp_path: Path, prepared: Prepared) -> Scene:
+    return Scene(tmp_path, prepared)
 
 
 def request(id: Any, method: str, **params: Any) -> bytes:
@@ -388,9 +400,13 @@ async def test_a_cancelled_call_over_http_ends_with_an_error(scene: Scene) -> No
 
 
 def started(scene: Scene, *words: str, **more: str | None) -> subprocess.Popen[bytes]:
+    return run(scene, *scene.prepared.command(*words), **more)
+
+
+def run(scene: Scene, *command: str, **more: str | None) -> subprocess.Popen[bytes]:
     environment = scene.environment("otto-cli") | more
     return subprocess.Popen(
-        [sys.executable, "-m", "interlock.doors.mcp", *words],
+        command,
         env={name: value for name, value in environment.items() if value is not None},
         cwd=scene.home,
         stdin=subprocess.PIPE,
@@ -411,7 +427,7 @@ def finished(process: subprocess.Popen[bytes], *said: bytes) -> tuple[list[Any],
 
 
 def test_stdio_ends_with_its_input_and_says_nothing_but_json_rpc(scene: Scene) -> None:
-    process = started(scene)
+    process = run(scene, *PROCESS)
     said = [b"junk", request(1, "initialize", **HELLO), call(2, "send", to="@vera", text="hello")]
     heard, complaint = finished(process, *said)
     assert process.returncode == 0
@@ -445,7 +461,7 @@ def test_stdio_serves_a_file_as_well_as_a_pipe(scene: Scene) -> None:
     asked.write_bytes(call(1, "whoami") + b"\n")
     with asked.open("rb") as source, answered.open("wb") as sink:
         done = subprocess.run(
-            [sys.executable, "-m", "interlock.doors.mcp"],
+            PROCESS,
             env=scene.environment("otto-cli"),
             stdin=source,
             stdout=sink,
@@ -495,7 +511,7 @@ def test_a_session_of_its_own_gives_up_its_claims_at_the_end(scene: Scene) -> No
 
 
 def test_a_session_of_its_own_keeps_its_claims_while_it_serves(scene: Scene) -> None:
-    process = started(scene, "--session", "window")
+    process = run(scene, *PROCESS, "--session", "window")
     assert process.stdin is not None
     assert process.stdout is not None
     try:

@@ -632,7 +632,7 @@ def run(examples: int, steps: int) -> None:
 
 
 def test_tasks_and_gates_do_what_the_model_says() -> None:
-    run(examples=30, steps=20)
+    run(examples=12, steps=20)
 
 
 @pytest.mark.long

@@ -155,14 +155,17 @@ class PostgresRemote:
             with suppress(psycopg.Error):  # the append finds out
                 db.execute("SELECT 1")
 
-    def leave(self) -> None:
+    def leave(self, after: Glimpse | None = None) -> bool:
+        """As long as the transaction was ours, nobody appended."""
         db = self._turns.held()
         if db is None:
-            return
+            return False
         try:
             db.execute("ROLLBACK")
         except psycopg.Error:
             self._turns.drop()
+            return False
+        return True
 
     # --- beside it
 
@@ -192,7 +195,7 @@ class PostgresRemote:
                 left = deadline - time.monotonic()
                 if self._glimpsed(db).seq > after or left <= 0:
                     return
-                if not self._rung:
+                if not self._rung and not self._hints.is_closed:
                     db.has_spoken(min(left, LOOK_EVERY_S))
 
     def set_aside(self, entry: Sealed) -> None:
@@ -259,7 +262,8 @@ class PostgresRemote:
         return found
 
     def close(self) -> None:
-        for line in (self._turns, self._looks, self._hints):
+        self._hints.hang_up()
+        for line in (self._turns, self._looks):
             line.close()
 
 

@@ -1,11 +1,13 @@
 """A line to PostgreSQL: a connection that is made when it is needed, that never waits long for an
 answer, and that is made again after trouble."""
 
+import os
 import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -135,6 +137,10 @@ def _not_a_url() -> Usage:
     )
 
 
+def _twin(connection: Connection) -> socket.socket:
+    return socket.socket(fileno=os.dup(connection.fileno()))
+
+
 class Line:
     """One connection for one thread at a time."""
 
@@ -168,6 +174,20 @@ class Line:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def hang_up(self) -> None:
+        """Closes it under a thread that waits for the server to speak, which has nothing left to
+        wait for."""
+        self._closed = True
+        connection = self._connection
+        if connection is not None:
+            with suppress(OSError, psycopg.Error), _twin(connection) as twin:
+                twin.shutdown(socket.SHUT_RDWR)
+        self.close()
 
     def close(self) -> None:
         with self._lock:

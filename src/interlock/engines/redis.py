@@ -134,12 +134,14 @@ if redis.call('SISMEMBER', kept, upload) == 0 then redis.call('DEL', chunks .. u
 _LEAVE = (
     _PARTS
     + """
-local turn, queue, bell = KEYS[1], KEYS[2], KEYS[3]
+local log, turn, queue, bell = unpack(KEYS)
 redis.call('LREM', queue, 0, ARGV[1])
 if redis.call('GET', turn) == ARGV[1] then
   redis.call('DEL', turn)
   hand_over(turn, queue, bell, ARGV[2])
 end
+local id, hash = last(log)
+return id == ARGV[3] and (hash == ARGV[4] or id == '0-0')
 """
 )
 
@@ -337,9 +339,12 @@ class RedisRemote:
         with self._reaching():
             self._run(_STAY, ["turn"], self._node, SLOT_MS)
 
-    def leave(self) -> None:
-        with suppress(RedisError, OSError, EngineUnavailable):
-            self._run(_LEAVE, ["turn", "queue", "bell:"], self._node, SLOT_MS)
+    def leave(self, after: Glimpse | None = None) -> bool:
+        seq, hash = (after.seq, after.hash) if after is not None else (0, "")
+        keys = ["log", "turn", "queue", "bell:"]
+        with suppress(RedisError, RedisClusterException, OSError, EngineUnavailable):
+            return bool(self._run(_LEAVE, keys, self._node, SLOT_MS, f"{seq}-0", hash))
+        return False
 
     # --- beside it
 

@@ -79,8 +79,9 @@ class Remote(Protocol):
     def stay(self) -> None:
         """Says that the turn is still in use, in the middle of what takes longer than usual."""
 
-    def leave(self) -> None:
-        """Ends the turn; what was uploaded in it stays."""
+    def leave(self, after: Glimpse | None = None) -> bool:
+        """Ends the turn; what was uploaded in it stays. Given a position, says whether the log
+        still ends there: what was answered in the turn is true then."""
 
     def glimpse(self) -> Glimpse:
         """The last entry, without a turn."""

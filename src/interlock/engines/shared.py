@@ -61,7 +61,7 @@ class SharedEngine(Copy):
     def turn(self, *, wait: bool = True, give_up: bool = False) -> Iterator[None]:
         """Raises `HeadMoved` where another node was first: nothing was kept, and the same may be
         tried again. `give_up` lets go of what the engine does not have."""
-        kept = False
+        kept = left = False
         try:
             with self.file.writing(wait=wait) as db:
                 glimpse = self.noted(self.remote.begin(self.node))
@@ -75,15 +75,24 @@ class SharedEngine(Copy):
                     self._level(db, glimpse, far=give_up)
                     base = self.head(db)
                     yield
-                    kept = self._publish(db, base)
+                    kept = left = self._publish(db, base)
+                    if not kept:
+                        left = True
+                        self._leave(base)
                 finally:
                     self._turning = NOBODY
-                    if not kept:
+                    if not left:
                         self.remote.leave()
         except Refusal as trouble:
             if not kept or trouble.members.get("outcome"):
                 raise
             raise unknown_outcome() from None
+
+    def _leave(self, base: Head) -> None:
+        """Ends a turn that appended nothing. What was answered in it is true if the log still
+        ends where it did; else it is what was true before we slept."""
+        if not self.remote.leave(Glimpse(base.seq, base.hash)):
+            raise HeadMoved
 
     def follow(self, db: apsw.Connection, after: int) -> Facts:
         for place, row in enumerate(super().follow(db, after), 1):

@@ -165,7 +165,8 @@ class Node:
             except NeedsTurn:
                 return None
             except Refusal as refusal:
-                if refusal.recorded:
+                # Among several nodes nobody is refused for what this one has not heard of yet.
+                if refusal.recorded or self.shared is not None:
                     return None
                 raise
 

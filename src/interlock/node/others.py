@@ -20,6 +20,8 @@ _LOG = logging.getLogger("interlock.node")
 _LOG.addHandler(logging.NullHandler())  # a command without a log says what is wrong by itself
 BEAT_EVERY_S = 1.0
 TRY_AGAIN_S = 0.5
+# Most commands end before there can be news, and need not wait for any.
+SOON_S = 0.2
 FIRST_BEAT_S = 2.0
 
 
@@ -111,6 +113,8 @@ class Others:
             self._thread.join(10)
 
     def _run(self, node: "Node", end: threading.Event) -> None:
+        if self._has_beaten.is_set() and end.wait(SOON_S):
+            return
         beaten = time.monotonic() if self._has_beaten.is_set() else 0.0
         while not end.is_set():
             try:
