@@ -139,6 +139,9 @@ def test_what_the_engine_lost_is_put_back_from_a_node(team: Team, copying: Copyi
         assert texts(node, otto)[:2] == ["kept", "lost"]
         assert (hashes(node), upkeep.state_digest(node)) == (log, digest)
     bert_place = Place(team.root / "bert")
+    assert f"has lost #{common + 1} to" in bert_place.ok("status")["trouble"]
+    (finding,) = bert_place.run("doctor", "--json").json["findings"]
+    assert (finding["check"], finding["do"]) == ("engine-reachable", "interlock repair")
     shown = bert_place.run("repair", "--json")
     assert (shown.status, shown.json["is_tail"]) == (1, True)
     assert [(fact["seq"], fact["kind"]) for fact in shown.json["lost"]] == [

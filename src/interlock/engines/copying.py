@@ -28,6 +28,7 @@ from interlock.engines.sqlite import SqliteEngine
 from interlock.errors import EngineUnavailable, LogForked, Refusal, Usage, unknown_outcome
 
 AT_ONCE = 500
+BYTES_AT_ONCE = 4 << 20
 LOOK_FOR_S = 3.0
 LOOK_EVERY_S = 0.1
 
@@ -93,7 +94,10 @@ class Copy(SqliteEngine):
 
     # --- what travels
 
-    def sealed(self, db: apsw.Connection, after: int, limit: int) -> list[Sealed]:
+    def sealed(
+        self, db: apsw.Connection, after: int, limit: int, most: int = 1 << 62
+    ) -> list[Sealed]:
+        """Our entries after a position: so many, or fewer where those come to so many bytes."""
         keeps: dict[int, tuple[str, ...]] = {}
         for seq, sha256 in db.execute(
             "SELECT seq, sha256 FROM blob_uses WHERE seq > ? ORDER BY seq, sha256", (after,)
@@ -104,10 +108,14 @@ class Copy(SqliteEngine):
             "WHERE l.seq > ? ORDER BY l.seq LIMIT ?",
             (after, limit),
         )
-        return [
-            seal(self._key, seq, header, keeps.get(seq, ()), salt, body)
-            for seq, header, salt, body in rows
-        ]
+        entries: list[Sealed] = []
+        for seq, header, salt, body in rows:
+            entries.append(seal(self._key, seq, header, keeps.get(seq, ()), salt, body))
+            most -= len(body or b"")
+            if most <= 0:
+                rows.close()
+                break
+        return entries
 
     def opened(self, entry: Sealed) -> Header | None:
         """The fact in an entry of ours; None for anything else, an entry elsewhere than it says
@@ -187,7 +195,8 @@ class Copy(SqliteEngine):
         """What to tell whoever wants to write."""
         if loss.theirs <= loss.common and loss.ours <= loss.common:
             return changing()
-        lost = f"#{loss.common + 1} to #{loss.ours}"
+        first, last = loss.common + 1, loss.ours
+        lost = f"#{first}" if first == last else f"#{first} to #{last}"
         if loss.is_tail:
             what = f"The engine has lost {lost}, which this node has"
             todo = "interlock repair shows them; interlock repair --restore puts them back"
@@ -223,7 +232,7 @@ class Copy(SqliteEngine):
         redacted since is erased there too. One that was broken off may be begun again."""
         erased = self._redacted(db, after)
         dropped = self._unkept(db, erased)
-        while entries := self.sealed(db, after, AT_ONCE):
+        while entries := self.sealed(db, after, AT_ONCE, BYTES_AT_ONCE):
             blobs = self.blobs(db, after, entries[-1].seq)
             for blob in blobs:
                 if self.remote.upload_of(blob.sha256) is None:

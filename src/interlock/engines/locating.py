@@ -30,9 +30,11 @@ class Located(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The URL that another node is started with, without a password."""
+        """The URL that another node is started with; in place of a password stands the word."""
         parts = urlsplit(self.url)
-        place = parts.netloc.rpartition("@")[2]
+        user, at, place = parts.netloc.rpartition("@")
+        if at:
+            place = user.partition(":")[0] + (":PASSWORD" if ":" in user else "") + at + place
         public = [pair for pair in parse_qsl(parts.query) if "pass" not in pair[0]]
         query = urlencode([*public, ("workspace", self.workspace)])
         return urlunsplit((parts.scheme, place, parts.path, query, ""))

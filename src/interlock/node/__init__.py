@@ -91,8 +91,10 @@ class Node:
                 self.do(lambda turn: None)
         if self.shared is not None:
             if ready:
-                with suppress(NotAvailable):
+                try:
                     self.catch_up()
+                except NotAvailable as trouble:
+                    self.shared.trouble = trouble
             self.shared.follow(self)
 
     # --- acts
@@ -180,9 +182,10 @@ class Node:
         age_s = self.engine.age_s()
         if age_s is None or age_s > OLDEST_S:
             since = "since this was started" if age_s is None else f"for {age_s:.0f} s"
+            why = f" {self.shared.trouble.message}" if self.shared.trouble else ""
             raise EngineUnavailable(
                 f"The engine has not confirmed the end of the log {since}, so nothing is read here "
-                "either: a token may have been revoked meanwhile."
+                f"either: a token may have been revoked meanwhile.{why}"
             )
         return int(age_s) if age_s > SURE_FOR_S else 0
 

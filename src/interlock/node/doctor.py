@@ -48,7 +48,8 @@ def _durable(node: Node) -> Iterator[Finding]:
         return
     try:
         for hazard in node.shared.remote.hazards():
-            yield Finding(f"The engine may lose what it acknowledged: {hazard}", "see there")
+            what, _, do = hazard.partition(". ")
+            yield Finding(f"The engine may lose what it acknowledged: {what}.", do)
     except NotAvailable:
         return
 
@@ -63,8 +64,8 @@ def _set_aside(node: Node) -> Iterator[Finding]:
     if count:
         entries = "1 entry" if count == 1 else f"{count} entries"
         yield Finding(
-            f"Somebody without the workspace's key wrote {entries} into the engine's log. They "
-            "changed nothing: nobody folds them, and they are out of the log's way.",
+            f"Somebody without the workspace's key wrote {entries} into the engine's log. That "
+            "changed nothing: nobody folds it, and it is out of the log's way.",
             "Change the engine's password, and look at who has it.",
         )
 

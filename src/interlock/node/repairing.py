@@ -1,5 +1,6 @@
 """Repair: when the engine came back without entries that a node has, or with others instead."""
 
+import os
 from contextlib import closing
 from itertools import islice
 from typing import Any
@@ -19,13 +20,17 @@ MOST_LISTED = 1000
 
 
 def show(node: Node) -> Answer:
-    """What this node has and the engine does not."""
+    """What this node has and the engine does not, or which other node has such."""
     shared = _shared(node)
+    shared.hear(node)
     with node.file.reading() as db:
         loss = shared.engine.loss(db)
         with closing(node.engine.follow(db, loss.common)) as facts:
             lost = [_told(header) for _, header in islice(facts, MOST_LISTED)]
-    return _answer(loss) | {"lost": lost}
+    answer = _answer(loss) | {"lost": lost}
+    if loss.ours == loss.common and shared.engine.is_behind_others():
+        return answer | {"ok": False, "elsewhere": shared.engine.heard.node}
+    return answer
 
 
 def restore(node: Node) -> Answer:
@@ -78,8 +83,14 @@ def give_up(node: Node) -> Answer:
         return moment.record("epoch_started", outcome)
 
     fact = node.settle(work)
+    kept = os.path.join(node.directory, f"abandoned-{abandoned.epoch}-{abandoned.seq}.db")
     node.keys.set_aside(f"abandoned-{abandoned.epoch}-{abandoned.seq}")
-    return _answer(loss) | {"ok": True, "given_up": last - loss.common, "epoch": fact.epoch}
+    return _answer(loss) | {
+        "ok": True,
+        "given_up": last - loss.common,
+        "epoch": fact.epoch,
+        "kept": kept,
+    }
 
 
 def _shared(node: Node) -> Others:

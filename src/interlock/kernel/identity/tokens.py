@@ -46,8 +46,9 @@ def authenticate(state: State, now: int, token_hash: str, session: str | None) -
         )
     if suspended:
         raise BadToken(
-            f"The token {token} of @{sender} is suspended since the workspace was restored from "
-            f"a backup. If it is still trusted: interlock token reaffirm {token}"
+            f"The token {token} of @{sender} is suspended since a part of the log was given up: "
+            "its revocation may have been among it. If it is still trusted: interlock token "
+            f"reaffirm {token}"
         )
     if expires_at is not None and expires_at <= now:
         raise TokenExpired(

@@ -19,21 +19,27 @@ def _repair(answer: Answer) -> str:
     common = answer["common_seq"]
     if "restored" in answer:
         return (
-            f"{green('Put back')} {count(answer['restored'], 'entry', 'entries')}, "
-            f"#{common + 1} to #{answer['node_seq']}. The log says so."
+            f"{green('Put back')} {count(answer['restored'], 'entry', 'entries')} after "
+            f"#{common}, up to #{answer['node_seq']}. The log says so."
         )
     if "given_up" in answer:
         return (
             f"{yellow('Given up')} {count(answer['given_up'], 'entry', 'entries')} after "
-            f"#{common}; epoch {answer['epoch']} begins. They are kept in abandoned-….db beside "
-            "the log.\nEvery token is suspended until you trust it again: interlock token "
+            f"#{common}; epoch {answer['epoch']} begins. What this node had of it is kept in "
+            f"{answer['kept']}\nEvery token is suspended until you trust it again: interlock token "
             "reaffirm --all"
         )
     if answer["ok"]:
-        return f"{green('Nothing to repair:')} the engine has all that this node has."
+        return f"{green('Nothing to repair here:')} the engine has all that this node has."
+    if "elsewhere" in answer:
+        return (
+            f"{yellow('The engine has lost entries')} that the node {answer['elsewhere']} has. Put "
+            "them back there: interlock repair --restore\n"
+            "Or let go of them, as a new epoch: interlock repair --give-up"
+        )
     lost = answer["lost"]
     rows = [
-        f"{yellow('The engine lacks')} {count(len(lost), 'entry', 'entries')} that this node has:",
+        f"{yellow('The engine lacks')} {count(len(lost), 'entry', 'entries')} of this node:",
         *(
             f"  #{fact['seq']}  {time(fact['at'])}  {fact['kind']}  {fact['sender']}"
             for fact in lost[:MOST_SHOWN]

@@ -81,9 +81,12 @@ def _nodes(answer: Answer) -> list[str]:
     ]
     for other in answer["nodes"]:
         lag = f"{other['lag']} behind" if other["lag"] else "level"
-        rows.append(f"  {other['node']}  #{other['seq']}, {lag}, heard {other['seen_s_ago']} s ago")
+        here = ", this one" if other["node"] == answer["node"] else ""
+        heard = f"heard {other['seen_s_ago']} s ago{here}"
+        rows.append(f"  {other['node']}  #{other['seq']}, {lag}, {heard}")
     if answer["set_aside"]:
-        rows.append(yellow(f"{answer['set_aside']} entries set aside: interlock doctor"))
+        aside = count(answer["set_aside"], "entry", "entries")
+        rows.append(yellow(f"{aside} set aside: interlock doctor"))
     if "trouble" in answer:
         rows.append(yellow(answer["trouble"]))
     return rows
