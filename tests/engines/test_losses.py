@@ -6,12 +6,14 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
 import pytest
+import redis
 from commandline import Place, until
-from databases import Server
+from databases import Server, ValkeyServer
 from remotes import Remotes
 from serving import Served
 from teams import LARGE, OWNER, Answer, Team, facts, hashes, join, level, send, texts
@@ -216,7 +218,7 @@ def test_what_no_single_node_has_is_put_back_by_several(team: Team, copying: Cop
     _tells(ada)
     place = Place(team.root / "bert")
     assert place.no("LOG_FORKED", "repair", "--restore")["engine_seq"] == common + 1
-    until(lambda: f"has lost #{common + 2} to" in _notices(ada).message)
+    until(lambda: _notices(ada).members["engine_seq"] == common + 1)
     assert Place(team.root / "ada").ok("repair", "--restore")["restored"] == 1
     bert = team.open("bert")
     for node in (ada, bert):
@@ -349,3 +351,34 @@ def test_a_fork_is_noticed_and_settled_by_giving_up_one_side(team: Team, copying
     level(ada, bert, caro)
     assert texts(bert, otto) == expected
     assert not (team.root / "caro" / "workspace" / f"abandoned-0-{length}.db").exists()
+
+
+def test_a_stranger_behind_a_fork_holds_nobody_up(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Redis has room for one between two positions, where it is found again and again."""
+    with (
+        ValkeyServer(tmp_path_factory.mktemp("own")) as server,
+        closing(Remotes("redis", server)) as remotes,
+        closing(Team(tmp_path_factory.mktemp("team"), remotes)) as team,
+    ):
+        ada, _, otto = _grown(team)
+        copy, common = Copying(team, tmp_path_factory.mktemp("copy") / "it")(), ada.head()
+        send(ada, otto, "@otto", "abandoned")
+        for node in list(team.nodes):
+            team.end(node)
+        copy.put_back()
+        caro = team.open("caro")
+        for number in range(3):
+            send(caro, otto, "@otto", f"written on {number}")
+        team.end(caro)
+        with redis.Redis.from_url(server.url) as client:
+            log = f"interlock:{{{remotes.name}}}:log"
+            client.xadd(log, {"header": "none"}, f"{common + 3}-1")
+        ada = team.open("ada")
+        assert _notices(ada).members["engine_seq"] == common + 3
+        place = Place(team.root / "ada")
+        assert place.run("repair", "--json").json["common_seq"] == common
+        place.ok("repair", "--give-up")
+        until(lambda: facts(ada, "epoch_started"))
+        assert remotes().aside() == 1

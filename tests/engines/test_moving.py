@@ -173,6 +173,24 @@ def test_a_directory_that_forgot_where_its_log_went_says_how_to_go_on(
         place.ok("down")
 
 
+def test_bodies_travel_in_pieces_however_many_and_large_they_are(
+    place: Place, remote: Remotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a piece is a thousand bytes, so that a turn does not last for all of them."""
+    for module in ("copying", "postgres", "redis"):
+        monkeypatch.setattr(f"interlock.engines.{module}.READ_BYTES", 1000)
+    with open_node(str(place.workspace)) as node:
+        vera = join(node, "vera")
+        for number in range(40):
+            send(node, vera, "@vera", f"{number:0600}")
+    export = _exported(place, "before")
+    place.ok("migrate", "--to", _url(remote))
+    assert len(remote().read(0, 1000)) < len(export) - 1
+    _has_all(place, remote, export[1:])
+    with open_node(str(place.workspace)) as node:
+        assert texts(node, vera) == [f"{number:0600}" for number in range(40)]
+
+
 def test_a_workspace_that_is_served_is_not_moved(place: Place, remote: Remotes) -> None:
     with Served(place):
         said = place.no("USAGE", "migrate", "--to", _url(remote))

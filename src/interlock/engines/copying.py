@@ -15,6 +15,7 @@ from interlock.contracts.facts import GENESIS, Header, header_hash, parse_header
 from interlock.engines import HeadMoved
 from interlock.engines.file import LogFile
 from interlock.engines.remote import (
+    READ_BYTES,
     AnswerLost,
     Appending,
     Blob,
@@ -28,7 +29,6 @@ from interlock.engines.sqlite import SqliteEngine
 from interlock.errors import EngineUnavailable, LogForked, Refusal, Usage, unknown_outcome
 
 AT_ONCE = 500
-BYTES_AT_ONCE = 4 << 20
 LOOK_FOR_S = 3.0
 LOOK_EVERY_S = 0.1
 
@@ -179,7 +179,7 @@ class Copy(SqliteEngine):
         common = min(head.seq, glimpse.seq)
         while common > 0:
             start = max(0, common - AT_ONCE)
-            theirs = {entry.seq: entry.header for entry in self.remote.read(start, common - start)}
+            theirs = self._headers(start, common)
             rows = db.execute(
                 "SELECT seq, header FROM log WHERE seq > ? AND seq <= ? ORDER BY seq DESC",
                 (start, common),
@@ -190,6 +190,16 @@ class Copy(SqliteEngine):
                     return Loss(seq, head.seq, glimpse.seq)
             common = start
         return Loss(0, head.seq, glimpse.seq)
+
+    def _headers(self, after: int, last: int) -> dict[int, bytes]:
+        """The engine's headers after a position, up to another."""
+        found: dict[int, bytes] = {}
+        while after < last and (page := self.remote.read(after, last - after)):
+            found |= {entry.seq: entry.header for entry in page}
+            if page[-1].seq == after:
+                break  # a stranger's, between this position and the next
+            after = page[-1].seq
+        return found
 
     def forked(self, loss: Loss) -> Refusal:
         """What to tell whoever wants to write."""
@@ -232,7 +242,7 @@ class Copy(SqliteEngine):
         redacted since is erased there too. One that was broken off may be begun again."""
         erased = self._redacted(db, after)
         dropped = self._unkept(db, erased)
-        while entries := self.sealed(db, after, AT_ONCE, BYTES_AT_ONCE):
+        while entries := self.sealed(db, after, AT_ONCE, READ_BYTES):
             blobs = self.blobs(db, after, entries[-1].seq)
             for blob in blobs:
                 if self.remote.upload_of(blob.sha256) is None:
@@ -315,6 +325,8 @@ class Copy(SqliteEngine):
                 said = fact.outcome.get("abandoned", {}) if fact is not None else {}
                 if said.get("after") == loss.common and said.get("first") in (first, GENESIS):
                     return bool(said["seq"] >= loss.ours)
+            if found[-1].seq == after:
+                break  # a stranger's, between this position and the next
             after = found[-1].seq
         return False
 

@@ -19,7 +19,15 @@ from psycopg.pq import TransactionStatus
 from interlock.contracts.facts import GENESIS
 from interlock.engines import postgres_statements as statements
 from interlock.engines.postgres_line import TURN_WITHIN_MS, Connection, Line, Server
-from interlock.engines.remote import AnswerLost, Appending, Blob, Glimpse, HeadMoved, Sealed
+from interlock.engines.remote import (
+    READ_BYTES,
+    AnswerLost,
+    Appending,
+    Blob,
+    Glimpse,
+    HeadMoved,
+    Sealed,
+)
 from interlock.errors import EngineUnavailable
 
 LOOK_EVERY_S = 0.5
@@ -183,7 +191,8 @@ class PostgresRemote:
             return self._entries(db, after, limit)
 
     def _entries(self, db: Connection, after: int, limit: int) -> list[Sealed]:
-        found = db.execute(statements.READ, (self._workspace, after, limit), binary=True)
+        given = (self._workspace, after, limit, READ_BYTES)
+        found = db.execute(statements.READ, given, binary=True)
         return [_sealed(*row) for row in found]
 
     def wait(self, after: int, seconds: float) -> None:

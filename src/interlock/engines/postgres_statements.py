@@ -82,10 +82,15 @@ WHERE interlock_chunks.workspace = gone.workspace AND interlock_chunks.upload = 
 """
 ERASE = "DELETE FROM interlock_bodies WHERE workspace = %s AND seq = ANY(%s)"
 
+# The last of them is the one that passes so many bytes.
 READ = """
-SELECT log.seq, log.hash, log.header, log.keeps, log.mac, bodies.salt, bodies.body
-FROM interlock_log AS log LEFT JOIN interlock_bodies AS bodies USING (workspace, seq)
-WHERE workspace = %s AND log.seq > %s ORDER BY log.seq LIMIT %s
+SELECT seq, hash, header, keeps, mac, salt, body FROM (
+    SELECT log.*, salt, body, sum(coalesce(octet_length(body), 0)) OVER (
+        ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+    FROM (
+        SELECT * FROM interlock_log WHERE workspace = %s AND seq > %s ORDER BY seq LIMIT %s
+    ) AS log LEFT JOIN interlock_bodies USING (workspace, seq)
+) AS found WHERE coalesce(before, 0) < %s ORDER BY seq
 """
 LOCK_ENTRY = """
 SELECT 1 FROM interlock_log WHERE workspace = %(workspace)s AND seq = %(seq)s FOR UPDATE

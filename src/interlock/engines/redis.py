@@ -21,7 +21,14 @@ from redis.retry import Retry
 
 from interlock.contracts.facts import GENESIS
 from interlock.engines import HeadMoved
-from interlock.engines.remote import SLOT_MS, AnswerLost, Appending, Glimpse, Sealed
+from interlock.engines.remote import (
+    READ_BYTES,
+    SLOT_MS,
+    AnswerLost,
+    Appending,
+    Glimpse,
+    Sealed,
+)
 from interlock.errors import EngineUnavailable
 
 CONNECT_S = 1.0
@@ -202,6 +209,16 @@ return good and 1 or 0
 """
 )
 
+# How many of these bodies come to so many bytes, the one that passes that among them.
+_FITTING = """
+local left = tonumber(ARGV[1])
+for at = 2, #ARGV do
+  left = left - redis.call('HSTRLEN', KEYS[1], ARGV[at])
+  if left <= 0 then return at - 1 end
+end
+return #ARGV - 1
+"""
+
 _SET_ASIDE = (
     _PARTS
     + """
@@ -360,8 +377,9 @@ class RedisRemote:
             if not rows:
                 return []
             seqs = [id.partition(b"-")[0] for id, _ in rows]
-            bodies = cast(list[bytes | None], self._client.hmget(self._key("bodies"), seqs))
-            return [_sealed(*row, body) for row, body in zip(rows, bodies, strict=True)]
+            count = self._run(_FITTING, ["bodies"], READ_BYTES, *seqs)
+            bodies = cast(list[bytes | None], self._client.hmget(self._key("bodies"), seqs[:count]))
+            return [_sealed(*row, body) for row, body in zip(rows[:count], bodies, strict=True)]
 
     def wait(self, after: int, seconds: float) -> None:
         with self._reaching():

@@ -14,6 +14,7 @@ from interlock.contracts.facts import GENESIS, header_hash
 from interlock.engines import HeadMoved as HeadMoved
 
 SLOT_MS = 250
+READ_BYTES = 4 << 20
 
 
 class Sealed(NamedTuple):
@@ -88,7 +89,8 @@ class Remote(Protocol):
 
     def read(self, after: int, limit: int) -> list[Sealed]:
         """Entries after a position, in the order of their positions, with bodies where there are
-        any; `seq` and `hash` are what the engine says, which need not be so."""
+        any: so many, or fewer where those come to `READ_BYTES`. `seq` and `hash` are what the
+        engine says, which need not be so."""
 
     def wait(self, after: int, seconds: float) -> None:
         """Returns when there is an entry after a position, or a while has passed."""

@@ -134,7 +134,7 @@ class SharedEngine(Copy):
                 raise FarBehind
             self._take_over(db)
             glimpse = self.noted(self.remote.glimpse())
-        raise HeadMoved
+        raise FarBehind if glimpse.seq > self.head(db).seq else HeadMoved
 
     def _is_level(self, db: apsw.Connection, glimpse: Glimpse) -> bool:
         """Whether the file has what the engine has. Where the engine has less than another node

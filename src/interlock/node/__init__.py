@@ -352,7 +352,7 @@ class Node:
                 turn = self._at_head()
                 result = turn.attempt(work)
                 turn.close()
-        except HeadMoved:
+        except (HeadMoved, FarBehind):
             raise EngineUnavailable(
                 "Another node wrote meanwhile, and nothing was done. Look again: interlock repair"
             ) from None
