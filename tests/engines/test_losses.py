@@ -312,6 +312,7 @@ def _has_kept(path: Path, length: int) -> None:
     connection.close()
 
 
+@pytest.mark.long
 def test_a_fork_is_noticed_and_settled_by_giving_up_one_side(team: Team, copying: Copying) -> None:
     """A node that knew nothing of the loss wrote on, while those that did were down."""
     ada, bert, otto = _grown(team)

@@ -319,6 +319,7 @@ def _is_sent(node: Node, who: Credentials) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_a_cluster_that_is_away_refuses_writes_as_any_engine_does(
     tmp_path_factory: pytest.TempPathFactory, teams: Teams
 ) -> None:

@@ -303,6 +303,7 @@ def hours_apart(team: Team) -> Iterator[tuple[Shifted, Shifted]]:
         yield ada, bert
 
 
+@pytest.mark.long
 def test_a_lease_ends_at_the_same_moment_on_nodes_whose_clocks_are_hours_apart(
     hours_apart: tuple[Shifted, Shifted],
 ) -> None:
@@ -328,6 +329,7 @@ def test_a_lease_ends_at_the_same_moment_on_nodes_whose_clocks_are_hours_apart(
     assert took["claim"]["fence"] > claim["fence"]
 
 
+@pytest.mark.long
 def test_presence_and_the_log_have_one_time_whatever_the_clocks_say(
     hours_apart: tuple[Shifted, Shifted],
 ) -> None:

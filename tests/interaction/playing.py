@@ -362,12 +362,13 @@ UNKNOWN = re.compile(
     r"(?P<upload>\b\d{15}\.[a-z-]+\.[0-9a-f-]{36})"
     r"|(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
     r"|(?P<secret>ilk_[a-z2-7]{40,})|(?P<token>tok_[0-9a-f]{12})|(?P<hash>\b[0-9a-f]{64}\b)"
+    r"|(?P<workspace>\b[0-9a-f]{16}\b)"
 )
 SECONDS = re.compile(r"\bin \d+ s\b")
 # Members whose value is the door's own, or depends on the moment.
 PASSING = {
-    *("adapter", "bytes", "checkpoint", "digest", "header"),
-    *("last_seen", "lease", "now", "nth", "retry_after_s"),
+    *("adapter", "bytes", "checkpoint", "confirmed_s_ago", "digest", "header"),
+    *("last_seen", "lease", "now", "nth", "retry_after_s", "seen_s_ago"),
 }
 
 

@@ -463,7 +463,7 @@ def test_a_server_that_ends_answers_what_it_was_asked(town: Town) -> None:
             results.append(otto.hear()["result"])
 
     with ExitStack() as stack:
-        talks = [stack.enter_context(talk(town)) for _ in range(6)]
+        talks = [stack.enter_context(talk(town)) for _ in range(3)]
         for otto in talks:
             otto.greet()
         threads = [threading.Thread(target=send, args=[otto]) for otto in talks]

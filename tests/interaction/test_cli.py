@@ -102,6 +102,7 @@ exec "$PY" -m interlock "$@"
 """
 
 
+@pytest.mark.long
 def test_the_shared_runner_passes_with_the_real_command_and_real_servers(place: Place) -> None:
     command = place.root / "interlock"
     command.write_text(WITH_A_SERVER)

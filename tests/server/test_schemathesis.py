@@ -6,6 +6,7 @@ every further answer a 503, and revoking or rotating tokens, by which the token 
 The stream of events has no end that a made-up request could wait for; test_events.py has it.
 """
 
+import copy
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -16,11 +17,13 @@ from forking import Servers
 from hypothesis import HealthCheck, settings
 from schemathesis import checks
 from schemathesis.generation import GenerationMode
+from schemathesis.schemas import BaseSchema
 from serving import Forked, Served, servers
 
 from interlock.doors.http.openapi import document
 
 __all__ = ["servers"]
+DOCUMENT = document()
 LEFT_OUT = ["/v1/pause", "/v1/resume", "/v1/tokens/revoke", "/v1/tokens/rotate", "/v1/events"]
 # Not among them: that whatever fits a schema is accepted, since schemas do not say that a claim is
 # on an item or on paths; and that whatever does not is refused, since in a query a list of one
@@ -35,7 +38,13 @@ CHECKS = [
     checks.unsupported_method,
     checks.allow_header_conformance,
 ]
-described = schemathesis.openapi.from_dict(document())
+
+
+def described(*, is_covered: bool) -> BaseSchema:
+    """What is asked for by chance; and, where it is covered, each bound of each value besides."""
+    schema = schemathesis.openapi.from_dict(copy.deepcopy(DOCUMENT))
+    schema.config.phases.coverage.enabled = is_covered
+    return schema.exclude(path=LEFT_OUT)
 
 
 class Town(NamedTuple):
@@ -56,29 +65,28 @@ def town(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator
 
 
 def test_what_is_served_is_what_is_tested(town: Town) -> None:
-    assert town.served.ask("GET", "/openapi.json").json == document()
+    assert town.served.ask("GET", "/openapi.json").json == DOCUMENT
 
 
-OFTEN = settings(
+by_chance = settings(
     max_examples=12,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),
 )
-every_operation = described.exclude(path=LEFT_OUT).parametrize()
 
 
-@every_operation
-@settings(OFTEN, max_examples=4)
+@described(is_covered=False).parametrize()
+@by_chance
 def test_every_answer_is_as_described(case: schemathesis.Case[Any], town: Town) -> None:
     check(case, town)
 
 
 @pytest.mark.long
-@every_operation
-@OFTEN
-def test_every_one_of_many_answers_is_as_described(
+@described(is_covered=True).parametrize()
+@by_chance
+def test_every_answer_at_every_bound_is_as_described(
     case: schemathesis.Case[Any], town: Town
 ) -> None:
     check(case, town)
