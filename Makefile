@@ -5,7 +5,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 ON_ENGINE := $(PY) -m pytest -n 3 --dist worksteal -m 'not long' tests/contract tests/interaction --engine
 
-.PHONY: help up test longtest check bench demo clean installed ready
+.PHONY: help up test longtest enginetest check bench demo clean installed ready
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' Makefile
@@ -17,9 +17,12 @@ test: ready ## run the tests
 	@.ci/programs
 	$(PY) -m pytest -n 3 --dist worksteal --durations=10 -m 'not long'
 
-longtest: ready ## run those that take minutes, and the suites on each engine
+longtest: ready ## run those that take minutes
 	@.ci/programs
 	$(PY) -m pytest -n 2 --dist worksteal -m long
+
+enginetest: ready ## run the contract and interaction suites on Redis and on PostgreSQL
+	@.ci/programs
 	$(ON_ENGINE) redis
 	$(ON_ENGINE) postgres
 

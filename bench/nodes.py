@@ -66,7 +66,7 @@ class Process:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("bench: a node failed")
+            raise SystemExit(f"bench: a node failed, with status {self._process.wait()}")
         return json.loads(line)
 
     def ask(self, do: str, **asked: Any) -> Any:
@@ -138,6 +138,7 @@ def measure(directory: str, engine: str, seconds: float, rounds: int, sends: int
         SERVERS[engine](os.path.join(directory, "server")) as server,
         Scene(directory, server.url) as scene,
     ):
+        _sends([scene.first], seconds / 5)  # connects, and prepares its statements
         speeds = [_against_raw(scene, seconds) for _ in range(rounds)]
         joined = [_caught_up(scene, f"joined-{number}") for number in range(rounds)]
         folded = _folded(scene, sends)

@@ -130,7 +130,7 @@ BAD: dict[str, list[str]] = {
     # What may stand there is found out by the server itself.
     "host": [""],
     "url": ["", "interlock.example", "ftp://x", "https://", "https://x/y", *CONTROL, LONG],
-    "engine": ["", "postgresql://127.0.0.1/x", "SQLITE", *CONTROL, LONG],
+    "engine": ["", "mysql://127.0.0.1/x", "SQLITE", *CONTROL, LONG],
     "verifier": ["", "x", "a+b+c", "interlock/x+00000000+AAAA", *TRICKS, *CONTROL, LONG],
     "shell": ["", "tcsh", "BASH", *TRICKS, *CONTROL, LONG],
     "workspace": ["", "text", "text/below", "/dev/null/x", "/proc/nothing/here", "x" * 5000],
@@ -175,8 +175,19 @@ VERA = " --from vera"
 
 ROWS: dict[str, Row] = {
     "up": Row(
-        "", {"--host": "host", "--port": "port", "--engine": "engine", "--url": "url"}, acts=False
+        "",
+        {
+            "--host": "host",
+            "--port": "port",
+            "--engine": "engine",
+            "--key": "old file",
+            "--url": "url",
+        },
+        acts=False,
     ),
+    "migrate": Row("--to redis://127.0.0.1:1/0", {"--to": "engine"}, acts=False),
+    "repair": Row("", {}, acts=False),
+    "doctor": Row("", {}, acts=False),
     "down": Row("", {}, acts=False),
     "mcp": Row("", {}, acts=False),
     "init": Row("", {}, acts=False),

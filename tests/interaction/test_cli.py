@@ -172,6 +172,7 @@ def world(first_world: World, tmp_path: Path, served: Served | None) -> World:
 
 # What works, with $names of the world. Those that end otherwise have tests of their own.
 ELSEWHERE = {"run", "watch", "up", "mcp", "evidence run", "gate run", "guard push"}
+ELSEWHERE |= {"migrate", "repair"}
 SAMPLES = {
     "down": "down",
     "init": "init",
@@ -179,6 +180,7 @@ SAMPLES = {
     "whoami": "whoami --from vera",
     "agents": "agents",
     "status": "status",
+    "doctor": "doctor",
     "review": "review --since 1d",
     "send": "send @vera again --priority high --ttl 1h --wake --from otto-cli",
     "ask": "ask @vera free? --option yes --option no --wait 1s --from otto-cli",

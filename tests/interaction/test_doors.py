@@ -1654,6 +1654,7 @@ TABLE = (*MAIL, *CLAIMS, *TASKS, *EVIDENCE, *GATES, *IDENTITY, *WORKSPACE, *AUDI
 ELSEWHERE = {
     "FOREIGN_ORIGIN": "only browsers have one",
     "ENGINE_UNAVAILABLE": "the doors differ in what may be away",
+    "LOG_FORKED": "it is about the engine: see tests/engines/test_losses.py",
     "NEWER_VERSION": "it is about the file: see test_bad_input.py",
     "UNSAFE_FILESYSTEM": "it is about the file",
     "OTHER_HOST": "it is about the file: see test_bad_input.py",
@@ -1732,6 +1733,7 @@ def test_every_verb_of_the_client_is_an_act_in_the_table() -> None:
 NO_ACT = {
     *("up", "down", "mcp", "run", "watch", "init", "audit check-proof", "schema", "completion"),
     *("task import", "evidence run", "gate run", "report", "scrub", "guard install", "guard push"),
+    *("migrate", "repair", "doctor"),
 }
 
 

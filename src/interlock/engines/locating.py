@@ -53,7 +53,7 @@ def located(directory: str, given: str | None, name_of_new: str | None = None) -
         if given == "sqlite" and recorded is not None:
             raise Usage(f"The log of this workspace is kept by {recorded.shown}.")
         return recorded
-    url, name = _parsed(given)
+    url, name = parsed(given)
     if recorded is None:
         return Located(url, name or name_of_new or os.urandom(8).hex(), _node_name())
     if name not in (None, recorded.workspace):
@@ -95,7 +95,8 @@ def reach(where: Located) -> Remote:
         ) from None
 
 
-def _parsed(given: str) -> tuple[str, str | None]:
+def parsed(given: str) -> tuple[str, str | None]:
+    """An engine's URL without what is ours in it, and the workspace's name, if it has one."""
     try:
         parts = urlsplit(given)
         usable = parts.scheme in _EXTRAS and bool(parts.hostname or parts.query)

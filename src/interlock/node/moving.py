@@ -16,8 +16,7 @@ def migrate(node: Node, url: str) -> Answer:
         raise Usage(f"The log is kept by {node.shared.where.shown} already.")
     with node.file.reading() as db:
         where = located(node.directory, url, state.load(db).workspace)
-    if where is None:
-        raise Usage("--to names an engine: redis://HOST:PORT/DB or postgres://HOST:PORT/DATABASE.")
+    assert where is not None  # a URL was given
     remote = reach(where)
     try:
         with node.alone(), node.file.writing() as db:

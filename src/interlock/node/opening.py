@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 Clock = Callable[[], int]
 
 
+def refuse_strange(url: str | None, key: bytes | None = None) -> None:
+    """Refuses what is no engine's URL or no workspace's key, before anything is looked at."""
+    if url is not None and url != "sqlite":
+        from interlock.engines.locating import parsed
+
+        parsed(url)
+    if key is not None:
+        sealing(key)
+
+
 def open_engine(
     directory: str,
     keys: Keys,

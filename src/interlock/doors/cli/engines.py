@@ -6,10 +6,13 @@ from interlock.link import is_served, open_node
 
 
 def migrate(context: Context) -> Answer:
+    from interlock.node.moving import migrate
+    from interlock.node.opening import refuse_strange
+
     directory = _directory(context)
+    refuse_strange(context.values["to"])
     if is_served(directory):
         raise Usage("A server runs for this workspace. End it first: interlock down")
-    from interlock.node.moving import migrate
 
     with open_node(directory) as node:
         return migrate(node, context.values["to"])

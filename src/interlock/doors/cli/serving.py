@@ -14,11 +14,13 @@ from interlock.workspace import dashboard
 
 ENDS_WITHIN_S = 20.0
 LOOK_EVERY_S = 0.05
+LONGEST_KEY = 1 << 10
 
 
 def up(context: Context) -> Answer | int:
     directory = _directory(context)
     _refuse_strange(context.get("url"))
+    _refuse_strange_engine(context.get("engine"), context.get("key"))
     if is_served(directory):
         return {"up": True, "started": False} | _described(directory)
     words = [sys.executable, "-P", "-m", "interlock.server", "--workspace", directory]
@@ -40,6 +42,22 @@ def _refuse_strange(url: str | None) -> None:
         raise Usage(
             f"--url is a proxy's address, such as https://interlock.example, not {url[:80]!r}."
         )
+
+
+def _refuse_strange_engine(url: str | None, key: str | None) -> None:
+    if url is None and key is None:
+        return
+    from interlock.node.opening import refuse_strange
+
+    refuse_strange(url, None if key is None else _key(absolute(key)))
+
+
+def _key(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(LONGEST_KEY)
+    except (OSError, ValueError) as trouble:
+        raise Usage(f"--key names a file that cannot be read ({trouble}).") from None
 
 
 def _become(words: list[str]) -> NoReturn:
