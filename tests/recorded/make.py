@@ -313,8 +313,16 @@ def expect(path: str) -> None:
     print(f"{path}: {expected['entries']} entries, state digest {expected['digest'][:16]}…")
 
 
+def repair(day: Day) -> None:
+    """What a node writes down when it has put back what its engine had lost. The engine itself is
+    not in the log."""
+    day.join("otto")
+    outcome = {"first": 2, "last": 3, "node": "laptop-0a1b2c"}
+    day.node.do(lambda turn: turn.system().record("log_repaired", outcome))
+
+
 # What was played on the day of each recording. Earlier ones stay as they are.
-DAYS: dict[str, Callable[[Day], None]] = {"v1": play, "v2": work}
+DAYS: dict[str, Callable[[Day], None]] = {"v1": play, "v2": work, "v3": repair}
 
 
 def record(path: str, play: Callable[[Day], None]) -> None:
