@@ -75,11 +75,11 @@ def _status(answer: Answer) -> str:
 
 
 def _nodes(answer: Answer) -> list[str]:
-    """Where every node stands, as the engine heard it last."""
+    """Where every node stands, as the engine heard it last; this one first."""
     rows = [
         f"Node {answer['node']} of {answer['name']}, with {count(len(answer['nodes']), 'node')}:"
     ]
-    for other in answer["nodes"]:
+    for other in sorted(answer["nodes"], key=lambda other: other["node"] != answer["node"]):
         lag = f"{other['lag']} behind" if other["lag"] else "level"
         here = ", this one" if other["node"] == answer["node"] else ""
         heard = f"heard {other['seen_s_ago']} s ago{here}"
