@@ -22,6 +22,7 @@ READ = 1 << 16
 MOST_KEPT = 1 << 20
 GREETINGS = ("initialize", "notifications/initialized")
 GONE = -32000
+CHANNEL = "claude/channel"
 
 
 class Far(NamedTuple):
@@ -36,10 +37,18 @@ class ClientGone(Exception):
 
 
 class Bridge:
-    """Pumps between a client at `near` and whatever `find` connects it to."""
+    """Pumps between a client at `near` and whatever `find` connects it to, which is found anew
+    once it `is_current` no more. What comes out of `news`, where there is such a pipe, is for a
+    client that takes it as a channel."""
 
-    def __init__(self, near: Far, find: Callable[[], Far]) -> None:
-        self._near, self._find = near, find
+    def __init__(
+        self,
+        near: Far,
+        find: Callable[[], Far],
+        is_current: Callable[[], bool] = lambda: True,
+        news: int | None = None,
+    ) -> None:
+        self._near, self._find, self._is_current, self._news = near, find, is_current, news
         self._far: Far | None = None
         self._asked, self._answers = Asked(), bytearray()
         self._greeting: list[bytes] = []
@@ -67,9 +76,13 @@ class Bridge:
             readers.append(far.read)
         if far and self._asked.size and not self._is_deaf:
             writers.append(far.write)
+        if self._news is not None and len(self._greeting) == len(GREETINGS):
+            readers.append(self._news)
         readable, writable, _ = select.select(readers, writers, [])
         if near.write in writable:
             self._tell()
+        if self._news is not None and self._news in readable:
+            self._answers += os.read(self._news, READ)
         if far and far.read in readable:
             self._hear_far(far)
         elif far and far.write in writable:
@@ -91,6 +104,8 @@ class Bridge:
 
     def _take(self, line: bytes) -> None:
         method, id = _parts(line)
+        if method == "tools/call" and self._far and not self._open and not self._is_current():
+            self._drop()
         if method == GREETINGS[0]:
             self._greeting.clear()
         if method in GREETINGS:
@@ -131,8 +146,9 @@ class Bridge:
             if method is None and id in self._replayed:
                 self._replayed.discard(id)
                 continue
-            if method is None:
-                self._open.pop(id, None)
+            asked = self._open.pop(id, None) if method is None else None
+            if asked == GREETINGS[0] and self._news is not None:
+                line = _with_channel(line)
             self._answers += line
 
     def _tell(self) -> None:
@@ -311,6 +327,21 @@ class Lines:
         *lines, rest = bytes(self._rest).split(b"\n")
         self._rest = bytearray(rest)
         return [line + b"\n" for line in lines if line.strip()]
+
+
+def _with_channel(line: bytes) -> bytes:
+    """The answer to a greeting, which says besides that we send what a channel shows."""
+    said = json.loads(line)
+    with suppress(KeyError, TypeError):
+        said["result"]["capabilities"].setdefault("experimental", {})[CHANNEL] = {}
+    return json.dumps(said).encode() + b"\n"
+
+
+def told(news: str, count: int) -> bytes:
+    """The notice by which a client that takes us for a channel is told of news."""
+    params = {"content": news, "meta": {"count": str(count)}}
+    notice = {"jsonrpc": "2.0", "method": f"notifications/{CHANNEL}", "params": params}
+    return json.dumps(notice).encode() + b"\n"
 
 
 def _parts(line: bytes) -> tuple[str | None, Any]:

@@ -12,6 +12,7 @@ from interlock.contracts.acts import Credentials, FindSession
 from interlock.contracts.addresses import address, filename, unicode
 from interlock.errors import EngineUnavailable, NoIdentity, UnknownSender, Usage
 from interlock.link import Link, LocalLink, RemoteLink
+from interlock.windows import surrounding
 
 LOCAL = ".interlock"
 IN_GIT = "interlock"
@@ -195,30 +196,39 @@ def who_acts(
     session: str | None,
     owner_may: bool,
 ) -> Credentials:
-    """Who acts: a token in the environment, else a session's sender, else `--from`, else (for
-    what the owner may do) the owner, else the only credential there is."""
+    """Who acts: a token in the environment, else the sender of a session or of the client that
+    runs us, else `--from`, else (for what the owner may do) the owner, else the only credential
+    there is."""
     store = CredentialStore(link.home)
     session = session or environ.get("INTERLOCK_SESSION") or None
     if token := environ.get("INTERLOCK_TOKEN"):
         return Credentials(token=token, session=session, claimed=named)
     running = environ.get("INTERLOCK_SESSION")
+    window = surrounding(link.home) if not running else None
+    if window is not None and (kept := store.get(window.sender)):
+        return Credentials(token=kept.token, session=session or window.session, claimed=named)
     if running and link.is_local:
         found = link.call(Credentials(owner=True), FindSession(running))
         if "sender" in found:
-            kept = _kept(store, found["sender"])
+            kept = _kept_by(store, found["sender"])
             return Credentials(token=kept.token, session=session, claimed=named)
     if named is not None:
-        return Credentials(token=_kept(store, named.removeprefix("@")).token, session=session)
+        return Credentials(token=_kept_by(store, named.removeprefix("@")).token, session=session)
     if owner_may and link.is_local and not running:
         return Credentials(session=session, owner=True)
     senders = store.senders()
     if len(senders) != 1:
         link.open()  # a place that is no workspace is worth saying first
         raise _nobody(senders, link)
-    return Credentials(token=_kept(store, senders[0]).token, session=session)
+    return Credentials(token=_kept_by(store, senders[0]).token, session=session)
 
 
-def _kept(store: CredentialStore, sender: str) -> Kept:
+def kept(link: Link, sender: str) -> Kept:
+    """The credential of a sender, or `UnknownSender`."""
+    return _kept_by(CredentialStore(link.home), sender.removeprefix("@"))
+
+
+def _kept_by(store: CredentialStore, sender: str) -> Kept:
     if kept := store.get(sender):
         return kept
     senders = store.senders()

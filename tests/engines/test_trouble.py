@@ -71,11 +71,13 @@ def test_without_the_engine_writes_are_refused_and_reads_say_how_old_they_are(
         assert [m["payload"]["text"] for m in _inbox(served, token)] == ["before"]
         assert until(lambda: _whoami(served, token).json.get("age_s")) >= 1
         assert served.metric("interlock_engine_up") == 0
+        assert _is_refused(served.ask("GET", "/readyz"))
         assert "cannot be used" in place.ok("status")["trouble"]
         server.start()
         until(lambda: not _is_refused(served.send(token, "@otto", "after")))
         assert "age_s" not in _whoami(served, token).json
         until(lambda: served.metric("interlock_engine_up") == 1)
+        assert served.ask("GET", "/readyz").json["ready"] is True
         assert [m["payload"]["text"] for m in _inbox(served, token)] == ["before", "after"]
 
 

@@ -191,6 +191,7 @@ ROWS: dict[str, Row] = {
     "down": Row("", {}, acts=False),
     "mcp": Row("", {}, acts=False),
     "init": Row("", {}, acts=False),
+    "setup": Row("claude-code" + VERA, {0: "choice", "--plugin": "new file"}),
     "join": Row(
         "rita",
         {

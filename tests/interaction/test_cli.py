@@ -176,6 +176,7 @@ ELSEWHERE |= {"migrate", "repair"}
 SAMPLES = {
     "down": "down",
     "init": "init",
+    "setup": "setup claude-code",
     "join": "join rita --surface web --kind agent --label Rita",
     "whoami": "whoami --from vera",
     "agents": "agents",

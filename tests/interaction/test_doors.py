@@ -1733,7 +1733,7 @@ def test_every_verb_of_the_client_is_an_act_in_the_table() -> None:
 NO_ACT = {
     *("up", "down", "mcp", "run", "watch", "init", "audit check-proof", "schema", "completion"),
     *("task import", "evidence run", "gate run", "report", "scrub", "guard install", "guard push"),
-    *("migrate", "repair", "doctor"),
+    *("migrate", "repair", "doctor", "setup"),
 }
 
 

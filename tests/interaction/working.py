@@ -79,7 +79,9 @@ class Workshop:
         )
 
     def write(self, name: str, text: str) -> None:
-        (self.place.cwd / name).write_text(text)
+        file = self.place.cwd / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
 
     def commit(self, **files: str) -> str:
         """The id of a new commit with these files."""

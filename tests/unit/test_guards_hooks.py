@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,14 +106,16 @@ def stub(tmp_path: Path) -> Stub:
 
 
 def install(place: Path, stub: Stub) -> str:
-    """The state of the one hook."""
-    (hook,) = guards.install(str(place), [str(stub.program)])["hooks"]
-    return str(hook["state"])
+    """The state of the hook before a push."""
+    return _state(guards.install(str(place), [str(stub.program)]))
 
 
 def undo(place: Path) -> str:
-    (hook,) = guards.undo(str(place))["hooks"]
-    return str(hook["state"])
+    return _state(guards.undo(str(place)))
+
+
+def _state(answer: dict[str, Any]) -> str:
+    return next(str(hook["state"]) for hook in answer["hooks"] if hook["hook"] == "pre-push")
 
 
 def hook_file(repo: Path) -> Path:
@@ -418,7 +421,7 @@ def test_the_setting_core_hookspath_is_honoured(
     git(repo, "config", "core.hooksPath", path)
     answer = guards.install(str(repo), [str(stub.program)])
     place = (tmp_path / "home" / "hooks" if path[0] == "~" else repo / path) / "pre-push"
-    assert [hook["path"] for hook in answer["hooks"]] == [str(place)]
+    assert str(place) in [hook["path"] for hook in answer["hooks"]]
     assert [notice["code"] for notice in answer["notices"]] == ["HOOKS_ELSEWHERE"]
     git(repo, "push", "origin", "main")
     assert stub.was_called()
@@ -430,6 +433,13 @@ def test_hooks_in_the_usual_place_need_no_notice(repo: Path, stub: Stub, tmp_pat
     linked = tmp_path / "linked"
     git(repo, "worktree", "add", "--quiet", str(linked))
     assert "notices" not in guards.install(str(linked), [str(stub.program)])
+
+
+LINES = (
+    ("pre-commit", 'interlock guard check "$@" || exit 1'),
+    ("post-commit", 'interlock guard note "$@" || exit 1'),
+    ("pre-push", 'interlock guard push "$@" || exit 1'),
+)
 
 
 @pytest.mark.parametrize(
@@ -449,11 +459,10 @@ def test_hooks_of_the_repository_are_not_touched(
     before = listing(repo / setting)
     with pytest.raises(Usage) as caught:
         install(repo, stub)
-    assert caught.value.members == {
-        "file": str((repo / file).parent / "pre-push"),
-        "add": 'interlock guard push "$@" || exit 1',
-    }
-    assert caught.value.members["add"] in caught.value.message
+    home = (repo / file).parent
+    assert caught.value.members == {"add": [{"file": str(home / n), "line": x} for n, x in LINES]}
+    for name, line in LINES:
+        assert f"to {home / name}: {line}" in caught.value.message
     assert listing(repo / setting) == before
 
 
@@ -462,7 +471,8 @@ def test_a_hook_of_the_repository_that_has_the_line_will_do(
 ) -> None:
     git(repo, "config", "core.hooksPath", ".githooks")
     (repo / ".githooks").mkdir()
-    executable(repo / ".githooks" / "pre-push", '#!/bin/sh\ninterlock guard push "$@" || exit 1\n')
+    for name, line in LINES:
+        executable(repo / ".githooks" / name, f"#!/bin/sh\n{line}\n")
     git(repo, "add", ".githooks")
     before = listing(repo / ".githooks")
     assert install(repo, stub) == "by hand"
@@ -626,6 +636,8 @@ def test_what_is_pushed_brings_its_own_guards(repo: Path, tmp_path: Path) -> Non
 REFUSES_WHAT_IS_GUARDED = """\
 import os, sys
 from interlock import guards
+if sys.argv[2] != "push":
+    sys.exit()
 remote, url = sys.argv[3:]
 met = [guards.covering(os.getcwd(), remote, url, each) for each in guards.pushes(sys.stdin.read())]
 sys.exit(any(met))

@@ -33,11 +33,14 @@ class Claims:
         note: str | None = None,
         ttl_s: int = LEASE_S,
         wait_s: int | None = None,
+        everywhere: bool = False,
     ) -> Asked[answers.Acquired | answers.Held]:
         """Take a claim, or extend your own. Where another holds it, the result says who; with
         `wait_s`, stand in the queue for so long first."""
         where = branch, worktree, note
-        return Asked(acts.AcquireClaim(item, _tuple(paths), repo, *where, ttl_s, wait_s))
+        return Asked(
+            acts.AcquireClaim(item, _tuple(paths), repo, *where, ttl_s, wait_s, everywhere)
+        )
 
     def claimed(
         self,
@@ -50,12 +53,13 @@ class Claims:
         note: str | None = None,
         ttl_s: int = LEASE_S,
         wait_s: int | None = None,
+        everywhere: bool = False,
     ) -> "Claimed[Self]":
         """A claim for the length of a block: `with client.claimed("B-1") as claim`. The block is
         entered only with the claim, else `ClaimHeld` is raised; at its end the claim is released.
         If it was lost meanwhile, that raises `StaleFence`: what was done may not stand alone."""
         where = branch, worktree, note
-        act = acts.AcquireClaim(item, _tuple(paths), repo, *where, ttl_s, wait_s)
+        act = acts.AcquireClaim(item, _tuple(paths), repo, *where, ttl_s, wait_s, everywhere)
         return Claimed(self, Asked(act))
 
     @Verb
@@ -91,6 +95,20 @@ class Claims:
     ) -> Asked[answers.Checked]:
         """Say whether it is claimed, and by whom."""
         return Asked(acts.CheckClaim(item, _tuple(paths), repo))
+
+    @Verb
+    def guard(
+        self, paths: Paths, *, repo: str = ".", worktree: str | None = None
+    ) -> Asked[answers.PathsFree | answers.PathsClaimed]:
+        """Say whether you may change these files, named from the repository's root."""
+        return Asked(acts.CheckPaths(_tuple(paths), repo, worktree))
+
+    @Verb
+    def report_commit(
+        self, commit: str, paths: Paths, *, repo: str = ".", worktree: str | None = None
+    ) -> Asked[answers.CommitReported]:
+        """Report a commit and the files it touched, so that nobody's claim is crossed unnoticed."""
+        return Asked(acts.ReportCommit(commit, _tuple(paths), repo, worktree))
 
     @Verb
     def claims(self, *, mine: bool = False) -> Asked[answers.Claims]:

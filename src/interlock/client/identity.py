@@ -90,6 +90,29 @@ class Identity:
         return Asked(acts.IdentifyToken(hashed(token)))
 
     @Verb
+    def mute(
+        self, name: str | None = None, *, ttl_s: int | None = None, off: bool = False
+    ) -> Asked[answers.Muted]:
+        """Let nothing wake a name, yours if none is named, for a time or until told otherwise."""
+        return Asked(acts.Mute(name, ttl_s, off))
+
+    @Verb
+    def attend(
+        self,
+        step: str,
+        adapter: str = "python",
+        *,
+        paths: Iterable[str] = (),
+        repo: str | None = None,
+        worktree: str | None = None,
+        held: int = 0,
+        wait_s: int | None = None,
+    ) -> Asked[answers.Attended]:
+        """Say at which step a session is, and hear what is new: for those who write a client."""
+        where = tuple(paths), repo, worktree
+        return Asked(acts.Attend(step, adapter, *where, held, wait_s))
+
+    @Verb
     def start_session(self, id: str) -> Asked[answers.SessionStarted]:
         """Register a session of yours; `connect(…, session=id)` acts in it."""
         return Asked(acts.StartSession(id))

@@ -31,6 +31,11 @@ class Upkeep:
         return Asked(acts.Review(since_s))
 
     @Verb
+    def doctor(self) -> Asked[answers.Examined]:
+        """Look for what is wrong, each with what would put it right."""
+        return Asked(acts.Examine())
+
+    @Verb
     def settings(self) -> Asked[answers.Settings]:
         """List the workspace's settings."""
         return Asked(acts.ListSettings())

@@ -112,6 +112,14 @@ class ListAgents(NamedTuple):
     name: str | None = None
 
 
+class Mute(NamedTuple):
+    """Lets nothing wake a name, the caller's own if absent, for a time or until told otherwise."""
+
+    name: str | None = None
+    ttl_s: int | None = None
+    off: bool = False
+
+
 class StartSession(NamedTuple):
     id: str
 
@@ -242,6 +250,7 @@ class AcquireClaim(NamedTuple):
     note: str | None = None
     ttl_s: int = 3600
     wait_s: int | None = None
+    everywhere: bool = False
 
 
 class RenewClaim(NamedTuple):
@@ -270,6 +279,7 @@ class TakeOverClaim(NamedTuple):
     worktree: str | None = None
     note: str | None = None
     ttl_s: int = 3600
+    everywhere: bool = False
 
 
 class StopWaiting(NamedTuple):
@@ -284,6 +294,25 @@ class CheckClaim(NamedTuple):
     repo: str | None = None
 
 
+class CheckPaths(NamedTuple):
+    """Whether the caller may change these files of a repository, in a worktree of it, where that
+    is known. They are names from its root, and no patterns."""
+
+    paths: tuple[str, ...]
+    repo: str
+    worktree: str | None = None
+
+
+class ReportCommit(NamedTuple):
+    """A commit that was made, and the files that it touched, as with `CheckPaths`: whether it
+    crossed another's claim, which a guard that was not asked could not refuse."""
+
+    commit: str
+    paths: tuple[str, ...]
+    repo: str
+    worktree: str | None = None
+
+
 class ListClaims(NamedTuple):
     mine: bool = False
 
@@ -292,6 +321,28 @@ class KeepSession(NamedTuple):
     """Renews what a living session holds, below half of each lease."""
 
     id: str
+
+
+# --- clients
+
+
+class Attend(NamedTuple):
+    """A client's session has come to a step: `start`, `prompt`, `edit`, `tool`, `busy` (at work,
+    and not to be told anything), `stop`, `idle` or `end`. The answer has what it should be told
+    there, which is marked as told by that adapter.
+
+    `paths`, `repo` and `worktree` are of an edit, as with `CheckPaths`. `held` is how often in a
+    row it was kept from stopping. `window` says where the client runs; it is for presence, and
+    believed only from this machine."""
+
+    step: str
+    adapter: str
+    paths: tuple[str, ...] = ()
+    repo: str | None = None
+    worktree: str | None = None
+    held: int = 0
+    wait_s: int | None = None
+    window: dict[str, Any] | None = None
 
 
 # --- work
@@ -475,6 +526,10 @@ class ProveMany(NamedTuple):
     """That entries stand in the log, against one checkpoint."""
 
     seqs: tuple[int, ...]
+
+
+class Examine(NamedTuple):
+    """The doctor's look at what is there."""
 
 
 class Inspect(NamedTuple):

@@ -60,12 +60,23 @@ class Step(TypedDict):
     note: NotRequired[str]
 
 
+class WakeTried(TypedDict):
+    """An attempt to wake somebody by an adapter that may fail. `unknown` is one whose end nobody
+    knows; it is not repeated."""
+
+    adapter: str
+    at: str
+    outcome: Literal["begun", "woken", "failed", "unknown"]
+    why: NotRequired[str]
+
+
 class Receipt(TypedDict):
     """How far a message got with one recipient."""
 
     recipient: str
     state: State
     history: list[Step]
+    wakes: NotRequired[list[WakeTried]]
 
 
 class Message(Envelope):
@@ -131,6 +142,7 @@ class Claim(TypedDict):
     branch: NotRequired[str]
     worktree: NotRequired[str]
     note: NotRequired[str]
+    everywhere: NotRequired[Literal[True]]
     acquired_at: str
     expires_at: str
 
@@ -319,6 +331,76 @@ class TakenOver(Acquired):
 
 class Claims(TypedDict):
     claims: list[Claim]
+
+
+class ClaimedPath(TypedDict):
+    path: str
+    claim: Claim
+
+
+class _Guarded(TypedDict):
+    """Files under others' claims: those that must not be changed, and those of which one is only
+    warned."""
+
+    denied: list[ClaimedPath]
+    warned: list[ClaimedPath]
+
+
+class PathsFree(_Guarded):
+    allowed: Literal[True]
+
+
+class PathsClaimed(_Guarded, _No):
+    allowed: Literal[False]
+    code: Literal["CLAIM_HELD"]
+
+
+class CommitReported(TypedDict):
+    """`crossed` has the files of others that the commit touched."""
+
+    commit: str
+    crossed: list[ClaimedPath]
+
+
+class Attended(TypedDict):
+    """What a client's session is told at a step: who it is, and what is new. `news` are messages
+    to be pointed to, `messages` those that are handed over whole; the rest is of an edit."""
+
+    address: str
+    agent: str
+    session: NotRequired[str]
+    paused: NotRequired[Literal[True]]
+    open: int
+    unread: int
+    claims: NotRequired[list[Claim]]
+    news: NotRequired[list[Envelope]]
+    messages: NotRequired[list[Message]]
+    allowed: NotRequired[bool]
+    denied: NotRequired[list[ClaimedPath]]
+    warned: NotRequired[list[ClaimedPath]]
+    error: NotRequired[str]
+    code: NotRequired[Literal["CLAIM_HELD"]]
+    message: NotRequired[str]
+
+
+class Muted(TypedDict):
+    address: str
+    muted: bool
+    until: NotRequired[str]
+
+
+class Finding(TypedDict):
+    """What is wrong, and what puts it right."""
+
+    check: str
+    message: str
+    do: str
+
+
+class Examined(TypedDict):
+    ok: bool
+    checks: int
+    findings: list[Finding]
 
 
 class Checked(TypedDict):
@@ -908,6 +990,7 @@ class OtherEvent(_Event):
         "blocker_resolved",
         "body_redacted",
         "claim_awaited",
+        "claim_crossed",
         "claim_expired",
         "claim_extended",
         "claim_granted",
@@ -931,6 +1014,9 @@ class OtherEvent(_Event):
         "token_reaffirmed",
         "token_revoked",
         "verdict_given",
+        "wake_begun",
+        "wake_ended",
+        "wakes_muted",
         "workspace_created",
         "workspace_paused",
         "workspace_resumed",
@@ -943,6 +1029,7 @@ class OtherEvent(_Event):
     sender: NotRequired[str]
     agent: NotRequired[str]
     surface: NotRequired[str]
+    holder: NotRequired[str]
     # what
     id: NotRequired[str]
     item: NotRequired[str]
@@ -954,6 +1041,7 @@ class OtherEvent(_Event):
     branch: NotRequired[str]
     worktree: NotRequired[str]
     note: NotRequired[str]
+    everywhere: NotRequired[int]
     reason: NotRequired[str]
     taken_over: NotRequired[Literal[True]]
     label: NotRequired[str]
@@ -967,6 +1055,12 @@ class OtherEvent(_Event):
     digest: NotRequired[str]
     verifier: NotRequired[str]
     abandoned: NotRequired[Abandoned]
+    # waking
+    adapter: NotRequired[str]
+    outcome: NotRequired[Literal["woken", "failed", "unknown"]]
+    why: NotRequired[str]
+    until: NotRequired[str]
+    off: NotRequired[Literal[True]]
     # work
     task: NotRequired[str]
     thread: NotRequired[str]
@@ -1119,6 +1213,8 @@ ANSWERS: dict[type, Any] = {
     acts.AcquireClaim: Acquired | Held,
     acts.ListClaims: Claims,
     acts.CheckClaim: Checked,
+    acts.CheckPaths: PathsFree | PathsClaimed,
+    acts.ReportCommit: CommitReported,
     acts.RenewClaim: Renewed,
     acts.ReleaseClaim: Released,
     acts.TakeOverClaim: TakenOver,
@@ -1155,12 +1251,15 @@ ANSWERS: dict[type, Any] = {
     acts.ReaffirmTokens: Reaffirmed,
     acts.IdentifyToken: KnownToken | UnknownToken,
     acts.StartSession: SessionStarted,
+    acts.Mute: Muted,
+    acts.Attend: Attended,
     acts.FindSession: SessionFound,
     acts.KeepSession: Claims,
     acts.EndSession: SessionEnded,
     acts.ShowStatus: Status,
     acts.ShowStorage: Storage,
     acts.Review: Review,
+    acts.Examine: Examined,
     acts.ListSettings: Settings,
     acts.ChangeSetting: SettingChanged,
     acts.Pause: Paused,

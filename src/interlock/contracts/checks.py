@@ -14,10 +14,13 @@ from interlock.contracts.types import MAIN_MEMBER, plain, sendable
 from interlock.errors import InvalidMessage, TooLarge, Usage
 
 STATES = ("open", "taken", "submitted", "done", "failed", "cancelled")
+STEPS = ("start", "prompt", "edit", "tool", "busy", "stop", "idle", "end")
 PRIORITIES = ("low", "normal", "high", "critical")
 LONGEST_TTL_S = 365 * 86_400
 MOST_ROWS = 1000
 MOST_NAMED = 100
+MOST_FILES = 10_000
+LONGEST_WINDOW = 4096
 LONGEST_BRIEF = 256 << 10
 LONGEST_LOOKED_FOR = 1000
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/#@+-]{0,199}")
@@ -197,6 +200,49 @@ def _acquire(act: acts.AcquireClaim) -> acts.AcquireClaim:
     _ttl(act.wait_s)
     asked: acts.AcquireClaim = _claim(act)
     return asked
+
+
+def _files(act: Any) -> Any:
+    """Names of files from a repository's root."""
+    line(act.repo, "repository", 1024)
+    line(act.worktree, "worktree", 4096)
+    if len(act.paths) > MOST_FILES:
+        raise Usage(f"At most {MOST_FILES} files are looked at once, not {len(act.paths)}.")
+    for path in act.paths:
+        if not path or len(path) > 4096 or "\0" in path or not unicode(path):
+            raise Usage(f"{path[:80]!r} is no name of a file.")
+        if path.startswith("/") or ".." in path.split("/"):
+            raise Usage(f"{path[:80]!r} is not inside the repository. Name files from its root.")
+    return act
+
+
+def _report(act: acts.ReportCommit) -> acts.ReportCommit:
+    _whole_object(act.commit, "commit")
+    reported: acts.ReportCommit = _files(act)
+    return reported
+
+
+def _attend(act: acts.Attend) -> acts.Attend:
+    if act.step not in STEPS:
+        raise Usage(f"{act.step[:80]!r} is no step. There are: {', '.join(STEPS)}.")
+    line(act.adapter, "adapter", 64)
+    _ttl(act.wait_s)
+    if act.wait_s is not None and act.step != "idle":
+        raise Usage("Only who is idle can wait for what wakes it.")
+    if (act.step == "edit") != (act.repo is not None):
+        raise Usage("An edit, and nothing else, is of files of a repository.")
+    if len(canonical(act.window)) > LONGEST_WINDOW:
+        raise Usage("That is more than anybody needs to know of a client's window.")
+    attended: acts.Attend = _files(act)
+    return attended
+
+
+def _mute(act: acts.Mute) -> acts.Mute:
+    _looked_for(act.name, "name")
+    _ttl(act.ttl_s)
+    if act.off and act.ttl_s is not None:
+        raise Usage("Say for how long nothing wakes it, or that it may be woken again; not both.")
+    return act
 
 
 def _renew(act: acts.RenewClaim) -> acts.RenewClaim:
@@ -528,6 +574,10 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.RenewClaim: _renew,
     acts.ReleaseClaim: _held,
     acts.CheckClaim: _target,
+    acts.CheckPaths: _files,
+    acts.ReportCommit: _report,
+    acts.Attend: _attend,
+    acts.Mute: _mute,
     acts.StopWaiting: _target,
     acts.Join: _join,
     acts.MintToken: _mint,

@@ -1,31 +1,57 @@
-"""Presence: who was seen when, and who is listening now. Never in the log.
+"""Presence: who was seen when, who is listening now, and what its clients are doing. Never in the
+log.
 
 A sender's file is touched when it acts; whoever waits for mail hangs a bell into its directory,
-which nobody hears any more once the process has died. All of it is a hint: where it cannot be
-written, nobody is refused for it.
+which nobody hears any more once the process has died; and a client's hooks say at each step what
+its window is doing. All of it is a hint: where it cannot be written, nobody is refused for it.
 """
 
+import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from typing import Any, NamedTuple
 
 from interlock.contracts.addresses import filename
 from interlock.engines.doorbell import Doorbell
+from interlock.processes import is_alive
 
 FRESH_MS = 10 * 60_000
+# Of a client elsewhere nobody knows whether it still runs.
+FORGOTTEN_MS = 60 * 60_000
 GLANCE_MS = 200
+SAME_MS = 2_000
+
+WORKING, IDLE, ENDED = "working", "idle", "ended"
+# What a client's window is doing after each step.
+DOING = dict.fromkeys(("prompt", "edit", "tool", "busy"), WORKING)
+DOING |= {"start": IDLE, "stop": IDLE, "end": ENDED}
 
 
-Seen = tuple[int | None, bool]
+class Seen(NamedTuple):
+    """When a sender was seen, whether it listens, and what it is doing, where its hooks tell."""
+
+    at: int | None = None
+    listening: bool = False
+    doing: str | None = None
+
+
+class Window(NamedTuple):
+    """A client of a sender, as its hooks told of it last. `about` is what they said of it."""
+
+    sender: str
+    session: str | None
+    doing: str
+    at: int
+    about: dict[str, Any]
 
 
 class Presence:
-    """`elsewhere` is what other nodes say of senders: when each was seen, and whether it
-    listens."""
+    """`elsewhere` is what other nodes say of senders."""
 
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "presence")
-        self._glances: dict[str, tuple[int, bool, int | None]] = {}
+        self._glances: dict[str, tuple[int, Seen]] = {}
         self.elsewhere: dict[str, Seen] = {}
 
     def touch(self, sender: str, at_ms: int | None = None) -> None:
@@ -41,9 +67,10 @@ class Presence:
         """What this node itself knows of those that were seen lately."""
         found = {}
         for sender in senders:
-            seen, listening = self._look(sender)
-            if listening or (seen is not None and now_ms - seen < FRESH_MS):
-                found[sender] = seen, listening
+            seen = self._look(sender, now_ms)
+            lately = seen.at is not None and now_ms - seen.at < FRESH_MS
+            if lately or seen.listening or seen.doing in (WORKING, IDLE):
+                found[sender] = seen
         return found
 
     @contextmanager
@@ -57,34 +84,109 @@ class Presence:
         with closing(bell):
             yield
 
+    # --- windows
+
+    def attended(
+        self, sender: str, session: str | None, step: str, about: dict[str, Any] | None, at: int
+    ) -> None:
+        """Notes what a client's window does from this step on. Waiting changes nothing."""
+        if step not in DOING:
+            return
+        self._glances.pop(sender, None)
+        path = self._window(sender, session)
+        with suppress(OSError):
+            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            draft = f"{path}.{os.getpid()}~"
+            with open(draft, "w", encoding="utf-8") as file:
+                said = {"sender": sender, "session": session, "doing": DOING[step], "at": at}
+                json.dump(said | {"about": about or {}}, file)
+            os.replace(draft, path)
+
+    def windows(self, sender: str, now_ms: int) -> list[Window]:
+        """The sender's clients that run. What has died, or was not heard of for long, has ended."""
+        directory = self._path(sender) + ".windows"
+        try:
+            names = sorted(name for name in os.listdir(directory) if not name.endswith("~"))
+        except OSError:
+            return []
+        read = (_read(os.path.join(directory, name)) for name in names)
+        return [_as_of(window, now_ms) for window in read if window is not None]
+
+    def _window(self, sender: str, session: str | None) -> str:
+        return os.path.join(self._path(sender) + ".windows", filename(session or "alone"))
+
+    # --- reach
+
     def reach(self, senders: Iterable[str], now_ms: int) -> tuple[str, int | None]:
         """How soon any of these would see a message, and when one was last seen.
 
-        `wakes`: listening now. `waits`: seen lately, looks when somebody prompts it. `offline`:
-        seen once. `unknown`: never seen."""
+        `wakes`: something listens for it now. `working`: sees it at its next step. `waits`: is
+        there, and looks when somebody prompts it. `offline`: seen once. `unknown`: never seen."""
         found = [self._glance(sender, now_ms) for sender in senders]
-        if any(listening for _, listening, _ in found):
+        if any(seen.listening for seen in found):
             return "wakes", now_ms
-        seen = max((at for _, _, at in found if at is not None), default=None)
-        if seen is None:
-            return "unknown", None
-        return ("waits" if now_ms - seen < FRESH_MS else "offline"), seen
+        at = max((seen.at for seen in found if seen.at is not None), default=None)
+        if any(seen.doing == WORKING for seen in found):
+            return "working", at
+        if any(_waits(seen, now_ms) for seen in found):
+            return "waits", at
+        return ("offline", at) if at is not None else ("unknown", None)
 
-    def _glance(self, sender: str, now_ms: int) -> tuple[int, bool, int | None]:
-        """When we looked, whether it listened, and when it was seen; as of a moment ago."""
-        glance = self._glances.get(sender)
-        if glance is None or not 0 <= now_ms - glance[0] < GLANCE_MS:
-            seen, listening = self._look(sender)
-            there, listens_there = self.elsewhere.get(sender, (None, False))
-            latest = max((at for at in (seen, there) if at is not None), default=None)
-            glance = self._glances[sender] = now_ms, listening or listens_there, latest
-        return glance
+    def _glance(self, sender: str, now_ms: int) -> Seen:
+        """What is known of a sender, here and elsewhere; as of a moment ago."""
+        looked, seen = self._glances.get(sender, (0, Seen()))
+        if not 0 <= now_ms - looked < GLANCE_MS:
+            seen = merged(self._look(sender, now_ms), self.elsewhere.get(sender, Seen()))
+            self._glances[sender] = now_ms, seen
+        return seen
 
-    def _look(self, sender: str) -> Seen:
-        seen: int | None = None
+    def _look(self, sender: str, now_ms: int) -> Seen:
+        at: int | None = None
         with suppress(OSError):
-            seen = os.stat(self._path(sender)).st_mtime_ns // 1_000_000
-        return seen, Doorbell(self._path(sender) + ".live").count() > 0
+            at = os.stat(self._path(sender)).st_mtime_ns // 1_000_000
+        listening = Doorbell(self._path(sender) + ".live").count() > 0
+        return Seen(at, listening, self._doing(sender, at or 0, now_ms))
+
+    def _doing(self, sender: str, at: int, now_ms: int) -> str | None:
+        windows = self.windows(sender, now_ms)
+        for doing in (WORKING, IDLE):
+            if any(window.doing == doing for window in windows):
+                return doing
+        # Whoever did something after its clients had ended has come back without hooks.
+        last = max((window.at for window in windows), default=None)
+        return ENDED if last is not None and at < last + SAME_MS else None
 
     def _path(self, sender: str) -> str:
         return os.path.join(self._directory, filename(sender))
+
+
+def merged(one: Seen, other: Seen) -> Seen:
+    """What two nodes know of a sender together."""
+    at = max((seen for seen in (one.at, other.at) if seen is not None), default=None)
+    told = {one.doing, other.doing}
+    doing = next((doing for doing in (WORKING, IDLE, ENDED) if doing in told), None)
+    return Seen(at, one.listening or other.listening, doing)
+
+
+def _waits(seen: Seen, now_ms: int) -> bool:
+    if seen.doing is not None:
+        return seen.doing == IDLE
+    return seen.at is not None and now_ms - seen.at < FRESH_MS
+
+
+def _as_of(window: Window, now_ms: int) -> Window:
+    about = window.about
+    if isinstance(about.get("pid"), int) and isinstance(about.get("started"), str):
+        over = not is_alive(about["pid"], about["started"])
+    else:
+        over = now_ms - window.at > FORGOTTEN_MS
+    return window._replace(doing=ENDED) if over else window
+
+
+def _read(path: str) -> Window | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            said = json.load(file)
+        return Window(*(said[name] for name in Window._fields))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

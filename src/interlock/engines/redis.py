@@ -2,9 +2,11 @@
 
 All keys of a workspace have one hash tag, so that a cluster keeps them in one slot. The turn is
 soft: a key that expires, and a queue behind it; a stopped holder loses it, and safety rests on
-the comparison that the append's script makes.
+the comparison that the append's script makes. So a node that has been alone for a while begins
+without writing it down, which would have to reach the disk.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -34,29 +36,24 @@ from interlock.errors import EngineUnavailable
 CONNECT_S = 1.0
 ANSWER_S = 2.0
 TURN_WITHIN_S = 5.0
+# Who saw no other node's entries for so long is alone.
+ALONE_AFTER_S = 1.0
 FORGOTTEN_AFTER_MS = 3_600_000
 OLDEST = 7
 # What an id that is none of ours has in place of a hash, so that no such entry is genuine.
 _STRANGE = "id "
+_ID = re.compile(rb"\d{1,20}-\d{1,20}")
 
 # map: log      stream   seq-0 -> hash, header, keeps, mac
 #      bodies   hash     seq -> salt and body
 #      turn     string   who has the turn; expires
 #      queue    list     who asked for it, in order
-#      bell:N   list     tells N that the turn is N's
+#      bell:N   list     tells N that the turn is N's, and where the log ends
 #      uploads  set      names of uploads, sorted; chunks:UPLOAD is a hash of number -> bytes
 #      blobs    hash     digest -> upload; kept: the set of those uploads
 #      aside    stream   what was found in the log and is none of ours
 #      nodes    hash     name -> what it says of itself; seen: when, sorted
 _PARTS = """
-local function hand_over(turn, queue, bell, slot)
-  local first = redis.call('LPOP', queue)
-  if first then
-    redis.call('SET', turn, first, 'PX', slot)
-    redis.call('RPUSH', bell .. first, '1')
-    redis.call('PEXPIRE', bell .. first, slot)
-  end
-end
 local function last(log)
   local found = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
   if not found then return '0-0', '' end
@@ -84,30 +81,40 @@ local function milliseconds()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
+local function hand_over(log, turn, queue, bell, slot)
+  local first = redis.call('LPOP', queue)
+  if first then
+    local id, hash = last(log)
+    redis.call('SET', turn, first, 'PX', slot)
+    redis.call('RPUSH', bell .. first, id .. ' ' .. hash)
+    redis.call('PEXPIRE', bell .. first, slot)
+  end
+end
 """
 
 _BEGIN = (
     _PARTS
     + """
 local log, turn, queue, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local me, slot = ARGV[1], ARGV[2]
+local me, slot, ours = ARGV[1], ARGV[2], ARGV[3]
 local holder = redis.call('GET', turn)
+local id, hash = last(log)
 if not holder then
   local first = redis.call('LINDEX', queue, 0)
+  if not first and id == ours then return {1, milliseconds(), id, hash} end
   if first and first ~= me then
-    hand_over(turn, queue, bell, slot)
+    hand_over(log, turn, queue, bell, slot)
     holder = first
   end
 end
 if holder and holder ~= me then
   if not redis.call('LPOS', queue, me) then redis.call('RPUSH', queue, me) end
   if redis.call('PTTL', turn) < 0 then redis.call('PEXPIRE', turn, slot) end
-  return {0, redis.call('PTTL', turn)}
+  return {0, milliseconds(), redis.call('PTTL', turn)}
 end
 redis.call('SET', turn, me, 'PX', slot)
 redis.call('LREM', queue, 0, me)
 redis.call('DEL', bell .. me)
-local id, hash = last(log)
 return {1, milliseconds(), id, hash}
 """
 )
@@ -145,7 +152,7 @@ local log, turn, queue, bell = unpack(KEYS)
 redis.call('LREM', queue, 0, ARGV[1])
 if redis.call('GET', turn) == ARGV[1] then
   redis.call('DEL', turn)
-  hand_over(turn, queue, bell, ARGV[2])
+  hand_over(log, turn, queue, bell, ARGV[2])
 end
 local id, hash = last(log)
 return id == ARGV[3] and (hash == ARGV[4] or id == '0-0')
@@ -167,9 +174,10 @@ local good = id == after and (found == hash or id == '0-0')
 if good then
   local entries = {}
   for number = 1, tonumber(next()) do
-    local entry = {next(), next(), next(), next(), next(), next()}
-    if entry[6] ~= '' then redis.call('HSET', bodies, entry[1], entry[6]) end
-    entries[number] = entry
+    local seq, hash, mac, keeps = string.match(next(), '^(%S+) (%S+) (%S+) (.*)$')
+    entries[number] = {seq .. '-0', 'hash', hash, 'header', next(), 'keeps', keeps, 'mac', mac}
+    local body = next()
+    if body ~= '' then redis.call('HSET', bodies, seq, body) end
   end
   for _ = 1, tonumber(next()) do
     local sha256, upload = next(), next()
@@ -191,32 +199,33 @@ if good then
     end
     redis.call('HDEL', blobs, sha256)
   end
-  for number, entry in ipairs(entries) do
-    local fields = {'hash', entry[2], 'header', entry[3], 'keeps', entry[4], 'mac', entry[5]}
-    local added = redis.pcall('XADD', log, entry[1] .. '-0', unpack(fields))
+  for _, entry in ipairs(entries) do
+    local added = redis.pcall('XADD', log, unpack(entry))
     if type(added) == 'table' and added.err then
       renewed(log)
-      redis.call('XADD', log, entry[1] .. '-0', unpack(fields))
+      redis.call('XADD', log, unpack(entry))
     end
   end
 end
 redis.call('LREM', queue, 0, me)
 if redis.call('GET', turn) == me then
   redis.call('DEL', turn)
-  hand_over(turn, queue, bell, slot)
+  hand_over(log, turn, queue, bell, slot)
 end
 return good and 1 or 0
 """
 )
 
-# How many of these bodies come to so many bytes, the one that passes that among them.
-_FITTING = """
-local left = tonumber(ARGV[1])
-for at = 2, #ARGV do
-  left = left - redis.call('HSTRLEN', KEYS[1], ARGV[at])
-  if left <= 0 then return at - 1 end
+# Entries with their bodies; the last is the one that passes so many bytes.
+_READ = """
+local found, left = {}, tonumber(ARGV[3])
+for at, entry in ipairs(redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])) do
+  local body = redis.call('HGET', KEYS[2], string.match(entry[1], '^%d+'))
+  found[at] = {entry[1], entry[2], body}
+  left = left - (body and #body or 0)
+  if left <= 0 then break end
 end
-return #ARGV - 1
+return found
 """
 
 _SET_ASIDE = (
@@ -257,6 +266,8 @@ class RedisRemote:
         self._url = url
         self._prefix = f"interlock:{{{workspace}}}:"
         self._node = ""
+        self._ours = ""
+        self._met = 0.0
         self._closed = False
         self._scripts: dict[str, Callable[..., Any]] = {}
 
@@ -320,30 +331,46 @@ class RedisRemote:
     def begin(self, node: str) -> Glimpse:
         deadline = time.monotonic() + TURN_WITHIN_S
         self._node = node
+        keys = ["log", "turn", "queue", "bell:"]
         with self._reaching():
             while True:
-                mine, *found = self._run(_BEGIN, ["log", "turn", "queue", "bell:"], node, SLOT_MS)
+                is_alone = time.monotonic() - self._met > ALONE_AFTER_S
+                ours = self._ours if is_alone else ""
+                mine, now, *found = self._run(_BEGIN, keys, node, SLOT_MS, ours)
+                heard = time.monotonic()
+                if not mine or found[0].decode() != self._ours:
+                    self._met = heard
                 if mine:
-                    return _glimpse(
-                        found[1].decode(), found[2].decode("ascii", "replace"), found[0]
-                    )
-                if time.monotonic() > deadline:
+                    return _glimpse(found[0], found[1], now)
+                if heard > deadline:
                     raise EngineUnavailable(
                         f"The turn did not come within {TURN_WITHIN_S:.0f} s, and nothing was "
                         "done. Other nodes are writing; try again."
                     )
-                self._client.blpop([self._key(f"bell:{node}")], max(found[0], 10) / 1000)
+                if end := self._rung(max(found[0], 10) / 1000):
+                    return _glimpse(*end, now + int((time.monotonic() - heard) * 1000))
+
+    def _rung(self, seconds: float) -> tuple[bytes, bytes] | None:
+        """Waits for the bell, which says where the log ends; not the time, which would be
+        believed whoever rang."""
+        rung = self._client.blpop([self._key(f"bell:{self._node}")], seconds)
+        if not rung:
+            return None
+        id, _, hash = cast(list[bytes], rung)[1].partition(b" ")
+        return (id, hash) if _ID.fullmatch(id) else None
 
     def append(self, after: Glimpse, batch: Appending) -> None:
         words: list[Any] = [self._node, SLOT_MS, f"{after.seq}-0", after.hash, len(batch.entries)]
         for entry in batch.entries:
             body = b"" if entry.salt is None or entry.body is None else _packed(entry)
-            words += [entry.seq, entry.hash, entry.header, "\n".join(entry.keeps), entry.mac, body]
+            keeps = "\n".join(entry.keeps)
+            words += [f"{entry.seq} {entry.hash} {entry.mac} {keeps}", entry.header, body]
         words.append(len(batch.blobs))
         for blob in batch.blobs:
             words += [blob.sha256, blob.upload]
         words += [len(batch.erased), *batch.erased, len(batch.dropped), *batch.dropped]
         keys = ["log", "turn", "queue", "bell:", "bodies", "blobs", "uploads", "chunks:", "kept"]
+        self._ours = ""
         with self._reaching():
             try:
                 kept = self._run(_APPEND, keys, *words)
@@ -351,6 +378,8 @@ class RedisRemote:
                 raise AnswerLost(_first_line(trouble)) from None
         if not kept:
             raise HeadMoved
+        if batch.entries:
+            self._ours = f"{batch.entries[-1].seq}-0"
 
     def stay(self) -> None:
         with self._reaching():
@@ -368,18 +397,12 @@ class RedisRemote:
     def glimpse(self) -> Glimpse:
         with self._reaching():
             now, id, hash = self._run(_GLIMPSE, ["log"])
-            return _glimpse(id.decode(), hash.decode("ascii", "replace"), now)
+            return _glimpse(id, hash, now)
 
     def read(self, after: int, limit: int) -> list[Sealed]:
         with self._reaching():
-            found = self._client.xrange(self._key("log"), f"({after}-0", "+", limit)
-            rows = cast(list[tuple[bytes, dict[bytes, bytes]]], found)
-            if not rows:
-                return []
-            seqs = [id.partition(b"-")[0] for id, _ in rows]
-            count = self._run(_FITTING, ["bodies"], READ_BYTES, *seqs)
-            bodies = cast(list[bytes | None], self._client.hmget(self._key("bodies"), seqs[:count]))
-            return [_sealed(*row, body) for row, body in zip(rows[:count], bodies, strict=True)]
+            found = self._run(_READ, ["log", "bodies"], f"({after}-0", limit, READ_BYTES)
+            return [_sealed(*entry) for entry in found]
 
     def wait(self, after: int, seconds: float) -> None:
         with self._reaching():
@@ -486,14 +509,16 @@ class RedisRemote:
             client.close()
 
 
-def _glimpse(id: str, hash: str, now: int) -> Glimpse:
-    seq, _, part = id.partition("-")
-    if id == "0-0":
+def _glimpse(id: bytes, hash: bytes, now: int) -> Glimpse:
+    seq, _, part = id.partition(b"-")
+    if id == b"0-0":
         return Glimpse(0, GENESIS, now)
-    return Glimpse(int(seq), hash if part == "0" else _STRANGE + id, now)
+    known = hash.decode("ascii", "replace") if part == b"0" else _STRANGE + id.decode()
+    return Glimpse(int(seq), known, now)
 
 
-def _sealed(id: bytes, fields: dict[bytes, bytes], packed: bytes | None) -> Sealed:
+def _sealed(id: bytes, words: list[bytes], packed: bytes | None) -> Sealed:
+    fields = dict(zip(words[::2], words[1::2], strict=True))
     seq, _, part = id.partition(b"-")
     hash = _text(fields, b"hash") if part == b"0" else _STRANGE + id.decode()
     if part == b"0" and hash.startswith(_STRANGE):

@@ -124,16 +124,18 @@ class SharedEngine(Copy):
     def _level(self, db: apsw.Connection, glimpse: Glimpse, *, far: bool = False) -> None:
         """Brings the file up to the engine's last entry, however far that is or only so far, or
         says why that cannot be."""
+        looked = steady_ms()
         self._check_key()
         for _ in range(ROUNDS + (glimpse.seq if far else 0)):
-            looked = steady_ms()
             if self._is_level(db, glimpse):
                 self._confirmed = looked
                 return
             if glimpse.seq - self.head(db).seq > AT_ONCE and not far:
                 raise FarBehind
             self._take_over(db)
-            glimpse = self.noted(self.remote.glimpse())
+            if self.head(db)[:2] != glimpse[:2]:
+                looked = steady_ms()
+                glimpse = self.noted(self.remote.glimpse())
         raise FarBehind if glimpse.seq > self.head(db).seq else HeadMoved
 
     def _is_level(self, db: apsw.Connection, glimpse: Glimpse) -> bool:

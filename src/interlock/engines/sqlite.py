@@ -31,6 +31,7 @@ CREATE TABLE blob_chunks(upload TEXT NOT NULL, number INTEGER NOT NULL, data BLO
     PRIMARY KEY (upload, number)) STRICT;
 CREATE TABLE blob_uses(sha256 TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (sha256, seq))
     STRICT, WITHOUT ROWID;
+CREATE INDEX blob_uses_by_seq ON blob_uses(seq);
 """
 
 

@@ -1,5 +1,7 @@
 """A run in a file: for a shell that reaches neither workspace nor server, until somebody who does
-hands it over. The file is one JSON object with the payload and the output in base64."""
+hands it over. The file is one JSON object with the payload and the output in base64. Its name says
+in which client's session it was run, where the client tells its shell, so that a hook of the same
+session can hand it over."""
 
 import base64
 import binascii
@@ -10,9 +12,12 @@ import stat
 import tempfile
 from typing import Any, BinaryIO, Final, NoReturn
 
+from interlock.contracts.addresses import filename
 from interlock.errors import DigestMismatch, TooLarge, Usage
 
 FORM: Final = "interlock-run-1"
+# By these a client tells what it starts in which session that is.
+SESSIONS: Final = ("INTERLOCK_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID")
 MEMBERS: Final = {"form", "payload", "output"}
 MOST_OUTPUT: Final = 65 << 20
 MOST_PAYLOAD: Final = 4 << 20
@@ -29,7 +34,7 @@ def write(payload: dict[str, Any], output: str, directory: str | None = None) ->
         )
     directory = directory or tempfile.gettempdir()
     try:
-        descriptor, part = tempfile.mkstemp(".part", "interlock-run-", directory)
+        descriptor, part = tempfile.mkstemp(".part", _prefix(_session()), directory)
         try:
             with os.fdopen(descriptor, "wb") as file, open(output, "rb") as source:
                 _fill(file, payload, source)
@@ -46,6 +51,25 @@ def write(payload: dict[str, Any], output: str, directory: str | None = None) ->
             "can be written to."
         ) from None
     return path
+
+
+def waiting(session: str) -> list[str]:
+    """The runs of this session that wait in the usual place to be handed over, oldest first."""
+    directory = tempfile.gettempdir()
+    try:
+        names = [name for name in os.listdir(directory) if name.startswith(_prefix(session))]
+    except OSError:
+        return []
+    found = [os.path.join(directory, name) for name in names if name.endswith(".json")]
+    return sorted(found, key=lambda path: (os.path.getmtime(path), path))
+
+
+def _session() -> str | None:
+    return next(filter(None, map(os.environ.get, SESSIONS)), None)
+
+
+def _prefix(session: str | None) -> str:
+    return f"interlock-run-{filename(session)}-" if session is not None else "interlock-run-"
 
 
 def _fill(file: BinaryIO, payload: dict[str, Any], source: BinaryIO) -> None:

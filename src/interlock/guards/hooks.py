@@ -7,14 +7,13 @@ refuses and says how to take it away. Hooks that are files of the repository are
 
 import fcntl
 import os
-import sys
-import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from interlock.errors import Usage
 from interlock.guards import git
+from interlock.guards.executable import this_interlock
 from interlock.guards.script import MARK, written
 
 KEPT = ".before-interlock"
@@ -28,7 +27,11 @@ class Hook(NamedTuple):
     has_input: bool
 
 
-HOOKS = (Hook("pre-push", "guard push", has_input=True),)
+HOOKS = (
+    Hook("pre-commit", "guard check", has_input=False),
+    Hook("post-commit", "guard note", has_input=False),
+    Hook("pre-push", "guard push", has_input=True),
+)
 
 
 def install(place: str = ".", command: Sequence[str] | None = None) -> dict[str, Any]:
@@ -39,8 +42,8 @@ def install(place: str = ".", command: Sequence[str] | None = None) -> dict[str,
     nothing written, where the hooks are files of the repository."""
     directory = _directory(place)
     if home := _tracked_home(place, directory):
-        return {"hooks": [_by_hand(os.path.join(home, hook.name), hook) for hook in HOOKS]}
-    words = tuple(command or _this_interlock())
+        return {"hooks": _by_hand(home)}
+    words = tuple(command or this_interlock())
     with _alone(directory, make=True):
         done = _each(directory, lambda hook, path: _put(hook, path, words))
     return {"hooks": done} | _notices(place, directory)
@@ -61,14 +64,6 @@ def _directory(place: str) -> str:
     return os.path.realpath(os.path.join(place, hooks))
 
 
-def _this_interlock() -> tuple[str, ...]:
-    script = os.path.join(sysconfig.get_path("scripts"), "interlock")
-    if os.access(script, os.X_OK):
-        return (script,)
-    # Without -P a directory called interlock in the repository would be taken for us.
-    return (sys.executable, "-P", "-m", "interlock")
-
-
 def _tracked_home(place: str, directory: str) -> str | None:
     """The directory of the hooks, where git tracks files in it. Husky has git look in a
     directory `_` that it makes itself, below the one with the files."""
@@ -81,18 +76,30 @@ def _tracked_home(place: str, directory: str) -> str | None:
     return home if tracked else None
 
 
-def _by_hand(path: str, hook: Hook) -> dict[str, Any]:
-    """A hook of the repository that calls us already is as good as ours."""
-    line = f'interlock {hook.words} "$@" || exit 1'
+def _by_hand(home: str) -> list[dict[str, Any]]:
+    """Hooks of the repository that call us already are as good as ours."""
+    paths = {hook: os.path.join(home, hook.name) for hook in HOOKS}
+    missing = [(path, _line(hook)) for hook, path in paths.items() if not _calls_us(path, hook)]
+    if missing:
+        lines = "; ".join(f"to {path}: {line}" for path, line in missing)
+        raise Usage(
+            f"The hooks of this repository are files of its own, and Interlock does not change "
+            f"them. Add these lines, before anything that reads a hook's input, and commit them: "
+            f"{lines}",
+            add=[{"file": path, "line": line} for path, line in missing],
+        )
+    return [
+        {"hook": hook.name, "path": path, "state": "by hand"} for hook, path in paths.items()
+    ]
+
+
+def _line(hook: Hook) -> str:
+    return f'interlock {hook.words} "$@" || exit 1'
+
+
+def _calls_us(path: str, hook: Hook) -> bool:
     commands = (each for each in _read(path).splitlines() if not each.lstrip().startswith(b"#"))
-    if any(f"interlock {hook.words}".encode() in each for each in commands):
-        return {"hook": hook.name, "path": path, "state": "by hand"}
-    raise Usage(
-        f"The hooks of this repository are files of its own, and Interlock does not change them. "
-        f"Add this line to {path}, before anything that reads its input, and commit it: {line}",
-        file=path,
-        add=line,
-    )
+    return any(f"interlock {hook.words}".encode() in each for each in commands)
 
 
 @contextmanager

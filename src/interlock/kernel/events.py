@@ -19,6 +19,7 @@ ADMINS = "scope:admin"
 SCANNED_AT_ONCE = 5000
 # After these, whoever follows must show again who it is.
 IDENTITY_KINDS = ("token_revoked", "token_minted", "epoch_started", "workspace_created")
+_OF_A_WAKE = ("id", "sender", "adapter", "expires_at", "outcome", "why")
 _FOR_ADMINS = ("request_refused", "token_minted", "token_revoked", "token_reaffirmed")
 
 
@@ -47,6 +48,9 @@ def event(state: State, fact: Header) -> Event:
         audience = frozenset({*fact.outcome["deliveries"], *_both(state, fact.sender)})
     elif fact.kind == "mail_moved":
         audience, told = _moved(state, fact)
+    elif fact.kind in ("wake_begun", "wake_ended"):
+        audience = frozenset({*_both(state, fact.outcome["sender"]), ADMINS})
+        told = dict(_shown(name, fact.outcome[name]) for name in _OF_A_WAKE if name in fact.outcome)
     else:
         told = dict(_shown(name, value) for name, value in fact.outcome.items() if name != "hash")
         if fact.kind in _FOR_ADMINS:
@@ -64,11 +68,13 @@ def event(state: State, fact: Header) -> Event:
 
 def _shown(name: str, value: Any) -> tuple[str, Any]:
     """A member of a fact's outcome as doors show it: times and addresses as everywhere."""
+    if name == "until":
+        return name, rfc3339(value)
     if name in ("expires_at", "lease"):
         return "expires_at", rfc3339(value)
     if name == "ttl":
         return "ttl_s", value // 1000
-    if name in ("sender", "target") and isinstance(value, str):
+    if name in ("sender", "holder", "target") and isinstance(value, str):
         return name, address(value)
     return name, value
 

@@ -9,12 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import apsw
 
-from interlock.contracts.acts import Credentials
+from interlock.contracts.acts import Attend, Credentials
 from interlock.contracts.checks import checked
 from interlock.contracts.facts import parse_header
 from interlock.engines import FarBehind, Head, HeadMoved
@@ -24,7 +25,7 @@ from interlock.engines.sqlite import clock_ms
 from interlock.errors import EngineUnavailable, LogDamaged, NotAvailable, Refusal
 from interlock.kernel.claims import queueing
 from interlock.kernel.events import Event, event
-from interlock.kernel.mail import reading
+from interlock.kernel.mail import reading, waking
 from interlock.kernel.moment import OWNER_CALLER, Answer, Caller, Moment, NeedsTurn
 from interlock.kernel.workspace import is_paused
 from interlock.node import position as state
@@ -156,13 +157,15 @@ class Node:
         leaves_no_trace = leaves_no_trace or bool(self.shared and self.shared.trouble)
         age_s = self._age(credentials.seen)
         with self.file.reading() as db:
-            moment = self._moment(db, leaves_no_trace=leaves_no_trace)
+            moment = self.moment(db, leaves_no_trace=leaves_no_trace)
             try:
                 if _due(moment) and not leaves_no_trace:
                     return None
                 authorized = authorize(moment, identify(moment, credentials, validated))
                 self._touch(authorized.caller)
                 answer = decide(moment, authorized)
+                if isinstance(authorized.act, Attend):
+                    self._attended(authorized.caller, authorized.act, answer)
                 return answer | {"age_s": age_s} if age_s else answer
             except NeedsTurn:
                 return None
@@ -192,7 +195,7 @@ class Node:
     def is_due(self) -> bool:
         """Whether something has expired that nobody recorded yet."""
         with self.file.reading() as db:
-            return _due(self._moment(db))
+            return _due(self.moment(db))
 
     def events(self, after: int, limit: int, most_bytes: int = 1 << 30) -> list[Event]:
         """What happened after a position, whomever it concerns: so many facts, or fewer where
@@ -212,7 +215,7 @@ class Node:
         with self.file.reading() as db:
             return self.engine.head(db).seq
 
-    def _moment(self, db: apsw.Connection, *, leaves_no_trace: bool = False) -> Moment:
+    def moment(self, db: apsw.Connection, *, leaves_no_trace: bool = False) -> Moment:
         """A moment for looking only."""
         now = self.engine.now(self.engine.head(db))
         beside = Beside(self.engine, db, self.presence, now, as_is=leaves_no_trace)
@@ -224,9 +227,16 @@ class Node:
             self._touched[caller.sender] = now
             self.presence.touch(caller.sender, self.shared.now() if self.shared else None)
 
+    def _attended(self, caller: Caller, act: Attend, answer: Answer) -> None:
+        """Notes what a client's window is doing from this step on. One that something was handed
+        over to does not stop."""
+        step = "busy" if act.step == "stop" and "messages" in answer else act.step
+        now = self.shared.now() if self.shared else clock_ms()
+        self.presence.attended(caller.sender, caller.session, step, act.window, now)
+
     # --- the turn
 
-    def _serve(self, collect: Callable[[], list[Ticket]], wait: bool) -> None:
+    def _serve(self, collect: Callable[[], list[Ticket]], wait: bool) -> Callable[[], None]:
         with self._serving:
             tickets: list[Ticket] = []
             for _ in range(TRIES):
@@ -253,21 +263,31 @@ class Node:
                 raise EngineUnavailable(
                     f"Other nodes were first {TRIES} times, and nothing was done. Try again."
                 )
-            self._after_commit(turn, tickets)
+            return self._after_commit(turn, tickets)
 
-    def _after_commit(self, turn: Turn, tickets: list[Ticket]) -> None:
+    def _after_commit(self, turn: Turn, tickets: list[Ticket]) -> Callable[[], None]:
         """The facts are in the log. What follows is done again at the next chance where it
-        fails, and must not turn an answer into an error."""
+        fails, and must not turn an answer into an error; what nobody need wait for is given
+        back."""
         self.reached = turn.position.seq
         for ticket in tickets:
-            if isinstance(ticket.work, Submission) and ticket.work.moment and not ticket.error:
-                self._touch(ticket.work.moment.caller)
+            work = ticket.work
+            if isinstance(work, Submission) and work.moment and not ticket.error:
+                self._touch(work.moment.caller)
+                if isinstance(work.act, Attend):
+                    self._attended(work.moment.caller, work.act, ticket.result)
         self._owes_scrub = self._owes_scrub or turn.store.erased
         self._scrub()
         if turn.head.seq // EVERY != turn.position.seq // EVERY:
-            with suppress(OSError, LogDamaged):
-                position = turn.position
-                self.keys.checkpoint(position.workspace, position.epoch, position.frontier)
+            position = turn.position
+            with suppress(LogDamaged):
+                note = self.keys.signed(position.workspace, position.frontier)
+                return partial(self._keep, note, position.frontier.size, position.epoch)
+        return lambda: None
+
+    def _keep(self, note: str, size: int, epoch: int) -> None:
+        with suppress(OSError):
+            self.keys.keep(note, size, epoch)
 
     def _scrub(self) -> None:
         if self._owes_scrub:
@@ -397,9 +417,11 @@ class Node:
 
 def _due(moment: Moment) -> bool:
     """Whether something has expired that nobody recorded yet, and may be recorded now."""
-    return (reading.is_due(moment) or queueing.is_due(moment)) and not is_paused(moment.state)
+    due = reading.is_due(moment) or queueing.is_due(moment) or waking.is_due(moment)
+    return due and not is_paused(moment.state)
 
 
 def _sweep(turn: Turn) -> None:
     reading.sweep(turn.system())
+    waking.sweep(turn.system())
     queueing.expire(turn.system())

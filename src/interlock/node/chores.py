@@ -86,8 +86,16 @@ def _rebuild(node: Node, credentials: Credentials, act: acts.Rebuild) -> Answer:
     return upkeep.rebuild(node, credentials)
 
 
+def _examine(node: Node, credentials: Credentials, act: acts.Examine) -> Answer:
+    from interlock.node.doctor import examine
+
+    _looked(node, credentials)
+    return examine(node)
+
+
 CHORES: dict[type, Chore] = {
     acts.ShowStorage: Chore("storage", _storage, is_quick=True),
+    acts.Examine: Chore("doctor", _examine),
     acts.VerifyLog: Chore("audit verify", _verify),
     acts.ShowLog: Chore("audit show", _show, is_quick=True),
     acts.SignCheckpoint: Chore("audit checkpoint", _checkpoint),

@@ -35,10 +35,13 @@ class Ticket:
 
 class Desk:
     """`serve(collect, wait)` takes the turn, then collects the tickets there are, does their
-    work, fills in results or errors, and returns once they are durable. What it raises is every
-    ticket's error, but for `BlockingIOError`: another process has the turn, and `wait` is False."""
+    work, fills in results or errors, and returns once they are durable; what it gives back is
+    done after the answers. What it raises is every ticket's error, but for `BlockingIOError`:
+    another process has the turn, and `wait` is False."""
 
-    def __init__(self, serve: Callable[[Callable[[], list[Ticket]], bool], None]) -> None:
+    def __init__(
+        self, serve: Callable[[Callable[[], list[Ticket]], bool], Callable[[], None]]
+    ) -> None:
         self._serve = serve
         self._pending: deque[Ticket] = deque()
         self._change = threading.Condition(threading.Lock())
@@ -104,7 +107,7 @@ class Desk:
             return tickets
 
         try:
-            self._serve(collect, wait)
+            afterwards = self._serve(collect, wait)
         except BlockingIOError:
             with self._change:
                 self._call_thread()
@@ -116,6 +119,7 @@ class Desk:
                 raise
         else:
             self._answer(tickets)
+            afterwards()
 
     def _collect(self) -> list[Ticket]:
         with self._change:

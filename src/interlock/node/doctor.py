@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from interlock.errors import LogForked, NotAvailable
+from interlock.kernel.claims.guarding import crossings
 from interlock.kernel.moment import Answer
 from interlock.node import Node
 
 LAG_SUSPICIOUS = 1000
 SILENT_S = 30
+CROSSED_FOR_MS = 7 * 86_400_000
 
 
 class Finding(NamedTuple):
@@ -85,9 +87,22 @@ def _others(node: Node) -> Iterator[Finding]:
             )
 
 
+def _crossed(node: Node) -> Iterator[Finding]:
+    with node.file.reading() as db:
+        moment = node.moment(db)
+        found = crossings(moment, moment.now - CROSSED_FOR_MS)
+    for repo, commit, holder, sender in found:
+        yield Finding(
+            f"The commit {commit[:12]} in {repo}, made by @{sender} without asking the guard, "
+            f"touches what @{holder} had claimed.",
+            f"Look at it (git show {commit[:12]}), and settle it with @{holder}.",
+        )
+
+
 CHECKS: dict[str, Callable[[Node], Iterator[Finding]]] = {
     "engine-reachable": _reachable,
     "engine-durable": _durable,
     "set-aside-entries": _set_aside,
     "nodes-level": _others,
+    "commits-guarded": _crossed,
 }

@@ -59,12 +59,20 @@ class Keys:
         return hashlib.blake2b(data, key=key, digest_size=32).hexdigest()
 
     def checkpoint(self, workspace: str, epoch: int, frontier: Frontier) -> str:
-        """Signs the tree as it stands and keeps the note beside the log, with the latest few. The
-        epoch is in its name: a note that comes late, after a restore, is of the abandoned log."""
+        """Signs the tree as it stands and keeps the note."""
+        note = self.signed(workspace, frontier)
+        self.keep(note, frontier.size, epoch)
+        return note
+
+    def signed(self, workspace: str, frontier: Frontier) -> str:
         name = signer(workspace)
-        note = sign(Checkpoint(name, frontier.size, frontier.root()), name, self._seed())
+        return sign(Checkpoint(name, frontier.size, frontier.root()), name, self._seed())
+
+    def keep(self, note: str, size: int, epoch: int) -> None:
+        """Keeps a note beside the log, with the latest few. The epoch is in its name: a note that
+        comes late, after a restore, is of the abandoned log."""
         os.makedirs(self._notes, 0o700, exist_ok=True)
-        path = os.path.join(self._notes, f"{frontier.size:020}-{epoch}.note")
+        path = os.path.join(self._notes, f"{size:020}-{epoch}.note")
         draft = f"{path}.{os.urandom(8).hex()}"
         with open(draft, "w", encoding="utf-8") as file:
             file.write(note)
@@ -74,7 +82,6 @@ class Keys:
         for old in sorted(self._names())[:-KEPT]:
             with suppress(OSError):
                 os.unlink(os.path.join(self._notes, old))
-        return note
 
     def kept(self) -> list[tuple[int, str]]:
         """The notes beside the log, oldest first, each with its epoch."""

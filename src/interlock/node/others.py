@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock.engines.locating import Located, reach
+from interlock.engines.presence import Seen, merged
 from interlock.engines.remote import Remote
 from interlock.engines.shared import SharedEngine
 from interlock.errors import NotFound, Refusal
@@ -120,6 +121,7 @@ class Others:
             try:
                 if time.monotonic() - beaten >= BEAT_EVERY_S:
                     self.hear(node)
+                    node.file.tidy()
                     beaten = time.monotonic()
                 self._step(node, end)
                 self.trouble = None
@@ -160,12 +162,10 @@ class Others:
         here = node.presence.here(known, self.now())
         self.set_aside = self.remote.aside()
         self.nodes = self.engine.beat({"seen": here})
-        elsewhere: dict[str, tuple[int | None, bool]] = {}
+        elsewhere: dict[str, Seen] = {}
         for name, said in self.nodes.items():
             if name != self.engine.node and self.now() - said["at"] < 10 * BEAT_EVERY_S * 1000:
-                for sender, (seen, listening) in said["seen"].items():
-                    other = elsewhere.get(sender, (None, False))
-                    latest = max((at for at in (seen, other[0]) if at is not None), default=None)
-                    elsewhere[sender] = latest, bool(listening or other[1])
+                for sender, seen in said["seen"].items():
+                    elsewhere[sender] = merged(Seen(*seen), elsewhere.get(sender, Seen()))
         node.presence.elsewhere = elsewhere
         self._has_beaten.set()

@@ -18,6 +18,7 @@ from interlock.contracts.acts import (
     AckMessages,
     AcquireClaim,
     Ask,
+    Attend,
     CheckClaim,
     Credentials,
     FindAnswer,
@@ -67,6 +68,8 @@ def script_of(act: Any) -> Script | None:
         return _mint(act)
     if isinstance(act, ListInbox) and act.wait_s is not None:
         return _inbox(act)
+    if isinstance(act, Attend) and act.wait_s is not None:
+        return _attend(act)
     if isinstance(act, AcquireClaim) and act.wait_s is not None:
         return _acquire(act)
     return None
@@ -119,6 +122,22 @@ def _inbox(act: ListInbox) -> Script:
         if is_new or left <= 0:
             return found
         if not (yield Sleep(left, _names(who))):
+            deadline = 0.0
+
+
+def _attend(act: Attend) -> Script:
+    """Waits until there is something to wake an idle client for; what there is when nothing came.
+    It looks every few seconds, since the end of a quiet time is nowhere in the log."""
+    act = checked(act)
+    who = yield Whoami()
+    yield Listening(who["sender"])
+    deadline = time.monotonic() + (act.wait_s or 0)
+    while True:
+        found: Answer = yield act._replace(wait_s=None)
+        left = deadline - time.monotonic()
+        if "news" in found or left <= 0:
+            return found
+        if not (yield Sleep(min(left, SIGN_OF_LIFE_S), _names(who))):
             deadline = 0.0
 
 

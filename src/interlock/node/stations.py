@@ -100,6 +100,10 @@ class Submission:
         self.moment: Moment | None = None
         self.refusal: Refusal | None = None
 
+    @property
+    def act(self) -> Any:
+        return self._validated.act
+
     def __call__(self, turn: Turn) -> Answer:
         self.moment = moment = turn.moment(OWNER_CALLER)
         authenticated = identify(moment, self._credentials, self._validated)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from interlock.contracts import acts
-from interlock.kernel import events, overview, redaction, review, workspace
-from interlock.kernel.claims import holding, queueing
+from interlock.kernel import attending, events, overview, redaction, review, workspace
+from interlock.kernel.claims import guarding, holding, queueing
 from interlock.kernel.identity import names, sessions, tokens
-from interlock.kernel.mail import reading, sending
+from interlock.kernel.mail import reading, sending, waking
 from interlock.kernel.moment import Answer, Moment
 from interlock.kernel.work import blockers, evidence, gates, story, tasks
 
@@ -44,6 +44,7 @@ VERBS: dict[type, Verb] = {
     acts.EndSession: Verb("session end", holding.session_over),
     acts.KeepSession: Verb("session keep", holding.keep_session, looks=True),
     acts.FindSession: Verb("session find", sessions.find_session, looks=True, open=True),
+    acts.Attend: Verb("attend", attending.attend, looks=True),
     acts.Whoami: Verb("whoami", overview.whoami, looks=True),
     acts.ListAgents: Verb("agents", names.list_agents, looks=True, open=True),
     acts.ShowStatus: Verb("status", overview.status, looks=True, open=True),
@@ -56,6 +57,7 @@ VERBS: dict[type, Verb] = {
     acts.Maintain: Verb(
         "backup, restore, rebuild or export", workspace.maintain, "admin", looks=True, owner=True
     ),
+    acts.Mute: Verb("mute", waking.mute, owner=True),
     acts.ListEvents: Verb("events", events.list_events, looks=True, open=True),
     acts.SendMessage: Verb("send", sending.send, "mail"),
     acts.PutChunk: Verb("upload", sending.put_chunk),
@@ -77,6 +79,8 @@ VERBS: dict[type, Verb] = {
     acts.TakeOverClaim: Verb("claim take-over", holding.take_over, "claim"),
     acts.StopWaiting: Verb("claim stop-waiting", queueing.stop_waiting, "claim"),
     acts.CheckClaim: Verb("claim check", holding.check, looks=True, open=True),
+    acts.CheckPaths: Verb("guard check", guarding.check_paths, looks=True, open=True),
+    acts.ReportCommit: Verb("guard note", guarding.report_commit, looks=True, open=True),
     acts.ListClaims: Verb("claim list", holding.list_claims, looks=True, open=True),
     acts.CreateTask: Verb("task create", tasks.create, "work"),
     acts.ListTasks: Verb("task list", story.list_tasks, looks=True, open=True),

@@ -29,6 +29,7 @@ from interlock.server.connections import Connection, Crowd
 from interlock.server.local import local_socket, mcp_socket
 from interlock.server.records import Owner, publish, socket_path, withdraw
 from interlock.server.tools import Tools
+from interlock.server.waking import Waker
 
 _LOG = logging.getLogger("interlock.server")
 BACKLOG = 2048
@@ -122,6 +123,7 @@ async def serve(
         await stack.enter_async_context(app.tools.running())
         stack.callback(withdraw, place.directory, about)
         await stack.enter_async_context(mcp_socket(live, about.mcp))
+        await stack.enter_async_context(Waker(live).running())
 
         def started() -> None:
             publish(place.directory, about)

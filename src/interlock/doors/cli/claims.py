@@ -17,7 +17,7 @@ def _target(context: Context) -> dict[str, Any]:
 
 def _where(context: Context) -> dict[str, Any]:
     given = {name: context.get(name) for name in ("branch", "worktree", "note")}
-    return given | _lease(context)
+    return given | _lease(context) | {"everywhere": context.get("everywhere", False)}
 
 
 def _lease(context: Context) -> dict[str, Any]:

@@ -20,6 +20,9 @@ _WHERE = (
     Flag("--branch", "B", "the branch it happens on"),
     Flag("--note", "N", "what you are doing, for whoever meets the claim"),
 )
+_EVERYWHERE = Flag(
+    "--everywhere", help="guard the paths in other worktrees too, where others are only warned"
+)
 _TTL = Flag("--ttl", "D", "how long it lasts: 90s, 15m, 2h, 7d", kind="duration")
 _LEASE = _TTL._replace(help="the lease: 90s, 15m, 2h, 7d; one hour if absent")
 _WAIT = Flag("--wait", "D", "wait this long before the answer is no", kind="duration")
@@ -95,8 +98,51 @@ _START = (
     Command(
         ("mcp",),
         "Speak MCP over standard input and output, for a client's configuration",
+        flags=(Flag("--channel", help="tell a client that takes channels of what should wake it"),),
         notes="Through the server where one runs. Who acts comes from INTERLOCK_TOKEN and "
         "INTERLOCK_SESSION, as interlock run sets them, or from --from.",
+    ),
+    Command(
+        ("setup",),
+        "Set an agent's client up, or see which there are",
+        (
+            Argument(
+                "CLIENT",
+                "which",
+                optional=True,
+                choices=("claude-code", "codex", "gemini", "cursor", "git"),
+            ),
+        ),
+        (
+            Flag("--print", help="show what would change, and change nothing"),
+            Flag("--undo", help="take it back, as it was before"),
+            Flag("--user", help="in your own configuration, for every project"),
+            Flag("--plugin", "DIR", "write it as a plugin of Claude Code into this directory"),
+        ),
+        examples=(
+            "interlock setup # what is installed here",
+            "interlock setup claude-code --print # what would change",
+            "interlock setup claude-code # hooks and MCP for this worktree",
+        ),
+        notes="Writes files that git does not track, and never a token. Who the client acts as is "
+        "--from, else the one agent that has joined here, else a sender called after the client.",
+    ),
+    Command(
+        ("hook",),
+        "What a client's hooks call, with the client's JSON on standard input",
+        (
+            Argument("CLIENT", "claude-code, codex, cursor or gemini"),
+            Argument("EVENT", "the client's own name of the event, such as Stop"),
+        ),
+        (
+            Flag(
+                "--await",
+                help="wait beside an idle client until mail may wake it: exit 2 and a line on "
+                "standard error",
+            ),
+        ),
+        notes="interlock setup CLIENT puts it into the client's configuration. It never fails the "
+        "client: what goes wrong is a line in hooks.log in the workspace.",
     ),
     Command(("whoami",), "Say who acts here, and what is waiting for them"),
     Command(
@@ -194,8 +240,23 @@ _MAIL = (
     Command(
         ("watch",),
         "Print mail as it arrives",
-        flags=(_AFTER._replace(help="begin after this position instead of now"),),
+        flags=(
+            _AFTER._replace(help="begin after this position instead of now"),
+            Flag("--one-line", help="print a line that points to new mail when it should wake you"),
+        ),
+        one_of=(OneOf(("--after", "--one-line")),),
         notes="With --json, one JSON document a line.",
+    ),
+    Command(
+        ("mute",),
+        "Let nothing wake an agent, for a time or until told otherwise",
+        (Argument("NAME", "which; the one who acts if absent", optional=True),),
+        (
+            _TTL._replace(help="for how long: 90s, 15m, 2h, 7d; until --off if absent"),
+            Flag("--off", help="let it be woken again"),
+        ),
+        (OneOf(("--ttl", "--off")),),
+        notes="Mail arrives all the same, and is pointed to at the agent's next step.",
     ),
     Command(("explain",), "Say who is behind a message, from the data", (_ID,)),
     Command(
@@ -210,7 +271,7 @@ _CLAIMS = (
     Command(
         ("claim", "acquire"),
         "Take a claim, or extend your own",
-        flags=(_ITEM, _PATH, _REPO, *_WHERE, _LEASE, _WAIT),
+        flags=(_ITEM, _PATH, _REPO, *_WHERE, _EVERYWHERE, _LEASE, _WAIT),
         one_of=_THING,
         examples=(
             "interlock claim acquire --item B-0444 --ttl 2h",
@@ -244,7 +305,7 @@ _CLAIMS = (
     Command(
         ("claim", "take-over"),
         "Take another's claim, with a reason",
-        flags=(_ITEM, _PATH, _REPO, *_WHERE, _LEASE, _REASON),
+        flags=(_ITEM, _PATH, _REPO, *_WHERE, _EVERYWHERE, _LEASE, _REASON),
         one_of=_THING,
         notes="For people and admins. It is in the log, and the former holder is told.",
     ),
@@ -489,9 +550,23 @@ _WORK = (
     ),
     Command(
         ("guard", "install"),
-        "Put the git hook in place that keeps unpassed commits from being pushed",
-        flags=(Flag("--undo", help="take it out again"),),
-        notes="Which gate guards which remote and branch stands in interlock.toml.",
+        "Put the git hooks in place that ask before a commit and a push",
+        flags=(Flag("--undo", help="take them out again"),),
+        notes="A commit must touch nothing that another holder has claimed; the setting guard says "
+        "deny, warn or off. Which gate guards which remote and branch stands in interlock.toml.",
+    ),
+    Command(
+        ("guard", "check"),
+        "May these files be changed, or does another hold them?",
+        (Argument("PATH", "a file; all that are staged if absent", optional=True, many=True),),
+        notes="Exit 1 when another holder's claim is on one of them. The pre-commit hook asks it.",
+        examples=("interlock guard check src/a.py",),
+    ),
+    Command(
+        ("guard", "note"),
+        "What the post-commit hook says: which files the last commit touched",
+        notes="So that a commit made with --no-verify does not go unnoticed: its claims' holders "
+        "are told, and interlock doctor names it.",
     ),
     Command(
         ("guard", "push"),
@@ -649,10 +724,12 @@ COMMANDS = (
 ACTIONS = {
     "up": ("serving", "up"),
     "down": ("serving", "down"),
-    "mcp": ("serving", "mcp"),
+    "mcp": ("speaking", "mcp"),
+    "setup": ("setting_up", "setup"),
     "init": ("identity", "init"),
     "join": ("identity", "join"),
     "run": ("running", "run"),
+    "hook": ("hooking", "hook"),
     "whoami": ("identity", "whoami"),
     "agents": ("identity", "agents"),
     "status": ("upkeep", "status"),
@@ -667,6 +744,7 @@ ACTIONS = {
     "thread": ("mail", "thread"),
     "search": ("mail", "search"),
     "watch": ("mail", "watch"),
+    "mute": ("mail", "mute"),
     "explain": ("mail", "explain"),
     "redact": ("mail", "redact"),
     "claim acquire": ("claims", "acquire"),
@@ -698,6 +776,8 @@ ACTIONS = {
     "report": ("reporting", "report"),
     "scrub": ("checking", "scrub"),
     "guard install": ("guarding", "install"),
+    "guard check": ("guarding", "check"),
+    "guard note": ("guarding", "note"),
     "guard push": ("guarding", "push"),
     "audit verify": ("audit", "verify"),
     "audit show": ("audit", "show"),
@@ -722,7 +802,7 @@ ACTIONS = {
     "rebuild": ("upkeep", "rebuild"),
     "migrate": ("engines", "migrate"),
     "repair": ("engines", "repair"),
-    "doctor": ("engines", "doctor"),
+    "doctor": ("upkeep", "doctor"),
     "schema": ("upkeep", "schema"),
     "completion": ("upkeep", "completion"),
 }

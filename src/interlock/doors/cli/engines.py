@@ -30,13 +30,6 @@ def repair(context: Context) -> Answer:
         return repairing.give_up(node) if give_up else repairing.show(node)
 
 
-def doctor(context: Context) -> Answer:
-    from interlock.node.doctor import examine
-
-    with open_node(_directory(context)) as node:
-        return examine(node)
-
-
 def _directory(context: Context) -> str:
     if "://" in context.place:
         raise Usage("That is done on the machine of a node, with its own directory.")

@@ -17,6 +17,31 @@ def install(context: Context) -> Answer:
     return dict(guards.undo() if context.get("undo") else guards.install())
 
 
+def check(context: Context) -> Answer:
+    """Whether another holder's claim is on any of these files, or of those that are staged."""
+    from interlock import guards
+    from interlock.repository import name_here
+
+    here = guards.root(".")
+    paths = guards.named(here, context.get("path", [])) or guards.staged(here)
+    repo = name_here(here)
+    assert repo is not None
+    return context.call_as_somebody(acts.CheckPaths(tuple(paths), repo, here))
+
+
+def note(context: Context) -> Answer:
+    """What the post-commit hook says: what was committed, whoever was asked before."""
+    from interlock import guards
+    from interlock.repository import name_here
+
+    here = guards.root(".")
+    made, repo = guards.committed(here), name_here(here)
+    if made is None or repo is None:
+        raise Usage("There is no commit here yet.")
+    commit, paths = made
+    return context.call_as_somebody(acts.ReportCommit(commit, tuple(paths), repo, here))
+
+
 def push(context: Context) -> Answer:
     """Whether every gate that guards what is pushed has passed it. A guard that cannot be asked
     lets nothing through."""

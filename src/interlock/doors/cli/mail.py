@@ -123,11 +123,18 @@ def search(context: Context) -> Answer:
     return context.call(acts.Search(context.values["query"], context.get("limit", 20)))
 
 
+def mute(context: Context) -> Answer:
+    act = acts.Mute(context.get("name"), context.get("ttl"), context.get("off", False))
+    return context.call_as_owner(act) if "name" in context.values else context.call(act)
+
+
 def watch(context: Context) -> int:
     """Prints mail as it arrives, for ever: what came after a position, or from now on."""
     from interlock.doors.cli import output
     from interlock.doors.cli.views import text
 
+    if context.get("one_line"):
+        return _point(context)
     after = context.get("after")
     if after is None:
         after = context.call(acts.ShowStorage())["entries"]
@@ -139,6 +146,20 @@ def watch(context: Context) -> int:
                 output.document(message)
             else:
                 output.lines(text("read", output.clean(message)))
+
+
+def _point(context: Context) -> int:
+    """Prints a line for whatever should wake the one who watches; many messages, one line."""
+    from interlock.doors.cli import output
+    from interlock.hooks.telling import pointer
+
+    act = acts.Attend("idle", "watch", wait_s=WATCH_S)
+    while True:
+        found = context.call(act)
+        if "news" in found and context.json:
+            output.document({"news": found["news"], "unread": found["unread"]})
+        elif "news" in found:
+            output.lines(pointer(found["news"], found["unread"]))
 
 
 def explain(context: Context) -> Answer:

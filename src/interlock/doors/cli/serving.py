@@ -1,4 +1,4 @@
-"""Commands that start and end the server, and connect MCP clients to it."""
+"""Commands that start and end the server."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-from interlock.doors.cli.context import Answer, Context, absolute, here_and_now
+from interlock.doors.cli.context import Answer, Context, absolute
 from interlock.errors import EngineUnavailable, Usage
 from interlock.link import is_served, server_of
 from interlock.workspace import dashboard
@@ -30,7 +30,7 @@ def up(context: Context) -> Answer | int:
     words += [f"--{name}={value}" for name, value in given.items() if value is not None]
     if context.json:
         words.append("--json")
-    return _detached(words) if context.get("detach") else _become(words)
+    return _detached(words) if context.get("detach") else become(words)
 
 
 def _refuse_strange(url: str | None) -> None:
@@ -60,7 +60,7 @@ def _key(path: str) -> bytes:
         raise Usage(f"--key names a file that cannot be read ({trouble}).") from None
 
 
-def _become(words: list[str]) -> NoReturn:
+def become(words: list[str]) -> NoReturn:
     os.execv(words[0], words)  # noqa: S606 - this process is our own module from here on
 
 
@@ -98,29 +98,6 @@ def down(context: Context) -> Answer:
             )
         time.sleep(LOOK_EVERY_S)
     return {"stopped": False} if pid is None else {"stopped": True, "pid": pid}
-
-
-def mcp(context: Context) -> int:
-    """MCP over stdio: through the server where one runs, else with a node of its own."""
-    from interlock.bridge import Bridge, Far, far_end
-
-    place = context.place
-    if "://" in place:
-        raise Usage(f"A client reaches that server's MCP itself, at {place.rstrip('/')}/mcp")
-    if not is_served(place):
-        _serve_alone(context)
-    credentials = context.credentials()
-    own, here = context.get("session"), here_and_now()
-    Bridge(Far(0, 1), lambda: far_end(place, credentials, here, own)).run()
-    return 0
-
-
-def _serve_alone(context: Context) -> NoReturn:
-    words = [sys.executable, "-P", "-m", "interlock.doors.mcp"]
-    for name in ("workspace", "from", "session"):
-        if (value := context.get(name)) is not None:
-            words += [f"--{name}", value]
-    _become(words)
 
 
 def _directory(context: Context) -> str:

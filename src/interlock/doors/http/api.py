@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from interlock.contracts import checks
-from interlock.contracts.acts import Credentials
+from interlock.contracts.acts import Attend, Credentials
 from interlock.contracts.routes import (
     KEY_HEADER,
     OWNER_HEADER,
@@ -22,9 +22,10 @@ from interlock.contracts.routes import (
     SHORTHANDS,
 )
 from interlock.doors.http import decoding
-from interlock.doors.http.answers import Answer
+from interlock.doors.http.answers import Answer, refused
 from interlock.doors.http.decoding import Decoder
 from interlock.doors.http.events import event_stream
+from interlock.doors.http.hooks import hook
 from interlock.doors.http.limits import RateLimit
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.http.openapi import document
@@ -115,6 +116,7 @@ def api(desk: Desk) -> list[BaseRoute]:
     ]
     routes += [
         Route("/v1/events", event_stream(desk.live, desk.metrics, desk.credentials)),
+        Route("/hooks/{client}/{event}", hook(desk.live, desk.credentials), methods=["POST"]),
         Route("/openapi.json", _fixed(document())),
         Route("/healthz", _fixed({"ok": True})),
         Route("/readyz", _ready(desk)),
@@ -142,6 +144,8 @@ def _endpoint(desk: Desk, known: Decoder) -> Endpoint:
                     f"{route.path} names files of the server's machine: use the command there."
                 )
             credentials, act = await _asked(desk, known, request)
+            if isinstance(act, Attend) and not request.scope.get("interlock.local"):
+                act = act._replace(window=None)  # who stands elsewhere knows no window here
             call = desk.live.call(credentials, act)
             waits = getattr(act, "wait_s", None) is not None
             return desk.answered(await (_while_there(request, call) if waits else call))
@@ -223,10 +227,14 @@ def _fixed(content: object) -> Endpoint:
 
 
 def _ready(desk: Desk) -> Endpoint:
-    """Ready is who can read the log just now."""
+    """Ready is who can read the log just now and, on a node, follow the engine that keeps it."""
 
     async def endpoint(request: Request) -> Response:
-        return Answer({"ready": True, "entries": await desk.live.entries()})
+        entries = await desk.live.entries()
+        shared = desk.live.node.shared
+        if shared is not None and shared.trouble is not None:
+            return refused(shared.trouble, 503)
+        return Answer({"ready": True, "entries": entries})
 
     return endpoint
 

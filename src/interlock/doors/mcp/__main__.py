@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import closing
 
 from interlock import workspace
@@ -23,6 +24,7 @@ from interlock.errors import Refusal, Usage
 from interlock.link import open_node
 from interlock.node.live import LiveNode
 from interlock.repository import name_and_paths, name_here
+from interlock.windows import in_window, surrounding
 
 TERMINATED = 143
 INTERRUPTED = 130
@@ -65,8 +67,20 @@ async def _serve(place: str, credentials: Credentials, session: str | None, here
         async with LiveNode(node) as live:
             await live.call(credentials, Whoami())
             async with kept(live, credentials, session):
-                app = server(live, lambda _: credentials, here)
+                app = server(live, _whoever(place, credentials), here)
                 await converse(app, *standard_streams())
+
+
+def _whoever(place: str, credentials: Credentials) -> Callable[[object], Credentials]:
+    """Who asks: as was said at the start, in the session that the client around us has by now."""
+    if os.environ.get("INTERLOCK_SESSION") or _is_named(credentials.session, place):
+        return lambda _: credentials
+    return lambda _: in_window(place, credentials._replace(session=None))
+
+
+def _is_named(session: str | None, place: str) -> bool:
+    window = surrounding(place)
+    return session is not None and (window is None or window.session != session)
 
 
 def _end_on_sigterm() -> None:

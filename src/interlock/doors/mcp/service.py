@@ -19,10 +19,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from interlock import __version__
 from interlock.contracts.acts import Credentials, Whoami
+from interlock.contracts.envelope import said, spoken
 from interlock.contracts.types import clip
 from interlock.doors.mcp.arguments import Arguments, without_sender
 from interlock.doors.mcp.calls import plan
-from interlock.doors.mcp.envelope import said, spoken
 from interlock.doors.mcp.plans import ELSEWHERE, Answer, Here, Nearby, Plan
 from interlock.doors.mcp.tools import INPUT, INSTRUCTIONS, TOOLS
 from interlock.errors import Internal, Refusal

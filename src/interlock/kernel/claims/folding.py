@@ -10,19 +10,22 @@ from interlock.kernel.moment import State
 #      claims_waiting  who queues for what; `lease` ends a waiter that stopped asking
 #      claims_lapsed   leases that ended without a release, on what nobody has taken since: their
 #                      holders may be dead
+#      claims_crossed  commits that touched what another had claimed
 #      claims_fence    one row: the last fence given, without its epoch
 TABLES = """
 CREATE TABLE claims_held(id TEXT PRIMARY KEY, item TEXT UNIQUE, repo TEXT, paths TEXT,
     sender TEXT NOT NULL, agent TEXT NOT NULL, surface TEXT, session TEXT, fence INTEGER NOT NULL,
-    branch TEXT, worktree TEXT, note TEXT, acquired_at INTEGER NOT NULL, ttl INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    branch TEXT, worktree TEXT, note TEXT, everywhere INTEGER, acquired_at INTEGER NOT NULL,
+    ttl INTEGER NOT NULL, expires_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE INDEX claims_repo ON claims_held(repo) WHERE repo IS NOT NULL;
 CREATE INDEX claims_due ON claims_held(expires_at);
 CREATE TABLE claims_waiting(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, item TEXT, repo TEXT,
     paths TEXT, sender TEXT NOT NULL, agent TEXT NOT NULL, surface TEXT, session TEXT, branch TEXT,
-    worktree TEXT, note TEXT, lease INTEGER NOT NULL) STRICT;
+    worktree TEXT, note TEXT, everywhere INTEGER, lease INTEGER NOT NULL) STRICT;
 CREATE TABLE claims_lapsed(seq INTEGER PRIMARY KEY, item TEXT, repo TEXT, paths TEXT,
     sender TEXT NOT NULL, session TEXT, at INTEGER NOT NULL) STRICT;
+CREATE TABLE claims_crossed(seq INTEGER PRIMARY KEY, repo TEXT NOT NULL, "commit" TEXT NOT NULL,
+    paths TEXT NOT NULL, holder TEXT NOT NULL, sender TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
 CREATE TABLE claims_fence(one INTEGER PRIMARY KEY CHECK (one = 1), last INTEGER NOT NULL) STRICT;
 """
 
@@ -30,10 +33,11 @@ CREATE TABLE claims_fence(one INTEGER PRIMARY KEY CHECK (one = 1), last INTEGER 
 EPOCH_SHIFT = 40
 HELD = (
     "id, item, repo, paths, sender, agent, surface, session, fence, branch, worktree, note, "
-    "acquired_at, ttl, expires_at"
+    "everywhere, acquired_at, ttl, expires_at"
 )
 WAITING = (
-    "seq, id, item, repo, paths, sender, agent, surface, session, branch, worktree, note, lease"
+    "seq, id, item, repo, paths, sender, agent, surface, session, branch, worktree, note, "
+    "everywhere, lease"
 )
 
 
@@ -67,13 +71,15 @@ def _fold_extended(state: State, fact: Header) -> None:
     outcome = fact.outcome
     state.execute(
         "UPDATE claims_held SET ttl = ?, expires_at = ?, branch = coalesce(?, branch), "
-        "worktree = coalesce(?, worktree), note = coalesce(?, note) WHERE id = ?",
+        "worktree = coalesce(?, worktree), note = coalesce(?, note), "
+        "everywhere = coalesce(?, everywhere) WHERE id = ?",
         (
             outcome["ttl"],
             outcome["expires_at"],
             outcome.get("branch"),
             outcome.get("worktree"),
             outcome.get("note"),
+            outcome.get("everywhere"),
             outcome["id"],
         ),
     )
@@ -108,7 +114,24 @@ def _fold_wait_ended(state: State, fact: Header) -> None:
     state.execute("DELETE FROM claims_waiting WHERE id = ?", (fact.outcome["id"],))
 
 
+def _fold_crossed(state: State, fact: Header) -> None:
+    crossed = fact.outcome
+    state.execute(
+        "INSERT INTO claims_crossed VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            fact.seq,
+            crossed["repo"],
+            crossed["commit"],
+            _paths(crossed),
+            crossed["holder"],
+            fact.sender,
+            fact.at,
+        ),
+    )
+
+
 FOLDS = {
+    "claim_crossed": _fold_crossed,
     "claim_granted": _fold_granted,
     "claim_extended": _fold_extended,
     "claim_released": _fold_ended,

@@ -147,29 +147,41 @@ def list_claims(moment: Moment, act: ListClaims) -> Answer:
 def session_over(moment: Moment, act: EndSession) -> Answer:
     """A session that ends gives up its claims."""
     end_session(moment, act)
-    given_up = held(moment, "sender = ? AND session = ?", moment.caller.sender, act.id)
+    return {"ended": act.id, "released": [claim.view() for claim in give_up(moment, act.id)]}
+
+
+def give_up(moment: Moment, session: str) -> list[Claim]:
+    """Releases what the caller holds in a session, and takes it out of every queue."""
+    given_up = held(moment, "sender = ? AND session = ?", moment.caller.sender, session)
     for claim in given_up:
         moment.record("claim_released", {"id": claim.id, "reason": "session ended"})
-    moment.caller = moment.caller._replace(session=act.id)
+    moment.caller = moment.caller._replace(session=session)
     leave(moment)
-    serve(moment)
-    return {"ended": act.id, "released": [claim.view() for claim in given_up]}
+    if given_up:
+        serve(moment)
+    return given_up
 
 
 def keep_session(moment: Moment, act: KeepSession) -> Answer:
     """Renews the claims of a living session, but only below half of each lease."""
-    found = live(moment, "sender = ? AND session = ?", moment.caller.sender, act.id)
-    for claim in found:
+    return {"claims": [claim.view() for claim in keep(moment, act.id)]}
+
+
+def keep(moment: Moment, session: str) -> list[Claim]:
+    """What the caller holds in a session, renewed where that is due."""
+    for claim in live(moment, "sender = ? AND session = ?", moment.caller.sender, session):
         if claim.expires_at - moment.now < claim.ttl // 2 and not is_paused(moment.state):
             extended = {"id": claim.id, "ttl": claim.ttl, "expires_at": moment.now + claim.ttl}
             moment.record("claim_extended", extended)
-    kept = live(moment, "sender = ? AND session = ?", moment.caller.sender, act.id)
-    return {"claims": [claim.view() for claim in kept]}
+    return live(moment, "sender = ? AND session = ?", moment.caller.sender, session)
 
 
 def _extend(moment: Moment, claim: Claim, act: AcquireClaim) -> Claim:
     """Asking again: a lease never gets shorter, and what is not mentioned is kept."""
-    said = absent_dropped(branch=act.branch, worktree=act.worktree, note=act.note)
+    everywhere = int(act.everywhere) or None
+    said = absent_dropped(
+        branch=act.branch, worktree=act.worktree, note=act.note, everywhere=everywhere
+    )
     ttl = act.ttl_s * 1000
     expires_at = max(claim.expires_at, moment.now + ttl)
     moment.record("claim_extended", {"id": claim.id, "ttl": ttl, "expires_at": expires_at} | said)

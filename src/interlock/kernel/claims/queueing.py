@@ -62,7 +62,7 @@ def serve(moment: Moment) -> None:
             blocked.append(waiter.target)
         else:
             moment.record("claim_wait_ended", {"id": waiter.id}, sender=SYSTEM)
-            wish = Wish(*waiter[3:10])
+            wish = Wish(*waiter[3:11])
             grant(moment, waiter.target, wish, WAITER_LEASE_MS, sender=SYSTEM)
 
 

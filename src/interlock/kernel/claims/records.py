@@ -47,12 +47,18 @@ class Claim(NamedTuple):
     branch: str | None
     worktree: str | None
     note: str | None
+    everywhere: int | None
     acquired_at: int
     ttl: int
     expires_at: int
 
     def held_by(self, caller: Caller) -> bool:
         return (self.sender, self.session) == (caller.sender, caller.session)
+
+    def is_own(self, caller: Caller) -> bool:
+        """Whether it is not another's: two sessions are told apart where both are known."""
+        known = self.session is not None and caller.session is not None
+        return self.sender == caller.sender and (self.session == caller.session or not known)
 
     def view(self) -> Answer:
         return self.target.outcome() | absent_dropped(
@@ -65,6 +71,7 @@ class Claim(NamedTuple):
             branch=self.branch,
             worktree=self.worktree,
             note=self.note,
+            everywhere=True if self.everywhere else None,
             acquired_at=rfc3339(self.acquired_at),
             expires_at=rfc3339(self.expires_at),
         )
@@ -83,6 +90,7 @@ class Waiter(NamedTuple):
     branch: str | None
     worktree: str | None
     note: str | None
+    everywhere: int | None
     lease: int
 
     def is_caller(self, caller: Caller) -> bool:
@@ -99,6 +107,7 @@ class Wish(NamedTuple):
     branch: str | None
     worktree: str | None
     note: str | None
+    everywhere: int | None
 
 
 def held(moment: Moment, where: str = "1", *bindings: str | int | None) -> list[Claim]:
@@ -145,7 +154,7 @@ def named(moment: Moment, act: RenewClaim | ReleaseClaim) -> Target | None:
 
 def wish_of(caller: Caller, act: AcquireClaim | TakeOverClaim) -> Wish:
     holder = (caller.sender, caller.agent, caller.surface, caller.session)
-    return Wish(*holder, act.branch, act.worktree, act.note)
+    return Wish(*holder, act.branch, act.worktree, act.note, int(act.everywhere) or None)
 
 
 def _claim(row: Row) -> Claim:

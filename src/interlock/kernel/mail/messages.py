@@ -13,7 +13,7 @@ from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
 
 COLUMNS = (
     "seq, id, sender, recipient, type, thread, at, priority, reply_to, expires_at, hops, token, "
-    "session, redacted, deliveries"
+    "session, redacted, deliveries, wake"
 )
 PREFIX_LENGTH = 6
 LISTED_BYTES = 65_536
@@ -37,6 +37,7 @@ class Message(NamedTuple):
     session: str | None
     redacted: int
     deliveries: str
+    wake: int | None
 
     @property
     def recipients(self) -> list[str]:
@@ -62,6 +63,7 @@ def from_fact(fact: Header) -> Message:
         session=fact.session,
         redacted=0,
         deliveries=" ".join(said["deliveries"]),
+        wake=said.get("wake"),
     )
 
 
@@ -168,14 +170,16 @@ def envelope(message: Message, body: dict[str, Any] | None, taken_by: str | None
     )
 
 
-def listed(moment: Moment, message: Message, taken_by: str | None = None) -> Answer:
+def listed(
+    moment: Moment, message: Message, taken_by: str | None = None, most: int = LISTED_BYTES
+) -> Answer:
     """A message in a list: whole where it is short, else its beginning, marked as a part. A
     command is shown whole or not at all, so that nobody runs the half of one."""
     body = load(moment, message)
     if body is None:
         return envelope(message, None, taken_by)
-    stop = LISTED_BYTES
-    if message.type == "command" and body["size"] > LISTED_BYTES:
+    stop = most
+    if message.type == "command" and body["size"] > most:
         stop = 0
     return envelope(message, body, taken_by) | content(moment, message, body, 0, stop)
 

@@ -36,6 +36,7 @@ from interlock.kernel.mail.messages import (
     visible,
 )
 from interlock.kernel.mail.sending import notify
+from interlock.kernel.mail.waking import attempts
 from interlock.kernel.moment import SYSTEM, Answer, Moment, absent_dropped
 from interlock.kernel.workspace import is_paused
 
@@ -202,8 +203,10 @@ def _deliveries(moment: Moment, seq: int) -> list[Answer]:
                 note=_note(moment, fact) if state in ("acked", "declined") else None,
             )
         )
+    woken = attempts(moment, seq)
     return [
         {"recipient": address(name), "state": state, "history": history[name]}
+        | ({"wakes": woken[name]} if name in woken else {})
         for name, state in rows
     ]
 

@@ -22,11 +22,12 @@ def text(command: str, answer: Answer) -> str:
 _FAMILIES = {
     **dict.fromkeys(("init", "join", "whoami", "agents", "token", "group"), "identity"),
     **dict.fromkeys(("send", "ask", "answer", "inbox", "read", "ack"), "mail"),
-    **dict.fromkeys(("receipts", "thread", "search", "explain", "redact"), "mail"),
+    **dict.fromkeys(("receipts", "thread", "search", "explain", "redact", "mute"), "mail"),
     "claim": "claims",
     **dict.fromkeys(("task", "evidence", "gate", "blocker"), "work"),
     "report": "work",
     **dict.fromkeys(("gate run", "scrub", "guard"), "checks"),
+    "setup": "setting_up",
     **dict.fromkeys(("audit", "status", "settings", "review"), "upkeep"),
     **dict.fromkeys(("backup", "restore", "rebuild", "pause", "resume"), "upkeep"),
     **dict.fromkeys(("up", "down"), "upkeep"),

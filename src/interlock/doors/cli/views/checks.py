@@ -51,6 +51,24 @@ def _installed(answer: Answer) -> str:
     return "\n".join(rows)
 
 
+def _guarded(answer: Answer) -> str:
+    lines = [answer["message"]] if "code" in answer else []
+    lines += [
+        f"warning: {found['path']} is claimed by {found['claim']['holder']}"
+        + (f" in {found['claim']['worktree']}" if "worktree" in found["claim"] else "")
+        for found in answer["warned"]
+    ]
+    return "\n".join(lines or ["Nobody else has claimed any of it."])
+
+
+def _noted(answer: Answer) -> str:
+    return "\n".join(
+        f"The commit {answer['commit'][:12]} touches {found['path']}, which "
+        f"{found['claim']['holder']} has claimed, and is told of it."
+        for found in answer["crossed"]
+    )
+
+
 def _pushed(answer: Answer) -> str:
     return green("May be pushed.")
 
@@ -59,5 +77,7 @@ VIEWS = {
     "gate run": _checked,
     "scrub": _scrubbed,
     "guard install": _installed,
+    "guard check": _guarded,
+    "guard note": _noted,
     "guard push": _pushed,
 }

@@ -4,7 +4,7 @@ from interlock.doors.cli.output import bold, dim, green, yellow
 from interlock.doors.cli.views.parts import Answer, quoted, time
 
 _REACH = {
-    "wakes": "is listening and sees it at once",
+    "wakes": "is woken, or is listening already",
     "working": "is working and sees it at its next step",
     "waits": "sees it when it next looks",
     "offline": "is offline",
@@ -101,7 +101,21 @@ def _receipts(answer: Answer) -> str:
             rows.append(f"  {time(step['at'])}  {step['state']}{by}{through}")
             if "note" in step:
                 rows.append(f"    {quoted(step['note'])}")
+        for tried in delivery.get("wakes", []):
+            if tried["outcome"] == "woken":
+                continue
+            why = f": {tried['why']}" if "why" in tried else ""
+            rows.append(
+                f"  {time(tried['at'])}  wake through {tried['adapter']} {tried['outcome']}{why}"
+            )
     return "\n".join(rows)
+
+
+def _muted(answer: Answer) -> str:
+    if not answer["muted"]:
+        return f"{answer['address']} is woken again."
+    until = f" until {time(answer['until'])}" if "until" in answer else ""
+    return f"Nothing wakes {answer['address']}{until}. Its mail arrives all the same."
 
 
 def _acked(answer: Answer) -> str:
@@ -143,5 +157,6 @@ VIEWS = {
     "search": _conversation,
     "receipts": _receipts,
     "ack": _acked,
+    "mute": _muted,
     "explain": _explained,
 }

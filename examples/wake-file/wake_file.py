@@ -1,0 +1,27 @@
+"""Tells an agent that it has mail by a line in a file, for whatever watches that file."""
+
+from interlock.wake import Adapter, Config, NotWoken, Pointer, Window
+from interlock.wake.plugins import hookimpl
+
+
+class File:
+    name = "file"
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def can_wake(self, window: Window) -> bool:
+        return True
+
+    def wake(self, window: Window, pointer: Pointer) -> None:
+        try:
+            with open(self._path, "a", encoding="utf-8") as file:
+                file.write(f"{window.sender}: {pointer.text}\n")
+        except OSError as trouble:
+            raise NotWoken(f"{self._path} cannot be written: {trouble.strerror}.") from None
+
+
+@hookimpl
+def interlock_wake_adapters(config: Config) -> list[Adapter]:
+    path = config["plugins"].get("file", {}).get("path")
+    return [File(path)] if path else []

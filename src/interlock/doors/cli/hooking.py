@@ -1,0 +1,277 @@
+"""`interlock hook`: what a client's hooks call, hundreds of times a day.
+
+A hook never breaks its client. Whatever goes wrong ends in an answer that the client accepts and
+that asks nothing of it, within a few seconds, with exit status 0 and a line in a log file.
+"""
+
+import _thread
+import json
+import os
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from interlock import hooks, processes, windows, workspace
+from interlock.contracts.acts import Attend, Credentials
+from interlock.doors.cli.context import Context
+from interlock.errors import Refusal
+from interlock.hooks import NOTHING, Said, Step
+from interlock.hooks.attending import attending, session_of
+from interlock.hooks.memory import Memory
+from interlock.link import Link
+
+LIMIT_S = 8.0
+LONGEST_INPUT = 32 << 20
+LONGEST_LOG = 256 << 10
+WOKEN = 2
+WAIT_S = 45
+PAUSE_S = 5.0
+LOOK_S = 1.0
+
+
+class Hook:
+    """One call of a hook. It answers once: with what is to be said, or with nothing when its time
+    is over or anything is wrong."""
+
+    def __init__(self, client: str, event: str) -> None:
+        self._client, self._event = client, event
+        self._answering = _thread.allocate_lock()
+        self._is_answered = self.is_over = False
+        self.home: str | None = None
+
+    def answer(self, said: Said = NOTHING) -> None:
+        """Prints the client's own form of it, unless that was done already."""
+        with self._answering:
+            if self._is_answered:
+                return
+            self._is_answered = True
+            try:
+                form = hooks.client_of(self._client).encode(self._event, said)
+            except Refusal:
+                form = {}  # nobody knows what such a client would like to hear
+            with suppress(OSError, ValueError, AttributeError):  # nobody listens any more
+                sys.stdout.write(json.dumps(form) + "\n")
+                sys.stdout.flush()
+
+    def watch(self) -> None:
+        """Ends the process in time, whatever it is waiting for."""
+        time.sleep(LIMIT_S)
+        if self.is_over:
+            return
+        self.answer()
+        self.log(f"gave up after {LIMIT_S:.0f} s")
+        os._exit(0)
+
+    def log(self, what: str) -> None:
+        """A line in the workspace's hooks.log. Where none can be written, none is."""
+        if self.home is None or not os.path.isdir(self.home):
+            return
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = f"{at} {self._client} {self._event}: {' '.join(what.split())[:500]}\n"
+        try:
+            path = os.path.join(self.home, "hooks.log")
+            fresh = os.path.exists(path) and os.path.getsize(path) > LONGEST_LOG
+            with open(path, "w" if fresh else "a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError:
+            return
+
+
+def without_fail(words: list[str]) -> int:
+    """A hook's whole command line: to most clients a status other than 0 is a no."""
+    from interlock.doors.cli import run
+
+    try:
+        return run(words)
+    except (Refusal, KeyboardInterrupt) as wrong:
+        client, event = (*words[1:], "", "")[:2]
+        if isinstance(wrong, Refusal) and {"--help", "--json"}.isdisjoint(words):
+            Hook(client, event).answer()
+        sys.stderr.write(f"interlock hook: {wrong}\n")
+        return 0
+
+
+def hook(context: Context) -> int:
+    call = Hook(context.values["client"], context.values["event"])
+    if not context.get("await"):
+        _thread.start_new_thread(call.watch, ())
+    try:
+        return _answered(context, call)
+    except (Refusal, ValueError, OSError) as trouble:
+        call.log(str(trouble))
+        call.answer()
+    except Exception as defect:  # noqa: BLE001 - the client must go on
+        call.log(f"a defect in Interlock: {defect!r}")
+        call.answer()
+    finally:
+        call.is_over = True
+    return 0
+
+
+def _answered(context: Context, call: Hook) -> int:
+    link = context.link
+    if link.is_local and not os.path.exists(os.path.join(link.home, "log.db")):
+        call.answer()
+        return 0
+    call.home = link.home
+    client = hooks.client_of(context.values["client"])
+    step = client.decode(context.values["event"], json.loads(_input()))
+    if context.get("await"):
+        return _await(context, link, step)
+    call.answer(_attended(context, link, step))
+    if step.kind in ("tool", "stop"):
+        _hand_over(context, link, step)
+    return 0
+
+
+def _input() -> bytes:
+    data = sys.stdin.buffer.read(LONGEST_INPUT + 1) if sys.stdin is not None else b""
+    if len(data) > LONGEST_INPUT:
+        raise ValueError("more than a hook is told")
+    return data
+
+
+# --- what a step comes to
+
+
+def _attended(context: Context, link: Link, step: Step) -> Said:
+    client, event = context.values["client"], context.values["event"]
+    credentials = _credentials(context, link, step)
+    outlives = bool(os.environ.get("INTERLOCK_SESSION"))
+    script = attending(
+        client,
+        event,
+        step,
+        memory=Memory(link.home, credentials.session),
+        window=_window(client, link, step),
+        outlives=outlives,
+    )
+    try:
+        act = next(script)
+        while True:
+            answer = link.call(credentials, act)
+            _note_window(client, link, answer, step)
+            act = script.send(answer)
+    except StopIteration as end:
+        said: Said = end.value
+        return said
+
+
+def _window(client: str, link: Link, step: Step) -> dict[str, Any]:
+    """Where the client runs, for presence. A server elsewhere has no use for our processes."""
+    if not link.is_local:
+        return {"client": client}
+    process = windows.client_process()
+    where = {"pid": process.pid, "started": process.started} if process is not None else {}
+    return {"client": client} | where | _ways(client, step)
+
+
+def _ways(client: str, step: Step) -> dict[str, Any]:
+    """Where the window may be woken from outside, by the adapter that would do it."""
+    ways: dict[str, dict[str, str]] = {}
+    pane, server = os.environ.get("TMUX_PANE"), os.environ.get("TMUX")
+    if pane and server:
+        ways["tmux"] = {"pane": pane, "socket": server.partition(",")[0]}
+    if client == "codex" and step.session is not None:
+        ways["codex"] = {"thread": step.session}
+    return {"ways": ways} if ways else {}
+
+
+def _note_window(client: str, link: Link, answer: dict[str, Any], step: Step) -> None:
+    """Notes whose window the client's process is, for its shell and its MCP server."""
+    if client not in windows.ONE_A_PROCESS or not link.is_local or "session" not in answer:
+        return
+    process = windows.client_process()
+    if process is None:
+        return
+    if step.kind == "end":
+        windows.forget(link.home, process)
+        return
+    window = windows.Window(answer["address"].removeprefix("@"), answer["session"])
+    if windows.known(link.home, process) != window:
+        windows.note(link.home, process, window)
+        windows.sweep(link.home)
+
+
+def _hand_over(context: Context, link: Link, step: Step) -> None:
+    """Hands over what was run in a shell of this session that reached nobody."""
+    credentials = _credentials(context, link, step)
+    if credentials.session is None or not _may_wait(credentials.session):
+        return
+    from interlock.contracts.acts import AddEvidence
+    from interlock.contracts.uploads import CHUNK, attached, taken
+    from interlock.evidence import spool
+
+    for path in spool.waiting(credentials.session):
+        payload, data = spool.read(path)
+        chunks = (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
+        steps = attached(AddEvidence(payload), chunks, len(data))
+        taken(steps, lambda act: link.call(credentials, act))
+        os.unlink(path)
+
+
+def _may_wait(session: str) -> bool:
+    """Whether a look is worth what its imports take: any file there that names the session."""
+    places = filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
+    directory = next(places, "/tmp")  # noqa: S108 - where the system keeps what is soon to go
+    try:
+        return any(session in name for name in os.listdir(directory))
+    except OSError:
+        return False
+
+
+# --- who, and in which session
+
+
+def _credentials(context: Context, link: Link, step: Step) -> Credentials:
+    """The token of the environment goes before the sender that the configuration names: whoever
+    runs a client under another name means it."""
+    inside = os.environ.get("INTERLOCK_TOKEN") or os.environ.get("INTERLOCK_SESSION")
+    session = os.environ.get("INTERLOCK_SESSION") or session_of(step.session)
+    if inside:
+        return workspace.who_acts(link, os.environ, named=None, session=session, owner_may=False)
+    named = context.get("from")
+    if named is not None:
+        kept = workspace.kept(link, named)
+        return Credentials(token=kept.token, session=session)
+    return workspace.who_acts(link, os.environ, named=None, session=session, owner_may=False)
+
+
+# --- waiting while idle
+
+
+def _await(context: Context, link: Link, step: Step) -> int:
+    """Waits beside an idle client until something may wake it: exit 2, and the pointer on standard
+    error. One waits for a session at a time, and nobody for a client that has ended."""
+    from interlock.hooks.telling import pointer
+
+    if step.kind == "other":
+        return 0
+    credentials = _credentials(context, link, step)
+    process = windows.client_process()
+    if not Memory(link.home, credentials.session).is_only_waiter():
+        return 0
+    if process is not None:
+        _thread.start_new_thread(_end_with, (process,))
+    act = Attend("idle", f"{context.values['client']}-rewake", wait_s=WAIT_S)
+    while True:
+        try:
+            answer = link.call(credentials, act)
+        except Refusal as refusal:
+            if refusal.exit != 4:
+                raise
+            time.sleep(PAUSE_S)
+            continue
+        if "news" in answer:
+            # The client shows it under a heading of its own, as a hook's error.
+            line = f"This is no error but a wake-up. {pointer(answer['news'], answer['unread'])}\n"
+            os.write(2, line.encode())
+            return WOKEN
+
+
+def _end_with(client: processes.Process) -> None:
+    """Ends this process once its client has: nobody is there any more whom it could wake."""
+    while processes.is_alive(client.pid, client.started):
+        time.sleep(LOOK_S)
+    os._exit(0)

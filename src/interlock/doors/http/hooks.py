@@ -1,0 +1,82 @@
+"""Hooks over HTTP: the client posts its own JSON, and gets back its own form of answer.
+
+As with the command, nothing here breaks the client: what is refused or cannot be understood gets
+the answer that does no harm, and only who shows no good token is told so by the status.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+
+from interlock.contracts.acts import Attend, Credentials
+from interlock.contracts.encoding import decode
+from interlock.doors.http.answers import Answer
+from interlock.errors import Refusal, Usage
+from interlock.hooks import NOTHING, Client, Said, client_of
+from interlock.hooks.attending import attending, session_of
+from interlock.hooks.memory import Memory
+from interlock.node.live import LiveNode
+
+_LOG = logging.getLogger("interlock.hooks")
+
+
+def hook(
+    live: LiveNode, credentials: Callable[[HTTPConnection], Credentials]
+) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        client, event = request.path_params["client"], request.path_params["event"]
+        forms = client_of(client)
+        shown = credentials(request)
+        await live.identify(shown)
+        try:
+            said = await _attended(live, shown, request, client, event)
+        except (Refusal, ValueError, OSError) as trouble:
+            _LOG.warning("%s %s: %s", client, event, trouble)
+            said = NOTHING
+        return Answer(forms.encode(event, said))
+
+    return endpoint
+
+
+async def _attended(
+    live: LiveNode, shown: Credentials, request: Request, client: str, event: str
+) -> Said:
+    given = decode(await request.body())
+    forms: Client = client_of(client)
+    step = forms.decode(event, given)
+    if step.kind == "edit" and not (step.cwd and os.path.isdir(step.cwd)):
+        raise Usage("The files of the edit are on another machine: use the command there.")
+    session = shown.session or session_of(step.session)
+    script = attending(
+        client,
+        event,
+        step,
+        memory=Memory(live.node.directory, session),
+        window={"client": client},
+        outlives=shown.session is not None,
+    )
+    return await _played(script, live, shown._replace(session=session))
+
+
+async def _played(script: Any, live: LiveNode, credentials: Credentials) -> Said:
+    """Plays the script, whose own steps may look at files and repositories."""
+    answer: Any = None
+    while True:
+        act: Attend | Said = await asyncio.to_thread(_next, script, answer)
+        if isinstance(act, Said):
+            return act
+        answer = await live.call(credentials, act)
+
+
+def _next(script: Any, answer: Any) -> Attend | Said:
+    try:
+        act: Attend = script.send(answer)
+    except StopIteration as end:
+        said: Said = end.value
+        return said
+    return act

@@ -1,0 +1,37 @@
+"""Which files a commit touches."""
+
+import os
+from collections.abc import Sequence
+
+from interlock.errors import Usage
+from interlock.guards import git
+
+
+def staged(root: str) -> list[str]:
+    """The files that the commit which is being made would change, from the root: both names of one
+    that is moved, and what is taken away."""
+    said = git.ask(root, "diff", "--cached", "--name-only", "--no-renames", "-z", "--no-ext-diff")
+    if said is None:
+        raise Usage("git does not say what is staged here.")
+    return [os.fsdecode(path) for path in said.split(b"\0") if path]
+
+
+def committed(root: str) -> tuple[str, list[str]] | None:
+    """The commit that was just made, and the files that it changed; None where there is none."""
+    commit = git.line(root, "rev-parse", "--verify", "HEAD^{commit}")
+    if commit is None:
+        return None
+    words = "diff-tree", "--root", "-r", "--no-commit-id", "--name-only", "--no-renames", "-z"
+    said = git.ask(root, *words, commit) or b""
+    return commit, [os.fsdecode(path) for path in said.split(b"\0") if path]
+
+
+def named(root: str, paths: Sequence[str]) -> list[str]:
+    """Files as somebody names them from where they stand, from the root."""
+    found = []
+    for path in paths:
+        whole = os.path.realpath(path)
+        if os.path.commonpath((root, whole)) != root:
+            raise Usage(f"{path[:200]!r} is not in {root}, the repository you stand in.")
+        found.append(os.path.relpath(whole, root))
+    return found

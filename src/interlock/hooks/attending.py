@@ -1,0 +1,92 @@
+"""What a step of a client comes to: what the node is asked, and what the client is told then.
+
+It is written as a script, because whoever runs it may be a command or a server: it yields acts, is
+sent their answers, and returns what is to be said.
+"""
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from interlock.contracts.acts import Attend
+from interlock.hooks import NOTHING, Said, Step, client_of
+from interlock.hooks.memory import Memo, Memory
+
+Answer = dict[str, Any]
+SESSION_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-")
+
+
+def session_of(given: str | None) -> str | None:
+    """The client's own id of its session, or a digest of it where it is none that we take."""
+    if not given:
+        return None
+    plain = given[0].isascii() and given[0].isalnum() and SESSION_LETTERS.issuperset(given)
+    if plain and len(given) <= 128:
+        return given
+    from hashlib import sha256
+
+    return sha256(given.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def attending(
+    client: str,
+    event: str,
+    step: Step,
+    *,
+    memory: Memory,
+    window: dict[str, Any],
+    outlives: bool = False,
+) -> Generator[Attend, Answer, Said]:
+    """`window` is what presence may know of the client. A session that `outlives` the client's own
+    does not end with it."""
+    if step.kind == "other" and not step.forgets:
+        return NOTHING
+    memo = memory.recall()
+    held = max(step.held, memo.held) if step.held else 0
+    kind = _kind(client_of(client).CONTEXT, event, step, memo, outlives=outlives)
+    told = []
+    for act in _acts(Attend(kind, client, held=held, window=window), step):
+        answer = yield act
+        told.append(_said(kind, answer))
+    said = _together(told)
+    forgot = step.forgets or (memo.forgot and kind != "start")
+    if (now := Memo(held + 1 if said.hold is not None else 0, forgot)) != memo:
+        memory.keep(now)
+    return said
+
+
+def _kind(
+    takes_words: frozenset[str], event: str, step: Step, memo: Memo, *, outlives: bool
+) -> str:
+    """The step as the node knows it. Where the client hands nothing on to the agent, nothing must
+    count as told."""
+    if step.kind == "end":
+        return "busy" if outlives else "end"
+    if step.kind in ("edit", "stop", "other"):
+        return step.kind
+    if event not in takes_words:
+        return "busy"
+    return "start" if memo.forgot else step.kind
+
+
+def _acts(act: Attend, step: Step) -> Iterator[Attend]:
+    """One thing; for an edit, one a worktree."""
+    if act.step == "edit":
+        from interlock.hooks.edits import places
+
+        for place in places(step):
+            yield act._replace(paths=place.paths, repo=place.repo, worktree=place.worktree)
+    elif act.step != "other":
+        yield act
+
+
+def _said(kind: str, answer: Answer) -> Said:
+    from interlock.hooks.telling import said
+
+    return said(kind, answer)
+
+
+def _together(told: list[Said]) -> Said:
+    denials = [said.denial for said in told if said.denial is not None]
+    contexts = [said.context for said in told if said.context is not None]
+    hold = next((said.hold for said in told if said.hold is not None), None)
+    return Said("\n".join(contexts) or None, "\n".join(denials) or None, hold)

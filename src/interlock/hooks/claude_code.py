@@ -1,0 +1,55 @@
+"""Claude Code's hooks, by its hooks reference.
+
+At `Stop` only a hold is said, which the agent is sure to see. Tools of subagents are watched for
+edits alone: words would reach the subagent, and the agent itself would never see what then counts
+as shown.
+"""
+
+from typing import Any
+
+from interlock.hooks import Said, Step
+from interlock.hooks.answers import nested
+from interlock.hooks.reading import edited_in, kind_of, text_in
+
+EVENTS = {
+    "SessionStart": "start",  # `source` is startup, resume, clear, compact or fork
+    "UserPromptSubmit": "prompt",
+    "PreToolUse": "edit",
+    "PostToolUse": "tool",
+    "PostToolUseFailure": "tool",
+    "Stop": "stop",
+    "SessionEnd": "end",
+    "StopFailure": "other",
+    "SubagentStart": "other",
+    "SubagentStop": "other",
+    "PreCompact": "other",  # `SessionStart` follows
+    "PostCompact": "other",
+    "Notification": "other",
+}
+CONTEXT = frozenset(
+    ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure")
+)
+EDITORS = {
+    "Edit": ("file_path",),
+    "MultiEdit": ("file_path",),
+    "Write": ("file_path",),
+    "NotebookEdit": ("notebook_path",),
+}
+
+
+def decode(event: str, given: dict[str, Any]) -> Step:
+    kind = kind_of(EVENTS, event, given)
+    if "cursor_version" in given:
+        return Step("other")  # Cursor runs Claude Code's hooks too, and has its own besides
+    paths: tuple[str, ...] = ()
+    if kind == "edit":
+        paths = edited_in(given, EDITORS)
+        kind = "edit" if paths else "other"
+    elif text_in(given, "agent_id") is not None:
+        kind = "other"
+    held = kind == "stop" and given.get("stop_hook_active") is True
+    return Step(kind, text_in(given, "session_id"), text_in(given, "cwd"), paths, int(held))
+
+
+def encode(event: str, said: Said) -> dict[str, Any]:
+    return nested(event, EVENTS.get(event, "other"), said, event in CONTEXT)

@@ -1,0 +1,56 @@
+"""What hooks of one session remember between two calls, beside the log: hints, and nothing else."""
+
+import fcntl
+import json
+import os
+from contextlib import suppress
+from typing import NamedTuple
+
+from interlock.contracts.addresses import filename
+
+
+class Memo(NamedTuple):
+    """How often in a row the agent was kept from stopping, and whether it has forgotten since who
+    it is."""
+
+    held: int = 0
+    forgot: bool = False
+
+
+class Memory:
+    """The memory of one session, in the directory of its workspace."""
+
+    def __init__(self, home: str, session: str | None) -> None:
+        self._home, self._name = home, filename(session or "alone")
+
+    def recall(self) -> Memo:
+        try:
+            with open(self._path("memos"), encoding="utf-8") as file:
+                return Memo(*json.load(file))
+        except (OSError, ValueError, TypeError):
+            return Memo()
+
+    def keep(self, memo: Memo) -> None:
+        path = self._path("memos")
+        with suppress(OSError):
+            if memo == Memo():
+                os.unlink(path)
+                return
+            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(memo, file)
+
+    def is_only_waiter(self) -> bool:
+        """Whether nobody else waits for this session; so for as long as this process lives."""
+        path = self._path("waiting")
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return False
+        return True
+
+    def _path(self, kind: str) -> str:
+        return os.path.join(self._home, "presence", kind, self._name)

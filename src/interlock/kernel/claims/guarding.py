@@ -1,0 +1,110 @@
+"""Guarding: whether files may be changed that somebody has claimed.
+
+A claim that names a worktree guards the files there; the same file in another worktree is another
+copy, so whoever changes that is warned, unless the claim is for everywhere. A claim that names none
+guards every copy. Nobody is kept from what is their own.
+"""
+
+from collections.abc import Sequence
+
+from interlock.contracts.acts import CheckPaths, ReportCommit
+from interlock.contracts.addresses import address
+from interlock.contracts.globs import matches
+from interlock.errors import ClaimHeld
+from interlock.kernel.claims.records import Claim, live
+from interlock.kernel.mail.sending import notify
+from interlock.kernel.moment import Answer, Moment
+from interlock.kernel.workspace import is_paused
+
+MOST_NAMED = 3
+MOST_KEPT = 20
+
+
+def check_paths(moment: Moment, act: CheckPaths) -> Answer:
+    return guarded(moment, act.repo, act.paths, act.worktree)
+
+
+def guarded(moment: Moment, repo: str, paths: Sequence[str], worktree: str | None) -> Answer:
+    """Which of these files are under another's claim, and whether that denies a change of them."""
+    mode = moment.setting("guard")
+    denied: list[Answer] = []
+    warned: list[Answer] = []
+    for claim in live(moment, "repo = ?", repo) if mode != "off" else ():
+        if claim.is_own(moment.caller):
+            continue
+        here = claim.everywhere or _is_same_place(claim.worktree, worktree)
+        found = denied if mode == "deny" and here else warned
+        found += [{"path": path, "claim": claim.view()} for path in paths if _covers(claim, path)]
+    answer: Answer = {"allowed": not denied, "denied": denied, "warned": warned}
+    return answer | (ClaimHeld(_why(denied)).as_dict() if denied else {})
+
+
+def report_commit(moment: Moment, act: ReportCommit) -> Answer:
+    """Records that a commit crossed others' claims, and tells their holders; once a commit."""
+    crossed = guarded(moment, act.repo, act.paths, act.worktree)["denied"]
+    answer = {"commit": act.commit, "crossed": crossed}
+    known = moment.one(
+        'SELECT 1 FROM claims_crossed WHERE repo = ? AND "commit" = ?', act.repo, act.commit
+    )
+    if known is not None or is_paused(moment.state):
+        return answer
+    by_holder: dict[str, list[str]] = {}
+    for entry in crossed:
+        by_holder.setdefault(entry["claim"]["holder"], []).append(entry["path"])
+    for holder, paths in by_holder.items():
+        said = {"repo": act.repo, "commit": act.commit, "paths": paths[:MOST_KEPT]}
+        moment.record("claim_crossed", said | {"holder": holder.removeprefix("@")})
+        notify(
+            moment,
+            holder.removeprefix("@"),
+            f"The commit {act.commit[:12]} by {address(moment.caller.sender)} touches what you "
+            f"have claimed in {act.repo}: {', '.join(paths[:MOST_NAMED])}"
+            + (f" and {len(paths) - MOST_NAMED} more" if paths[MOST_NAMED:] else ""),
+        )
+    return answer
+
+
+def crossings(moment: Moment, since: int) -> list[tuple[str, str, str, str]]:
+    """Commits that crossed a claim since then: repository, commit, holder, and who made it."""
+    rows = moment.all(
+        'SELECT repo, "commit", holder, sender FROM claims_crossed WHERE at >= ? ORDER BY seq',
+        since,
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+
+def _is_same_place(claimed: str | None, here: str | None) -> bool:
+    """Whether a claim's worktree is where the files are, or may be: it stands there as its holder
+    wrote it, perhaps from elsewhere."""
+    if claimed is None or here is None or claimed == here:
+        return True
+    if claimed.startswith("/"):
+        return False
+    names = [name for name in claimed.split("/") if name not in ("", ".", "..")]
+    return here.split("/")[-len(names) :] == names if names else True
+
+
+def _covers(claim: Claim, path: str) -> bool:
+    return any(matches(pattern, path) for pattern in claim.target.paths)
+
+
+def _why(denied: list[Answer]) -> str:
+    """What is in the way, in words: the files, whose they are until when, and what to do."""
+    named = [_held(entry) for entry in denied[:MOST_NAMED]]
+    more = [f"{len(denied) - MOST_NAMED} more are claimed too."] if denied[MOST_NAMED:] else []
+    first = denied[0]
+    do = (
+        f"Leave it alone and do other work, ask {first['claim']['holder']}, or wait for it: "
+        f"interlock claim acquire --path '{first['path']}' --wait 10m"
+    )
+    return " ".join([*named, *more, do])
+
+
+def _held(entry: Answer) -> str:
+    claim = entry["claim"]
+    session = f" (session {claim['session']})" if "session" in claim else ""
+    note = f": {claim['note']}" if "note" in claim else ""
+    return (
+        f"{entry['path']} is claimed by {claim['holder']}{session} until {claim['expires_at']}"
+        f"{note}."
+    )

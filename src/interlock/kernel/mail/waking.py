@@ -1,0 +1,259 @@
+"""Waking: whom a message may wake, when, and how often. The whole policy is here.
+
+Whoever is at work is pointed to new mail at its next step, whatever mail that is. An idle one is
+woken by what was sent to it directly, or asks for it; not by a broadcast, not while its name is
+muted, not again within a quiet time, and not for what was already old when it was first seen.
+Each delivery is told of once: by which adapter is its receipt `woken`.
+"""
+
+from typing import NamedTuple
+
+from interlock.contracts.acts import Mute
+from interlock.contracts.addresses import address, near
+from interlock.contracts.times import rfc3339
+from interlock.errors import MissingScope, NotFound
+from interlock.kernel.identity.names import is_known, names
+from interlock.kernel.mail.folding import LADDER, UNREAD
+from interlock.kernel.mail.messages import Message, by_seq, listed, mailboxes
+from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
+from interlock.kernel.workspace import is_paused
+
+OLD_MS = 60 * 60_000
+SETTLED_MS = 3_000
+DOUBTFUL_MS = 60_000
+MOST_TRIES = 3
+MOST_TOLD = 100
+MOST_HANDED_OVER = 5
+HANDED_OVER_BYTES = 1000
+# Clients end a row of five to eight by themselves, and what is handed over then goes nowhere.
+MOST_IN_A_ROW = 4
+URGENT_TYPES = ("ask", "blocker", "command", "wake")
+URGENT_PRIORITIES = ("high", "critical")
+_UNREAD, _TYPES, _PRIORITIES = map(str, (UNREAD, URGENT_TYPES, URGENT_PRIORITIES))
+
+
+class Delivery(NamedTuple):
+    """A message in one of the caller's mailboxes."""
+
+    seq: int
+    recipient: str
+    state: str
+
+
+# --- whoever is at work
+
+
+def point(moment: Moment, adapter: str) -> list[Message]:
+    """The caller's mail that nobody told it of yet, marked as told."""
+    return _told(moment, _new(moment, moment.caller), adapter)
+
+
+def hand_over(moment: Moment, adapter: str, held: int) -> list[Answer]:
+    """What should not wait until the caller is prompted again, whole: urgent mail, once; what
+    blocks it, once a turn until it is read."""
+    found = []
+    for delivery in _urgent(moment):
+        message = by_seq(moment, delivery.seq)
+        if delivery.state != "shown" or (message.type == "blocker" and not held):
+            found.append((delivery, message))
+    if not found or held >= MOST_IN_A_ROW or is_paused(moment.state):
+        return []
+    found = found[:MOST_HANDED_OVER]
+    _mark(moment, "woken", [d for d, _ in found if d.state == "accepted"], adapter)
+    _mark(moment, "shown", [d for d, _ in found if LADDER[d.state] < LADDER["shown"]], adapter)
+    return [listed(moment, message, most=HANDED_OVER_BYTES) for _, message in found]
+
+
+# --- whoever is idle
+
+
+def wake(moment: Moment, adapter: str) -> list[Message]:
+    """The caller's mail that may wake it now, marked as told; for one who waits for it."""
+    return _told(moment, _waking(moment, moment.caller), adapter)
+
+
+def would_wake(moment: Moment, sleeper: Caller) -> bool:
+    """Whether there is mail to wake it for that nobody has told it of within a few seconds."""
+    found = [by_seq(moment, delivery.seq) for delivery in _waking(moment, sleeper)]
+    return any(moment.now - message.at >= SETTLED_MS for message in found)
+
+
+def begin(moment: Moment, sleeper: Caller, adapter: str) -> tuple[str, list[Message]] | None:
+    """Begins to wake an idle sender by something that may fail or leave one in doubt; None where
+    there is nothing to wake it for. Nobody else tries meanwhile, and nobody again in doubt."""
+    found = _waking(moment, sleeper)
+    if not found:
+        return None
+    id = moment.new_id()
+    moment.record(
+        "wake_begun",
+        {
+            "id": id,
+            "sender": sleeper.sender,
+            "adapter": adapter,
+            "items": [[delivery.seq, delivery.recipient] for delivery in found],
+            "expires_at": moment.now + DOUBTFUL_MS,
+        },
+    )
+    return id, [by_seq(moment, delivery.seq) for delivery in found]
+
+
+def end(moment: Moment, id: str, sender: str, outcome: str, why: str | None = None) -> None:
+    """`woken`, `failed` or `unknown`, unless it has ended already."""
+    row = moment.one("SELECT adapter FROM mail_wakes WHERE id = ? AND outcome IS NULL", id)
+    if row is not None:
+        ended = {"id": id, "sender": sender, "adapter": row[0], "outcome": outcome}
+        moment.record("wake_ended", ended | absent_dropped(why=why))
+
+
+def is_due(moment: Moment) -> bool:
+    row = moment.one(
+        "SELECT 1 FROM mail_wakes WHERE outcome IS NULL AND due <= ? LIMIT 1", moment.now
+    )
+    return row is not None
+
+
+def sweep(moment: Moment) -> None:
+    """Whoever began a wake and never said how it ended has died over it: it is in doubt."""
+    for id, recipient in moment.all(
+        "SELECT DISTINCT id, min(recipient) FROM mail_wakes WHERE outcome IS NULL AND due <= ? "
+        "GROUP BY id ORDER BY id",
+        moment.now,
+    ):
+        end(moment, id, recipient, "unknown")
+
+
+def attempts(moment: Moment, seq: int) -> dict[str, list[Answer]]:
+    """For each recipient of a message the attempts to wake it, first to last."""
+    found: dict[str, list[Answer]] = {}
+    for recipient, adapter, at, outcome, why in moment.all(
+        "SELECT recipient, adapter, at, outcome, why FROM mail_wakes WHERE seq = ? ORDER BY at, id",
+        seq,
+    ):
+        told = absent_dropped(adapter=adapter, at=rfc3339(at), outcome=outcome or "begun", why=why)
+        found.setdefault(recipient, []).append(told)
+    return found
+
+
+def _waking(moment: Moment, sleeper: Caller) -> list[Delivery]:
+    """The deliveries that may wake it now; none where it is to be left in peace."""
+    found = [
+        d
+        for d in _new(moment, sleeper)
+        if _may_wake(moment, by_seq(moment, d.seq)) and _tries(moment, d) < MOST_TRIES
+    ]
+    if not found or is_muted(moment, sleeper) or _is_quiet(moment, sleeper):
+        return []
+    return found
+
+
+def _may_wake(moment: Moment, message: Message) -> bool:
+    if moment.now - message.at > OLD_MS:
+        return False
+    if message.wake is not None:
+        return bool(message.wake)
+    return message.to.startswith("@")
+
+
+def _tries(moment: Moment, delivery: Delivery) -> int:
+    row = moment.one(
+        "SELECT count(*) FROM mail_wakes WHERE seq = ? AND recipient = ?",
+        delivery.seq,
+        delivery.recipient,
+    )
+    return int(row[0]) if row else 0
+
+
+def is_muted(moment: Moment, sleeper: Caller) -> bool:
+    """Whether nothing may wake it."""
+    row = moment.one(
+        "SELECT 1 FROM mail_muted WHERE name IN (?, ?) AND (until IS NULL OR until > ?)",
+        *mailboxes(sleeper),
+        moment.now,
+    )
+    return row is not None
+
+
+def _is_quiet(moment: Moment, sleeper: Caller) -> bool:
+    """Whether it was woken a moment ago: what came since then is told together, later."""
+    row = moment.one(
+        "SELECT max(woken_at) FROM mail_boxes WHERE recipient IN (?, ?)", *mailboxes(sleeper)
+    )
+    quiet_ms = int(moment.setting("wake.quiet_s")) * 1000
+    return row is not None and row[0] is not None and moment.now - row[0] < quiet_ms
+
+
+# --- both
+
+
+def _new(moment: Moment, caller: Caller) -> list[Delivery]:
+    """Deliveries that nobody was told of, and that nobody is just being told of."""
+    found: dict[int, Delivery] = {}
+    for name in dict.fromkeys(mailboxes(caller)):
+        for seq, state in moment.all(
+            "SELECT seq, state FROM mail_deliveries d INDEXED BY mail_new "
+            "WHERE recipient = ?1 AND state = 'accepted' AND closed = 0 AND NOT EXISTS "
+            "(SELECT 1 FROM mail_wakes w WHERE w.seq = d.seq AND w.recipient = ?1 "
+            "AND coalesce(outcome, 'begun') <> 'failed') ORDER BY seq LIMIT ?2",
+            name,
+            MOST_TOLD,
+        ):
+            found.setdefault(seq, Delivery(seq, name, state))
+    return [found[seq] for seq in sorted(found)]
+
+
+def _urgent(moment: Moment) -> list[Delivery]:
+    """What nobody has read yet, and should not wait."""
+    found: dict[int, Delivery] = {}
+    for name in dict.fromkeys(mailboxes(moment.caller)):
+        for seq, state in moment.all(
+            "SELECT d.seq, d.state FROM mail_deliveries d INDEXED BY mail_open "
+            "JOIN mail_messages m USING (seq) WHERE d.recipient = ? AND closed = 0 "
+            f"AND state IN {_UNREAD} AND (type IN {_TYPES} OR priority IN {_PRIORITIES}) "
+            "ORDER BY d.seq LIMIT ?",
+            name,
+            MOST_TOLD,
+        ):
+            found.setdefault(seq, Delivery(seq, name, state))
+    return [found[seq] for seq in sorted(found)]
+
+
+def _told(moment: Moment, found: list[Delivery], adapter: str) -> list[Message]:
+    """Nothing can be marked while the workspace is paused, and so nothing is told."""
+    if not found or is_paused(moment.state):
+        return []
+    _mark(moment, "woken", found, adapter)
+    return [by_seq(moment, delivery.seq) for delivery in found]
+
+
+def _mark(moment: Moment, state: str, found: list[Delivery], adapter: str) -> None:
+    if found:
+        items = [[delivery.seq, delivery.recipient] for delivery in found]
+        moment.note("mail_moved", {"state": state, "items": items, "adapter": adapter})
+
+
+# --- muting
+
+
+def mute(moment: Moment, act: Mute) -> Answer:
+    """Lets nothing wake a name. One's own is everybody's to mute; another's, a person's."""
+    caller = moment.caller
+    name = (act.name or caller.sender).removeprefix("@")
+    if name not in mailboxes(caller) and caller.kind != "human" and "admin" not in caller.scopes:
+        raise MissingScope(
+            f"Muting @{name} is for itself, for a person, or for a token with the scope admin.",
+            scope="admin",
+        )
+    if not is_known(moment.state, name):
+        raise NotFound(
+            f"Nobody has joined as @{name[:80]}. To mute an agent, name it: interlock mute @NAME",
+            did_you_mean=near(name, names(moment.state)),
+        )
+    until = moment.now + act.ttl_s * 1000 if act.ttl_s is not None else None
+    said = absent_dropped(name=name, until=until, off=True if act.off else None)
+    moment.record("wakes_muted", said)
+    return absent_dropped(
+        address=address(name),
+        muted=not act.off,
+        until=rfc3339(until) if until is not None and not act.off else None,
+    )

@@ -1,0 +1,76 @@
+"""Whom a server may wake, and the record of it. What the rules say of it is the kernel's; how it is
+done, an adapter's."""
+
+from typing import Any, NamedTuple
+
+from interlock.engines.presence import IDLE, WORKING, Window
+from interlock.kernel.identity.names import agent_of
+from interlock.kernel.mail import waking
+from interlock.kernel.mail.messages import envelope
+from interlock.kernel.mail.reading import counts
+from interlock.kernel.moment import Answer, Caller, Moment
+from interlock.kernel.workspace import is_paused
+from interlock.node import Node
+from interlock.node.turn import Turn
+
+
+class Begun(NamedTuple):
+    """A wake that was begun and must be ended: the messages it is for, and how many are unread."""
+
+    id: str
+    news: list[Answer]
+    unread: int
+
+
+class Sleeper(NamedTuple):
+    """A sender that nobody works for just now: its idle windows, and whether anything would wake
+    it."""
+
+    sender: str
+    windows: list[Window]
+    is_due: bool
+    is_muted: bool
+
+
+def sleepers(node: Node) -> list[Sleeper]:
+    """Every sender without a window at work. Looks, and leaves no trace."""
+    with node.file.reading() as db:
+        moment = node.moment(db)
+        found = []
+        for sender, agent in moment.all("SELECT sender, agent FROM identity_senders ORDER BY 1"):
+            windows = node.presence.windows(sender, moment.now)
+            if all(window.doing != WORKING for window in windows):
+                idle = [window for window in windows if window.doing == IDLE]
+                found.append(_sleeper(moment, Caller(sender, agent, "agent"), idle))
+    return found
+
+
+def _sleeper(moment: Moment, caller: Caller, windows: list[Window]) -> Sleeper:
+    due = waking.would_wake(moment, caller) and not is_paused(moment.state)
+    return Sleeper(caller.sender, windows, due, waking.is_muted(moment, caller))
+
+
+def begin(node: Node, sender: str, adapter: str) -> Begun | None:
+    """None where there is nothing any more to wake it for."""
+
+    def work(turn: Turn) -> Begun | None:
+        moment = turn.system()
+        if is_paused(moment.state):
+            return None
+        caller = Caller(sender, agent_of(moment.state, sender), "agent")
+        unread = counts(turn.moment(caller))["unread"]
+        begun = waking.begin(moment, caller, adapter)
+        if begun is None:
+            return None
+        id, messages = begun
+        return Begun(id, [envelope(message, None) for message in messages], unread)
+
+    found: Begun | None = node.do(work)
+    return found
+
+
+def end(node: Node, begun: Begun, sender: str, outcome: str, why: str | None = None) -> None:
+    def work(turn: Turn) -> Any:
+        return waking.end(turn.system(), begun.id, sender, outcome, why)
+
+    node.do(work)

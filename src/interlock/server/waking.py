@@ -1,0 +1,133 @@
+"""The waker: the part of a server that tells idle agents of mail, through adapters.
+
+Whoever waits for mail by itself, beside its client, is told in an instant and needs nobody; so mail
+is left alone for a few seconds first, which also gathers what comes together. One wake at a time.
+What a wake came to is written down, and what is in doubt is not tried again.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager
+from typing import Any
+
+from interlock.errors import Refusal
+from interlock.hooks.telling import pointer
+from interlock.node import dispatching
+from interlock.node.dispatching import Begun, Sleeper
+from interlock.node.live import LiveNode
+from interlock.wake import Adapter, NotWoken, Pointer, Window
+
+_LOG = logging.getLogger("interlock.wake")
+LOOK_EVERY_S = 1.0
+TRY_AGAIN_S = 60.0
+LONGEST_WAKE_S = 45.0
+
+
+class Waker:
+    def __init__(self, live: LiveNode) -> None:
+        self._live = live
+        self._adapters: Any = None
+        self._failed: dict[str, float] = {}
+        self._shown: dict[str, AbstractContextManager[None]] = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            self._show({})
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                await self._look()
+            except Refusal as refusal:
+                _LOG.warning("nobody can be woken now", extra={"why": refusal.message})
+            except Exception:  # noqa: BLE001 - the next look may find things better
+                _LOG.exception("the waker stumbled")
+
+    async def _look(self) -> None:
+        found = await asyncio.to_thread(self._ways)
+        self._show({sleeper.sender: sleeper for sleeper, _, _ in found if not sleeper.is_muted})
+        now = asyncio.get_running_loop().time()
+        for sleeper, window, adapter in found:
+            if sleeper.is_due and self._failed.get(sleeper.sender, 0.0) <= now:
+                await self._wake(sleeper.sender, window, adapter)
+
+    def _ways(self) -> list[tuple[Sleeper, Window, Adapter]]:
+        """For every idle sender the first way to wake it, if there is one."""
+        if self._adapters is None:
+            from interlock.wake.plugins import Adapters
+
+            self._adapters = Adapters(self._live.node.directory)
+        adapters = self._adapters.now()
+        found = []
+        for sleeper in dispatching.sleepers(self._live.node) if adapters else ():
+            ways = ((w, a) for w in _windows(sleeper) for a in adapters if _can(a, w))
+            if (way := next(ways, None)) is not None:
+                found.append((sleeper, *way))
+        return found
+
+    def _show(self, sleepers: dict[str, Sleeper]) -> None:
+        """Shows those whom we would wake as reachable at once, and no others."""
+        for sender in self._shown.keys() - sleepers.keys():
+            self._shown.pop(sender).__exit__(None, None, None)
+        for sender in sleepers.keys() - self._shown.keys():
+            shown = self._shown[sender] = self._live.listening(sender)
+            shown.__enter__()
+
+    async def _wake(self, sender: str, window: Window, adapter: Adapter) -> None:
+        node = self._live.node
+        begun = await asyncio.to_thread(dispatching.begin, node, sender, adapter.name)
+        if begun is None:
+            return
+        outcome, why = await _told(adapter, window, begun)
+        if outcome != "woken":
+            _LOG.warning("not woken", extra={"sender": sender, "adapter": adapter.name, "why": why})
+            self._failed[sender] = asyncio.get_running_loop().time() + TRY_AGAIN_S
+        await asyncio.to_thread(dispatching.end, node, begun, sender, outcome, why)
+
+
+async def _told(adapter: Adapter, window: Window, begun: Begun) -> tuple[str, str | None]:
+    """What became of a wake: `woken`, `failed` or `unknown`, and why."""
+    line = Pointer(
+        pointer(begun.news, begun.unread),
+        len(begun.news),
+        tuple(message["id"] for message in begun.news),
+    )
+    try:
+        async with asyncio.timeout(LONGEST_WAKE_S):
+            await asyncio.to_thread(adapter.wake, window, line)
+    except NotWoken as trouble:
+        return "failed", str(trouble)[:200]
+    except Exception as trouble:  # noqa: BLE001 - a plugin may raise anything
+        return "unknown", (str(trouble) or type(trouble).__name__)[:200]
+    return "woken", None
+
+
+def _windows(sleeper: Sleeper) -> list[Window]:
+    """The sender's idle windows, and the sender itself, for what needs no window."""
+    found = [
+        Window(
+            sleeper.sender,
+            window.session,
+            window.about.get("client"),
+            window.about.get("pid"),
+            window.about.get("ways", {}),
+        )
+        for window in sleeper.windows
+    ]
+    return [*found, Window(sleeper.sender, None, None, None, {})]
+
+
+def _can(adapter: Adapter, window: Window) -> bool:
+    try:
+        return adapter.can_wake(window)
+    except Exception:  # noqa: BLE001 - a plugin may raise anything
+        _LOG.exception("an adapter stumbled", extra={"adapter": adapter.name})
+        return False

@@ -1,0 +1,141 @@
+"""One setting up, or taking back, from who and where to the files that were written."""
+
+import os
+from difflib import unified_diff
+from typing import Any, NamedTuple
+
+from interlock.errors import Usage
+from interlock.guards import this_interlock
+from interlock.setup import files, git_hooks, planning, plugin, records
+from interlock.setup.clients import Caller, Wanted, client_named
+from interlock.setup.documents import Document
+from interlock.setup.files import Change
+from interlock.setup.places import Place, exclude_file, line_for
+from interlock.setup.planning import Plan
+
+
+class Setting(NamedTuple):
+    """What is to be done, and what is to be said about it: changed by `apply`, or only shown."""
+
+    home: str
+    plan: Plan
+    confirm: list[str]
+    notices: list[dict[str, str]]
+    made_before: tuple[str, ...] = ()
+
+    def apply(self) -> None:
+        """Writes the record and the files, all or none of them. The record comes first: with one
+        too many, nothing is lost."""
+        record = self.plan.record
+        if not record.saved:
+            files.write(self.plan.changes)
+            files.remove_empty(self.made_before)
+            records.forget(self.home, record)
+            return
+        records.prepare(self.home, record)
+        files.write([*records.changes(self.home, record), *self.plan.changes])
+
+    def answer(self, *, with_diff: bool) -> dict[str, Any]:
+        """What is or would be changed, file by file."""
+        rows = [_row(change, with_diff=with_diff) for change in self.plan.changes]
+        said = {"confirm": self.confirm, "notices": self.notices}
+        return {"changes": rows} | {name: value for name, value in said.items() if value}
+
+
+def prepared(
+    client: str, place: Place, home: str, sender: str, workspace: str, plugin_at: str | None
+) -> Setting:
+    """What it takes to set the client up. Refused, with nothing done, where a file cannot be read
+    as what it should be."""
+    caller = Caller(this_interlock(), sender, workspace)
+    name = plugin_at or place.name
+    known = records.load(home, client, name)
+    if plugin_at is not None:
+        wanted = plugin.wanted(plugin_at, caller)
+        documents = _own(wanted, plugin_at, known)
+    else:
+        wanted = client_named(client).wanted(place, caller)
+        documents = _with_exclude(wanted, place, home, known)
+    plan = planning.plan(client, name, sender, documents, known)
+    return Setting(home, plan, wanted.confirm, wanted.notices)
+
+
+def reversed_setting(client: str, place: Place, home: str, plugin_at: str | None) -> Setting | None:
+    """What it takes to take it back, or None where nothing was set up."""
+    known = records.load(home, client, plugin_at or place.name)
+    if known is None:
+        return None
+    others = [record for record in records.every(home) if record != known]
+    plan = planning.reverse(known, others)
+    notices = [
+        {"code": "CHANGED_SINCE", "message": f"{file} was changed since, and was left alone."}
+        for file in plan.left
+    ]
+    return Setting(home, plan, [], notices, tuple(planning.made_directories(known)))
+
+
+def git_shown(cwd: str) -> dict[str, Any]:
+    """What the hooks of git would be, with the difference to what is there."""
+    return {"changes": [_row(change, with_diff=True) for change in git_hooks.changes(cwd)]}
+
+
+def _own(wanted: Wanted, directory: str, known: records.Record | None) -> list[Document]:
+    """A plugin's files, in a directory that holds nothing else."""
+    try:
+        is_others = known is None and os.path.exists(directory) and bool(os.listdir(directory))
+    except OSError:
+        is_others = True
+    if is_others or not os.path.isdir(os.path.dirname(directory)):
+        raise Usage(
+            f"{directory} cannot become a plugin's directory: name an empty or a new one in a "
+            "directory that exists.",
+            file=directory,
+        )
+    return wanted.documents
+
+
+def _with_exclude(
+    wanted: Wanted, place: Place, home: str, known: records.Record | None
+) -> list[Document]:
+    """The documents, and the lines that hide from git those of them that we make."""
+    file = exclude_file(place) if place.in_git else None
+    if file is None:
+        return wanted.documents
+    every = [saved.document for record in records.every(home) for saved in record.saved]
+    ours = {line for document in every if document.file == file for line in document.lines}
+    before = known.saved if known else ()
+    made = {saved.document.file for saved in before if saved.original is None}
+    lines = tuple(
+        line
+        for document in wanted.documents
+        if document.file in made or not os.path.lexists(document.file)
+        if (line := line_for(place, document.file, ours))
+    )
+    hidden = [Document(file, wanted.documents[0].client, lines=lines)] if lines else []
+    return [*wanted.documents, *hidden]
+
+
+def _row(change: Change, *, with_diff: bool) -> dict[str, Any]:
+    row = {"file": change.file, "state": _state(change)}
+    return row | {"diff": _diff(change)} if with_diff and change.after != change.before else row
+
+
+def _state(change: Change) -> str:
+    if change.after == change.before:
+        return "unchanged"
+    return "created" if change.before is None else "removed" if change.after is None else "changed"
+
+
+def _diff(change: Change) -> str:
+    before, after = (
+        (data or b"").decode(errors="replace").splitlines(keepends=True)
+        for data in (change.before, change.after)
+    )
+    names = (
+        change.file if change.before is not None else os.devnull,
+        change.file if change.after is not None else os.devnull,
+    )
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in unified_diff(before, after, *names)
+    )

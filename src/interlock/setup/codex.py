@@ -1,0 +1,55 @@
+"""Codex: the MCP server in `.codex/config.toml`, hooks in `.codex/hooks.json`.
+
+In a linked worktree Codex reads hooks from the repository's main checkout, and its other settings
+from the worktree; so they are written there. It runs a hook only when the person has trusted
+exactly this hook, which is theirs to do. An MCP server gets no variables but those named for it.
+"""
+
+import os
+
+from interlock.setup.clients import PATIENCE_S, SERVER, Caller, Wanted, chosen, grouped
+from interlock.setup.documents import Document
+from interlock.setup.ours import Hooks
+from interlock.setup.places import Place
+
+CLIENT = "codex"
+NAME = "codex"
+PROGRAM = "codex"
+DIRECTORY = ".codex"
+EDITORS = "apply_patch|Edit|Write"
+# Codex gives the end of a session no longer than this.
+AT_THE_END_S = 3
+
+
+def wanted(place: Place, caller: Caller) -> Wanted:
+    notices: list[dict[str, str]] = []
+    own = place.in_home("CODEX_HOME", DIRECTORY)
+    config, hooks_file = (
+        chosen(place, os.path.join(root, ".codex", name), os.path.join(own, name), notices)
+        for root, name in ((place.root, "config.toml"), (place.main, "hooks.json"))
+    )
+    server = caller.server() | {"env_vars": ["INTERLOCK_TOKEN", "INTERLOCK_SESSION"]}
+    documents = [
+        Document(config, CLIENT, members={("mcp_servers", SERVER): server}),
+        Document(hooks_file, CLIENT, hooks=hooks(caller)),
+    ]
+    confirm = [
+        "Type /hooks in Codex and trust the hooks of Interlock: until then none of them run."
+    ]
+    if not place.user:
+        confirm.insert(0, "Codex reads a project's settings only if you trust the project.")
+    return Wanted(documents, confirm, notices)
+
+
+def hooks(caller: Caller) -> Hooks:
+    return {
+        event: [grouped(caller.hook(CLIENT, event), timeout, matcher)]
+        for event, timeout, matcher in (
+            ("SessionStart", PATIENCE_S, None),
+            ("UserPromptSubmit", PATIENCE_S, None),
+            ("PreToolUse", PATIENCE_S, EDITORS),
+            ("PostToolUse", PATIENCE_S, None),
+            ("Stop", PATIENCE_S, None),
+            ("SessionEnd", AT_THE_END_S, None),
+        )
+    }

@@ -1,0 +1,61 @@
+"""Cursor: the MCP server in `.cursor/mcp.json`, hooks in `.cursor/hooks.json`."""
+
+import os
+import shlex
+
+from interlock.hooks.cursor import EDITORS
+from interlock.setup.clients import PATIENCE_S, SERVER, Caller, Wanted, chosen
+from interlock.setup.documents import Document
+from interlock.setup.ours import Hooks
+from interlock.setup.places import Place
+
+CLIENT = "cursor"
+NAME = "cursor"
+PROGRAM = "cursor"
+DIRECTORY = ".cursor"
+NEW = '{\n  "version": 1\n}\n'
+# How often in a row the hook at the end of a turn may send the agent on.
+LOOPS = 5
+
+
+def wanted(place: Place, caller: Caller) -> Wanted:
+    notices: list[dict[str, str]] = []
+    servers, hooks_file = (
+        chosen(
+            place,
+            os.path.join(place.root, ".cursor", name),
+            os.path.join(place.home, ".cursor", name),
+            notices,
+        )
+        for name in ("mcp.json", "hooks.json")
+    )
+    documents = [
+        Document(servers, CLIENT, members={("mcpServers", SERVER): caller.server()}),
+        Document(hooks_file, CLIENT, hooks=hooks(caller), start=NEW),
+    ]
+    confirm = ["Switch the MCP server interlock on in Cursor's settings, under MCP."]
+    if not place.user:
+        confirm.append("Cursor runs a project's hooks only in a workspace that you trust.")
+    return Wanted(documents, confirm, notices)
+
+
+def hooks(caller: Caller) -> Hooks:
+    more: dict[str, dict[str, object]] = {
+        "preToolUse": {"matcher": "|".join(EDITORS)},
+        "stop": {"loop_limit": LOOPS},
+    }
+    return {
+        event: [
+            {"command": shlex.join(caller.hook(CLIENT, event)), "timeout": PATIENCE_S}
+            | more.get(event, {})
+        ]
+        for event in (
+            "sessionStart",
+            "beforeSubmitPrompt",
+            "preToolUse",
+            "postToolUse",
+            "preCompact",
+            "stop",
+            "sessionEnd",
+        )
+    }

@@ -1,0 +1,49 @@
+"""Gemini CLI: hooks and the MCP server in `.gemini/settings.json`, which may have comments.
+
+Its timeouts are in milliseconds. It keeps variables that look like secrets from what it starts; a
+session's name is not one of them, and by it a server finds the credential that is kept.
+"""
+
+import os
+
+from interlock.hooks.gemini import EDITORS
+from interlock.setup.clients import PATIENCE_S, SERVER, Caller, Wanted, chosen, grouped
+from interlock.setup.documents import Document
+from interlock.setup.ours import Hooks, Members
+from interlock.setup.places import Place
+
+CLIENT = "gemini"
+NAME = "gemini"
+PROGRAM = "gemini"
+DIRECTORY = ".gemini"
+
+
+def wanted(place: Place, caller: Caller) -> Wanted:
+    notices: list[dict[str, str]] = []
+    settings = chosen(
+        place,
+        os.path.join(place.root, ".gemini", "settings.json"),
+        os.path.join(place.home, ".gemini", "settings.json"),
+        notices,
+    )
+    members: Members = {("mcpServers", SERVER): caller.server()}
+    documents = [Document(settings, CLIENT, members=members, hooks=hooks(caller))]
+    confirm = ["Gemini CLI warns of new hooks once, when it starts in the project."]
+    if not place.user:
+        confirm.insert(0, "Gemini CLI reads a project's settings only in a folder that you trust.")
+    return Wanted(documents, confirm, notices)
+
+
+def hooks(caller: Caller) -> Hooks:
+    return {
+        event: [grouped(caller.hook(CLIENT, event), PATIENCE_S * 1000, matcher, name=SERVER)]
+        for event, matcher in (
+            ("SessionStart", None),
+            ("BeforeAgent", None),
+            ("BeforeTool", "|".join(EDITORS)),
+            ("AfterTool", None),
+            ("AfterAgent", None),
+            ("PreCompress", None),
+            ("SessionEnd", None),
+        )
+    }

@@ -1,0 +1,26 @@
+"""Git as a client: its hooks are the guards', shown here as changes of files."""
+
+import os
+
+from interlock import guards
+from interlock.guards import git
+from interlock.guards.hooks import HOOKS, KEPT
+from interlock.guards.script import MARK, written
+from interlock.setup.files import Change, read
+
+
+def changes(cwd: str) -> list[Change]:
+    """What `guards.install` would write, beside what is there. Refused outside of a repository."""
+    git.root(cwd)
+    directory = os.path.join(cwd, git.line(cwd, "rev-parse", "--git-path", "hooks") or "")
+    found = []
+    for hook in HOOKS:
+        file = os.path.realpath(os.path.join(directory, hook.name))
+        words = guards.this_interlock()
+        script = written(hook.words, words, kept=KEPT, has_input=hook.has_input)
+        found.append(Change(file, read(file), script))
+    return found
+
+
+def is_installed(cwd: str) -> bool:
+    return all((change.before or b"").startswith(MARK) for change in changes(cwd))

@@ -1,0 +1,121 @@
+"""What was set up here: which files, what was in them before, and what they were left as.
+
+Kept in the workspace's home, for its owner's eyes: a client's configuration may hold secrets.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from interlock.setup.documents import Document
+from interlock.setup.files import Change, remove_empty
+
+SETUP = "setup"
+
+
+class Saved(NamedTuple):
+    """A file that we changed: what we wanted in it, what was in it before us, the digest of what
+    we left, and the directories made for it."""
+
+    document: Document
+    original: bytes | None
+    digest: str
+    made: tuple[str, ...] = ()
+
+
+class Record(NamedTuple):
+    """One client set up in one place, which is a worktree, a plugin's directory, or the user's."""
+
+    client: str
+    place: str
+    sender: str
+    saved: tuple[Saved, ...]
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def load(home: str, client: str, place: str) -> Record | None:
+    return _read(_directory(home, client, place))
+
+
+def every(home: str) -> Iterator[Record]:
+    with suppress(FileNotFoundError):
+        for name in sorted(os.listdir(os.path.join(home, SETUP))):
+            if record := _read(os.path.join(home, SETUP, name)):
+                yield record
+
+
+def changes(home: str, record: Record) -> list[Change]:
+    """The files that keep the record: made together with the changes that it is about."""
+    directory = _directory(home, record.client, record.place)
+    files = [_row(number, saved) for number, saved in enumerate(record.saved)]
+    about = {"client": record.client, "place": record.place, "sender": record.sender}
+    wanted = {"record.json": json.dumps(about | {"files": files}, indent=1).encode()}
+    for number, saved in enumerate(record.saved):
+        if saved.original is not None:
+            wanted[f"{number}.before"] = saved.original
+    return [_change(os.path.join(directory, name), data) for name, data in wanted.items()]
+
+
+def prepare(home: str, record: Record) -> None:
+    """Makes the record's directory, readable by its owner alone."""
+    directory = _directory(home, record.client, record.place)
+    os.makedirs(os.path.dirname(directory), 0o700, exist_ok=True)
+    os.makedirs(directory, 0o700, exist_ok=True)
+
+
+def forget(home: str, record: Record) -> None:
+    directory = _directory(home, record.client, record.place)
+    with suppress(FileNotFoundError):
+        for name in os.listdir(directory):
+            os.unlink(os.path.join(directory, name))
+    remove_empty([directory, os.path.dirname(directory)])
+
+
+def _directory(home: str, client: str, place: str) -> str:
+    return os.path.join(home, SETUP, f"{client}-{digest(os.fsencode(place))[:16]}")
+
+
+def _change(file: str, data: bytes) -> Change:
+    with suppress(FileNotFoundError), open(file, "rb") as stream:
+        return Change(file, stream.read(), data)
+    return Change(file, None, data)
+
+
+def _row(number: int, saved: Saved) -> dict[str, Any]:
+    document = saved.document
+    row: dict[str, Any] = {"file": document.file, "digest": saved.digest, "made": saved.made}
+    row |= {"form": document.form, "members": list(document.members), "lines": document.lines}
+    row |= {"start": document.start}
+    return row if saved.original is None else row | {"before": f"{number}.before"}
+
+
+def _read(directory: str) -> Record | None:
+    try:
+        with open(os.path.join(directory, "record.json"), encoding="utf-8") as file:
+            stored = json.load(file)
+        saved = tuple(_saved(directory, stored["client"], row) for row in stored["files"])
+        return Record(stored["client"], stored["place"], stored["sender"], saved)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _saved(directory: str, client: str, row: dict[str, Any]) -> Saved:
+    document = Document(
+        row["file"],
+        client,
+        members={tuple(path): None for path in row["members"]},
+        lines=tuple(row["lines"]),
+        whole=b"" if row["form"] == "whole" else None,
+        start=row["start"],
+    )
+    original = None
+    if "before" in row:
+        with open(os.path.join(directory, row["before"]), "rb") as file:
+            original = file.read()
+    return Saved(document, original, row["digest"], tuple(row["made"]))

@@ -1,0 +1,332 @@
+"""Hooks from end to end: a stand-in for a client runs them as Claude Code does, and two agents work
+in two worktrees of one repository."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commandline import LIMIT_S, Place, lines, until
+
+PROGRAM = Path(__file__).with_name("standing_in.py")
+
+
+class Window:
+    """A running client. `seen` is all that its model would have seen."""
+
+    def __init__(self, place: Place, directory: Path, session: str) -> None:
+        self.session = session
+        self._process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), session],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=place.environ,
+            cwd=directory,
+        )
+        self._answers = lines(self._process)
+
+    def __call__(self, do: str, **given: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": do} | given).encode() + b"\n")
+        self._process.stdin.flush()
+        seen: dict[str, Any] = json.loads(next(self._answers))
+        assert "complaints" not in seen, seen
+        return seen
+
+    def shell(self, *words: str) -> Any:
+        """What the command `interlock` answers in the client's shell."""
+        command = shlex.join([sys.executable, "-m", "interlock", *words, "--json"])
+        return json.loads(self("shell", command=command)["out"])
+
+    def mcp(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        seen = self("call", tool=tool, **arguments)
+        assert not seen["error"], seen
+        answer: dict[str, Any] = seen["answer"]
+        return answer
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(LIMIT_S)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        for pid in self("waiting")["pids"] if self._process.poll() is None else ():
+            os.kill(pid, signal.SIGKILL)
+        self._process.stdin.close()
+        self._process.wait(LIMIT_S)
+        self._process.stdout.close()
+
+
+class Office:
+    """A repository with two worktrees: otto-cli's client is set up in one, nova's in the other."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.windows: list[Window] = []
+        place.join("otto", "cli")
+        place.join("nova")
+        place.ok("settings", "wake.quiet_s", "1")
+        main, other = place.cwd, place.root / "other"
+        git = ["git", "-C", str(main)]
+        who = ["-c", "user.name=Otto", "-c", "user.email=otto@example.com"]
+        for words in (
+            ["init", "--quiet", "--initial-branch=main"],
+            [*who, "commit", "--quiet", "--allow-empty", "--message", "Begin"],
+            ["worktree", "add", "--quiet", str(other)],
+        ):
+            subprocess.run([*git, *words], env=place.environ, check=True, timeout=LIMIT_S)
+        self.directories = {"otto-cli": main, "nova": other}
+        for sender, directory in self.directories.items():
+            self.set_up(sender, directory)
+
+    def set_up(self, sender: str, directory: Path) -> None:
+        standing = Place(self.place.root, self.place.served)
+        standing.cwd = directory
+        standing.ok("setup", "claude-code", "--from", sender)
+
+    def window(self, sender: str, session: str) -> Window:
+        """A client that has just been opened."""
+        window = Window(self.place, self.directories[sender], session)
+        self.windows.append(window)
+        return window
+
+    def opened(self, sender: str, session: str) -> Window:
+        window = self.window(sender, session)
+        window("start")
+        return window
+
+    def send(self, sender: str, *words: str) -> str:
+        """The id of a message that somebody sends from outside."""
+        sent = self.place.ok("send", *words, "--from", sender)
+        return str(sent["message"]["id"])
+
+    def history(self, id: str, sender: str) -> list[tuple[str, str | None]]:
+        """How the only recipient of a message came to know of it."""
+        (delivery,) = self.place.ok("receipts", id, "--from", sender)["deliveries"]
+        return [(step["state"], step.get("adapter")) for step in delivery["history"]]
+
+    def reach(self, name: str) -> str:
+        agents = self.place.ok("agents")["agents"]
+        (found,) = [agent for agent in agents if agent["address"] == f"@{name}"]
+        return str(found["reach"])
+
+
+@pytest.fixture
+def office(place: Place) -> Iterator[Office]:
+    office = Office(place)
+    yield office
+    for window in office.windows:
+        window.close()
+
+
+# --- what is told
+
+
+def test_a_session_is_told_who_it_is_at_its_start_and_after_a_compaction(office: Office) -> None:
+    window = office.window("otto-cli", "s1")
+    told = window("start")["context"]
+    assert "You are @otto-cli on Interlock (agent otto, session s1). You hold nothing." in told
+    window.shell("claim", "acquire", "--item", "B-1")
+    assert window("prompt") == {}
+    told = window("start", source="compact")["context"]
+    assert "You are @otto-cli" in told
+    assert "You hold B-1 (fence" in told
+
+
+def test_nothing_is_said_when_there_is_nothing(office: Office) -> None:
+    window = office.opened("otto-cli", "s1")
+    before = office.place.entries()
+    assert [window(step) for step in ("prompt", "tool", "tool", "stop")] == [{}] * 4
+    assert window("edit", path="src/a.py") == {}
+    assert office.place.entries() == before
+
+
+def test_two_agents_in_two_worktrees_exchange_mail(office: Office) -> None:
+    otto, nova = office.opened("otto-cli", "s1"), office.opened("nova", "s2")
+    question = otto.shell("send", "@nova", "Is the parser yours?")["message"]["id"]
+    told = nova("prompt")["context"]
+    assert "1 new message, from @otto-cli (verified)" in told
+    assert "parser" not in told
+    assert nova("tool") == {}
+    (found,) = nova.mcp("inbox")["messages"]
+    assert (found["id"], found["payload"]["text"]) == (question, "Is the parser yours?")
+    nova.mcp("read", id=question)
+    nova.mcp("send", to="@otto-cli", text="It is.", reply_to=question)
+    assert "from @nova (verified)" in otto("tool")["context"]
+    assert otto("tool") == {}
+    (answer,) = otto.shell("inbox")["messages"]
+    assert answer["reply_to"] == question
+    assert office.history(question, "otto-cli")[:3] == [
+        ("accepted", None),
+        ("woken", "claude-code"),
+        ("shown", "mcp"),
+    ]
+
+
+def test_messages_that_came_together_are_one_line(office: Office) -> None:
+    window = office.opened("otto-cli", "s1")
+    for number in range(3):
+        office.send("nova", "@otto-cli", f"Note {number}")
+    told = window("tool")["context"]
+    assert told.count("\n") == 0
+    assert "3 new messages, newest from @nova (verified)" in told
+    assert window("prompt") == {}
+
+
+def test_what_was_read_before_is_not_told(office: Office) -> None:
+    window = office.opened("otto-cli", "s1")
+    window.shell("read", office.send("nova", "@otto-cli", "Soon read"))
+    assert window("tool") == {}
+
+
+# --- a blocker
+
+
+def test_a_blocker_keeps_the_agent_from_stopping_until_it_is_read(office: Office) -> None:
+    window = office.opened("otto-cli", "s1")
+    id = office.send("nova", "@otto-cli", "The build is red", "--type", "blocker")
+    held = window("stop")["held"]
+    assert "The build is red" in held
+    assert "@nova" in held
+    assert window("stop") == {}, "once a turn"
+    assert office.history(id, "nova") == [
+        ("accepted", None),
+        ("woken", "claude-code"),
+        ("shown", "claude-code"),
+    ]
+    window("prompt")
+    assert "held" in window("stop"), "again at the end of the next turn"
+    window.shell("read", id)
+    window("prompt")
+    assert window("stop") == {}
+    told = [state for state, _ in office.history(id, "nova")]
+    assert told == ["accepted", "woken", "shown", "read"]
+
+
+def test_a_blocker_wakes_the_idle_agent_and_is_handed_over_when_it_would_stop(
+    office: Office,
+) -> None:
+    window = office.opened("otto-cli", "s1")
+    window("prompt")
+    assert window("stop") == {}
+    until(lambda: office.reach("otto-cli") == "wakes")
+    sent = office.place.ok(
+        *("send", "@otto-cli", "The build is red", "--type", "blocker", "--from", "nova")
+    )
+    assert sent["deliveries"][0]["reach"] == "wakes"
+    woken = window("woken")["woken"]
+    assert "1 new message, from @nova (verified), type blocker" in woken
+    assert "The build" not in woken
+    assert window("tool") == {}
+    assert "The build is red" in window("stop")["held"]
+    assert office.history(sent["message"]["id"], "nova") == [
+        ("accepted", None),
+        ("woken", "claude-code-rewake"),
+        ("shown", "claude-code"),
+    ]
+
+
+def test_one_process_waits_for_a_session_however_often_it_stops(office: Office) -> None:
+    window = office.opened("otto-cli", "s1")
+    for _ in range(3):
+        window("stop")
+    until(lambda: len(window("waiting")["pids"]) == 1)
+    office.send("nova", "@otto-cli", "Hello")
+    assert "Hello" not in window("woken")["woken"]
+    until(lambda: window("waiting")["pids"] == [])
+
+
+# --- claims
+
+
+def test_an_edit_under_the_others_claim_is_denied_and_names_the_holder(office: Office) -> None:
+    otto, nova = office.opened("otto-cli", "s1"), office.opened("nova", "s2")
+    claim = otto.shell("claim", "acquire", "--path", "src/**")
+    assert claim["acquired"] is True
+    denied = nova("edit", path="src/a.py")["denied"]
+    assert "src/a.py is claimed by @otto-cli (session s1) until" in denied
+    assert nova("edit", path="docs/a.md") == {}
+    assert otto("edit", path="src/a.py") == {}
+    otto.shell("claim", "release", "--path", "src/**")
+    assert nova("edit", path="src/a.py") == {}
+
+
+def test_a_claim_in_another_worktree_warns_and_denies_nothing(office: Office) -> None:
+    otto, nova = office.opened("otto-cli", "s1"), office.opened("nova", "s2")
+    here = str(office.directories["otto-cli"])
+    otto.shell("claim", "acquire", "--path", "src/**", "--worktree", here)
+    seen = nova("edit", path="src/a.py")
+    assert "denied" not in seen
+    assert "src/a.py is claimed by @otto-cli" in seen["context"]
+
+
+def test_two_windows_of_one_agent_are_two_holders(office: Office) -> None:
+    one, two = office.opened("otto-cli", "s1"), office.opened("otto-cli", "s2")
+    assert one.mcp("claim", paths=["src/**"])["acquired"] is True
+    assert one("edit", path="src/a.py") == {}
+    assert "(session s1)" in two("edit", path="src/a.py")["denied"]
+    assert two.shell("claim", "acquire", "--path", "src/a.py")["acquired"] is False
+    assert two.mcp("claim", paths=["src/a.py"])["acquired"] is False
+    assert one.shell("claim", "renew", "--path", "src/**")["renewed"] is True
+
+
+def test_the_shell_the_server_and_the_hooks_of_a_window_are_one_holder(office: Office) -> None:
+    window = office.opened("otto-cli", "s1")
+    assert window.shell("whoami")["session"] == "s1"
+    assert window.mcp("whoami")["session"] == "s1"
+    window("start", source="clear", session="s9")
+    assert window.shell("whoami")["session"] == "s9"
+    assert window.mcp("whoami")["session"] == "s9"
+
+
+def test_the_end_of_a_session_gives_up_its_claims(office: Office) -> None:
+    one, two = office.opened("otto-cli", "s1"), office.opened("otto-cli", "s2")
+    one.shell("claim", "acquire", "--item", "B-1")
+    two.shell("claim", "acquire", "--item", "B-2")
+    assert one("end") == {}
+    (left,) = office.place.ok("claim", "list")["claims"]
+    assert left["item"] == "B-2"
+
+
+# --- reach
+
+
+def test_reach_follows_what_the_window_does(office: Office) -> None:
+    assert office.reach("nova") == "waits"
+    window = office.opened("otto-cli", "s1")
+    window("prompt")
+    until(lambda: office.reach("otto-cli") == "working")
+    window("stop")
+    until(lambda: office.reach("otto-cli") == "wakes")
+
+
+def test_an_agent_whose_client_was_killed_is_offline_and_nothing_waits_for_it(
+    office: Office,
+) -> None:
+    window = office.opened("otto-cli", "s1")
+    window("prompt")
+    window("stop")
+    until(lambda: office.reach("otto-cli") == "wakes")
+    (pid,) = window("waiting")["pids"]
+    window.kill()
+    until(lambda: office.reach("otto-cli") == "offline")
+    until(lambda: not _runs(pid))
+    sent = office.place.ok("send", "@otto-cli", "Anybody?", "--from", "nova")
+    assert sent["deliveries"][0]["reach"] == "offline"
+    assert office.history(sent["message"]["id"], "nova") == [("accepted", None)]
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process that is nobody's child any more still runs."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

@@ -1,0 +1,230 @@
+"""`interlock setup` as people type it: who the client becomes, what is shown, done, taken back."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commandline import Place
+
+CLIENTS = ("claude-code", "codex", "gemini", "cursor")
+each_client = pytest.mark.parametrize("client", CLIENTS)
+
+
+@pytest.fixture
+def desk(place: Place) -> Place:
+    """Somebody who stands in a repository, and has joined nothing yet."""
+    subprocess.run(["git", "init", "--quiet", str(place.cwd)], check=True, timeout=60)
+    return place
+
+
+def files(place: Place) -> dict[str, bytes]:
+    return {
+        str(file): file.read_bytes()
+        for file in [*place.cwd.rglob("*"), *place.home.rglob("*")]
+        if file.is_file() and (".git" not in file.parts or file.name == "exclude")
+    }
+
+
+def mcp_words(place: Place) -> list[str]:
+    server = json.loads((place.cwd / ".mcp.json").read_text())["mcpServers"]["interlock"]
+    return [server["command"], *server["args"]]
+
+
+def states(answer: Any) -> set[str]:
+    return {change["state"] for change in answer["changes"]}
+
+
+@each_client
+def test_setup_can_be_shown_done_repeated_and_taken_back(client: str, desk: Place) -> None:
+    before = files(desk)
+    shown = desk.ok("setup", client, "--print")
+    assert (files(desk), shown["joins"]) == (before, True)
+    assert not desk.workspace.exists()
+    done = desk.ok("setup", client)
+    assert done["joined"] is True
+    assert [change["file"] for change in shown["changes"]] == [
+        change["file"] for change in done["changes"]
+    ]
+    assert done["confirm"]
+    after = files(desk)
+    again = desk.ok("setup", client)
+    assert (states(again), files(desk)) == ({"unchanged"}, after)
+    assert "joined" not in again
+    assert states(desk.ok("setup", client, "--undo", "--print")) <= {"removed", "changed"}
+    assert files(desk) == after
+    desk.ok("setup", client, "--undo")
+    assert files(desk) == before
+    assert desk.ok("setup", client, "--undo")["changes"] == []
+
+
+@each_client
+def test_no_token_is_written_into_a_clients_files(client: str, desk: Place) -> None:
+    desk.ok("setup", client)
+    kept = [json.loads(file.read_text()) for file in (desk.workspace / "credentials").iterdir()]
+    assert len(kept) == 1
+    assert all(kept[0]["token"].encode() not in data for data in files(desk).values())
+    assert all(b"ilk_" not in data for data in files(desk).values())
+
+
+def test_the_server_that_is_written_starts_and_is_the_client(desk: Place) -> None:
+    desk.ok("setup", "claude-code")
+    words = mcp_words(desk)
+    assert Path(words[0]).is_absolute()
+    opening = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        },
+    }
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
+    call["params"] = {"name": "whoami", "arguments": {}}
+    began = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    lines = "".join(json.dumps(each) + "\n" for each in (opening, began, call))
+    environ = desk.environ | {"INTERLOCK_WORKSPACE": str(desk.root / "elsewhere")}
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, cwd=desk.root, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(lines)
+        child.stdin.flush()
+        answers = [json.loads(child.stdout.readline()) for _ in range(2)]
+        child.stdin.close()
+        child.wait(timeout=60)
+    assert answers[1]["result"]["structuredContent"]["sender"] == "claude"
+
+
+def test_two_clients_are_two_senders(desk: Place) -> None:
+    assert [desk.ok("setup", client)["sender"] for client in CLIENTS] == [
+        *("@claude", "@codex", "@gemini", "@cursor")
+    ]
+
+
+def test_the_one_agent_that_has_joined_is_who_a_client_becomes(desk: Place) -> None:
+    desk.join("otto", "cli")
+    answer = desk.ok("setup", "claude-code")
+    assert (answer["sender"], "joined" in answer) == ("@otto-cli", False)
+    assert mcp_words(desk)[-4:] == ["--from", "otto-cli", "--workspace", str(desk.workspace)]
+    assert desk.ok("setup", "codex")["sender"] == "@codex"
+
+
+def test_a_client_does_not_become_a_person(desk: Place) -> None:
+    desk.join("vera", None, "--kind", "human")
+    assert desk.ok("setup", "claude-code")["sender"] == "@claude"
+
+
+def test_a_person_called_like_the_client_is_not_taken_for_it(desk: Place) -> None:
+    desk.join("claude", None, "--kind", "human")
+    (desk.workspace / "credentials" / "claude.json").unlink()
+    before = files(desk)
+    desk.no("NAME_TAKEN", "setup", "claude-code")
+    assert files(desk) == before
+
+
+def test_an_agent_whose_token_is_elsewhere_gets_one_for_here(desk: Place) -> None:
+    desk.join("claude")
+    (desk.workspace / "credentials" / "claude.json").unlink()
+    desk.ok("setup", "claude-code")
+    assert desk.ok("whoami", "--from", "claude")["sender"] == "claude"
+
+
+def test_whoever_is_named_must_have_joined(town: Place) -> None:
+    assert town.ok("setup", "gemini", "--from", "otto-cli")["sender"] == "@otto-cli"
+    before = files(town)
+    town.no("UNKNOWN_SENDER", "setup", "cursor", "--from", "nobody")
+    assert files(town) == before
+
+
+def test_inside_of_a_session_the_client_is_who_acts(town: Place) -> None:
+    token = town.ok("token", "mint", "--sender", "otto-cli")["token"]
+    inside = town.but(INTERLOCK_TOKEN=token)
+    assert inside.ok("setup", "codex")["sender"] == "@otto-cli"
+    inside.no("IDENTITY_MISMATCH", "setup", "codex", "--from", "vera")
+    (town.workspace / "credentials" / "otto-cli.json").unlink()
+    inside.no("UNKNOWN_SENDER", "setup", "codex")
+
+
+def test_alone_it_lists_every_client_and_makes_no_workspace(desk: Place) -> None:
+    (desk.home / ".codex").mkdir()
+    rows = {row["client"]: row for row in desk.ok("setup")["clients"]}
+    assert [*rows] == [*CLIENTS, "git"]
+    assert rows["codex"] == {
+        "client": "codex",
+        "set_up": False,
+        "command": "interlock setup codex",
+        "found": str(desk.home / ".codex"),
+    }
+    assert "found" in rows["git"]
+    assert not desk.workspace.exists()
+    desk.ok("setup", "codex")
+    desk.ok("setup", "git")
+    rows = {row["client"]: row for row in desk.ok("setup")["clients"]}
+    assert {name for name, row in rows.items() if row["set_up"]} == {"codex", "git"}
+
+
+def test_a_program_on_the_path_is_found(desk: Place) -> None:
+    program = desk.root / "bin" / "gemini"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    rows = desk.ok("setup", PATH=f"{program.parent}:{desk.environ['PATH']}")["clients"]
+    assert next(row for row in rows if row["client"] == "gemini")["found"] == str(program)
+
+
+def test_the_hooks_of_git_are_shown_installed_and_taken_back(desk: Place) -> None:
+    hooks = desk.cwd / ".git" / "hooks"
+    before = {file.name for file in hooks.iterdir()}
+    shown = desk.ok("setup", "git", "--print")["changes"]
+    assert {file.name for file in hooks.iterdir()} == before
+    installed = desk.ok("setup", "git")["hooks"]
+    assert [change["file"] for change in shown] == [hook["path"] for hook in installed]
+    for change in shown:
+        written = Path(change["file"]).read_text()
+        assert all(f"+{line}" in change["diff"] for line in written.splitlines())
+    assert states(desk.ok("setup", "git", "--print")) == {"unchanged"}
+    desk.ok("setup", "git", "--undo")
+    assert {file.name for file in hooks.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--print", "--undo", "codex --plugin x", "git --user", "git --plugin x", "git --undo --print"],
+)
+def test_what_makes_no_sense_together_is_refused(words: str, desk: Place) -> None:
+    before = files(desk)
+    desk.no("USAGE", "setup", *words.split())
+    assert files(desk) == before
+
+
+def test_setup_of_git_outside_of_a_repository_says_so(place: Place) -> None:
+    assert "no git repository" in place.no("USAGE", "setup", "git")["message"]
+    assert "no git repository" in place.no("USAGE", "setup", "git", "--print")["message"]
+
+
+def test_a_broken_file_stops_it_before_anybody_joins(desk: Place) -> None:
+    (desk.cwd / ".mcp.json").write_text("{ nope")
+    refused = desk.no("USAGE", "setup", "claude-code")
+    assert refused["file"] == str(desk.cwd / ".mcp.json")
+    assert not (desk.workspace / "credentials").exists()
+
+
+def test_a_plugin_is_written_where_one_says(desk: Place) -> None:
+    desk.ok("setup", "claude-code", "--plugin", "the plugin")
+    assert (desk.cwd / "the plugin" / ".claude-plugin" / "plugin.json").exists()
+    desk.ok("setup", "claude-code", "--plugin", "the plugin", "--undo")
+    assert not (desk.cwd / "the plugin").exists()
+
+
+def test_people_are_told_what_happened_and_what_is_left_to_do(desk: Place) -> None:
+    text = desk.run("setup", "codex").text
+    assert text.startswith("@codex joined.\ncreated  ")
+    assert "To do: Type /hooks in Codex" in text
+    assert desk.run("setup", "cursor", "--print").text.startswith("@cursor would join.\n")
+    assert sys.executable not in text

@@ -1,0 +1,134 @@
+"""A stand-in for a client at a terminal: it draws a prompt as the real one does, takes bracketed
+paste as one, and writes down every byte that it gets and every line that is submitted.
+
+Run as a program: CLIENT MODE DIRECTORY. Nothing here is a test.
+"""
+# ruff: noqa: RUF001 - the signs are the clients'
+
+import json
+import os
+import select
+import sys
+import termios
+import tty
+from pathlib import Path
+
+WIDTH = 60
+FAINT, PLAIN, REVERSE = "\x1b[2m", "\x1b[0m", "\x1b[7m"
+RULE = "─" * WIDTH
+PASTE, PASTED = b"\x1b[200~", b"\x1b[201~"
+
+# What stands above the text, the sign before it, what stands below, and what an empty prompt shows.
+FACES = {
+    "claude-code": (RULE, "❯ ", RULE, f'{REVERSE}T{PLAIN}{FAINT}ry "fix the tests"{PLAIN}'),
+    "codex": ("", "› ", "", f"{FAINT}Ask Codex to do anything{PLAIN}"),
+    "gemini": (f"╭{RULE}╮", "│ > ", f"╰{RULE}╯", " Type your message or @path/to/file"),
+    "cursor": ("▄" * WIDTH, " → ", "▀" * WIDTH, f"{FAINT}Add a follow-up{PLAIN}"),
+}
+BUSY = {
+    "claude-code": "✻ Brewing… (12s · esc to interrupt)",
+    "codex": "• Working (12s • esc to interrupt)",
+    "gemini": "⠏ Thinking about it (esc to cancel, 12s)",
+    "cursor": "  ⠞ Generating  ctrl+c to stop",
+}
+ASKING = {
+    "claude-code": " Do you want to proceed?\r\n ❯ 1. Yes\r\n   2. No",
+    "codex": "  Would you like to run the following command?\r\n› 1. Yes, proceed (y)\r\n  2. No",
+    "gemini": "│ Allow execution of: 'make'?\r\n│ ● 1. Allow once\r\n│   2. No (esc)",
+    "cursor": " Run this command?\r\n  → Run (once) (y)\r\n    Skip (esc or n)",
+}
+
+
+class Pretending:
+    def __init__(self, client: str, mode: str, directory: Path) -> None:
+        self.client = client
+        self.mode = mode
+        self.directory = directory
+        self.typed = "half a tho" if mode == "typed" else ""
+        self.said = ["earlier on, things were said"]
+        self.pasting = False
+        self.turns = 0
+
+    def draw(self) -> None:
+        above, sign, below, hint = FACES[self.client]
+        lines = list(self.said[-5:])
+        if self.mode == "busy":
+            lines.append(BUSY[self.client])
+        if self.mode == "spinning":
+            self.turns += 1
+            lines.append("|/-\\"[self.turns % 4])
+        if self.mode == "asking":
+            lines.append(ASKING[self.client])
+        else:
+            lines += [above, sign + self.inside(hint), below]
+        if self.mode == "hidden":
+            lines = [*lines[:-3], above, sign, "", "  a thought below two empty lines", below]
+        text = "\r\n".join([*lines, "  ? for shortcuts"])
+        os.write(1, f"\x1b[H\x1b[2J{text}".encode())
+
+    def inside(self, hint: str) -> str:
+        if not self.typed:
+            return hint
+        first = WIDTH - 4
+        parts = [self.typed[:first]]
+        parts += [self.typed[at : at + first] for at in range(first, len(self.typed), first)]
+        return "\r\n  ".join(parts)
+
+    def take(self, data: bytes) -> None:
+        """Bytes of one read: marks of a paste come whole, as tmux writes them."""
+        with (self.directory / "bytes").open("ab") as file:
+            file.write(data)
+        while data:
+            if data.startswith((PASTE, PASTED)):
+                self.pasting = data.startswith(PASTE)
+                data = data[len(PASTE) :]
+                if not self.pasting:
+                    self.pasted()
+            else:
+                key, data = data[:1], data[1:]
+                following = next((at for at, each in enumerate(data) if each & 0xC0 != 0x80), None)
+                rest = len(data) if following is None else following
+                self.key(key + data[:rest])
+                data = data[rest:]
+
+    def pasted(self) -> None:
+        if self.mode == "meddled":
+            self.typed += " and what a person typed"
+        if self.mode == "leaving":
+            self.draw()
+            os._exit(0)
+
+    def key(self, key: bytes) -> None:
+        if key == b"\r" and not self.pasting:
+            self.submit()
+        elif self.mode != "deaf":
+            self.typed += key.decode()
+
+    def submit(self) -> None:
+        with (self.directory / "submitted").open("a") as file:
+            file.write(json.dumps(self.typed) + "\n")
+        if self.mode != "stuck":
+            self.said.append(f"> {self.typed[:40]}")
+            self.typed = ""
+
+    def run(self) -> None:
+        before = termios.tcgetattr(0)
+        tty.setraw(0)
+        os.write(1, b"\x1b[?2004h")
+        try:
+            self.draw()
+            draft = self.directory / "draft"
+            draft.write_text(str(os.getpid()))
+            draft.rename(self.directory / "pid")
+            while True:
+                if select.select([0], [], [], 0.05)[0]:
+                    self.take(os.read(0, 65536))
+                    self.draw()
+                elif self.mode == "spinning":
+                    self.draw()
+        finally:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+if __name__ == "__main__":
+    Pretending(sys.argv[1], sys.argv[2], Path(sys.argv[3])).run()
