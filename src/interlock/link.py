@@ -114,6 +114,7 @@ class LocalLink:
         # One of another version may speak otherwise: then the file is used, beside it.
         about = server_of(directory)
         self._server = about if about is not None and about.version == __version__ else None
+        self._is_barred = False
         self._node: Node | None = None
         self._opening = _thread.allocate_lock()
 
@@ -129,13 +130,18 @@ class LocalLink:
             request = encoded(credentials, act)
             try:
                 return decoded(*_exchange(server.socket, request, _patience_here(act)))
-            except NobodyThere:
-                self._server = None
+            except NobodyThere as nobody:
+                self._server, self._is_barred = None, isinstance(nobody, Barred)
             except OSError as trouble:
                 if request.method != "GET":
                     raise lost(trouble) from None
                 self._server = None
-        return self._opened().call(credentials, act)
+        try:
+            return self._opened().call(credentials, act)
+        except EngineUnavailable as trouble:
+            if self._is_barred or not is_open(self.place):
+                raise shut_out(self.place, trouble.message) from None
+            raise
 
     def _opened(self) -> "Node":
         """The workspace's node in this process, made on first use."""
@@ -241,6 +247,10 @@ class NobodyThere(Exception):
     """No server listens: nothing was asked of anybody."""
 
 
+class Barred(NobodyThere):
+    """A server may listen, and we may not talk to it."""
+
+
 def connected(path: str) -> Any:
     """A connection to a server's socket; `NobodyThere` where nobody listens."""
     import _socket
@@ -252,8 +262,24 @@ def connected(path: str) -> Any:
         connection.close()
         if trouble.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK):
             raise NobodyThere from None
+        if trouble.errno in (errno.EACCES, errno.EPERM):
+            raise Barred from None
         raise
     return connection
+
+
+def is_open(directory: str) -> bool:
+    """Whether a workspace's files may be used here, or it is not there yet."""
+    may = os.R_OK | os.W_OK | os.X_OK
+    return os.access(directory, may) or not os.path.lexists(directory)
+
+
+def shut_out(place: str, why: str) -> EngineUnavailable:
+    return EngineUnavailable(
+        f"{why} If this shell is sandboxed, it may use neither the server's socket nor the files "
+        f"in {place}: use your client's own Interlock tools (MCP), which run outside of it, or have "
+        "a person allow that directory. interlock evidence run keeps a run in a file meanwhile.",
+    )
 
 
 def _exchange(path: str, request: Request, patience_s: float | None) -> tuple[int, bytes]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from interlock.contracts.acts import Credentials, FindSession
 from interlock.contracts.addresses import address, filename, unicode
 from interlock.errors import EngineUnavailable, NoIdentity, UnknownSender, Usage
-from interlock.link import Link, LocalLink, RemoteLink
+from interlock.link import Link, LocalLink, RemoteLink, shut_out
 from interlock.windows import surrounding
 
 LOCAL = ".interlock"
@@ -135,6 +135,13 @@ class CredentialStore:
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "credentials")
 
+    def refuse_closed(self) -> None:
+        """What cannot be looked at is not taken for empty."""
+        home = os.path.dirname(self._directory)
+        for place in (home, self._directory):
+            if os.path.lexists(place) and not os.access(place, os.R_OK | os.X_OK):
+                raise shut_out(home, f"{place} cannot be looked at from here.")
+
     def senders(self) -> list[str]:
         try:
             files = sorted(os.listdir(self._directory))
@@ -218,6 +225,7 @@ def who_acts(
         return Credentials(session=session, owner=True)
     senders = store.senders()
     if len(senders) != 1:
+        store.refuse_closed()
         link.open()  # a place that is no workspace is worth saying first
         raise _nobody(senders, link)
     return Credentials(token=_kept_by(store, senders[0]).token, session=session)
@@ -231,6 +239,7 @@ def kept(link: Link, sender: str) -> Kept:
 def _kept_by(store: CredentialStore, sender: str) -> Kept:
     if kept := store.get(sender):
         return kept
+    store.refuse_closed()
     senders = store.senders()
     raise UnknownSender(
         f"No credential for {sender[:80]!r} is kept in this workspace. "

@@ -27,7 +27,7 @@ from interlock.contracts.encoding import digest
 from interlock.contracts.routes import ROUTES
 from interlock.errors import IdentityMismatch
 from interlock.kernel import KINDS
-from interlock.node import Node, repairing
+from interlock.node import Node, dispatching, repairing
 
 START = 2_000_000_000_000  # a time that no clock of a test machine shows
 HOUR = 3_600_000
@@ -193,6 +193,53 @@ def claims(town: Town) -> None:
     town.call(cli, acts.EndSession("s-1"))
     town.ms += 3 * HOUR
     town.call(OWNER, acts.Review())
+
+
+def guarding(town: Town) -> None:
+    cli, desktop, vera = people(town)
+    where: Any = {"paths": ("src/**",), "repo": "r", "worktree": "/w"}
+    town.call(cli, acts.AcquireClaim(**where))
+    town.call(cli, acts.AcquireClaim(**where, everywhere=True))
+    town.call(desktop, acts.AcquireClaim(paths=("doc/*",), repo="r", worktree="/w"))
+    town.step(desktop, acts.AcquireClaim("B-1", wait_s=60))
+    town.call(vera, acts.TakeOverClaim("it is urgent", "B-1", everywhere=True))
+    town.step(desktop, acts.AcquireClaim("B-1", wait_s=60, everywhere=True))
+    for paths in (("src/a.py", "doc/a"), ("doc/a",), ("src/a.py",)):
+        town.call(vera, acts.CheckPaths(paths, "r", "/v"))
+        town.call(vera, acts.ReportCommit(COMMIT, paths, "r", "/v"))
+    town.call(OWNER, acts.Examine())
+
+
+def attending(town: Town) -> None:
+    """A client's session at each of its steps, and another that is woken from outside."""
+    cli, desktop, vera = people(town)
+    town.call(OWNER, acts.ChangeSetting("wake.quiet_s", "0"))
+    town.call(cli, acts.Attend("start", "test"))
+    town.call(cli, acts.AcquireClaim(paths=("src/**",), repo="r"))
+    town.call(cli, acts.Attend("start", "test"))
+    sent = town.send(vera, "@otto")
+    town.call(cli, acts.Attend("prompt", "test"))
+    town.call(desktop, acts.Attend("tool", "test"))
+    town.call(desktop, acts.Attend("edit", "test", ("src/a.py",), "r", "/w"))
+    town.call(cli, acts.Attend("edit", "test", ("src/a.py",), "r", "/w"))
+    town.call(vera, acts.SendMessage("@otto-cli", "ask", {"question": "well?"}))
+    town.call(cli, acts.Attend("stop", "test", held=1))
+    town.call(cli, acts.Attend("idle", "test", wait_s=1))
+    town.call(cli, acts.ShowReceipts(sent))
+    town.call(OWNER, acts.Pause())
+    town.call(cli, acts.Attend("tool", "test"))
+    town.call(OWNER, acts.Resume())
+    town.call(cli, acts.Attend("end", "test"))
+    for outcome, why in (("failed", "it is busy"), ("woken", None), ("unknown", None)):
+        late = town.send(vera, "@otto-desktop")
+        begun = dispatching.begin(town.node, "otto-desktop", "test")
+        assert begun is not None
+        town.call(vera, acts.ShowReceipts(late))
+        dispatching.end(town.node, begun, "otto-desktop", outcome, why)
+        town.call(vera, acts.ShowReceipts(late))
+    town.call(OWNER, acts.Mute("otto", 60))
+    town.call(cli, acts.Mute())
+    town.call(cli, acts.Mute(off=True))
 
 
 def tasks(town: Town) -> None:
@@ -425,8 +472,8 @@ def _until_troubled(town: Town) -> None:
 
 
 HOURS = (
-    *(an_hour_of_mail, questions, large_bodies, claims, tasks, evidence, blockers),
-    *(identity, the_workspace, audit, a_restore, damage, an_engine),
+    *(an_hour_of_mail, questions, large_bodies, claims, guarding, attending, tasks, evidence),
+    *(blockers, identity, the_workspace, audit, a_restore, damage, an_engine),
 )
 # A log that an engine keeps is not restored over its nodes' heads.
 EMBEDDED = (a_restore,)

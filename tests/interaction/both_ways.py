@@ -9,7 +9,6 @@ BOTH_WAYS = {
     "test_sprint",
     "test_shortcuts",
     "test_hooks",
-    "test_hooks_e2e6_scratch",
 }
 
 NO_WORKSPACE = "it needs no workspace"

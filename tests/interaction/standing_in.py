@@ -35,7 +35,7 @@ class Client:
         self._session = session
         with open(SETTINGS, encoding="utf-8") as file:
             self._hooks = json.load(file)["hooks"]
-        self._server = Server()
+        self._server: Server | None = None
         self._wakes: queue.Queue[str] = queue.Queue()
         self._waiting: list[subprocess.Popen[bytes]] = []
         self._is_held = False
@@ -84,8 +84,14 @@ class Client:
         )
         return {"status": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
 
+    def connect(self) -> dict[str, Any]:
+        """Starts the MCP server, which the real one does before its session starts."""
+        self._server = self._server or Server()
+        return {}
+
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """A tool of the MCP server that the model calls."""
+        assert self._server is not None
         return self._server.call(tool, arguments)
 
     # --- hooks
@@ -132,7 +138,8 @@ def _take(seen: dict[str, Any], event: str, status: int, out: bytes, err: bytes)
     """Takes a hook's answer as the client would, and keeps what it would complain of."""
     answer = json.loads(out)
     specific = answer.get("hookSpecificOutput", {})
-    if status or err or not answer.keys() <= MEMBERS or specific.get("hookEventName", event) != event:
+    fits = answer.keys() <= MEMBERS and specific.get("hookEventName", event) == event
+    if status or err or not fits:
         seen.setdefault("complaints", []).append([event, status, out.decode(), err.decode()])
     if "additionalContext" in specific:
         seen["context"] = specific["additionalContext"]

@@ -18,7 +18,8 @@ PROGRAM = Path(__file__).with_name("standing_in.py")
 
 
 class Window:
-    """A running client. `seen` is all that its model would have seen."""
+    """A running client. Each call is something that happens in it, and gives what its model would
+    have seen."""
 
     def __init__(self, place: Place, directory: Path, session: str) -> None:
         self.session = session
@@ -97,8 +98,11 @@ class Office:
         self.windows.append(window)
         return window
 
-    def opened(self, sender: str, session: str) -> Window:
+    def opened(self, sender: str, session: str, *, tools: bool = False) -> Window:
+        """One whose session has started, and before that its MCP server where it has `tools`."""
         window = self.window(sender, session)
+        if tools:
+            window("connect")
         window("start")
         return window
 
@@ -149,7 +153,7 @@ def test_nothing_is_said_when_there_is_nothing(office: Office) -> None:
 
 
 def test_two_agents_in_two_worktrees_exchange_mail(office: Office) -> None:
-    otto, nova = office.opened("otto-cli", "s1"), office.opened("nova", "s2")
+    otto, nova = office.opened("otto-cli", "s1"), office.opened("nova", "s2", tools=True)
     question = otto.shell("send", "@nova", "Is the parser yours?")["message"]["id"]
     told = nova("prompt")["context"]
     assert "1 new message, from @otto-cli (verified)" in told
@@ -268,7 +272,7 @@ def test_a_claim_in_another_worktree_warns_and_denies_nothing(office: Office) ->
 
 
 def test_two_windows_of_one_agent_are_two_holders(office: Office) -> None:
-    one, two = office.opened("otto-cli", "s1"), office.opened("otto-cli", "s2")
+    one, two = (office.opened("otto-cli", session, tools=True) for session in ("s1", "s2"))
     assert one.mcp("claim", paths=["src/**"])["acquired"] is True
     assert one("edit", path="src/a.py") == {}
     assert "(session s1)" in two("edit", path="src/a.py")["denied"]
@@ -278,7 +282,7 @@ def test_two_windows_of_one_agent_are_two_holders(office: Office) -> None:
 
 
 def test_the_shell_the_server_and_the_hooks_of_a_window_are_one_holder(office: Office) -> None:
-    window = office.opened("otto-cli", "s1")
+    window = office.opened("otto-cli", "s1", tools=True)
     assert window.shell("whoami")["session"] == "s1"
     assert window.mcp("whoami")["session"] == "s1"
     window("start", source="clear", session="s9")

@@ -23,7 +23,7 @@ from interlock.contracts.encoding import decode, digest
 from interlock.contracts.facts import parse_header
 from interlock.errors import Refusal
 from interlock.kernel.moment import Answer
-from interlock.node import Node, audit, upkeep
+from interlock.node import Node, audit, dispatching, upkeep
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # A day that no real clock has reached: a restore stamps its epoch with the machine's own clock,
@@ -321,8 +321,61 @@ def repair(day: Day) -> None:
     day.node.do(lambda turn: turn.system().record("log_repaired", outcome))
 
 
+def waking(day: Day) -> None:
+    """Clients that are told of their mail at each step, sleepers that are woken, well or in vain,
+    peace and quiet, and commits that cross what others have claimed."""
+    cast = Cast(day)
+    neo, vera = cast.neo, cast.vera
+    window = cast.cli._replace(session="window-3")
+    day.do(OWNER, acts.ChangeSetting("wake.quiet_s", "0"))
+    day.send(vera, "@otto", "send", {"text": "Who takes B-0460?"})
+    day.send(vera, "AGENT:*", "announce", {"text": "vera is here"}, wake=True)
+    day.do(window, acts.Attend("prompt", "claude-code"))
+    blocked = day.send(vera, "@otto-cli", "blocker", {"what": "main is red", "fix": ["make"]})
+    day.do(window, acts.Attend("stop", "claude-code"))
+    day.do(window, acts.AckMessages((blocked,)))
+    day.send(vera, "@otto", "send", {"text": "Are you there?"})
+    day.do(window, acts.Attend("idle", "claude-code-rewake"))
+    _wakes(day, cast)
+    day.do(neo, acts.Mute(ttl_s=600))
+    day.do(vera, acts.Mute("@otto"))
+    day.do(vera, acts.Mute("@otto", off=True))
+    _crossings(day, cast, window)
+    day.do(window, acts.Attend("end", "claude-code"))
+
+
+def _wakes(day: Day, cast: Cast) -> None:
+    """One that fails and is tried again, one that succeeds, and one whose end nobody tells."""
+    day.send(cast.cli, "@neo-gpt", "send", {"text": "The build waits for you."})
+    tried = dispatching.begin(day.node, "neo-gpt", "tmux")
+    assert tried is not None
+    dispatching.end(day.node, tried, "neo-gpt", "failed", "no pane is at its prompt")
+    again = dispatching.begin(day.node, "neo-gpt", "tmux")
+    assert again is not None
+    dispatching.end(day.node, again, "neo-gpt", "woken")
+    day.send(cast.cli, "@neo-gpt", "send", {"text": "And for this."})
+    assert dispatching.begin(day.node, "neo-gpt", "command") is not None
+    day.later(2)
+    day.do(cast.vera, acts.ListInbox())
+
+
+def _crossings(day: Day, cast: Cast, window: Credentials) -> None:
+    claimed: Any = {"paths": ("src/**",), "repo": REPO, "worktree": "/w/3"}
+    day.do(window, AcquireClaim(**claimed, ttl_s=900))
+    day.do(window, AcquireClaim(**claimed, ttl_s=900, everywhere=True))
+    day.do(cast.neo, AcquireClaim(paths=("src/a.py",), repo=REPO, wait_s=600, everywhere=True))
+    day.do(cast.neo, acts.CheckPaths(("src/a.py",), REPO, "/w/4"))
+    day.do(cast.neo, acts.ReportCommit("5" * 40, ("src/a.py", "src/b.py"), REPO, "/w/4"))
+    day.do(cast.neo, acts.ReportCommit("5" * 40, ("src/a.py", "src/b.py"), REPO, "/w/4"))
+
+
 # What was played on the day of each recording. Earlier ones stay as they are.
-DAYS: dict[str, Callable[[Day], None]] = {"v1": play, "v2": work, "v3": repair}
+DAYS: dict[str, Callable[[Day], None]] = {
+    "v1": play,
+    "v2": work,
+    "v3": repair,
+    "v4": waking,
+}
 
 
 def record(path: str, play: Callable[[Day], None]) -> None:
