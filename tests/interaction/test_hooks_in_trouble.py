@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +64,9 @@ class Scene:
         children = {client: self._start(client, event) for client, (event, _) in steps.items()}
         for client, child in children.items():
             assert child.stdin is not None
-            try:
+            with suppress(BrokenPipeError):
                 child.stdin.write(self._given(steps[client][1]) if stdin is None else stdin)
                 child.stdin.flush()
-            except BrokenPipeError:
-                pass
             if ends:
                 _close(child.stdin)
         return {client: _ended(child, began) for client, child in children.items()}
@@ -96,10 +94,8 @@ class Scene:
 
 
 def _close(stream: Any) -> None:
-    try:
+    with suppress(BrokenPipeError):
         stream.close()
-    except BrokenPipeError:
-        pass
 
 
 def _ended(child: "subprocess.Popen[bytes]", began: float) -> Any:
@@ -132,7 +128,8 @@ def scene(town: Place) -> Scene:
 @pytest.fixture
 def server(scene: Scene, servers: Servers) -> Iterator[Forked]:
     """A server for the scene's workspace."""
-    with Forked(scene.place, servers) as server:
+    server = Forked(scene.place, servers)
+    with server:
         yield server
 
 

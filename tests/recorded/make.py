@@ -331,7 +331,8 @@ def waking(day: Day) -> None:
     day.send(vera, "@otto", "send", {"text": "Who takes B-0460?"})
     day.send(vera, "AGENT:*", "announce", {"text": "vera is here"}, wake=True)
     day.do(window, acts.Attend("prompt", "claude-code"))
-    blocked = day.send(vera, "@otto-cli", "blocker", {"what": "main is red", "fix": ["make"]})
+    red = {"what": "main is red", "severity": "stop", "fix": ["make"]}
+    blocked = day.send(vera, "@otto-cli", "blocker", red)
     day.do(window, acts.Attend("stop", "claude-code"))
     day.do(window, acts.AckMessages((blocked,)))
     day.send(vera, "@otto", "send", {"text": "Are you there?"})
@@ -363,7 +364,8 @@ def _crossings(day: Day, cast: Cast, window: Credentials) -> None:
     claimed: Any = {"paths": ("src/**",), "repo": REPO, "worktree": "/w/3"}
     day.do(window, AcquireClaim(**claimed, ttl_s=900))
     day.do(window, AcquireClaim(**claimed, ttl_s=900, everywhere=True))
-    day.do(cast.neo, AcquireClaim(paths=("src/a.py",), repo=REPO, wait_s=600, everywhere=True))
+    waiting = AcquireClaim(paths=("src/a.py",), repo=REPO, wait_s=600, everywhere=True)
+    day.node.verb(cast.neo, waiting)
     day.do(cast.neo, acts.CheckPaths(("src/a.py",), REPO, "/w/4"))
     day.do(cast.neo, acts.ReportCommit("5" * 40, ("src/a.py", "src/b.py"), REPO, "/w/4"))
     day.do(cast.neo, acts.ReportCommit("5" * 40, ("src/a.py", "src/b.py"), REPO, "/w/4"))

@@ -209,7 +209,7 @@ def test_a_shell_gets_nothing(tmux: Server) -> None:
     ways = {"tmux": {"socket": tmux.socket, "pane": pane}}
     tmux.ask("send-keys", "-t", pane, "-l", "echo read''y")
     tmux.ask("send-keys", "-t", pane, "Enter")
-    eventually(lambda: "\nready" in tmux.shown(pane), "the shell takes commands")
+    eventually(lambda: "\nready\n" in tmux.shown(pane), "the shell asks for the next command")
     before = tmux.shown(pane)
     with pytest.raises(NotWoken, match="sh runs there"):
         Tmux().wake(Window("otto-cli", "s1", "claude-code", pid, ways), POINTER)
@@ -222,7 +222,10 @@ def test_a_shell_in_front_of_a_suspended_client_gets_nothing(tmux: Server) -> No
     assert client.window.pid is not None
     os.kill(client.window.pid, signal.SIGSTOP)
     try:
-        eventually(lambda: "ended" in tmux.shown(pane), "the shell has the terminal")
+        eventually(
+            lambda: tmux.shown(pane).partition("ended")[2].strip() in ("$", "#"),
+            "the shell asks for the next command",
+        )
         before = tmux.shown(pane)
         left_alone(client, "sh runs there")
         assert tmux.shown(pane) == before

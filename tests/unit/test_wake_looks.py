@@ -43,6 +43,8 @@ NOT_EMPTY = {
     "a red letter": ("claude-code", drawn(RULE, f"❯ \x1b[38;5;2my{PLAIN}", RULE), "typed"),
     "a letter of many colours": ("claude-code", drawn(RULE, "❯ \x1b[38;2;2;2;2my", RULE), "typed"),
     "second line": ("claude-code", drawn(RULE, "❯ ", "", "  hello", RULE), "typed"),
+    "no rule above": ("claude-code", drawn("❯ ", RULE), "not to be seen"),
+    "a letter and a blank": ("claude-code", drawn(RULE, f"❯ {REVERSE}y{PLAIN} ", RULE), "typed"),
     "no frame": ("claude-code", drawn("❯ "), "not to be seen"),
     "half a frame": ("claude-code", drawn(RULE, "❯ ", "  ? for shortcuts"), "not to be seen"),
     "shell mode": ("claude-code", drawn(RULE, "! ", RULE), "not to be seen"),
