@@ -12,7 +12,7 @@ from statistics import median
 from typing import NamedTuple
 
 import interlock
-from bench import beside, commands, disk, large, nodes, sending, server
+from bench import beside, commands, disk, hooks, large, nodes, sending, server
 from bench.scene import CALLERS, scratch
 from bench.table import Table, at_least, at_most
 
@@ -58,6 +58,7 @@ def main() -> None:
         _beside(table, directory, amounts)
         _inbox(table, directory, amounts)
         _commands(table, directory, amounts)
+        _hooks(table, directory, amounts)
         _whole_log(table, directory, amounts, sends_a_second)
         for engine in nodes.SERVERS:
             _nodes(table, os.path.join(directory, engine), amounts, engine)
@@ -122,6 +123,8 @@ def _server(table: Table, directory: str, amounts: Amounts, bare: float) -> None
         table.ratio("MCP sends, 32 callers", many.ratio, at_least(0.6), raw)
         p50, p99 = server.seen(served, amounts.listings)
         table.figure("sent to seen over events", f"{p50:.1f} ms", f"p50; p99 {p99:.1f} ms")
+        p50 = hooks.over_http(served, amounts.listings)
+        table.figure("HTTP hook without news", f"{p50:.2f} ms", "p50, one caller; PostToolUse")
     table.doing("the server's memory")
     used = server.memory(directory, amounts.served, amounts.idle_s)
     raw = f"{used.started:.0f} MB after the start, {used.idle:.0f} MB after {amounts.idle_s} s idle"
@@ -172,6 +175,20 @@ def _commands(table: Table, directory: str, amounts: Amounts) -> None:
     check, send = f"{found.check:.1f} ms; {nothing}", f"{found.send:.1f} ms; {nothing}"
     table.ratio("interlock claim check, served", found.check_ratio, at_most(4), check)
     table.ratio("interlock send, served", found.send_ratio, at_most(6), send)
+
+
+def _hooks(table: Table, directory: str, amounts: Amounts) -> None:
+    for way, goal, served in (("", 8, False), (", served", 4, True)):
+        table.doing(f"hooks without news{way}")
+        place = os.path.join(directory, f"hooks-{served}")
+        found = hooks.measure(place, amounts.starts, served=served)
+        for event, ratio in found.ratios.items():
+            name = f"hook {event}{way}"
+            raw = f"{found.took[event]:.1f} ms; python -c pass {found.nothing:.1f} ms"
+            if event == "PreToolUse":
+                table.figure(name, f"{ratio:.2f}", f"{raw}; it asks git about the file")
+            else:
+                table.ratio(name, ratio, at_most(goal), raw)
 
 
 def _whole_log(table: Table, directory: str, amounts: Amounts, sends_a_second: float) -> None:

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from statistics import median
 from typing import NamedTuple
 
@@ -44,11 +46,18 @@ def measure(directory: str, runs: int, *, served: bool = False) -> Starts:
     environ = environment(directory, place, senders[0])
     if not served:
         return _measured(environ, senders, runs)
+    with started(environ):
+        return _measured(environ, senders, runs)
+
+
+@contextmanager
+def started(environ: dict[str, str]) -> Iterator[None]:
+    """A server runs for the workspace of these variables for as long as this lasts."""
     owner = {name: value for name, value in environ.items() if name != "INTERLOCK_TOKEN"}
     up = command("up", "--detach", "--port", "0")
     subprocess.run(up, env=owner, stdout=subprocess.DEVNULL, check=True)
     try:
-        return _measured(environ, senders, runs)
+        yield
     finally:
         subprocess.run(command("down"), env=owner, stdout=subprocess.DEVNULL, check=True)
 

@@ -9,6 +9,7 @@ BOTH_WAYS = {
     "test_sprint",
     "test_shortcuts",
     "test_hooks",
+    "test_wake_lines",
 }
 
 NO_WORKSPACE = "it needs no workspace"

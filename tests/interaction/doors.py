@@ -68,8 +68,10 @@ class Outcome(NamedTuple):
 
 
 def answered(said: Members) -> Outcome:
-    """An answer that is no refusal: a plain no has a code, or says that there is a holder."""
-    return Outcome("no" if "code" in said or said.get("claimed") else "done", said)
+    """An answer that is no refusal: a plain no has a code, or says that there is a holder, or that
+    all is not well."""
+    is_no = "code" in said or said.get("claimed") or said.get("ok") is False
+    return Outcome("no" if is_no else "done", said)
 
 
 def refused(error: Members) -> Outcome:
@@ -140,6 +142,8 @@ METHODS = {
     acts.ReleaseClaim: "release",
     acts.TakeOverClaim: "take_over",
     acts.StopWaiting: "stop_waiting",
+    acts.CheckPaths: "guard",
+    acts.ReportCommit: "report_commit",
     acts.CreateTask: "create_task",
     acts.ListTasks: "tasks",
     acts.ShowTask: "task",
@@ -175,8 +179,11 @@ METHODS = {
     acts.FindSession: "find_session",
     acts.KeepSession: "keep_session",
     acts.EndSession: "end_session",
+    acts.Attend: "attend",
+    acts.Mute: "mute",
     acts.ShowStatus: "status",
     acts.ShowStorage: "storage",
+    acts.Examine: "doctor",
     acts.Review: "review",
     acts.ListSettings: "settings",
     acts.ChangeSetting: "change_setting",
@@ -245,6 +252,7 @@ class Spelling(NamedTuple):
 
 _THING = {"item": "--item", "paths": "--path", "repo": "--repo"}
 _WHERE = {"branch": "--branch", "worktree": "--worktree", "note": "--note", "ttl_s": "--ttl"}
+_EVERYWHERE = {"everywhere": "--everywhere"}
 _PAGE = {"limit": "--limit", "after": "--after"}
 _TOKEN = {"label": "--label", "scopes": "--scope"}
 _SENDER = {"sender": "--sender"}
@@ -269,12 +277,16 @@ SPELLINGS = {
     acts.Redact: Spelling("redact", ("message",), {"reason": "--reason"}),
     acts.Ask: Spelling("ask", ("to", "question"), {"options": "--option", "wait_s": "--wait"}),
     acts.Search: Spelling("search", ("query",), {"limit": "--limit"}),
-    acts.AcquireClaim: Spelling("claim acquire", (), _THING | _WHERE | {"wait_s": "--wait"}),
+    acts.AcquireClaim: Spelling(
+        "claim acquire", (), _THING | _WHERE | _EVERYWHERE | {"wait_s": "--wait"}
+    ),
     acts.ListClaims: Spelling("claim list", (), {"mine": "--mine"}),
     acts.CheckClaim: Spelling("claim check", (), _THING),
     acts.RenewClaim: Spelling("claim renew", (), _THING | {"ttl_s": "--ttl", "fence": "--fence"}),
     acts.ReleaseClaim: Spelling("claim release", (), _THING | {"fence": "--fence"}),
     acts.TakeOverClaim: Spelling("claim take-over", (), _THING | _WHERE | {"reason": "--reason"}),
+    acts.CheckPaths: Spelling("guard check", ("paths",)),
+    acts.ReportCommit: Spelling("guard note"),
     acts.CreateTask: Spelling(
         "task create",
         (),
@@ -313,6 +325,7 @@ SPELLINGS = {
     acts.Whoami: Spelling("whoami"),
     acts.ListAgents: Spelling("agents", ("name",)),
     acts.Join: Spelling("join", ("name",), {"surface": "--surface", "kind": "--kind"} | _TOKEN),
+    acts.Mute: Spelling("mute", ("name",), {"ttl_s": "--ttl", "off": "--off"}),
     acts.ListGroups: Spelling("group list"),
     acts.CreateGroup: Spelling("group create", ("name",), {"members": "--member"}),
     acts.ListTokens: Spelling("token list"),
@@ -324,6 +337,7 @@ SPELLINGS = {
     acts.IdentifyToken: Spelling("token identify", ("token",)),
     acts.ShowStatus: Spelling("status"),
     acts.ShowStorage: Spelling("status"),
+    acts.Examine: Spelling("doctor"),
     acts.Review: Spelling("review", (), {"since_s": "--since"}),
     acts.ListSettings: Spelling("settings"),
     acts.ChangeSetting: Spelling("settings", ("name", "value")),
@@ -379,6 +393,10 @@ def _as_typed(act: type, said: Members, scene: Scene) -> Members:
         said.setdefault("state", "all")
     if act is acts.SubmitTask:
         said.pop("tree", None)  # which git knows
+    if act is acts.CheckPaths:
+        said = {"paths": said["paths"]}  # where one stands is where they are
+    if act is acts.ReportCommit:
+        said = {}  # it is the last one, and git knows which
     if act is acts.AddEvidence:
         said = _as_attached(said)
     if act is acts.VerifyLog and "checkpoint" in said:
@@ -621,6 +639,7 @@ DOORS: tuple[Door, ...] = (
 # --- what a door does not offer
 
 _A_RUN = "a session is `interlock run`, which starts, keeps and ends it"
+_A_HOOK = "a client's hooks say it: interlock hook CLIENT EVENT"
 _WITHIN = "it is a part of another command, which does it by itself"
 _FOR_PEOPLE = "it is for programs that show mail to people"
 _HERE = "it names files of the server's machine, which a request must not"
@@ -641,6 +660,7 @@ NOT_OFFERED: dict[str, dict[type, str]] = {
         acts.FindSession: _A_RUN,
         acts.KeepSession: _A_RUN,
         acts.EndSession: _A_RUN,
+        acts.Attend: _A_HOOK,
         acts.ListMail: _FOR_PEOPLE,
         acts.ListEvents: _FOR_PEOPLE,
     },

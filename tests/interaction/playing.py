@@ -297,15 +297,16 @@ def _facts(place: Place, after: int) -> list[Any]:
     """What the log holds after a position, asked of the file itself."""
     query = "SELECT header, body FROM log LEFT JOIN bodies USING (seq) WHERE seq > {} ORDER BY seq"
     found = place.query(query.format(after))
-    return [json.loads(header) | {"body": _text(body)} for header, body in found]
+    return [json.loads(header) | {"body": _text(body, place)} for header, body in found]
 
 
-def _text(body: Any) -> Any:
+def _text(body: Any, place: Place) -> Any:
     if not body:
         return None
     said = json.loads(body)
-    tells_time = "expires_at" in said.get("payload", {})
-    return said | {"sha256": "<of a time>"} if tells_time else said
+    payload = said.get("payload", {})
+    is_passing = "expires_at" in payload or str(place.root) in json.dumps(payload)
+    return said | {"sha256": "<of a time or a place>"} if is_passing else said
 
 
 def _client(scene: Scene, who: Who) -> Client:
@@ -397,7 +398,7 @@ class Comparable:
             return value
         if name in PASSING:
             return f"<{name}>"
-        if (name == "at" or name.endswith("_at")) and isinstance(value, int):
+        if (name in ("at", "until") or name.endswith("_at")) and isinstance(value, int):
             return "<time>"
         if name == "expires_at" and since is not None:
             return f"<{_minutes(since, value)} minutes>"

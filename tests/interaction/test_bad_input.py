@@ -117,6 +117,8 @@ BAD: dict[str, list[str]] = {
     "sender": ["", "nobody", "@", "vera/../otto-cli", *TRICKS, *CONTROL, LONG],
     "scope": ["", "root", "ADMIN", "gate:", "gate:../x", "gate:A", *TRICKS, *CONTROL, LONG],
     "token id": ["", "tok_", "tok_000000000000", *TRICKS, *CONTROL, LONG],
+    "some name": [*EMPTY, *TRICKS, *CONTROL, "@", "nobody", LONG],
+    "path": ["", "/etc", "../x", "a/../../b", "x" * 5000],
     "member": ["", "nobody", "@", *TRICKS, *CONTROL, LONG],
     "setting": ["", "nope", "recipients ", *TRICKS, *CONTROL, LONG],
     "strictness": ["", "STRICT", "x", *CONTROL, LONG],
@@ -203,6 +205,7 @@ ROWS: dict[str, Row] = {
         },
     ),
     "run": Row("vera -- true", {0: "sender"}, acts=False),
+    "hook": Row("claude-code Stop", {0: "any word", 1: "any word"}, acts=False),
     "whoami": Row(VERA, {}),
     "agents": Row("vera", {0: "word"}),
     "status": Row("", {}),
@@ -235,6 +238,7 @@ ROWS: dict[str, Row] = {
     "thread": Row("$mail" + VERA, {0: "id", **_PAGE}),
     "search": Row("hello" + VERA, {0: "query", "--limit": "count"}),
     "watch": Row(VERA, {"--after": "position"}),
+    "mute": Row("vera", {0: "some name", "--ttl": "duration"}),
     "explain": Row("$mail", {0: "id"}),
     "redact": Row("$mail --reason r", {0: "id", "--reason": "line"}),
     "claim acquire": Row(
@@ -313,6 +317,8 @@ ROWS: dict[str, Row] = {
     "report": Row("T-3", {0: "task", "--format": "choice", "--output": "new file"}),
     "scrub": Row("", {"--rules": "rules"}, acts=False),
     "guard install": Row("", {}, acts=False),
+    "guard check": Row("src/a.py", {0: "path"}),
+    "guard note": Row("", {}),
     "guard push": Row("origin https://example.com/r", {0: "any word", 1: "any word"}, acts=False),
     "audit verify": Row("", {0: "old file", "--checkpoint": "old file"}, acts=False),
     "audit show": Row("", _PAGE | {"--kind": "word"}, acts=False),
@@ -556,8 +562,20 @@ def _slots(command: str) -> Iterator[tuple[int | str, str]]:
     yield from ROWS[command].kinds.items()
 
 
-# What runs a command is refused by its own rules: 125 instead of the refusal's own status.
-REFUSING = [name for name in ROWS if name not in ("run", "evidence run")]
+# What runs a command is refused by its own rules: 125 instead of the refusal's own status. A hook
+# refuses nothing: to its client that would be a no.
+REFUSING = [name for name in ROWS if name not in ("run", "evidence run", "hook")]
+
+
+def test_a_hook_takes_whatever_it_is_given_and_leaves_nothing(still: Scene) -> None:
+    before = still.place.entries()
+    for words in ([], ["--nope"], ["Stop", "--await=1"], ["a", "b", "c"], ["--session="]):
+        assert still.place.run("hook", *words).status == 0, words
+    for value in [*EMPTY, *TRICKS, LONG[:100_000], *ANYWHERE]:
+        for words in ([value, "Stop"], ["claude-code", value]):
+            done = still.place.run("hook", *words, stdin=value.encode("utf-8", "replace"))
+            assert (done.status, done.out) == (0, b"{}\n"), done
+    assert still.place.entries() == before
 
 
 @pytest.mark.parametrize("command", REFUSING)

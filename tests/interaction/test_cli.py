@@ -172,7 +172,7 @@ def world(first_world: World, tmp_path: Path, served: Served | None) -> World:
 
 # What works, with $names of the world. Those that end otherwise have tests of their own.
 ELSEWHERE = {"run", "watch", "up", "mcp", "evidence run", "gate run", "guard push"}
-ELSEWHERE |= {"migrate", "repair"}
+ELSEWHERE |= {"migrate", "repair", "hook"}
 SAMPLES = {
     "down": "down",
     "init": "init",
@@ -192,6 +192,7 @@ SAMPLES = {
     "receipts": "receipts $mail --from otto-cli",
     "thread": "thread $mail --from vera",
     "search": "search hello --from vera",
+    "mute": "mute otto-cli --ttl 1h --from otto-cli",
     "explain": "explain $mail",
     "redact": "redact $mail --reason secret",
     "claim acquire": "claim acquire --item B-2 --worktree wt --branch b --note n --from vera",
@@ -221,6 +222,8 @@ SAMPLES = {
     "report": "report T-3",
     "scrub": "scrub",
     "guard install": "guard install",
+    "guard check": "guard check brief.md --from otto-cli",
+    "guard note": "guard note --from otto-cli",
     "audit verify": "audit verify",
     "audit show": "audit show --limit 3",
     "audit checkpoint": "audit checkpoint",

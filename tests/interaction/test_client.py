@@ -255,6 +255,31 @@ def check(town: Town) -> None:
 
 
 @row
+def guard(town: Town) -> None:
+    here: Any = {"repo": "github.com/o/guard", "worktree": "/w"}
+    claim = town.otto.acquire(paths=["src/**"], **here)["claim"]
+    free = {"allowed": True, "denied": [], "warned": []}
+    assert town.otto.guard(["src/a.py"], **here) == free
+    denied = town.vera.guard(["src/a.py", "b.py"], **here)
+    assert (denied["allowed"], denied["code"]) == (False, "CLAIM_HELD")
+    assert denied["denied"] == [{"path": "src/a.py", "claim": claim}]
+    afar = town.owner.guard(["src/a.py"], repo="github.com/o/guard", worktree="/v")
+    assert (afar["allowed"], len(afar["warned"])) == (True, 1)
+    claim = town.otto.acquire(paths=["src/**"], everywhere=True, **here)["claim"]
+    assert claim["everywhere"]
+    afar = town.vera.guard(["src/a.py"], repo="github.com/o/guard", worktree="/v")
+    assert afar["denied"] == [{"path": "src/a.py", "claim": claim}]
+
+
+@row
+def report_commit(town: Town) -> None:
+    claim = town.otto.acquire(paths=["src/**"], repo="github.com/o/commit")["claim"]
+    made = town.vera.report_commit("5" * 40, ["src/a.py"], repo="github.com/o/commit")
+    assert made == {"commit": "5" * 40, "crossed": [{"path": "src/a.py", "claim": claim}]}
+    assert "555555555555" in town.otto.inbox(limit=1000)["messages"][-1]["payload"]["text"]
+
+
+@row
 def claims(town: Town) -> None:
     claim = town.otto.acquire("L-1")["claim"]
     assert claim in town.owner.claims()["claims"]
@@ -567,6 +592,27 @@ def identify_token(town: Town) -> None:
 
 
 @row
+def mute(town: Town) -> None:
+    muted = town.otto.mute(ttl_s=600)
+    assert (muted["address"], muted["muted"], "until" in muted) == ("@otto", True, True)
+    assert town.owner.mute("otto", off=True) == {"address": "@otto", "muted": False}
+
+
+@row
+def attend(town: Town) -> None:
+    sent = town.otto.send("@vera", "are you there?")["message"]["id"]
+    told = town.vera.attend("prompt")
+    assert sent in [message["id"] for message in told["news"]]
+    assert "news" not in town.vera.attend("tool")
+    (step,) = town.otto.receipts(sent)["deliveries"][0]["history"][1:]
+    assert (step["state"], step["adapter"]) == ("woken", "python")
+    town.otto.acquire(paths=["src/**"], repo="github.com/o/attend")
+    edit = town.vera.attend("edit", "mine", paths=["src/a.py"], repo="github.com/o/attend")
+    assert edit["allowed"] is False
+    assert town.vera.attend("idle", wait_s=1)["address"] == "@vera"
+
+
+@row
 def start_session(town: Town) -> None:
     started = town.otto.start_session("s-start")
     assert started == {"session": "s-start", "sender": "otto"}
@@ -604,6 +650,15 @@ def status(town: Town) -> None:
 def storage(town: Town) -> None:
     assert town.owner.storage()["directory"] == str(town.directory)
     assert "directory" not in town.otto.storage()
+
+
+@row
+def doctor(town: Town) -> None:
+    town.otto.acquire(paths=["src/**"], repo="github.com/o/doctor")
+    town.vera.report_commit("6" * 40, ["src/a.py"], repo="github.com/o/doctor")
+    found = town.owner.doctor()
+    assert not found["ok"]
+    assert any("666666666666" in finding["message"] for finding in found["findings"])
 
 
 @row

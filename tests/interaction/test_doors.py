@@ -752,6 +752,94 @@ CLAIMS = (
         {"item": "B-1", "reason": "r"},
     ),
     done("out of the queue", acts.StopWaiting, NOVA, {"item": "B-1"}, has={"waiting": False}),
+    done(
+        "a claim that guards every copy",
+        acts.AcquireClaim,
+        OTTO,
+        {**PATHS, "worktree": "/w", "everywhere": True},
+        but={"mcp": NO_WORD},
+    ),
+)
+
+HERE = {"repo": "$root/cwd/.git", "worktree": "$root/cwd"}
+COMMITTED = {"commit": "$commit", "paths": [PROOF], **HERE}
+THEIRS = Step(NOVA, acts.AcquireClaim, {"paths": ["*.txt"], **HERE, "note": "n"})
+ELSEWHERE_HELD = Step(NOVA, acts.AcquireClaim, {"paths": ["*.txt"], **HERE, "worktree": "/far"})
+
+GUARD = (
+    done(
+        "files that nobody holds",
+        acts.CheckPaths,
+        OTTO,
+        {"paths": [PROOF], **HERE},
+        has={"allowed": True, "denied": [], "warned": []},
+    ),
+    done(
+        "files of one's own",
+        acts.CheckPaths,
+        NOVA,
+        {"paths": [PROOF], **HERE},
+        first=(THEIRS,),
+        has={"allowed": True},
+    ),
+    no(
+        "CLAIM_HELD",
+        "files that another holds",
+        acts.CheckPaths,
+        OTTO,
+        {"paths": [PROOF, "a.py"], **HERE},
+        first=(THEIRS,),
+        has={"allowed": False},
+    ),
+    no(
+        "CLAIM_HELD",
+        "files that somebody holds, for one who has no name",
+        acts.CheckPaths,
+        OWNER,
+        {"paths": [PROOF], **HERE},
+        first=(THEIRS,),
+    ),
+    done(
+        "files that another holds in another worktree",
+        acts.CheckPaths,
+        OTTO,
+        {"paths": [PROOF], **HERE},
+        first=(ELSEWHERE_HELD,),
+        has={"allowed": True},
+    ),
+    done(
+        "files that another holds, where nothing guards them",
+        acts.CheckPaths,
+        OTTO,
+        {"paths": [PROOF], **HERE},
+        first=(THEIRS, setting("guard", "off")),
+        has={"warned": []},
+    ),
+    refused(
+        "USAGE",
+        "files outside the repository",
+        acts.CheckPaths,
+        OTTO,
+        {"paths": ["../x"], **HERE},
+        own_words=True,
+    ),
+    done("a commit that crosses nothing", acts.ReportCommit, OTTO, COMMITTED, has={"crossed": []}),
+    done("a commit that crosses a claim", acts.ReportCommit, OTTO, COMMITTED, first=(THEIRS,)),
+    done(
+        "a commit that was reported before",
+        acts.ReportCommit,
+        OTTO,
+        COMMITTED,
+        first=(THEIRS, Step(OTTO, acts.ReportCommit, COMMITTED)),
+    ),
+    refused(
+        "USAGE",
+        "a commit by half its name",
+        acts.ReportCommit,
+        OTTO,
+        {**COMMITTED, "commit": "abc"},
+        but={"cli": "git names it"},
+    ),
 )
 
 NOT_THERE = "0" * 40
@@ -1515,6 +1603,71 @@ IDENTITY = (
         "a session is kept", acts.KeepSession, S1, {"id": "s-1"}, first=(STARTED, held(S1, "B-9"))
     ),
     done("a session ends", acts.EndSession, S1, {"id": "s-1"}, first=(STARTED, held(S1, "B-9"))),
+    done("a client starts", acts.Attend, S1, {"step": "start", "adapter": "test"}),
+    done(
+        "a client is pointed to its mail",
+        acts.Attend,
+        OTTO,
+        {"step": "prompt", "adapter": "test"},
+        has={"address": "@otto-cli", "open": 1, "unread": 1},
+    ),
+    done(
+        "a client is handed what is urgent",
+        acts.Attend,
+        OTTO,
+        {"step": "stop", "adapter": "test", "held": 1},
+    ),
+    done(
+        "an idle client waits for what wakes it",
+        acts.Attend,
+        OTTO,
+        {"step": "idle", "adapter": "test", "wait_s": 1},
+    ),
+    no(
+        "CLAIM_HELD",
+        "a client edits what another holds",
+        acts.Attend,
+        OTTO,
+        {"step": "edit", "adapter": "test", "paths": [PROOF], **HERE},
+        first=(THEIRS,),
+    ),
+    done(
+        "a client ends",
+        acts.Attend,
+        S1,
+        {"step": "end", "adapter": "test"},
+        first=(STARTED, held(S1, "B-9")),
+    ),
+    done(
+        "a client in a pause",
+        acts.Attend,
+        OTTO,
+        {"step": "tool", "adapter": "test"},
+        first=(PAUSED,),
+        has={"paused": True},
+    ),
+    refused("USAGE", "no step", acts.Attend, OTTO, {"step": "jump", "adapter": "test"}),
+    refused(
+        "NO_IDENTITY",
+        "a client of nobody",
+        acts.Attend,
+        OWNER,
+        {"step": "start", "adapter": "test"},
+    ),
+    done("nothing wakes me", acts.Mute, OTTO, has={"address": "@otto-cli", "muted": True}),
+    done("nothing wakes me for a while", acts.Mute, OTTO, {"name": "@otto", "ttl_s": 600}),
+    done("nothing wakes another", acts.Mute, OWNER, {"name": "nova"}),
+    done(
+        "I am woken again",
+        acts.Mute,
+        OTTO,
+        {"off": True},
+        first=(Step(OTTO, acts.Mute),),
+        has={"muted": False},
+    ),
+    refused("MISSING_SCOPE", "an agent mutes no other", acts.Mute, OTTO, {"name": "nova"}),
+    refused("NOT_FOUND", "nobody to mute", acts.Mute, OWNER, {"name": "nov"}),
+    refused("PAUSED", "muting in a pause", acts.Mute, OTTO, first=(PAUSED,)),
     refused(
         "IDENTITY_MISMATCH", "another's session", acts.Whoami, Who("nova", "s-1"), first=(STARTED,)
     ),
@@ -1544,6 +1697,15 @@ WORKSPACE = (
         first=(sent(OTTO, "@vera", "x", ttl_s=60),),
     ),
     refused("MISSING_SCOPE", "an agent reviews nothing", acts.Review, OTTO),
+    done("nothing is wrong", acts.Examine, OWNER, has={"ok": True, "findings": []}),
+    no(
+        None,
+        "a commit that nobody guarded is wrong",
+        acts.Examine,
+        OTTO,
+        first=(THEIRS, Step(OTTO, acts.ReportCommit, COMMITTED)),
+        has={"ok": False},
+    ),
     done("the settings", acts.ListSettings, OTTO),
     done("a setting", acts.ChangeSetting, OWNER, {"name": "recipients", "value": "strict"}),
     refused(
@@ -1648,7 +1810,7 @@ LOCAL = (
     refused("MISSING_SCOPE", "no folding for an agent", acts.Rebuild, OTTO),
 )
 
-TABLE = (*MAIL, *CLAIMS, *TASKS, *EVIDENCE, *GATES, *IDENTITY, *WORKSPACE, *AUDIT, *LOCAL)
+TABLE = (*MAIL, *CLAIMS, *GUARD, *TASKS, *EVIDENCE, *GATES, *IDENTITY, *WORKSPACE, *AUDIT, *LOCAL)
 
 # Codes that no row has, and why.
 ELSEWHERE = {
@@ -1733,7 +1895,7 @@ def test_every_verb_of_the_client_is_an_act_in_the_table() -> None:
 NO_ACT = {
     *("up", "down", "mcp", "run", "watch", "init", "audit check-proof", "schema", "completion"),
     *("task import", "evidence run", "gate run", "report", "scrub", "guard install", "guard push"),
-    *("migrate", "repair", "doctor", "setup"),
+    *("migrate", "repair", "setup", "hook"),
 }
 
 
@@ -1754,5 +1916,5 @@ def test_rows_have_names_of_their_own() -> None:
 def test_what_a_door_does_not_offer_is_counted() -> None:
     """Whoever takes an act from a door, or gives it one, says so here."""
     count = {family: len(acts) for family, acts in NOT_OFFERED.items()}
-    assert count == {"python": 0, "cli": 14, "http": 4, "mcp": 49}
-    assert len(ROUTES) == 74
+    assert count == {"python": 0, "cli": 15, "http": 4, "mcp": 54}
+    assert len(ROUTES) == 79

@@ -15,8 +15,11 @@ class Desk:
 
     def __init__(self, server: Forked) -> None:
         self.server, self.place = server, server.place
-        kept = (self.place.workspace / "credentials" / "otto-cli.json").read_text()
-        self.token: str = json.loads(kept)["token"]
+        self.token = self.token_of("otto-cli")
+
+    def token_of(self, sender: str) -> str:
+        kept = (self.place.workspace / "credentials" / f"{sender}.json").read_text()
+        return str(json.loads(kept)["token"])
 
     def post(
         self, event: str, body: Any = None, client: str = "claude-code", **headers: str
@@ -85,6 +88,9 @@ def test_without_a_good_token_the_status_is_401(token: str | None, desk: Desk) -
 
 
 def test_anothers_session_is_refused_and_does_no_harm(desk: Desk) -> None:
+    """A session that was started is its sender's alone."""
+    vera = desk.token_of("vera")
+    assert desk.server.ask("POST", "/v1/sessions", {"id": "hers"}, token=vera).status == 200
     desk.place.ok("claim", "acquire", "--item", "B-1", "--session", "hers", "--from", "vera")
     for event in ("SessionStart", "SessionEnd"):
         assert desk.said(event, {"session_id": "hers", "cwd": str(desk.place.cwd)}) == {}

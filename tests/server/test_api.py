@@ -210,6 +210,12 @@ SAMPLES: dict[tuple[str, str], Callable[[Town], Sample]] = {
     ("POST", "/v1/claims/release"): lambda town: Sample(
         "/v1/claims/release", "released", {"id": town.claim()["id"]}
     ),
+    ("POST", "/v1/claims/guard"): lambda town: Sample(
+        "/v1/claims/guard", "allowed", {"paths": ["src/a.py"], "repo": "r", "worktree": "/w"}
+    ),
+    ("POST", "/v1/claims/commits"): lambda town: Sample(
+        "/v1/claims/commits", "crossed", {"commit": "5" * 40, "paths": ["src/a.py"], "repo": "r"}
+    ),
     ("POST", "/v1/claims/take-over"): lambda town: Sample(
         "/v1/claims/take-over", "claim", {"item": town.claim()["item"], "reason": "gone home"}
     ),
@@ -293,6 +299,11 @@ SAMPLES: dict[tuple[str, str], Callable[[Town], Sample]] = {
     ),
     ("POST", "/v1/sessions"): lambda town: Sample("/v1/sessions", "session", {"id": fresh("run")}),
     ("GET", "/v1/sessions/{id}"): lambda town: Sample(f"/v1/sessions/{town.session()}", "sender"),
+    ("POST", "/v1/attend"): lambda town: Sample(
+        "/v1/attend", "unread", {"step": "tool", "adapter": "test", "window": {"client": "test"}}
+    ),
+    ("POST", "/v1/mute"): lambda town: Sample("/v1/mute", "muted", {"ttl_s": 60}),
+    ("GET", "/v1/doctor"): lambda town: Sample("/v1/doctor", "findings"),
     ("POST", "/v1/sessions/{id}/keep"): lambda town: Sample(
         f"/v1/sessions/{town.session()}/keep", "claims"
     ),

@@ -223,7 +223,7 @@ def test_a_shell_in_front_of_a_suspended_client_gets_nothing(tmux: Server) -> No
     os.kill(client.window.pid, signal.SIGSTOP)
     try:
         eventually(
-            lambda: tmux.shown(pane).partition("ended")[2].strip() in ("$", "#"),
+            lambda: "ended" in (shown := tmux.shown(pane)) and shown.endswith(("$", "#")),
             "the shell asks for the next command",
         )
         before = tmux.shown(pane)

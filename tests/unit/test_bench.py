@@ -25,6 +25,12 @@ ROWS = (
     "MB of the server after 2,000 messages",
     "interlock claim check, served",
     "interlock send, served",
+    *(
+        f"hook {event}{way}"
+        for way in ("", ", served")
+        for event in ("UserPromptSubmit", "PostToolUse", "PreToolUse")
+    ),
+    "HTTP hook without news",
     "inbox among 2,000 messages",
     "rebuild",
     "audit verify",

@@ -71,7 +71,7 @@ def forgotten() -> object:
 
 def test_ours_are_a_plugin_like_any_other() -> None:
     config = parse('tmux = true\n[commands]\n"*" = ["tell"]')
-    assert [adapter.name for adapter in adapters(config)] == ["codex", "tmux", "command"]
+    assert [adapter.name for adapter in adapters(config)] == ["tmux", "command", "codex"]
 
 
 def test_an_installed_plugin_adds_its_adapters(site: Path) -> None:

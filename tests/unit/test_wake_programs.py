@@ -40,7 +40,8 @@ def codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_codex_is_given_the_pointer_for_its_thread(codex: Path) -> None:
-    Codex().wake(window({"codex": {"thread": THREAD}}), POINTER)
+    with pytest.raises(InDoubt):
+        Codex().wake(window({"codex": {"thread": THREAD}}), POINTER)
     (called,) = (codex / "called").read_text().splitlines()
     line = "--message=Interlock: 2 messages from vera are waiting."
     assert json.loads(called) == ["queue", f"--thread={THREAD}", line]

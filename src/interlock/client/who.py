@@ -43,6 +43,7 @@ PERSONAL = frozenset(
         acts.StartSession,
         acts.EndSession,
         acts.KeepSession,
+        acts.Attend,
     }
 )
 

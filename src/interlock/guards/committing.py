@@ -30,6 +30,8 @@ def named(root: str, paths: Sequence[str]) -> list[str]:
     """Files as somebody names them from where they stand, from the root."""
     found = []
     for path in paths:
+        if not path:
+            raise Usage("A file has a name, and this one is empty.")
         whole = os.path.realpath(path)
         if os.path.commonpath((root, whole)) != root:
             raise Usage(f"{path[:200]!r} is not in {root}, the repository you stand in.")

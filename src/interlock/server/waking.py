@@ -39,7 +39,7 @@ class Waker:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            self._show({})
+            self._show(set())
 
     async def _run(self) -> None:
         while True:
@@ -53,7 +53,8 @@ class Waker:
 
     async def _look(self) -> None:
         found = await asyncio.to_thread(self._ways)
-        self._show({sleeper.sender: sleeper for sleeper, _, _ in found if not sleeper.is_muted})
+        sure = [s for s, _, adapter in found if getattr(adapter, "is_sure", True)]
+        self._show({sleeper.sender for sleeper in sure if not sleeper.is_muted})
         now = asyncio.get_running_loop().time()
         for sleeper, window, adapter in found:
             if sleeper.is_due and self._failed.get(sleeper.sender, 0.0) <= now:
@@ -73,11 +74,11 @@ class Waker:
                 found.append((sleeper, *way))
         return found
 
-    def _show(self, sleepers: dict[str, Sleeper]) -> None:
+    def _show(self, senders: set[str]) -> None:
         """Shows those whom we would wake as reachable at once, and no others."""
-        for sender in self._shown.keys() - sleepers.keys():
+        for sender in self._shown.keys() - senders:
             self._shown.pop(sender).__exit__(None, None, None)
-        for sender in sleepers.keys() - self._shown.keys():
+        for sender in senders - self._shown.keys():
             shown = self._shown[sender] = self._live.listening(sender)
             shown.__enter__()
 

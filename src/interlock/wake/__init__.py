@@ -44,7 +44,8 @@ class InDoubt(Exception):
 
 
 class Adapter(Protocol):
-    """One way to wake. `name` is written into the receipts."""
+    """One way to wake. `name` is written into the receipts. One that has `is_sure` as False may
+    try, and nobody is shown as reachable by it."""
 
     name: str
 

@@ -1,10 +1,10 @@
-"""Codex takes a line for an idle thread from its own command, and hands it over at the next turn of
-one that is at work."""
+"""Codex takes a line for a thread from its own command. That it was taken says nothing about when an
+idle thread reads it, so a wake by it is always in doubt, and nobody counts on it."""
 
 import re
 import shutil
 
-from interlock.wake import NotWoken, Pointer, Window
+from interlock.wake import InDoubt, NotWoken, Pointer, Window
 from interlock.wake.running import run
 from interlock.wake.text import typed
 
@@ -15,6 +15,7 @@ class Codex:
     """Wakes a window whose ways name a thread: `{"codex": {"thread": ID}}`."""
 
     name = "codex"
+    is_sure = False
 
     def can_wake(self, window: Window) -> bool:
         return _THREAD.fullmatch(window.ways.get(self.name, {}).get("thread", "")) is not None
@@ -27,3 +28,4 @@ class Codex:
         thread = window.ways[self.name]["thread"]
         # In one word with its flag, so that no value is ever taken for a flag.
         run([program, "queue", f"--thread={thread}", f"--message={typed(pointer.text)}"])
+        raise InDoubt("Codex has taken the line, and does not say whether an idle thread reads it.")

@@ -10,10 +10,10 @@ from interlock.wake.tmux import Tmux
 @hookimpl
 def interlock_wake_adapters(config: Config) -> list[Adapter]:
     adapters: list[Adapter] = []
-    if config["codex"]:
-        adapters.append(Codex())
     if config["tmux"]:
         adapters.append(Tmux())
     if config["commands"]:
         adapters.append(Command(config["commands"]))
+    if config["codex"]:
+        adapters.append(Codex())
     return adapters

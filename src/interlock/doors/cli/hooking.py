@@ -14,6 +14,7 @@ from typing import Any
 
 from interlock import hooks, processes, windows, workspace
 from interlock.contracts.acts import Attend, Credentials
+from interlock.contracts.addresses import filename
 from interlock.doors.cli.context import Context
 from interlock.errors import Refusal
 from interlock.hooks import NOTHING, Said, Step
@@ -203,7 +204,7 @@ def _hand_over(context: Context, link: Link, step: Step) -> None:
     from interlock.contracts.uploads import CHUNK, attached, taken
     from interlock.evidence import spool
 
-    for path in spool.waiting(credentials.session):
+    for path in filter(_is_ours, spool.waiting(credentials.session)):
         payload, data = spool.read(path)
         chunks = (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
         steps = attached(AddEvidence(payload), chunks, len(data))
@@ -212,11 +213,20 @@ def _hand_over(context: Context, link: Link, step: Step) -> None:
 
 
 def _may_wait(session: str) -> bool:
-    """Whether a look is worth what its imports take: any file there that names the session."""
+    """Whether a look is worth what its imports take: any file there of a run in the session."""
     places = filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
     directory = next(places, "/tmp")  # noqa: S108 - where the system keeps what is soon to go
+    start = f"interlock-run-{filename(session)}-"
     try:
-        return any(session in name for name in os.listdir(directory))
+        return any(name.startswith(start) for name in os.listdir(directory))
+    except OSError:
+        return False
+
+
+def _is_ours(path: str) -> bool:
+    """Whether it was written by this user: everybody may put files there, under any name."""
+    try:
+        return os.lstat(path).st_uid == os.geteuid()
     except OSError:
         return False
 

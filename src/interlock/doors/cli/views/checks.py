@@ -62,11 +62,12 @@ def _guarded(answer: Answer) -> str:
 
 
 def _noted(answer: Answer) -> str:
-    return "\n".join(
-        f"The commit {answer['commit'][:12]} touches {found['path']}, which "
-        f"{found['claim']['holder']} has claimed, and is told of it."
+    commit = f"The commit {answer['commit'][:12]} touches"
+    lines = [
+        f"{commit} {found['path']}, which {found['claim']['holder']} has claimed. It is told of it."
         for found in answer["crossed"]
-    )
+    ]
+    return "\n".join(lines or [f"{commit} nothing that another has claimed."])
 
 
 def _pushed(answer: Answer) -> str:
