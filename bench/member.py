@@ -116,6 +116,14 @@ class Member:
         """When the batches that end at these positions were handed to the engine."""
         return self._watched.handed_over
 
+    def reach(self, last: int) -> bool:
+        """Waits until the node has followed so far."""
+        deadline = time.monotonic() + LONGEST_S
+        while self.node.reached < last:
+            assert time.monotonic() < deadline, "the node does not follow"
+            time.sleep(0.01)
+        return True
+
     def note(self) -> bool:
         """Begins to note when facts can be read here."""
         self._over.clear()

@@ -190,9 +190,12 @@ def _caught_up(scene: Scene, name: str) -> Any:
 
 def _folded(scene: Scene, sends: int) -> list[float]:
     """Milliseconds from handing a fact to the engine to reading it at another node."""
+    to = scene.senders[0].to
     with scene.second("second") as second:
+        scene.first.ask("alone", times=1, to=to)
+        second.ask("reach", last=scene.first.ask("head"))  # a node begins to follow after a while
         second.ask("note")
-        scene.first.ask("alone", times=sends, to=scene.senders[0].to)
+        scene.first.ask("alone", times=sends, to=to)
         handed_over = scene.first.ask("handed_over")
         folded = second.ask("noted", last=scene.first.ask("head"))
     return [(folded[seq] - at) * 1000 for seq, at in handed_over.items() if seq in folded]

@@ -98,15 +98,16 @@ def link(place: str, environ: Mapping[str, str]) -> Link:
     if "://" not in place:
         return LocalLink(place)
     name = "".join(c if c.isalnum() else "_" for c in place.partition("://")[2])
-    return RemoteLink(place, os.path.join(_data(environ), "servers", name[:200]))
+    return RemoteLink(place, os.path.join(data(environ), "servers", name[:200]))
 
 
 def default(environ: Mapping[str, str]) -> str:
     """The user's own workspace, one for all repositories."""
-    return os.path.join(_data(environ), "default")
+    return os.path.join(data(environ), "default")
 
 
-def _data(environ: Mapping[str, str]) -> str:
+def data(environ: Mapping[str, str]) -> str:
+    """The directory of what Interlock keeps for a user."""
     home = environ.get("HOME") or os.path.expanduser("~")
     if sys.platform == "darwin":
         data = os.path.join(home, "Library", "Application Support")

@@ -230,6 +230,9 @@ def attending(town: Town) -> None:
     town.call(cli, acts.Attend("tool", "test"))
     town.call(OWNER, acts.Resume())
     town.call(cli, acts.Attend("end", "test"))
+    dead = {"pid": os.getpid(), "started": "long ago"}
+    town.call(cli._replace(session="s-2"), acts.Attend("tool", "test", window=dead))
+    assert town.call(cli, acts.Attend("start", "test"))["lost"] == ["s-2"]
     for outcome, why in (("failed", "it is busy"), ("woken", None), ("unknown", None)):
         late = town.send(vera, "@otto-desktop")
         begun = dispatching.begin(town.node, "otto-desktop", "test")
@@ -239,6 +242,7 @@ def attending(town: Town) -> None:
         town.call(vera, acts.ShowReceipts(late))
     town.call(OWNER, acts.Mute("otto", 60))
     town.call(cli, acts.Mute())
+    town.call(OWNER, acts.ListAgents())
     town.call(cli, acts.Mute(off=True))
 
 

@@ -61,7 +61,7 @@ def test_a_commit_on_anothers_paths_is_refused_and_names_the_holder(guarded: Wor
     told = refused(worker)
     assert "src/a.py is claimed by @vera until" in told
     assert "moving the parser" in told
-    assert "interlock claim acquire --path 'src/a.py' --wait 10m" in told
+    assert "interlock claim acquire --path 'src/a.py' --wait 40s" in told
     guarded.place.ok("claim", "release", "--path", "src/**", *HOLDER)
     allowed(worker)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from commandline import LIMIT_S, Place, lines, until
+from serving import free_port
 
 PROGRAM = Path(__file__).with_name("standing_in.py")
 
@@ -71,8 +72,7 @@ class Office:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.windows: list[Window] = []
-        place.join("otto", "cli")
-        place.join("nova")
+        self.tokens = {"otto-cli": place.join("otto", "cli"), "nova": place.join("nova")}
         place.ok("settings", "wake.quiet_s", "1")
         main, other = place.cwd, place.root / "other"
         git = ["git", "-C", str(main)]
@@ -297,6 +297,44 @@ def test_the_end_of_a_session_gives_up_its_claims(office: Office) -> None:
     assert one("end") == {}
     (left,) = office.place.ok("claim", "list")["claims"]
     assert left["item"] == "B-2"
+
+
+# --- runs that reached nobody
+
+
+def spooled(office: Office, window: Window) -> Path:
+    """The file of a run in the window's shell, from where no workspace can be reached."""
+    cut_off = {
+        "CLAUDE_CODE_SESSION_ID": window.session,
+        "INTERLOCK_WORKSPACE": f"http://127.0.0.1:{free_port()}",
+        "INTERLOCK_TOKEN": office.tokens["otto-cli"],
+    }
+    words = [sys.executable, "-m", "interlock", "evidence", "run", "--json", "--", "echo", "hello"]
+    environ = [f"{name}={value}" for name, value in cut_off.items()]
+    seen = window("shell", command=shlex.join(["env", *environ, *words]))
+    return Path(json.loads(seen["out"])["spooled"])
+
+
+def test_a_run_that_reached_nobody_is_handed_over_after_the_next_tool(office: Office) -> None:
+    window = office.opened("otto-cli", "s.1")
+    path = spooled(office, window)
+    before = office.place.entries()
+    assert window("tool") == {}
+    until(lambda: not path.exists())
+    assert office.place.entries() == before + 1
+
+
+def test_a_run_that_another_user_left_is_not_handed_over(office: Office) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files to others")
+    window = office.opened("otto-cli", "s.1")
+    path = spooled(office, window)
+    os.chown(path, 65_534, 65_534)
+    before = office.place.entries()
+    assert window("tool") == {}
+    assert window("stop") == {}
+    assert path.exists()
+    assert office.place.entries() == before
 
 
 # --- reach

@@ -62,14 +62,21 @@ class Scene:
         """What each client gets, all asked at once. Unless it `ends`, its input stays open."""
         began = time.monotonic()
         children = {client: self._start(client, event) for client, (event, _) in steps.items()}
-        for client, child in children.items():
-            assert child.stdin is not None
-            with suppress(BrokenPipeError):
-                child.stdin.write(self._given(steps[client][1]) if stdin is None else stdin)
-                child.stdin.flush()
-            if ends:
-                _close(child.stdin)
-        return {client: _ended(child, began) for client, child in children.items()}
+        try:
+            for client, child in children.items():
+                assert child.stdin is not None
+                with suppress(BrokenPipeError):
+                    child.stdin.write(self._given(steps[client][1]) if stdin is None else stdin)
+                    child.stdin.flush()
+                if ends:
+                    _close(child.stdin)
+            return {client: _ended(child, began) for client, child in children.items()}
+        finally:
+            for child in children.values():
+                child.kill()
+                child.wait()
+                for stream in (child.stdin, child.stdout, child.stderr):
+                    _close(stream)
 
     def _start(self, client: str, event: str) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "interlock", "hook", client, event, *self.words]
@@ -100,17 +107,10 @@ def _close(stream: Any) -> None:
 
 def _ended(child: "subprocess.Popen[bytes]", began: float) -> Any:
     """The answer of a hook that ends by itself, and in time."""
-    assert child.stdin is not None
     assert child.stdout is not None
     assert child.stderr is not None
-    try:
-        status = child.wait(max(0.1, began + BOUND_S - time.monotonic()))
-        out, err = child.stdout.read(), child.stderr.read()
-    finally:
-        child.kill()
-        child.wait()
-        for stream in (child.stdin, child.stdout, child.stderr):
-            _close(stream)
+    status = child.wait(max(0.1, began + BOUND_S - time.monotonic()))
+    out, err = child.stdout.read(), child.stderr.read()
     assert status == 0, err
     assert b"Traceback" not in err, err
     return json.loads(out)

@@ -355,22 +355,6 @@ def test_a_commit_stands_where_no_bell_can_be_rung(tmp_path: Path) -> None:
     assert found == [("one",), ("two",)]
 
 
-def test_what_a_copy_committed_goes_into_its_file_beside_others_and_not_in_their_commits(
-    tmp_path: Path,
-) -> None:
-    size = 8 << 20  # after which SQLite would do it in a commit
-    with (
-        closing(LogFile(str(tmp_path), is_copy=True)) as file,
-        closing(LogFile(str(tmp_path), is_copy=True)) as other,
-    ):
-        appended(file, "x" * size)
-        appended(file, "and more")
-        assert os.path.getsize(file.path) < size
-        with other.writing(), other.reading():
-            file.tidy()
-        assert os.path.getsize(file.path) > size
-
-
 def test_who_cannot_hang_up_a_bell_still_notices_commits(tmp_path: Path) -> None:
     with closing(LogFile(str(tmp_path))) as writer, closing(LogFile(str(tmp_path))) as reader:
         shutil.rmtree(tmp_path / "bells", ignore_errors=True)

@@ -45,6 +45,7 @@ from interlock.contracts.acts import (
     ListInbox,
     ListTokens,
     MintToken,
+    Mute,
     Pause,
     PutChunk,
     RaiseBlocker,
@@ -545,6 +546,7 @@ def test_a_setting_that_does_not_exist_is_told_those_that_do(ws: Workspace) -> N
     assert said["settings"] == [
         *("recipients", "names.pattern"),
         *("limits.message_bytes", "limits.sends_per_minute", "limits.hops"),
+        *("guard", "wake.quiet_s"),
     ]
 
 
@@ -1662,6 +1664,7 @@ WRITING: list[Any] = [
     GiveVerdict("T-1", "athena", "pass"),
     RaiseBlocker("it is slow", "T-1"),
     ResolveBlocker("#7"),
+    Mute(),
 ]
 
 

@@ -159,6 +159,7 @@ class Agent(TypedDict):
     surface: NotRequired[str]
     kind: Kind
     reach: Reach
+    muted: NotRequired[Literal[True]]
     last_seen: NotRequired[str]
 
 
@@ -364,7 +365,8 @@ class CommitReported(TypedDict):
 
 class Attended(TypedDict):
     """What a client's session is told at a step: who it is, and what is new. `news` are messages
-    to be pointed to, `messages` those that are handed over whole; the rest is of an edit."""
+    to be pointed to, `messages` those that are handed over whole, `lost` the sender's sessions
+    whose client has died; the rest is of an edit."""
 
     address: str
     agent: str
@@ -372,6 +374,7 @@ class Attended(TypedDict):
     paused: NotRequired[Literal[True]]
     open: int
     unread: int
+    lost: NotRequired[list[str]]
     claims: NotRequired[list[Claim]]
     news: NotRequired[list[Envelope]]
     messages: NotRequired[list[Message]]

@@ -22,6 +22,7 @@ FORGOTTEN_MS = 60 * 60_000
 GLANCE_MS = 200
 SAME_MS = 2_000
 
+LIVE, ASLEEP = ".live", ".asleep"
 WORKING, IDLE, ENDED = "working", "idle", "ended"
 # What a client's window is doing after each step.
 DOING = dict.fromkeys(("prompt", "edit", "tool", "busy"), WORKING)
@@ -29,11 +30,13 @@ DOING |= {"start": IDLE, "stop": IDLE, "end": ENDED}
 
 
 class Seen(NamedTuple):
-    """When a sender was seen, whether it listens, and what it is doing, where its hooks tell."""
+    """When a sender was seen, whether it listens to everything, what it is doing, where its hooks
+    tell, and whether what should wake it would."""
 
     at: int | None = None
     listening: bool = False
     doing: str | None = None
+    wakeable: bool = False
 
 
 class Window(NamedTuple):
@@ -69,15 +72,16 @@ class Presence:
         for sender in senders:
             seen = self._look(sender, now_ms)
             lately = seen.at is not None and now_ms - seen.at < FRESH_MS
-            if lately or seen.listening or seen.doing in (WORKING, IDLE):
+            if lately or seen.listening or seen.wakeable or seen.doing in (WORKING, IDLE):
                 found[sender] = seen
         return found
 
     @contextmanager
-    def listening(self, sender: str) -> Iterator[None]:
-        """Shows the sender as reachable at once for as long as this lasts."""
+    def listening(self, sender: str, *, asleep: bool = False) -> Iterator[None]:
+        """Shows the sender as reachable at once for as long as this lasts; one that is `asleep`,
+        by what may wake it."""
         try:
-            bell = Doorbell(self._path(sender) + ".live").listen()
+            bell = Doorbell(self._path(sender) + (ASLEEP if asleep else LIVE)).listen()
         except OSError:
             yield
             return
@@ -112,18 +116,32 @@ class Presence:
         read = (_read(os.path.join(directory, name)) for name in names)
         return [_as_of(window, now_ms) for window in read if window is not None]
 
+    def lost(self, sender: str, now_ms: int) -> list[str]:
+        """The sessions whose client has died, and that nobody has ended yet."""
+        directory = self._path(sender) + ".windows"
+        found = []
+        for window in self.windows(sender, now_ms):
+            name = filename(window.session or "alone")
+            told = _read(os.path.join(directory, name))
+            if window.session and window.doing == ENDED and told and told.doing != ENDED:
+                found.append(window.session)
+        return found
+
     def _window(self, sender: str, session: str | None) -> str:
         return os.path.join(self._path(sender) + ".windows", filename(session or "alone"))
 
     # --- reach
 
-    def reach(self, senders: Iterable[str], now_ms: int) -> tuple[str, int | None]:
-        """How soon any of these would see a message, and when one was last seen.
+    def reach(
+        self, senders: Iterable[str], now_ms: int, *, may_wake: bool = True
+    ) -> tuple[str, int | None]:
+        """How soon any of these would see a message, which may wake them or not, and when one was
+        last seen.
 
         `wakes`: something listens for it now. `working`: sees it at its next step. `waits`: is
         there, and looks when somebody prompts it. `offline`: seen once. `unknown`: never seen."""
         found = [self._glance(sender, now_ms) for sender in senders]
-        if any(seen.listening for seen in found):
+        if any(seen.listening or (may_wake and seen.wakeable) for seen in found):
             return "wakes", now_ms
         at = max((seen.at for seen in found if seen.at is not None), default=None)
         if any(seen.doing == WORKING for seen in found):
@@ -144,8 +162,8 @@ class Presence:
         at: int | None = None
         with suppress(OSError):
             at = os.stat(self._path(sender)).st_mtime_ns // 1_000_000
-        listening = Doorbell(self._path(sender) + ".live").count() > 0
-        return Seen(at, listening, self._doing(sender, at or 0, now_ms))
+        live, asleep = (Doorbell(self._path(sender) + kind).count() > 0 for kind in (LIVE, ASLEEP))
+        return Seen(at, live, self._doing(sender, at or 0, now_ms), asleep)
 
     def _doing(self, sender: str, at: int, now_ms: int) -> str | None:
         windows = self.windows(sender, now_ms)
@@ -165,7 +183,8 @@ def merged(one: Seen, other: Seen) -> Seen:
     at = max((seen for seen in (one.at, other.at) if seen is not None), default=None)
     told = {one.doing, other.doing}
     doing = next((doing for doing in (WORKING, IDLE, ENDED) if doing in told), None)
-    return Seen(at, one.listening or other.listening, doing)
+    listening, wakeable = one.listening or other.listening, one.wakeable or other.wakeable
+    return Seen(at, listening, doing, wakeable)
 
 
 def _waits(seen: Seen, now_ms: int) -> bool:
@@ -180,7 +199,7 @@ def _as_of(window: Window, now_ms: int) -> Window:
         over = not is_alive(about["pid"], about["started"])
     else:
         over = now_ms - window.at > FORGOTTEN_MS
-    return window._replace(doing=ENDED) if over else window
+    return window._replace(doing=ENDED, at=now_ms) if over and window.doing != ENDED else window
 
 
 def _read(path: str) -> Window | None:

@@ -7,7 +7,7 @@ sent their answers, and returns what is to be said.
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from interlock.contracts.acts import Attend
+from interlock.contracts.acts import Attend, EndSession
 from interlock.hooks import NOTHING, Said, Step, client_of
 from interlock.hooks.memory import Memo, Memory
 
@@ -35,7 +35,7 @@ def attending(
     memory: Memory,
     window: dict[str, Any],
     outlives: bool = False,
-) -> Generator[Attend, Answer, Said]:
+) -> Generator[Attend | EndSession, Answer, Said]:
     """`window` is what presence may know of the client. A session that `outlives` the client's own
     does not end with it."""
     if step.kind == "other" and not step.forgets:
@@ -47,6 +47,8 @@ def attending(
     for act in _acts(Attend(kind, client, held=held, window=window), step):
         answer = yield act
         told.append(_said(kind, answer))
+        for session in answer.get("lost", ()):
+            yield EndSession(session)  # its client was killed, and cannot give up what it holds
     said = _together(told)
     forgot = step.forgets or (memo.forgot and kind != "start")
     if (now := Memo(held + 1 if said.hold is not None else 0, forgot)) != memo:

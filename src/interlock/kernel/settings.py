@@ -32,7 +32,7 @@ SETTINGS = {
     "names.pattern": Setting("", "a regular expression, or nothing", _is_pattern),
     "limits.message_bytes": Setting(str(256 << 20), "1 to 1000000000", _between(1, 10**9)),
     "limits.sends_per_minute": Setting("6000", "0 (no limit) to 1000000000", _between(0, 10**9)),
+    "limits.hops": Setting("100", "1 to 1000000", _between(1, 10**6)),
     "guard": Setting("deny", "deny, warn or off", lambda v: v in ("deny", "warn", "off")),
     "wake.quiet_s": Setting("10", "0 to 86400 seconds", _between(0, 86_400)),
-    "limits.hops": Setting("100", "1 to 1000000", _between(1, 10**6)),
 }

@@ -15,7 +15,7 @@ from typing import Any
 
 import apsw
 
-from interlock.contracts.acts import Attend, Credentials
+from interlock.contracts.acts import Attend, Credentials, EndSession
 from interlock.contracts.checks import checked
 from interlock.contracts.facts import parse_header
 from interlock.engines import FarBehind, Head, HeadMoved
@@ -233,6 +233,12 @@ class Node:
         step = "busy" if act.step == "stop" and "messages" in answer else act.step
         now = self.shared.now() if self.shared else clock_ms()
         self.presence.attended(caller.sender, caller.session, step, act.window, now)
+        if step == "start" and (lost := self.presence.lost(caller.sender, now)):
+            answer["lost"] = lost
+
+    def note_end(self, sender: str, session: str) -> None:
+        now = self.shared.now() if self.shared else clock_ms()
+        self.presence.attended(sender, session, "end", None, now)
 
     # --- the turn
 
@@ -276,6 +282,8 @@ class Node:
                 self._touch(work.moment.caller)
                 if isinstance(work.act, Attend):
                     self._attended(work.moment.caller, work.act, ticket.result)
+                elif isinstance(work.act, EndSession):
+                    self.note_end(work.moment.caller.sender, work.act.id)
         self._owes_scrub = self._owes_scrub or turn.store.erased
         self._scrub()
         if turn.head.seq // EVERY != turn.position.seq // EVERY:

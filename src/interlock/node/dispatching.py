@@ -1,9 +1,11 @@
 """Whom a server may wake, and the record of it. What the rules say of it is the kernel's; how it is
 done, an adapter's."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from interlock.engines.presence import IDLE, WORKING, Window
+from interlock.kernel.claims import holding
 from interlock.kernel.identity.names import agent_of
 from interlock.kernel.mail import waking
 from interlock.kernel.mail.messages import envelope
@@ -29,7 +31,6 @@ class Sleeper(NamedTuple):
     sender: str
     windows: list[Window]
     is_due: bool
-    is_muted: bool
 
 
 def sleepers(node: Node) -> list[Sleeper]:
@@ -47,7 +48,25 @@ def sleepers(node: Node) -> list[Sleeper]:
 
 def _sleeper(moment: Moment, caller: Caller, windows: list[Window]) -> Sleeper:
     due = waking.would_wake(moment, caller) and not is_paused(moment.state)
-    return Sleeper(caller.sender, windows, due, waking.is_muted(moment, caller))
+    return Sleeper(caller.sender, windows, due)
+
+
+def bury(node: Node) -> None:
+    """Gives up what sessions hold whose client has died on this machine."""
+    with node.file.reading() as db:
+        now = node.moment(db).now
+        senders = [str(row[0]) for row in db.execute("SELECT sender FROM identity_senders")]
+    for sender in senders:
+        for session in node.presence.lost(sender, now):
+            node.do(partial(_give_up, sender, session))
+            node.note_end(sender, session)
+
+
+def _give_up(sender: str, session: str, turn: Turn) -> None:
+    moment = turn.system()
+    if not is_paused(moment.state):
+        caller = Caller(sender, agent_of(moment.state, sender), "agent", session=session)
+        holding.give_up(turn.moment(caller), session)
 
 
 def begin(node: Node, sender: str, adapter: str) -> Begun | None:

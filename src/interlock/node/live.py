@@ -74,7 +74,7 @@ class LiveNode:
         self._chores = ThreadPoolExecutor(CHORES_AT_ONCE, thread_name_prefix="chore")
         self._answered: deque[tuple[Ticket, asyncio.Future[Any]]] = deque()
         self._told = False
-        self._listening: dict[str, tuple[int, AbstractContextManager[None]]] = {}
+        self._listening: dict[tuple[str, bool], tuple[int, AbstractContextManager[None]]] = {}
 
     async def __aenter__(self) -> "LiveNode":
         self._loop = asyncio.get_running_loop()
@@ -202,7 +202,7 @@ class LiveNode:
                         await self.feed.wait(seen, wanted.seconds, _matters(wanted))
                         seen, reply = self.feed.reached, not self.feed.closing
                     elif isinstance(wanted, Listening):
-                        stack.enter_context(self.listening(wanted.sender))
+                        stack.enter_context(self.listening(*wanted))
                     else:
                         reply = await self._verb(credentials, wanted)
                     trouble = None
@@ -213,19 +213,20 @@ class LiveNode:
         return self.listening(viewer.sender) if viewer.sender is not None else nullcontext()
 
     @contextmanager
-    def listening(self, sender: str) -> Iterator[None]:
+    def listening(self, sender: str, asleep: bool = False) -> Iterator[None]:
         """Shows the sender as reachable at once, however many of its clients listen."""
-        count, shown = self._listening.get(sender, (0, None))
+        key = sender, asleep
+        count, shown = self._listening.get(key, (0, None))
         if shown is None:
-            shown = self.node.presence.listening(sender)
+            shown = self.node.presence.listening(sender, asleep=asleep)
             shown.__enter__()
-        self._listening[sender] = count + 1, shown
+        self._listening[key] = count + 1, shown
         try:
             yield
         finally:
-            count, shown = self._listening.pop(sender)
+            count, shown = self._listening.pop(key)
             if count > 1:
-                self._listening[sender] = count - 1, shown
+                self._listening[key] = count - 1, shown
             else:
                 shown.__exit__(None, None, None)
 

@@ -121,7 +121,6 @@ class Others:
             try:
                 if time.monotonic() - beaten >= BEAT_EVERY_S:
                     self.hear(node)
-                    node.file.tidy()
                     beaten = time.monotonic()
                 self._step(node, end)
                 self.trouble = None

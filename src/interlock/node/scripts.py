@@ -53,6 +53,7 @@ class Sleep(NamedTuple):
 
 class Listening(NamedTuple):
     sender: str
+    asleep: bool = False
 
 
 Script = Generator[Any, Any, Answer]
@@ -85,7 +86,8 @@ def play(node: "Node", credentials: Credentials, script: Script) -> Answer:
                 listener.wait(wanted.seconds)
                 return True
             if isinstance(wanted, Listening):
-                return stack.enter_context(node.presence.listening(wanted.sender))
+                shown = node.presence.listening(wanted.sender, asleep=wanted.asleep)
+                return stack.enter_context(shown)
             return node.verb(credentials, wanted)
 
         return _played(script, step)
@@ -130,7 +132,7 @@ def _attend(act: Attend) -> Script:
     It looks every few seconds, since the end of a quiet time is nowhere in the log."""
     act = checked(act)
     who = yield Whoami()
-    yield Listening(who["sender"])
+    yield Listening(who["sender"], asleep=True)
     deadline = time.monotonic() + (act.wait_s or 0)
     while True:
         found: Answer = yield act._replace(wait_s=None)

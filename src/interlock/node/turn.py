@@ -86,8 +86,8 @@ class Beside:
         self._engine.forget(seq)
         self.erased = True
 
-    def reach(self, names: Iterable[str]) -> tuple[str, int | None]:
-        return self._presence.reach(names, self._now)
+    def reach(self, names: Iterable[str], *, may_wake: bool) -> tuple[str, int | None]:
+        return self._presence.reach(names, self._now, may_wake=may_wake)
 
     def search(self, query: str) -> Iterable[int]:
         return search.find(self._db, query, as_is=self._as_is)

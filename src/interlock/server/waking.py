@@ -52,12 +52,13 @@ class Waker:
                 _LOG.exception("the waker stumbled")
 
     async def _look(self) -> None:
+        await asyncio.to_thread(dispatching.bury, self._live.node)
         found = await asyncio.to_thread(self._ways)
-        sure = [s for s, _, adapter in found if getattr(adapter, "is_sure", True)]
-        self._show({sleeper.sender for sleeper in sure if not sleeper.is_muted})
         now = asyncio.get_running_loop().time()
-        for sleeper, window, adapter in found:
-            if sleeper.is_due and self._failed.get(sleeper.sender, 0.0) <= now:
+        ready = [way for way in found if self._failed.get(way[0].sender, 0.0) <= now]
+        self._show({s.sender for s, _, adapter in ready if getattr(adapter, "is_sure", True)})
+        for sleeper, window, adapter in ready:
+            if sleeper.is_due:
                 await self._wake(sleeper.sender, window, adapter)
 
     def _ways(self) -> list[tuple[Sleeper, Window, Adapter]]:
@@ -79,7 +80,7 @@ class Waker:
         for sender in self._shown.keys() - senders:
             self._shown.pop(sender).__exit__(None, None, None)
         for sender in senders - self._shown.keys():
-            shown = self._shown[sender] = self._live.listening(sender)
+            shown = self._shown[sender] = self._live.listening(sender, asleep=True)
             shown.__enter__()
 
     async def _wake(self, sender: str, window: Window, adapter: Adapter) -> None:

@@ -1,5 +1,5 @@
-"""Codex takes a line for a thread from its own command. That it was taken says nothing about when an
-idle thread reads it, so a wake by it is always in doubt, and nobody counts on it."""
+"""Codex takes a line for a thread from its own command. That it was taken does not say when an idle
+thread reads it, so a wake by it is always in doubt, and nobody counts on it."""
 
 import re
 import shutil

@@ -3,7 +3,7 @@
 from typing import Any
 
 from interlock.contracts import acts
-from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.context import Answer, Context, absolute
 
 
 def _target(context: Context) -> dict[str, Any]:
@@ -17,6 +17,8 @@ def _target(context: Context) -> dict[str, Any]:
 
 def _where(context: Context) -> dict[str, Any]:
     given = {name: context.get(name) for name in ("branch", "worktree", "note")}
+    if (given["worktree"] or "").startswith("."):
+        given["worktree"] = absolute(given["worktree"])  # it means nothing to anybody elsewhere
     return given | _lease(context) | {"everywhere": context.get("everywhere", False)}
 
 

@@ -557,7 +557,7 @@ _WORK = (
     ),
     Command(
         ("guard", "check"),
-        "May these files be changed, or does another hold them?",
+        "Say whether files may be changed, or another holds them",
         (Argument("PATH", "a file; all that are staged if absent", optional=True, many=True),),
         notes="Exit 1 when another holder's claim is on one of them. The pre-commit hook asks it.",
         examples=("interlock guard check src/a.py",),

@@ -20,6 +20,7 @@ class Context:
         self.values = parsed.values
         self.rest = parsed.rest
         self.json: bool = parsed.values.get("json", False)
+        self.is_nobody = False
         self._link: Link | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -62,6 +63,7 @@ class Context:
             if self.get("from") is not None:
                 raise
             credentials = self.credentials(owner_may=True)
+        self.is_nobody = credentials.owner
         return self.link.call(credentials, act)
 
     def store(self) -> workspace.CredentialStore:

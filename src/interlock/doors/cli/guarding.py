@@ -11,14 +11,21 @@ if TYPE_CHECKING:
     from interlock.guards import Push
 
 
+NOBODY = (
+    "Nobody in particular asks here, so every claim is another's; interlock run SENDER -- git "
+    "commit acts as a sender. "
+)
+
+
 def install(context: Context) -> Answer:
     from interlock import guards
 
     return dict(guards.undo() if context.get("undo") else guards.install())
 
 
-def check(context: Context) -> Answer:
-    """Whether another holder's claim is on any of these files, or of those that are staged."""
+def check(context: Context) -> Answer | int:
+    """Whether another holder's claim is on any of these files, or of those that are staged. A hook
+    that has nothing to say says nothing."""
     from interlock import guards
     from interlock.repository import name_here
 
@@ -26,10 +33,14 @@ def check(context: Context) -> Answer:
     paths = guards.named(here, context.get("path", [])) or guards.staged(here)
     repo = name_here(here)
     assert repo is not None
-    return context.call_as_somebody(acts.CheckPaths(tuple(paths), repo, here))
+    found = context.call_as_somebody(acts.CheckPaths(tuple(paths), repo, here))
+    if not found["allowed"] and context.is_nobody:
+        found["message"] = NOBODY + found["message"]
+    is_hook = "path" not in context.values and not context.json
+    return 0 if is_hook and found["allowed"] and not found["warned"] else found
 
 
-def note(context: Context) -> Answer:
+def note(context: Context) -> Answer | int:
     """What the post-commit hook says: what was committed, whoever was asked before."""
     from interlock import guards
     from interlock.repository import name_here
@@ -39,7 +50,8 @@ def note(context: Context) -> Answer:
     if made is None or repo is None:
         raise Usage("There is no commit here yet.")
     commit, paths = made
-    return context.call_as_somebody(acts.ReportCommit(commit, tuple(paths), repo, here))
+    found = context.call_as_somebody(acts.ReportCommit(commit, tuple(paths), repo, here))
+    return found if found["crossed"] or context.json else 0
 
 
 def push(context: Context) -> Answer:

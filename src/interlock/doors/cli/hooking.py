@@ -16,7 +16,7 @@ from interlock import hooks, processes, windows, workspace
 from interlock.contracts.acts import Attend, Credentials
 from interlock.contracts.addresses import filename
 from interlock.doors.cli.context import Context
-from interlock.errors import Refusal
+from interlock.errors import NotAvailable, NotAWorkspace, Refusal, Usage
 from interlock.hooks import NOTHING, Said, Step
 from interlock.hooks.attending import attending, session_of
 from interlock.hooks.memory import Memory
@@ -65,18 +65,19 @@ class Hook:
         os._exit(0)
 
     def log(self, what: str) -> None:
-        """A line in the workspace's hooks.log. Where none can be written, none is."""
-        if self.home is None or not os.path.isdir(self.home):
-            return
+        """A line in hooks.log, of the workspace or, where there is none, of the user; and on
+        standard error, for whoever calls a hook by hand. Where none can be written, none is."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f"{at} {self._client} {self._event}: {' '.join(what.split())[:500]}\n"
-        try:
-            path = os.path.join(self.home, "hooks.log")
+        with suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(f"interlock hook: {line}")
+        home = self.home or workspace.data(os.environ)
+        with suppress(OSError):
+            os.makedirs(home, 0o700, exist_ok=True)
+            path = os.path.join(home, "hooks.log")
             fresh = os.path.exists(path) and os.path.getsize(path) > LONGEST_LOG
             with open(path, "w" if fresh else "a", encoding="utf-8") as file:
                 file.write(line)
-        except OSError:
-            return
 
 
 def without_fail(words: list[str]) -> int:
@@ -113,16 +114,17 @@ def hook(context: Context) -> int:
 def _answered(context: Context, call: Hook) -> int:
     link = context.link
     if link.is_local and not os.path.exists(os.path.join(link.home, "log.db")):
-        call.answer()
-        return 0
+        raise NotAWorkspace(f"There is no workspace in {link.home}, so nobody is told anything.")
     call.home = link.home
     client = hooks.client_of(context.values["client"])
     step = client.decode(context.values["event"], json.loads(_input()))
     if context.get("await"):
+        if context.values["client"] != "claude-code":
+            raise Usage("Only Claude Code can be woken by a hook that waits.")
         return _await(context, link, step)
     call.answer(_attended(context, link, step))
     if step.kind in ("tool", "stop"):
-        _hand_over(context, link, step)
+        _hand_over(context, link, step, call)
     return 0
 
 
@@ -152,7 +154,8 @@ def _attended(context: Context, link: Link, step: Step) -> Said:
         act = next(script)
         while True:
             answer = link.call(credentials, act)
-            _note_window(client, link, answer, step)
+            if isinstance(act, Attend):
+                _note_window(client, link, answer, step)
             act = script.send(answer)
     except StopIteration as end:
         said: Said = end.value
@@ -195,8 +198,9 @@ def _note_window(client: str, link: Link, answer: dict[str, Any], step: Step) ->
         windows.sweep(link.home)
 
 
-def _hand_over(context: Context, link: Link, step: Step) -> None:
-    """Hands over what was run in a shell of this session that reached nobody."""
+def _hand_over(context: Context, link: Link, step: Step, call: Hook) -> None:
+    """Hands over what was run in a shell of this session that reached nobody. What is refused is
+    put aside, and said in the log."""
     credentials = _credentials(context, link, step)
     if credentials.session is None or not _may_wait(credentials.session):
         return
@@ -205,11 +209,18 @@ def _hand_over(context: Context, link: Link, step: Step) -> None:
     from interlock.evidence import spool
 
     for path in filter(_is_ours, spool.waiting(credentials.session)):
-        payload, data = spool.read(path)
-        chunks = (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
-        steps = attached(AddEvidence(payload), chunks, len(data))
-        taken(steps, lambda act: link.call(credentials, act))
-        os.unlink(path)
+        try:
+            payload, data = spool.read(path)
+            chunks = (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
+            steps = attached(AddEvidence(payload), chunks, len(data))
+            taken(steps, lambda act: link.call(credentials, act))
+        except NotAvailable:
+            raise
+        except Refusal as refusal:
+            call.log(f"{path} was put aside: {refusal.message}")
+            os.rename(path, f"{path}.refused")
+        else:
+            os.unlink(path)
 
 
 def _may_wait(session: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from interlock.contracts.acts import Attend, Credentials
+from interlock.contracts.acts import Attend, Credentials, EndSession
 from interlock.contracts.encoding import decode
 from interlock.doors.http.answers import Answer
 from interlock.errors import Refusal, Usage
@@ -67,15 +67,15 @@ async def _played(script: Any, live: LiveNode, credentials: Credentials) -> Said
     """Plays the script, whose own steps may look at files and repositories."""
     answer: Any = None
     while True:
-        act: Attend | Said = await asyncio.to_thread(_next, script, answer)
+        act: Attend | EndSession | Said = await asyncio.to_thread(_next, script, answer)
         if isinstance(act, Said):
             return act
         answer = await live.call(credentials, act)
 
 
-def _next(script: Any, answer: Any) -> Attend | Said:
+def _next(script: Any, answer: Any) -> Attend | EndSession | Said:
     try:
-        act: Attend = script.send(answer)
+        act: Attend | EndSession = script.send(answer)
     except StopIteration as end:
         said: Said = end.value
         return said

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from interlock.contracts.acts import CheckPaths, ReportCommit
 from interlock.contracts.addresses import address
+from interlock.contracts.encoding import canonical
+from interlock.contracts.envelope import escaped
 from interlock.contracts.globs import matches
 from interlock.errors import ClaimHeld
 from interlock.kernel.claims.records import Claim, live
@@ -36,7 +38,7 @@ def guarded(moment: Moment, repo: str, paths: Sequence[str], worktree: str | Non
         found = denied if mode == "deny" and here else warned
         found += [{"path": path, "claim": claim.view()} for path in paths if _covers(claim, path)]
     answer: Answer = {"allowed": not denied, "denied": denied, "warned": warned}
-    return answer | (ClaimHeld(_why(denied)).as_dict() if denied else {})
+    return answer | (ClaimHeld(_why(moment, denied)).as_dict() if denied else {})
 
 
 def report_commit(moment: Moment, act: ReportCommit) -> Answer:
@@ -88,22 +90,33 @@ def _covers(claim: Claim, path: str) -> bool:
     return any(matches(pattern, path) for pattern in claim.target.paths)
 
 
-def _why(denied: list[Answer]) -> str:
+def _why(moment: Moment, denied: list[Answer]) -> str:
     """What is in the way, in words: the files, whose they are until when, and what to do."""
-    named = [_held(entry) for entry in denied[:MOST_NAMED]]
-    more = [f"{len(denied) - MOST_NAMED} more are claimed too."] if denied[MOST_NAMED:] else []
-    first = denied[0]
-    do = (
-        f"Leave it alone and do other work, ask {first['claim']['holder']}, or wait for it: "
-        f"interlock claim acquire --path '{first['path']}' --wait 10m"
+    named = list(dict.fromkeys(map(_held, denied)))
+    more = [f"{len(named) - MOST_NAMED} more are claimed too."] if named[MOST_NAMED:] else []
+    return " ".join([*named[:MOST_NAMED], *more, _advice(moment, denied[0])])
+
+
+def _advice(moment: Moment, first: Answer) -> str:
+    claim, path = first["claim"], first["path"]
+    if claim["holder"] == address(moment.caller.sender):
+        return (
+            "That is another session of yours. Where it is over, give it up for it: interlock "
+            f"claim release --path '{claim['paths'][0]}' --session {claim['session']}"
+        )
+    return (
+        f"Do other work, or ask {claim['holder']}. To have it when it is free: interlock claim "
+        f"acquire --path '{path}' --wait 40s"
     )
-    return " ".join([*named, *more, do])
 
 
 def _held(entry: Answer) -> str:
     claim = entry["claim"]
     session = f" (session {claim['session']})" if "session" in claim else ""
-    note = f": {claim['note']}" if "note" in claim else ""
+    # What the holder wrote stands in quotation marks, and looks like nothing of ours.
+    note = (
+        f", with the note {escaped(canonical(claim['note']).decode())}" if "note" in claim else ""
+    )
     return (
         f"{entry['path']} is claimed by {claim['holder']}{session} until {claim['expires_at']}"
         f"{note}."

@@ -72,15 +72,28 @@ def list_agents(moment: Moment, act: ListAgents) -> Answer:
 
 
 def agent_view(moment: Moment, sender: str, agent: str, surface: str | None, kind: str) -> Answer:
-    reach, seen = moment.store.reach([sender])
+    muted = is_muted(moment, (sender, agent))
+    reach, seen = moment.store.reach([sender], may_wake=not muted)
     return absent_dropped(
         address=address(sender),
         agent=agent,
         surface=surface,
         kind=kind,
         reach=reach,
+        muted=True if muted else None,
         last_seen=rfc3339(seen) if seen is not None else None,
     )
+
+
+def is_muted(moment: Moment, names: tuple[str, ...]) -> bool:
+    """Whether nothing may wake whoever goes by these names."""
+    marks = ", ".join("?" * len(names))
+    row = moment.one(
+        f"SELECT 1 FROM mail_muted WHERE name IN ({marks}) AND (until IS NULL OR until > ?)",
+        *names,
+        moment.now,
+    )
+    return row is not None
 
 
 def create_group(moment: Moment, act: CreateGroup) -> Answer:

@@ -44,6 +44,12 @@ class Message(NamedTuple):
         return self.deliveries.split()
 
 
+def wakes(message: Message) -> bool:
+    """Whether it may wake an idle recipient: what is sent to somebody does, a broadcast does not,
+    unless the sender says otherwise."""
+    return bool(message.wake) if message.wake is not None else message.to.startswith("@")
+
+
 def from_fact(fact: Header) -> Message:
     """The row that the fact of a send is folded into."""
     said = fact.outcome

@@ -32,6 +32,7 @@ from interlock.kernel.mail.messages import (
     received,
     sent_by,
     standing,
+    wakes,
 )
 from interlock.kernel.moment import SYSTEM, Answer, Moment, Request, absent_dropped
 from interlock.kernel.work.records import is_thread, thread_of
@@ -213,7 +214,7 @@ def _accepted(
             {
                 "recipient": address(name),
                 "known": bool(senders),
-                "reach": moment.store.reach(senders)[0],
+                "reach": moment.store.reach(senders, may_wake=_may_wake(moment, message, name))[0],
                 "state": state,
             }
         )
@@ -225,6 +226,10 @@ def _accepted(
         "deliveries": deliveries,
         "notices": notices,
     }
+
+
+def _may_wake(moment: Moment, message: Message, name: str) -> bool:
+    return wakes(message) and not names.is_muted(moment, (name, agent_of(moment.state, name)))
 
 
 def _unknown(moment: Moment, name: str) -> Answer:

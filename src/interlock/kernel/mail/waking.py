@@ -12,9 +12,9 @@ from interlock.contracts.acts import Mute
 from interlock.contracts.addresses import address, near
 from interlock.contracts.times import rfc3339
 from interlock.errors import MissingScope, NotFound
-from interlock.kernel.identity.names import is_known, names
+from interlock.kernel.identity.names import is_known, is_muted, names
 from interlock.kernel.mail.folding import LADDER, UNREAD
-from interlock.kernel.mail.messages import Message, by_seq, listed, mailboxes
+from interlock.kernel.mail.messages import Message, by_seq, listed, mailboxes, wakes
 from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
 from interlock.kernel.workspace import is_paused
 
@@ -44,8 +44,9 @@ class Delivery(NamedTuple):
 
 
 def point(moment: Moment, adapter: str) -> list[Message]:
-    """The caller's mail that nobody told it of yet, marked as told."""
-    return _told(moment, _new(moment, moment.caller), adapter)
+    """The caller's mail that nobody surely told it of yet, marked as told. A wake in doubt is not
+    repeated, but what it was for is not kept from somebody who is there."""
+    return _told(moment, _new(moment, moment.caller, or_in_doubt=True), adapter)
 
 
 def hand_over(moment: Moment, adapter: str, held: int) -> list[Answer]:
@@ -142,17 +143,13 @@ def _waking(moment: Moment, sleeper: Caller) -> list[Delivery]:
         for d in _new(moment, sleeper)
         if _may_wake(moment, by_seq(moment, d.seq)) and _tries(moment, d) < MOST_TRIES
     ]
-    if not found or is_muted(moment, sleeper) or _is_quiet(moment, sleeper):
+    if not found or is_muted(moment, mailboxes(sleeper)) or _is_quiet(moment, sleeper):
         return []
     return found
 
 
 def _may_wake(moment: Moment, message: Message) -> bool:
-    if moment.now - message.at > OLD_MS:
-        return False
-    if message.wake is not None:
-        return bool(message.wake)
-    return message.to.startswith("@")
+    return moment.now - message.at <= OLD_MS and wakes(message)
 
 
 def _tries(moment: Moment, delivery: Delivery) -> int:
@@ -162,16 +159,6 @@ def _tries(moment: Moment, delivery: Delivery) -> int:
         delivery.recipient,
     )
     return int(row[0]) if row else 0
-
-
-def is_muted(moment: Moment, sleeper: Caller) -> bool:
-    """Whether nothing may wake it."""
-    row = moment.one(
-        "SELECT 1 FROM mail_muted WHERE name IN (?, ?) AND (until IS NULL OR until > ?)",
-        *mailboxes(sleeper),
-        moment.now,
-    )
-    return row is not None
 
 
 def _is_quiet(moment: Moment, sleeper: Caller) -> bool:
@@ -186,17 +173,19 @@ def _is_quiet(moment: Moment, sleeper: Caller) -> bool:
 # --- both
 
 
-def _new(moment: Moment, caller: Caller) -> list[Delivery]:
+def _new(moment: Moment, caller: Caller, *, or_in_doubt: bool = False) -> list[Delivery]:
     """Deliveries that nobody was told of, and that nobody is just being told of."""
+    over = ("failed", "unknown") if or_in_doubt else ("failed", "failed")
     found: dict[int, Delivery] = {}
     for name in dict.fromkeys(mailboxes(caller)):
         for seq, state in moment.all(
             "SELECT seq, state FROM mail_deliveries d INDEXED BY mail_new "
             "WHERE recipient = ?1 AND state = 'accepted' AND closed = 0 AND NOT EXISTS "
             "(SELECT 1 FROM mail_wakes w WHERE w.seq = d.seq AND w.recipient = ?1 "
-            "AND coalesce(outcome, 'begun') <> 'failed') ORDER BY seq LIMIT ?2",
+            "AND coalesce(outcome, 'begun') NOT IN (?3, ?4)) ORDER BY seq LIMIT ?2",
             name,
             MOST_TOLD,
+            *over,
         ):
             found.setdefault(seq, Delivery(seq, name, state))
     return [found[seq] for seq in sorted(found)]

@@ -64,8 +64,9 @@ def _guarded(answer: Answer) -> str:
 def _noted(answer: Answer) -> str:
     commit = f"The commit {answer['commit'][:12]} touches"
     lines = [
-        f"{commit} {found['path']}, which {found['claim']['holder']} has claimed. It is told of it."
+        f"{commit} {found['path']}, which {holder} has claimed. {holder} is told."
         for found in answer["crossed"]
+        for holder in [found["claim"]["holder"]]
     ]
     return "\n".join(lines or [f"{commit} nothing that another has claimed."])
 

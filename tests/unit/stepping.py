@@ -1,0 +1,92 @@
+"""A workspace in which clients come to their steps, on a clock that stands still until the test
+moves it."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from interlock.contracts import tokens
+from interlock.contracts.acts import Attend, Credentials, Join, SendMessage, ShowLog, ShowReceipts
+from interlock.node import Node, audit, dispatching
+from interlock.processes import look
+
+OWNER = Credentials(owner=True)
+SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
+
+
+def this_window() -> dict[str, Any]:
+    """A client's window that lives as long as the test does."""
+    process = look(os.getpid())
+    assert process is not None
+    return {"client": "test", "pid": process.pid, "started": process.started}
+
+
+class Street:
+    """otto works on two surfaces, vera is another agent, mira a person."""
+
+    def __init__(self, directory: Path) -> None:
+        self.ms = 2_000_000_000_000
+        self.node = Node(str(directory), clock=lambda: self.ms)
+        self.node.file.writer.execute("PRAGMA synchronous = OFF")
+        self.otto = self.join("otto", "cli")
+        self.desktop = self.join("otto", "desktop")
+        self.vera = self.join("vera")
+        self.mira = self.join("mira", kind="human")
+
+    def join(self, name: str, surface: str | None = None, **said: Any) -> Credentials:
+        token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
+        self.call(OWNER, Join(name, surface, token_hash=tokens.hashed(token), **said))
+        return Credentials(token=token)
+
+    def call(self, by: Credentials, act: Any) -> dict[str, Any]:
+        return self.node.call(by, act)
+
+    def send(self, by: Credentials, to: str, **said: Any) -> str:
+        payload = said.pop("payload", {"text": "hello"})
+        sent = self.call(by, SendMessage(to, said.pop("type", "send"), payload, **said))
+        return str(sent["message"]["id"])
+
+    def step(self, by: Credentials, step: str, **said: Any) -> dict[str, Any]:
+        return self.call(by, Attend(step, "test", **said))
+
+    def told(self, by: Credentials, step: str = "prompt") -> list[str]:
+        """The ids of the messages that a step is pointed to."""
+        return [message["id"] for message in self.step(by, step).get("news", [])]
+
+    def handed(self, by: Credentials, held: int = 0) -> list[str]:
+        """The ids of the messages that are handed over before a stop."""
+        return [m["id"] for m in self.step(by, "stop", held=held).get("messages", [])]
+
+    def begin(self, sender: str) -> dispatching.Begun | None:
+        return dispatching.begin(self.node, sender, "outside")
+
+    def woken(self, sender: str, outcome: str, why: str | None = None) -> list[str]:
+        """The ids of the messages for which it was woken from outside."""
+        begun = self.begin(sender)
+        assert begun is not None
+        dispatching.end(self.node, begun, sender, outcome, why)
+        return [message["id"] for message in begun.news]
+
+    def sleeper(self, sender: str) -> dispatching.Sleeper | None:
+        """None where it has a window at work."""
+        found = {sleeper.sender: sleeper for sleeper in dispatching.sleepers(self.node)}
+        return found.get(sender)
+
+    def is_due(self, sender: str) -> bool:
+        sleeper = self.sleeper(sender)
+        return sleeper is not None and sleeper.is_due
+
+    def receipt(self, by: Credentials, id: str) -> dict[str, Any]:
+        (delivery,) = self.call(by, ShowReceipts(id))["deliveries"]
+        assert isinstance(delivery, dict)
+        return delivery
+
+    def history(self, by: Credentials, id: str) -> list[tuple[str, str | None]]:
+        """How far a message got, and by which adapter."""
+        steps = self.receipt(by, id)["history"]
+        return [(step["state"], step.get("adapter")) for step in steps]
+
+    def facts(self, kind: str) -> list[dict[str, Any]]:
+        found = audit.show(self.node, ShowLog(limit=1000, kind=kind))["facts"]
+        assert isinstance(found, list)
+        return found

@@ -1,0 +1,335 @@
+"""Reach, from what clients' windows tell of themselves: how soon somebody would learn of a message
+now. Clients are real processes, and some of them are killed."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stepping import OWNER, Street, this_window
+
+from interlock.contracts.acts import EndSession, ListAgents, Mute, SendMessage
+from interlock.engines.presence import (
+    ENDED,
+    FORGOTTEN_MS,
+    FRESH_MS,
+    GLANCE_MS,
+    IDLE,
+    SAME_MS,
+    WORKING,
+    Presence,
+    Seen,
+    merged,
+)
+from interlock.node import Node
+from interlock.processes import look
+
+LIMIT_S = 30
+NOW = 2_000_000_000_000
+
+
+class Looks:
+    """Presence on a clock of the test's; each look is later than the one before, so that none is
+    answered from memory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.presence = Presence(str(directory))
+        self.now = NOW
+
+    def reach(self, *senders: str) -> str:
+        self.now += GLANCE_MS
+        return self.presence.reach(senders or ("otto",), self.now)[0]
+
+    def step(self, step: str, session: str = "s-1", **about: Any) -> None:
+        self.presence.attended("otto", session, step, about or this_window(), self.now)
+        self.presence.touch("otto", self.now)
+
+
+@pytest.fixture
+def looks(tmp_path: Path) -> Looks:
+    return Looks(tmp_path)
+
+
+@pytest.fixture
+def client() -> Iterator[subprocess.Popen[bytes]]:
+    """A client that runs until it is killed."""
+    words = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+        yield process
+        process.kill()
+
+
+def window_of(client: subprocess.Popen[bytes]) -> dict[str, Any]:
+    process = look(client.pid)
+    assert process is not None
+    return {"pid": process.pid, "started": process.started}
+
+
+# --- one window
+
+
+@pytest.mark.parametrize(
+    ("step", "reach"),
+    [
+        ("start", "waits"),
+        ("prompt", "working"),
+        ("edit", "working"),
+        ("tool", "working"),
+        ("busy", "working"),
+        ("stop", "waits"),
+        ("end", "offline"),
+    ],
+)
+def test_a_step_says_what_the_window_does_from_then_on(looks: Looks, step: str, reach: str) -> None:
+    looks.step(step)
+    assert looks.reach() == reach
+
+
+def test_a_window_that_lives_is_not_forgotten(looks: Looks) -> None:
+    looks.step("prompt")
+    looks.now += 24 * FORGOTTEN_MS
+    assert looks.reach() == "working"
+    looks.step("stop")
+    looks.now += 24 * FORGOTTEN_MS
+    assert looks.reach() == "waits"
+
+
+def test_waiting_while_idle_changes_nothing(looks: Looks) -> None:
+    looks.step("prompt")
+    looks.step("idle")
+    assert looks.reach() == "working"
+    looks.step("stop")
+    looks.step("idle")
+    assert looks.reach() == "waits"
+
+
+def test_whoever_listens_is_woken_whatever_its_windows_do(looks: Looks) -> None:
+    for step in ("prompt", "stop", "end"):
+        looks.step(step)
+        with looks.presence.listening("otto"):
+            assert looks.reach() == "wakes"
+    assert looks.reach() == "offline"
+
+
+def test_whoever_sleeps_is_woken_by_what_may_wake_it_alone(looks: Looks) -> None:
+    looks.step("stop")
+    with looks.presence.listening("otto", asleep=True):
+        assert looks.reach() == "wakes"
+        assert looks.presence.reach(["otto"], looks.now, may_wake=False)[0] == "waits"
+        with looks.presence.listening("otto"):
+            looks.now += GLANCE_MS
+            assert looks.presence.reach(["otto"], looks.now, may_wake=False)[0] == "wakes"
+    assert looks.reach() == "waits"
+
+
+@pytest.mark.parametrize("step", ["prompt", "stop"])
+def test_a_client_that_was_killed_is_offline_at_once(
+    looks: Looks, step: str, client: subprocess.Popen[bytes]
+) -> None:
+    looks.step(step, **window_of(client))
+    assert looks.reach() in ("working", "waits")
+    client.kill()
+    client.wait(LIMIT_S)
+    assert looks.reach() == "offline"
+
+
+def test_another_process_with_the_same_number_is_not_the_client(looks: Looks) -> None:
+    looks.step("prompt", **(this_window() | {"started": "long ago"}))
+    assert looks.reach() == "offline"
+
+
+def test_a_client_that_cannot_be_looked_at_is_forgotten_after_an_hour(looks: Looks) -> None:
+    looks.step("prompt", client="afar")
+    looks.now += FORGOTTEN_MS - GLANCE_MS
+    assert looks.reach() == "working"
+    assert looks.reach() == "offline"
+
+
+def test_who_acts_after_its_clients_ended_has_come_back_without_them(looks: Looks) -> None:
+    looks.step("end")
+    looks.presence.touch("otto", looks.now + SAME_MS - 1)
+    assert looks.reach() == "offline"
+    looks.presence.touch("otto", looks.now + SAME_MS)
+    assert looks.reach() == "waits"
+    looks.now += FRESH_MS + SAME_MS
+    assert looks.reach() == "offline"
+
+
+# --- several
+
+
+def test_the_busiest_of_several_windows_counts(looks: Looks) -> None:
+    looks.step("start", "s-1")
+    looks.step("prompt", "s-2")
+    assert looks.reach() == "working"
+    looks.step("stop", "s-2")
+    assert looks.reach() == "waits"
+    looks.step("end", "s-1")
+    assert looks.reach() == "waits"
+    looks.step("end", "s-2")
+    assert looks.reach() == "offline"
+
+
+def test_the_liveliest_of_several_senders_counts(looks: Looks) -> None:
+    looks.step("stop")
+    assert looks.reach("otto", "vera") == "waits"
+    looks.presence.attended("vera", None, "tool", this_window(), looks.now)
+    assert looks.reach("otto", "vera") == "working"
+    with looks.presence.listening("otto"):
+        assert looks.reach("vera", "otto") == "wakes"
+    assert looks.reach("nobody") == "unknown"
+
+
+def test_windows_are_told_apart_by_their_session(looks: Looks) -> None:
+    looks.step("start", "s-1")
+    looks.step("tool", "../s-2")
+    looks.presence.attended("otto", None, "stop", None, looks.now)
+    found = {w.session: w.doing for w in looks.presence.windows("otto", looks.now)}
+    assert found == {"s-1": IDLE, "../s-2": WORKING, None: IDLE}
+
+
+def test_a_file_that_makes_no_sense_is_no_window(looks: Looks, tmp_path: Path) -> None:
+    looks.step("prompt")
+    (directory,) = (tmp_path / "presence").glob("*.windows")
+    (directory / "noise").write_bytes(b"\xff{")
+    (directory / "short").write_text(json.dumps({"sender": "otto"}))
+    (directory / "list").write_text("[]")
+    (directory / "draft~").write_text("{}")
+    assert [w.session for w in looks.presence.windows("otto", looks.now)] == ["s-1"]
+    assert looks.reach() == "working"
+
+
+def test_where_nothing_can_be_written_nobody_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "presence").write_text("not a directory")
+    looks = Looks(tmp_path)
+    looks.step("prompt")
+    assert looks.reach() == "unknown"
+
+
+# --- other nodes
+
+
+def test_what_two_nodes_know_is_put_together() -> None:
+    assert merged(Seen(), Seen()) == Seen()
+    one = merged(Seen(5, doing=IDLE), Seen(7, listening=True))
+    assert one == Seen(7, listening=True, doing=IDLE)
+    one = merged(Seen(7, doing=ENDED, wakeable=True), Seen(5, doing=WORKING))
+    assert one == Seen(7, doing=WORKING, wakeable=True)
+    assert merged(Seen(7, doing=ENDED), Seen(5, doing=IDLE)).doing == IDLE
+    assert merged(Seen(), Seen(5, doing=ENDED)) == Seen(5, doing=ENDED)
+
+
+def test_who_works_at_another_node_works(looks: Looks) -> None:
+    looks.step("end")
+    for seen, reach in (
+        (Seen(looks.now, doing=WORKING), "working"),
+        (Seen(looks.now, doing=IDLE), "waits"),
+        (Seen(looks.now, listening=True), "wakes"),
+        (Seen(looks.now, wakeable=True), "wakes"),
+        (Seen(), "offline"),
+    ):
+        looks.presence.elsewhere = {"otto": seen}
+        assert looks.reach() == reach
+
+
+def test_a_node_tells_the_others_of_whom_it_sees_and_no_more(looks: Looks) -> None:
+    looks.step("prompt")
+    looks.presence.touch("vera", looks.now)
+    names = ["otto", "vera", "nobody"]
+    told = looks.presence.here(names, looks.now)
+    assert {name: seen.doing for name, seen in told.items()} == {"otto": WORKING, "vera": None}
+    looks.now += 24 * FORGOTTEN_MS
+    assert list(looks.presence.here(names, looks.now)) == ["otto"], "who still has a window"
+
+
+# --- as agents and senders are told
+
+
+class Avenue(Street):
+    """A street on the machine's own clock, which is that of presence."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.node.close()
+        shutil.rmtree(directory / "presence", ignore_errors=True)
+        self.node = Node(str(directory))
+
+    def reach(self) -> str:
+        """How `agents` says otto-cli can be reached; as of now, and from no memory."""
+        self.node.presence.touch("mira")
+        self.node.presence._glances.clear()
+        agents = self.call(OWNER, ListAgents("otto-cli"))["agents"]
+        (found,) = (agent for agent in agents if agent["address"] == "@otto-cli")
+        return str(found["reach"])
+
+    def promised(self, **said: Any) -> str:
+        """How the answer to a send says that it can be reached."""
+        self.node.presence._glances.clear()
+        act = SendMessage("@otto-cli", "send", {"text": "hello"}, **said)
+        (delivery,) = self.call(self.vera, act)["deliveries"]
+        return str(delivery["reach"])
+
+
+@pytest.fixture
+def avenue(tmp_path: Path) -> Iterator[Avenue]:
+    made = Avenue(tmp_path)
+    yield made
+    made.node.close()
+
+
+def test_agents_and_the_answer_to_a_send_say_how_soon_it_would_be_known(avenue: Avenue) -> None:
+    window = avenue.otto._replace(session="s-1")
+    assert avenue.reach() == avenue.promised() == "unknown"
+    for step, reach in (("start", "waits"), ("prompt", "working"), ("end", "offline")):
+        avenue.step(window, step, window=this_window())
+        assert avenue.reach() == avenue.promised() == reach
+    with avenue.node.presence.listening("otto-cli"):
+        assert avenue.reach() == avenue.promised() == "wakes"
+
+
+def test_whoever_sleeps_muted_or_for_mail_that_wakes_nobody_is_not_woken(avenue: Avenue) -> None:
+    avenue.step(avenue.otto._replace(session="s-1"), "stop", window=this_window())
+    with avenue.node.presence.listening("otto-cli", asleep=True):
+        assert avenue.reach() == avenue.promised() == "wakes"
+        assert avenue.promised(wake=False) == "waits"
+        avenue.call(avenue.otto, Mute("otto"))
+        assert avenue.reach() == avenue.promised() == "waits"
+
+
+def test_a_killed_client_is_offline_for_whoever_asks(
+    avenue: Avenue, client: subprocess.Popen[bytes]
+) -> None:
+    window = avenue.otto._replace(session="s-1")
+    avenue.step(window, "tool", window=window_of(client))
+    assert avenue.reach() == "working"
+    client.kill()
+    client.wait(LIMIT_S)
+    assert avenue.reach() == avenue.promised() == "offline"
+
+
+def test_a_session_that_has_ended_has_no_window_any_more(avenue: Avenue) -> None:
+    first, second = avenue.otto._replace(session="s-1"), avenue.otto._replace(session="s-2")
+    for window in (first, second):
+        avenue.step(window, "tool", window=this_window())
+    avenue.call(first, EndSession("s-1"))
+    assert avenue.reach() == "working", "the other one has not ended"
+    avenue.call(second, EndSession("s-2"))
+    assert avenue.reach() == "offline"
+
+
+def test_a_session_whose_client_died_is_lost_until_it_is_ended(
+    avenue: Avenue, client: subprocess.Popen[bytes]
+) -> None:
+    first, second = avenue.otto._replace(session="s-1"), avenue.otto._replace(session="s-2")
+    avenue.step(first, "tool", window=window_of(client))
+    assert "lost" not in avenue.step(second, "start", window=this_window())
+    client.kill()
+    client.wait(LIMIT_S)
+    assert "lost" not in avenue.step(second, "tool", window=this_window())
+    assert avenue.step(second, "start", window=this_window())["lost"] == ["s-1"]
+    avenue.call(avenue.otto, EndSession("s-1"))
+    assert "lost" not in avenue.step(second, "start", window=this_window())
