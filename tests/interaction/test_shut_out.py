@@ -1,5 +1,5 @@
-"""A shell that may use neither the workspace's files nor the server's socket is told so, and what to
-do instead. Another user stands for the sandbox."""
+"""A shell that may use neither the files of the workspace nor the socket of the server is told so,
+and what to do instead. Another user stands for the sandbox."""
 
 import json
 import os

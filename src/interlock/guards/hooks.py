@@ -88,9 +88,7 @@ def _by_hand(home: str) -> list[dict[str, Any]]:
             f"{lines}",
             add=[{"file": path, "line": line} for path, line in missing],
         )
-    return [
-        {"hook": hook.name, "path": path, "state": "by hand"} for hook, path in paths.items()
-    ]
+    return [{"hook": hook.name, "path": path, "state": "by hand"} for hook, path in paths.items()]
 
 
 def _line(hook: Hook) -> str:
