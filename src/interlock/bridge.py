@@ -38,17 +38,18 @@ class ClientGone(Exception):
 
 class Bridge:
     """Pumps between a client at `near` and whatever `find` connects it to, which is found anew
-    once it `is_current` no more. What comes out of `news`, where there is such a pipe, is for a
-    client that takes it as a channel."""
+    once it `is_current` no more. `news` begins, once the client has greeted, a pipe out of which
+    comes what is for a client that takes us for a channel."""
 
     def __init__(
         self,
         near: Far,
         find: Callable[[], Far],
         is_current: Callable[[], bool] = lambda: True,
-        news: int | None = None,
+        news: Callable[[], int] | None = None,
     ) -> None:
-        self._near, self._find, self._is_current, self._news = near, find, is_current, news
+        self._near, self._find, self._is_current, self._begin_news = near, find, is_current, news
+        self._news: int | None = None
         self._far: Far | None = None
         self._asked, self._answers = Asked(), bytearray()
         self._greeting: list[bytes] = []
@@ -76,7 +77,7 @@ class Bridge:
             readers.append(far.read)
         if far and self._asked.size and not self._is_deaf:
             writers.append(far.write)
-        if self._news is not None and len(self._greeting) == len(GREETINGS):
+        if self._news is not None:
             readers.append(self._news)
         readable, writable, _ = select.select(readers, writers, [])
         if near.write in writable:
@@ -110,6 +111,8 @@ class Bridge:
             self._greeting.clear()
         if method in GREETINGS:
             self._greeting.append(line)
+        if method == GREETINGS[1] and self._begin_news is not None and self._news is None:
+            self._news = self._begin_news()
         if method is not None and id is not None:
             self._open[id] = method
         if self._far is not None:
@@ -147,7 +150,7 @@ class Bridge:
                 self._replayed.discard(id)
                 continue
             asked = self._open.pop(id, None) if method is None else None
-            if asked == GREETINGS[0] and self._news is not None:
+            if asked == GREETINGS[0] and self._begin_news is not None:
                 line = _with_channel(line)
             self._answers += line
 

@@ -53,6 +53,9 @@ def _is_remote(repo: str) -> bool:
 
 def _name(place: str) -> str:
     if remote := _git("config", "--get", "remote.origin.url", place=place):
+        if remote.startswith(("./", "../")):  # from the root, wherever in it one stands
+            root = _git("rev-parse", "--show-toplevel", place=place) or place
+            remote = os.path.join(root, remote)
         return normalised(remote)
     common = _git("rev-parse", "--git-common-dir", place=place) or "."
     return os.path.realpath(os.path.join(place, common))

@@ -33,7 +33,8 @@ def client_process() -> Process | None:
     A shell that somebody types into is no client, nor is a script's."""
     for found in ancestors():
         if found.name in SHELLS:
-            if not any(word.startswith("-") and "c" in word for word in words(found.pid)[1:2]):
+            first = [*words(found.pid), ""][1]
+            if first.startswith("--") or not first.startswith("-") or "c" not in first:
                 return None
         elif found.name not in BETWEEN:
             return found
@@ -63,7 +64,7 @@ def forget(home: str, process: Process) -> None:
 def surrounding(home: str) -> Window | None:
     """The window that we are inside, if any."""
     try:
-        known = set(os.listdir(os.path.join(home, "presence", CLIENTS)))
+        known = set(os.listdir(os.path.join(home, "windows", CLIENTS)))
     except OSError:
         return None
     for process in ancestors() if known else ():
@@ -72,20 +73,22 @@ def surrounding(home: str) -> Window | None:
     return None
 
 
-def in_window(home: str, credentials: Credentials) -> Credentials:
-    """With the session of the window that we are inside, where none was named. It is the client's
-    own, which may begin another."""
+def in_window(home: str, credentials: Credentials, sender: str | None) -> Credentials:
+    """With the session of the window that we are inside, where none was named, and it is not
+    another sender's. It is the client's own, which may begin another."""
     if credentials.session is not None:
         return credentials
     window = surrounding(home)
-    return credentials._replace(session=window.session) if window is not None else credentials
+    if window is None or sender not in (None, window.sender):
+        return credentials
+    return credentials._replace(session=window.session)
 
 
 def sweep(home: str) -> None:
     """Forgets the windows whose process has died."""
     from interlock.processes import is_alive
 
-    directory = os.path.join(home, "presence", CLIENTS)
+    directory = os.path.join(home, "windows", CLIENTS)
     with suppress(OSError):
         for name in os.listdir(directory):
             pid, _, started = name.partition("-")
@@ -94,7 +97,7 @@ def sweep(home: str) -> None:
 
 
 def _path(home: str, process: Process) -> str:
-    return os.path.join(home, "presence", CLIENTS, _name(process))
+    return os.path.join(home, "windows", CLIENTS, _name(process))
 
 
 def _name(process: Process) -> str:

@@ -15,6 +15,7 @@ import pytest
 from databases import PostgresServer
 from psycopg import sql
 from remotes import PostgresIntruder
+from wire import Wire
 
 from interlock.engines import postgres as module
 from interlock.engines.postgres import PostgresRemote
@@ -329,6 +330,20 @@ def test_who_inserts_without_the_turn_is_met_at_the_position(database: Database)
     assert [entry.body for entry in log(remote)] == [b"one", b"theirs"]
 
 
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_line_that_breaks_before_the_commit_keeps_nothing(
+    database: Database, postgres: PostgresServer, arrives: bool
+) -> None:
+    with Wire(postgres.port) as wire:
+        remote = database.remote(database.url.replace(f":{postgres.port}/", f":{wire.port}/"))
+        append(remote, b"one")
+        head = remote.begin("node")
+        wire.cut_at(b"two", arrives=arrives)
+        with pytest.raises(HeadMoved):
+            remote.append(head, Appending([sealed(2, b"two")]))
+        assert append(remote, b"next")[0].seq == 2
+
+
 def test_a_session_that_is_ended_before_the_commit_keeps_nothing(database: Database) -> None:
     remote = database.remote()
     append(remote, b"one")
@@ -346,7 +361,7 @@ def test_a_session_that_is_ended_before_the_commit_keeps_nothing(database: Datab
             theirs_is_there.set()
             until(lambda: other.execute(WAITING).fetchone() != (0,))
             other.execute(ENDED)
-        with pytest.raises(AnswerLost):
+        with pytest.raises(HeadMoved):
             outcome()
     other.close()
     assert [entry.body for entry in log(remote)] == [b"one"]

@@ -798,6 +798,7 @@ GUARD = (
         OWNER,
         {"paths": [PROOF], **HERE},
         first=(THEIRS,),
+        own_words=True,
     ),
     done(
         "files that another holds in another worktree",
@@ -1653,6 +1654,7 @@ IDENTITY = (
         acts.Attend,
         OWNER,
         {"step": "start", "adapter": "test"},
+        own_words=True,
     ),
     done("nothing wakes me", acts.Mute, OTTO, has={"address": "@otto-cli", "muted": True}),
     done("nothing wakes me for a while", acts.Mute, OTTO, {"name": "@otto", "ttl_s": 600}),

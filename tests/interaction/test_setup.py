@@ -1,6 +1,7 @@
 """`interlock setup` as people type it: who the client becomes, what is shown, done, taken back."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -117,7 +118,47 @@ def test_the_one_agent_that_has_joined_is_who_a_client_becomes(desk: Place) -> N
 
 def test_a_client_does_not_become_a_person(desk: Place) -> None:
     desk.join("vera", None, "--kind", "human")
+    before = files(desk)
+    refused = desk.no("USAGE", "setup", "claude-code", "--from", "vera")
+    assert "@vera is a person" in refused["message"]
+    assert "interlock setup claude-code --from NAME" in refused["message"]
+    assert files(desk) == before
     assert desk.ok("setup", "claude-code")["sender"] == "@claude"
+
+
+@each_client
+def test_a_second_time_the_client_stays_who_it_is(client: str, desk: Place) -> None:
+    for name in ("otto", "pia"):
+        desk.join(name)
+    desk.ok("setup", client, "--from", "pia")
+    again = desk.ok("setup", client)
+    assert (again["sender"], "joined" in again) == ("@pia", False)
+    assert states(again) == {"unchanged"}
+    assert desk.ok("setup", client, "--from", "otto")["sender"] == "@otto"
+
+
+def test_who_is_named_in_the_files_joins_a_new_workspace(desk: Place) -> None:
+    desk.join("otto")
+    desk.ok("setup", "gemini", "--from", "otto")
+    elsewhere = desk.but(INTERLOCK_WORKSPACE=str(desk.root / "elsewhere"))
+    answer = elsewhere.ok("setup", "gemini")
+    assert (answer["sender"], answer["joined"]) == ("@otto", True)
+
+
+def test_a_person_that_is_named_in_the_files_is_not_taken(desk: Place) -> None:
+    desk.join("otto")
+    desk.ok("setup", "gemini", "--from", "otto")
+    elsewhere = desk.but(INTERLOCK_WORKSPACE=str(desk.root / "elsewhere"))
+    elsewhere.join("otto", None, "--kind", "human")
+    assert elsewhere.ok("setup", "gemini")["sender"] == "@gemini"
+
+
+@pytest.mark.parametrize("words", [(), ("--from", "otto")])
+def test_to_look_leaves_no_trace_of_anybody(words: tuple[str, ...], desk: Place) -> None:
+    for name in ("otto", "pia"):
+        desk.join(name)
+    desk.ok("setup", "claude-code", "--print", *words)
+    assert not any("last_seen" in agent for agent in desk.ok("agents")["agents"])
 
 
 def test_a_person_called_like_the_client_is_not_taken_for_it(desk: Place) -> None:
@@ -158,6 +199,8 @@ def test_alone_it_lists_every_client_and_makes_no_workspace(desk: Place) -> None
     assert rows["codex"] == {
         "client": "codex",
         "set_up": False,
+        "hooks": False,
+        "server": False,
         "command": "interlock setup codex",
         "found": str(desk.home / ".codex"),
     }
@@ -167,6 +210,51 @@ def test_alone_it_lists_every_client_and_makes_no_workspace(desk: Place) -> None
     desk.ok("setup", "git")
     rows = {row["client"]: row for row in desk.ok("setup")["clients"]}
     assert {name for name, row in rows.items() if row["set_up"]} == {"codex", "git"}
+    assert rows["codex"]["sender"] == "@codex"
+
+
+def test_what_is_there_and_what_is_set_up_are_two_columns(desk: Place) -> None:
+    desk.ok("setup", "codex")
+    desk.ok("setup", "claude-code")
+    (desk.cwd / ".codex" / "hooks.json").unlink()
+    (desk.home / ".gemini").mkdir()
+    rows = {row.split()[0]: row for row in desk.run("setup", PATH="").text.splitlines()}
+    assert "  not installed  server only as @codex " in rows["codex"]
+    assert "  not installed  set up as @claude " in rows["claude-code"]
+    assert "  installed      not set up " in rows["gemini"]
+    assert "  not installed  not set up " in rows["cursor"]
+    shutil.rmtree(desk.workspace)
+    assert "set up as @claude, but what it calls is gone" in desk.run("setup").text
+
+
+def test_setup_in_the_users_configuration_names_no_workspace_of_a_repository(desk: Place) -> None:
+    at_home = desk.but(INTERLOCK_WORKSPACE=None)
+    at_home.ok("init", "--here")
+    answer = at_home.ok("setup", "gemini", "--user")
+    assert [notice["code"] for notice in answer["notices"]] == ["WORKSPACE_OF_ONE_REPOSITORY"]
+    settings = desk.home / ".gemini" / "settings.json"
+    assert "--from gemini" in settings.read_text()
+    assert "--workspace" not in settings.read_text()
+    named = str(desk.cwd / ".git" / "interlock")
+    at_home.ok("setup", "gemini", "--user", "--workspace", named)
+    assert f"--workspace {named}" in settings.read_text()
+
+
+def test_undo_finds_entries_whose_workspace_is_gone(desk: Place) -> None:
+    before = files(desk)
+    at_home = desk.but(INTERLOCK_WORKSPACE=None)
+    at_home.ok("init", "--here")
+    at_home.ok("setup", "claude-code")
+    shutil.rmtree(desk.cwd / ".git" / "interlock")
+    assert states(at_home.ok("setup", "claude-code", "--undo")) == {"removed"}
+    assert files(desk).keys() == before.keys()
+
+
+def test_undo_says_what_is_left_in_the_users_configuration(desk: Place) -> None:
+    desk.ok("setup", "codex", "--user")
+    text = desk.run("setup", "codex", "--undo").text
+    assert text.startswith("Nothing to change.\n")
+    assert text.endswith("interlock setup codex --user --undo\n")
 
 
 def test_a_program_on_the_path_is_found(desk: Place) -> None:
@@ -189,18 +277,43 @@ def test_the_hooks_of_git_are_shown_installed_and_taken_back(desk: Place) -> Non
         written = Path(change["file"]).read_text()
         assert all(f"+{line}" in change["diff"] for line in written.splitlines())
     assert states(desk.ok("setup", "git", "--print")) == {"unchanged"}
+    back = desk.ok("setup", "git", "--undo", "--print")
+    assert states(back) == {"removed"}
+    assert {change["file"] for change in back["changes"]} == {hook["path"] for hook in installed}
+    assert all(Path(hook["path"]).exists() for hook in installed)
     desk.ok("setup", "git", "--undo")
     assert {file.name for file in hooks.iterdir()} == before
+    assert desk.ok("setup", "git", "--undo", "--print")["changes"] == []
+
+
+def test_the_hook_of_git_from_before_is_shown_to_come_back(desk: Place) -> None:
+    hook = desk.cwd / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho mine\n")
+    hook.chmod(0o755)
+    desk.ok("setup", "git")
+    rows = desk.ok("setup", "git", "--undo", "--print")["changes"]
+    assert (rows[0]["file"], rows[0]["state"]) == (str(hook), "changed")
+    assert "\n+echo mine\n" in rows[0]["diff"]
+    assert (rows[1]["file"], rows[1]["state"]) == (f"{hook}.before-interlock", "removed")
+    desk.ok("setup", "git", "--undo")
+    assert hook.read_text() == "#!/bin/sh\necho mine\n"
 
 
 @pytest.mark.parametrize(
     "words",
-    ["--print", "--undo", "codex --plugin x", "git --user", "git --plugin x", "git --undo --print"],
+    ["--print", "--undo", "codex --plugin x", "git --user", "git --plugin x"],
 )
 def test_what_makes_no_sense_together_is_refused(words: str, desk: Place) -> None:
     before = files(desk)
     desk.no("USAGE", "setup", *words.split())
     assert files(desk) == before
+
+
+def test_a_client_that_is_nearly_named_is_offered(desk: Place) -> None:
+    refused = desk.no("USAGE", "setup", "claude")
+    assert "Did you mean claude-code?" in refused["message"]
+    assert refused["did_you_mean"] == ["claude-code"]
 
 
 def test_setup_of_git_outside_of_a_repository_says_so(place: Place) -> None:
@@ -224,7 +337,21 @@ def test_a_plugin_is_written_where_one_says(desk: Place) -> None:
 
 def test_people_are_told_what_happened_and_what_is_left_to_do(desk: Place) -> None:
     text = desk.run("setup", "codex").text
-    assert text.startswith("@codex joined.\ncreated  ")
+    assert text.startswith("@codex joined.\nCodex acts as @codex here.\ncreated  ")
     assert "To do: Type /hooks in Codex" in text
-    assert desk.run("setup", "cursor", "--print").text.startswith("@cursor would join.\n")
     assert sys.executable not in text
+    assert desk.run("setup", "codex").text.startswith("Codex acts as @codex here.\nunchanged  ")
+    text = desk.run("setup", "cursor", "--user").text
+    assert text.startswith("@cursor joined.\nCursor acts as @cursor in every project.\n")
+
+
+def test_what_is_only_shown_is_said_to_be_what_would_happen(desk: Place) -> None:
+    text = desk.run("setup", "cursor", "--print").text
+    assert text.startswith("@cursor would join.\nCursor would act as @cursor here.\nwould create  ")
+    assert f"\nwould change  {desk.cwd / '.git' / 'info' / 'exclude'}\n" in text
+    assert desk.ok("setup", "cursor", "--print")["applied"] is False
+    assert desk.ok("setup", "cursor")["applied"] is True
+    undone = desk.run("setup", "cursor", "--undo", "--print").text
+    assert undone.startswith("would remove  ")
+    desk.run("setup", "git")
+    assert desk.run("setup", "git", "--undo", "--print").text.startswith("would remove  ")

@@ -3,6 +3,7 @@ written once, and that it comes out again."""
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import tomllib
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 
 from interlock.errors import Usage
+from interlock.guards import this_interlock
 from interlock.hooks import client_of
-from interlock.setup import CLIENTS, Setting, jsonc, prepared, records, reversed_setting
+from interlock.setup import CLIENTS, Setting, jsonc, looking, prepared, records, reversed_setting
 from interlock.setup.clients import Caller, client_named
+from interlock.setup.looking import Found
 from interlock.setup.ours import hooks_in
 from interlock.setup.places import place_at
 
@@ -51,9 +54,10 @@ class Desk:
         git(self.repo, "commit", "--quiet", "--allow-empty", "--message", "one")
 
     def setting(self, client: str, sender: str = "otto", **given: Any) -> Setting:
-        plugin = given.pop("plugin", None)
+        plugin, is_repositorys = given.pop("plugin", None), given.pop("is_repositorys", False)
         place = place_at(str(given.pop("at", self.repo)), {"HOME": str(self.home)}, **given)
-        return prepared(client, place, str(self.kept), sender, "/data/ws", plugin)
+        caller = Caller(this_interlock(), sender, "/data/ws", is_repositorys)
+        return prepared(client, place, str(self.kept), caller, plugin)
 
     def set_up(self, client: str, sender: str = "otto", **given: Any) -> list[str]:
         """The states of the files."""
@@ -62,12 +66,23 @@ class Desk:
         return [change["state"] for change in setting.answer(with_diff=False)["changes"]]
 
     def undo(self, client: str, **given: Any) -> list[str]:
-        plugin = given.pop("plugin", None)
-        place = place_at(str(given.pop("at", self.repo)), {"HOME": str(self.home)}, **given)
-        setting = reversed_setting(client, place, str(self.kept), plugin)
-        assert setting is not None
+        setting = self.reversed_setting(client, **given)
         setting.apply()
         return [change["state"] for change in setting.answer(with_diff=False)["changes"]]
+
+    def reversed_setting(self, client: str, **given: Any) -> Setting:
+        plugin = given.pop("plugin", None)
+        place = place_at(str(given.pop("at", self.repo)), {"HOME": str(self.home)}, **given)
+        return reversed_setting(client, place, str(self.kept), plugin)
+
+    def forget(self) -> None:
+        """The workspace is gone, and the records with it."""
+        shutil.rmtree(self.kept)
+        self.kept.mkdir()
+
+    def move(self) -> None:
+        """The repository is called otherwise from now on."""
+        self.repo = self.repo.rename(self.repo.parent / "moved")
 
     def everything(self) -> dict[str, bytes | None]:
         """Every file and directory, but for git's own objects and the records."""
@@ -106,14 +121,18 @@ OTHERS_HOOKS = """\
     "mcpServers": { "other": {"command": "other"} },
 }
 """
+NAMESAKE = """{ "mcpServers": {"interlock": {"command": "old"}, "b": {"command": "b"}}, "a": 1 }"""
 OLD = """\
-{ "mcpServers": {"interlock": {"command": "old"}, "b": {"command": "b"}},
+{ "mcpServers": {"interlock": {"command": "/gone/interlock", "args": ["mcp"]}, "b": {"x": 1}},
   "hooks": {"Stop": [{"matcher": "x", "hooks": [
       {"type": "command", "command": "before"},
       {"type": "command", "command": "python3 -m interlock hook CLIENT Stop --from who"},
       {"type": "command", "command": "after"}]}],
     "sessionStart": [{"command": "'/my bin/interlock' hook CLIENT sessionStart"}]}
 }"""
+OLD_TOML = (
+    "[mcp_servers.interlock] # by setup\ncommand = '/gone/interlock'\nargs = ['mcp']\n\n[z]\na=1\n"
+)
 JSON = {
     "empty": "",
     "blank": " \n",
@@ -123,7 +142,7 @@ JSON = {
     "tabs and CRLF": OTHERS_HOOKS.replace("    ", "\t").replace("\n", "\r\n"),
     "a BOM and no last newline": "\ufeff" + OTHERS_HOOKS.rstrip(),
     "one line": '{"hooks": {}, "mcpServers": {"x": {"command": "x"}}}',
-    "an older entry of ours": OLD,
+    "another's server of that name": NAMESAKE,
 }
 TOML = {
     "empty": "",
@@ -132,7 +151,7 @@ TOML = {
     "CRLF": 'model = "o"\r\n# two\r\n[tui]\r\nb = [ 1,\r\n 2, ]\r\n',
     "a BOM and no last newline": '\ufeffmodel = "o"',
     "an inline table": "mcp_servers = { other = { command = 'x' } }\n",
-    "an older entry of ours": "[mcp_servers.interlock]\ncommand = 'old' # by hand\n\n[z]\na=1\n",
+    "another's server of that name": "[mcp_servers.interlock]\nurl = 'x' # mine\n\n[z]\na=1\n",
     "tables out of order": "[mcp_servers.a]\nx=1\n[p]\nq=1\n[mcp_servers.b]\nx=2\n",
 }
 CASES = [
@@ -184,6 +203,7 @@ def test_claude_code_gets_hooks_in_local_settings_and_a_server(desk: Desk) -> No
         "UserPromptSubmit": 1,
         "PreToolUse": 1,
         "PostToolUse": 1,
+        "PostToolUseFailure": 1,
         "Stop": 2,
         "SessionEnd": 1,
     }
@@ -227,7 +247,7 @@ def test_the_files_of_codex_look_like_this(desk: Desk) -> None:
         ("mcp_servers", "interlock"): {
             "command": "/opt/bin/interlock",
             "args": ["mcp", "--from", "otto", "--workspace", "/data/ws"],
-            "env_vars": ["INTERLOCK_TOKEN", "INTERLOCK_SESSION"],
+            "env_vars": ["INTERLOCK_TOKEN", "INTERLOCK_SESSION", "INTERLOCK_WORKSPACE"],
         }
     }
     command = "/opt/bin/interlock hook codex {} --from otto --workspace /data/ws"
@@ -406,17 +426,79 @@ def test_what_is_added_has_the_line_ends_of_the_file(client: str, name: str, des
     assert text.count(b"\n") == text.count(b"\r\n") > 3
 
 
-@each_client
-def test_what_somebody_else_has_put_there_is_not_ours_to_take_back(
-    client: str, desk: Desk, tmp_path: Path
+# --- without a record
+
+
+@pytest.mark.parametrize(("client", "name"), PER_FILE)
+@pytest.mark.parametrize("again", [False, True])
+def test_entries_of_ours_that_nobody_knows_of_are_taken_out(
+    client: str, name: str, again: bool, desk: Desk
 ) -> None:
+    file = desk.repo / name
+    file.parent.mkdir(exist_ok=True)
+    text = OLD_TOML if name.endswith("toml") else OLD.replace("CLIENT", client)
+    has_server = "hooks" not in name and "local" not in name
+    file.write_text(text if has_server else text.replace('"interlock": {', '"other": {', 1))
+    theirs = rest_of(parsed(file), client)
+    if again:
+        desk.set_up(client)
+        assert "who" not in file.read_text()
+    desk.undo(client)
+    assert not hooks_in(parsed(file), client)
+    assert ("/gone" in file.read_text()) == (not has_server)
+    assert rest_of(parsed(file), client) == theirs
+    assert desk.reversed_setting(client).plan.changes == []
+
+
+@each_client
+def test_when_the_workspace_is_gone_undo_takes_everything_out(client: str, desk: Desk) -> None:
+    before = desk.everything().keys()
     desk.set_up(client)
-    before = desk.everything()
-    desk.kept = tmp_path / "another workspace"
-    assert desk.set_up(client) == []
+    desk.forget()
+    assert set(desk.undo(client)) == {"removed"}
+    assert desk.everything().keys() == before
+
+
+@each_client
+@pytest.mark.parametrize("again", [False, True])
+def test_a_moved_repository_is_as_before_after_undo(client: str, again: bool, desk: Desk) -> None:
+    before = {name.replace("a repo", "moved"): data for name, data in desk.everything().items()}
+    desk.set_up(client)
+    desk.move()
+    if again:
+        desk.set_up(client, "iris")
+    desk.undo(client)
     assert desk.everything() == before
-    place = place_at(str(desk.repo), {"HOME": str(desk.home)})
-    assert reversed_setting(client, place, str(desk.kept), None) is None
+    assert desk.reversed_setting(client).plan.changes == []
+
+
+def test_a_hook_of_another_program_is_not_ours(desk: Desk) -> None:
+    file = desk.repo / ".gemini" / "settings.json"
+    file.parent.mkdir()
+    others = ["mine hook gemini Stop", "interlock hook codex Stop", "interlock hook gemini", "'"]
+    hooks = [{"hooks": [{"type": "command", "command": command}]} for command in others]
+    file.write_text(json.dumps({"hooks": {"Stop": hooks}, "mcpServers": {"interlock": {"url": 1}}}))
+    before = file.read_bytes()
+    assert desk.undo("gemini") == []
+    assert file.read_bytes() == before
+
+
+@each_client
+def test_undo_in_the_project_says_what_is_left_in_the_users_configuration(
+    client: str, desk: Desk
+) -> None:
+    desk.set_up(client, user=True)
+    after = desk.everything()
+    answer = desk.reversed_setting(client).answer(with_diff=False)
+    assert answer["changes"] == []
+    (notice,) = answer["notices"]
+    assert f"interlock setup {client} --user --undo" in notice["message"]
+    desk.forget()
+    desk.undo(client)
+    assert desk.everything() == after
+    desk.undo(client, user=True)
+    assert "notices" not in desk.reversed_setting(client).answer(with_diff=False)
+    assert not any(b"interlock" in (data or b"") for data in desk.everything().values())
 
 
 # --- git
@@ -462,6 +544,67 @@ def test_the_users_own_configuration_is_used_on_purpose(client: str, desk: Desk)
     assert desk.everything() == before
 
 
+@each_client
+def test_a_workspace_of_one_repository_is_not_named_for_every_project(
+    client: str, desk: Desk
+) -> None:
+    setting = desk.setting(client, user=True, is_repositorys=True)
+    (notice,) = setting.answer(with_diff=False)["notices"]
+    assert notice["code"] == "WORKSPACE_OF_ONE_REPOSITORY"
+    assert all(b"--workspace" not in (change.after or b"") for change in setting.plan.changes)
+    setting = desk.setting(client, user=True)
+    assert "notices" not in setting.answer(with_diff=False)
+    assert all(b"--workspace" in (change.after or b"") for change in setting.plan.changes)
+    desk.set_up(client, is_repositorys=True)
+    texts = [(desk.repo / name).read_text() for name in FILES[client]]
+    assert all("--workspace" in text for text in texts)
+
+
+# --- what is found by looking
+
+
+@each_client
+def test_a_client_is_set_up_while_its_hooks_and_its_server_are_there(
+    client: str, desk: Desk
+) -> None:
+    place = place_at(str(desk.repo), {"HOME": str(desk.home)})
+    assert looking.found(client, place) == Found()
+    desk.set_up(client)
+    desk.forget()
+    assert looking.found(client, place) == Found(True, True, "otto", is_dead=True)
+    for name in FILES[client]:
+        (desk.repo / name).write_text("")
+    assert looking.found(client, place) == Found()
+    desk.set_up(client, "iris", user=True)
+    assert looking.found(client, place)[:3] == (True, True, "iris")
+
+
+@each_client
+def test_files_that_cannot_be_read_say_nothing(client: str, desk: Desk) -> None:
+    for name in FILES[client]:
+        (desk.repo / name).parent.mkdir(exist_ok=True)
+        (desk.repo / name).write_bytes(b"{ \xff")
+    place = place_at(str(desk.repo), {"HOME": str(desk.home)})
+    assert looking.found(client, place) == Found()
+
+
+def test_what_is_called_is_alive_while_program_and_workspace_are_there(desk: Desk) -> None:
+    place = place_at(str(desk.repo), {"HOME": str(desk.home)})
+    caller = Caller(this_interlock(), "otto", str(desk.kept))
+    prepared("cursor", place, str(desk.kept), caller, None).apply()
+    assert not looking.found("cursor", place).is_dead
+    caller = Caller(("/gone/interlock",), "otto", str(desk.kept))
+    prepared("cursor", place, str(desk.kept), caller, None).apply()
+    assert looking.found("cursor", place).is_dead
+
+
+def test_a_plugin_says_whom_it_acts_as(desk: Desk) -> None:
+    at = str(desk.repo / "plugin")
+    desk.set_up("claude-code", "iris", plugin=at)
+    place = place_at(str(desk.repo), {"HOME": str(desk.home)})
+    assert looking.found("claude-code", place, at).sender == "iris"
+
+
 def test_codex_finds_the_hooks_of_a_linked_worktree_in_the_main_checkout(desk: Desk) -> None:
     linked = desk.repo.parent / "linked"
     git(desk.repo, "worktree", "add", "--quiet", str(linked))
@@ -470,6 +613,46 @@ def test_codex_finds_the_hooks_of_a_linked_worktree_in_the_main_checkout(desk: D
     assert not (linked / ".codex" / "hooks.json").exists()
     assert (desk.repo / ".codex" / "hooks.json").exists()
     assert git(desk.repo, "status", "--short") == git(linked, "status", "--short") == ""
+
+
+def test_shared_hooks_of_codex_stay_until_the_last_worktree_is_taken_back(desk: Desk) -> None:
+    linked = desk.repo.parent / "linked"
+    git(desk.repo, "worktree", "add", "--quiet", str(linked))
+    before = desk.everything()
+    desk.set_up("codex", at=linked)
+    desk.set_up("codex")
+    hooks = desk.repo / ".codex" / "hooks.json"
+    as_set_up = hooks.read_bytes()
+    setting = desk.reversed_setting("codex", at=linked)
+    setting.apply()
+    (notice,) = setting.answer(with_diff=False)["notices"]
+    assert (notice["code"], str(desk.repo) in notice["message"]) == ("SHARED_FILE", True)
+    assert not (linked / ".codex").exists()
+    assert hooks.read_bytes() == as_set_up
+    desk.undo("codex", at=linked)
+    assert hooks.read_bytes() == as_set_up
+    desk.undo("codex")
+    assert desk.everything() == before
+
+
+def test_a_worktree_that_is_gone_uses_nothing(desk: Desk) -> None:
+    linked = desk.repo.parent / "linked"
+    git(desk.repo, "worktree", "add", "--quiet", str(linked))
+    before = desk.everything()
+    desk.set_up("codex", at=linked)
+    desk.set_up("codex")
+    git(desk.repo, "worktree", "remove", "--force", str(linked))
+    desk.undo("codex")
+    assert desk.everything() == before
+
+
+def test_whoever_renames_the_client_of_another_worktree_is_told(desk: Desk) -> None:
+    linked = desk.repo.parent / "linked"
+    git(desk.repo, "worktree", "add", "--quiet", str(linked))
+    desk.set_up("codex")
+    assert "notices" not in desk.setting("codex", at=linked).answer(with_diff=False)
+    (notice,) = desk.setting("codex", "iris", at=linked).answer(with_diff=False)["notices"]
+    assert (notice["code"], "@iris" in notice["message"]) == ("SHARED_FILE", True)
 
 
 def test_lines_for_git_stay_while_another_worktree_needs_them(desk: Desk) -> None:

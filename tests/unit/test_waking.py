@@ -107,10 +107,12 @@ def test_whoever_may_not_mail_is_told_of_none(street: Street) -> None:
 
 def test_in_a_pause_nothing_is_told_and_nothing_is_lost(street: Street) -> None:
     sent = street.send(street.vera, "@otto-cli", **URGENT["ask"])
+    window = street.otto._replace(session="s-1")
+    street.call(window, AcquireClaim("B-1"))
     street.call(OWNER, Pause())
     head = street.node.head()
     for step in ("start", "prompt", "tool", "idle", "stop", "end"):
-        answer = street.step(street.otto, step)
+        answer = street.step(window, step)
         assert answer["paused"] is True
         assert not {"news", "messages"} & answer.keys()
     assert street.begin("otto-cli") is None

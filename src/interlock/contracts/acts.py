@@ -6,6 +6,9 @@ randomness to make a token from.
 
 from typing import Any, NamedTuple
 
+# So many files are asked about at once.
+MOST_FILES = 10_000
+
 
 class Credentials(NamedTuple):
     """What a caller shows. `claimed` is the sender it says it is, which decides nothing and must
@@ -328,8 +331,8 @@ class KeepSession(NamedTuple):
 
 class Attend(NamedTuple):
     """A client's session has come to a step: `start`, `prompt`, `edit`, `tool`, `busy` (at work,
-    and not to be told anything), `stop`, `idle` or `end`. The answer has what it should be told
-    there, which is marked as told by that adapter.
+    and not to be told anything), `stop`, `rest` (stopped already), `idle` or `end`. The answer
+    has what it should be told there, which is marked as told by that adapter.
 
     `paths`, `repo` and `worktree` are of an edit, as with `CheckPaths`. `held` is how often in a
     row it was kept from stopping. `window` says where the client runs; it is for presence, and

@@ -14,12 +14,11 @@ from interlock.contracts.types import MAIN_MEMBER, plain, sendable
 from interlock.errors import InvalidMessage, TooLarge, Usage
 
 STATES = ("open", "taken", "submitted", "done", "failed", "cancelled")
-STEPS = ("start", "prompt", "edit", "tool", "busy", "stop", "idle", "end")
+STEPS = ("start", "prompt", "edit", "tool", "busy", "stop", "rest", "idle", "end")
 PRIORITIES = ("low", "normal", "high", "critical")
 LONGEST_TTL_S = 365 * 86_400
 MOST_ROWS = 1000
 MOST_NAMED = 100
-MOST_FILES = 10_000
 LONGEST_WINDOW = 4096
 LONGEST_BRIEF = 256 << 10
 LONGEST_LOOKED_FOR = 1000
@@ -206,8 +205,8 @@ def _files(act: Any) -> Any:
     """Names of files from a repository's root."""
     line(act.repo, "repository", 1024)
     line(act.worktree, "worktree", 4096)
-    if len(act.paths) > MOST_FILES:
-        raise Usage(f"At most {MOST_FILES} files are looked at once, not {len(act.paths)}.")
+    if len(act.paths) > acts.MOST_FILES:
+        raise Usage(f"At most {acts.MOST_FILES} files are looked at once, not {len(act.paths)}.")
     for path in act.paths:
         if not path or len(path) > 4096 or "\0" in path or not unicode(path):
             raise Usage(f"{path[:80]!r} is no name of a file.")

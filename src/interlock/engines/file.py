@@ -22,9 +22,6 @@ from interlock.errors import EngineUnavailable, OtherHost, Usage
 
 BUSY_MS = 10_000
 POLL_S = 0.25
-# A copy's WAL is moved into the file now and then, beside those who write: see `tidy`. One of them
-# does it only where that does not keep pace.
-_COPY = "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 10000"
 
 
 class LogFile:
@@ -36,7 +33,7 @@ class LogFile:
         a commit need not wait for the disk. Refuses what it cannot use safely, and changes
         nothing then."""
         self.directory = directory
-        self._pragmas = _COPY if is_copy else "PRAGMA synchronous = FULL"
+        self._synchronous = "NORMAL" if is_copy else "FULL"
         self.path = os.path.join(directory, "log.db")
         self.gate = forks.Gate()
         self.forks = 0
@@ -82,7 +79,7 @@ class LogFile:
         # Else SQLite plans by the bound values, and prepares a cached statement again whenever
         # they change: that was half the time of a send.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        connection.execute(f"{self._pragmas}; PRAGMA cache_size = -16000")
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}; PRAGMA cache_size = -16000")
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
         return connection
@@ -198,17 +195,6 @@ class LogFile:
             with self.writer.backup("main", origin, "main") as work:
                 work.step()
             origin.close()
-
-    def tidy(self) -> None:
-        """Moves into the file what the WAL has, beside those who read and write, and as far as
-        they are not in the way."""
-        with translated(), self.gate.inside():
-            connection = self._readers.pop() if self._readers else self.reader()
-            try:
-                with suppress(apsw.BusyError):  # another process is at it
-                    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            finally:
-                self._readers.append(connection)
 
     def scrub(self) -> bool:
         """Moves the WAL into the file and empties it, so that erased bytes stay nowhere. False

@@ -9,11 +9,11 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.errors import DivisionByZero, LockNotAvailable, UniqueViolation
+from psycopg.errors import LockNotAvailable, UniqueViolation
 from psycopg.pq import TransactionStatus
 
 from interlock.contracts.facts import GENESIS
@@ -86,59 +86,69 @@ class PostgresRemote:
             return _glimpse(found.fetchone())
 
     def append(self, after: Glimpse, batch: Appending) -> None:
-        """One message, from the comparison to COMMIT, so that one answer ends the turn. Where
-        PostgreSQL refuses any part of it, nothing was kept; where it does not answer, nobody
-        knows."""
+        """What fails before COMMIT is sent was not kept, and what fails later is not known."""
         db = self._turns.held()
         if db is None or db.info.transaction_status != TransactionStatus.INTRANS:
             raise HeadMoved
-        end = db.cursor()
         try:
-            with db.pipeline():
-                self._write(db, after, batch)
-                end.execute("COMMIT")
-                # Not in the transaction: there it would hold up every other workspace until the
-                # disk has this one.
-                db.execute(f"NOTIFY {self._channel}")
+            good = self._write(db, after, batch)
         except psycopg.Error as trouble:
-            if end.statusmessage == "COMMIT":
-                self._turns.drop()
-            else:
-                self._not_kept(db, trouble)
-
-    def _not_kept(self, db: Connection, trouble: psycopg.Error) -> NoReturn:
-        if db.info.transaction_status != TransactionStatus.INERROR:
-            self._turns.drop()
-            raise AnswerLost(str(trouble).partition("\n")[0])
-        self.leave()
-        if isinstance(trouble, DivisionByZero | UniqueViolation):
+            over = db.broken or isinstance(trouble, UniqueViolation)
+            self.leave()
+            raise (HeadMoved() if over else self._server.unavailable(trouble)) from None
+        if not good:
+            self.leave()
             raise HeadMoved
-        raise self._server.unavailable(trouble)
+        self._commit(db)
+        self._tell(db)
 
-    def _write(self, db: Connection, after: Glimpse, batch: Appending) -> None:
-        """Puts a batch into the turn's transaction, or fails where the head has moved."""
+    def _commit(self, db: Connection) -> None:
+        try:
+            kept = db.execute("COMMIT").statusmessage == "COMMIT"
+        except psycopg.Error as trouble:
+            self._turns.drop()
+            raise AnswerLost(str(trouble).partition("\n")[0]) from None
+        if not kept:
+            raise HeadMoved
+
+    def _tell(self, db: Connection) -> None:
+        """Not in the transaction: there it would hold up every other workspace until the disk has
+        this one."""
+        try:
+            db.execute(f"NOTIFY {self._channel}")
+        except psycopg.Error:
+            self._turns.drop()
+
+    def _write(self, db: Connection, after: Glimpse, batch: Appending) -> bool:
+        """Puts a batch into the turn's transaction; False where the head has moved."""
         entries = batch.entries
-        db.execute(
+        said = [entry for entry in entries if entry.salt is not None and entry.body is not None]
+        found = db.execute(
             statements.APPEND,
             {
                 "workspace": self._workspace,
                 "seq": after.seq,
                 "hash": after.hash,
                 "genesis": GENESIS,
+                "seqs": [entry.seq for entry in entries],
                 "hashes": [entry.hash for entry in entries],
                 "headers": [entry.header for entry in entries],
                 "keeps": ["\n".join(entry.keeps) for entry in entries],
                 "macs": [entry.mac for entry in entries],
-                "salts": [entry.salt for entry in entries],
-                "bodies": [entry.body for entry in entries],
+                "said": [entry.seq for entry in said],
+                "salts": [entry.salt for entry in said],
+                "bodies": [entry.body for entry in said],
             },
-        )
+        ).fetchone()
+        if found != (True,):
+            return False
         if batch.blobs:
             self._keep_blobs(db, batch.blobs)
         if batch.erased:
             db.execute(statements.ERASE, (self._workspace, list(batch.erased)))
         if batch.dropped:
             db.execute(statements.DROP_BLOBS, (self._workspace, list(batch.dropped)))
+        return True
 
     def _keep_blobs(self, db: Connection, blobs: Sequence[Blob]) -> None:
         """Of two uploads of the same bytes the first stays."""

@@ -1,7 +1,6 @@
 """A line to PostgreSQL: a connection that is made when it is needed, that never waits long for an
 answer, and that is made again after trouble."""
 
-import logging
 import os
 import select
 import socket
@@ -48,8 +47,6 @@ _PARAMETERS = {
     "target_session_attrs": "read-write",
 }
 T = TypeVar("T")
-# What fails is told where it is caught; psycopg would tell whoever reads the terminal as well.
-logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):

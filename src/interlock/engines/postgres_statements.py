@@ -43,8 +43,7 @@ SELECT 1 FROM interlock_heads WHERE workspace = {workspace} FOR UPDATE;
 """
     + LAST
 )
-# A body at a position that no entry had is nobody's, and gives way. Where the head has moved, the
-# division by zero at the end undoes the transaction, whatever else was sent with it.
+# A body at a position that no entry had is nobody's, and gives way.
 APPEND = """
 WITH last AS (
     SELECT seq, hash FROM interlock_log WHERE workspace = %(workspace)b AND seq > 0
@@ -52,21 +51,17 @@ WITH last AS (
 ), head AS (
     SELECT coalesce(max(seq), 0) = %(seq)b AND coalesce(max(hash), %(genesis)b) = %(hash)b AS good
     FROM last
-), new AS (
-    SELECT %(seq)b + place AS seq, hash, header, keeps, mac, salt, body
-    FROM head, unnest(%(hashes)b::text[], %(headers)b::bytea[], %(keeps)b::text[],
-        %(macs)b::text[], %(salts)b::bytea[], %(bodies)b::bytea[]) WITH ORDINALITY
-        AS given(hash, header, keeps, mac, salt, body, place)
-    WHERE head.good
 ), kept AS (
     INSERT INTO interlock_log(workspace, seq, hash, header, keeps, mac)
-    SELECT %(workspace)b, seq, hash, header, keeps, mac FROM new
+    SELECT %(workspace)b, new.* FROM head, unnest(%(seqs)b::bigint[], %(hashes)b::text[],
+        %(headers)b::bytea[], %(keeps)b::text[], %(macs)b::text[]) AS new WHERE head.good
 ), said AS (
     INSERT INTO interlock_bodies(workspace, seq, salt, body)
-    SELECT %(workspace)b, seq, salt, body FROM new WHERE salt IS NOT NULL AND body IS NOT NULL
+    SELECT %(workspace)b, new.* FROM head, unnest(%(said)b::bigint[], %(salts)b::bytea[],
+        %(bodies)b::bytea[]) AS new WHERE head.good
     ON CONFLICT (workspace, seq) DO UPDATE SET salt = excluded.salt, body = excluded.body
 )
-SELECT 1 / good::int FROM head
+SELECT good FROM head
 """
 KEEP_BLOBS = """
 INSERT INTO interlock_blobs(workspace, sha256, upload, size)

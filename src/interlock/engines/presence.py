@@ -14,11 +14,14 @@ from typing import Any, NamedTuple
 
 from interlock.contracts.addresses import filename
 from interlock.engines.doorbell import Doorbell
-from interlock.processes import is_alive
+from interlock.processes import is_alive, space
 
 FRESH_MS = 10 * 60_000
 # Of a client elsewhere nobody knows whether it still runs.
 FORGOTTEN_MS = 60 * 60_000
+# A turn that somebody breaks off ends without a word.
+LONGEST_STEP_MS = 30 * 60_000
+KEPT_MS = 24 * 60 * 60_000
 GLANCE_MS = 200
 SAME_MS = 2_000
 
@@ -26,7 +29,7 @@ LIVE, ASLEEP = ".live", ".asleep"
 WORKING, IDLE, ENDED = "working", "idle", "ended"
 # What a client's window is doing after each step.
 DOING = dict.fromkeys(("prompt", "edit", "tool", "busy"), WORKING)
-DOING |= {"start": IDLE, "stop": IDLE, "end": ENDED}
+DOING |= {"start": IDLE, "stop": IDLE, "rest": IDLE, "end": ENDED}
 
 
 class Seen(NamedTuple):
@@ -98,34 +101,41 @@ class Presence:
             return
         self._glances.pop(sender, None)
         path = self._window(sender, session)
+        doing = DOING[step]
+        if step == "start" and (before := _read(path)) is not None and _is_same(before, about):
+            doing = before.doing  # its context was shortened, in the middle of whatever it does
         with suppress(OSError):
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
             draft = f"{path}.{os.getpid()}~"
             with open(draft, "w", encoding="utf-8") as file:
-                said = {"sender": sender, "session": session, "doing": DOING[step], "at": at}
+                said = {"sender": sender, "session": session, "doing": doing, "at": at}
                 json.dump(said | {"about": about or {}}, file)
             os.replace(draft, path)
 
     def windows(self, sender: str, now_ms: int) -> list[Window]:
-        """The sender's clients that run. What has died, or was not heard of for long, has ended."""
+        """The sender's clients. What has died, or was not heard of for long, has ended."""
+        return [_as_of(window, now_ms) for window in self._told(sender)]
+
+    def _told(self, sender: str) -> list[Window]:
         directory = self._path(sender) + ".windows"
         try:
             names = sorted(name for name in os.listdir(directory) if not name.endswith("~"))
         except OSError:
             return []
         read = (_read(os.path.join(directory, name)) for name in names)
-        return [_as_of(window, now_ms) for window in read if window is not None]
+        return [window for window in read if window is not None]
 
-    def lost(self, sender: str, now_ms: int) -> list[str]:
-        """The sessions whose client has died, and that nobody has ended yet."""
-        directory = self._path(sender) + ".windows"
-        found = []
-        for window in self.windows(sender, now_ms):
-            name = filename(window.session or "alone")
-            told = _read(os.path.join(directory, name))
-            if window.session and window.doing == ENDED and told and told.doing != ENDED:
-                found.append(window.session)
-        return found
+    def lost(self, sender: str) -> list[str]:
+        """The sessions whose client has surely died, and that nobody has ended yet."""
+        found = self._told(sender)
+        return [w.session for w in found if w.session and w.doing != ENDED and _runs(w) is False]
+
+    def sweep(self, sender: str, now_ms: int) -> None:
+        """Forgets windows that ended a while ago."""
+        for window in self._told(sender):
+            if window.doing == ENDED and now_ms - window.at > KEPT_MS:
+                with suppress(OSError):
+                    os.unlink(self._window(sender, window.session))
 
     def _window(self, sender: str, session: str | None) -> str:
         return os.path.join(self._path(sender) + ".windows", filename(session or "alone"))
@@ -194,12 +204,29 @@ def _waits(seen: Seen, now_ms: int) -> bool:
 
 
 def _as_of(window: Window, now_ms: int) -> Window:
+    if window.doing == ENDED:
+        return window
+    runs, silent_ms = _runs(window), now_ms - window.at
+    if runs is False or (runs is None and silent_ms > FORGOTTEN_MS):
+        return window._replace(doing=ENDED, at=now_ms)
+    if window.doing == WORKING and silent_ms > LONGEST_STEP_MS:
+        return window._replace(doing=IDLE)
+    return window
+
+
+def _runs(window: Window) -> bool | None:
+    """Whether the client's process runs; None where nobody here can tell."""
     about = window.about
-    if isinstance(about.get("pid"), int) and isinstance(about.get("started"), str):
-        over = not is_alive(about["pid"], about["started"])
-    else:
-        over = now_ms - window.at > FORGOTTEN_MS
-    return window._replace(doing=ENDED, at=now_ms) if over and window.doing != ENDED else window
+    pid, started = about.get("pid"), about.get("started")
+    if not isinstance(pid, int) or not isinstance(started, str) or about.get("space") != space():
+        return None
+    return is_alive(pid, started)
+
+
+def _is_same(window: Window, about: dict[str, Any] | None) -> bool:
+    """Whether a window was at work in the very process that says that it starts."""
+    pid = (about or {}).get("pid")
+    return window.doing == WORKING and pid is not None and window.about.get("pid") == pid
 
 
 def _read(path: str) -> Window | None:

@@ -13,7 +13,7 @@ def staged(root: str) -> list[str]:
     said = git.ask(root, "diff", "--cached", "--name-only", "--no-renames", "-z", "--no-ext-diff")
     if said is None:
         raise Usage("git does not say what is staged here.")
-    return [os.fsdecode(path) for path in said.split(b"\0") if path]
+    return _names(said)
 
 
 def committed(root: str) -> tuple[str, list[str]] | None:
@@ -23,7 +23,12 @@ def committed(root: str) -> tuple[str, list[str]] | None:
         return None
     words = "diff-tree", "--root", "-r", "--no-commit-id", "--name-only", "--no-renames", "-z"
     said = git.ask(root, *words, commit) or b""
-    return commit, [os.fsdecode(path) for path in said.split(b"\0") if path]
+    return commit, _names(said)
+
+
+def _names(said: bytes) -> list[str]:
+    """Names as claims could name them, which are text."""
+    return [path.decode("utf-8", "replace") for path in said.split(b"\0") if path]
 
 
 def named(root: str, paths: Sequence[str]) -> list[str]:

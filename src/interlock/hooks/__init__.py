@@ -18,7 +18,8 @@ class Step(NamedTuple):
 
     `kind` is `start` (also after a compaction), `prompt` (before the agent sees what a person
     typed), `edit` (before a tool that changes files), `tool` (after a tool), `stop` (the agent
-    would end its turn), `end` (the session is over) or `other`, at which there is nothing to say.
+    would end its turn), `rest` (its turn was broken off or failed), `end` (the session is over) or
+    `other`, at which there is nothing to say.
     `paths` are the files that an edit would change, as the client names them: absolute, or from
     `cwd`. `held` is how often in a row the client says that a hook kept the agent from stopping.
     `forgets` is true where the agent's context is about to be shortened by a client that reports no

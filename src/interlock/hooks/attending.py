@@ -63,7 +63,7 @@ def _kind(
     count as told."""
     if step.kind == "end":
         return "busy" if outlives else "end"
-    if step.kind in ("edit", "stop", "other"):
+    if step.kind in ("edit", "stop", "rest", "other"):
         return step.kind
     if event not in takes_words:
         return "busy"

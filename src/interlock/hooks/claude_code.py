@@ -19,7 +19,7 @@ EVENTS = {
     "PostToolUseFailure": "tool",
     "Stop": "stop",
     "SessionEnd": "end",
-    "StopFailure": "other",
+    "StopFailure": "rest",
     "SubagentStart": "other",
     "SubagentStop": "other",
     "PreCompact": "other",  # `SessionStart` follows

@@ -36,7 +36,7 @@ def decode(event: str, given: dict[str, Any]) -> Step:
     if kind == "edit" and not paths:
         kind = "other"
     if kind == "stop" and given.get("status") in ("aborted", "error"):
-        kind = "other"  # a hold would be sent on as the person's words, who has just said stop
+        kind = "rest"  # a hold would be sent on as the person's words, who has just said stop
     # Not every event has `session_id`; where there are both they are the same.
     session = text_in(given, "conversation_id") or text_in(given, "session_id")
     held = _loops(given) if kind == "stop" else 0

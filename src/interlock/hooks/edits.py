@@ -1,6 +1,7 @@
 """Where the files of an edit are: in which repository and worktree, and how claims name them."""
 
 import os
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from interlock import git
@@ -17,21 +18,39 @@ class Place(NamedTuple):
 
 
 def places(step: Step) -> list[Place]:
-    """The files that an edit would change, by worktree. What lies in no repository is nobody's."""
-    found: dict[str, list[str]] = {}
+    """The files that an edit would change, by worktree: by the names that they go by, and by those
+    that symbolic links lead to. What lies in a repository within another is in both; what lies in
+    none is nobody's."""
+    found: dict[str, dict[str, None]] = {}
+    roots: dict[str, list[str]] = {}
     for path in step.paths:
-        whole = os.path.realpath(os.path.join(step.cwd or os.getcwd(), os.path.expanduser(path)))
-        root = _root(whole)
-        if root is not None:
-            found.setdefault(root, []).append(os.path.relpath(whole, root))
-    named = ((name_here(root), root, paths) for root, paths in found.items())
-    return [Place(name, root, tuple(paths)) for name, root, paths in named if name is not None]
+        for whole in _names(os.path.join(step.cwd or os.getcwd(), os.path.expanduser(path))):
+            directory = os.path.dirname(whole)
+            if directory not in roots:
+                roots[directory] = list(_roots(directory))
+            for root in roots[directory]:
+                relative = os.path.relpath(whole, root)
+                if not relative.startswith(".."):
+                    found.setdefault(root, {})[relative] = None
+    repos = ((name_here(root), root, paths) for root, paths in found.items())
+    return [Place(name, root, tuple(paths)) for name, root, paths in repos if name is not None]
 
 
-def _root(path: str) -> str | None:
-    """The root of the working tree that a file is in, or will be in once it is written."""
-    place = os.path.dirname(path)
-    while not os.path.isdir(place):
-        place = os.path.dirname(place)
-    root = (git.said(place, "rev-parse", "--show-toplevel") or "").removesuffix("\n")
-    return os.path.realpath(root) if root else None
+def _names(path: str) -> list[str]:
+    """A file as it is named, under its own name where its directory really is, and what it leads
+    to."""
+    whole = os.path.abspath(path)
+    own = os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))
+    return list(dict.fromkeys((whole, own, os.path.realpath(whole))))
+
+
+def _roots(place: str) -> Iterator[str]:
+    """The roots of the working trees that a directory is in, or will be in once it is made."""
+    while True:
+        while not os.path.isdir(place):
+            place = os.path.dirname(place)
+        root = git.said(place, "rev-parse", "--show-toplevel")
+        if not root:
+            return
+        yield os.path.realpath(root)
+        place = os.path.dirname(os.path.realpath(root))

@@ -53,4 +53,4 @@ class Memory:
         return True
 
     def _path(self, kind: str) -> str:
-        return os.path.join(self._home, "presence", kind, self._name)
+        return os.path.join(self._home, "windows", kind, self._name)

@@ -29,7 +29,7 @@ def attend(moment: Moment, act: Attend) -> Answer:
     if act.step == "edit":
         assert act.repo is not None
         return about | guarded(moment, act.repo, act.paths, act.worktree)
-    if act.step == "busy" or "mail" not in moment.caller.scopes:
+    if act.step in ("busy", "rest") or "mail" not in moment.caller.scopes:
         return about
     return about | _mail(moment, act)
 

@@ -37,6 +37,7 @@ from interlock.node.stations import Submission, Validated, authorize, decide, id
 from interlock.node.turn import Beside, Turn, new_id
 from interlock.node.verbs import VERBS
 
+ATTENDED_WITHIN_S = 6.0
 TOUCH_EVERY_S = 5.0
 TRIES = 16
 # What is read may be as old as this and pass for new; beyond, it says how old it is; and beyond
@@ -129,7 +130,10 @@ class Node:
         return done
 
     def submission(self, credentials: Credentials, validated: Validated) -> Submission:
-        return Submission(credentials, validated, self.keys.fingerprint)
+        # A hook gives up after eight seconds: what it is not told must not count as told.
+        is_hook = isinstance(validated.act, Attend)
+        not_after = time.monotonic() + ATTENDED_WITHIN_S if is_hook else None
+        return Submission(credentials, validated, self.keys.fingerprint, not_after)
 
     def post(self, work: Callable[[Turn], Any], answered: Callable[[Ticket], None]) -> Ticket:
         """Leaves an act to be done within a turn: see `Desk.post`."""
@@ -233,7 +237,7 @@ class Node:
         step = "busy" if act.step == "stop" and "messages" in answer else act.step
         now = self.shared.now() if self.shared else clock_ms()
         self.presence.attended(caller.sender, caller.session, step, act.window, now)
-        if step == "start" and (lost := self.presence.lost(caller.sender, now)):
+        if step == "start" and (lost := self.presence.lost(caller.sender)):
             answer["lost"] = lost
 
     def note_end(self, sender: str, session: str) -> None:

@@ -10,7 +10,7 @@ from interlock.kernel.identity.names import agent_of
 from interlock.kernel.mail import waking
 from interlock.kernel.mail.messages import envelope
 from interlock.kernel.mail.reading import counts
-from interlock.kernel.moment import Answer, Caller, Moment
+from interlock.kernel.moment import Answer, Caller
 from interlock.kernel.workspace import is_paused
 from interlock.node import Node
 from interlock.node.turn import Turn
@@ -37,18 +37,16 @@ def sleepers(node: Node) -> list[Sleeper]:
     """Every sender without a window at work. Looks, and leaves no trace."""
     with node.file.reading() as db:
         moment = node.moment(db)
+        since = waking.fresh_since(moment)
         found = []
         for sender, agent in moment.all("SELECT sender, agent FROM identity_senders ORDER BY 1"):
             windows = node.presence.windows(sender, moment.now)
             if all(window.doing != WORKING for window in windows):
                 idle = [window for window in windows if window.doing == IDLE]
-                found.append(_sleeper(moment, Caller(sender, agent, "agent"), idle))
+                caller = Caller(sender, agent, "agent")
+                due = waking.would_wake(moment, caller, since) and not is_paused(moment.state)
+                found.append(Sleeper(sender, idle, due))
     return found
-
-
-def _sleeper(moment: Moment, caller: Caller, windows: list[Window]) -> Sleeper:
-    due = waking.would_wake(moment, caller) and not is_paused(moment.state)
-    return Sleeper(caller.sender, windows, due)
 
 
 def bury(node: Node) -> None:
@@ -57,7 +55,8 @@ def bury(node: Node) -> None:
         now = node.moment(db).now
         senders = [str(row[0]) for row in db.execute("SELECT sender FROM identity_senders")]
     for sender in senders:
-        for session in node.presence.lost(sender, now):
+        node.presence.sweep(sender, now)
+        for session in node.presence.lost(sender):
             node.do(partial(_give_up, sender, session))
             node.note_end(sender, session)
 

@@ -4,13 +4,14 @@ Each has a type of its own that only the one before leads to, so that skipping o
 type-check. Validation needs no state and comes before the turn; the others stand at the head.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from interlock.contracts.acts import Credentials
 from interlock.contracts.checks import checked, session
 from interlock.contracts.tokens import hashed
-from interlock.errors import MissingScope, NoIdentity, Refusal
+from interlock.errors import EngineUnavailable, MissingScope, NoIdentity, Refusal
 from interlock.kernel.identity.sessions import refuse_foreign
 from interlock.kernel.identity.tokens import authenticate, refuse_mismatch
 from interlock.kernel.moment import OWNER_CALLER, Answer, Caller, Moment
@@ -93,10 +94,14 @@ class Submission:
         credentials: Credentials,
         validated: Validated,
         fingerprint: Callable[[bytes], str],
+        not_after: float | None = None,
     ) -> None:
+        """What is decided `not_after` a moment of the monotonic clock is refused after it: whoever
+        asked has gone."""
         self._credentials = credentials
         self._validated = validated
         self._fingerprint = fingerprint
+        self._not_after = not_after
         self.moment: Moment | None = None
         self.refusal: Refusal | None = None
 
@@ -105,6 +110,8 @@ class Submission:
         return self._validated.act
 
     def __call__(self, turn: Turn) -> Answer:
+        if self._not_after is not None and time.monotonic() > self._not_after:
+            raise EngineUnavailable("Nobody waits for this any more, and nothing was done.")
         self.moment = moment = turn.moment(OWNER_CALLER)
         authenticated = identify(moment, self._credentials, self._validated)
         return decide(moment, authorize(moment, authenticated))

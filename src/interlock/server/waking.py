@@ -1,14 +1,16 @@
 """The waker: the part of a server that tells idle agents of mail, through adapters.
 
 Whoever waits for mail by itself, beside its client, is told in an instant and needs nobody; so mail
-is left alone for a few seconds first, which also gathers what comes together. One wake at a time.
-What a wake came to is written down, and what is in doubt is not tried again.
+is left alone for a few seconds first, which also gathers what comes together. Each sender is woken
+by one adapter at a time. What a wake came to is written down, and what is in doubt is not tried
+again.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from interlock.errors import Refusal
@@ -29,6 +31,7 @@ class Waker:
         self._live = live
         self._adapters: Any = None
         self._failed: dict[str, float] = {}
+        self._waking: dict[str, asyncio.Task[None]] = {}
         self._shown: dict[str, AbstractContextManager[None]] = {}
 
     @asynccontextmanager
@@ -37,8 +40,9 @@ class Waker:
         try:
             yield
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            for each in (task, *self._waking.values()):
+                each.cancel()
+            await asyncio.gather(task, *self._waking.values(), return_exceptions=True)
             self._show(set())
 
     async def _run(self) -> None:
@@ -58,8 +62,10 @@ class Waker:
         ready = [way for way in found if self._failed.get(way[0].sender, 0.0) <= now]
         self._show({s.sender for s, _, adapter in ready if getattr(adapter, "is_sure", True)})
         for sleeper, window, adapter in ready:
-            if sleeper.is_due:
-                await self._wake(sleeper.sender, window, adapter)
+            if sleeper.is_due and sleeper.sender not in self._waking:
+                task = asyncio.create_task(self._wake(sleeper.sender, window, adapter))
+                self._waking[sleeper.sender] = task
+                task.add_done_callback(partial(self._woke, sleeper.sender))
 
     def _ways(self) -> list[tuple[Sleeper, Window, Adapter]]:
         """For every idle sender the first way to wake it, if there is one."""
@@ -82,6 +88,11 @@ class Waker:
         for sender in senders - self._shown.keys():
             shown = self._shown[sender] = self._live.listening(sender, asleep=True)
             shown.__enter__()
+
+    def _woke(self, sender: str, task: "asyncio.Task[None]") -> None:
+        del self._waking[sender]
+        if not task.cancelled() and (trouble := task.exception()) is not None:
+            _LOG.warning("the waker stumbled", extra={"sender": sender, "why": repr(trouble)})
 
     async def _wake(self, sender: str, window: Window, adapter: Adapter) -> None:
         node = self._live.node

@@ -1,17 +1,18 @@
 """One setting up, or taking back, from who and where to the files that were written."""
 
 import os
+from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from typing import Any, NamedTuple
 
 from interlock.errors import Usage
-from interlock.guards import this_interlock
-from interlock.setup import files, git_hooks, planning, plugin, records
+from interlock.setup import files, git_hooks, looking, planning, plugin, records, saying
 from interlock.setup.clients import Caller, Wanted, client_named
-from interlock.setup.documents import Document
+from interlock.setup.documents import Document, without_ours
 from interlock.setup.files import Change
 from interlock.setup.places import Place, exclude_file, line_for
 from interlock.setup.planning import Plan
+from interlock.setup.records import Record
 
 
 class Setting(NamedTuple):
@@ -43,43 +44,61 @@ class Setting(NamedTuple):
 
 
 def prepared(
-    client: str, place: Place, home: str, sender: str, workspace: str, plugin_at: str | None
+    client: str, place: Place, home: str, caller: Caller, plugin_at: str | None
 ) -> Setting:
     """What it takes to set the client up. Refused, with nothing done, where a file cannot be read
     as what it should be."""
-    caller = Caller(this_interlock(), sender, workspace)
     name = plugin_at or place.name
-    known = records.load(home, client, name)
+    known, others = records.load(home, client, name), records.others_of(home, client, name)
     if plugin_at is not None:
         wanted = plugin.wanted(plugin_at, caller)
         documents = _own(wanted, plugin_at, known)
     else:
         wanted = client_named(client).wanted(place, caller)
         documents = _with_exclude(wanted, place, home, known)
-    plan = planning.plan(client, name, sender, documents, known)
-    return Setting(home, plan, wanted.confirm, wanted.notices)
+    plan = planning.plan(client, name, caller.sender, documents, known, others)
+    notices = [*wanted.notices, *saying.about_setting(place, caller, documents, others)]
+    return Setting(home, plan, wanted.confirm, notices)
 
 
-def reversed_setting(client: str, place: Place, home: str, plugin_at: str | None) -> Setting | None:
-    """What it takes to take it back, or None where nothing was set up."""
-    known = records.load(home, client, plugin_at or place.name)
-    if known is None:
-        return None
-    others = [record for record in records.every(home) if record != known]
-    plan = planning.reverse(known, others)
-    notices = [
-        {"code": "CHANGED_SINCE", "message": f"{file} was changed since, and was left alone."}
-        for file in plan.left
-    ]
+def reversed_setting(client: str, place: Place, home: str, plugin_at: str | None) -> Setting:
+    """What it takes to take it back: what the record says, and what else is ours by its look."""
+    name = plugin_at or place.name
+    known = records.load(home, client, name) or Record(client, name, "", ())
+    if plugin_at is None:
+        known = known._replace(saved=(*known.saved, *_unrecorded(client, place, home, known)))
+    plan = planning.reverse(known, records.others_of(home, client, name))
+    notices = saying.about_taking_back(plan, client, place if plugin_at is None else None)
     return Setting(home, plan, [], notices, tuple(planning.made_directories(known)))
 
 
-def git_shown(cwd: str) -> dict[str, Any]:
+def git_shown(cwd: str, *, undo: bool) -> dict[str, Any]:
     """What the hooks of git would be, with the difference to what is there."""
-    return {"changes": [_row(change, with_diff=True) for change in git_hooks.changes(cwd)]}
+    changes = git_hooks.changes_back(cwd) if undo else git_hooks.changes(cwd)
+    return {"changes": [_row(change, with_diff=True) for change in changes]}
 
 
-def _own(wanted: Wanted, directory: str, known: records.Record | None) -> list[Document]:
+def _unrecorded(client: str, place: Place, home: str, known: Record) -> Iterator[records.Saved]:
+    """What is ours without a record: the repository was moved, or the workspace is gone. The lines
+    that hide files from git are known from records of places that are gone."""
+    have = {saved.document.file for saved in known.saved}
+    documents = [each for each in looking.in_place(client, place) if each.file not in have]
+    yield from planning.by_recognition(documents)
+    file = exclude_file(place) if place.in_git and not place.user else None
+    lines = {line for each in records.every(home) for line in _lines_of(each, client)}
+    now = (files.read(file) or b"").decode(errors="replace").splitlines() if file else []
+    here = tuple(sorted(lines.intersection(now)))
+    if file and here and file not in have:
+        yield records.Saved(Document(file, client, lines=here), b"", "")
+
+
+def _lines_of(record: Record, client: str) -> Iterator[str]:
+    if record.client == client and not record.is_alive:
+        for saved in record.saved:
+            yield from saved.document.lines
+
+
+def _own(wanted: Wanted, directory: str, known: Record | None) -> list[Document]:
     """A plugin's files, in a directory that holds nothing else."""
     try:
         is_others = known is None and os.path.exists(directory) and bool(os.listdir(directory))
@@ -94,25 +113,34 @@ def _own(wanted: Wanted, directory: str, known: records.Record | None) -> list[D
     return wanted.documents
 
 
-def _with_exclude(
-    wanted: Wanted, place: Place, home: str, known: records.Record | None
-) -> list[Document]:
+def _with_exclude(wanted: Wanted, place: Place, home: str, known: Record | None) -> list[Document]:
     """The documents, and the lines that hide from git those of them that we make."""
     file = exclude_file(place) if place.in_git else None
     if file is None:
         return wanted.documents
-    every = [saved.document for record in records.every(home) for saved in record.saved]
-    ours = {line for document in every if document.file == file for line in document.lines}
-    before = known.saved if known else ()
-    made = {saved.document.file for saved in before if saved.original is None}
+    ours = {
+        line
+        for record in records.every(home)
+        for saved in record.saved
+        for line in saved.document.lines
+        if saved.document.file == file or not record.is_alive
+    }
+    before = {saved.document.file: saved.original for saved in known.saved} if known else {}
     lines = tuple(
         line
         for document in wanted.documents
-        if document.file in made or not os.path.lexists(document.file)
+        if _original(document, before) is None
         if (line := line_for(place, document.file, ours))
     )
     hidden = [Document(file, wanted.documents[0].client, lines=lines)] if lines else []
     return [*wanted.documents, *hidden]
+
+
+def _original(document: Document, before: Mapping[str, bytes | None]) -> bytes | None:
+    """What was in the file before us, by the record or by its look."""
+    if document.file in before:
+        return before[document.file]
+    return without_ours(document, files.read(document.file))
 
 
 def _row(change: Change, *, with_diff: bool) -> dict[str, Any]:

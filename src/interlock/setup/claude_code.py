@@ -8,12 +8,13 @@ import os
 from typing import Any
 
 from interlock.hooks.claude_code import EDITORS
-from interlock.setup.clients import PATIENCE_S, SERVER, Caller, Wanted, chosen
+from interlock.setup.clients import PATIENCE_S, Caller, Wanted, chosen
 from interlock.setup.documents import Document
-from interlock.setup.ours import Hooks, Members
+from interlock.setup.ours import SERVER, Hooks, Members
 from interlock.setup.places import Place
 
 CLIENT = "claude-code"
+TITLE = "Claude Code"
 NAME = "claude"
 PROGRAM = "claude"
 DIRECTORY = ".claude"
@@ -24,17 +25,19 @@ AWAIT_S = 24 * 60 * 60
 def wanted(place: Place, caller: Caller) -> Wanted:
     notices: list[dict[str, str]] = []
     own = place.in_home("CLAUDE_CONFIG_DIR", DIRECTORY)
-    settings = chosen(
+    settings, hooked = chosen(
         place,
+        caller,
         os.path.join(place.root, ".claude", "settings.local.json"),
         os.path.join(own, "settings.json"),
         notices,
     )
     project = os.path.join(place.root, ".mcp.json")
-    server = chosen(place, project, _users_servers(place), notices)
+    server, for_all = chosen(place, caller, project, _users_servers(place), notices)
+    served = for_all if place.user else caller
     documents = [
-        Document(settings, CLIENT, hooks=hooks(caller)),
-        Document(server, CLIENT, members=_members(place, caller, is_project=server == project)),
+        Document(settings, CLIENT, hooks=hooks(hooked)),
+        Document(server, CLIENT, members=_members(place, served, is_project=server == project)),
     ]
     confirm = ["Start Claude Code anew, so that it reads its settings."]
     if server == project:
@@ -52,6 +55,7 @@ def hooks(caller: Caller) -> Hooks:
         "UserPromptSubmit": [_group(caller, "UserPromptSubmit")],
         "PreToolUse": [{"matcher": "|".join(EDITORS)} | _group(caller, "PreToolUse")],
         "PostToolUse": [_group(caller, "PostToolUse")],
+        "PostToolUseFailure": [_group(caller, "PostToolUseFailure")],
         "Stop": [
             _group(caller, "Stop"),
             _group(caller, "Stop", "--await", timeout=AWAIT_S, asyncRewake=True),

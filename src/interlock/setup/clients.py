@@ -5,22 +5,23 @@ import shlex
 from typing import Any, NamedTuple, Protocol, cast
 
 from interlock.setup.documents import Document
-from interlock.setup.ours import Hooks
+from interlock.setup.ours import FROM, WORKSPACE, Hooks
 from interlock.setup.places import Place, is_tracked
 
 CLIENTS = ("claude-code", "codex", "gemini", "cursor")
 GIT = "git"
-SERVER = "interlock"
 PATIENCE_S = 10
 
 
 class Caller(NamedTuple):
     """How a client calls Interlock: the words that start it, who acts, and in which workspace. A
-    token is never among them."""
+    token is never among them. A workspace that is one repository's own is named in the files of
+    that repository alone; `workspace` is None where the client is to find the one where it is."""
 
     words: tuple[str, ...]
     sender: str
-    workspace: str
+    workspace: str | None
+    is_repositorys: bool = False
 
     def hook(self, client: str, event: str, *more: str) -> list[str]:
         return [*self.words, "hook", client, event, *more, *self._as()]
@@ -28,13 +29,20 @@ class Caller(NamedTuple):
     def mcp(self) -> list[str]:
         return [*self.words, "mcp", *self._as()]
 
+    def watch(self) -> list[str]:
+        return [*self.words, "watch", "--one-line", *self._as()]
+
     def server(self) -> dict[str, Any]:
         """An MCP server over stdio, in the form that all these clients share."""
         command, *args = self.mcp()
         return {"command": command, "args": args}
 
     def _as(self) -> list[str]:
-        return ["--from", self.sender, "--workspace", self.workspace]
+        where = [WORKSPACE, self.workspace] if self.workspace is not None else []
+        return [FROM, self.sender, *where]
+
+    def for_every_project(self) -> "Caller":
+        return self._replace(workspace=None) if self.is_repositorys else self
 
 
 class Wanted(NamedTuple):
@@ -46,9 +54,10 @@ class Wanted(NamedTuple):
 
 
 class Client(Protocol):
-    """A client's facts. `NAME` is what its sender is called where nothing else is said, `PROGRAM`
-    and `DIRECTORY` are how it is noticed."""
+    """A client's facts. `TITLE` is what people call it, `NAME` what its sender is called where
+    nothing else is said, `PROGRAM` and `DIRECTORY` are how it is noticed."""
 
+    TITLE: str
     NAME: str
     PROGRAM: str
     DIRECTORY: str
@@ -68,18 +77,21 @@ def client_named(name: str) -> Client:
     return cast(Client, module)
 
 
-def chosen(place: Place, ours: str, users: str, notices: list[dict[str, str]]) -> str:
-    """The project's file, or the user's: on purpose, or because git tracks the project's."""
+def chosen(
+    place: Place, caller: Caller, ours: str, users: str, notices: list[dict[str, str]]
+) -> tuple[str, Caller]:
+    """The project's file, or the user's, on purpose or because git tracks the project's; and how
+    Interlock is called from there."""
     if place.user:
-        return users
+        return users, caller.for_every_project()
     if not is_tracked(place, ours):
-        return ours
+        return ours, caller
     message = (
         f"{os.path.relpath(ours, place.root)} is tracked by git and was left alone; {users} is "
         "used instead."
     )
     notices.append({"code": "TRACKED_FILE", "message": message})
-    return users
+    return users, caller.for_every_project()
 
 
 def grouped(

@@ -7,16 +7,18 @@ exactly this hook, which is theirs to do. An MCP server gets no variables but th
 
 import os
 
-from interlock.setup.clients import PATIENCE_S, SERVER, Caller, Wanted, chosen, grouped
+from interlock.setup.clients import PATIENCE_S, Caller, Wanted, chosen, grouped
 from interlock.setup.documents import Document
-from interlock.setup.ours import Hooks
+from interlock.setup.ours import SERVER, Hooks
 from interlock.setup.places import Place
 
 CLIENT = "codex"
+TITLE = "Codex"
 NAME = "codex"
 PROGRAM = "codex"
 DIRECTORY = ".codex"
 EDITORS = "apply_patch|Edit|Write"
+VARIABLES = ("INTERLOCK_TOKEN", "INTERLOCK_SESSION", "INTERLOCK_WORKSPACE")
 # Codex gives the end of a session no longer than this.
 AT_THE_END_S = 3
 
@@ -24,14 +26,14 @@ AT_THE_END_S = 3
 def wanted(place: Place, caller: Caller) -> Wanted:
     notices: list[dict[str, str]] = []
     own = place.in_home("CODEX_HOME", DIRECTORY)
-    config, hooks_file = (
-        chosen(place, os.path.join(root, ".codex", name), os.path.join(own, name), notices)
+    (config, servers), (hooks_file, hooked) = (
+        chosen(place, caller, os.path.join(root, ".codex", name), os.path.join(own, name), notices)
         for root, name in ((place.root, "config.toml"), (place.main, "hooks.json"))
     )
-    server = caller.server() | {"env_vars": ["INTERLOCK_TOKEN", "INTERLOCK_SESSION"]}
+    server = servers.server() | {"env_vars": list(VARIABLES)}
     documents = [
         Document(config, CLIENT, members={("mcp_servers", SERVER): server}),
-        Document(hooks_file, CLIENT, hooks=hooks(caller)),
+        Document(hooks_file, CLIENT, hooks=hooks(hooked)),
     ]
     confirm = [
         "Type /hooks in Codex and trust the hooks of Interlock: until then none of them run."

@@ -4,12 +4,13 @@ import os
 import shlex
 
 from interlock.hooks.cursor import EDITORS
-from interlock.setup.clients import PATIENCE_S, SERVER, Caller, Wanted, chosen
+from interlock.setup.clients import PATIENCE_S, Caller, Wanted, chosen
 from interlock.setup.documents import Document
-from interlock.setup.ours import Hooks
+from interlock.setup.ours import SERVER, Hooks
 from interlock.setup.places import Place
 
 CLIENT = "cursor"
+TITLE = "Cursor"
 NAME = "cursor"
 PROGRAM = "cursor"
 DIRECTORY = ".cursor"
@@ -20,9 +21,10 @@ LOOPS = 5
 
 def wanted(place: Place, caller: Caller) -> Wanted:
     notices: list[dict[str, str]] = []
-    servers, hooks_file = (
+    (servers, served), (hooks_file, hooked) = (
         chosen(
             place,
+            caller,
             os.path.join(place.root, ".cursor", name),
             os.path.join(place.home, ".cursor", name),
             notices,
@@ -30,8 +32,8 @@ def wanted(place: Place, caller: Caller) -> Wanted:
         for name in ("mcp.json", "hooks.json")
     )
     documents = [
-        Document(servers, CLIENT, members={("mcpServers", SERVER): caller.server()}),
-        Document(hooks_file, CLIENT, hooks=hooks(caller), start=NEW),
+        Document(servers, CLIENT, members={("mcpServers", SERVER): served.server()}),
+        Document(hooks_file, CLIENT, hooks=hooks(hooked), start=NEW),
     ]
     confirm = ["Switch the MCP server interlock on in Cursor's settings, under MCP."]
     if not place.user:

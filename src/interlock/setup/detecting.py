@@ -5,20 +5,16 @@ import shutil
 from typing import Any
 
 from interlock import git
-from interlock.setup import git_hooks, records
+from interlock.contracts.addresses import address
+from interlock.setup import git_hooks, looking
 from interlock.setup.clients import CLIENTS, GIT, client_named
-from interlock.setup.places import USER, Place
+from interlock.setup.places import Place
 
 
-def detected(place: Place, home: str) -> list[dict[str, Any]]:
-    """Every client: where it was found, whether it is set up here or for the user, and what to
-    type. Looks only, and makes no workspace."""
-    done = {
-        record.client
-        for record in records.every(home)
-        if record.place in (USER, place.root) and record.saved
-    }
-    found = [_client(name, place, is_set_up=name in done) for name in CLIENTS]
+def detected(place: Place) -> list[dict[str, Any]]:
+    """Every client: where it was found, whether it is set up here or for the user, as whom, and
+    what to type. Looks only, and makes no workspace."""
+    found = [_client(name, place) for name in CLIENTS]
     if git.said(place.root, "rev-parse", "--git-dir") is not None:
         found.append(_row(GIT, place.root, is_set_up=git_hooks.is_installed(place.root)))
     else:
@@ -26,11 +22,22 @@ def detected(place: Place, home: str) -> list[dict[str, Any]]:
     return found
 
 
-def _client(name: str, place: Place, *, is_set_up: bool) -> dict[str, Any]:
-    client = client_named(name)
+def _client(name: str, place: Place) -> dict[str, Any]:
+    """Set up is what has hooks and a server; where there is one of them, that is said."""
+    client, ours = client_named(name), looking.found(name, place)
     own = os.path.join(place.home, client.DIRECTORY)
     program = shutil.which(client.PROGRAM, path=place.environ.get("PATH"))
-    return _row(name, program or (own if os.path.isdir(own) else None), is_set_up=is_set_up)
+    row = _row(
+        name,
+        program or (own if os.path.isdir(own) else None),
+        is_set_up=ours.hooks and ours.server,
+    )
+    row |= {"hooks": ours.hooks, "server": ours.server}
+    return (
+        row
+        | ({"sender": address(ours.sender)} if ours.sender else {})
+        | ({"is_dead": True} if ours.is_dead else {})
+    )
 
 
 def _row(name: str, found: str | None, *, is_set_up: bool) -> dict[str, Any]:

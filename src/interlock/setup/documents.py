@@ -5,13 +5,15 @@ keeps in `info/exclude`. Whole files are those of a plugin, which nobody else wr
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from interlock.errors import Usage
 from interlock.setup import jsonc, ours, toml
 from interlock.setup.ours import Hooks, Members
 
 BOM = "\ufeff"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,11 @@ class Document:
     lines: tuple[str, ...] = ()
     whole: bytes | None = None
     start: str = "{}\n"
+
+    @property
+    def uses(self) -> set[Sequence[str]]:
+        """Which entries of the file are ours: two documents with one of them in common share it."""
+        return {*self.members, *([(ours.HOOKS,)] if self.hooks else ())}
 
     @property
     def form(self) -> str:
@@ -55,34 +62,57 @@ def entered(document: Document, before: bytes | None) -> bytes:
     )
 
 
+def parsed(document: Document, data: bytes | None) -> Any:
+    """What a file of TOML or JSON says; nothing where it is missing or blank."""
+    text = _decoded(document.file, data)
+    read = toml.load if document.form == "toml" else jsonc.load
+    return _try(document.file, lambda: read(text)) if text.strip() else {}
+
+
 def taken_out(document: Document, now: bytes, original: bytes | None) -> bytes | None:
-    """The file as it is now without our entries; those that were like ours in the original come
-    back. None where we made the file and nothing of anybody's is left in it."""
+    """The file as it is now without our entries; others that stood in their place in the original
+    come back. None where we made the file and nothing of anybody's is left in it."""
     if document.form == "whole" or not now.strip():
         return now
     if document.form == "lines":
         left = _lines(now, drop=document.lines)
     else:
-        left = _reverted(document, now, original)
+        data = parsed(document, without_ours(document, original))
+        members = {path: jsonc.look(data, path) for path in document.members}
+        left = _reverted(document, now, members, data)
     return None if original is None and _is_empty(document, left) else left
 
 
-def _reverted(document: Document, now: bytes, original: bytes | None) -> bytes:
+def without_ours(document: Document, data: bytes | None) -> bytes | None:
+    """The file without what is Interlock's by the look of it, whoever put it there and when. None
+    where there is nothing else in it."""
+    found = recognised(document, data)
+    if data is None or not found.uses:
+        return data
+    left = _reverted(document, data, dict.fromkeys(found.members), {})
+    return None if _is_empty(document, left) else left
+
+
+def recognised(document: Document, data: bytes | None) -> Document:
+    """The document with what of it stands in the file, as it stands there."""
+    found = {} if document.form in ("whole", "lines") else parsed(document, data)
+    members = {path: jsonc.look(found, path) for path in document.members}
+    ours_of_them = {k: v for k, v in members.items() if ours.is_our_server(k, v)}
+    hooks = ours.hooks_in(found, document.client) if document.form == "json" else {}
+    return replace(document, members=ours_of_them, hooks=hooks, lines=())
+
+
+def _reverted(document: Document, now: bytes, members: Members, before: Any) -> bytes:
+    """The file with these members and without our hooks. What was there before is not taken out
+    for being empty."""
     file, text = document.file, _decoded(document.file, now)
     if document.form == "toml":
-        data = toml.load(_decoded(file, original))
-        members = {path: jsonc.look(data, path) for path in document.members}
         return _encoded(now, _try(file, lambda: toml.changed(text, members)))
-    data = jsonc.load(_decoded(file, original).strip() or "{}")
-    members = {path: jsonc.look(data, path) for path in document.members}
-    hooks = ours.hooks_in(data, document.client)
 
     def keep(path: Sequence[str]) -> bool:
-        return jsonc.look(data, path) is not None
+        return jsonc.look(before, path) is not None
 
-    return _encoded(
-        now, _try(file, lambda: ours.changed(text, document.client, members, hooks, keep))
-    )
+    return _encoded(now, _try(file, lambda: ours.changed(text, document.client, members, {}, keep)))
 
 
 def _is_empty(document: Document, data: bytes) -> bool:
@@ -114,7 +144,7 @@ def _encoded(before: bytes | None, text: str) -> bytes:
     return ((BOM if (before or b"").startswith(BOM.encode()) else "") + text).encode()
 
 
-def _try(file: str, change: Callable[[], str]) -> str:
+def _try(file: str, change: Callable[[], T]) -> T:
     try:
         return change()
     except (jsonc.NotJson, toml.NotToml) as wrong:

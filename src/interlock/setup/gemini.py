@@ -7,12 +7,13 @@ session's name is not one of them, and by it a server finds the credential that 
 import os
 
 from interlock.hooks.gemini import EDITORS
-from interlock.setup.clients import PATIENCE_S, SERVER, Caller, Wanted, chosen, grouped
+from interlock.setup.clients import PATIENCE_S, Caller, Wanted, chosen, grouped
 from interlock.setup.documents import Document
-from interlock.setup.ours import Hooks, Members
+from interlock.setup.ours import SERVER, Hooks, Members
 from interlock.setup.places import Place
 
 CLIENT = "gemini"
+TITLE = "Gemini CLI"
 NAME = "gemini"
 PROGRAM = "gemini"
 DIRECTORY = ".gemini"
@@ -20,8 +21,9 @@ DIRECTORY = ".gemini"
 
 def wanted(place: Place, caller: Caller) -> Wanted:
     notices: list[dict[str, str]] = []
-    settings = chosen(
+    settings, caller = chosen(
         place,
+        caller,
         os.path.join(place.root, ".gemini", "settings.json"),
         os.path.join(place.home, ".gemini", "settings.json"),
         notices,

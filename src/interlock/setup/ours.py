@@ -1,17 +1,24 @@
 """Which entries of a client's configuration are Interlock's, whoever wrote them.
 
-A hook is ours if it calls `interlock hook CLIENT`, by whatever path. Clients keep hooks in lists by
-event; most of them in groups with a matcher, and a group may hold hooks of others beside ours.
+A hook is ours if it calls `interlock hook CLIENT EVENT`, a server if it is the one called interlock
+and is started with the word `mcp`: by whatever path, for whatever sender and workspace, so that
+entries are found again after a repository was moved or a workspace removed. Clients keep hooks in
+lists by event; most of them in groups with a matcher, and a group may hold hooks of others beside
+ours.
 """
 
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from interlock.setup import jsonc
 
 HOOKS = "hooks"
+SERVER = "interlock"
+FROM = "--from"
+WORKSPACE = "--workspace"
 Members = dict[tuple[str, ...], Any]
 Hooks = dict[str, list[Any]]
 
@@ -24,6 +31,25 @@ def hooks_in(data: Any, client: str) -> Hooks:
         if ours:
             found[event] = ours
     return found
+
+
+def is_our_server(path: Sequence[str], value: Any) -> bool:
+    """Whether it is our MCP server, which is told from another's by its name and its words."""
+    args = value.get("args") if isinstance(value, dict) else None
+    return path[-1] == SERVER and isinstance(args, list) and "mcp" in args
+
+
+def commands_in(data: Any, client: str) -> Iterator[list[str]]:
+    """The words of each of our hooks."""
+    for groups in hooks_in(data, client).values():
+        for group in groups:
+            for hook in group[HOOKS] if isinstance(group.get(HOOKS), list) else [group]:
+                yield _words(hook)
+
+
+def value_of(flag: str, words: Sequence[str]) -> str | None:
+    """What follows the flag among the words of one of our commands."""
+    return next((value for name, value in pairwise(words) if name == flag), None)
 
 
 def changed(
@@ -94,22 +120,22 @@ def _our_part(group: Any, client: str) -> Any:
 
 
 def _calls_us(hook: Any, client: str) -> bool:
+    words = _words(hook)
+    return any(
+        pair == ("hook", client)
+        and number + 2 < len(words)
+        and any(os.path.basename(word) == SERVER for word in words[:number])
+        for number, pair in enumerate(pairwise(words))
+    )
+
+
+def _words(hook: Any) -> list[str]:
+    """The words of a hook's command; none where it has no such thing."""
     command = hook.get("command") if isinstance(hook, dict) else None
     if not isinstance(command, str):
-        return False
+        return []
     given = hook.get("args")
     try:
-        words = [command, *map(str, given)] if isinstance(given, list) else shlex.split(command)
+        return [command, *map(str, given)] if isinstance(given, list) else shlex.split(command)
     except ValueError:
-        return False
-    if words[1:3] == ["-m", "interlock"] or words[1:4] == ["-P", "-m", "interlock"]:
-        words = words[words.index("interlock") :]
-    return (
-        bool(words)
-        and os.path.basename(words[0]) == "interlock"
-        and words[1:3]
-        == [
-            "hook",
-            client,
-        ]
-    )
+        return []

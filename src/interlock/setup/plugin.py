@@ -7,8 +7,9 @@ from typing import Any
 
 from interlock import __version__
 from interlock.setup import claude_code
-from interlock.setup.clients import SERVER, Caller, Wanted
+from interlock.setup.clients import Caller, Wanted
 from interlock.setup.documents import Document
+from interlock.setup.ours import SERVER
 
 SKILL = """\
 ---
@@ -36,10 +37,9 @@ that work is done.
 def wanted(directory: str, caller: Caller) -> Wanted:
     """The plugin's files. A hook of the plugin does what one of the settings does, so a worktree
     needs only one of the two."""
-    watch = [*caller.words, "watch", "--one-line", "--from", caller.sender]
     monitor = {
         "name": "interlock-mail",
-        "command": shlex.join([*watch, "--workspace", caller.workspace]),
+        "command": shlex.join(caller.watch()),
         "description": "Mail from other agents and people",
         "when": "always",
     }

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from interlock.setup.documents import Document
 from interlock.setup.files import Change, remove_empty
+from interlock.setup.places import USER
 
 SETUP = "setup"
 
@@ -34,6 +35,11 @@ class Record(NamedTuple):
     sender: str
     saved: tuple[Saved, ...]
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the place is still there: nobody uses what was set up for one that is gone."""
+        return self.place == USER or os.path.isdir(self.place)
+
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
@@ -48,6 +54,15 @@ def every(home: str) -> Iterator[Record]:
         for name in sorted(os.listdir(os.path.join(home, SETUP))):
             if record := _read(os.path.join(home, SETUP, name)):
                 yield record
+
+
+def others_of(home: str, client: str, place: str) -> list[Record]:
+    """What was set up for the other places that are still there."""
+    return [
+        record
+        for record in every(home)
+        if (record.client, record.place) != (client, place) and record.is_alive
+    ]
 
 
 def changes(home: str, record: Record) -> list[Change]:
@@ -91,7 +106,7 @@ def _row(number: int, saved: Saved) -> dict[str, Any]:
     document = saved.document
     row: dict[str, Any] = {"file": document.file, "digest": saved.digest, "made": saved.made}
     row |= {"form": document.form, "members": list(document.members), "lines": document.lines}
-    row |= {"start": document.start}
+    row |= {"start": document.start, "hooks": list(document.hooks)}
     return row if saved.original is None else row | {"before": f"{number}.before"}
 
 
@@ -110,6 +125,7 @@ def _saved(directory: str, client: str, row: dict[str, Any]) -> Saved:
         row["file"],
         client,
         members={tuple(path): None for path in row["members"]},
+        hooks={event: [] for event in row["hooks"]},
         lines=tuple(row["lines"]),
         whole=b"" if row["form"] == "whole" else None,
         start=row["start"],

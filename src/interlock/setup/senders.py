@@ -1,19 +1,23 @@
 """Who a client is to act as, and a credential for it.
 
-Whoever is named; else who acts already, inside an agent's session; else the one agent that has
-joined here and is no other client's; else a sender called after the client, which joins.
+Whoever is named; else who acts already, inside an agent's session; else who the client's files name
+already; else the one agent that has joined here and is no other client's; else a sender called
+after the client, which joins. To look leaves no trace: on this machine the owner looks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from interlock import workspace
 from interlock.contracts import acts
 from interlock.contracts.addresses import address
-from interlock.errors import NameTaken, UnknownSender
+from interlock.errors import NameTaken, Refusal, UnknownSender, Usage
 from interlock.link import Link
 from interlock.setup import records
 from interlock.setup.clients import CLIENTS, client_named
+from interlock.windows import surrounding
+
+AGENT = "agent"
 
 
 class Sender(NamedTuple):
@@ -24,26 +28,47 @@ class Sender(NamedTuple):
 
 
 def choose(
-    link: Link, environ: Mapping[str, str], client: str, named: str | None, session: str | None
+    link: Link,
+    environ: Mapping[str, str],
+    client: str,
+    *,
+    named: str | None,
+    session: str | None,
+    configured: str | None,
 ) -> Sender:
-    """Who it is to be. Nothing is made, so that a change can be shown first."""
-    store = workspace.CredentialStore(link.home)
+    """Who it is to be. Nothing is made, so that a change can be shown first. A person is refused,
+    unless nothing can be asked."""
     inside = environ.get("INTERLOCK_TOKEN") or environ.get("INTERLOCK_SESSION")
-    if inside or named is not None or session is not None:
+    store = workspace.CredentialStore(link.home)
+    if inside or session is not None or (named is not None and surrounding(link.home)):
         credentials = workspace.who_acts(
             link, environ, named=named, session=session, owner_may=False
         )
-        return Sender(_acting(link, credentials, store), is_new=False)
+        name = _acting(link, credentials, store)
+    elif named is not None:
+        name = workspace.kept(link, named).sender
+    else:
+        return _unnamed(link, client, store, configured)
+    if name in _agents(link, store, [name]):
+        return Sender(name, is_new=False)
+    raise Usage(
+        f"{address(name)} is a person, and {client_named(client).TITLE} is to act as an agent. "
+        f"Make one and name it: interlock join NAME && interlock setup {client} --from NAME",
+        sender=address(name),
+    )
+
+
+def _unnamed(
+    link: Link, client: str, store: workspace.CredentialStore, configured: str | None
+) -> Sender:
     own = client_named(client).NAME
-    if store.get(own):
+    kept = store.senders()
+    if configured is not None and configured in _agents(link, store, [configured]):
+        return Sender(configured, is_new=configured not in kept)
+    if own in kept:
         return Sender(own, is_new=False)
     others = _of_other_clients(link.home, client)
-    free = [sender for sender in store.senders() if sender not in others]
-    agents = [
-        kept.sender
-        for kept in filter(None, map(store.get, free))
-        if _is_agent(link, acts.Credentials(token=kept.token), kept.sender)
-    ]
+    agents = _agents(link, store, [sender for sender in kept if sender not in others])
     return Sender(agents[0], is_new=False) if len(agents) == 1 else Sender(own, is_new=True)
 
 
@@ -56,7 +81,7 @@ def make(link: Link, environ: Mapping[str, str], sender: Sender) -> None:
         try:
             answer = link.call(credentials, acts.Join(sender.name))
         except NameTaken:
-            if not _is_agent(link, credentials, sender.name):
+            if _kinds(link, credentials).get(sender.name) != AGENT:
                 raise
             answer = link.call(credentials, acts.MintToken(sender.name))
         slot.keep(answer["sender"], answer["token"])
@@ -79,7 +104,25 @@ def _of_other_clients(home: str, client: str) -> set[str]:
     return taken | {client_named(other).NAME for other in CLIENTS if other != client}
 
 
-def _is_agent(link: Link, credentials: acts.Credentials, sender: str) -> bool:
-    """A client never acts as a person, even where only a person has joined."""
-    found = link.call(credentials, acts.ListAgents(sender))["agents"]
-    return any(agent["kind"] == "agent" for agent in found)
+def _agents(link: Link, store: workspace.CredentialStore, senders: Sequence[str]) -> list[str]:
+    """Those of the senders that are no persons: a client never acts as one, even where only a
+    person has joined. Nobody has joined a workspace that is not there, and none is made. A server
+    elsewhere is asked with one of the senders' own tokens, and may not know it."""
+    kept = store.senders()
+    if not senders or not kept:
+        return list(senders)
+    token = next((each.token for each in map(store.get, senders) if each), None)
+    try:
+        kinds = _kinds(
+            link, acts.Credentials(token=None if link.is_local else token, owner=link.is_local)
+        )
+    except Refusal:
+        if link.is_local:
+            raise
+        return list(senders)
+    return [sender for sender in senders if kinds.get(sender, AGENT) == AGENT]
+
+
+def _kinds(link: Link, credentials: acts.Credentials) -> dict[str, str]:
+    found = link.call(credentials, acts.ListAgents())["agents"]
+    return {agent["address"].removeprefix("@"): agent["kind"] for agent in found}

@@ -9,6 +9,7 @@ import stat
 import tomllib
 from typing import Any
 
+from interlock import git
 from interlock.contracts.spelling import listed, near, shown
 from interlock.errors import Usage
 from interlock.wake import Config
@@ -35,6 +36,7 @@ def read(directory: str) -> Config:
     try:
         with open(os.path.join(directory, FILE), "rb") as file:
             _ours(os.fstat(file.fileno()))
+            _untracked(directory)
             data = file.read(LARGEST + 1)
     except FileNotFoundError:
         return parse("")
@@ -65,6 +67,16 @@ def parse(text: str) -> Config:
         "commands": {name: _command(name, words) for name, words in commands.items()},
         "plugins": {name: _table(plugins, name, "plugins.") for name in plugins},
     }
+
+
+def _untracked(directory: str) -> None:
+    """What came with a repository is whoever's wrote it, and not the owner's."""
+    if git.said(directory, "ls-files", "--error-unmatch", "--", FILE) is not None:
+        raise Usage(
+            f"{FILE} names commands to run, and a repository brought it along: git tracks it. "
+            "Take it out of the repository, and write your own.",
+            file=FILE,
+        )
 
 
 def _ours(found: os.stat_result) -> None:

@@ -125,7 +125,8 @@ _START = (
             "interlock setup claude-code # hooks and MCP for this worktree",
         ),
         notes="Writes files that git does not track, and never a token. Who the client acts as is "
-        "--from, else the one agent that has joined here, else a sender called after the client.",
+        "--from, else who its files name already, else the one agent that has joined here, else a "
+        "sender called after the client.",
     ),
     Command(
         ("hook",),

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from interlock import evidence
 from interlock.contracts import acts
+from interlock.contracts.acts import MOST_FILES
 from interlock.doors.cli.context import Answer, Context, read_text
 from interlock.errors import GatesNotPassed, Usage
 
@@ -33,7 +34,9 @@ def check(context: Context) -> Answer | int:
     paths = guards.named(here, context.get("path", [])) or guards.staged(here)
     repo = name_here(here)
     assert repo is not None
-    found = context.call_as_somebody(acts.CheckPaths(tuple(paths), repo, here))
+    found = _together(
+        [context.call_as_somebody(acts.CheckPaths(some, repo, here)) for some in _some(paths)]
+    )
     if not found["allowed"] and context.is_nobody:
         found["message"] = NOBODY + found["message"]
     is_hook = "path" not in context.values and not context.json
@@ -50,8 +53,25 @@ def note(context: Context) -> Answer | int:
     if made is None or repo is None:
         raise Usage("There is no commit here yet.")
     commit, paths = made
-    found = context.call_as_somebody(acts.ReportCommit(commit, tuple(paths), repo, here))
+    answers = [
+        context.call_as_somebody(acts.ReportCommit(commit, some, repo, here))
+        for some in _some(paths)
+    ]
+    found = answers[0] | {"crossed": [each for answer in answers for each in answer["crossed"]]}
     return found if found["crossed"] or context.json else 0
+
+
+def _some(paths: list[str]) -> list[tuple[str, ...]]:
+    """As many files at a time as may be asked about; none is asked about too."""
+    starts = range(0, len(paths) or 1, MOST_FILES)
+    return [tuple(paths[start : start + MOST_FILES]) for start in starts]
+
+
+def _together(answers: list[Answer]) -> Answer:
+    found = next((answer for answer in answers if not answer["allowed"]), answers[0])
+    for name in ("denied", "warned"):
+        found[name] = [each for answer in answers for each in answer[name]]
+    return found
 
 
 def push(context: Context) -> Answer:

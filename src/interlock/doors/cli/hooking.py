@@ -72,11 +72,12 @@ class Hook:
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"interlock hook: {line}")
         home = self.home or workspace.data(os.environ)
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             os.makedirs(home, 0o700, exist_ok=True)
             path = os.path.join(home, "hooks.log")
             fresh = os.path.exists(path) and os.path.getsize(path) > LONGEST_LOG
-            with open(path, "w" if fresh else "a", encoding="utf-8") as file:
+            mode, errors = "w" if fresh else "a", "backslashreplace"
+            with open(path, mode, encoding="utf-8", errors=errors) as file:
                 file.write(line)
 
 
@@ -96,16 +97,18 @@ def without_fail(words: list[str]) -> int:
 
 def hook(context: Context) -> int:
     call = Hook(context.values["client"], context.values["event"])
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        del os.environ[name]  # which repository a file is in is not for its surroundings to say
     if not context.get("await"):
         _thread.start_new_thread(call.watch, ())
     try:
         return _answered(context, call)
     except (Refusal, ValueError, OSError) as trouble:
+        call.answer()
         call.log(str(trouble))
-        call.answer()
     except Exception as defect:  # noqa: BLE001 - the client must go on
-        call.log(f"a defect in Interlock: {defect!r}")
         call.answer()
+        call.log(f"a defect in Interlock: {defect!r}")
     finally:
         call.is_over = True
     return 0
@@ -167,8 +170,10 @@ def _window(client: str, link: Link, step: Step) -> dict[str, Any]:
     if not link.is_local:
         return {"client": client}
     process = windows.client_process()
-    where = {"pid": process.pid, "started": process.started} if process is not None else {}
-    return {"client": client} | where | _ways(client, step)
+    window = {"client": client} | _ways(client, step)
+    if process is not None:
+        window |= {"pid": process.pid, "started": process.started, "space": processes.space()}
+    return window
 
 
 def _ways(client: str, step: Step) -> dict[str, Any]:
@@ -184,7 +189,7 @@ def _ways(client: str, step: Step) -> dict[str, Any]:
 
 def _note_window(client: str, link: Link, answer: dict[str, Any], step: Step) -> None:
     """Notes whose window the client's process is, for its shell and its MCP server."""
-    if client not in windows.ONE_A_PROCESS or not link.is_local or "session" not in answer:
+    if client not in windows.ONE_A_PROCESS or "session" not in answer:
         return
     process = windows.client_process()
     if process is None:

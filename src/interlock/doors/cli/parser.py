@@ -223,10 +223,12 @@ class _Reader:
 
     def _convert(self, spec: Flag | Argument, name: str, text: str) -> str | int:
         if spec.choices and text not in spec.choices:
+            close = near(text, spec.choices)
+            hint = f"Did you mean {' or '.join(close)}? " if close else ""
             self._refuse(
-                f"{name} cannot be '{shown(text)}'. It is one of: {', '.join(spec.choices)}.",
+                f"{name} cannot be '{shown(text)}'. {hint}It is one of: {', '.join(spec.choices)}.",
                 choices=list(spec.choices),
-                did_you_mean=near(text, spec.choices),
+                did_you_mean=close,
             )
         if spec.kind == "int":
             return self._integer(spec, name, text)

@@ -3,12 +3,13 @@
 import os
 from typing import TYPE_CHECKING
 
+from interlock import workspace
 from interlock.contracts.addresses import address
 from interlock.doors.cli.context import Answer, Context, absolute, here_and_now
 from interlock.errors import Usage
 
 if TYPE_CHECKING:
-    from interlock.setup import Place
+    from interlock.setup import Caller, Place
 
 
 def setup(context: Context) -> Answer:
@@ -19,41 +20,62 @@ def setup(context: Context) -> Answer:
     if client is None:
         if flags:
             raise Usage(f"Say which client is meant: interlock setup CLIENT --{flags[0]}")
-        place = setup.place_at(here_and_now(), os.environ)
-        return {"clients": setup.detected(place, context.link.home)}
+        return {"clients": setup.detected(setup.place_at(here_and_now(), os.environ))}
+    applied = {"client": client, "applied": not context.get("print", False)}
     if client == setup.GIT:
-        return {"client": client} | _git(context)
+        return applied | _git(context)
     if context.get("plugin") and client != "claude-code":
         raise Usage("Only Claude Code has plugins of this kind: leave --plugin out.")
     place = setup.place_at(here_and_now(), os.environ, user=context.get("user", False))
-    done = _taken_back(context, client, place) if context.get("undo") else _set_up(context, place)
-    return {"client": client} | done
+    done = _taken_back(context, place) if context.get("undo") else _set_up(context, place)
+    return applied | done
 
 
 def _set_up(context: Context, place: "Place") -> Answer:
     from interlock import setup
-    from interlock.setup import senders
+    from interlock.setup import looking, senders
 
-    client, is_shown = context.values["client"], context.get("print", False)
-    link = context.link
-    named, session = context.get("from"), context.get("session")
-    sender = senders.choose(link, os.environ, client, named, session)
-    setting = setup.prepared(client, place, link.home, sender.name, link.place, _plugin(context))
+    client, link, plugin = context.values["client"], context.link, _plugin(context)
+    sender = senders.choose(
+        link,
+        os.environ,
+        client,
+        named=context.get("from"),
+        session=context.get("session"),
+        configured=looking.found(client, place, plugin).sender,
+    )
+    setting = setup.prepared(client, place, link.home, _caller(context, sender.name), plugin)
+    is_shown = context.get("print", False)
     if not is_shown:
         if sender.is_new:
             senders.make(link, os.environ, sender)
         link.open()
         setting.apply()
+    who = {"sender": address(sender.name), "place": _scope(context)}
     joins = {"joins" if is_shown else "joined": True} if sender.is_new else {}
-    return {"sender": address(sender.name)} | joins | setting.answer(with_diff=is_shown)
+    return who | joins | setting.answer(with_diff=is_shown)
 
 
-def _taken_back(context: Context, client: str, place: "Place") -> Answer:
+def _caller(context: Context, sender: str) -> "Caller":
+    """How Interlock is to be called. A workspace that somebody names is meant by that name; one
+    that is found where they stand is the repository's own."""
+    from interlock.guards import this_interlock
+    from interlock.setup import Caller
+
+    found = workspace.nearest(here_and_now()) == context.link.place
+    is_repositorys = found and not context.get("workspace")
+    return Caller(this_interlock(), sender, context.link.place, is_repositorys)
+
+
+def _scope(context: Context) -> str:
+    return "plugin" if context.get("plugin") else "user" if context.get("user") else "worktree"
+
+
+def _taken_back(context: Context, place: "Place") -> Answer:
     from interlock import setup
 
-    setting = setup.reversed_setting(client, place, context.link.home, _plugin(context))
-    if setting is None:
-        return {"changes": []}
+    client, home = context.values["client"], context.link.home
+    setting = setup.reversed_setting(client, place, home, _plugin(context))
     is_shown = context.get("print", False)
     if not is_shown:
         setting.apply()
@@ -65,11 +87,10 @@ def _git(context: Context) -> Answer:
 
     if context.get("user") or context.get("plugin"):
         raise Usage("The hooks of git are the repository's: leave --user and --plugin out.")
+    undo = context.get("undo", False)
     if context.get("print"):
-        if context.get("undo"):
-            raise Usage("What git's hooks go back to lies beside them: leave --print out.")
-        return setup.git_shown(here_and_now())
-    return dict(guards.undo() if context.get("undo") else guards.install())
+        return setup.git_shown(here_and_now(), undo=undo)
+    return dict(guards.undo() if undo else guards.install())
 
 
 def _plugin(context: Context) -> str | None:

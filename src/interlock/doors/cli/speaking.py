@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from functools import partial
 from typing import NoReturn
 
 from interlock.contracts.acts import Attend, Credentials
@@ -11,6 +12,7 @@ from interlock.doors.cli.serving import become
 from interlock.errors import Refusal, Usage
 from interlock.link import is_served
 from interlock.windows import in_window
+from interlock.workspace import kept
 
 CHANNEL_WAIT_S = 45
 CHANNEL_PAUSE_S = 5.0
@@ -27,17 +29,28 @@ def mcp(context: Context) -> int:
         _serve_alone(context)
     window = _Window(context)
     own, here = context.get("session"), here_and_now()
-    news = _channel(context) if context.get("channel") else None
+    news = partial(_channel, context) if context.get("channel") else None
     find = lambda: far_end(place, window.found(), here, own)  # noqa: E731 - it is asked for anew
     Bridge(Far(0, 1), find, window.is_current, news).run()
     return 0
+
+
+def _who_acts(context: Context) -> Credentials:
+    """The sender that a client's configuration names goes before the window that we are inside: a
+    client may have been started by another one."""
+    named = context.get("from")
+    inside = os.environ.get("INTERLOCK_TOKEN") or os.environ.get("INTERLOCK_SESSION")
+    if named is None or inside:
+        return context.credentials()
+    return Credentials(token=kept(context.link, named).token, session=context.get("session"))
 
 
 class _Window:
     """Who acts: as was said, in the session that the client around us has at the time."""
 
     def __init__(self, context: Context) -> None:
-        self._named, self._home = context.credentials(), context.link.home
+        self._named, self._home = _who_acts(context), context.link.home
+        self._sender = (context.get("from") or "").removeprefix("@") or None
         self._is_fixed = bool(context.get("session") or os.environ.get("INTERLOCK_SESSION"))
         self._last: Credentials | None = None
 
@@ -51,7 +64,7 @@ class _Window:
     def _now(self) -> Credentials:
         if self._is_fixed:
             return self._named
-        return in_window(self._home, self._named._replace(session=None))
+        return in_window(self._home, self._named._replace(session=None), self._sender)
 
 
 def _channel(context: Context) -> int:
@@ -70,7 +83,7 @@ def _wake(context: Context, writer: int) -> None:
     from interlock.workspace import link
 
     way = link(context.place, os.environ)  # a way of its own: the other may be in use
-    credentials = context.credentials()
+    credentials = _who_acts(context)
     while True:
         try:
             found = way.call(credentials, Attend("idle", "channel", wait_s=CHANNEL_WAIT_S))

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from interlock.contracts.acts import Attend, Credentials, EndSession
 from interlock.contracts.encoding import decode
 from interlock.doors.http.answers import Answer
-from interlock.errors import Refusal, Usage
+from interlock.errors import BadToken, NoIdentity, Refusal, TokenExpired, Usage
 from interlock.hooks import NOTHING, Client, Said, client_of
 from interlock.hooks.attending import attending, session_of
 from interlock.hooks.memory import Memory
@@ -30,15 +30,19 @@ def hook(
 ) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
         client, event = request.path_params["client"], request.path_params["event"]
-        forms = client_of(client)
-        shown = credentials(request)
-        await live.identify(shown)
+        said = NOTHING
         try:
+            shown = credentials(request)
+            await live.identify(shown)
             said = await _attended(live, shown, request, client, event)
+        except (NoIdentity, BadToken, TokenExpired):
+            raise
         except (Refusal, ValueError, OSError) as trouble:
             _LOG.warning("%s %s: %s", client, event, trouble)
-            said = NOTHING
-        return Answer(forms.encode(event, said))
+        try:
+            return Answer(client_of(client).encode(event, said))
+        except Usage:
+            return Answer({})  # nobody knows what such a client would like to hear
 
     return endpoint
 

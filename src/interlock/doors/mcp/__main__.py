@@ -42,7 +42,8 @@ def main() -> int:
     try:
         place = _place(given["workspace"])
         credentials = _who_acts(place, given["from"], given["session"])
-        asyncio.run(_serve(place, credentials, given["session"], _here(given["repo"])))
+        here = _here(given["repo"])
+        asyncio.run(_serve(place, credentials, given["session"], here, given["from"]))
     except Refusal as refusal:
         sys.stderr.write(f"interlock mcp: {refusal.message}\n")
         return refusal.exit
@@ -58,29 +59,37 @@ def _who_acts(place: str, named: str | None, session: str | None) -> Credentials
     if not link.is_local:
         raise Usage(f"{place} serves MCP itself: give your client {place}/mcp")
     with closing(link):
+        if named is not None and not (
+            os.environ.get("INTERLOCK_TOKEN") or os.environ.get("INTERLOCK_SESSION")
+        ):
+            # A client may have been started by another one, in whose window we are too.
+            return Credentials(token=workspace.kept(link, named).token, session=session)
         return workspace.who_acts(link, os.environ, named=named, session=session, owner_may=False)
 
 
-async def _serve(place: str, credentials: Credentials, session: str | None, here: Here) -> None:
+async def _serve(
+    place: str, credentials: Credentials, session: str | None, here: Here, named: str | None
+) -> None:
     _end_on_sigterm()
     with open_node(place) as node:
         async with LiveNode(node) as live:
             await live.call(credentials, Whoami())
             async with kept(live, credentials, session):
-                app = server(live, _whoever(place, credentials), here)
+                app = server(live, _whoever(place, credentials, named), here)
                 await converse(app, *standard_streams())
 
 
-def _whoever(place: str, credentials: Credentials) -> Callable[[object], Credentials]:
+def _whoever(
+    place: str, credentials: Credentials, named: str | None
+) -> Callable[[object], Credentials]:
     """Who asks: as was said at the start, in the session that the client around us has by now."""
-    if os.environ.get("INTERLOCK_SESSION") or _is_named(credentials.session, place):
-        return lambda _: credentials
-    return lambda _: in_window(place, credentials._replace(session=None))
-
-
-def _is_named(session: str | None, place: str) -> bool:
     window = surrounding(place)
-    return session is not None and (window is None or window.session != session)
+    if credentials.session is not None and (
+        window is None or window.session != credentials.session
+    ):
+        return lambda _: credentials
+    sender = named.removeprefix("@") if named is not None else None
+    return lambda _: in_window(place, credentials._replace(session=None), sender)
 
 
 def _end_on_sigterm() -> None:

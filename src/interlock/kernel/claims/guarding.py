@@ -5,6 +5,7 @@ copy, so whoever changes that is warned, unless the claim is for everywhere. A c
 guards every copy. Nobody is kept from what is their own.
 """
 
+import shlex
 from collections.abc import Sequence
 
 from interlock.contracts.acts import CheckPaths, ReportCommit
@@ -14,7 +15,7 @@ from interlock.contracts.envelope import escaped
 from interlock.contracts.globs import matches
 from interlock.errors import ClaimHeld
 from interlock.kernel.claims.records import Claim, live
-from interlock.kernel.mail.sending import notify
+from interlock.kernel.mail.sending import post
 from interlock.kernel.moment import Answer, Moment
 from interlock.kernel.workspace import is_paused
 
@@ -56,13 +57,13 @@ def report_commit(moment: Moment, act: ReportCommit) -> Answer:
     for holder, paths in by_holder.items():
         said = {"repo": act.repo, "commit": act.commit, "paths": paths[:MOST_KEPT]}
         moment.record("claim_crossed", said | {"holder": holder.removeprefix("@")})
-        notify(
-            moment,
-            holder.removeprefix("@"),
-            f"The commit {act.commit[:12]} by {address(moment.caller.sender)} touches what you "
-            f"have claimed in {act.repo}: {', '.join(paths[:MOST_NAMED])}"
-            + (f" and {len(paths) - MOST_NAMED} more" if paths[MOST_NAMED:] else ""),
+        more = f" and {len(paths) - MOST_NAMED} more" if paths[MOST_NAMED:] else ""
+        text = (
+            f"The commit {act.commit[:12]} touches what you have claimed in {act.repo}: "
+            f"{', '.join(map(_quoted, paths[:MOST_NAMED]))}{more}"
         )
+        # It is the reporter's word, and counts among what the reporter sends.
+        post(moment, holder.removeprefix("@"), "send", {"text": text}, wake=False)
     return answer
 
 
@@ -78,7 +79,7 @@ def crossings(moment: Moment, since: int) -> list[tuple[str, str, str, str]]:
 def _is_same_place(claimed: str | None, here: str | None) -> bool:
     """Whether a claim's worktree is where the files are, or may be: it stands there as its holder
     wrote it, perhaps from elsewhere."""
-    if claimed is None or here is None or claimed == here:
+    if claimed is None or here is None or claimed.rstrip("/") == here:
         return True
     if claimed.startswith("/"):
         return False
@@ -102,21 +103,23 @@ def _advice(moment: Moment, first: Answer) -> str:
     if claim["holder"] == address(moment.caller.sender):
         return (
             "That is another session of yours. Where it is over, give it up for it: interlock "
-            f"claim release --path '{claim['paths'][0]}' --session {claim['session']}"
+            f"claim release --path {shlex.quote(claim['paths'][0])} --session {claim['session']}"
         )
     return (
         f"Do other work, or ask {claim['holder']}. To have it when it is free: interlock claim "
-        f"acquire --path '{path}' --wait 40s"
+        f"acquire --path {shlex.quote(path)} --wait 40s"
     )
+
+
+def _quoted(text: str) -> str:
+    """What others wrote stands in quotation marks, and looks like nothing of ours."""
+    return escaped(canonical(text).decode())
 
 
 def _held(entry: Answer) -> str:
     claim = entry["claim"]
     session = f" (session {claim['session']})" if "session" in claim else ""
-    # What the holder wrote stands in quotation marks, and looks like nothing of ours.
-    note = (
-        f", with the note {escaped(canonical(claim['note']).decode())}" if "note" in claim else ""
-    )
+    note = f", with the note {_quoted(claim['note'])}" if "note" in claim else ""
     return (
         f"{entry['path']} is claimed by {claim['holder']}{session} until {claim['expires_at']}"
         f"{note}."

@@ -13,8 +13,8 @@ from interlock.contracts.addresses import address, near
 from interlock.contracts.times import rfc3339
 from interlock.errors import MissingScope, NotFound
 from interlock.kernel.identity.names import is_known, is_muted, names
-from interlock.kernel.mail.folding import LADDER, UNREAD
-from interlock.kernel.mail.messages import Message, by_seq, listed, mailboxes, wakes
+from interlock.kernel.mail.folding import LADDER
+from interlock.kernel.mail.messages import Message, by_seq, listed, mailboxes
 from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
 from interlock.kernel.workspace import is_paused
 
@@ -29,7 +29,6 @@ HANDED_OVER_BYTES = 1000
 MOST_IN_A_ROW = 4
 URGENT_TYPES = ("ask", "blocker", "command", "wake")
 URGENT_PRIORITIES = ("high", "critical")
-_UNREAD, _TYPES, _PRIORITIES = map(str, (UNREAD, URGENT_TYPES, URGENT_PRIORITIES))
 
 
 class Delivery(NamedTuple):
@@ -46,23 +45,18 @@ class Delivery(NamedTuple):
 def point(moment: Moment, adapter: str) -> list[Message]:
     """The caller's mail that nobody surely told it of yet, marked as told. A wake in doubt is not
     repeated, but what it was for is not kept from somebody who is there."""
-    return _told(moment, _new(moment, moment.caller, or_in_doubt=True), adapter)
+    return _told(moment, _found(moment, moment.caller, _NEW), adapter)
 
 
 def hand_over(moment: Moment, adapter: str, held: int) -> list[Answer]:
     """What should not wait until the caller is prompted again, whole: urgent mail, once; what
-    blocks it, once a turn until it is read."""
-    found = []
-    for delivery in _urgent(moment):
-        message = by_seq(moment, delivery.seq)
-        if delivery.state != "shown" or (message.type == "blocker" and not held):
-            found.append((delivery, message))
-    if not found or held >= MOST_IN_A_ROW or is_paused(moment.state):
+    blocks it, once a turn until it is resolved or acknowledged."""
+    if held >= MOST_IN_A_ROW or is_paused(moment.state):
         return []
-    found = found[:MOST_HANDED_OVER]
-    _mark(moment, "woken", [d for d, _ in found if d.state == "accepted"], adapter)
-    _mark(moment, "shown", [d for d, _ in found if LADDER[d.state] < LADDER["shown"]], adapter)
-    return [listed(moment, message, most=HANDED_OVER_BYTES) for _, message in found]
+    found = _urgent(moment, with_blockers=not held)[:MOST_HANDED_OVER]
+    _mark(moment, "woken", [d for d in found if d.state == "accepted"], adapter)
+    _mark(moment, "shown", [d for d in found if LADDER[d.state] < LADDER["shown"]], adapter)
+    return [listed(moment, by_seq(moment, d.seq), most=HANDED_OVER_BYTES) for d in found]
 
 
 # --- whoever is idle
@@ -70,19 +64,20 @@ def hand_over(moment: Moment, adapter: str, held: int) -> list[Answer]:
 
 def wake(moment: Moment, adapter: str) -> list[Message]:
     """The caller's mail that may wake it now, marked as told; for one who waits for it."""
-    return _told(moment, _waking(moment, moment.caller), adapter)
+    return _told(moment, _waking(moment, moment.caller, fresh_since(moment)), adapter)
 
 
-def would_wake(moment: Moment, sleeper: Caller) -> bool:
-    """Whether there is mail to wake it for that nobody has told it of within a few seconds."""
-    found = [by_seq(moment, delivery.seq) for delivery in _waking(moment, sleeper)]
+def would_wake(moment: Moment, sleeper: Caller, since: int) -> bool:
+    """Whether there is mail after a position to wake it for, that nobody has told it of within a
+    few seconds."""
+    found = [by_seq(moment, delivery.seq) for delivery in _waking(moment, sleeper, since)]
     return any(moment.now - message.at >= SETTLED_MS for message in found)
 
 
 def begin(moment: Moment, sleeper: Caller, adapter: str) -> tuple[str, list[Message]] | None:
     """Begins to wake an idle sender by something that may fail or leave one in doubt; None where
     there is nothing to wake it for. Nobody else tries meanwhile, and nobody again in doubt."""
-    found = _waking(moment, sleeper)
+    found = _waking(moment, sleeper, fresh_since(moment))
     if not found:
         return None
     id = moment.new_id()
@@ -136,29 +131,20 @@ def attempts(moment: Moment, seq: int) -> dict[str, list[Answer]]:
     return found
 
 
-def _waking(moment: Moment, sleeper: Caller) -> list[Delivery]:
+def fresh_since(moment: Moment) -> int:
+    """The position after which mail is young enough to wake somebody."""
+    row = moment.one(
+        "SELECT seq FROM mail_messages WHERE at < ? ORDER BY seq DESC LIMIT 1", moment.now - OLD_MS
+    )
+    return int(row[0]) if row else 0
+
+
+def _waking(moment: Moment, sleeper: Caller, since: int) -> list[Delivery]:
     """The deliveries that may wake it now; none where it is to be left in peace."""
-    found = [
-        d
-        for d in _new(moment, sleeper)
-        if _may_wake(moment, by_seq(moment, d.seq)) and _tries(moment, d) < MOST_TRIES
-    ]
+    found = _found(moment, sleeper, _MAY_WAKE, since, MOST_TRIES)
     if not found or is_muted(moment, mailboxes(sleeper)) or _is_quiet(moment, sleeper):
         return []
     return found
-
-
-def _may_wake(moment: Moment, message: Message) -> bool:
-    return moment.now - message.at <= OLD_MS and wakes(message)
-
-
-def _tries(moment: Moment, delivery: Delivery) -> int:
-    row = moment.one(
-        "SELECT count(*) FROM mail_wakes WHERE seq = ? AND recipient = ?",
-        delivery.seq,
-        delivery.recipient,
-    )
-    return int(row[0]) if row else 0
 
 
 def _is_quiet(moment: Moment, sleeper: Caller) -> bool:
@@ -173,38 +159,45 @@ def _is_quiet(moment: Moment, sleeper: Caller) -> bool:
 # --- both
 
 
-def _new(moment: Moment, caller: Caller, *, or_in_doubt: bool = False) -> list[Delivery]:
-    """Deliveries that nobody was told of, and that nobody is just being told of."""
-    over = ("failed", "unknown") if or_in_doubt else ("failed", "failed")
+# Deliveries that nobody was told of, and that nobody is just being told of.
+_NEW = """
+    SELECT seq, state FROM mail_deliveries d INDEXED BY mail_new
+    WHERE recipient = ?1 AND state = 'accepted' AND closed = 0 AND NOT EXISTS
+        (SELECT 1 FROM mail_wakes w WHERE w.seq = d.seq AND w.recipient = ?1
+         AND coalesce(outcome, 'begun') NOT IN ('failed', 'unknown'))
+    ORDER BY seq LIMIT ?2"""
+# Those of them, after a position, that may wake somebody: what `messages.wakes` says, and not tried
+# too often or with an end that nobody knows.
+_MAY_WAKE = """
+    SELECT d.seq, d.state FROM mail_deliveries d INDEXED BY mail_new
+    JOIN mail_messages m USING (seq)
+    WHERE d.recipient = ?1 AND d.seq > ?3 AND d.state = 'accepted' AND closed = 0
+        AND coalesce(m.wake, m.recipient LIKE '@%')
+        AND NOT EXISTS (SELECT 1 FROM mail_wakes w WHERE w.seq = d.seq AND w.recipient = ?1
+                        AND coalesce(outcome, 'begun') <> 'failed')
+        AND (SELECT count(*) FROM mail_wakes w WHERE w.seq = d.seq AND w.recipient = ?1) < ?4
+    ORDER BY d.seq LIMIT ?2"""
+# What nobody has read yet, and should not wait; and, where they are wanted, blockers that are open.
+_URGENT = f"""
+    SELECT d.seq, d.state FROM mail_deliveries d INDEXED BY mail_open
+    JOIN mail_messages m USING (seq)
+    WHERE d.recipient = ?1 AND closed = 0
+        AND (type IN {URGENT_TYPES} OR priority IN {URGENT_PRIORITIES})
+        AND (state IN ('accepted', 'woken') OR (?3 AND EXISTS
+             (SELECT 1 FROM work_blockers b WHERE b.id = m.id AND b.resolved IS NULL)))
+    ORDER BY d.seq LIMIT ?2"""
+
+
+def _found(moment: Moment, caller: Caller, sql: str, *more: int) -> list[Delivery]:
     found: dict[int, Delivery] = {}
     for name in dict.fromkeys(mailboxes(caller)):
-        for seq, state in moment.all(
-            "SELECT seq, state FROM mail_deliveries d INDEXED BY mail_new "
-            "WHERE recipient = ?1 AND state = 'accepted' AND closed = 0 AND NOT EXISTS "
-            "(SELECT 1 FROM mail_wakes w WHERE w.seq = d.seq AND w.recipient = ?1 "
-            "AND coalesce(outcome, 'begun') NOT IN (?3, ?4)) ORDER BY seq LIMIT ?2",
-            name,
-            MOST_TOLD,
-            *over,
-        ):
+        for seq, state in moment.all(sql, name, MOST_TOLD, *more):
             found.setdefault(seq, Delivery(seq, name, state))
     return [found[seq] for seq in sorted(found)]
 
 
-def _urgent(moment: Moment) -> list[Delivery]:
-    """What nobody has read yet, and should not wait."""
-    found: dict[int, Delivery] = {}
-    for name in dict.fromkeys(mailboxes(moment.caller)):
-        for seq, state in moment.all(
-            "SELECT d.seq, d.state FROM mail_deliveries d INDEXED BY mail_open "
-            "JOIN mail_messages m USING (seq) WHERE d.recipient = ? AND closed = 0 "
-            f"AND state IN {_UNREAD} AND (type IN {_TYPES} OR priority IN {_PRIORITIES}) "
-            "ORDER BY d.seq LIMIT ?",
-            name,
-            MOST_TOLD,
-        ):
-            found.setdefault(seq, Delivery(seq, name, state))
-    return [found[seq] for seq in sorted(found)]
+def _urgent(moment: Moment, *, with_blockers: bool) -> list[Delivery]:
+    return _found(moment, moment.caller, _URGENT, int(with_blockers))
 
 
 def _told(moment: Moment, found: list[Delivery], adapter: str) -> list[Message]:
