@@ -20,6 +20,7 @@ from databases import ValkeyServer
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
+from interlock import processes
 from interlock.contracts import acts, answers, tokens
 from interlock.contracts.acts import Credentials
 from interlock.contracts.answers import ANSWERS
@@ -230,7 +231,7 @@ def attending(town: Town) -> None:
     town.call(cli, acts.Attend("tool", "test"))
     town.call(OWNER, acts.Resume())
     town.call(cli, acts.Attend("end", "test"))
-    dead = {"pid": os.getpid(), "started": "long ago"}
+    dead = {"pid": os.getpid(), "started": "long ago", "space": processes.space()}
     town.call(cli._replace(session="s-2"), acts.Attend("tool", "test", window=dead))
     assert town.call(cli, acts.Attend("start", "test"))["lost"] == ["s-2"]
     for outcome, why in (("failed", "it is busy"), ("woken", None), ("unknown", None)):

@@ -61,7 +61,7 @@ def test_a_commit_on_anothers_paths_is_refused_and_names_the_holder(guarded: Wor
     told = refused(worker)
     assert "src/a.py is claimed by @vera until" in told
     assert "moving the parser" in told
-    assert "interlock claim acquire --path 'src/a.py' --wait 40s" in told
+    assert "interlock claim acquire --path src/a.py --wait 40s" in told
     guarded.place.ok("claim", "release", "--path", "src/**", *HOLDER)
     allowed(worker)
 
@@ -164,7 +164,7 @@ def test_a_commit_without_verification_is_noticed(linked: Workshop) -> None:
     assert "@otto-cli" in finding["message"]
     assert "@vera" in finding["message"]
     (mail,) = place.ok("inbox", *HOLDER)["messages"]
-    assert mail["from"] == "@interlock"
+    assert mail["from"] == "@otto-cli"
     assert commit[:12] in mail["payload"]["text"]
     place.ok("guard", "note", *WORKER)
     assert len(place.ok("inbox", *HOLDER)["messages"]) == 1

@@ -193,7 +193,7 @@ def test_what_was_read_before_is_not_told(office: Office) -> None:
 # --- a blocker
 
 
-def test_a_blocker_keeps_the_agent_from_stopping_until_it_is_read(office: Office) -> None:
+def test_a_blocker_keeps_the_agent_from_stopping_until_it_is_settled(office: Office) -> None:
     window = office.opened("otto-cli", "s1")
     id = office.send("nova", "@otto-cli", "The build is red", "--type", "blocker")
     held = window("stop")["held"]
@@ -209,9 +209,12 @@ def test_a_blocker_keeps_the_agent_from_stopping_until_it_is_read(office: Office
     assert "held" in window("stop"), "again at the end of the next turn"
     window.shell("read", id)
     window("prompt")
+    assert "held" in window("stop"), "reading it moves nothing out of the way"
+    window.shell("ack", id)
+    window("prompt")
     assert window("stop") == {}
     told = [state for state, _ in office.history(id, "nova")]
-    assert told == ["accepted", "woken", "shown", "read"]
+    assert told == ["accepted", "woken", "shown", "read", "acked"]
 
 
 def test_a_blocker_wakes_the_idle_agent_and_is_handed_over_when_it_would_stop(
@@ -341,7 +344,7 @@ def test_a_run_that_another_user_left_is_not_handed_over(office: Office) -> None
 
 
 def test_reach_follows_what_the_window_does(office: Office) -> None:
-    assert office.reach("nova") == "waits"
+    assert office.reach("nova") == "unknown"
     window = office.opened("otto-cli", "s1")
     window("prompt")
     until(lambda: office.reach("otto-cli") == "working")

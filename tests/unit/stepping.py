@@ -7,26 +7,34 @@ from typing import Any
 
 from interlock.contracts import tokens
 from interlock.contracts.acts import Attend, Credentials, Join, SendMessage, ShowLog, ShowReceipts
+from interlock.engines.sqlite import clock_ms
 from interlock.node import Node, audit, dispatching
-from interlock.processes import look
+from interlock.processes import look, space
 
 OWNER = Credentials(owner=True)
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
 
 
+def window_of(pid: int) -> dict[str, Any]:
+    """What a client's hooks say of its window."""
+    process = look(pid)
+    assert process is not None
+    return {"pid": process.pid, "started": process.started, "space": space()}
+
+
 def this_window() -> dict[str, Any]:
     """A client's window that lives as long as the test does."""
-    process = look(os.getpid())
-    assert process is not None
-    return {"client": "test", "pid": process.pid, "started": process.started}
+    return window_of(os.getpid())
 
 
 class Street:
-    """otto works on two surfaces, vera is another agent, mira a person."""
+    """otto works on two surfaces, vera is another agent, mira a person. What windows do is on the
+    machine's own clock, and so is whoever `looks_at_windows`."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, looks_at_windows: bool = False) -> None:
         self.ms = 2_000_000_000_000
-        self.node = Node(str(directory), clock=lambda: self.ms)
+        clock = clock_ms if looks_at_windows else lambda: self.ms
+        self.node = Node(str(directory), clock=clock)
         self.node.file.writer.execute("PRAGMA synchronous = OFF")
         self.otto = self.join("otto", "cli")
         self.desktop = self.join("otto", "desktop")

@@ -1,6 +1,7 @@
 """The rules of guarding one by one, each in a sentence: who may change which files, where, and what
 is said to whom."""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def test_another_holders_file_is_denied_and_the_holder_named(street: Street) -> 
     }
     for part in ("src/a.py is claimed by @otto-cli (session s-1)", held["expires_at"], '"sorting"'):
         assert part in message
-    assert "interlock claim acquire --path 'src/a.py' --wait" in message, "and what to do"
+    assert "interlock claim acquire --path src/a.py --wait" in message, "and what to do"
 
 
 def test_a_holders_note_cannot_speak_in_our_voice(street: Street) -> None:
@@ -79,6 +80,16 @@ def test_a_holders_note_cannot_speak_in_our_voice(street: Street) -> None:
     message = check(street, street.vera)["message"]
     assert "<interlock-message" not in message
     assert '\\"' in message
+
+
+def test_a_command_that_is_advised_can_be_copied_whatever_the_file_is_called(
+    street: Street,
+) -> None:
+    claim(street, street.otto)
+    name = "src/'; touch pwned; '.py"
+    message = check(street, street.vera, name)["message"]
+    command = shlex.split(message[message.index("interlock claim") :])
+    assert command[:5] == ["interlock", "claim", "acquire", "--path", name]
 
 
 def test_another_session_of_ones_own_is_told_how_to_give_it_up(street: Street) -> None:
@@ -161,8 +172,10 @@ def test_whoever_has_no_name_is_another(street: Street) -> None:
         (None, None, "denied"),
         ("/w/1", None, "denied"),
         ("/w/1", "/w/1", "denied"),
+        ("/w/1/", "/w/1", "denied"),
         ("/w/1", "/w/2", "warned"),
         ("/w/1", "/w/1/1", "warned"),
+        ("/w/1", "/home/w/1", "warned"),
         ("1", "/w/1", "denied"),
         ("1", "/w/11", "warned"),
         ("./1/", "/w/1", "denied"),
@@ -254,8 +267,9 @@ def report(street: Street, by: Credentials, *paths: str, **said: Any) -> list[st
 
 
 def notices(street: Street, by: Credentials) -> list[str]:
+    """What others said of commits, in whose name."""
     found = street.call(by, ListInbox())["messages"]
-    return [m["payload"]["text"] for m in found if m["from"] == "@interlock"]
+    return [f"{m['from']}: {m['payload']['text']}" for m in found]
 
 
 def test_a_commit_that_crosses_a_claim_is_written_down_once_and_its_holder_told(
@@ -273,8 +287,8 @@ def test_a_commit_that_crosses_a_claim_is_written_down_once_and_its_holder_told(
     ]
     (told,) = notices(street, street.otto)
     assert told == (
-        "The commit 555555555555 by @vera touches what you have claimed in r: "
-        "src/a.py, src/b.py, src/c.py and 1 more"
+        "@vera: The commit 555555555555 touches what you have claimed in r: "
+        '"src/a.py", "src/b.py", "src/c.py" and 1 more'
     )
     assert len(notices(street, street.desktop)) == 1
 

@@ -22,7 +22,7 @@ from interlock.hooks import CLIENTS, NOTHING, Client, Said, Step, client_of
 from interlock.hooks.answers import LIMIT
 
 HERE = Path(__file__).parent / "hooks"
-KINDS = {"start", "prompt", "edit", "tool", "stop", "end", "other"}
+KINDS = {"start", "prompt", "edit", "tool", "stop", "rest", "end", "other"}
 CONTEXT = "2 unread, newest from @vera."
 DENIAL = "src/a.py is claimed by @vera."
 HOLD = "A blocker is open."
@@ -65,7 +65,7 @@ VALID = {(name, event): validator(name, event) for name, event in EVENTS}
 def test_every_event_has_its_golden_file(name: str) -> None:
     client = client_of(name)
     assert {event for whose, event, _ in GOLDEN if whose == name} == set(client.EVENTS)
-    assert set(client.EVENTS.values()) == KINDS
+    assert KINDS - {"rest"} <= set(client.EVENTS.values()) <= KINDS
     assert set(client.EVENTS) >= client.CONTEXT
 
 
@@ -272,7 +272,7 @@ def said_at(name: str, event: str) -> str:
     kind = client_of(name).EVENTS[event]
     told = ["denial"] * (kind == "edit") + ["hold"] * (kind == "stop")
     told += ["context"] * (event in client_of(name).CONTEXT)
-    return ", ".join(told) or ("" if kind == "end" else "nothing")
+    return ", ".join(told) or ("" if kind in ("end", "rest") else "nothing")
 
 
 def test_the_modules_are_clients() -> None:

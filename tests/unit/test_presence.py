@@ -2,7 +2,6 @@
 now. Clients are real processes, and some of them are killed."""
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stepping import OWNER, Street, this_window
+from stepping import OWNER, Street, this_window, window_of
 
 from interlock.contracts.acts import EndSession, ListAgents, Mute, SendMessage
 from interlock.engines.presence import (
@@ -19,14 +18,14 @@ from interlock.engines.presence import (
     FRESH_MS,
     GLANCE_MS,
     IDLE,
+    KEPT_MS,
+    LONGEST_STEP_MS,
     SAME_MS,
     WORKING,
     Presence,
     Seen,
     merged,
 )
-from interlock.node import Node
-from interlock.processes import look
 
 LIMIT_S = 30
 NOW = 2_000_000_000_000
@@ -63,12 +62,6 @@ def client() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def window_of(client: subprocess.Popen[bytes]) -> dict[str, Any]:
-    process = look(client.pid)
-    assert process is not None
-    return {"pid": process.pid, "started": process.started}
-
-
 # --- one window
 
 
@@ -81,6 +74,7 @@ def window_of(client: subprocess.Popen[bytes]) -> dict[str, Any]:
         ("tool", "working"),
         ("busy", "working"),
         ("stop", "waits"),
+        ("rest", "waits"),
         ("end", "offline"),
     ],
 )
@@ -90,12 +84,24 @@ def test_a_step_says_what_the_window_does_from_then_on(looks: Looks, step: str, 
 
 
 def test_a_window_that_lives_is_not_forgotten(looks: Looks) -> None:
-    looks.step("prompt")
-    looks.now += 24 * FORGOTTEN_MS
-    assert looks.reach() == "working"
     looks.step("stop")
     looks.now += 24 * FORGOTTEN_MS
     assert looks.reach() == "waits"
+
+
+def test_a_turn_of_which_nothing_is_heard_for_long_was_broken_off(looks: Looks) -> None:
+    looks.step("tool")
+    looks.now += LONGEST_STEP_MS - GLANCE_MS
+    assert looks.reach() == "working"
+    assert looks.reach() == "waits"
+
+
+def test_a_start_in_the_middle_of_a_turn_is_no_stop(looks: Looks) -> None:
+    looks.step("tool")
+    looks.step("start")
+    assert looks.reach() == "working", "its context was shortened"
+    looks.step("start", **(this_window() | {"pid": 1}))
+    assert looks.reach() != "working", "it was started anew, by another process"
 
 
 def test_waiting_while_idle_changes_nothing(looks: Looks) -> None:
@@ -130,7 +136,7 @@ def test_whoever_sleeps_is_woken_by_what_may_wake_it_alone(looks: Looks) -> None
 def test_a_client_that_was_killed_is_offline_at_once(
     looks: Looks, step: str, client: subprocess.Popen[bytes]
 ) -> None:
-    looks.step(step, **window_of(client))
+    looks.step(step, **window_of(client.pid))
     assert looks.reach() in ("working", "waits")
     client.kill()
     client.wait(LIMIT_S)
@@ -143,10 +149,11 @@ def test_another_process_with_the_same_number_is_not_the_client(looks: Looks) ->
 
 
 def test_a_client_that_cannot_be_looked_at_is_forgotten_after_an_hour(looks: Looks) -> None:
-    looks.step("prompt", client="afar")
-    looks.now += FORGOTTEN_MS - GLANCE_MS
-    assert looks.reach() == "working"
-    assert looks.reach() == "offline"
+    for about in ({"client": "afar"}, this_window() | {"space": "another"}):
+        looks.step("stop", **about)
+        looks.now += FORGOTTEN_MS - GLANCE_MS
+        assert looks.reach() == "waits"
+        assert looks.reach() == "offline"
 
 
 def test_who_acts_after_its_clients_ended_has_come_back_without_them(looks: Looks) -> None:
@@ -242,8 +249,17 @@ def test_a_node_tells_the_others_of_whom_it_sees_and_no_more(looks: Looks) -> No
     names = ["otto", "vera", "nobody"]
     told = looks.presence.here(names, looks.now)
     assert {name: seen.doing for name, seen in told.items()} == {"otto": WORKING, "vera": None}
-    looks.now += 24 * FORGOTTEN_MS
+    looks.now += FRESH_MS
     assert list(looks.presence.here(names, looks.now)) == ["otto"], "who still has a window"
+
+
+def test_windows_that_ended_are_swept_away_after_a_day(looks: Looks) -> None:
+    looks.step("end", "s-1")
+    looks.step("stop", "s-2")
+    for passed, left in ((KEPT_MS, ["s-1", "s-2"]), (1, ["s-2"])):
+        looks.now += passed
+        looks.presence.sweep("otto", looks.now)
+        assert [w.session for w in looks.presence.windows("otto", looks.now)] == left
 
 
 # --- as agents and senders are told
@@ -253,14 +269,10 @@ class Avenue(Street):
     """A street on the machine's own clock, which is that of presence."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self.node.close()
-        shutil.rmtree(directory / "presence", ignore_errors=True)
-        self.node = Node(str(directory))
+        super().__init__(directory, looks_at_windows=True)
 
     def reach(self) -> str:
         """How `agents` says otto-cli can be reached; as of now, and from no memory."""
-        self.node.presence.touch("mira")
         self.node.presence._glances.clear()
         agents = self.call(OWNER, ListAgents("otto-cli"))["agents"]
         (found,) = (agent for agent in agents if agent["address"] == "@otto-cli")
@@ -304,7 +316,7 @@ def test_a_killed_client_is_offline_for_whoever_asks(
     avenue: Avenue, client: subprocess.Popen[bytes]
 ) -> None:
     window = avenue.otto._replace(session="s-1")
-    avenue.step(window, "tool", window=window_of(client))
+    avenue.step(window, "tool", window=window_of(client.pid))
     assert avenue.reach() == "working"
     client.kill()
     client.wait(LIMIT_S)
@@ -325,7 +337,7 @@ def test_a_session_whose_client_died_is_lost_until_it_is_ended(
     avenue: Avenue, client: subprocess.Popen[bytes]
 ) -> None:
     first, second = avenue.otto._replace(session="s-1"), avenue.otto._replace(session="s-2")
-    avenue.step(first, "tool", window=window_of(client))
+    avenue.step(first, "tool", window=window_of(client.pid))
     assert "lost" not in avenue.step(second, "start", window=this_window())
     client.kill()
     client.wait(LIMIT_S)
@@ -333,3 +345,33 @@ def test_a_session_whose_client_died_is_lost_until_it_is_ended(
     assert avenue.step(second, "start", window=this_window())["lost"] == ["s-1"]
     avenue.call(avenue.otto, EndSession("s-1"))
     assert "lost" not in avenue.step(second, "start", window=this_window())
+
+
+# --- whom a server may wake
+
+
+def test_who_has_a_window_at_work_does_not_sleep(avenue: Avenue) -> None:
+    first, second = avenue.otto._replace(session="s-1"), avenue.otto._replace(session="s-2")
+    window = this_window()
+
+    def idle() -> list[str | None] | None:
+        found = avenue.sleeper("otto-cli")
+        return None if found is None else [window.session for window in found.windows]
+
+    avenue.step(first, "start", window=window)
+    assert idle() == ["s-1"]
+    avenue.step(second, "prompt", window=window)
+    assert idle() is None
+    avenue.step(second, "stop", window=window)
+    assert idle() == ["s-1", "s-2"]
+    avenue.step(first, "end", window=window)
+    assert idle() == ["s-2"]
+
+
+def test_whoever_is_held_from_stopping_is_at_work(avenue: Avenue) -> None:
+    avenue.send(avenue.vera, "@otto-cli", type="ask", payload={"question": "well?"})
+    session = avenue.otto._replace(session="s-1")
+    assert avenue.step(session, "stop", window=this_window())["messages"]
+    assert avenue.sleeper("otto-cli") is None
+    avenue.step(session, "stop", held=1, window=this_window())
+    assert avenue.sleeper("otto-cli") is not None

@@ -517,7 +517,55 @@ def test_tracked_files_get_nothing_and_the_users_own_are_used(client: str, desk:
     assert {notice["code"] for notice in answer["notices"]} == {"TRACKED_FILE"}
     desk.set_up(client)
     assert git(desk.repo, "diff", "--stat") == ""
+    assert "notices" not in desk.reversed_setting(client).answer(with_diff=False)
     desk.undo(client)
+    assert desk.everything() == before
+
+
+@each_client
+def test_undo_in_the_project_leaves_the_users_files_alone_where_the_projects_are_tracked(
+    client: str, desk: Desk
+) -> None:
+    for name in FILES[client]:
+        (desk.repo / name).parent.mkdir(exist_ok=True)
+        (desk.repo / name).write_text("" if name.endswith("toml") else "{}\n")
+        git(desk.repo, "add", "--force", name)
+    desk.set_up(client, user=True)
+    desk.forget()
+    before = desk.everything()
+    assert desk.undo(client) == []
+    assert desk.everything() == before
+
+
+@each_client
+def test_what_a_team_has_committed_counts_as_set_up(client: str, desk: Desk) -> None:
+    desk.set_up(client)
+    git(desk.repo, "add", "--force", *FILES[client])
+    place = place_at(str(desk.repo), {"HOME": str(desk.home)})
+    assert looking.found(client, place)[:3] == (True, True, "otto")
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_anothers_server_of_that_name_comes_back_with_the_last_worktree(
+    first: int, desk: Desk
+) -> None:
+    users = desk.home / ".codex" / "config.toml"
+    users.parent.mkdir()
+    users.write_text(TOML["another's server of that name"])
+    for name in FILES["codex"]:
+        (desk.repo / name).parent.mkdir(exist_ok=True)
+        (desk.repo / name).write_text("" if name.endswith("toml") else "{}")
+        git(desk.repo, "add", "--force", name)
+    git(desk.repo, "commit", "--quiet", "--message", "two")
+    linked = desk.repo.parent / "linked"
+    git(desk.repo, "worktree", "add", "--quiet", str(linked))
+    before = desk.everything()
+    trees = [desk.repo, linked]
+    for tree in trees:
+        desk.set_up("codex", at=tree)
+    desk.undo("codex", at=trees[first])
+    assert b"--from" in users.read_bytes()
+    desk.undo("codex", at=trees[1 - first])
     assert desk.everything() == before
 
 

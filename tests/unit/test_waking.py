@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stepping import HOUR, MINUTE, OWNER, SECOND, Street, this_window
+from stepping import HOUR, MINUTE, OWNER, SECOND, Street
 
 from interlock import errors
 from interlock.contracts.acts import (
@@ -20,8 +20,10 @@ from interlock.contracts.acts import (
     ListInbox,
     Mute,
     Pause,
+    RaiseBlocker,
     ReadMessage,
     ReleaseClaim,
+    ResolveBlocker,
     Resume,
     StartSession,
 )
@@ -72,7 +74,7 @@ def test_what_came_together_is_told_together_and_in_order(street: Street) -> Non
     assert len(street.facts("mail_moved")) == 1
 
 
-@pytest.mark.parametrize("step", ["edit", "busy", "end"])
+@pytest.mark.parametrize("step", ["edit", "busy", "rest", "end"])
 def test_some_steps_are_told_of_no_mail_and_mark_none(street: Street, step: str) -> None:
     sent = street.send(street.vera, "@otto-cli", **URGENT["ask"])
     where = {"paths": ("a",), "repo": "r"} if step == "edit" else {}
@@ -156,13 +158,19 @@ def test_five_at_a_time_are_handed_over(street: Street) -> None:
     assert street.handed(street.otto, held=2) == []
 
 
-def test_a_blocker_is_handed_over_once_a_turn_until_it_is_read(street: Street) -> None:
-    sent = street.send(street.vera, "@otto-cli", **URGENT["blocker"])
+@pytest.mark.parametrize("end", ["acked", "resolved"])
+def test_a_blocker_is_handed_over_once_a_turn_until_it_is_settled(street: Street, end: str) -> None:
+    raised = street.call(street.vera, RaiseBlocker("it is red", to="@otto-cli"))["blocker"]["id"]
     for _ in range(3):
-        assert street.handed(street.otto) == [sent]
+        assert street.handed(street.otto) == [raised]
         assert street.handed(street.otto, held=1) == []
-    assert len(street.history(street.vera, sent)) == 3
-    street.call(street.otto, ReadMessage(sent))
+    assert len(street.history(street.vera, raised)) == 3
+    street.call(street.otto, ReadMessage(raised))
+    assert street.handed(street.otto) == [raised], "reading it moves nothing out of the way"
+    if end == "acked":
+        street.call(street.otto, AckMessages((raised,)))
+    else:
+        street.call(street.vera, ResolveBlocker(raised))
     assert street.handed(street.otto) == []
 
 
@@ -329,33 +337,6 @@ def test_a_pause_lets_nobody_be_woken(street: Street) -> None:
     assert street.is_due("otto-cli")
     street.call(OWNER, Pause())
     assert not street.is_due("otto-cli")
-
-
-def test_who_has_a_window_at_work_does_not_sleep(street: Street) -> None:
-    first, second = street.otto._replace(session="s-1"), street.otto._replace(session="s-2")
-    window = this_window()
-
-    def idle() -> list[str | None] | None:
-        found = street.sleeper("otto-cli")
-        return None if found is None else [window.session for window in found.windows]
-
-    street.step(first, "start", window=window)
-    assert idle() == ["s-1"]
-    street.step(second, "prompt", window=window)
-    assert idle() is None
-    street.step(second, "stop", window=window)
-    assert idle() == ["s-1", "s-2"]
-    street.step(first, "end", window=window)
-    assert idle() == ["s-2"]
-
-
-def test_whoever_is_held_from_stopping_is_at_work(street: Street) -> None:
-    street.send(street.vera, "@otto-cli", **URGENT["ask"])
-    session = street.otto._replace(session="s-1")
-    assert street.step(session, "stop", window=this_window())["messages"]
-    assert street.sleeper("otto-cli") is None
-    street.step(session, "stop", held=1, window=this_window())
-    assert street.sleeper("otto-cli") is not None
 
 
 def test_while_a_wake_goes_on_nobody_else_tries(street: Street) -> None:

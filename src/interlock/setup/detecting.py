@@ -36,7 +36,7 @@ def _client(name: str, place: Place) -> dict[str, Any]:
     return (
         row
         | ({"sender": address(ours.sender)} if ours.sender else {})
-        | ({"is_dead": True} if ours.is_dead else {})
+        | ({"dead": True} if ours.is_dead else {})
     )
 
 

@@ -62,7 +62,7 @@ def _state(client: Answer) -> str:
     """Whether it is set up, as whom, and what is wrong with that."""
     as_whom = f" as {client['sender']}" if "sender" in client else ""
     if client["set_up"]:
-        return f"set up{as_whom}" + (", but what it calls is gone" * ("is_dead" in client))
+        return f"set up{as_whom}" + (", but what it calls is gone" * ("dead" in client))
     half = [name for name in ("hooks", "server") if client.get(name)]
     return f"{half[0]} only{as_whom}" if half else "not set up"
 
