@@ -96,12 +96,14 @@ def test_a_turn_of_which_nothing_is_heard_for_long_was_broken_off(looks: Looks) 
     assert looks.reach() == "waits"
 
 
-def test_a_start_in_the_middle_of_a_turn_is_no_stop(looks: Looks) -> None:
+def test_a_start_in_the_middle_of_a_turn_is_no_stop(
+    looks: Looks, client: subprocess.Popen[bytes]
+) -> None:
     looks.step("tool")
     looks.step("start")
     assert looks.reach() == "working", "its context was shortened"
-    looks.step("start", **(this_window() | {"pid": 1}))
-    assert looks.reach() != "working", "it was started anew, by another process"
+    looks.step("start", **window_of(client.pid))
+    assert looks.reach() == "waits", "it was started anew, as another process"
 
 
 def test_waiting_while_idle_changes_nothing(looks: Looks) -> None:
@@ -201,11 +203,12 @@ def test_windows_are_told_apart_by_their_session(looks: Looks) -> None:
 
 def test_a_file_that_makes_no_sense_is_no_window(looks: Looks, tmp_path: Path) -> None:
     looks.step("prompt")
+    assert looks.reach() == "working"
     (directory,) = (tmp_path / "presence").glob("*.windows")
+    (directory / "draft~").write_bytes(next(directory.iterdir()).read_bytes())
     (directory / "noise").write_bytes(b"\xff{")
     (directory / "short").write_text(json.dumps({"sender": "otto"}))
     (directory / "list").write_text("[]")
-    (directory / "draft~").write_text("{}")
     assert [w.session for w in looks.presence.windows("otto", looks.now)] == ["s-1"]
     assert looks.reach() == "working"
 
@@ -338,6 +341,7 @@ def test_a_session_whose_client_died_is_lost_until_it_is_ended(
 ) -> None:
     first, second = avenue.otto._replace(session="s-1"), avenue.otto._replace(session="s-2")
     avenue.step(first, "tool", window=window_of(client.pid))
+    avenue.step(avenue.otto._replace(session="s-0"), "end", window=window_of(client.pid))
     assert "lost" not in avenue.step(second, "start", window=this_window())
     client.kill()
     client.wait(LIMIT_S)

@@ -204,6 +204,7 @@ def test_claude_code_gets_hooks_in_local_settings_and_a_server(desk: Desk) -> No
         "PreToolUse": 1,
         "PostToolUse": 1,
         "PostToolUseFailure": 1,
+        "StopFailure": 1,
         "Stop": 2,
         "SessionEnd": 1,
     }

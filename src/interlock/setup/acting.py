@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from difflib import unified_diff
 from typing import Any, NamedTuple
 
@@ -54,11 +55,27 @@ def prepared(
         wanted = plugin.wanted(plugin_at, caller)
         documents = _own(wanted, plugin_at, known)
     else:
-        wanted = client_named(client).wanted(place, caller)
+        wanted = _reachable(client_named(client).wanted(place, caller), caller)
         documents = _with_exclude(wanted, place, home, known)
     plan = planning.plan(client, name, caller.sender, documents, known, others)
     notices = [*wanted.notices, *saying.about_setting(place, caller, documents, others)]
     return Setting(home, plan, wanted.confirm, notices)
+
+
+def _reachable(wanted: Wanted, caller: Caller) -> Wanted:
+    """A server elsewhere speaks MCP itself, with a token that we write into no file."""
+    if caller.workspace is None or "://" not in caller.workspace:
+        return wanted
+    documents = [replace(each, members={}) for each in wanted.documents]
+    return Wanted(
+        [each for each in documents if each.hooks or each.lines],
+        [
+            f"Give the client the MCP server {caller.workspace.rstrip('/')}/mcp yourself, with the "
+            "token in its header: see docs/mcp.md. Hooks do without it.",
+            *wanted.confirm[1:],
+        ],
+        wanted.notices,
+    )
 
 
 def reversed_setting(client: str, place: Place, home: str, plugin_at: str | None) -> Setting:

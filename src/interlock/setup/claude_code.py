@@ -56,6 +56,7 @@ def hooks(caller: Caller) -> Hooks:
         "PreToolUse": [{"matcher": "|".join(EDITORS)} | _group(caller, "PreToolUse")],
         "PostToolUse": [_group(caller, "PostToolUse")],
         "PostToolUseFailure": [_group(caller, "PostToolUseFailure")],
+        "StopFailure": [_group(caller, "StopFailure")],
         "Stop": [
             _group(caller, "Stop"),
             _group(caller, "Stop", "--await", timeout=AWAIT_S, asyncRewake=True),

@@ -14,13 +14,15 @@ Answer = dict[str, Any]
 
 
 class Context:
-    """Opened on first use, so that commands which need no workspace make none."""
+    """Opened on first use, so that commands which need no workspace make none. Whoever asks may be
+    `standing` elsewhere than this process."""
 
     def __init__(self, parsed: Parsed) -> None:
         self.values = parsed.values
         self.rest = parsed.rest
         self.json: bool = parsed.values.get("json", False)
         self.is_nobody = False
+        self.standing: str | None = None
         self._link: Link | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -29,7 +31,7 @@ class Context:
     @property
     def place(self) -> str:
         """The workspace's directory, or its server's URL."""
-        return workspace.find(self.get("workspace"), os.environ, _place())
+        return workspace.find(self.get("workspace"), os.environ, self.standing or _place())
 
     @property
     def link(self) -> Link:

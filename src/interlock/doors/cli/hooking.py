@@ -115,12 +115,14 @@ def hook(context: Context) -> int:
 
 
 def _answered(context: Context, call: Hook) -> int:
-    link = context.link
-    if link.is_local and not os.path.exists(os.path.join(link.home, "log.db")):
-        raise NotAWorkspace(f"There is no workspace in {link.home}, so nobody is told anything.")
-    call.home = link.home
+    call.home = _home(context.place)
     client = hooks.client_of(context.values["client"])
     step = client.decode(context.values["event"], json.loads(_input()))
+    context.standing = step.cwd  # some clients run hooks in a directory of their own
+    link = context.link
+    call.home = _home(link.place) if link.is_local else link.home
+    if call.home is None:
+        raise NotAWorkspace(f"There is no workspace in {link.place}, so nobody is told anything.")
     if context.get("await"):
         if context.values["client"] != "claude-code":
             raise Usage("Only Claude Code can be woken by a hook that waits.")
@@ -129,6 +131,12 @@ def _answered(context: Context, call: Hook) -> int:
     if step.kind in ("tool", "stop"):
         _hand_over(context, link, step, call)
     return 0
+
+
+def _home(place: str) -> str | None:
+    """The directory of a workspace of this machine, if there is one."""
+    is_one = "://" not in place and os.path.exists(os.path.join(place, "log.db"))
+    return place if is_one else None
 
 
 def _input() -> bytes:
