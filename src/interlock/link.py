@@ -269,9 +269,9 @@ def connected(path: str) -> Any:
 
 
 def is_open(directory: str) -> bool:
-    """Whether a workspace's files may be used here, or it is not there yet."""
+    """Whether a workspace's files may be used here, or there is no such directory yet."""
     may = os.R_OK | os.W_OK | os.X_OK
-    return os.access(directory, may) or not os.path.lexists(directory)
+    return os.access(directory, may) or not os.path.isdir(directory)
 
 
 def shut_out(place: str, why: str) -> EngineUnavailable:

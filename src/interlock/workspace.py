@@ -140,7 +140,7 @@ class CredentialStore:
         """What cannot be looked at is not taken for empty."""
         home = os.path.dirname(self._directory)
         for place in (home, self._directory):
-            if os.path.lexists(place) and not os.access(place, os.R_OK | os.X_OK):
+            if os.path.isdir(place) and not os.access(place, os.R_OK | os.X_OK):
                 raise shut_out(home, f"{place} cannot be looked at from here.")
 
     def senders(self) -> list[str]:
