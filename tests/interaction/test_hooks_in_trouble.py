@@ -27,6 +27,8 @@ from serving import Forked
 
 from interlock.hooks import NOTHING, client_of
 
+pytestmark = pytest.mark.long
+
 BOUND_S = 30.0
 LONGEST_LOG = 256 << 10
 PATCH = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-a\n+b\n*** End Patch"

@@ -162,11 +162,11 @@ class Presence:
 
     def _glance(self, sender: str, now_ms: int) -> Seen:
         """What is known of a sender, here and elsewhere; as of a moment ago."""
-        looked, seen = self._glances.get(sender, (0, Seen()))
-        if not 0 <= now_ms - looked < GLANCE_MS:
+        glance = self._glances.get(sender)
+        if glance is None or not 0 <= now_ms - glance[0] < GLANCE_MS:
             seen = merged(self._look(sender, now_ms), self.elsewhere.get(sender, Seen()))
-            self._glances[sender] = now_ms, seen
-        return seen
+            glance = self._glances[sender] = now_ms, seen
+        return glance[1]
 
     def _look(self, sender: str, now_ms: int) -> Seen:
         at: int | None = None

@@ -17,8 +17,8 @@ def _target(context: Context) -> dict[str, Any]:
 
 def _where(context: Context) -> dict[str, Any]:
     given = {name: context.get(name) for name in ("branch", "worktree", "note")}
-    if (given["worktree"] or "").startswith("."):
-        given["worktree"] = absolute(given["worktree"])  # it means nothing to anybody elsewhere
+    if given["worktree"] in (".", "./"):
+        given["worktree"] = absolute(".")  # which would be another place to everybody else
     return given | _lease(context) | {"everywhere": context.get("everywhere", False)}
 
 
