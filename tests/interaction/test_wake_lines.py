@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from commandline import LIMIT_S, Place, lines, until
 
+pytestmark = pytest.mark.long
+
 OTTO, VERA = ("--from", "otto-cli"), ("--from", "vera")
 CHANNEL = "claude/channel"
 GREETING = {
