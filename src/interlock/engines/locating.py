@@ -132,6 +132,10 @@ def _recorded(directory: str) -> Located | None:
             return Located(**json.load(file))
     except FileNotFoundError:
         return None
+    except PermissionError as trouble:
+        raise EngineUnavailable(
+            f"The workspace {directory} cannot be used: {trouble.strerror}."
+        ) from None
     except (OSError, ValueError, TypeError):
         raise LogDamaged(
             f"{RECORD} in {directory} cannot be read. Say again where the log is kept: interlock "
