@@ -11,9 +11,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from interlock.contracts.acts import Credentials
-from interlock.processes import Process, ancestors, words
+from interlock.processes import Process, ancestors, is_alive, words
 
-CLIENTS = "clients"
 # Clients that have one session at a time in a process. One that has several says nothing by it.
 ONE_A_PROCESS = ("claude-code", "codex", "gemini")
 # What may stand between a client and what it runs.
@@ -64,7 +63,7 @@ def forget(home: str, process: Process) -> None:
 def surrounding(home: str) -> Window | None:
     """The window that we are inside, if any."""
     try:
-        known = set(os.listdir(os.path.join(home, "windows", CLIENTS)))
+        known = set(os.listdir(_directory(home)))
     except OSError:
         return None
     for process in ancestors() if known else ():
@@ -86,9 +85,7 @@ def in_window(home: str, credentials: Credentials, sender: str | None) -> Creden
 
 def sweep(home: str) -> None:
     """Forgets the windows whose process has died."""
-    from interlock.processes import is_alive
-
-    directory = os.path.join(home, "windows", CLIENTS)
+    directory = _directory(home)
     with suppress(OSError):
         for name in os.listdir(directory):
             pid, _, started = name.partition("-")
@@ -96,8 +93,12 @@ def sweep(home: str) -> None:
                 os.unlink(os.path.join(directory, name))
 
 
+def _directory(home: str) -> str:
+    return os.path.join(home, "windows", "clients")
+
+
 def _path(home: str, process: Process) -> str:
-    return os.path.join(home, "windows", CLIENTS, _name(process))
+    return os.path.join(_directory(home), _name(process))
 
 
 def _name(process: Process) -> str:

@@ -232,9 +232,24 @@ def who_acts(
     return Credentials(token=_kept_by(store, senders[0]).token, session=session)
 
 
+def as_configured(
+    link: Link, environ: Mapping[str, str], *, named: str | None, session: str | None
+) -> Credentials:
+    """Who acts for a client whose configuration names the sender. It goes before the window that
+    we are inside, since a client may have been started by another one."""
+    if named is None or is_inside(environ):
+        return who_acts(link, environ, named=named, session=session, owner_may=False)
+    return Credentials(token=kept(link, named).token, session=session)
+
+
 def kept(link: Link, sender: str) -> Kept:
     """The credential of a sender, or `UnknownSender`."""
     return _kept_by(CredentialStore(link.home), sender.removeprefix("@"))
+
+
+def is_inside(environ: Mapping[str, str]) -> bool:
+    """Whether the environment says who acts, as `interlock run` has it say."""
+    return bool(environ.get("INTERLOCK_TOKEN") or environ.get("INTERLOCK_SESSION"))
 
 
 def _kept_by(store: CredentialStore, sender: str) -> Kept:

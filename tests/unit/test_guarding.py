@@ -343,3 +343,18 @@ def test_the_doctor_names_what_was_crossed_for_a_week(street: Street) -> None:
 def test_a_commit_is_named_whole(street: Street, commit: str) -> None:
     with pytest.raises(errors.Usage):
         report(street, street.vera, "a", commit=commit)
+
+
+def test_a_commit_that_is_reported_in_parts_tells_the_holders_of_each(street: Street) -> None:
+    claim(street, street.otto, "src/**")
+    claim(street, street.desktop, "doc/**")
+    for paths in (("src/a.py",), ("doc/a.md", "src/b.py"), ("doc/b.md",)):
+        assert sorted(report(street, street.vera, *paths)) == [*paths]
+    facts = {fact["outcome"]["holder"]: fact["outcome"]["paths"] for fact in crossed(street)}
+    assert facts == {"otto-cli": ["src/a.py"], "otto-desktop": ["doc/a.md"]}
+
+
+def crossed(street: Street) -> list[dict[str, Any]]:
+    found = street.facts("claim_crossed")
+    assert len(found) == 2, "each holder once"
+    return found

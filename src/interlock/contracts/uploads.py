@@ -62,6 +62,11 @@ def in_chunks(file: BinaryIO) -> Iterator[bytes]:
         yield data
 
 
+def pieces(data: bytes) -> Iterator[bytes]:
+    """Bytes that are at hand, in chunks as uploads take them."""
+    return (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
+
+
 def _uploaded(chunks: Iterable[bytes], size: int) -> Generator[Any, Answer, str]:
     upload: str | None = None
     for number, data in enumerate(chunks):

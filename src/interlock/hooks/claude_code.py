@@ -9,7 +9,7 @@ from typing import Any
 
 from interlock.hooks import Said, Step
 from interlock.hooks.answers import nested
-from interlock.hooks.reading import edited_in, kind_of, text_in
+from interlock.hooks.reading import edited_in, kind_of, step_of
 
 EVENTS = {
     "SessionStart": "start",  # `source` is startup, resume, clear, compact or fork
@@ -41,14 +41,7 @@ def decode(event: str, given: dict[str, Any]) -> Step:
     kind = kind_of(EVENTS, event, given)
     if "cursor_version" in given:
         return Step("other")  # Cursor runs Claude Code's hooks too, and has its own besides
-    paths: tuple[str, ...] = ()
-    if kind == "edit":
-        paths = edited_in(given, EDITORS)
-        kind = "edit" if paths else "other"
-    elif text_in(given, "agent_id") is not None:
-        kind = "other"
-    held = kind == "stop" and given.get("stop_hook_active") is True
-    return Step(kind, text_in(given, "session_id"), text_in(given, "cwd"), paths, int(held))
+    return step_of(kind, given, edited_in(given, EDITORS) if kind == "edit" else ())
 
 
 def encode(event: str, said: Said) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from interlock.hooks import Said, Step
 from interlock.hooks.answers import nested
-from interlock.hooks.reading import input_in, kind_of, text_in, tool_in, usable
+from interlock.hooks.reading import input_in, kind_of, step_of, tool_in, usable
 
 EVENTS = {
     "SessionStart": "start",  # `source` is startup, resume, clear or compact
@@ -32,14 +32,9 @@ MOVE = "*** Move to: "
 def decode(event: str, given: dict[str, Any]) -> Step:
     kind = kind_of(EVENTS, event, given)
     paths: tuple[str, ...] = ()
-    if kind == "edit":
-        if tool_in(given) == "apply_patch":
-            paths = files_of(input_in(given).get("command"))
-        kind = "edit" if paths else "other"
-    elif text_in(given, "agent_id") is not None:
-        kind = "other"
-    held = kind == "stop" and given.get("stop_hook_active") is True
-    return Step(kind, text_in(given, "session_id"), text_in(given, "cwd"), paths, int(held))
+    if kind == "edit" and tool_in(given) == "apply_patch":
+        paths = files_of(input_in(given).get("command"))
+    return step_of(kind, given, paths)
 
 
 def encode(event: str, said: Said) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from interlock.hooks import Step
+
 
 def kind_of(events: Mapping[str, str], event: str, given: Any) -> str:
     """The step that an event is. Unknown events and what is not an object are refused."""
@@ -55,3 +57,12 @@ def edited_in(given: Mapping[str, Any], tools: Mapping[str, tuple[str, ...]]) ->
         if path is not None:
             return (path,)
     raise ValueError(f"A tool that changes files has no path in `tool_input.{names[0]}`.")
+
+
+def step_of(kind: str, given: Mapping[str, Any], paths: tuple[str, ...]) -> Step:
+    """A step of the clients whose JSON has Claude Code's shape. A tool that changes no file, and
+    whatever a subagent does beside edits, is nothing to us."""
+    if not paths if kind == "edit" else text_in(given, "agent_id") is not None:
+        kind = "other"
+    held = kind == "stop" and given.get("stop_hook_active") is True
+    return Step(kind, text_in(given, "session_id"), text_in(given, "cwd"), paths, int(held))

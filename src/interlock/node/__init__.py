@@ -235,14 +235,16 @@ class Node:
         """Notes what a client's window is doing from this step on. One that something was handed
         over to does not stop."""
         step = "busy" if act.step == "stop" and "messages" in answer else act.step
-        now = self.shared.now() if self.shared else clock_ms()
-        self.presence.attended(caller.sender, caller.session, step, act.window, now)
+        self.presence.attended(caller.sender, caller.session, step, act.window, self._clock_ms())
         if step == "start" and (lost := self.presence.lost(caller.sender)):
             answer["lost"] = lost
 
     def note_end(self, sender: str, session: str) -> None:
-        now = self.shared.now() if self.shared else clock_ms()
-        self.presence.attended(sender, session, "end", None, now)
+        """A session has ended, whoever said so."""
+        self.presence.attended(sender, session, "end", None, self._clock_ms())
+
+    def _clock_ms(self) -> int:
+        return self.shared.now() if self.shared else clock_ms()
 
     # --- the turn
 

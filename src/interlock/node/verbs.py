@@ -10,7 +10,7 @@ from interlock.contracts import acts
 from interlock.kernel import attending, events, overview, redaction, review, workspace
 from interlock.kernel.claims import guarding, holding, queueing
 from interlock.kernel.identity import names, sessions, tokens
-from interlock.kernel.mail import reading, sending, waking
+from interlock.kernel.mail import reading, sending
 from interlock.kernel.moment import Answer, Moment
 from interlock.kernel.work import blockers, evidence, gates, story, tasks
 
@@ -57,7 +57,7 @@ VERBS: dict[type, Verb] = {
     acts.Maintain: Verb(
         "backup, restore, rebuild or export", workspace.maintain, "admin", looks=True, owner=True
     ),
-    acts.Mute: Verb("mute", waking.mute, owner=True),
+    acts.Mute: Verb("mute", names.mute, owner=True),
     acts.ListEvents: Verb("events", events.list_events, looks=True, open=True),
     acts.SendMessage: Verb("send", sending.send, "mail"),
     acts.PutChunk: Verb("upload", sending.put_chunk),

@@ -89,8 +89,7 @@ def without_fail(words: list[str]) -> int:
         return run(words)
     except (Refusal, KeyboardInterrupt) as wrong:
         client, event = (*words[1:], "", "")[:2]
-        if isinstance(wrong, Refusal) and {"--help", "--json"}.isdisjoint(words):
-            Hook(client, event).answer()
+        Hook(client, event).answer()
         sys.stderr.write(f"interlock hook: {wrong}\n")
         return 0
 
@@ -218,14 +217,13 @@ def _hand_over(context: Context, link: Link, step: Step, call: Hook) -> None:
     if credentials.session is None or not _may_wait(credentials.session):
         return
     from interlock.contracts.acts import AddEvidence
-    from interlock.contracts.uploads import CHUNK, attached, taken
+    from interlock.contracts.uploads import attached, pieces, taken
     from interlock.evidence import spool
 
     for path in filter(_is_ours, spool.waiting(credentials.session)):
         try:
             payload, data = spool.read(path)
-            chunks = (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
-            steps = attached(AddEvidence(payload), chunks, len(data))
+            steps = attached(AddEvidence(payload), pieces(data), len(data))
             taken(steps, lambda act: link.call(credentials, act))
         except NotAvailable:
             raise
@@ -261,15 +259,9 @@ def _is_ours(path: str) -> bool:
 def _credentials(context: Context, link: Link, step: Step) -> Credentials:
     """The token of the environment goes before the sender that the configuration names: whoever
     runs a client under another name means it."""
-    inside = os.environ.get("INTERLOCK_TOKEN") or os.environ.get("INTERLOCK_SESSION")
+    named = None if workspace.is_inside(os.environ) else context.get("from")
     session = os.environ.get("INTERLOCK_SESSION") or session_of(step.session)
-    if inside:
-        return workspace.who_acts(link, os.environ, named=None, session=session, owner_may=False)
-    named = context.get("from")
-    if named is not None:
-        kept = workspace.kept(link, named)
-        return Credentials(token=kept.token, session=session)
-    return workspace.who_acts(link, os.environ, named=None, session=session, owner_may=False)
+    return workspace.as_configured(link, os.environ, named=named, session=session)
 
 
 # --- waiting while idle

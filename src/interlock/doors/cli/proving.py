@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.contracts import acts
 from interlock.contracts.checks import line
-from interlock.contracts.uploads import CHUNK, attached, in_chunks, taken
+from interlock.contracts.uploads import attached, in_chunks, pieces, taken
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Answer, Context
 from interlock.doors.cli.mail import byte_range
@@ -154,8 +154,7 @@ def _spooled(context: Context, path: str, about: Answer, fence: int | None) -> A
 
     payload, data = spool.read(path)
     act = acts.AddEvidence(payload | about, fence=fence)
-    chunks = (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
-    return taken(attached(act, chunks, len(data)), context.call)
+    return taken(attached(act, pieces(data), len(data)), context.call)
 
 
 def show(context: Context) -> Answer | int:

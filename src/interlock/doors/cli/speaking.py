@@ -12,7 +12,7 @@ from interlock.doors.cli.serving import become
 from interlock.errors import Refusal, Usage
 from interlock.link import is_served
 from interlock.windows import in_window
-from interlock.workspace import kept
+from interlock.workspace import as_configured, link
 
 CHANNEL_WAIT_S = 45
 CHANNEL_PAUSE_S = 5.0
@@ -30,19 +30,17 @@ def mcp(context: Context) -> int:
     window = _Window(context)
     own, here = context.get("session"), here_and_now()
     news = partial(_channel, context) if context.get("channel") else None
-    find = lambda: far_end(place, window.found(), here, own)  # noqa: E731 - it is asked for anew
+
+    def find() -> Far:
+        return far_end(place, window.found(), here, own)
+
     Bridge(Far(0, 1), find, window.is_current, news).run()
     return 0
 
 
 def _who_acts(context: Context) -> Credentials:
-    """The sender that a client's configuration names goes before the window that we are inside: a
-    client may have been started by another one."""
-    named = context.get("from")
-    inside = os.environ.get("INTERLOCK_TOKEN") or os.environ.get("INTERLOCK_SESSION")
-    if named is None or inside:
-        return context.credentials()
-    return Credentials(token=kept(context.link, named).token, session=context.get("session"))
+    said = {"named": context.get("from"), "session": context.get("session")}
+    return as_configured(context.link, os.environ, **said)
 
 
 class _Window:
@@ -80,7 +78,6 @@ def _channel(context: Context) -> int:
 def _wake(context: Context, writer: int) -> None:
     from interlock.bridge import told
     from interlock.hooks.telling import pointer
-    from interlock.workspace import link
 
     way = link(context.place, os.environ)  # a way of its own: the other may be in use
     credentials = _who_acts(context)

@@ -59,12 +59,7 @@ def _who_acts(place: str, named: str | None, session: str | None) -> Credentials
     if not link.is_local:
         raise Usage(f"{place} serves MCP itself: give your client {place}/mcp")
     with closing(link):
-        if named is not None and not (
-            os.environ.get("INTERLOCK_TOKEN") or os.environ.get("INTERLOCK_SESSION")
-        ):
-            # A client may have been started by another one, in whose window we are too.
-            return Credentials(token=workspace.kept(link, named).token, session=session)
-        return workspace.who_acts(link, os.environ, named=named, session=session, owner_may=False)
+        return workspace.as_configured(link, os.environ, named=named, session=session)
 
 
 async def _serve(

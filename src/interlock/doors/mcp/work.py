@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 
 from interlock.contracts import acts
-from interlock.contracts.uploads import CHUNK, attached
+from interlock.contracts.uploads import attached, pieces
 from interlock.doors.mcp.arguments import Arguments
 from interlock.doors.mcp.plans import Answer, Here, Nearby, Plan
 from interlock.errors import Usage
@@ -140,8 +140,7 @@ def evidence(given: Arguments, here: Here) -> Plan:
     place = here.directory
     looked = yield Nearby(lambda: _spooled(path) if kind == "spool" else _file(path, place))
     payload, data = looked["found"]
-    chunks = (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
-    return (yield from attached(acts.AddEvidence(payload | said), chunks, len(data)))
+    return (yield from attached(acts.AddEvidence(payload | said), pieces(data), len(data)))
 
 
 def _spooled(path: str) -> tuple[Answer, bytes]:

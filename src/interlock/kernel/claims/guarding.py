@@ -43,28 +43,35 @@ def guarded(moment: Moment, repo: str, paths: Sequence[str], worktree: str | Non
 
 
 def report_commit(moment: Moment, act: ReportCommit) -> Answer:
-    """Records that a commit crossed others' claims, and tells their holders; once a commit."""
+    """Records that a commit crossed others' claims, and tells their holders; each once, in however
+    many parts a commit is reported."""
     crossed = guarded(moment, act.repo, act.paths, act.worktree)["denied"]
-    answer = {"commit": act.commit, "crossed": crossed}
-    known = moment.one(
-        'SELECT 1 FROM claims_crossed WHERE repo = ? AND "commit" = ?', act.repo, act.commit
-    )
-    if known is not None or is_paused(moment.state):
-        return answer
     by_holder: dict[str, list[str]] = {}
-    for entry in crossed:
-        by_holder.setdefault(entry["claim"]["holder"], []).append(entry["path"])
+    for entry in crossed if not is_paused(moment.state) else ():
+        holder = entry["claim"]["holder"].removeprefix("@")
+        if not _knows(moment, act, holder):
+            by_holder.setdefault(holder, []).append(entry["path"])
     for holder, paths in by_holder.items():
         said = {"repo": act.repo, "commit": act.commit, "paths": paths[:MOST_KEPT]}
-        moment.record("claim_crossed", said | {"holder": holder.removeprefix("@")})
+        moment.record("claim_crossed", said | {"holder": holder})
         more = f" and {len(paths) - MOST_NAMED} more" if paths[MOST_NAMED:] else ""
         text = (
             f"The commit {act.commit[:12]} touches what you have claimed in {act.repo}: "
             f"{', '.join(map(_quoted, paths[:MOST_NAMED]))}{more}"
         )
         # It is the reporter's word, and counts among what the reporter sends.
-        post(moment, holder.removeprefix("@"), "send", {"text": text}, wake=False)
-    return answer
+        post(moment, holder, "send", {"text": text}, wake=False)
+    return {"commit": act.commit, "crossed": crossed}
+
+
+def _knows(moment: Moment, act: ReportCommit, holder: str) -> bool:
+    row = moment.one(
+        'SELECT 1 FROM claims_crossed WHERE repo = ? AND "commit" = ? AND holder = ?',
+        act.repo,
+        act.commit,
+        holder,
+    )
+    return row is not None
 
 
 def crossings(moment: Moment, since: int) -> list[tuple[str, str, str, str]]:

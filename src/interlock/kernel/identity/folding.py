@@ -8,6 +8,7 @@ from interlock.kernel.moment import State
 #      identity_tokens    hashes only, each bound to one sender
 #      identity_sessions  running clients of a sender
 #      identity_groups, identity_members
+#      identity_muted     names that nothing wakes, until then or for good
 TABLES = """
 CREATE TABLE identity_agents(name TEXT PRIMARY KEY, kind TEXT NOT NULL, joined_at INTEGER NOT NULL,
     seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -23,6 +24,7 @@ CREATE TABLE identity_sessions(session TEXT PRIMARY KEY, sender TEXT NOT NULL,
 CREATE TABLE identity_groups(name TEXT PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE identity_members(name TEXT NOT NULL, member TEXT NOT NULL, PRIMARY KEY (name, member))
     STRICT, WITHOUT ROWID;
+CREATE TABLE identity_muted(name TEXT PRIMARY KEY, until INTEGER) STRICT, WITHOUT ROWID;
 """
 
 
@@ -93,6 +95,13 @@ def _fold_epoch(state: State, fact: Header) -> None:
     state.execute("UPDATE identity_tokens SET suspended = 1 WHERE revoked_at IS NULL")
 
 
+def _fold_muted(state: State, fact: Header) -> None:
+    name = fact.outcome["name"]
+    state.execute("DELETE FROM identity_muted WHERE name = ?", (name,))
+    if not fact.outcome.get("off"):
+        state.execute("INSERT INTO identity_muted VALUES (?, ?)", (name, fact.outcome.get("until")))
+
+
 FOLDS = {
     "agent_joined": _fold_joined,
     "token_minted": _fold_minted,
@@ -102,4 +111,5 @@ FOLDS = {
     "session_started": _fold_session_started,
     "session_ended": _fold_session_ended,
     "epoch_started": _fold_epoch,
+    "wakes_muted": _fold_muted,
 }

@@ -1,10 +1,10 @@
 """Names: agents, their surfaces and groups, which share one namespace."""
 
-from interlock.contracts.acts import CreateGroup, Join, ListAgents, ListGroups
+from interlock.contracts.acts import CreateGroup, Join, ListAgents, ListGroups, Mute
 from interlock.contracts.addresses import address, check_name, near
 from interlock.contracts.times import rfc3339
 from interlock.contracts.tokens import token_id
-from interlock.errors import NameTaken, NotFound, Usage
+from interlock.errors import MissingScope, NameTaken, NotFound, Usage
 from interlock.kernel.identity.tokens import granted_scopes, mint_token
 from interlock.kernel.moment import OWNER, SYSTEM, Answer, Moment, State, absent_dropped
 
@@ -85,11 +85,39 @@ def agent_view(moment: Moment, sender: str, agent: str, surface: str | None, kin
     )
 
 
+def mute(moment: Moment, act: Mute) -> Answer:
+    """Lets nothing wake a name. One's own is everybody's to mute; another's, a person's."""
+    caller = moment.caller
+    name = (act.name or caller.sender).removeprefix("@")
+    if (
+        name not in (caller.sender, caller.agent)
+        and caller.kind != "human"
+        and "admin" not in caller.scopes
+    ):
+        raise MissingScope(
+            f"Muting @{name} is for itself, for a person, or for a token with the scope admin.",
+            scope="admin",
+        )
+    if not is_known(moment.state, name):
+        raise NotFound(
+            f"Nobody has joined as @{name[:80]}. To mute an agent, name it: interlock mute @NAME",
+            did_you_mean=near(name, names(moment.state)),
+        )
+    until = moment.now + act.ttl_s * 1000 if act.ttl_s is not None else None
+    said = absent_dropped(name=name, until=until, off=True if act.off else None)
+    moment.record("wakes_muted", said)
+    return absent_dropped(
+        address=address(name),
+        muted=not act.off,
+        until=rfc3339(until) if until is not None and not act.off else None,
+    )
+
+
 def is_muted(moment: Moment, names: tuple[str, ...]) -> bool:
     """Whether nothing may wake whoever goes by these names."""
     marks = ", ".join("?" * len(names))
     row = moment.one(
-        f"SELECT 1 FROM mail_muted WHERE name IN ({marks}) AND (until IS NULL OR until > ?)",
+        f"SELECT 1 FROM identity_muted WHERE name IN ({marks}) AND (until IS NULL OR until > ?)",
         *names,
         moment.now,
     )

@@ -14,7 +14,6 @@ from interlock.kernel.moment import State
 #      mail_boxes       counts per recipient name
 #      mail_asks        questions, when they are due, and their first answer
 #      mail_wakes       attempts to wake somebody for a delivery; `due` is when one is in doubt
-#      mail_muted       names that nothing wakes, until then or for good
 TABLES = """
 CREATE TABLE mail_messages(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, sender TEXT NOT NULL,
     recipient TEXT NOT NULL, type TEXT NOT NULL, thread TEXT NOT NULL, at INTEGER NOT NULL,
@@ -41,7 +40,6 @@ CREATE TABLE mail_wakes(seq INTEGER NOT NULL, recipient TEXT NOT NULL, id TEXT N
     PRIMARY KEY (seq, recipient, id)) STRICT, WITHOUT ROWID;
 CREATE INDEX mail_wakes_begun ON mail_wakes(due) WHERE outcome IS NULL;
 CREATE INDEX mail_wakes_ids ON mail_wakes(id);
-CREATE TABLE mail_muted(name TEXT PRIMARY KEY, until INTEGER) STRICT, WITHOUT ROWID;
 """
 
 UNREAD = ("accepted", "woken", "shown")
@@ -168,18 +166,10 @@ def _fold_wake_ended(state: State, fact: Header) -> None:
             _note_receipt(state, fact, seq, recipient, "woken", None)
 
 
-def _fold_muted(state: State, fact: Header) -> None:
-    name = fact.outcome["name"]
-    state.execute("DELETE FROM mail_muted WHERE name = ?", (name,))
-    if not fact.outcome.get("off"):
-        state.execute("INSERT INTO mail_muted VALUES (?, ?)", (name, fact.outcome.get("until")))
-
-
 FOLDS = {
     "message_sent": _fold_sent,
     "mail_moved": _fold_moved,
     "body_redacted": _fold_redacted,
     "wake_begun": _fold_wake_begun,
     "wake_ended": _fold_wake_ended,
-    "wakes_muted": _fold_muted,
 }

@@ -8,11 +8,8 @@ Each delivery is told of once: by which adapter is its receipt `woken`.
 
 from typing import NamedTuple
 
-from interlock.contracts.acts import Mute
-from interlock.contracts.addresses import address, near
 from interlock.contracts.times import rfc3339
-from interlock.errors import MissingScope, NotFound
-from interlock.kernel.identity.names import is_known, is_muted, names
+from interlock.kernel.identity.names import is_muted
 from interlock.kernel.mail.folding import LADDER
 from interlock.kernel.mail.messages import Message, by_seq, listed, mailboxes
 from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
@@ -212,30 +209,3 @@ def _mark(moment: Moment, state: str, found: list[Delivery], adapter: str) -> No
     if found:
         items = [[delivery.seq, delivery.recipient] for delivery in found]
         moment.note("mail_moved", {"state": state, "items": items, "adapter": adapter})
-
-
-# --- muting
-
-
-def mute(moment: Moment, act: Mute) -> Answer:
-    """Lets nothing wake a name. One's own is everybody's to mute; another's, a person's."""
-    caller = moment.caller
-    name = (act.name or caller.sender).removeprefix("@")
-    if name not in mailboxes(caller) and caller.kind != "human" and "admin" not in caller.scopes:
-        raise MissingScope(
-            f"Muting @{name} is for itself, for a person, or for a token with the scope admin.",
-            scope="admin",
-        )
-    if not is_known(moment.state, name):
-        raise NotFound(
-            f"Nobody has joined as @{name[:80]}. To mute an agent, name it: interlock mute @NAME",
-            did_you_mean=near(name, names(moment.state)),
-        )
-    until = moment.now + act.ttl_s * 1000 if act.ttl_s is not None else None
-    said = absent_dropped(name=name, until=until, off=True if act.off else None)
-    moment.record("wakes_muted", said)
-    return absent_dropped(
-        address=address(name),
-        muted=not act.off,
-        until=rfc3339(until) if until is not None and not act.off else None,
-    )
