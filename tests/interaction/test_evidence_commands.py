@@ -28,7 +28,8 @@ FIVE_MB = 5 << 20
 PRINT_RANDOM = (
     "import random, sys; sys.stdout.buffer.write(random.Random(7).randbytes(int(sys.argv[1])))"
 )
-SLEEP = "import sys, time; print(flush=True); time.sleep(600)"
+# In naps: a signal that comes just before Python's `sleep` begins is heard only after it.
+SLEEP = "import sys, time; print(flush=True)\nwhile True: time.sleep(0.05)"
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
     "signal.signal(signal.SIGINT, signal.SIG_IGN); print('here', flush=True); time.sleep(600)"
