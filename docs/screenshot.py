@@ -1,6 +1,7 @@
-"""Makes the pictures of docs/dashboard.md: a day of three agents and a person, and one task of it.
+"""Makes the pictures of docs/dashboard.md: a day of three agents and a person, and one task of it;
+and that of docs/connectors.md, where a client asks this person to be connected.
 
-    .venv/bin/python docs/screenshot.py
+    .venv/bin/python docs/screenshot.py [NAME]...
 
 The day is played on a workspace of its own with a clock that is set by hand, and shown by the web
 door as `interlock up` would.
@@ -19,16 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 from starlette.applications import Starlette
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
 from interlock.contracts.encoding import digest
-from interlock.contracts.tokens import SECRET_BYTES, compose, hashed
+from interlock.contracts.tokens import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.doors.web import routes
 from interlock.node import Node
 from interlock.node.live import LiveNode
+from interlock.node.seals import Seals
 
 DOCS = Path(__file__).parent
 MINUTE = 60_000
@@ -42,6 +44,17 @@ PICTURES = (
     ("/", "dark", "dashboard-dark"),
     ("/work/B-0444", "light", "dashboard-task"),
 )
+CONSENT = "consent"
+PUBLIC = "http://interlock.example"
+ASKED = {
+    "client": "https://claude.ai/oauth/client.json",
+    "client_name": "Claude",
+    "redirect_uri": "https://claude.ai/api/mcp/auth_callback",
+    "challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    "resource": f"{PUBLIC}/mcp",
+    "scopes": ["mail", "claim", "work"],
+    "issuer": PUBLIC,
+}
 BRIEF = """\
 People click twice when the answer is slow, and are charged twice.
 
@@ -288,30 +301,56 @@ def served(day: Day, token: str) -> Iterator[str]:
         thread.join()
 
 
+def show_board(browser: Browser, url: str, token: str, names: list[str]) -> None:
+    for path, scheme, name in PICTURES:
+        if name not in names:
+            continue
+        page = browser.new_page(
+            viewport={"width": 1280, "height": 800},
+            color_scheme=scheme,  # type: ignore[arg-type]
+        )
+        page.goto(f"{url}/#token={token}")
+        page.wait_for_selector("#line[data-state=live]")
+        page.goto(f"{url}{path}")
+        page.wait_for_selector("#line[data-state=live]")
+        page.screenshot(path=DOCS / f"{name}.png")
+        page.close()
+
+
+def show_consent(browser: Browser, day: Day, invitation: str) -> None:
+    """Vera joins by her invitation, and is asked."""
+    page = browser.new_page(viewport={"width": 900, "height": 700})
+    page.goto(f"{PUBLIC}/invite/{invitation}")
+    for field in ("password", "again"):
+        page.fill(f"#{field}", "every good boy deserves favour")
+    page.click("text=Join")
+    page.wait_for_url(f"{PUBLIC}/person*")
+    page.goto(f"{PUBLIC}/consent?request={Seals(day.node.keys).seal('authorization', ASKED)}")
+    page.wait_for_selector("text=Allow")
+    page.screenshot(path=DOCS / f"{CONSENT}.png", full_page=True)
+    page.close()
+
+
 def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         sys.exit("No chromium was found on the PATH.")
+    names = sys.argv[1:] or [name for _, _, name in PICTURES] + [CONSENT]
     token = compose(os.urandom(SECRET_BYTES))
+    invitation = compose(os.urandom(SECRET_BYTES), INVITATION)
     with tempfile.TemporaryDirectory() as above, sync_playwright() as playwright:
         os.chdir(above)
         os.makedirs("shop/.interlock")
         day = Day("shop/.interlock")
         play(day)
-        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        day.node.call(OWNER, acts.Invite("vera", own=("otto",), code_hash=hashed(invitation)))
         with served(day, token) as url:
-            for path, scheme, name in PICTURES:
-                page = browser.new_page(
-                    viewport={"width": 1280, "height": 800},
-                    color_scheme=scheme,  # type: ignore[arg-type]
-                )
-                page.goto(f"{url}/#token={token}")
-                page.wait_for_selector("#line[data-state=live]")
-                page.goto(f"{url}{path}")
-                page.wait_for_selector("#line[data-state=live]")
-                page.screenshot(path=DOCS / f"{name}.png")
-                page.close()
-        browser.close()
+            named = f"--host-resolver-rules=MAP interlock.example:80 {url.partition('//')[2]}"
+            browser = playwright.chromium.launch(executable_path=chromium, args=[*ARGUMENTS, named])
+            show_board(browser, url, token, names)
+            if CONSENT in names:
+                show_consent(browser, day, invitation)
+            browser.close()
         day.node.close()
 
 

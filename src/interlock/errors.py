@@ -10,7 +10,8 @@ same object on every door (`as_dict`). The tree, with the exit status of each br
     │                     IdempotencyConflict, TooManyHops, TooLarge, NotAWorkspace,
     │                     GateHasNoHolder, AlreadyDone, NotSubmitted
     ├── NotAllowed (3)    NoIdentity, BadToken, TokenExpired, UnknownSender, IdentityMismatch,
-    │                     MissingScope, OwnWork, NotHolder, StaleFence, ForeignOrigin
+    │                     MissingScope, OwnWork, NotHolder, StaleFence, ForeignOrigin,
+    │                     WrongAudience
     ├── NotAvailable (4)  RateLimited, Paused, EngineUnavailable, LogForked, NewerVersion,
     │                     UnsafeFilesystem, OtherHost
     └── Internal (70)
@@ -233,6 +234,15 @@ class TokenExpired(NotAllowed):
     code = "TOKEN_EXPIRED"
     title = "Token expired"
     http = 401
+
+
+class WrongAudience(NotAllowed):
+    """That token is for another place than the one where it was shown."""
+
+    code = "WRONG_AUDIENCE"
+    title = "Wrong audience"
+    http = 401
+    recorded = True
 
 
 class ForeignOrigin(NotAllowed):

@@ -387,8 +387,25 @@ def identity(town: Town) -> None:
     for known in (mine, brought, tokens.hashed(made["token"]), tokens.hashed("unknown")):
         town.call(OWNER, acts.IdentifyToken(known))
     town.call(OWNER, acts.ShowToken(tokens.token_id(brought)))
+    town.call(OWNER, acts.LabelToken(tokens.token_id(brought), "Milo, at home"))
+    imports(town)
     town.call(OWNER, acts.RevokeToken(sender="milo"))
     town.call(OWNER, acts.ListTokens())
+
+
+def imports(town: Town) -> None:
+    rows = (
+        {"token_hash": "1" * 64, "agent": "milo", "label": "Milo", "project": "shop"},
+        {"token_hash": "2" * 64, "agent": "milo", "label": "Otto", "project": "mill"},
+        {"token_hash": "3" * 64, "agent": "nils", "label": "N", "display_name": "N", "clear": True},
+        {"token_hash": "4" * 64, "agent": "nils", "scope": ["mail", "read"]},
+        {"token_hash": "5" * 64, "agent": "nils", "active": False},
+        {"agent": "nils"},
+        {"token_hash": "6" * 64, "label": "nobody's"},
+    )
+    town.call(OWNER, acts.ImportTokens(rows))
+    town.call(OWNER, acts.ImportTokens(rows, apply=True))
+    town.call(OWNER, acts.ImportTokens(rows, {"Otto": "otto"}, apply=True))
 
 
 def the_workspace(town: Town) -> None:

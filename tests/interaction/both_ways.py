@@ -10,6 +10,7 @@ BOTH_WAYS = {
     "test_shortcuts",
     "test_hooks",
     "test_wake_lines",
+    "test_token_import",
 }
 
 NO_WORKSPACE = "it needs no workspace"
@@ -42,6 +43,9 @@ DIRECT_ONLY = {
     "test_a_named_workspace_comes_first": MAKES_ONE,
     "test_init_says_whether_it_made_one": MAKES_ONE,
     "test_run_exits_with_125_where_there_is_no_workspace": UNUSABLE,
+    # test_token_import
+    "test_an_old_token_works_over_http_until_it_is_rotated": "it starts its own server",
+    "test_a_secret_that_is_sent_over_http_is_refused_and_not_repeated": "it starts its own server",
     # test_terminal
     "test_help_of_every_command_says_what_it_does_and_how_to_type_it": NO_WORKSPACE,
     "test_help_fits_a_narrow_terminal": NO_WORKSPACE,

@@ -174,6 +174,8 @@ METHODS = {
     acts.RotateToken: "rotate_token",
     acts.RevokeToken: "revoke_token",
     acts.ReaffirmTokens: "reaffirm_tokens",
+    acts.LabelToken: "label_token",
+    acts.ImportTokens: "import_tokens",
     acts.IdentifyToken: "identify_token",
     acts.StartSession: "start_session",
     acts.FindSession: "find_session",
@@ -334,6 +336,8 @@ SPELLINGS = {
     acts.RotateToken: Spelling("token rotate", ("id",), _SENDER),
     acts.RevokeToken: Spelling("token revoke", ("id",), _SENDER),
     acts.ReaffirmTokens: Spelling("token reaffirm", ("id",), _SENDER | {"all": "--all"}),
+    acts.LabelToken: Spelling("token label", ("id", "label")),
+    acts.ImportTokens: Spelling("token import", ("file",), {"map": "--map", "apply": "--apply"}),
     acts.IdentifyToken: Spelling("token identify", ("token",)),
     acts.ShowStatus: Spelling("status"),
     acts.ShowStorage: Spelling("status"),
@@ -389,6 +393,11 @@ def _as_typed(act: type, said: Members, scene: Scene) -> Members:
         assert said.pop("timeout_s") == said["wait_s"], "--wait is both"
     if act is acts.ReaffirmTokens and not said:
         said["all"] = True
+    if act is acts.ImportTokens:
+        file = scene.place.root / "tokens.json"
+        file.write_text(json.dumps(said.pop("rows")))
+        said |= {"file": str(file)}
+        said["map"] = [f"{label}={agent}" for label, agent in said.get("map", {}).items()]
     if act is acts.ListTasks:
         said.setdefault("state", "all")
     if act is acts.SubmitTask:

@@ -128,6 +128,7 @@ BAD: dict[str, list[str]] = {
     "old file": ["", ".", "/", "/dev/null", "no/such/file", "noise", "text", *CONTROL, "x" * 5000],
     "new file": ["", ".", "/", "/dev/null", "text", "no/such/file", "text/below", "x" * 5000],
     "key": [*EMPTY, *CONTROL, LONG],
+    "mapping": [*EMPTY, *TRICKS, *CONTROL, "=", "vera", "vera=", "=vera", "Nobody=vera", LONG],
     "port": ["", *NUMBERS, "65536", HUGE, LONG],
     # What may stand there is found out by the server itself.
     "host": [""],
@@ -183,7 +184,7 @@ ROWS: dict[str, Row] = {
             "--port": "port",
             "--engine": "engine",
             "--key": "old file",
-            "--url": "url",
+            "--public-url": "url",
         },
         acts=False,
     ),
@@ -337,6 +338,8 @@ ROWS: dict[str, Row] = {
     "token rotate": Row("$token", {0: "token id", "--sender": "sender"}),
     "token revoke": Row("$token", {0: "token id", "--sender": "sender"}),
     "token reaffirm": Row("--all", {0: "token id", "--sender": "sender"}),
+    "token label": Row("$token vera", {0: "token id", 1: "line"}),
+    "token import": Row("../tokens.json", {0: "old file", "--map": "mapping"}),
     "token identify": Row("$secret", {}, acts=False, reads_stdin=True),
     "group create": Row("team --member vera", {0: "name", "--member": "member"}),
     "group list": Row("", {}),
@@ -395,6 +398,8 @@ class Scene:
         place.ok("claim", "acquire", "--item", "B-1", "--from", "vera")
         place.ok("backup", "../made.db")
         (place.root / "made.proof").write_text(json.dumps(place.ok("audit", "prove", "2")))
+        old = [{"token_hash": "0" * 64, "agent": "vera", "label": "Vera, at home"}]
+        (place.root / "tokens.json").write_text(json.dumps(old))
         (place.cwd / "noise").write_bytes(NOISE[:100_000])
         (place.cwd / "text").write_text("just text\n")
         token = place.ok("token", "list")["tokens"][0]["id"]

@@ -137,6 +137,8 @@ class World:
         place.ok("claim", "acquire", "--item", "B-1", *otto)
         place.ok("backup", "../made.db")
         (place.root / "made.proof").write_text(json.dumps(place.ok("audit", "prove", "2")))
+        old = [{"token_hash": "0" * 64, "agent": "vera", "label": "Vera, at home"}]
+        (place.root / "tokens.json").write_text(json.dumps(old))
         token = place.ok("token", "list")["tokens"][1]["id"]
         return {"mail": mail, "ask": ask, "token": token, "secret": secret} | self._work()
 
@@ -236,6 +238,8 @@ SAMPLES = {
     "token rotate": "token rotate --sender vera",
     "token revoke": "token revoke $token",
     "token reaffirm": "token reaffirm --all",
+    "token label": "token label $token vera",
+    "token import": "token import ../tokens.json --apply",
     "token identify": "token identify -",
     "group create": "group create team --member @vera --member @otto-cli",
     "group list": "group list",

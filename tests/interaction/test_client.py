@@ -585,6 +585,24 @@ def reaffirm_tokens(town: Town) -> None:
 
 
 @row
+def label_token(town: Town) -> None:
+    made = town.owner.mint_token("vera")
+    assert "contradiction" in town.owner.label_token(made["id"], "otto")
+    assert "contradiction" not in town.owner.label_token(made["id"], "Vera, at home")
+
+
+@row
+def import_tokens(town: Town) -> None:
+    rows = [{"token": "an old token", "agent": "vera", "label": "Vera, old"}]
+    found = town.owner.import_tokens(rows)
+    assert (found["importable"], found["imported"]) == (1, 0)
+    assert [row["verdict"] for row in found["rows"]] == ["clear-text secret"]
+    moved = town.owner.import_tokens(rows, map={"Vera, old": "otto"}, apply=True)
+    assert [row["verdict"] for row in moved["rows"]] == ["contradiction"]
+    assert town.hand("an old token").whoami()["sender"] == "otto"
+
+
+@row
 def identify_token(town: Town) -> None:
     found = town.owner.identify_token(town.tokens["vera"])
     assert (found["known"], found["active"], found["sender"]) == (True, True, "vera")

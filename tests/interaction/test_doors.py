@@ -111,6 +111,8 @@ def _is_waiting(address: str) -> Any:
 ANSWERED = Meanwhile(_newest_ask, Step(VERA, acts.AnswerAsk, {"message": "$seen", "text": "yes"}))
 LIMITED = "--wait is how long to wait, and the question's time limit as well"
 PAUSED = Step(OWNER, acts.Pause, {"reason": "lunch"})
+OLD = {"token_hash": "a" * 64, "agent": "nova", "label": "Nova, at work", "scope": ["mail"]}
+OLD_NEO = {"token_hash": "b" * 64, "agent": "nova", "label": "Neo GPT"}
 SHAPES = [
     "AGENT:* (everyone; the asterisk is required)",
     "@<identifier> (one agent, for example @neo-gpt; the @ is required)",
@@ -1567,6 +1569,70 @@ IDENTITY = (
     done("a sender's tokens end", acts.RevokeToken, DORA, {"sender": "vera"}),
     refused(
         "NOT_FOUND", "a token that cannot end", acts.RevokeToken, OWNER, {"id": "tok_000000000000"}
+    ),
+    done("another label", acts.LabelToken, DORA, {"id": "$vera_token", "label": "Vera, at home"}),
+    done(
+        "a label that contradicts",
+        acts.LabelToken,
+        OWNER,
+        {"id": "$vera_token", "label": "nova"},
+        has={"label": "nova", "sender": "vera"},
+    ),
+    refused("USAGE", "no label", acts.LabelToken, OWNER, {"id": "$vera_token", "label": " "}),
+    refused(
+        "NOT_FOUND",
+        "a label for no token",
+        acts.LabelToken,
+        OWNER,
+        {"id": "tok_000000000000", "label": "vera"},
+    ),
+    refused(
+        "MISSING_SCOPE",
+        "an agent labels no token",
+        acts.LabelToken,
+        OTTO,
+        {"id": "$vera_token", "label": "vera"},
+    ),
+    done(
+        "what would be imported",
+        acts.ImportTokens,
+        OWNER,
+        {"rows": [OLD]},
+        has={"applied": False, "importable": 1, "imported": 0},
+    ),
+    done("an old token", acts.ImportTokens, DORA, {"rows": [OLD], "apply": True}),
+    no(
+        None,
+        "old tokens that are not ready",
+        acts.ImportTokens,
+        OWNER,
+        {"rows": [OLD, OLD_NEO, {"label": "nobody's", "token_hash": "c" * 64}], "apply": True},
+        has={"ok": False, "imported": 2},
+    ),
+    done(
+        "an old token of a label",
+        acts.ImportTokens,
+        OWNER,
+        {"rows": [OLD_NEO], "map": {"Neo GPT": "neo-gpt"}, "apply": True},
+        first=(Step(OWNER, acts.ImportTokens, {"rows": [OLD_NEO], "apply": True}),),
+        has={"imported": 1},
+    ),
+    refused("USAGE", "no old tokens", acts.ImportTokens, OWNER, {"rows": []}),
+    refused(
+        "USAGE",
+        "a label that no row has",
+        acts.ImportTokens,
+        OWNER,
+        {"rows": [OLD], "map": {"Neo": "neo-gpt"}},
+    ),
+    refused("MISSING_SCOPE", "an agent imports none", acts.ImportTokens, OTTO, {"rows": [OLD]}),
+    refused(
+        "PAUSED",
+        "nothing is imported in a pause",
+        acts.ImportTokens,
+        OWNER,
+        {"rows": [OLD], "apply": True},
+        first=(PAUSED,),
     ),
     done("tokens are trusted again", acts.ReaffirmTokens, OWNER),
     done(

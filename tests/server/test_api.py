@@ -294,6 +294,12 @@ SAMPLES: dict[tuple[str, str], Callable[[Town], Sample]] = {
         "/v1/tokens/revoke", "revoked", {"id": token_id(town)}
     ),
     ("POST", "/v1/tokens/reaffirm"): lambda town: Sample("/v1/tokens/reaffirm", "reaffirmed", {}),
+    ("POST", "/v1/tokens/{id}/label"): lambda town: Sample(
+        f"/v1/tokens/{token_id(town)}/label", "label", {"label": "Vera, at home"}
+    ),
+    ("POST", "/v1/tokens/import"): lambda town: Sample(
+        "/v1/tokens/import", "rows", {"rows": [{"token_hash": "d" * 64, "agent": "vera"}]}
+    ),
     ("POST", "/v1/tokens/identify"): lambda town: Sample(
         "/v1/tokens/identify", "known", {"token_hash": hash_of_a_token()}
     ),

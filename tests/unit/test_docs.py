@@ -28,6 +28,7 @@ from xml.etree import ElementTree
 import pytest
 
 from interlock import errors
+from interlock.contracts.intrusions import INTRUSIONS
 from interlock.doors.cli.commands import COMMANDS, COMMON
 from interlock.doors.cli.grammar import BUILT_IN, HELP
 from interlock.doors.http import limits
@@ -57,7 +58,7 @@ PORTS = range(20_000, 32_000)
 SESSION = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
-TOKEN = re.compile(r"\bilk_[a-z2-7]{40,}")
+TOKEN = re.compile(r"\b(il[kicr]_)[a-z2-7]{40,}")
 LINK = re.compile(r"\]\(([^)#]+)?(#[^)]*)?\)")
 # A node is called after its machine, which is nobody's business.
 MACHINE = re.sub(r"[^a-z0-9]+", "-", os.uname().nodename.lower()).strip("-")[:40]
@@ -68,7 +69,7 @@ CHANGING = (
     ("home", r"/home/you/(?:\.local/share|Library/Application Support)/interlock/default"),
     ("time", r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{3})?Z|\b\d{13}\b"),
     ("id", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
-    ("token", r"\btok_[0-9a-f]{12}\b"),
+    ("token", r"\b(?:tok|con|inv)_[0-9a-f]{12}\b"),
     ("node", r'\blaptop-[0-9a-f]{6}(?:  #\d+, (?:level|\d+ behind), heard \d+ s ago|"\} \d+)?'),
     ("age", r"(?<=interlock_engine_confirmed_seconds )\d+|(?<=As of )\d+(?= s ago)"),
     ("nth", r'(?<=\bnth )\d+|(?<="nth": )\d+'),
@@ -133,14 +134,14 @@ def run(commands: list[str], home: Path) -> list[str]:
         end_servers(home)
     printed = exchanged(done.stdout.decode(), {port: usual for usual, port in ports.items()})
     printed = NODE.sub("laptop-", printed.replace(str(home), HOME))
-    outputs = TOKEN.sub("ilk_…", printed).split(END)[:-1]
+    outputs = TOKEN.sub(r"\1…", printed).split(END)[:-1]
     assert len(outputs) == len(commands), printed
     return ["".join(f"{line.rstrip()}\n" for line in output.splitlines()) for output in outputs]
 
 
 def exchanged(text: str, ports: dict[str, str]) -> str:
     """The text with other ports, wherever it names one."""
-    return re.sub(rf"(?<=[:/= ])(?:{'|'.join(ports)})\b", lambda found: ports[found.group()], text)
+    return re.sub(rf"(?<=[:/= _])(?:{'|'.join(ports)})\b", lambda found: ports[found.group()], text)
 
 
 def valkey_directory() -> str:
@@ -243,7 +244,7 @@ def test_every_code_that_a_page_names_exists(page: Path) -> None:
     variables = {f"INTERLOCK_{name}" for name in ("TOKEN", "SESSION", "WORKSPACE", "ENGINE")}
     for code in inline(page):
         if re.fullmatch(r"[A-Z]+(_[A-Z]+)+|PAUSED|USAGE|INTERNAL", code):
-            assert code in notices | variables or errors.by_code(code).code == code
+            assert code in {*notices, *variables, *INTRUSIONS} or errors.by_code(code).code == code
 
 
 @pytest.mark.parametrize("page", ALL, ids=relative)

@@ -326,17 +326,24 @@ def test_the_doctor_names_what_was_crossed_for_a_week(street: Street) -> None:
     claim(street, street.otto)
     assert street.call(OWNER, Examine())["ok"] is True
     report(street, street.vera, "src/a.py")
-    (finding,) = street.call(OWNER, Examine())["findings"]
-    assert finding == {
-        "check": "commits-guarded",
-        "message": "The commit 555555555555 in r, made by @vera without asking the guard, touches "
-        "what @otto-cli had claimed.",
-        "do": "Look at it (git show 555555555555), and settle it with @otto-cli.",
-    }
+    assert named_by_doctor(street) == [
+        {
+            "check": "commits-guarded",
+            "message": "The commit 555555555555 in r, made by @vera without asking the guard, "
+            "touches what @otto-cli had claimed.",
+            "do": "Look at it (git show 555555555555), and settle it with @otto-cli.",
+        }
+    ]
     street.ms += 7 * 24 * HOUR
-    assert street.call(OWNER, Examine())["ok"] is False
+    assert len(named_by_doctor(street)) == 1
     street.ms += 1
-    assert street.call(OWNER, Examine())["ok"] is True
+    assert named_by_doctor(street) == []
+
+
+def named_by_doctor(street: Street) -> list[dict[str, str]]:
+    """What the doctor says of commits; by then there is unread mail too."""
+    found = street.call(OWNER, Examine())["findings"]
+    return [each for each in found if each["check"] == "commits-guarded"]
 
 
 @pytest.mark.parametrize("commit", ["", "abc", "x" * 40, "HEAD", "5" * 39])

@@ -38,8 +38,10 @@ from interlock.contracts.acts import (
     FindAnswer,
     GiveVerdict,
     IdentifyToken,
+    ImportTokens,
     Join,
     KeepSession,
+    LabelToken,
     ListAgents,
     ListClaims,
     ListInbox,
@@ -691,6 +693,8 @@ def test_tokens_are_an_admins_business_even_ones_own(ws: Workspace) -> None:
         ShowToken(id_of(otto)),
         ListTokens(),
         ReaffirmTokens(),
+        LabelToken(id_of(otto), "otto"),
+        ImportTokens(({"token_hash": "d" * 64, "agent": "otto"},)),
     ):
         assert refused(errors.MissingScope, ws.call, otto, act)["scope"] == "admin"
     assert len(ws.call(boss, ListTokens())["tokens"]) == 3
@@ -1639,6 +1643,8 @@ WRITING: list[Any] = [
     RotateToken(sender="otto", token_hash="c" * 64),
     RevokeToken(sender="otto"),
     ReaffirmTokens(),
+    LabelToken("tok_0", "otto"),
+    ImportTokens(({"token_hash": "d" * 64, "agent": "otto"},), apply=True),
     StartSession("s9"),
     EndSession("s1"),
     ChangeSetting("recipients", "strict"),

@@ -1,9 +1,11 @@
 """The verbs of who is who: agents, groups, tokens and sessions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from interlock.client.asking import Asked, Verb
 from interlock.contracts import acts, answers
+from interlock.contracts.token_files import prepared
 from interlock.contracts.tokens import hashed
 
 
@@ -30,6 +32,38 @@ class Identity:
     ) -> Asked[answers.Joined]:
         """Register an agent or a person. The token is in the answer, and nowhere else: keep it."""
         return Asked(acts.Join(name, surface, kind, label, tuple(scopes)))
+
+    @Verb
+    def invite(
+        self,
+        name: str,
+        *,
+        surface: str | None = None,
+        own: Iterable[str] = (),
+        ttl_s: int | None = None,
+    ) -> Asked[answers.Invited]:
+        """Let a person, or another machine, join by a link: the server's address and `path`."""
+        return Asked(acts.Invite(name, surface, tuple(own), ttl_s))
+
+    @Verb
+    def accept_invitation(self, code: str) -> Asked[answers.Accepted]:
+        """Join by an invitation. The token is in the answer, and nowhere else: keep it."""
+        return Asked(acts.AcceptInvitation(code))
+
+    @Verb
+    def connections(self) -> Asked[answers.Connections]:
+        """List the clients that people let act for them, and where people have signed in."""
+        return Asked(acts.ListConnections())
+
+    @Verb
+    def name_connection(self, id: str, name: str) -> Asked[answers.Connection]:
+        """Name a connection."""
+        return Asked(acts.NameConnection(id, name))
+
+    @Verb
+    def revoke_connection(self, id: str) -> Asked[answers.Revoked]:
+        """End a connection, or a browser's session, at once."""
+        return Asked(acts.RevokeConnection(id))
 
     @Verb
     def groups(self) -> Asked[answers.Groups]:
@@ -83,6 +117,24 @@ class Identity:
     ) -> Asked[answers.Reaffirmed]:
         """Trust tokens again that a restore suspended: one, a sender's, or all of them."""
         return Asked(acts.ReaffirmTokens(id, sender))
+
+    @Verb
+    def label_token(self, id: str, label: str) -> Asked[answers.Token]:
+        """Write another label on a token. Whose it is stays as it is."""
+        return Asked(acts.LabelToken(id, label))
+
+    @Verb
+    def import_tokens(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        *,
+        map: Mapping[str, str] | None = None,
+        apply: bool = False,
+    ) -> Asked[answers.Imported]:
+        """Take over another bus's tokens, from rows with `token_hash`, `agent` and `label`: says
+        what would become of each, or does it with `apply`. A `token` is hashed here."""
+        found = prepared([dict(row) for row in rows]).rows
+        return Asked(acts.ImportTokens(found, dict(map) if map else None, apply))
 
     @Verb
     def identify_token(self, token: str) -> Asked[answers.KnownToken | answers.UnknownToken]:

@@ -13,13 +13,17 @@ MOST_FILES = 10_000
 class Credentials(NamedTuple):
     """What a caller shows. `claimed` is the sender it says it is, which decides nothing and must
     not contradict the token; `owner` is set only by a door that may write the file itself;
-    `seen` is the last position of the log that it was told of, by whichever node."""
+    `seen` is the last position of the log that it was told of, by whichever node; `audience` is
+    the address at which the token was shown, where that was over HTTP; `peer` the address of
+    whoever asks from another machine, which decides nothing."""
 
     token: str | None = None
     session: str | None = None
     claimed: str | None = None
     owner: bool = False
     seen: int = 0
+    audience: str | None = None
+    peer: str | None = None
 
 
 # --- the workspace
@@ -95,6 +99,20 @@ class ReaffirmTokens(NamedTuple):
     sender: str | None = None
 
 
+class LabelToken(NamedTuple):
+    id: str
+    label: str
+
+
+class ImportTokens(NamedTuple):
+    """Tokens that another bus knows, by their hashes: what would become of each or, with `apply`,
+    what does. `map` says whose those of a label are, whatever their rows say."""
+
+    rows: tuple[dict[str, Any], ...]
+    map: dict[str, str] | None = None
+    apply: bool = False
+
+
 class ListTokens(NamedTuple):
     pass
 
@@ -121,6 +139,125 @@ class Mute(NamedTuple):
     name: str | None = None
     ttl_s: int | None = None
     off: bool = False
+
+
+# --- people, and what they let act for them
+
+
+class Invite(NamedTuple):
+    """Lets whoever holds the code join as a person, or as a surface on another machine. `own` are
+    the agents that the person will own."""
+
+    name: str
+    surface: str | None = None
+    own: tuple[str, ...] = ()
+    ttl_s: int | None = None
+    code_hash: str = ""
+
+
+class AcceptInvitation(NamedTuple):
+    """Joins by an invitation, with a token that the one who joins has made."""
+
+    code: str
+    token_hash: str = ""
+
+
+class ListConnections(NamedTuple):
+    pass
+
+
+class NameConnection(NamedTuple):
+    id: str
+    name: str
+
+
+class RevokeConnection(NamedTuple):
+    id: str
+
+
+class ShowInvitation(NamedTuple):
+    code: str
+
+
+class Enrol(NamedTuple):
+    """Joins by an invitation as a person who signs in with a password from then on."""
+
+    code: str
+    verifier: str
+    token_hash: str
+    label: str | None = None
+
+
+class SignIn(NamedTuple):
+    """`verifier` is what the password gives under the workspace's key; `token_hash` is of the
+    token that the browser keeps."""
+
+    name: str
+    verifier: str
+    token_hash: str
+    label: str | None = None
+
+
+class SignOut(NamedTuple):
+    pass
+
+
+class ShowPerson(NamedTuple):
+    pass
+
+
+class GrantConnection(NamedTuple):
+    """A person lets a client act as one of their senders: `surface` of `agent`."""
+
+    agent: str
+    surface: str | None
+    scopes: tuple[str, ...]
+    client: str
+    client_name: str
+    resource: str
+    redirect_uri: str
+    challenge: str
+    code_hash: str
+    name: str | None = None
+
+
+class FindGrant(NamedTuple):
+    code: str
+
+
+class OpenConnection(NamedTuple):
+    code: str
+    client: str
+    token_hash: str
+    refresh_hash: str
+
+
+class FindConnection(NamedTuple):
+    """The connection that a refresh token, or an access token, is of."""
+
+    secret: str
+
+
+class RefreshConnection(NamedTuple):
+    refresh: str
+    client: str
+    token_hash: str
+    refresh_hash: str
+
+
+class CloseConnection(NamedTuple):
+    """Ends a connection, by a token of it that its client gives back."""
+
+    secret: str
+    client: str
+
+
+class ReportRefusal(NamedTuple):
+    """A door refused somebody on the way in: `reason` is one of `contracts.intrusions`."""
+
+    reason: str
+    digest: str
+    connection: str | None = None
 
 
 class StartSession(NamedTuple):

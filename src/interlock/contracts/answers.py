@@ -169,11 +169,17 @@ class Group(TypedDict):
 
 
 class _Token(TypedDict):
+    """`contradiction` says what is wrong with a label that does not mention its own agent."""
+
     id: str
     sender: str
     address: str
     label: NotRequired[str]
+    contradiction: NotRequired[str]
     scopes: list[str]
+    use: NotRequired[Literal["browser", "connection"]]
+    client: NotRequired[str]
+    resource: NotRequired[str]
     minted_by: str
     minted_at: str
     seq: int
@@ -249,13 +255,16 @@ class Thread(TypedDict):
 
 
 class Story(TypedDict):
-    """Who is behind a message. What Interlock itself writes has no token."""
+    """Who is behind a message. What Interlock itself writes has no token. Where the token's label
+    says otherwise, that is a `contradiction`."""
 
     message: Envelope
     sender: str
     agent: str
     session: NotRequired[str]
     token: NotRequired[Token]
+    contradiction: NotRequired[str]
+    do: NotRequired[str]
 
 
 class Redacted(TypedDict):
@@ -398,6 +407,7 @@ class Finding(TypedDict):
     check: str
     message: str
     do: str
+    subject: NotRequired[str]
 
 
 class Examined(TypedDict):
@@ -460,6 +470,60 @@ class Joined(TypedDict):
     token: NotRequired[str]
 
 
+class Invited(TypedDict):
+    """`invitation` is said here and nowhere else; `path` comes after the server's address."""
+
+    id: str
+    name: str
+    sender: str
+    kind: Kind
+    own: NotRequired[list[str]]
+    expires_at: str
+    invitation: NotRequired[str]
+    path: NotRequired[str]
+
+
+class Accepted(TypedDict):
+    """`token` as in `Joined`."""
+
+    sender: str
+    address: str
+    token_id: str
+    token: NotRequired[str]
+
+
+class Connection(TypedDict):
+    """A client that a person lets act as `address`. It ends at `expires_at` if it is not used."""
+
+    id: str
+    name: str
+    person: str
+    address: str
+    client: str
+    client_id: str
+    scopes: list[str]
+    resource: str
+    granted_at: str
+    refreshed_at: NotRequired[str]
+    expires_at: NotRequired[str]
+
+
+class BrowserSession(TypedDict):
+    """Where a person has signed in; `current` is the one that asks."""
+
+    id: str
+    person: str
+    browser: NotRequired[str]
+    signed_in_at: str
+    expires_at: str
+    current: NotRequired[bool]
+
+
+class Connections(TypedDict):
+    connections: list[Connection]
+    sessions: list[BrowserSession]
+
+
 class Groups(TypedDict):
     groups: list[Group]
 
@@ -488,6 +552,36 @@ class Revoked(TypedDict):
 
 class Reaffirmed(TypedDict):
     reaffirmed: list[str]
+
+
+class ImportedRow(TypedDict):
+    """A row of an imported file; `address` is whose the token is, or will be."""
+
+    number: int
+    label: NotRequired[str]
+    agent: NotRequired[str]
+    project: NotRequired[str]
+    id: NotRequired[str]
+    address: NotRequired[str]
+    scopes: NotRequired[list[str]]
+    verdict: Literal[
+        "ready", "contradiction", "no agent", "unknown hash", "inactive", "clear-text secret"
+    ]
+    message: str
+    do: NotRequired[str]
+
+
+class Imported(TypedDict):
+    """`ok` where every row is ready or here already; `projects` where there are several;
+    `foreign_scopes` are words of theirs that mean nothing here."""
+
+    ok: bool
+    applied: bool
+    importable: int
+    imported: int
+    projects: NotRequired[list[str]]
+    foreign_scopes: NotRequired[list[str]]
+    rows: list[ImportedRow]
 
 
 class KnownToken(Token):
@@ -990,6 +1084,7 @@ class OtherEvent(_Event):
 
     kind: Literal[
         "agent_joined",
+        "agent_owned",
         "blocker_resolved",
         "body_redacted",
         "claim_awaited",
@@ -1000,11 +1095,18 @@ class OtherEvent(_Event):
         "claim_released",
         "claim_wait_ended",
         "claim_wait_extended",
+        "connection_granted",
+        "connection_named",
+        "connection_opened",
+        "connection_refreshed",
         "epoch_started",
         "evidence_added",
         "gate_created",
         "group_set",
+        "invitation_accepted",
         "log_repaired",
+        "password_set",
+        "person_invited",
         "request_refused",
         "session_ended",
         "session_started",
@@ -1013,8 +1115,11 @@ class OtherEvent(_Event):
         "task_ended",
         "task_submitted",
         "task_taken",
+        "token_imported",
+        "token_labelled",
         "token_minted",
         "token_reaffirmed",
+        "token_rebound",
         "token_revoked",
         "verdict_given",
         "wake_begun",
@@ -1033,6 +1138,16 @@ class OtherEvent(_Event):
     agent: NotRequired[str]
     surface: NotRequired[str]
     holder: NotRequired[str]
+    person: NotRequired[str]
+    own: NotRequired[list[str]]
+    # a connection
+    client: NotRequired[str]
+    client_name: NotRequired[str]
+    resource: NotRequired[str]
+    redirect_uri: NotRequired[str]
+    code_expires_at: NotRequired[str]
+    refresh_expires_at: NotRequired[str]
+    use: NotRequired[Literal["browser"]]
     # what
     id: NotRequired[str]
     item: NotRequired[str]
@@ -1048,6 +1163,7 @@ class OtherEvent(_Event):
     reason: NotRequired[str]
     taken_over: NotRequired[Literal[True]]
     label: NotRequired[str]
+    display_name: NotRequired[str]
     scopes: NotRequired[list[str]]
     replaced_by: NotRequired[str]
     name: NotRequired[str]
@@ -1244,6 +1360,11 @@ ANSWERS: dict[type, Any] = {
     acts.Whoami: Whoami,
     acts.ListAgents: Agents,
     acts.Join: Joined,
+    acts.Invite: Invited,
+    acts.AcceptInvitation: Accepted,
+    acts.ListConnections: Connections,
+    acts.NameConnection: Connection,
+    acts.RevokeConnection: Revoked,
     acts.ListGroups: Groups,
     acts.CreateGroup: GroupMade,
     acts.ListTokens: Tokens,
@@ -1252,6 +1373,8 @@ ANSWERS: dict[type, Any] = {
     acts.RotateToken: Rotated,
     acts.RevokeToken: Revoked,
     acts.ReaffirmTokens: Reaffirmed,
+    acts.LabelToken: Token,
+    acts.ImportTokens: Imported,
     acts.IdentifyToken: KnownToken | UnknownToken,
     acts.StartSession: SessionStarted,
     acts.Mute: Muted,

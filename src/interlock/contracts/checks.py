@@ -22,6 +22,7 @@ MOST_NAMED = 100
 LONGEST_WINDOW = 4096
 LONGEST_BRIEF = 256 << 10
 LONGEST_LOOKED_FOR = 1000
+LONGEST_CLIENT = 4096
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/#@+-]{0,199}")
 SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 _REFERENCE = re.compile(r"#?[A-Za-z0-9-]{1,64}")
@@ -30,6 +31,17 @@ _OBJECT = re.compile(r"[0-9a-f]{40,64}")
 _ABBREVIATED = re.compile(r"[0-9a-f]{7,64}")
 _TOKEN_ID = re.compile(r"[A-Za-z0-9_]{1,64}")
 _HASH = re.compile(r"[0-9a-f]{64}")
+# The members of an imported row, and what each is.
+TOKEN_MEMBERS: dict[str, tuple[type, str]] = {
+    "token_hash": (str, "text"),
+    "agent": (str, "text"),
+    "label": (str, "text"),
+    "project": (str, "text"),
+    "active": (bool, "true or false"),
+    "scope": (list, "text, or a list of texts"),
+    "display_name": (str, "text"),
+    "clear": (bool, "true or false"),
+}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -267,9 +279,48 @@ def _rotate(act: acts.RotateToken) -> acts.RotateToken:
 
 
 def _show_token(act: acts.ShowToken) -> acts.ShowToken:
-    if not _TOKEN_ID.fullmatch(act.id):
-        raise Usage(f"{act.id[:80]!r} cannot be a token's id, such as tok_1f2e3d4c5b6a.")
+    _token_name(act.id)
     return act
+
+
+def _token_name(id: str) -> None:
+    if not _TOKEN_ID.fullmatch(id):
+        raise Usage(f"{id[:80]!r} cannot be a token's id, such as tok_1f2e3d4c5b6a.")
+
+
+def _label_token(act: acts.LabelToken) -> acts.LabelToken:
+    _token_name(act.id)
+    line(act.label, "label")
+    return act
+
+
+def _import(act: acts.ImportTokens) -> acts.ImportTokens:
+    if not 0 < len(act.rows) <= MOST_ROWS:
+        raise Usage(f"1 to {MOST_ROWS} rows are imported at once, not {len(act.rows)}.")
+    for number, row in enumerate(act.rows, 1):
+        _token_row(number, row)
+    labels = {row.get("label") for row in act.rows}
+    for label, agent in (act.map or {}).items():
+        line(agent, "agent")
+        if label not in labels:
+            raise Usage(f"No row has the label {label[:80]!r}. It is compared whole.")
+    return act
+
+
+def _token_row(number: int, row: dict[str, Any]) -> None:
+    """No secret comes so far, and what is wrong is named without being repeated."""
+    for name, value in row.items():
+        if name == "token":
+            raise Usage(f"Row {number} holds a token. Give its SHA-256 instead, as token_hash.")
+        if name not in TOKEN_MEMBERS:
+            raise Usage(f"Row {number}: {name[:80]!r} is none of {', '.join(TOKEN_MEMBERS)}.")
+        kind, what = TOKEN_MEMBERS[name]
+        texts = value if isinstance(value, list) else [value] if isinstance(value, str) else []
+        if not isinstance(value, kind) or not all(isinstance(text, str) for text in texts):
+            raise Usage(f"Row {number}: {name} is {what}.")
+        for text in texts:
+            line(text, f"{name} of row {number}")
+    _hash(row.get("token_hash", ""))
 
 
 def _review(act: acts.Review) -> acts.Review:
@@ -289,6 +340,53 @@ def _mint(act: acts.MintToken) -> acts.MintToken:
     line(act.label, "label")
     _hash(act.token_hash)
     _ttl(act.ttl_s)
+    return act
+
+
+def _invite(act: acts.Invite) -> acts.Invite:
+    _hash(act.code_hash)
+    _ttl(act.ttl_s)
+    if len(act.own) > MOST_NAMED:
+        raise Usage(f"A person can be given {MOST_NAMED} agents at once, not {len(act.own)}.")
+    return act
+
+
+def _accept(act: acts.AcceptInvitation) -> acts.AcceptInvitation:
+    _looked_for(act.code, "code")
+    _hash(act.token_hash)
+    return act
+
+
+def _connection(act: Any) -> Any:
+    if not _TOKEN_ID.fullmatch(act.id):
+        raise Usage(f"{act.id[:80]!r} is no connection's id. interlock connection list shows them.")
+    return act
+
+
+def _name_connection(act: acts.NameConnection) -> acts.NameConnection:
+    line(act.name, "name", 80)
+    named: acts.NameConnection = _connection(act)
+    return named
+
+
+def _signed(act: acts.Enrol | acts.SignIn) -> Any:
+    line(act.label, "browser's name")
+    _hash(act.token_hash)
+    return act
+
+
+def _grant(act: acts.GrantConnection) -> acts.GrantConnection:
+    line(act.client_name, "client's name", 80)
+    line(act.name, "connection's name", 80)
+    _hash(act.code_hash)
+    for what, value in (("client", act.client), ("address", act.redirect_uri)):
+        line(value, what, LONGEST_CLIENT)
+    return act
+
+
+def _given(act: acts.OpenConnection | acts.RefreshConnection) -> Any:
+    _hash(act.token_hash)
+    _hash(act.refresh_hash)
     return act
 
 
@@ -567,6 +665,8 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.Explain: _message,
     acts.RotateToken: _rotate,
     acts.ShowToken: _show_token,
+    acts.LabelToken: _label_token,
+    acts.ImportTokens: _import,
     acts.Review: _review,
     acts.AcquireClaim: _acquire,
     acts.TakeOverClaim: _take_over,
@@ -580,6 +680,15 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.StopWaiting: _target,
     acts.Join: _join,
     acts.MintToken: _mint,
+    acts.Invite: _invite,
+    acts.AcceptInvitation: _accept,
+    acts.NameConnection: _name_connection,
+    acts.RevokeConnection: _connection,
+    acts.Enrol: _signed,
+    acts.SignIn: _signed,
+    acts.GrantConnection: _grant,
+    acts.OpenConnection: _given,
+    acts.RefreshConnection: _given,
     acts.StartSession: _session,
     acts.EndSession: _session,
     acts.KeepSession: _session,

@@ -24,13 +24,15 @@ ON_THE_WIRE = {"wait_s": "wait"}
 
 
 class Route(NamedTuple):
-    """`local` routes name files of this machine, and are open only to its owner's own socket."""
+    """`local` routes name files of this machine, and are open only to its owner's own socket;
+    what `anyone` may ask for carries a secret of its own."""
 
     act: type
     method: str
     path: str
     does: str
     local: bool = False
+    anyone: bool = False
 
 
 ROUTES = (
@@ -89,7 +91,20 @@ ROUTES = (
     Route(acts.RotateToken, "POST", "/v1/tokens/rotate", "Put a new token in place of others"),
     Route(acts.RevokeToken, "POST", "/v1/tokens/revoke", "Revoke tokens"),
     Route(acts.ReaffirmTokens, "POST", "/v1/tokens/reaffirm", "Lift the suspension of a restore"),
+    Route(acts.LabelToken, "POST", "/v1/tokens/{id}/label", "Write another label on a token"),
+    Route(acts.ImportTokens, "POST", "/v1/tokens/import", "Take over another bus's tokens"),
     Route(acts.IdentifyToken, "POST", "/v1/tokens/identify", "Say whose a token is"),
+    Route(acts.Invite, "POST", "/v1/invitations", "Invite a person, or another machine"),
+    Route(
+        acts.AcceptInvitation,
+        "POST",
+        "/v1/invitations/accept",
+        "Join by an invitation",
+        anyone=True,
+    ),
+    Route(acts.ListConnections, "GET", "/v1/connections", "List clients that people let in"),
+    Route(acts.NameConnection, "POST", "/v1/connections/{id}/name", "Name a connection"),
+    Route(acts.RevokeConnection, "POST", "/v1/connections/{id}/revoke", "End a connection"),
     Route(acts.StartSession, "POST", "/v1/sessions", "Start a session"),
     Route(acts.FindSession, "GET", "/v1/sessions/{id}", "Say whose a session is"),
     Route(acts.KeepSession, "POST", "/v1/sessions/{id}/keep", "Keep its claims renewed"),

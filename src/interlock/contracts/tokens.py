@@ -1,5 +1,7 @@
 """What a token looks like: a prefix that scanners can find, 200 random bits, and a checksum.
 
+An invitation, a code and what refreshes a connection look the same, each with its own prefix.
+
 Only the SHA-256 of a token is ever stored.
 """
 
@@ -11,24 +13,28 @@ from functools import lru_cache
 from interlock.errors import BadToken
 
 PREFIX = "ilk_"
+INVITATION = "ili_"
+CODE = "ilc_"
+REFRESH = "ilr_"
+PREFIXES = (PREFIX, INVITATION, CODE, REFRESH)
 SECRET_BYTES = 25
 
 
-def compose(secret: bytes) -> str:
+def compose(secret: bytes, prefix: str = PREFIX) -> str:
     """The token over `SECRET_BYTES` of randomness, which the caller brings."""
     text = base64.b32encode(secret).decode().lower()
-    return PREFIX + text + _checksum(text)
+    return prefix + text + _checksum(text)
 
 
 @lru_cache(maxsize=1024)
 def hashed(token: str) -> str:
     """The SHA-256 under which a token is known. A mistyped token of ours is `BadToken`."""
-    if token.startswith(PREFIX):
+    if token.startswith(PREFIXES):
         text, checksum = token[len(PREFIX) : -7], token[-7:]
         if checksum != _checksum(text):
             raise BadToken(
                 "That token is mistyped or cut off: its checksum is wrong. Copy all of it, from "
-                f"{PREFIX} to the end."
+                f"{token[: len(PREFIX)]} to the end."
             )
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 

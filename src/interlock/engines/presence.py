@@ -25,6 +25,8 @@ KEPT_MS = 24 * 60 * 60_000
 GLANCE_MS = 200
 SAME_MS = 2_000
 
+TOKENS = "tokens"
+
 LIVE, ASLEEP = ".live", ".asleep"
 WORKING, IDLE, ENDED = "working", "idle", "ended"
 # What a client's window is doing after each step.
@@ -50,6 +52,17 @@ class Window(NamedTuple):
     doing: str
     at: int
     about: dict[str, Any]
+
+
+class Use(NamedTuple):
+    """A token, as it was used in one session and from one address between two moments. Whoever
+    asks on this machine has no `peer`."""
+
+    token: str
+    session: str | None
+    peer: str | None
+    since: int
+    at: int
 
 
 class Presence:
@@ -90,6 +103,33 @@ class Presence:
             return
         with closing(bell):
             yield
+
+    # --- tokens
+
+    def used(self, token: str, session: str | None, peer: str | None, at_ms: int) -> None:
+        """Notes from where a token is used. The file says since when without a long pause, and is
+        as old as the last time."""
+        directory = os.path.join(self._directory, TOKENS, filename(token))
+        name = f"{filename(session or '')},{filename(peer or '')}"
+        path = os.path.join(directory, name)
+        with suppress(OSError):
+            if not os.path.exists(path) or at_ms - _touched_ms(path) > FRESH_MS:
+                os.makedirs(directory, 0o700, exist_ok=True)
+                _sweep(directory, at_ms)
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump(Use(token, session, peer, at_ms, at_ms), file)
+            os.utime(path, (at_ms / 1000, at_ms / 1000))
+
+    def uses(self, now_ms: int) -> list[Use]:
+        """How tokens were used lately."""
+        own = os.path.join(self._directory, TOKENS)
+        found = []
+        for token in _names(own):
+            for name in _names(os.path.join(own, token)):
+                use = _read_use(os.path.join(own, token, name))
+                if use is not None and now_ms - use.at <= FRESH_MS:
+                    found.append(use)
+        return found
 
     # --- windows
 
@@ -227,6 +267,34 @@ def _is_same(window: Window, about: dict[str, Any] | None) -> bool:
     """Whether a window was at work in the very process that says that it starts."""
     pid = (about or {}).get("pid")
     return window.doing == WORKING and pid is not None and window.about.get("pid") == pid
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []
+
+
+def _touched_ms(path: str) -> int:
+    return os.stat(path).st_mtime_ns // 1_000_000
+
+
+def _sweep(directory: str, now_ms: int) -> None:
+    """Forgets what was not touched for long."""
+    for name in _names(directory):
+        path = os.path.join(directory, name)
+        with suppress(OSError):
+            if now_ms - _touched_ms(path) > FRESH_MS:
+                os.unlink(path)
+
+
+def _read_use(path: str) -> Use | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return Use(*json.load(file))._replace(at=_touched_ms(path))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _read(path: str) -> Window | None:

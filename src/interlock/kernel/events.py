@@ -18,9 +18,19 @@ from interlock.kernel.moment import Answer, Moment, State, absent_dropped
 ADMINS = "scope:admin"
 SCANNED_AT_ONCE = 5000
 # After these, whoever follows must show again who it is.
-IDENTITY_KINDS = ("token_revoked", "token_minted", "epoch_started", "workspace_created")
+IDENTITY_KINDS = (
+    *("token_revoked", "token_minted", "token_rebound", "connection_refreshed"),
+    *("epoch_started", "workspace_created"),
+)
 _OF_A_WAKE = ("id", "sender", "adapter", "expires_at", "outcome", "why")
-_FOR_ADMINS = ("request_refused", "token_minted", "token_revoked", "token_reaffirmed")
+_FOR_ADMINS = (
+    *("request_refused", "token_minted", "token_revoked", "token_reaffirmed", "token_imported"),
+    *("token_rebound", "token_labelled", "person_invited", "invitation_accepted", "agent_owned"),
+    *("password_set", "connection_granted", "connection_opened", "connection_refreshed"),
+    "connection_named",
+)
+# What proves something to whoever holds the other half of it.
+_HIDDEN = ("hash", "code_hash", "refresh_hash", "challenge", "proof")
 
 
 class Event(NamedTuple):
@@ -52,9 +62,11 @@ def event(state: State, fact: Header) -> Event:
         audience = frozenset({*_both(state, fact.outcome["sender"]), ADMINS})
         told = dict(_shown(name, fact.outcome[name]) for name in _OF_A_WAKE if name in fact.outcome)
     else:
-        told = dict(_shown(name, value) for name, value in fact.outcome.items() if name != "hash")
+        shown = {name: value for name, value in fact.outcome.items() if name not in _HIDDEN}
+        told = dict(_shown(name, value) for name, value in shown.items())
         if fact.kind in _FOR_ADMINS:
-            audience = frozenset({ADMINS})
+            person = fact.outcome.get("person")
+            audience = frozenset({ADMINS, *([person] if person else [])})
     head = absent_dropped(
         seq=fact.seq,
         at=rfc3339(fact.at),
@@ -72,6 +84,8 @@ def _shown(name: str, value: Any) -> tuple[str, Any]:
         return name, rfc3339(value)
     if name in ("expires_at", "lease"):
         return "expires_at", rfc3339(value)
+    if name in ("code_expires_at", "refresh_expires_at"):
+        return name, rfc3339(value)
     if name == "ttl":
         return "ttl_s", value // 1000
     if name in ("sender", "holder", "target") and isinstance(value, str):

@@ -30,7 +30,8 @@ class State(Protocol):
 
 class Caller(NamedTuple):
     """Who acts, as the node found out from the token. `session` is what the caller said of itself,
-    and not another sender's."""
+    and not another sender's; `resource` is where alone the token is good, if it is a
+    connection's."""
 
     sender: str
     agent: str
@@ -40,12 +41,15 @@ class Caller(NamedTuple):
     session: str | None = None
     token: str | None = None
     owner: bool = False
+    resource: str | None = None
 
 
 OWNER = "owner"
 SYSTEM = "interlock"
 OWNER_CALLER = Caller(OWNER, OWNER, "human", scopes=frozenset({"admin"}), owner=True)
 SYSTEM_CALLER = Caller(SYSTEM, SYSTEM, "system")
+# Somebody on the way in, of whom nothing is known but the secret that the act itself carries.
+NOBODY_CALLER = Caller(SYSTEM, SYSTEM, "nobody")
 
 
 class Store(Protocol):

@@ -15,16 +15,27 @@ CREATE INDEX refusals_recent ON refusals(sender, at);
 """
 
 PER_MINUTE = 20
+QUIET_MS = 600_000
 
 
-def record_refusal(moment: Moment, code: str, digest: str) -> None:
+def record_refusal(moment: Moment, code: str, digest: str, sender: str | None = None) -> None:
+    sender = sender or moment.caller.sender
     row = moment.one(
-        "SELECT count(*) FROM refusals WHERE sender = ? AND at > ?",
-        moment.caller.sender,
-        moment.now - 60_000,
+        "SELECT count(*) FROM refusals WHERE sender = ? AND at > ?", sender, moment.now - 60_000
     )
     if row is not None and row[0] < PER_MINUTE:
-        moment.record("request_refused", {"code": code, "digest": digest})
+        moment.record("request_refused", {"code": code, "digest": digest}, sender=sender)
+
+
+def is_quiet(moment: Moment, code: str, sender: str) -> bool:
+    """Whether the same was recorded of this sender a while ago."""
+    row = moment.one(
+        "SELECT 1 FROM refusals WHERE sender = ? AND at > ? AND code = ?",
+        sender,
+        moment.now - QUIET_MS,
+        code,
+    )
+    return row is not None
 
 
 def _fold_refused(state: State, fact: Header) -> None:

@@ -39,6 +39,7 @@ from interlock.node.verbs import VERBS
 
 ATTENDED_WITHIN_S = 6.0
 TOUCH_EVERY_S = 5.0
+MOST_USES = 10_000
 TRIES = 16
 # What is read may be as old as this and pass for new; beyond, it says how old it is; and beyond
 # that, nothing is read at all.
@@ -68,6 +69,7 @@ class Node:
         self._desk = Desk(self._serve)
         self._serving = threading.Lock()
         self._touched: dict[str, float] = {}
+        self._used: dict[tuple[str, str | None, str | None], float] = {}
         self._owes_scrub = False
         self.engine, self.shared = open_engine(
             directory, self.keys, clock, adopt=adopt, url=engine, key=key
@@ -166,7 +168,7 @@ class Node:
                 if _due(moment) and not leaves_no_trace:
                     return None
                 authorized = authorize(moment, identify(moment, credentials, validated))
-                self._touch(authorized.caller)
+                self._touch(authorized.caller, credentials.peer)
                 answer = decide(moment, authorized)
                 if isinstance(authorized.act, Attend):
                     self._attended(authorized.caller, authorized.act, answer)
@@ -225,11 +227,19 @@ class Node:
         beside = Beside(self.engine, db, self.presence, now, as_is=leaves_no_trace)
         return Moment(db, beside, now, 0, OWNER_CALLER, new_id, leaves_no_trace=leaves_no_trace)
 
-    def _touch(self, caller: Caller) -> None:
+    def _touch(self, caller: Caller, peer: str | None) -> None:
+        """Notes that somebody acts, and from where its token is used."""
         now = time.monotonic()
-        if not caller.owner and now - self._touched.get(caller.sender, -1e9) > TOUCH_EVERY_S:
+        known = caller.token is not None
+        if known and now - self._touched.get(caller.sender, -1e9) > TOUCH_EVERY_S:
             self._touched[caller.sender] = now
             self.presence.touch(caller.sender, self.shared.now() if self.shared else None)
+        use = (caller.token or "", caller.session, peer)
+        if known and now - self._used.get(use, -1e9) > TOUCH_EVERY_S:
+            if len(self._used) >= MOST_USES:
+                self._used.clear()
+            self._used[use] = now
+            self.presence.used(*use, self.clock())
 
     def _attended(self, caller: Caller, act: Attend, answer: Answer) -> None:
         """Notes what a client's window is doing from this step on. One that something was handed
@@ -285,7 +295,7 @@ class Node:
         for ticket in tickets:
             work = ticket.work
             if isinstance(work, Submission) and work.moment and not ticket.error:
-                self._touch(work.moment.caller)
+                self._touch(work.moment.caller, work.peer)
                 if isinstance(work.act, Attend):
                     self._attended(work.moment.caller, work.act, ticket.result)
                 elif isinstance(work.act, EndSession):

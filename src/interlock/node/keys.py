@@ -49,6 +49,10 @@ class Keys:
         """The key that entries are sealed with on an engine that others may write to."""
         return sealing(self._seed())
 
+    def derived(self, purpose: bytes) -> bytes:
+        """A key of the workspace's for one purpose, the same on every node of it."""
+        return hashlib.blake2b(b"for " + purpose, key=self._seed(), digest_size=32).digest()
+
     def fingerprint(self, data: bytes) -> str:
         """A digest that only the holder of the workspace's key can compute; without the key, one
         that nobody can."""

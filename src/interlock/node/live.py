@@ -7,7 +7,7 @@ desk, and one thread listens for commits; all who wait are told from memory.
 import asyncio
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
@@ -20,7 +20,7 @@ from contextlib import (
 )
 from typing import Any, NamedTuple
 
-from interlock.contracts.acts import Credentials, Whoami
+from interlock.contracts.acts import Credentials, ReportRefusal, Whoami
 from interlock.contracts.encoding import canonical
 from interlock.errors import EngineUnavailable, NotAvailable, Refusal, unknown_outcome
 from interlock.kernel.events import IDENTITY_KINDS, Event, viewer_names
@@ -74,6 +74,7 @@ class LiveNode:
         self._chores = ThreadPoolExecutor(CHORES_AT_ONCE, thread_name_prefix="chore")
         self._answered: deque[tuple[Ticket, asyncio.Future[Any]]] = deque()
         self._told = False
+        self.intrusions: Counter[str] = Counter()
         self._listening: dict[tuple[str, bool], tuple[int, AbstractContextManager[None]]] = {}
 
     async def __aenter__(self) -> "LiveNode":
@@ -115,6 +116,15 @@ class LiveNode:
             if told or self._loop.time() - spoke >= pause_s:
                 yield told
                 spoke = self._loop.time()
+
+    async def report(self, code: str, peer: str, connection: str | None = None) -> None:
+        """Keeps what a door refused on somebody's way in. Where the log cannot be written, what
+        is counted and the server's own log have it."""
+        self.intrusions[code] += 1
+        _LOG.warning("refused", extra={"code": code, "peer": peer, "connection": connection})
+        digest = self.node.keys.fingerprint(f"{code} {peer}".encode())[:16]
+        with suppress(NotAvailable):
+            await self.call(Credentials(), ReportRefusal(code, digest, connection))
 
     async def entries(self) -> int:
         found: int = await self._in_thread(self.node.head)
@@ -237,9 +247,13 @@ def _give_up(future: "asyncio.Future[Any]") -> None:
 
 
 def _matters(sleep: Sleep) -> Callable[[Told], bool]:
+    """Mail, or claims; and whatever may mean that who waits may do so no longer."""
     if sleep.names:
-        return lambda event: event.audience is not None and event.concerns(sleep.names)
-    return lambda event: event.kind.startswith("claim_")
+        return lambda event: (
+            (event.audience is not None and event.concerns(sleep.names))
+            or event.kind in IDENTITY_KINDS
+        )
+    return lambda event: event.kind.startswith("claim_") or event.kind in IDENTITY_KINDS
 
 
 def _encoded(event: Event) -> Told:

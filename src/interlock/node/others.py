@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock.engines.locating import Located, reach
-from interlock.engines.presence import Seen, merged
+from interlock.engines.presence import Seen, Use, merged
 from interlock.engines.remote import Remote
 from interlock.engines.shared import SharedEngine
 from interlock.errors import NotFound, Refusal
@@ -24,6 +24,7 @@ TRY_AGAIN_S = 0.5
 # Most commands end before there can be news, and need not wait for any.
 SOON_S = 0.2
 FIRST_BEAT_S = 2.0
+MOST_USES = 200
 
 
 class Others:
@@ -59,6 +60,14 @@ class Others:
                 f"There is no workspace {self.where.workspace} on that engine yet. Start the first "
                 "node without --key: it makes the workspace and its key."
             )
+
+    def uses(self) -> dict[str, list[Use]]:
+        """How tokens are used at the other nodes, as each said last."""
+        return {
+            name: [Use(*use) for use in said.get("uses", ())]
+            for name, said in self.nodes.items()
+            if name != self.engine.node
+        }
 
     def standing(self) -> dict[str, Any]:
         """How the nodes stand to the engine, as of the last beat."""
@@ -160,7 +169,8 @@ class Others:
             known = names(db)
         here = node.presence.here(known, self.now())
         self.set_aside = self.remote.aside()
-        self.nodes = self.engine.beat({"seen": here})
+        uses = node.presence.uses(self.now())[-MOST_USES:]
+        self.nodes = self.engine.beat({"seen": here, "uses": uses})
         elsewhere: dict[str, Seen] = {}
         for name, said in self.nodes.items():
             if name != self.engine.node and self.now() - said["at"] < 10 * BEAT_EVERY_S * 1000:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.contracts import uploads
 from interlock.contracts.acts import (
+    AcceptInvitation,
     AckMessages,
     AcquireClaim,
     Ask,
@@ -22,6 +23,7 @@ from interlock.contracts.acts import (
     CheckClaim,
     Credentials,
     FindAnswer,
+    Invite,
     Join,
     ListInbox,
     MintToken,
@@ -31,7 +33,7 @@ from interlock.contracts.acts import (
     Whoami,
 )
 from interlock.contracts.checks import checked
-from interlock.contracts.tokens import SECRET_BYTES, compose, hashed
+from interlock.contracts.tokens import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.errors import NoAnswer
 from interlock.kernel.moment import Answer
 
@@ -65,8 +67,10 @@ def script_of(act: Any) -> Script | None:
         return uploads.steps(act) if uploads.is_large(act) else None
     if isinstance(act, Ask):
         return _ask(act)
-    if isinstance(act, Join | MintToken | RotateToken) and not act.token_hash:
+    if isinstance(act, Join | MintToken | RotateToken | AcceptInvitation) and not act.token_hash:
         return _mint(act)
+    if isinstance(act, Invite) and not act.code_hash:
+        return _invite(act)
     if isinstance(act, ListInbox) and act.wait_s is not None:
         return _inbox(act)
     if isinstance(act, Attend) and act.wait_s is not None:
@@ -208,7 +212,13 @@ def _acquire(act: AcquireClaim) -> Script:
     return final
 
 
-def _mint(act: Join | MintToken | RotateToken) -> Script:
+def _invite(act: Invite) -> Script:
+    code = compose(os.urandom(SECRET_BYTES), INVITATION)
+    answer: Answer = yield act._replace(code_hash=hashed(code))
+    return answer | {"invitation": code, "path": f"/invite/{code}"}
+
+
+def _mint(act: Join | MintToken | RotateToken | AcceptInvitation) -> Script:
     """Makes a token for an act that brought no hash of one; the answer is the only place that has
     it."""
     token = compose(os.urandom(SECRET_BYTES))

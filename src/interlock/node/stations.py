@@ -13,8 +13,8 @@ from interlock.contracts.checks import checked, session
 from interlock.contracts.tokens import hashed
 from interlock.errors import EngineUnavailable, MissingScope, NoIdentity, Refusal
 from interlock.kernel.identity.sessions import refuse_foreign
-from interlock.kernel.identity.tokens import authenticate, refuse_mismatch
-from interlock.kernel.moment import OWNER_CALLER, Answer, Caller, Moment
+from interlock.kernel.identity.tokens import authenticate, refuse_elsewhere, refuse_mismatch
+from interlock.kernel.moment import NOBODY_CALLER, OWNER_CALLER, Answer, Caller, Moment
 from interlock.kernel.refusals import record_refusal
 from interlock.kernel.workspace import is_paused, refuse_paused
 from interlock.node.turn import Turn
@@ -57,8 +57,11 @@ def identify(moment: Moment, credentials: Credentials, validated: Validated) -> 
         shown = credentials.session
         caller = authenticate(moment.state, moment.now, hashed(credentials.token), shown)
         moment.caller = caller
+        refuse_elsewhere(caller, credentials.audience)
         refuse_mismatch(caller, credentials.claimed)
         refuse_foreign(moment, caller)
+    elif verb.anyone:
+        moment.caller = caller = NOBODY_CALLER
     elif credentials.owner and (verb.owner or verb.open):
         caller = OWNER_CALLER
         refuse_mismatch(caller, credentials.claimed)
@@ -108,6 +111,10 @@ class Submission:
     @property
     def act(self) -> Any:
         return self._validated.act
+
+    @property
+    def peer(self) -> str | None:
+        return self._credentials.peer
 
     def __call__(self, turn: Turn) -> Answer:
         if self._not_after is not None and time.monotonic() > self._not_after:

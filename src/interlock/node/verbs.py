@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from interlock.contracts import acts
 from interlock.kernel import attending, events, overview, redaction, review, workspace
 from interlock.kernel.claims import guarding, holding, queueing
-from interlock.kernel.identity import names, sessions, tokens
+from interlock.kernel.identity import connections, importing, names, people, sessions, tokens
 from interlock.kernel.mail import reading, sending
 from interlock.kernel.moment import Answer, Moment
 from interlock.kernel.work import blockers, evidence, gates, story, tasks
@@ -18,7 +18,8 @@ from interlock.kernel.work import blockers, evidence, gates, story, tasks
 class Verb(NamedTuple):
     """`scope` is what the token needs. `looks` verbs are tried without the turn first. `owner`
     verbs may be done by whoever owns the embedded file; `open` ones need no identity there.
-    `when_paused` verbs are obeyed while the workspace is paused."""
+    `when_paused` verbs are obeyed while the workspace is paused. What `anyone` may ask carries a
+    secret of its own, which its rule looks at."""
 
     name: str
     decide: Callable[[Moment, Any], Answer]
@@ -27,7 +28,24 @@ class Verb(NamedTuple):
     owner: bool = False
     open: bool = False
     when_paused: bool = False
+    anyone: bool = False
 
+
+# What the pages where people sign in and the endpoints of OAuth ask for; no route leads here.
+WAYS_IN: dict[type, Verb] = {
+    acts.ShowInvitation: Verb("invitation", people.show_invitation, looks=True, anyone=True),
+    acts.Enrol: Verb("enrol", people.enrol, anyone=True),
+    acts.SignIn: Verb("sign in", people.sign_in, anyone=True),
+    acts.SignOut: Verb("sign out", people.sign_out),
+    acts.ShowPerson: Verb("person", people.show_person, looks=True),
+    acts.GrantConnection: Verb("connect", connections.grant),
+    acts.FindGrant: Verb("code", connections.find_grant, looks=True, anyone=True),
+    acts.OpenConnection: Verb("connection open", connections.open_connection, anyone=True),
+    acts.FindConnection: Verb("connection", connections.find_connection, looks=True, anyone=True),
+    acts.RefreshConnection: Verb("connection refresh", connections.refresh, anyone=True),
+    acts.CloseConnection: Verb("connection close", connections.close, anyone=True),
+    acts.ReportRefusal: Verb("report", connections.report, anyone=True),
+}
 
 VERBS: dict[type, Verb] = {
     acts.Join: Verb("join", names.join, "admin", owner=True),
@@ -37,9 +55,20 @@ VERBS: dict[type, Verb] = {
     acts.RotateToken: Verb("token rotate", tokens.rotate, "admin", owner=True),
     acts.RevokeToken: Verb("token revoke", tokens.revoke, "admin", owner=True),
     acts.ReaffirmTokens: Verb("token reaffirm", tokens.reaffirm, "admin", owner=True),
+    acts.LabelToken: Verb("token label", tokens.label_token, "admin", owner=True),
+    acts.ImportTokens: Verb(
+        "token import", importing.import_tokens, "admin", looks=True, owner=True
+    ),
     acts.ListTokens: Verb("token list", tokens.list_tokens, "admin", looks=True, owner=True),
     acts.ShowToken: Verb("token show", tokens.show_token, "admin", looks=True, owner=True),
     acts.IdentifyToken: Verb("token identify", tokens.identify, looks=True, open=True),
+    acts.Invite: Verb("invite", people.invite, "admin", owner=True),
+    acts.AcceptInvitation: Verb("join by invitation", people.accept, anyone=True),
+    acts.ListConnections: Verb(
+        "connection list", connections.list_connections, looks=True, owner=True
+    ),
+    acts.NameConnection: Verb("connection name", connections.name_connection, owner=True),
+    acts.RevokeConnection: Verb("connection revoke", connections.revoke, owner=True),
     acts.StartSession: Verb("session start", sessions.start_session),
     acts.EndSession: Verb("session end", holding.session_over),
     acts.KeepSession: Verb("session keep", holding.keep_session, looks=True),
@@ -101,4 +130,4 @@ VERBS: dict[type, Verb] = {
     acts.RaiseBlocker: Verb("blocker raise", blockers.raise_blocker, "work"),
     acts.ResolveBlocker: Verb("blocker resolve", blockers.resolve, owner=True),
     acts.ListBlockers: Verb("blocker list", blockers.list_blockers, looks=True, open=True),
-}
+} | WAYS_IN

@@ -9,6 +9,7 @@ import uvloop
 
 from interlock.errors import Refusal, Usage
 from interlock.link import About, open_node
+from interlock.node.servers import sign_in
 from interlock.server import logs
 from interlock.server.announcing import announcement, say
 from interlock.server.records import LOG, lock
@@ -17,7 +18,7 @@ from interlock.server.serving import Place, is_loopback, listening, serve
 
 def main() -> int:
     given = _arguments()
-    place = Place(given.workspace, given.host, given.port, given.url)
+    place = Place(given.workspace, given.host, given.port, given.public_url)
 
     try:
         key = _read(given.key) if given.key is not None else None
@@ -25,6 +26,7 @@ def main() -> int:
             if lock(place.directory) is None:
                 say({"up": True, "started": False, "directory": place.directory}, given.json)
                 return 0
+            sign_in(place.directory)
             logs.configure(os.path.join(place.directory, LOG))
 
             def ready(about: About) -> None:
@@ -44,7 +46,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workspace", required=True)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=7420)
-    parser.add_argument("--url", help="the address of a proxy before it")
+    parser.add_argument("--public-url", help="the address of a proxy before it")
     parser.add_argument("--engine", help="the URL of what keeps the log")
     parser.add_argument("--key", help="the file with the key of a workspace that exists there")
     parser.add_argument("--json", action="store_true")

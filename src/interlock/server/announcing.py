@@ -112,7 +112,7 @@ def _next(command: str, agents: list[str]) -> list[str]:
 _OPEN = (
     "  It can be reached from other machines. Every request needs a token (interlock join, and",
     "  token mint for another machine), and nothing is encrypted on the way: put a TLS proxy",
-    "  before it (--url says its address), or reach it through an SSH tunnel.",
+    "  before it (--public-url says its address), or reach it through an SSH tunnel.",
 )
 
 

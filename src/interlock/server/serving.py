@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 from starlette.routing import Route, Router
 
 from interlock import __version__
-from interlock.doors import web
+from interlock.doors import oauth, web
 from interlock.doors.http import Guard, api
 from interlock.doors.http.api import Desk
 from interlock.doors.http.metrics import Metrics
@@ -28,7 +28,7 @@ from interlock.node.live import LiveNode
 from interlock.server.connections import Connection, Crowd
 from interlock.server.local import local_socket, mcp_socket
 from interlock.server.records import Owner, publish, socket_path, withdraw
-from interlock.server.tools import Tools
+from interlock.server.tools import Tools, loaded
 from interlock.server.waking import Waker
 
 _LOG = logging.getLogger("interlock.server")
@@ -150,9 +150,10 @@ def application(
     desk = Desk(live, metrics, owner.is_shown, open_metrics=loopback)
     tools = Tools(live, lambda scope: desk.credentials(HTTPConnection(scope)))
     pages = web.routes(live, owner=owner.is_shown, key=owner.key)
-    routes = [*api(desk), Route("/mcp", tools), *pages]
+    routes = [*api(desk), Route("/mcp", tools), *oauth.routes(live, loaded), *pages]
     router = Router(routes, redirect_slashes=False)
-    return Application(Guard(router, metrics, loopback=loopback, outside=outside), router, tools)
+    guard = Guard(router, metrics, loopback=loopback, outside=outside, report=live.report)
+    return Application(guard, router, tools)
 
 
 def configuration(app: Guard) -> uvicorn.Config:

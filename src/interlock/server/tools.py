@@ -3,6 +3,7 @@ nobody who starts a server should wait for it."""
 
 import asyncio
 import importlib
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,24 @@ if TYPE_CHECKING:
     from interlock.doors import mcp
 
 
+# Two doors are made of the SDK, whose modules import each other: two threads that did so at once,
+# beginning at different ends, would wait for each other.
+_one_at_a_time = threading.Lock()
+
+
+async def loaded(module: str) -> Any:
+    """A module, imported in a thread of its own the first time."""
+    return await asyncio.to_thread(_imported, module)
+
+
+def _imported(module: str) -> Any:
+    with _one_at_a_time:
+        return importlib.import_module(module)
+
+
 async def door() -> Any:
-    """The MCP door, imported in a thread of its own the first time."""
-    return await asyncio.to_thread(importlib.import_module, "interlock.doors.mcp")
+    """The MCP door."""
+    return await loaded("interlock.doors.mcp")
 
 
 class Tools:

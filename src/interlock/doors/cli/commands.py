@@ -47,7 +47,7 @@ _START = (
         flags=(
             Flag("--host", "H", "the address to serve; 127.0.0.1 if absent: this machine alone"),
             Flag("--port", "P", "the port; 7420 if absent", kind="int", minimum=0, maximum=65535),
-            Flag("--url", "URL", "the address of a TLS proxy before it, such as https://…"),
+            Flag("--public-url", "URL", "the address of a TLS proxy before it, such as https://…"),
             Flag("--engine", "URL", "where the log is kept; the embedded file if absent"),
             Flag("--key", "FILE", "the key of a workspace that exists on that engine"),
             Flag("--detach", help="start it in the background, and return when it is ready"),
@@ -71,7 +71,7 @@ _START = (
     Command(
         ("join",),
         "Register an agent or a person, and keep a token for it",
-        (Argument("NAME", "its name: lower-case letters, digits and hyphens"),),
+        (Argument("NAME", "its name: lower-case letters, digits and hyphens; or an invitation"),),
         (
             Flag("--surface", "S", "where it acts: cli, desktop, …"),
             Flag("--kind", help="what it is; agent if absent", choices=("agent", "human")),
@@ -82,8 +82,25 @@ _START = (
             "interlock join otto # an agent",
             "interlock join otto --surface cli # otto in a terminal: the sender otto-cli",
             "interlock join vera --kind human # a person",
+            "interlock join https://interlock.example/invite/ili_… # by an invitation",
         ),
         notes="The token is kept in the workspace, readable by you alone; --json prints it once.",
+    ),
+    Command(
+        ("invite",),
+        "Give a person, or another machine, a link to join by",
+        (Argument("NAME", "whom: a person, or an agent that has joined"),),
+        (
+            Flag("--surface", "S", "where it acts: laptop, desktop, …"),
+            Flag("--own", "AGENT", "an agent that is the person's from then on", many=True),
+            _TTL._replace(help="how long the link is good; 3d if absent"),
+        ),
+        examples=(
+            "interlock invite vera --own otto # vera, who owns otto",
+            "interlock invite otto --surface laptop # otto on another machine",
+        ),
+        notes="The link is good once. A person opens it in a browser and chooses a password; "
+        "another machine takes it with interlock join LINK. No secret has to be sent around.",
     ),
     Command(
         ("run",),
@@ -616,7 +633,24 @@ _AUDIT = (
     ),
 )
 
+_CONNECTION = Argument("ID", "the connection, such as con_1f2e3d4c5b6a")
+
 _ADMIN = (
+    Command(
+        ("connection", "list"),
+        "List the clients that people let act for them, and where people have signed in",
+    ),
+    Command(
+        ("connection", "name"),
+        "Name a connection",
+        (_CONNECTION, Argument("NAME", "what lists show")),
+        examples=("interlock connection name con_1f2e3d4c5b6a 'claude.ai on my phone'",),
+    ),
+    Command(
+        ("connection", "revoke"),
+        "End a connection, or a browser's session, at once",
+        (_CONNECTION,),
+    ),
     Command(("token", "list"), "List tokens: ids, senders, scopes; never the secrets"),
     Command(("token", "show"), "Show one token", (_TOKEN_ID._replace(optional=False),)),
     Command(
@@ -637,6 +671,27 @@ _ADMIN = (
         "Trust tokens again that a restore suspended",
         (_TOKEN_ID,),
         (_OF_SENDER, Flag("--all", help="all of them")),
+    ),
+    Command(
+        ("token", "label"),
+        "Write another label on a token",
+        (_TOKEN_ID._replace(optional=False), Argument("LABEL", "for display; it decides nothing")),
+        examples=("interlock token label tok_1f2e3d4c5b6a 'Otto, laptop'",),
+    ),
+    Command(
+        ("token", "import"),
+        "Take over the tokens of another bus, from its file",
+        (Argument("FILE|-", "a JSON array of rows: token_hash or token, agent, label, …"),),
+        (
+            Flag("--map", "LABEL=AGENT", "whose the tokens of a label are", many=True),
+            Flag("--apply", help="import them; without it, nothing is changed"),
+        ),
+        notes="Says for each row what would become of it. Exit 1 when a row is not ready. The old "
+        "tokens go on working here until they are rotated.",
+        examples=(
+            "interlock token import tokens.json",
+            "interlock token import tokens.json --map 'Neo GPT=neo-gpt' --apply",
+        ),
     ),
     Command(
         ("token", "identify"),
@@ -693,6 +748,8 @@ _ADMIN = (
     Command(
         ("doctor",),
         "Look for what is wrong, each with the command that puts it right",
+        notes="The smallest change comes first. Exit 0: nothing was found; exit 1: something was. "
+        "What each check looks at is in docs/doctor.md.",
     ),
     Command(
         ("schema",),
@@ -729,6 +786,10 @@ ACTIONS = {
     "setup": ("setting_up", "setup"),
     "init": ("identity", "init"),
     "join": ("identity", "join"),
+    "invite": ("people", "invite"),
+    "connection list": ("people", "list_connections"),
+    "connection name": ("people", "name_connection"),
+    "connection revoke": ("people", "revoke_connection"),
     "run": ("running", "run"),
     "hook": ("hooking", "hook"),
     "whoami": ("identity", "whoami"),
@@ -792,6 +853,8 @@ ACTIONS = {
     "token rotate": ("identity", "rotate"),
     "token revoke": ("identity", "revoke"),
     "token reaffirm": ("identity", "reaffirm"),
+    "token label": ("identity", "label_token"),
+    "token import": ("identity", "import_tokens"),
     "token identify": ("identity", "identify"),
     "group create": ("identity", "create_group"),
     "group list": ("identity", "list_groups"),
@@ -803,7 +866,7 @@ ACTIONS = {
     "rebuild": ("upkeep", "rebuild"),
     "migrate": ("engines", "migrate"),
     "repair": ("engines", "repair"),
-    "doctor": ("upkeep", "doctor"),
+    "doctor": ("examining", "doctor"),
     "schema": ("upkeep", "schema"),
     "completion": ("upkeep", "completion"),
 }

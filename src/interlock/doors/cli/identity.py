@@ -1,12 +1,13 @@
 """Commands about who is who: init, join, whoami, agents, tokens, groups."""
 
 import os
+from collections.abc import Sequence
 from contextlib import closing
 
 from interlock import workspace
 from interlock.contracts import acts, tokens
 from interlock.doors.cli.context import Answer, Context, here_and_now, read_text
-from interlock.errors import Usage
+from interlock.errors import NotFound, Usage
 from interlock.link import LocalLink, open_node
 
 
@@ -28,6 +29,10 @@ def init(context: Context) -> Answer:
 
 
 def join(context: Context) -> Answer:
+    if "://" in context.values["name"]:
+        from interlock.doors.cli.people import join_by
+
+        return join_by(context, context.values["name"])
     return _kept(
         context,
         acts.Join(
@@ -83,6 +88,46 @@ def reaffirm(context: Context) -> Answer:
     if (chosen == (None, None)) != context.get("all", False):
         raise Usage("Name one token by its ID, a sender's with --sender, or --all.")
     return context.call_as_owner(acts.ReaffirmTokens(*chosen))
+
+
+def label_token(context: Context) -> Answer:
+    return context.call_as_owner(acts.LabelToken(context.values["id"], context.values["label"]))
+
+
+def import_tokens(context: Context) -> Answer:
+    """What would become of a file's tokens, or does. Only hashes leave this process."""
+    from interlock.contracts import token_files
+
+    found = token_files.prepared(token_files.parsed(_bytes_of(context.values["file"])))
+    named = _mapped(context.get("map", ()))
+    answer = context.call_as_owner(
+        acts.ImportTokens(found.rows, named or None, context.get("apply", False))
+    )
+    return answer | ({"ignored": found.ignored} if found.ignored else {})
+
+
+def _bytes_of(path: str) -> bytes:
+    """A file's content, as far as one byte more than may be."""
+    from interlock.contracts.token_files import LARGEST_FILE
+
+    if path == "-":
+        return read_text().encode()
+    try:
+        with open(path, "rb") as file:
+            return file.read(LARGEST_FILE + 1)
+    except OSError as trouble:
+        raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None
+
+
+def _mapped(given: Sequence[str]) -> dict[str, str]:
+    named: dict[str, str] = {}
+    for said in given:
+        label, _, agent = said.rpartition("=")
+        if not label or not agent:
+            raise Usage(f"{said[:80]!r} is no --map 'LABEL=AGENT'.")
+        if named.setdefault(label, agent) != agent:
+            raise Usage(f"The label {label[:80]!r} is mapped twice, to different agents.")
+    return named
 
 
 def identify(context: Context) -> Answer:

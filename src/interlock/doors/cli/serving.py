@@ -15,16 +15,17 @@ from interlock.workspace import dashboard
 ENDS_WITHIN_S = 20.0
 LOOK_EVERY_S = 0.05
 LONGEST_KEY = 1 << 10
+PASSED_ON = ("host", "port", "public-url", "engine")
 
 
 def up(context: Context) -> Answer | int:
     directory = _directory(context)
-    _refuse_strange(context.get("url"))
+    _refuse_strange(context.get("public_url"))
     _refuse_strange_engine(context.get("engine"), context.get("key"))
     if is_served(directory):
         return {"up": True, "started": False} | _described(directory)
     words = [sys.executable, "-P", "-m", "interlock.server", "--workspace", directory]
-    given = {name: context.get(name) for name in ("host", "port", "url", "engine")}
+    given = {name: context.get(name.replace("-", "_")) for name in PASSED_ON}
     if (key := context.get("key")) is not None:
         given["key"] = absolute(key)
     words += [f"--{name}={value}" for name, value in given.items() if value is not None]
@@ -40,7 +41,14 @@ def _refuse_strange(url: str | None) -> None:
     plain = name.isascii() and all(c.isalnum() or c in ".-:[]" for c in name)
     if scheme not in ("http", "https") or not name or not plain:
         raise Usage(
-            f"--url is a proxy's address, such as https://interlock.example, not {url[:80]!r}."
+            "--public-url is a proxy's address, such as https://interlock.example, not "
+            f"{url[:80]!r}."
+        )
+    host = name.partition("]")[0].strip("[") if name.startswith("[") else name.partition(":")[0]
+    if scheme == "http" and host not in ("localhost", "127.0.0.1", "::1"):
+        raise Usage(
+            "--public-url begins with https:// unless it is this machine's own: over plain HTTP, "
+            "passwords and tokens could be read on their way."
         )
 
 

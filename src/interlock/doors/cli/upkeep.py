@@ -19,10 +19,6 @@ def review(context: Context) -> Answer:
     return context.call_as_owner(acts.Review(context.get("since", 7 * 86_400)))
 
 
-def doctor(context: Context) -> Answer:
-    return context.call_as_owner(acts.Examine())
-
-
 def settings(context: Context) -> Answer:
     name, value = context.get("name"), context.get("value")
     if name is not None and value is not None:

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from interlock.errors import NotAllowed, RateLimited, Refusal
+from interlock.errors import MissingScope, RateLimited, Refusal
 
 
 class Answer(Response):
@@ -20,6 +20,7 @@ def refused(refusal: Refusal, status: int | None = None) -> Answer:
     headers = {}
     if isinstance(refusal, RateLimited):
         headers["Retry-After"] = str(refusal.members.get("retry_after_s", 1))
-    if isinstance(refusal, NotAllowed) and status == 401:
-        headers["WWW-Authenticate"] = 'Bearer realm="interlock"'
+    if isinstance(refusal, MissingScope):
+        scope = refusal.members.get("scope", "")
+        headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{scope}"'
     return Answer(refusal.as_dict(), status, headers)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import unquote
 
@@ -29,7 +30,7 @@ from interlock.doors.http.hooks import hook
 from interlock.doors.http.limits import RateLimit
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.http.openapi import document
-from interlock.errors import NoIdentity, NotFound, Refusal, Usage
+from interlock.errors import NoIdentity, NotFound, Refusal, TooLarge, Usage
 from interlock.node.live import LiveNode
 
 SHOW_A_TOKEN = "Show a token: Authorization: Bearer ilk_…; interlock join NAME makes one."  # noqa: S105
@@ -77,6 +78,8 @@ class Desk:
             claimed=unquote(claimed) if claimed is not None else None,
             owner=is_owner,
             seen=_position(headers.get(SEEN_HEADER)),
+            audience=_audience(request),
+            peer=None if local else _peer(request),
         )
 
     def answered(self, content: Any) -> Answer:
@@ -84,6 +87,21 @@ class Desk:
         node = self.live.node
         headers = {SEEN_HEADER: str(node.reached)} if node.shared else None
         return Answer(content, headers=headers)
+
+
+def _audience(request: HTTPConnection) -> str | None:
+    """The address of what is asked: of MCP, or of the rest."""
+    base: str | None = request.scope.get("interlock.base")
+    return base + "/mcp" if base is not None and request.scope["path"] == "/mcp" else base
+
+
+def _peer(request: HTTPConnection) -> str | None:
+    """The address of whoever asks; this machine has many, and is one place."""
+    host = request.client.host if request.client is not None else ""
+    try:
+        return None if ip_address(host).is_loopback else host
+    except ValueError:
+        return None
 
 
 def _position(header: str | None) -> int:
@@ -158,7 +176,7 @@ def _endpoint(desk: Desk, known: Decoder) -> Endpoint:
 
 async def _asked(desk: Desk, known: Decoder, request: Request) -> tuple[Credentials, object]:
     """The credentials and the act of a request."""
-    credentials = desk.credentials(request)
+    credentials = Credentials() if known.route.anyone else desk.credentials(request)
     headers = request.headers
     data: bytes | None = None
     if known.route.method == "GET" or known.raw:
@@ -166,6 +184,8 @@ async def _asked(desk: Desk, known: Decoder, request: Request) -> tuple[Credenti
     if known.route.method != "GET":
         wanted = "application/octet-stream" if known.raw else "application/json"
         if int(headers.get("content-length") or LONG_BODY) >= LONG_BODY:
+            if known.route.anyone:
+                raise TooLarge
             # Nobody's long body is read before it is known that they may ask at all.
             await desk.live.identify(credentials)
         body = await request.body()
@@ -245,6 +265,8 @@ def _metrics(desk: Desk) -> Endpoint:
             await desk.live.identify(desk.credentials(request))
         shared = desk.live.node.shared
         standing = await asyncio.to_thread(shared.standing) if shared else {}
-        return PlainTextResponse(desk.metrics.text(await desk.live.entries(), standing))
+        return PlainTextResponse(
+            desk.metrics.text(await desk.live.entries(), standing, desk.live.intrusions)
+        )
 
     return endpoint

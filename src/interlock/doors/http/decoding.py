@@ -26,7 +26,11 @@ _HIDDEN: dict[type, tuple[str, ...]] = {acts.SendMessage: ("key",), acts.Ask: ("
 _HIDDEN[acts.AnswerAsk] = ("key",)
 
 
-_LISTS: dict[Any, Any] = {tuple[str, ...]: list[str], tuple[int, ...]: list[int]}
+_LISTS: dict[Any, Any] = {
+    tuple[str, ...]: list[str],
+    tuple[int, ...]: list[int],
+    tuple[dict[str, Any], ...]: list[dict[str, Any]],
+}
 
 
 class _Model(BaseModel):

@@ -6,29 +6,44 @@ the guard leaves as the error object.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from interlock.contracts.tokens import PREFIX
 from interlock.doors.http.answers import refused
 from interlock.doors.http.limits import Body
 from interlock.doors.http.metrics import Metrics
 from interlock.errors import ForeignOrigin, Internal, NotFound, Refusal, Usage
 
 _LOG = logging.getLogger("interlock.http")
+# Where links of other sites may lead. That none of it is shown within another page, each page
+# sees to by itself.
+VISITED = ("/", "/authorize", "/consent", "/person")
+INVITATIONS = "/invite/"
+Report = Callable[[str, str], Awaitable[None]]
 
 
 class Guard:
     """`loopback` says that the server is for this machine only, whatever names point to it;
-    `outside` is the address under which a proxy before it is known."""
+    `outside` is the address under which a proxy before it is known; `report` keeps in the log
+    what should be known afterwards."""
 
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, *, loopback: bool, outside: str | None = None
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        *,
+        loopback: bool,
+        outside: str | None = None,
+        report: Report | None = None,
     ) -> None:
         self._app, self._metrics, self._loopback = app, metrics, loopback
+        self._report = report
         self._scheme, _, self._outside = (outside or "").rstrip("/").lower().partition("://")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,15 +54,23 @@ class Guard:
             if message["type"] == "http.response.start":
                 started = True
                 self._metrics.answered(message["status"])
+                if message["status"] == 401:
+                    MutableHeaders(scope=message)["WWW-Authenticate"] = _challenge(scope, headers)
             await send(message)
 
         headers = Headers(scope=scope)
         scope["app"] = self  # so that the router raises what it cannot route
         try:
             if not scope.get("interlock.local"):
-                if is_outside := headers.get("host", "").lower() == self._outside != "":
+                host = headers.get("host", "").lower()
+                if is_outside := host == self._outside != "":
                     scope["scheme"] = self._scheme
                 _refuse_foreign(headers, scope, here_only=self._loopback and not is_outside)
+                # Where tokens may be given out, and for which address: never over plain HTTP that
+                # somebody else could listen to.
+                if is_outside or self._loopback:
+                    scope["interlock.base"] = f"{scope['scheme']}://{host}"
+                await self._refuse_shown(scope)
             # Whoever writes to the workspace's own socket could write its file as well.
             body = receive if scope.get("interlock.local") else Body(receive, headers)
             await self._app(scope, body, sending)
@@ -63,6 +86,34 @@ class Guard:
             if response.status_code == 408:
                 response.headers["Connection"] = "close"
             await response(scope, receive, sending)
+
+    async def _refuse_shown(self, scope: Scope) -> None:
+        """A token in an address stays in histories and in the logs of every proxy on the way."""
+        query = scope["query_string"].lower()
+        if b"access_token=" in query or b"=" + PREFIX.encode() in query:
+            if self._report is not None:
+                await self._report("TOKEN_IN_URL", _peer(scope))
+            raise Usage(
+                "A token stood in the address. It was not looked at, and is known to whoever keeps "
+                "addresses: revoke it, and show another in the header Authorization."
+            )
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _challenge(scope: Scope, headers: Headers) -> str:
+    """Who asks without a good token is told where to get one."""
+    said = ['realm="interlock"']
+    if base := scope.get("interlock.base"):
+        path = "/mcp" if scope["path"] == "/mcp" else ""
+        said.append(f'resource_metadata="{base}/.well-known/oauth-protected-resource{path}"')
+        said.append('scope="mail claim work"')
+    if "authorization" in headers:
+        said.append('error="invalid_token"')
+    return "Bearer " + ", ".join(said)
 
 
 def _refusal_of(trouble: Exception, scope: Scope) -> tuple[Refusal, int | None]:
@@ -94,8 +145,12 @@ def _refuse_foreign(headers: Headers, scope: Scope, *, here_only: bool) -> None:
         raise ForeignOrigin(f"Requests from pages of {origin[:80]!r} are refused.")
     site = headers.get("sec-fetch-site", "none")
     visits = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
-    if site not in ("none", "same-origin") and not (visits and scope["path"] == "/"):
+    if site not in ("none", "same-origin") and not (visits and _is_visited(scope["path"])):
         raise ForeignOrigin("Requests from pages of other sites are refused.")
+
+
+def _is_visited(path: str) -> bool:
+    return path in VISITED or path.startswith(INVITATIONS)
 
 
 def _is_here(host: str) -> bool:

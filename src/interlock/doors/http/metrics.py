@@ -19,8 +19,11 @@ class Metrics:
     def answered(self, status: int) -> None:
         self._answers[status] += 1
 
-    def text(self, entries: int, standing: dict[str, Any]) -> str:
+    def text(
+        self, entries: int, standing: dict[str, Any], intrusions: Counter[str] | None = None
+    ) -> str:
         """`standing` is how the nodes of a shared log stand; empty where one file is the log."""
+        refusals = self.refusals + (intrusions or Counter())
         lines = [
             *_head("interlock_http_responses_total", "counter", "Responses by status"),
             *(
@@ -30,7 +33,7 @@ class Metrics:
             *_head("interlock_refusals_total", "counter", "Refusals by code"),
             *(
                 f'interlock_refusals_total{{code="{code}"}} {count}'
-                for code, count in sorted(self.refusals.items())
+                for code, count in sorted(refusals.items())
             ),
             *_head("interlock_event_streams", "gauge", "Event streams that are open"),
             f"interlock_event_streams {self.streams}",

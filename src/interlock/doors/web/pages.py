@@ -1,8 +1,7 @@
 """The pages: what is asked for, by whom, and what they get."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -15,38 +14,27 @@ from starlette.responses import (
 )
 
 from interlock.contracts.tokens import hashed
+from interlock.doors.web import visits
 from interlock.doors.web.assets import Assets
 from interlock.doors.web.parts import MAIL, MOST_MAIL, Parts
 from interlock.doors.web.passes import Passes
 from interlock.doors.web.rendering import Templates
 from interlock.doors.web.stream import changes
+from interlock.doors.web.visits import STALE_FORM, Endpoint, is_foreign, posted
 from interlock.errors import BadToken
 from interlock.node.live import LiveNode
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-LARGEST_FORM = 8192
 BOARD = ("header", "agents", "claims", "mail")
-HEADERS = {
+HEADERS = visits.HEADERS | {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
-    "X-Frame-Options": "DENY",
-    "X-Content-Type-Options": "nosniff",
-    # Not no-referrer: with that, browsers send `Origin: null` with our own forms.
-    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
 }
 NOT_THE_OWNERS = (
     "That is not the owner's token. Tokens of agents open nothing here. Where the server was "
     "started, interlock up prints the link that does."
-)
-STALE_FORM = (
-    "This form did not come with its cookie, so nothing was done. Try again; if that does not "
-    "help, allow cookies for this address."
 )
 
 
@@ -64,7 +52,7 @@ class Pages:
         """The endpoint for requests of our own pages and of people, and none of other sites'."""
 
         async def answer(request: Request) -> Response:
-            if _is_foreign(request):
+            if is_foreign(request):
                 response: Response = PlainTextResponse("Pages of other sites get nothing.\n", 403)
             else:
                 response = await endpoint(request)
@@ -149,7 +137,7 @@ class Pages:
     # --- signing in and out
 
     async def sign_in(self, request: Request) -> Response:
-        form = await _form(request)
+        form = await posted(request)
         if form is None or not self._passes.is_sign_in_form(request, form.get("form", "")):
             return self._sign_in_page(request, STALE_FORM)
         if trouble := await self._trouble_with(form.get("token", "").strip()):
@@ -177,7 +165,7 @@ class Pages:
         return RedirectResponse("/", 303)
 
     async def sign_out(self, request: Request) -> Response:
-        form = await _form(request)
+        form = await posted(request)
         if form is None or not self._passes.is_form(request, form.get("form", "")):
             return PlainTextResponse(STALE_FORM + "\n", 403)
         response = RedirectResponse("/", 303)
@@ -185,29 +173,8 @@ class Pages:
         return response
 
 
-def _is_foreign(request: Request) -> bool:
-    """Whether a page of another origin made the browser ask."""
-    origin = request.headers.get("origin")
-    host = request.headers.get("host", "")
-    return origin is not None and origin.partition("://")[2].lower() != host.lower()
-
-
 def _nothing() -> Response:
     return PlainTextResponse("", 401)
-
-
-async def _form(request: Request) -> dict[str, str] | None:
-    """The fields of a posted form, or None where it is none of ours."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        return None
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST_FORM:
-            return None
-    fields = parse_qs(body.decode("utf-8", "replace"))
-    return {name: values[0] for name, values in fields.items()}
 
 
 def _position(request: Request) -> int | None:

@@ -5,88 +5,101 @@ whoever reads it, whether or not it names another, and is pointed out until it i
 """
 
 import re
-import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from interlock.contracts.addresses import address
-from interlock.kernel.identity.names import agent_of
 from interlock.kernel.moment import State
 
 _WORD = re.compile(r"[^\W_]+")
-
-# What agents go by, for each of them: their own names, those of their senders, and how they are
-# shown to people.
-Known = Mapping[str, Iterable[str]]
 
 
 def mentions(label: str, names: Iterable[str]) -> bool:
     """Whether one of the names stands in the label, as whole words, however they are joined:
     `neo-gpt`, `Neo GPT` and `NeoGPT` are the same, and `Ottoman` does not mention `otto`."""
-    return _mentioned(label, names) != ""
+    return not _runs(label).isdisjoint(map(run_together, names))
 
 
-def _mentioned(label: str, names: Iterable[str]) -> str:
-    """The longest of the names that the label mentions, run together; empty if it does none."""
-    words = _words(label)
-    runs = {
-        "".join(words[start:stop])
-        for start in range(len(words))
-        for stop in range(start + 1, len(words) + 1)
-    }
-    found = [name for name in map(_run_together, names) if name in runs]
-    return max(found, key=len, default="")
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
-
-
-def _run_together(name: str) -> str:
+def run_together(name: str) -> str:
+    """A name without regard to case and to what joins its words."""
     return "".join(_words(name))
 
 
-def names_of(state: State, agent: str, sender: str) -> list[str]:
-    """What a label of this sender's token may mention."""
-    shown = state.execute("SELECT display FROM identity_displays WHERE agent = ?", (agent,))
-    return [agent, sender, *(row[0] for row in shown)]
+def _words(text: str) -> list[str]:
+    if not text.isascii():
+        import unicodedata  # few labels need it
+
+        text = unicodedata.normalize("NFKC", text)
+    return _WORD.findall(text.casefold())
 
 
-def known_agents(state: State) -> dict[str, list[str]]:
-    """Every agent, with what it goes by."""
-    rows = state.execute(
-        "SELECT name, name FROM identity_agents UNION SELECT agent, sender FROM identity_senders "
-        "UNION SELECT agent, display FROM identity_displays ORDER BY 1, 2"
-    )
-    known: dict[str, list[str]] = {}
-    for agent, name in rows:
-        known.setdefault(agent, []).append(name)
-    return known
+def _runs(label: str) -> set[str]:
+    """Whatever can be read in a label from the beginning of a word to the end of one."""
+    words = _words(label)
+    ends = range(1, len(words) + 1)
+    return {"".join(words[start:end]) for end in ends for start in range(end)}
 
 
-def other_agent(label: str, agent: str, known: Known) -> str | None:
-    """The one other agent that a label names, if it is one alone. Of two names of which one is a
-    part of the other, as `neo` of `neo-gpt`, the longer is meant."""
-    found = {other: _mentioned(label, names) for other, names in known.items() if other != agent}
-    longest = max(found.values(), key=len, default="")
-    meant = [other for other, name in found.items() if name and name not in longest[:-1]]
-    meant = [other for other in meant if found[other] == longest or found[other] not in longest]
-    return meant[0] if len(meant) == 1 else None
+class Known:
+    """What everybody goes by: agents' names, their senders', and how they are shown to people.
+    Read once for many labels; names that are about to be known can be added."""
+
+    def __init__(self, state: State) -> None:
+        self._agents: dict[str, set[str]] = {}
+        self._agent_of: dict[str, str] = {}
+        for agent, sender in state.execute("SELECT agent, sender FROM identity_senders"):
+            self.add(agent, sender)
+        for agent, display in state.execute("SELECT agent, display FROM identity_displays"):
+            self.show(agent, display)
+
+    def add(self, agent: str, sender: str) -> None:
+        self._agent_of[sender] = agent
+        self.show(agent, agent)
+        self.show(agent, sender)
+
+    def show(self, agent: str, name: str) -> None:
+        self._agents.setdefault(run_together(name), set()).add(agent)
+
+    def agent_of(self, sender: str) -> str:
+        """Whose surface a sender is; a name that nobody has is an agent's own."""
+        return self._agent_of.get(sender, sender)
+
+    def agents_called(self, name: str) -> set[str]:
+        return self._agents.get(run_together(name), set())
+
+    def named(self, label: str) -> dict[str, str]:
+        """The agents that a label mentions, each with its longest name there, run together."""
+        found: dict[str, str] = {}
+        for run in sorted(_runs(label) & self._agents.keys(), key=len):
+            found |= dict.fromkeys(self._agents[run], run)
+        return found
+
+    def the_one_named(self, label: str) -> str | None:
+        """The agent that a label names, if it is one alone. Of two names of which one is a part
+        of the other, as `neo` of `neo-gpt`, the longer is meant."""
+        found = self.named(label)
+        longest = max(found.values(), key=len, default="")
+        meant = [who for who, name in found.items() if name == longest or name not in longest]
+        return meant[0] if len(meant) == 1 else None
+
+    def contradiction(self, sender: str, label: str | None) -> str | None:
+        """What is wrong with the label of a token of this sender, in a sentence; None where there
+        is no label, or it mentions the sender's agent."""
+        agent = self.agent_of(sender)
+        if label is None or agent in self.named(label) or mentions(label, [sender]):
+            return None
+        other = self.the_one_named(label)
+        says = "does not mention" if other is None else f"names {address(other)} and not"
+        return (
+            f"The label {label!r} {says} {address(agent)}, but the token is {address(sender)}'s: "
+            f"whoever holds it acts as {address(sender)}."
+        )
 
 
 def contradiction(state: State, sender: str, label: str | None) -> str | None:
-    """What is wrong with the label of a token of this sender, in a sentence; None where there is
-    no label, or it agrees."""
-    agent = agent_of(state, sender)
-    if label is None or mentions(label, names_of(state, agent, sender)):
-        return None
-    return sentence(label, sender, agent, other_agent(label, agent, known_agents(state)))
+    """As with `Known.contradiction`, for a single label."""
+    return Known(state).contradiction(sender, label) if label is not None else None
 
 
-def sentence(label: str, sender: str, agent: str, other: str | None) -> str:
-    """How a contradiction is told, wherever it is found."""
-    named = f"names {address(other)}" if other is not None else "names nobody"
-    called = agent if agent == sender else f"{agent} or {sender}"
-    return (
-        f"The label {label!r} {named} and does not mention {called}, but the token is "
-        f"{address(sender)}'s: whoever holds it acts as {address(sender)}."
-    )
+def remedy(id: str, sender: str) -> str:
+    """What puts a contradiction right where the identity is as it should be."""
+    return f"interlock token label {id} {sender}"

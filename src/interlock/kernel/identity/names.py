@@ -59,6 +59,24 @@ def _refuse_taken(moment: Moment, name: str, sender: str, *, known_agent: bool) 
         raise NameTaken(f"@{sender} is an agent of its own. Choose another surface.", name=sender)
 
 
+def registered(moment: Moment, name: str, surface: str | None, kind: str) -> str:
+    """The sender that is this surface of an agent, registered if it is not yet."""
+    pattern = moment.setting("names.pattern")
+    sender = check_name(name, pattern)
+    if surface is not None:
+        sender = check_name(f"{name}-{check_name(surface, pattern, 'surface')}", pattern)
+    known = moment.one("SELECT agent FROM identity_senders WHERE sender = ?", sender)
+    if known is not None and known[0] == name:
+        return sender
+    agent = moment.one("SELECT kind FROM identity_agents WHERE name = ?", name)
+    _refuse_taken(moment, name, sender, known_agent=agent is not None)
+    if agent and agent[0] != kind:
+        raise NameTaken(f"@{name} is registered as {agent[0]}, not {kind}.", name=name)
+    joined = absent_dropped(agent=name, surface=surface, kind=kind)
+    moment.record("agent_joined", joined | {"sender": sender})
+    return sender
+
+
 def list_agents(moment: Moment, act: ListAgents) -> Answer:
     """Every address that one can write to: agents, and their surfaces."""
     rows = moment.all(

@@ -2,6 +2,7 @@
 
 from interlock.contracts.acts import (
     IdentifyToken,
+    LabelToken,
     ListTokens,
     MintToken,
     ReaffirmTokens,
@@ -21,28 +22,37 @@ from interlock.errors import (
     TokenExpired,
     UnknownSender,
     Usage,
+    WrongAudience,
 )
+from interlock.kernel.identity import labels
 from interlock.kernel.moment import Answer, Caller, Moment, Row, State, absent_dropped
 
 BASIC_SCOPES = ("mail", "claim", "work")
-_COLUMNS = "id, sender, label, scopes, minted_by, minted_at, seq, expires_at, revoked_at, suspended"
+_COLUMNS = (
+    "id, sender, label, scopes, minted_by, minted_at, seq, expires_at, revoked_at, suspended, "
+    "use, client, resource"
+)
 
 
 def authenticate(state: State, now: int, token_hash: str, session: str | None) -> Caller:
     """Who holds this token, or `BadToken`, `TokenExpired`."""
     row = state.execute(
         "SELECT t.id, t.sender, t.scopes, t.expires_at, t.revoked_at, t.suspended, s.agent, "
-        "s.surface, a.kind FROM identity_tokens t JOIN identity_senders s USING (sender) "
-        "JOIN identity_agents a ON a.name = s.agent WHERE t.hash = ?",
+        "s.surface, a.kind, t.resource FROM identity_tokens t JOIN identity_senders s "
+        "USING (sender) JOIN identity_agents a ON a.name = s.agent WHERE t.hash = ?",
         (token_hash,),
     ).fetchone()
     if row is None:
         raise BadToken
-    token, sender, scopes, expires_at, revoked_at, suspended, agent, surface, kind = row
+    token, sender, scopes, expires_at, revoked_at, suspended, agent, surface, kind, resource = row
     if revoked_at is not None:
         raise BadToken(
-            f"The token {token} of @{sender} was revoked. The owner can mint another: "
-            f"interlock token mint --sender {sender} --keep"
+            f"The token {token} of @{sender} was revoked. "
+            + (
+                "Its person can connect again."
+                if resource
+                else f"The owner can mint another: interlock token mint --sender {sender} --keep"
+            )
         )
     if suspended:
         raise BadToken(
@@ -52,10 +62,31 @@ def authenticate(state: State, now: int, token_hash: str, session: str | None) -
         )
     if expires_at is not None and expires_at <= now:
         raise TokenExpired(
-            f"The token {token} of @{sender} expired at {rfc3339(expires_at)}. Its owner can mint "
-            f"another: interlock token rotate {token}"
+            f"The token {token} of @{sender} expired at {rfc3339(expires_at)}. "
+            + (
+                "Its client has a refresh token."
+                if resource
+                else f"Its owner can mint another: interlock token rotate {token}"
+            )
         )
-    return Caller(sender, agent, kind, surface, frozenset(scopes.split()), session, token)
+    # A client that acts for a person is not that person: what only people may do, it may not.
+    kind = "agent" if resource is not None else kind
+    return Caller(
+        sender, agent, kind, surface, frozenset(scopes.split()), session, token, resource=resource
+    )
+
+
+def refuse_elsewhere(caller: Caller, audience: str | None) -> None:
+    """A connection's token is good where its client was told to use it, and nowhere else."""
+    if caller.resource is not None and not _covers(caller.resource, audience):
+        raise WrongAudience(
+            f"This token is for {caller.resource}, and was shown "
+            + (f"at {audience}." if audience else "on the server's own machine.")
+        )
+
+
+def _covers(resource: str, audience: str | None) -> bool:
+    return audience is not None and (audience + "/").startswith(resource.rstrip("/") + "/")
 
 
 def refuse_mismatch(caller: Caller, claimed: str | None) -> None:
@@ -98,6 +129,9 @@ def mint_token(
     label: str | None,
     scopes: tuple[str, ...],
     expires_at: int | None,
+    *,
+    use: str | None = None,
+    client: str | None = None,
 ) -> str:
     made = token_id(token_hash)
     if moment.one("SELECT 1 FROM identity_tokens WHERE id = ? OR hash = ?", made, token_hash):
@@ -111,6 +145,8 @@ def mint_token(
             label=label,
             scopes=list(scopes),
             expires_at=expires_at,
+            use=use,
+            client=client,
         ),
     )
     return made
@@ -128,7 +164,7 @@ def mint(moment: Moment, act: MintToken) -> Answer:
     made = mint_token(
         moment, name, act.token_hash, act.label, granted_scopes(moment, act.scopes), expires_at
     )
-    return _token_view(_token(moment, made))
+    return _token_view(moment, _token(moment, made))
 
 
 def _senders(moment: Moment) -> list[str]:
@@ -138,6 +174,13 @@ def _senders(moment: Moment) -> list[str]:
 def rotate(moment: Moment, act: RotateToken) -> Answer:
     """A new token with the old one's sender, label and scopes; the old ones end at once."""
     rows = _chosen(moment, act.id, act.sender)
+    if act.sender is not None:
+        rows = [row for row in rows if row[10] is None] or rows
+    if rows[0][10] is not None:
+        raise Usage(
+            f"{rows[0][0]} is a {rows[0][10]}'s, which gets new tokens by itself. To end it: "
+            f"interlock connection revoke {rows[0][0]}"
+        )
     if len(rows) > 1:
         raise Usage(
             f"@{rows[0][1]} has {len(rows)} live tokens, with scopes of their own. Rotate one by "
@@ -150,7 +193,7 @@ def rotate(moment: Moment, act: RotateToken) -> Answer:
     made = mint_token(moment, old[1], act.token_hash, old[2], tuple(old[3].split()), expires_at)
     for row in rows:
         moment.record("token_revoked", {"id": row[0], "replaced_by": made})
-    return _token_view(_token(moment, made)) | {"replaced": [row[0] for row in rows]}
+    return _token_view(moment, _token(moment, made)) | {"replaced": [row[0] for row in rows]}
 
 
 def revoke(moment: Moment, act: RevokeToken) -> Answer:
@@ -191,11 +234,19 @@ def _chosen(moment: Moment, id: str | None, sender: str | None) -> list[Row]:
 
 def list_tokens(moment: Moment, act: ListTokens) -> Answer:
     rows = moment.all(f"SELECT {_COLUMNS} FROM identity_tokens ORDER BY seq")
-    return {"tokens": [_token_view(row) for row in rows]}
+    known = labels.Known(moment.state)
+    return {"tokens": [_token_view(moment, row, known) for row in rows]}
 
 
 def show_token(moment: Moment, act: ShowToken) -> Answer:
-    return _token_view(_token(moment, act.id))
+    return _token_view(moment, _token(moment, act.id))
+
+
+def label_token(moment: Moment, act: LabelToken) -> Answer:
+    """Writes another label on a token, which changes nothing about whose it is."""
+    if _token(moment, act.id)[2] != act.label:
+        moment.record("token_labelled", {"id": act.id, "label": act.label})
+    return _token_view(moment, _token(moment, act.id))
 
 
 def identify(moment: Moment, act: IdentifyToken) -> Answer:
@@ -204,7 +255,7 @@ def identify(moment: Moment, act: IdentifyToken) -> Answer:
     if row is None:
         return {"known": False}
     ended = row[8] is not None or row[9] or (row[7] is not None and row[7] <= moment.now)
-    return {"known": True, "active": not ended} | _token_view(row)
+    return {"known": True, "active": not ended} | _token_view(moment, row)
 
 
 def _token(moment: Moment, id: str) -> Row:
@@ -214,14 +265,22 @@ def _token(moment: Moment, id: str) -> Row:
     return row
 
 
-def _token_view(row: Row) -> Answer:
-    id, sender, label, scopes, minted_by, minted_at, seq, expires_at, revoked_at, suspended = row
+def _token_view(moment: Moment, row: Row, known: labels.Known | None = None) -> Answer:
+    id, sender, label, scopes, minted_by, minted_at, seq, expires_at, revoked_at = row[:9]
+    suspended, use, client, resource = row[9:]
+    wrong = None
+    if label is not None and revoked_at is None:
+        wrong = (known or labels.Known(moment.state)).contradiction(sender, label)
     return absent_dropped(
         id=id,
         sender=sender,
         address=address(sender),
         label=label,
+        contradiction=wrong,
         scopes=scopes.split(),
+        use=use,
+        client=client,
+        resource=resource,
         minted_by=address(minted_by),
         minted_at=rfc3339(minted_at),
         seq=seq,
@@ -233,4 +292,4 @@ def _token_view(row: Row) -> Answer:
 
 def token_story(moment: Moment, id: str) -> Answer:
     """For `explain`: the token as data, whoever asks."""
-    return _token_view(_token(moment, id))
+    return _token_view(moment, _token(moment, id))

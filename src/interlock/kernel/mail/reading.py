@@ -16,6 +16,7 @@ from interlock.contracts.addresses import address
 from interlock.contracts.encoding import canonical
 from interlock.contracts.times import rfc3339
 from interlock.errors import NotFound
+from interlock.kernel.identity.labels import contradiction, remedy
 from interlock.kernel.identity.names import agent_of
 from interlock.kernel.identity.tokens import token_story
 from interlock.kernel.mail.folding import LADDER, UNREAD
@@ -249,7 +250,7 @@ def search(moment: Moment, act: Search) -> Answer:
 
 def explain(moment: Moment, act: Explain) -> Answer:
     """Who is behind a message, from the data: the token, its label, its sender, who minted it,
-    when, and at which position of the log."""
+    when, and at which position of the log; and whether the label says otherwise."""
     message = locate(moment, act.message)
     story: dict[str, Any] = {
         "message": envelope(message, load(moment, message)),
@@ -259,7 +260,10 @@ def explain(moment: Moment, act: Explain) -> Answer:
     if message.session is not None:
         story["session"] = message.session
     if message.token is not None:
-        story["token"] = token_story(moment, message.token)
+        story["token"] = token = token_story(moment, message.token)
+        wrong = contradiction(moment.state, token["sender"], token.get("label"))
+        if wrong is not None:
+            story |= {"contradiction": wrong, "do": remedy(token["id"], token["sender"])}
     return story
 
 

@@ -23,6 +23,7 @@ _FAMILIES = {
     **dict.fromkeys(("init", "join", "whoami", "agents", "token", "group"), "identity"),
     **dict.fromkeys(("send", "ask", "answer", "inbox", "read", "ack"), "mail"),
     **dict.fromkeys(("receipts", "thread", "search", "explain", "redact", "mute"), "mail"),
+    **dict.fromkeys(("invite", "connection"), "people"),
     "claim": "claims",
     **dict.fromkeys(("task", "evidence", "gate", "blocker"), "work"),
     "report": "work",

@@ -1,5 +1,7 @@
 """What keeps the log: moving it, repairing it, and what the doctor found."""
 
+from itertools import groupby
+
 from interlock.doors.cli.output import bold, dim, green, yellow
 from interlock.doors.cli.views.parts import Answer, count, time
 
@@ -56,11 +58,14 @@ def _repair(answer: Answer) -> str:
 
 
 def _doctor(answer: Answer) -> str:
+    checks = count(answer["checks"], "check")
     if answer["ok"]:
-        return f"{green('Well:')} {count(answer['checks'], 'check')}, nothing found."
-    rows = []
-    for found in answer["findings"]:
-        rows += [f"{yellow(found['check'])}  {found['message']}", f"  {found['do']}"]
+        return f"{green('Well:')} {checks}, nothing found."
+    rows = [f"Found by {checks}, the smallest change first:"]
+    for check, group in groupby(answer["findings"], key=lambda found: found["check"]):
+        rows += ["", yellow(check)]
+        for found in group:
+            rows += [f"  {found['message']}", f"    {bold(found['do'])}"]
     return "\n".join(rows)
 
 

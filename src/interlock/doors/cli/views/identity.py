@@ -1,8 +1,10 @@
 """Who is who."""
 
-from interlock.doors.cli.output import bold, dim
+from collections.abc import Iterator
+
+from interlock.doors.cli.output import bold, dim, yellow
 from interlock.doors.cli.views.claims import claim_line
-from interlock.doors.cli.views.parts import Answer, members, table, time
+from interlock.doors.cli.views.parts import Answer, count, members, table, time
 
 
 def _init(answer: Answer) -> str:
@@ -15,6 +17,12 @@ def _init(answer: Answer) -> str:
 
 def _join(answer: Answer) -> str:
     sender = answer["sender"]
+    if "workspace" in answer:
+        return (
+            f"{bold(answer['address'])} has joined at {answer['workspace']}.\n"
+            f"{_where_kept(answer)}\n"
+            f"Next: interlock --workspace {answer['workspace']} whoami"
+        )
     return (
         f"{bold(answer['address'])} has joined ({answer['kind']}, scopes "
         f"{', '.join(answer['scopes'])}).\n"
@@ -78,7 +86,7 @@ def _token(answer: Answer) -> str:
 
 
 def _tokens(answer: Answer) -> str:
-    return table(
+    listed = table(
         (
             (
                 token["id"],
@@ -91,6 +99,45 @@ def _tokens(answer: Answer) -> str:
         ),
         "There are no tokens.",
     )
+    wrong = [token for token in answer["tokens"] if "contradiction" in token]
+    return "\n".join([listed, *(f"{token['id']}: {_contradicted(token)}" for token in wrong)])
+
+
+def _contradicted(token: Answer) -> str:
+    command = f"interlock token label {token['id']} {token['sender']}"
+    return f"{yellow(token['contradiction'])}\n  {dim(command)}"
+
+
+def _import(answer: Answer) -> str:
+    rows = []
+    for row in answer["rows"]:
+        about = f"{row['number']:>4}  {row['verdict']:<17}  {row.get('address', '-')}"
+        rows.append(f"{about}  {row.get('label', '')}".rstrip())
+        if row["verdict"] != "ready":
+            rows.append(f"      {row['message']}")
+        if "do" in row:
+            rows.append(f"      {dim(row['do'])}")
+    return "\n".join([*rows, *_import_summary(answer)])
+
+
+def _import_summary(answer: Answer) -> Iterator[str]:
+    verdicts = [row["verdict"] for row in answer["rows"]]
+    counted = ", ".join(f"{verdicts.count(one)} {one}" for one in dict.fromkeys(verdicts))
+    yield f"{count(len(verdicts), 'row')}: {counted}."
+    if "projects" in answer:
+        yield f"They are of several projects ({', '.join(answer['projects'])}), and come into one."
+    if "foreign_scopes" in answer:
+        words = ", ".join(answer["foreign_scopes"])
+        yield f"These words of their scope mean nothing here: {words}."
+    if "ignored" in answer:
+        yield f"Nobody here knows these members of theirs: {', '.join(answer['ignored'])}."
+    if answer["applied"]:
+        yield f"{bold('Imported')} {count(answer['imported'], 'token')}."
+    elif answer["importable"]:
+        tokens = count(answer["importable"], "token")
+        yield f"{bold('Nothing was changed.')} With --apply, {tokens} would be imported."
+    else:
+        yield "There is nothing to import."
 
 
 def _token_state(token: Answer) -> str:
@@ -137,5 +184,6 @@ VIEWS = {
     "token mint": _token,
     "token rotate": _token,
     "token identify": _identified,
+    "token import": _import,
     "group list": _groups,
 }

@@ -135,6 +135,10 @@ def _explained(answer: Answer) -> str:
             f"Token: {token['id']}, bound to {token['address']} {label}".rstrip(),
             f"Minted by {token['minted_by']} at {time(token['minted_at'])}, #{token['seq']}.",
         ]
+        if token["address"] != answer["sender"]:
+            rows.append(yellow(f"It was {answer['sender']}'s when this was sent."))
+        if "contradiction" in answer:
+            rows += [yellow(answer["contradiction"]), f"  {dim(answer['do'])}"]
         if "revoked_at" in token:
             rows.append(yellow(f"Revoked since {time(token['revoked_at'])}."))
     else:

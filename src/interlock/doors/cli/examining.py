@@ -1,0 +1,139 @@
+"""`interlock doctor`: what the node finds, and what is wrong with files of this machine."""
+
+import os
+import shlex
+import stat
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from interlock import workspace
+from interlock.contracts import acts, tokens
+from interlock.contracts.health import Finding, in_order, told, unmade
+from interlock.doors.cli.context import Answer, Context
+from interlock.errors import BadToken, Usage
+
+HOOKS_LOG = "hooks.log"
+LOOKED_AT = 64 << 10
+BASIC_SCOPES = ["mail", "claim", "work"]
+
+
+def doctor(context: Context) -> Answer:
+    answer = context.call_as_owner(acts.Examine())
+    here = [row for check, look in CHECKS.items() for row in told(check, _made(context, look))]
+    found = in_order([*answer["findings"], *here])
+    return answer | {
+        "ok": not found,
+        "checks": answer["checks"] + len(CHECKS),
+        "findings": [row | {"do": _in_workspace(context, row["do"])} for row in found],
+    }
+
+
+def _in_workspace(context: Context, do: str) -> str:
+    """A command as it must be typed by whoever named the workspace on the command line."""
+    if not context.get("workspace"):
+        return do
+    named = f"interlock --workspace {shlex.quote(context.link.place)} "
+    return " && ".join(
+        named + part.removeprefix("interlock ") if part.startswith("interlock ") else part
+        for part in do.split(" && ")
+    )
+
+
+def _made(context: Context, look: Callable[[Context], Iterator[Finding]]) -> list[Finding]:
+    try:
+        return list(look(context))
+    except Exception as trouble:  # noqa: BLE001 - one check must not hide the others
+        return [unmade(trouble)]
+
+
+def _credentials(context: Context) -> Iterator[Finding]:
+    """Credentials that are kept here and open nothing any more."""
+    store = context.store()
+    for sender in store.senders():
+        kept = store.get(sender)
+        if kept is None:
+            continue
+        said = _identified(context, kept.token)
+        if not said.get("active"):
+            why, do = _ended(sender, said)
+            yield Finding(f"The credential of @{sender} that is kept here {why}.", do, f"@{sender}")
+
+
+def _identified(context: Context, token: str) -> Answer:
+    """Whose a token is; one that is cut off is nobody's."""
+    try:
+        return context.call_as_owner(acts.IdentifyToken(tokens.hashed(token)))
+    except BadToken:
+        return {"known": False}
+
+
+def _ended(sender: str, said: Answer) -> tuple[str, str]:
+    anew = f"interlock token mint --sender {shlex.quote(sender)} --keep"
+    if not said["known"]:
+        return "is of no token that this workspace knows", anew
+    if said["scopes"] != BASIC_SCOPES:
+        anew += "".join(f" --scope {scope}" for scope in said["scopes"])
+    if "revoked_at" in said:
+        return "was revoked", anew
+    if said.get("suspended"):
+        return "is suspended", f"interlock token reaffirm {said['id']}"
+    return f"expired at {said['expires_at']}", f"interlock token rotate {said['id']}"
+
+
+def _hooks(context: Context) -> Iterator[Finding]:
+    """What hooks of the last day ran into, each trouble once."""
+    for home in dict.fromkeys((context.link.home, workspace.data(os.environ))):
+        path = os.path.join(home, HOOKS_LOG)
+        since = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
+        found: dict[str, int] = {}
+        for line in _last_lines(path):
+            at, _, what = line.partition(" ")
+            if at >= since and at[:1].isdigit() and what:
+                found[what] = found.get(what, 0) + 1
+        for what, count in found.items():
+            often = "" if count == 1 else f" ({count} times)"
+            do = f"tail -n 20 {shlex.quote(path)}"
+            yield Finding(f"A hook ran into trouble within the last day{often}: {what}", do)
+
+
+def _last_lines(path: str) -> list[str]:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LOOKED_AT))
+            return file.read().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _rules(context: Context) -> Iterator[Finding]:
+    """A wake.toml that the server does not follow."""
+    from interlock.wake import configuration
+
+    if not context.link.is_local:
+        return
+    try:
+        configuration.read(context.link.place)
+    except Usage as refusal:
+        path = os.path.join(context.link.place, configuration.FILE)
+        may_others = os.stat(path).st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        do = "chmod go-w" if may_others else '"${EDITOR:-vi}"'
+        yield Finding(f"{path} is not followed: {refusal.message}", f"{do} {shlex.quote(path)}")
+
+
+def _clients(context: Context) -> Iterator[Finding]:
+    """Clients' configurations that no longer fit."""
+    from interlock.setup import health
+
+    link = context.link
+    agents = context.call_as_owner(acts.ListAgents())["agents"]
+    known = [agent["address"].removeprefix("@") for agent in agents]
+    here = health.Workspace(link.place, link.home, known, context.store().senders())
+    yield from health.misfits(here, os.environ)
+
+
+CHECKS: dict[str, Callable[[Context], Iterator[Finding]]] = {
+    "credentials-good": _credentials,
+    "wake-rules-followed": _rules,
+    "hooks-working": _hooks,
+    "clients-configured": _clients,
+}

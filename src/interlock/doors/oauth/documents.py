@@ -1,0 +1,171 @@
+"""Documents that clients publish about themselves, fetched from wherever a client id points.
+
+Anybody may name an address here, so nothing is fetched from one that only this machine or its
+network can reach: the name is looked up once, every address it has must be a public one, and the
+connection goes to the address that was looked at. Redirects are not followed.
+"""
+
+import asyncio
+import json
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
+
+import httpx2 as httpx
+
+from interlock.errors import Usage
+
+LARGEST: Final = 16 << 10
+LONGEST_URL: Final = 1000
+PATIENCE_S: Final = 5.0
+AT_ONCE: Final = 8
+KEPT_S: Final = 3600.0
+MOST_KEPT: Final = 1000
+
+Address = IPv4Address | IPv6Address
+LookUp = Callable[[str, int], Awaitable[list[str]]]
+
+
+class Refused(Usage):
+    """The client's document is not one that can be used."""
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address is one of the Internet's, however it is written."""
+    if isinstance(address, IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+        if inner is not None:
+            return is_public(inner)
+        if address in _TRANSLATED:
+            return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+class _Network:
+    def __init__(self, text: str, bits: int) -> None:
+        self._first, self._shift = int(IPv6Address(text)), 128 - bits
+
+    def __contains__(self, address: IPv6Address) -> bool:
+        return int(address) >> self._shift == self._first >> self._shift
+
+
+_TRANSLATED: Final = _Network("64:ff9b::", 96)
+
+
+async def _look_up(host: str, port: int) -> list[str]:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(place[4][0]) for place in found]
+
+
+class Documents:
+    """Fetches and remembers. Which addresses are `allowed` and how names are looked up can be
+    said otherwise, by those who have no Internet at hand."""
+
+    def __init__(
+        self,
+        *,
+        allowed: Callable[[Address], bool] = is_public,
+        look_up: LookUp = _look_up,
+        trusted: ssl.SSLContext | None = None,
+    ) -> None:
+        self._allowed, self._look_up = allowed, look_up
+        self._trusted = trusted or ssl.create_default_context()
+        self._at_once = asyncio.Semaphore(AT_ONCE)
+        self._kept: dict[str, tuple[float, dict[str, Any]]] = {}
+
+    async def of(self, client_id: str) -> dict[str, Any]:
+        """The document at a client's id, or `Refused`."""
+        until, document = self._kept.get(client_id, (0.0, {}))
+        if until > time.monotonic():
+            return document
+        url = _checked(client_id)
+        try:
+            async with self._at_once, asyncio.timeout(PATIENCE_S):
+                document = _understood(client_id, await self._fetched(url))
+        except TimeoutError:
+            raise Refused(f"{url.hostname} did not answer within {PATIENCE_S:.0f} s.") from None
+        if len(self._kept) >= MOST_KEPT:
+            self._kept.clear()
+        self._kept[client_id] = time.monotonic() + KEPT_S, document
+        return document
+
+    async def _fetched(self, url: SplitResult) -> bytes:
+        host, port = url.hostname or "", url.port or 443
+        address = await self._address(host, port)
+        at = f"[{address}]" if ":" in address else address
+        target = url._replace(netloc=f"{at}:{port}").geturl()
+        headers = {"Host": url.netloc, "Accept": "application/json"}
+        client = httpx.AsyncClient(
+            verify=self._trusted, trust_env=False, follow_redirects=False, timeout=PATIENCE_S
+        )
+        try:
+            async with (
+                client,
+                client.stream(
+                    "GET", target, headers=headers, extensions={"sni_hostname": host}
+                ) as response,
+            ):
+                return await _body(host, response)
+        except (httpx.HTTPError, ssl.SSLError, OSError) as trouble:
+            raise Refused(f"{host} cannot be asked: {type(trouble).__name__}.") from None
+
+    async def _address(self, host: str, port: int) -> str:
+        try:
+            found = [host] if _is_address(host) else await self._look_up(host, port)
+        except OSError:
+            raise Refused(f"There is no host {host}.") from None
+        if not found or not all(self._allowed(ip_address(place)) for place in found):
+            raise Refused(f"{host} is not a public address, and nothing is fetched from others.")
+        return found[0]
+
+
+def _checked(client_id: str) -> SplitResult:
+    url = urlsplit(client_id)
+    port = None
+    with suppress(ValueError):
+        port = url.port or 443
+    if len(client_id) > LONGEST_URL or url.scheme != "https" or not url.hostname or port is None:
+        raise Refused("A client's id is an https address of its document.")
+    if url.username is not None or url.fragment or url.path in ("", "/"):
+        raise Refused("A client's id has a path, and neither a user nor a fragment.")
+    if any(part in (".", "..") for part in url.path.split("/")):
+        raise Refused("A client's id has a plain path, without dots that lead elsewhere.")
+    return url
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+async def _body(host: str, response: httpx.Response) -> bytes:
+    if response.status_code != 200:
+        raise Refused(f"{host} answers {response.status_code} instead of the document.")
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise Refused(f"{host} answers {kind[:80] or 'nothing'} instead of JSON.")
+    body = b""
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > LARGEST:
+            raise Refused(f"The document has more than {LARGEST >> 10} KiB.")
+    return body
+
+
+def _understood(client_id: str, body: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refused("The document is not JSON.") from None
+    if not isinstance(document, dict) or document.get("client_id") != client_id:
+        raise Refused("The document is not that client's: its client_id is another.")
+    return document

@@ -1,0 +1,232 @@
+"""Between the SDK and the node: one request's view of clients, codes and tokens.
+
+The SDK looks a code or a token up, compares it with the request, and then exchanges it. What it
+finds wrong it answers by itself, so that is noted here as it is looked up; what was used before is
+found out by the node, at the head of the log.
+"""
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.server.auth.provider import (
+    AccessToken,
+    AuthorizationCode,
+    AuthorizationParams,
+    AuthorizeError,
+    RefreshToken,
+    TokenError,
+)
+from mcp.server.auth.provider import OAuthAuthorizationServerProvider as Provider
+from mcp.shared.auth import InvalidRedirectUriError, OAuthClientInformationFull, OAuthToken
+from pydantic import AnyUrl
+
+from interlock.contracts import acts
+from interlock.contracts.acts import Credentials
+from interlock.contracts.tokens import REFRESH, SECRET_BYTES, compose, hashed
+from interlock.doors.oauth.clients import REGISTERED, Client, Clients
+from interlock.doors.oauth.documents import Refused
+from interlock.errors import NotAllowed
+from interlock.node.live import LiveNode
+from interlock.node.seals import Seals
+
+FOR_EVER = float("inf")
+
+
+class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
+    """`base` is the server's address, `asked` the request's parameters. What the log should keep
+    of it is in `noted`, as a code and the connection that it is about."""
+
+    def __init__(
+        self, live: LiveNode, clients: Clients, base: str, asked: Mapping[str, Any]
+    ) -> None:
+        self._live, self._clients, self._base, self._asked = live, clients, base, asked
+        self.noted: list[tuple[str, str | None]] = []
+        self.trouble: str | None = None
+        self.sealed: str | None = None
+
+    # --- clients
+
+    async def get_client(self, client_id: str) -> Client | None:
+        if client_id.startswith(REGISTERED):
+            return self._watched(self._clients.registered(client_id))
+        try:
+            if "grant_type" in self._asked or "token" in self._asked:
+                return await self._connected(client_id)
+            return self._watched(await self._clients.published(client_id))
+        except Refused as refused:
+            self.noted.append(("BAD_CLIENT_DOCUMENT", None))
+            self.trouble = refused.message
+            return None
+
+    def _watched(self, client: Client | None) -> Client | None:
+        """Notes a redirect that is not the client's, which the SDK is about to refuse."""
+        asked = self._asked.get("redirect_uri")
+        if client is not None and isinstance(asked, str) and "response_type" in self._asked:
+            try:
+                client.validate_redirect_uri(AnyUrl(asked))
+            except (InvalidRedirectUriError, ValueError):
+                self.noted.append(("WRONG_REDIRECT", None))
+        return client
+
+    async def _connected(self, client_id: str) -> Client | None:
+        """A client that published its document when the person consented: it need not be fetched
+        again, since it has no secret to be known by."""
+        found = await self._shown()
+        if found is None or found["client"] != client_id:
+            return None
+        return Client(
+            client_id=client_id,
+            redirect_uris=[found["redirect_uri"]],
+            token_endpoint_auth_method="none",  # noqa: S106 - the name of a method
+        )
+
+    async def _shown(self) -> dict[str, Any] | None:
+        """The connection whose code or token the request shows."""
+        asked = self._asked
+        if isinstance(code := asked.get("code"), str):
+            return await self._found(acts.FindGrant(code))
+        for name in ("refresh_token", "token"):
+            if isinstance(secret := asked.get(name), str):
+                return await self._found(acts.FindConnection(secret))
+        return None
+
+    async def _found(self, act: Any) -> dict[str, Any] | None:
+        try:
+            return await self._live.call(Credentials(), act)
+        except NotAllowed:
+            return None
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        self._clients.register(client_info)
+
+    # --- the person's consent
+
+    async def authorize(
+        self, client: OAuthClientInformationFull, params: AuthorizationParams
+    ) -> str:
+        resource = (params.resource or f"{self._base}/mcp").rstrip("/")
+        if resource not in (self._base, f"{self._base}/mcp"):
+            self.noted.append(("WRONG_RESOURCE", None))
+            raise AuthorizeError("invalid_target", f"There is no {resource[:200]} here.")
+        wanted = {
+            "client": client.client_id,
+            "client_name": client.client_name,
+            "client_uri": str(client.client_uri) if client.client_uri else None,
+            "redirect_uri": str(params.redirect_uri),
+            "state": params.state,
+            "challenge": params.code_challenge,
+            "resource": resource,
+            "scopes": params.scopes,
+            "issuer": self._base,
+        }
+        given = {name: value for name, value in wanted.items() if value is not None}
+        self.sealed = Seals(self._live.node.keys).seal("authorization", given)
+        return f"{self._base}/consent?request={self.sealed}"
+
+    # --- codes
+
+    async def load_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: str
+    ) -> AuthorizationCode | None:
+        found = await self._found(acts.FindGrant(authorization_code))
+        if found is None:
+            return None
+        self._note_strange(found)
+        return AuthorizationCode(
+            code=authorization_code,
+            scopes=found["scopes"],
+            expires_at=FOR_EVER,  # the node knows, by the log's own clock
+            client_id=found["client"],
+            code_challenge=found["challenge"],
+            redirect_uri=found["redirect_uri"],
+            redirect_uri_provided_explicitly="redirect_uri" in self._asked,
+            resource=found["resource"],
+        )
+
+    def _note_strange(self, found: dict[str, Any]) -> None:
+        verifier = str(self._asked.get("code_verifier", ""))
+        digest = hashlib.sha256(verifier.encode("utf-8", "surrogatepass")).digest()
+        if base64.urlsafe_b64encode(digest).decode().rstrip("=") != found["challenge"]:
+            self.noted.append(("WRONG_VERIFIER", found["id"]))
+        if not _same(self._asked.get("redirect_uri", found["redirect_uri"]), found["redirect_uri"]):
+            self.noted.append(("WRONG_REDIRECT", found["id"]))
+
+    async def exchange_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
+    ) -> OAuthToken:
+        self._refuse_elsewhere(authorization_code.resource)
+        token, refresh = _pair()
+        code = authorization_code.code
+        act = acts.OpenConnection(code, client.client_id, hashed(token), hashed(refresh))
+        return await self._given(act, token, refresh)
+
+    # --- refreshing
+
+    async def load_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: str
+    ) -> RefreshToken | None:
+        found = await self._found(acts.FindConnection(refresh_token))
+        if found is None:
+            return None
+        return RefreshToken(
+            token=refresh_token,
+            client_id=found["client"],
+            scopes=found["scopes"],
+            resource=found["resource"],
+        )
+
+    async def exchange_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
+        self._refuse_elsewhere(refresh_token.resource)
+        token, refresh = _pair()
+        shown = refresh_token.token
+        act = acts.RefreshConnection(shown, client.client_id, hashed(token), hashed(refresh))
+        return await self._given(act, token, refresh)
+
+    def _refuse_elsewhere(self, resource: str | None) -> None:
+        asked = self._asked.get("resource", resource)
+        if str(asked).rstrip("/") != resource:
+            self.noted.append(("WRONG_RESOURCE", None))
+            raise TokenError("invalid_target", f"This connection is for {resource}.")
+
+    async def _given(self, act: Any, token: str, refresh: str) -> OAuthToken:
+        try:
+            answer = await self._live.call(Credentials(), act)
+        except NotAllowed as refusal:
+            raise TokenError("invalid_grant", refusal.message) from None
+        if "refused" in answer:
+            raise TokenError(
+                "invalid_grant",
+                "This was used before, so somebody may have a copy: the connection was ended, and "
+                "the person must connect again.",
+            )
+        return OAuthToken(
+            access_token=token,
+            refresh_token=refresh,
+            expires_in=answer["expires_in"],
+            scope=" ".join(answer["scopes"]),
+        )
+
+    # --- what the SDK asks for and nobody here does
+
+    async def load_access_token(self, token: str) -> AccessToken | None:
+        return None
+
+    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
+        await self._live.call(Credentials(), acts.CloseConnection(token.token, token.client_id))
+
+
+def _same(asked: object, known: str) -> bool:
+    """Whether two addresses are one, as the SDK writes addresses."""
+    try:
+        return str(AnyUrl(str(asked))) == known
+    except ValueError:
+        return False
+
+
+def _pair() -> tuple[str, str]:
+    return compose(os.urandom(SECRET_BYTES)), compose(os.urandom(SECRET_BYTES), REFRESH)

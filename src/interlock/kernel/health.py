@@ -1,0 +1,322 @@
+"""What is wrong with what the log says, over all rooms: read only, nothing is decided by it.
+
+Every check is a function of the moment that yields what it found. Whoever was seen when is asked
+of the store, as for anything that shows reach.
+"""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from interlock.contracts.addresses import address, check_name, near
+from interlock.contracts.health import Finding
+from interlock.contracts.times import DAY_MS, rfc3339
+from interlock.errors import Usage
+from interlock.kernel.claims.records import Claim, Target, live
+from interlock.kernel.identity.labels import contradiction
+from interlock.kernel.identity.names import agent_of, is_known, is_muted, names, senders_of
+from interlock.kernel.mail.folding import UNREAD
+from interlock.kernel.mail.messages import Message, by_seq
+from interlock.kernel.moment import OWNER, SYSTEM, Moment
+from interlock.kernel.work.holders import holders, listed
+from interlock.kernel.work.needs import due
+from interlock.kernel.work.records import workers
+
+SOON_MS = 7 * DAY_MS
+LATELY_MS = 7 * DAY_MS
+# Mail of the first hour is nobody's neglect.
+PATIENCE_MS = 60 * 60_000
+
+_LIVE_TOKEN = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"  # noqa: S105
+
+
+# --- tokens
+
+
+def labels_agree(moment: Moment) -> Iterator[Finding]:
+    """Labels that do not mention whose token it is."""
+    for id, sender, label in moment.all(
+        f"SELECT id, sender, label FROM identity_tokens WHERE label IS NOT NULL AND {_LIVE_TOKEN} "
+        "ORDER BY seq",
+        moment.now,
+    ):
+        if wrong := contradiction(moment.state, sender, label):
+            do = f"interlock token label {id} {shlex.quote(sender)}"
+            yield Finding(wrong, do, id)
+
+
+def tokens_lasting(moment: Moment) -> Iterator[Finding]:
+    """Tokens that will end soon, or that a restore has suspended."""
+    for id, sender, minted_at, expires_at, suspended in moment.all(
+        f"SELECT id, sender, minted_at, expires_at, suspended FROM identity_tokens "
+        f"WHERE {_LIVE_TOKEN} AND (suspended OR expires_at <= ?) ORDER BY seq",
+        moment.now,
+        moment.now + SOON_MS,
+    ):
+        if suspended:
+            yield Finding(
+                f"The token {id} of @{sender} is suspended since a part of the log was given up, "
+                "and opens nothing.",
+                f"interlock token reaffirm {id}",
+                id,
+            )
+        elif not is_fleeting(minted_at, expires_at) and 4 * (expires_at - moment.now) <= (
+            expires_at - minted_at
+        ):
+            yield Finding(
+                f"The token {id} of @{sender} expires at {rfc3339(expires_at)}.",
+                f"interlock token rotate {id}",
+                id,
+            )
+
+
+def is_fleeting(minted_at: int, expires_at: int | None) -> bool:
+    """Whether a token was made for less than a day, as those of connections are: that it ends is
+    its nature."""
+    return expires_at is not None and expires_at - minted_at < DAY_MS
+
+
+# --- mail
+
+
+def recipients_known(moment: Moment) -> Iterator[Finding]:
+    """Names that were written to lately, and as which nobody has joined."""
+    existing = names(moment.state)
+    for name, open in moment.all(
+        "SELECT recipient, open FROM mail_boxes WHERE open > 0 AND recipient NOT IN "
+        "(SELECT sender FROM identity_senders UNION SELECT name FROM identity_agents) "
+        "ORDER BY recipient"
+    ):
+        last = _open_mail(moment, name, "DESC")
+        if last is None or moment.now - last.at > LATELY_MS:
+            continue
+        meant = near(name, existing)
+        many = "1 message waits" if open == 1 else f"{open} messages wait"
+        yield Finding(
+            f"{many} for @{name}, as whom nobody has joined; the last is {last.id}, from "
+            f"@{last.sender}." + (f" Did you mean {' or '.join(meant)}?" if meant else ""),
+            _to_reach(moment, name, last, meant),
+            address(name),
+        )
+
+
+def _to_reach(moment: Moment, name: str, last: Message, meant: list[str] | None) -> str:
+    """Whoever mistyped a name sends again; a name that is meant joins."""
+    if last.sender in (OWNER, SYSTEM):
+        return f"interlock explain {last.id}"
+    if not meant and _may_join(moment, name):
+        return f"interlock join {name}"
+    again = f", to {meant[0]}" if meant else ""
+    text = f"Nobody has joined as @{name}. Please send {last.id} again{again}."
+    return f"interlock send {address(last.sender)} {shlex.quote(text)} --type wake"
+
+
+def _may_join(moment: Moment, name: str) -> bool:
+    try:
+        check_name(name, moment.setting("names.pattern"))
+    except Usage:
+        return False
+    return name not in (OWNER, SYSTEM)
+
+
+def mailboxes_read(moment: Moment) -> Iterator[Finding]:
+    """Mail of more than a day, of which nobody who could read it was seen since it came."""
+    for name, unread in _unread(moment):
+        first = _open_mail(moment, name)
+        if first is None or moment.now - first.at <= DAY_MS:
+            continue
+        senders = senders_of(moment.state, name)
+        if _has_looked(moment, name, senders, first):
+            continue
+        many = "1 message is" if unread == 1 else f"{unread} messages are"
+        yield Finding(
+            f"{many} unread at @{name}, the first since {rfc3339(first.at)}, and nobody was seen "
+            "there since.",
+            f"interlock inbox --from {senders[0]}",
+            address(name),
+        )
+
+
+def _has_looked(moment: Moment, name: str, senders: list[str], first: Message) -> bool:
+    """Whether anybody who sees this mail was seen after it came: acting, writing, or reading what
+    came later."""
+    _, seen = moment.store.reach(senders, may_wake=True)
+    if seen is not None and seen > first.at:
+        return True
+    marks = ", ".join("?" * len(senders))
+    wrote = moment.one(
+        f"SELECT 1 FROM mail_messages WHERE sender IN ({marks}) AND seq > ? LIMIT 1",
+        *senders,
+        first.seq,
+    )
+    read = moment.one(
+        f"SELECT 1 FROM mail_deliveries WHERE recipient = ? AND seq > ? AND state NOT IN {UNREAD} "
+        "AND state <> 'expired' LIMIT 1",
+        name,
+        first.seq,
+    )
+    return wrote is not None or read is not None
+
+
+def _unread(moment: Moment) -> list[tuple[str, int]]:
+    rows = moment.all("SELECT recipient, unread FROM mail_boxes WHERE unread > 0 ORDER BY 1")
+    return [(row[0], row[1]) for row in rows if is_known(moment.state, row[0])]
+
+
+def _open_mail(moment: Moment, name: str, order: str = "ASC", also: str = "1") -> Message | None:
+    """The first or the last unread message for a name."""
+    row = moment.one(
+        "SELECT d.seq FROM mail_deliveries d INDEXED BY mail_open JOIN mail_messages m USING (seq) "
+        f"WHERE d.recipient = ? AND closed = 0 AND state IN {UNREAD} AND {also} "
+        f"ORDER BY d.seq {order} LIMIT 1",
+        name,
+    )
+    return by_seq(moment, row[0]) if row else None
+
+
+# --- waking
+
+
+class Waiting(NamedTuple):
+    """Who should be woken, which senders would do, and what for."""
+
+    name: str
+    senders: list[str]
+    why: str
+
+
+def waiting(moment: Moment) -> Iterator[Waiting]:
+    """Agents whom something waits for since an hour: mail that may wake them, or what they hold."""
+    kinds: dict[str, str] = dict(moment.all("SELECT name, kind FROM identity_agents"))
+    claims = [each for each in live(moment) if moment.now - each.acquired_at > PATIENCE_MS]
+    due = {each.sender: f"holds {each.target}" for each in claims}
+    for name, _ in _unread(moment):
+        mail = _open_mail(moment, name, also="coalesce(m.wake, m.recipient LIKE '@%')")
+        if mail is not None and moment.now - mail.at > PATIENCE_MS:
+            due[name] = f"has had mail since {rfc3339(mail.at)}"
+    for name, why in sorted(due.items()):
+        agent = agent_of(moment.state, name)
+        is_agent = kinds.get(agent) == "agent"
+        if is_agent and not is_muted(moment, (name, agent)):
+            yield Waiting(name, senders_of(moment.state, name), why)
+
+
+def wakes_working(moment: Moment) -> Iterator[Finding]:
+    """Whom the last attempt of the last day did not wake."""
+    since = moment.now - DAY_MS
+    before = moment.one(
+        "SELECT seq FROM mail_messages WHERE at < ? ORDER BY seq DESC LIMIT 1", since
+    )
+    for recipient, adapter, outcome, why, seq, _ in moment.all(
+        "SELECT recipient, adapter, outcome, why, seq, max(at) FROM mail_wakes WHERE seq > ? "
+        "GROUP BY recipient ORDER BY recipient",
+        before[0] if before else 0,
+    ):
+        if outcome in ("failed", "unknown"):
+            ended = "failed" if outcome == "failed" else "may have failed"
+            yield Finding(
+                f"To wake @{recipient} by {adapter} {ended}" + (f": {why}" if why else "."),
+                f"interlock receipts {by_seq(moment, seq).id}",
+                address(recipient),
+            )
+
+
+# --- claims
+
+
+def claims_alive(moment: Moment, lost: Mapping[str, list[str]]) -> Iterator[Finding]:
+    """Claims whose holder surely has gone, before the lease ends by itself. `lost` are the sessions
+    of each sender whose client died."""
+    for claim in live(moment):
+        if why := _why_dead(moment, claim, lost):
+            yield Finding(
+                f"@{claim.sender} holds {claim.target} until {rfc3339(claim.expires_at)}, and "
+                f"{why}.",
+                f"interlock claim take-over {_flags(claim.target)} --reason 'its holder is gone'",
+                claim.id,
+            )
+
+
+def _why_dead(moment: Moment, claim: Claim, lost: Mapping[str, list[str]]) -> str | None:
+    if claim.session is not None:
+        if moment.one(
+            "SELECT 1 FROM identity_sessions WHERE session = ? AND ended_at IS NOT NULL",
+            claim.session,
+        ):
+            return "its session has ended"
+        if claim.session in lost.get(claim.sender, ()):
+            return "the client of its session has died"
+    if not _has_token(moment, claim.sender):
+        return "no token of it is live any more"
+    return None
+
+
+def _has_token(moment: Moment, sender: str) -> bool:
+    row = moment.one(
+        f"SELECT 1 FROM identity_tokens WHERE sender = ? AND NOT suspended AND {_LIVE_TOKEN}",
+        sender,
+        moment.now,
+    )
+    return row is not None
+
+
+def _flags(target: Target) -> str:
+    if target.item is not None:
+        return f"--item {shlex.quote(target.item)}"
+    paths = " ".join(f"--path {shlex.quote(path)}" for path in target.paths)
+    return f"{paths} --repo {shlex.quote(target.repo or '')}"
+
+
+# --- gates
+
+
+def gates_held(moment: Moment) -> Iterator[Finding]:
+    """Gates that nobody can pass: nobody at all, or nobody but those whose work it is."""
+    waiting = due(moment)
+    known = {row[0] for row in moment.all("SELECT name FROM work_gates")}
+    for gate in sorted(known | {gate for _, gate in waiting}):
+        able = holders(moment, gate)
+        if not able:
+            yield Finding(
+                f"Nobody with a live token can hold the gate {gate}, so nothing passes it.",
+                _to_hold(moment, gate),
+                gate,
+            )
+            continue
+        for task in (task for task, each in waiting if each == gate):
+            own = workers(moment, task.id)
+            if all(agent_of(moment.state, sender) in own for sender in able):
+                yield Finding(
+                    f"Only {' and '.join(map(address, able))} can hold the gate {gate}, which "
+                    f"{task.id} waits for, and nobody judges their own work.",
+                    _to_add(moment, gate, own),
+                    gate,
+                )
+
+
+def _to_hold(moment: Moment, gate: str) -> str:
+    """A token for whoever is to hold it: suspended ones are trusted again, others made anew."""
+    scope = f"gate:{gate}"
+    named = {sender for name in listed(moment, gate) for sender in senders_of(moment.state, name)}
+    tokens = moment.all("SELECT id, sender, scopes, suspended FROM identity_tokens ORDER BY seq")
+    able = [each for each in tokens if scope in each[2].split() or each[1] in named]
+    for id, *_ in (each for each in able if each[3]):
+        return f"interlock token reaffirm {id}"
+    for sender in sorted(named):
+        return f"interlock token mint --sender {sender} --keep"
+    for _, sender, *_ in able:
+        return f"interlock token mint --sender {sender} --scope {scope} --keep"
+    return _to_add(moment, gate, [])
+
+
+def _to_add(moment: Moment, gate: str, own: list[str]) -> str:
+    """Another holder beside those there are: a person rather than an agent."""
+    rows = moment.all(
+        "SELECT s.sender, s.agent FROM identity_senders s JOIN identity_agents a "
+        "ON a.name = s.agent ORDER BY a.kind <> 'human', s.sender"
+    )
+    others = [row[0] for row in rows if row[1] not in own and _has_token(moment, row[0])]
+    if not others:
+        return "interlock join NAME --kind human"
+    wanted = dict.fromkeys((*listed(moment, gate), others[0]))
+    return f"interlock gate create {gate} --replace " + " ".join(f"--holder {n}" for n in wanted)

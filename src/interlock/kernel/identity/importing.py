@@ -1,0 +1,289 @@
+"""Importing: tokens that another bus knows, taken over by their hashes.
+
+Whose a token is, is what its row's agent says, or the map. The label decides nothing, so a row
+that contradicts its label is imported too, and pointed out until somebody puts it right.
+"""
+
+import shlex
+from typing import Any, NamedTuple
+
+from interlock.contracts.acts import ImportTokens
+from interlock.contracts.addresses import address, check_name
+from interlock.contracts.tokens import token_id
+from interlock.errors import Usage
+from interlock.kernel.identity.labels import Known, remedy
+from interlock.kernel.identity.names import RESERVED
+from interlock.kernel.identity.tokens import BASIC_SCOPES, granted_scopes
+from interlock.kernel.moment import Answer, Moment, absent_dropped
+from interlock.kernel.workspace import refuse_paused
+
+
+class _Row(NamedTuple):
+    """A row of the file, as the map leaves it. `scopes` are those words of its scope that mean
+    something here."""
+
+    number: int
+    label: str | None
+    agent: str | None
+    hash: str | None
+    is_active: bool
+    is_clear: bool
+    is_mapped: bool
+    scopes: tuple[str, ...]
+    foreign: tuple[str, ...]
+    project: str | None
+    display: str | None
+
+    @property
+    def id(self) -> str:
+        return token_id(self.hash or "")
+
+
+class _Here(NamedTuple):
+    """A token that the workspace has already."""
+
+    id: str
+    hash: str
+    sender: str
+    label: str | None
+    is_revoked: int
+
+
+class _Verdict(NamedTuple):
+    """`sender` is whose the token is or will be; without one it stays where it is. What `becomes`
+    of it is `new`, `moves` or nothing."""
+
+    name: str
+    message: str
+    do: str | None = None
+    sender: str | None = None
+    becomes: str | None = None
+
+
+def import_tokens(moment: Moment, act: ImportTokens) -> Answer:
+    """A verdict for each row, in the order of the file; with `apply`, what can be is imported."""
+    if act.apply:
+        refuse_paused(moment.state)
+    file = _File(moment, act)
+    judged = [(row, file.judge(row)) for row in file.rows]
+    brought = [(row, verdict) for row, verdict in judged if verdict.becomes]
+    if act.apply:
+        for row, verdict in brought:
+            file.bring(row, verdict)
+    projects = sorted({row.project for row in file.rows if row.project is not None})
+    foreign = sorted({scope for row, _ in brought for scope in row.foreign})
+    return absent_dropped(
+        ok=all(verdict.name == "ready" for _, verdict in judged),
+        applied=act.apply,
+        importable=len(brought),
+        imported=len(brought) if act.apply else 0,
+        projects=projects if len(projects) > 1 else None,
+        foreign_scopes=foreign or None,
+        rows=[_view(row, verdict) for row, verdict in judged],
+    )
+
+
+def _view(row: _Row, verdict: _Verdict) -> Answer:
+    return absent_dropped(
+        number=row.number,
+        label=row.label,
+        agent=row.agent,
+        project=row.project,
+        id=row.id if row.hash is not None else None,
+        address=address(verdict.sender) if verdict.sender is not None else None,
+        scopes=list(row.scopes) if verdict.becomes == "new" else None,
+        verdict=verdict.name,
+        message=verdict.message,
+        do=verdict.do,
+    )
+
+
+class _File:
+    """The rows, beside what the workspace knows of their tokens and their agents."""
+
+    def __init__(self, moment: Moment, act: ImportTokens) -> None:
+        self._moment, self._applies = moment, act.apply
+        self._known = Known(moment.state)
+        self._displays: dict[str, str] = dict(
+            moment.all("SELECT agent, display FROM identity_displays")
+        )
+        self._shown_here = frozenset(self._displays)
+        self.rows = [
+            _row(moment, number, given, act.map or {}) for number, given in enumerate(act.rows, 1)
+        ]
+        self._first: dict[str, _Row] = {}
+        self._disputed: set[str] = set()
+        for row in self.rows:
+            self._meet(row)
+        for row in self.rows:
+            self._show(row)
+
+    def _meet(self, row: _Row) -> None:
+        """Takes note of an agent that may be new, and of a token that stands in several rows."""
+        if row.agent is not None and self._unusable(row.agent) is None:
+            self._known.add(self._known.agent_of(row.agent), row.agent)
+        if row.hash is not None and row.is_active:
+            first = self._first.setdefault(row.hash, row)
+            if first.agent != row.agent:
+                self._disputed.add(row.hash)
+
+    def _show(self, row: _Row) -> None:
+        """Takes note of how an agent is shown to people, but for what another goes by."""
+        if row.agent is None or row.display is None or row.is_mapped:
+            return
+        agent = self._known.agent_of(row.agent)
+        if agent not in self._displays and not self._known.agents_called(row.display) - {agent}:
+            self._displays[agent] = row.display
+            self._known.show(agent, row.display)
+
+    def judge(self, row: _Row) -> _Verdict:
+        if not row.is_active:
+            return _Verdict("inactive", "The file says that it is not active: it stays out.")
+        if row.hash is None:
+            return _Verdict(
+                "unknown hash",
+                "Nothing shows which token this is: it has no SHA-256 of 64 hexadecimal digits, "
+                "or one that is not its token's.",
+                "Give the row the token_hash of its token.",
+            )
+        here = self._here(row)
+        if here is not None and (here.id, here.hash) != (row.id, row.hash):
+            return _Verdict("unknown hash", f"Its hash or its id, {row.id}, is another's here.")
+        if here is not None and here.is_revoked:
+            return _Verdict("inactive", f"{row.id} was revoked here: it stays so.")
+        if here is None or row.is_mapped:
+            trouble = self._nobodys(row)
+            if trouble is not None:
+                return _Verdict("no agent", trouble, self._whose(row))
+        return self._judge_label(row, here)
+
+    def _here(self, row: _Row) -> _Here | None:
+        found = self._moment.one(
+            "SELECT id, hash, sender, label, revoked_at IS NOT NULL FROM identity_tokens "
+            "WHERE hash = ? OR id = ?",
+            row.hash,
+            row.id,
+        )
+        return _Here(*found) if found else None
+
+    def _nobodys(self, row: _Row) -> str | None:
+        """Why nobody can say whose the row's token is, or why it cannot be theirs."""
+        if row.hash in self._disputed:
+            return f"Row {row.number}: its token stands in several rows, with several agents."
+        if row.agent is None:
+            return f"Row {row.number} has no agent."
+        return self._unusable(row.agent)
+
+    def _unusable(self, name: str) -> str | None:
+        if self._moment.one("SELECT 1 FROM identity_senders WHERE sender = ?", name):
+            return None
+        try:
+            check_name(name, self._moment.setting("names.pattern"))
+        except Usage as wrong:
+            return wrong.message
+        if name in RESERVED:
+            return f"{address(name)} is reserved."
+        if self._moment.one("SELECT 1 FROM identity_groups WHERE name = ?", name):
+            return f"{address(name)} is a group."
+        return None
+
+    def _whose(self, row: _Row) -> str:
+        """What to do about a row that is nobody's."""
+        if row.label is None:
+            return "Write its agent into the row."
+        return _mapped(row.label, self._known.the_one_named(row.label) or "AGENT")
+
+    def _judge_label(self, row: _Row, here: _Here | None) -> _Verdict:
+        sender, label = row.agent or "", row.label
+        if here is not None:
+            sender, label = sender if row.is_mapped else here.sender, here.label
+        becomes, told = self._outlook(row, here, sender)
+        wrong = self._known.contradiction(sender, label)
+        clear = f"Its token stands in the file in clear. {told}" if row.is_clear else told
+        if wrong is not None:
+            message = f"Row {row.number}: {wrong} {clear}"
+            do = self._way_out(row, sender, is_here=here is not None or self._applies)
+            return _Verdict("contradiction", message, do, sender, becomes)
+        if row.is_clear:
+            do = f"interlock token rotate {row.id}, then delete the file."
+            return _Verdict("clear-text secret", clear, do, sender, becomes)
+        return _Verdict("ready", told, None, sender, becomes)
+
+    def _outlook(self, row: _Row, here: _Here | None, sender: str) -> tuple[str | None, str]:
+        """What becomes of a row's token, and how that is told."""
+        whose = f"{address(sender)}'s"
+        first = self._first[row.hash or ""]
+        if first.number != row.number:
+            return None, f"It is the same token as that of row {first.number}."
+        if here is not None and here.sender == sender:
+            return None, f"It is here already, {whose}."
+        done = "It is" if self._applies else "It will be"
+        if here is not None:
+            return "moves", f"It was {address(here.sender)}'s. {done} {whose}."
+        told = f"{done} {whose}, with {', '.join(row.scopes)}."
+        if row.foreign:
+            told += f" Of its scope, this means nothing here: {', '.join(row.foreign)}."
+        return "new", told
+
+    def _way_out(self, row: _Row, sender: str, *, is_here: bool) -> str:
+        """The one field that puts a contradiction right, in either direction."""
+        first = "" if is_here else "--apply, then "
+        relabel = f"If it is {address(sender)}'s: {first}{remedy(row.id, sender)}"
+        if row.label is None:
+            return relabel
+        other = self._known.the_one_named(row.label)
+        if other is None:
+            return f"{relabel}. If not: {_mapped(row.label, 'AGENT')}"
+        return f"If it is {address(other)}'s: {_mapped(row.label, other)}. {relabel}"
+
+    def bring(self, row: _Row, verdict: _Verdict) -> None:
+        """Records that the token is the sender's, who joins if it has not yet."""
+        sender = verdict.sender or ""
+        agent = self._known.agent_of(sender)
+        if not self._moment.one("SELECT 1 FROM identity_senders WHERE sender = ?", sender):
+            kind = self._moment.one("SELECT kind FROM identity_agents WHERE name = ?", agent)
+            joined = {"agent": agent, "kind": kind[0] if kind else "agent", "sender": sender}
+            self._moment.record("agent_joined", joined)
+        if verdict.becomes == "moves":
+            self._moment.record("token_rebound", {"id": row.id, "sender": sender})
+            return
+        said: dict[str, Any] = {"id": row.id, "hash": row.hash, "sender": sender}
+        said |= absent_dropped(label=row.label) | {"scopes": list(row.scopes)}
+        if agent in self._displays and agent not in self._shown_here:
+            said["display_name"] = self._displays[agent]
+        self._moment.record("token_imported", said)
+
+
+def _mapped(label: str, agent: str) -> str:
+    return f"--map {shlex.quote(f'{label}={agent}')}"
+
+
+def _row(moment: Moment, number: int, given: dict[str, Any], map: dict[str, str]) -> _Row:
+    label, agent = given.get("label"), given.get("agent")
+    is_mapped = label in map
+    whose = map[label] if label is not None and is_mapped else agent
+    said = tuple(dict.fromkeys(given.get("scope", ())))
+    ours = tuple(scope for scope in said if _is_ours(scope))
+    return _Row(
+        number=number,
+        label=label,
+        agent=whose.removeprefix("@") if whose is not None else None,
+        hash=given.get("token_hash"),
+        is_active=given.get("active", True),
+        is_clear=given.get("clear", False),
+        is_mapped=is_mapped,
+        scopes=granted_scopes(moment, ours),
+        foreign=tuple(scope for scope in said if scope not in ours),
+        project=given.get("project"),
+        display=given.get("display_name"),
+    )
+
+
+def _is_ours(scope: str) -> bool:
+    if not scope.startswith("gate:"):
+        return scope in (*BASIC_SCOPES, "admin")
+    try:
+        check_name(scope.removeprefix("gate:"), "", "gate")
+    except Usage:
+        return False
+    return True

@@ -1,0 +1,209 @@
+"""People: how they are invited, how they sign in, and which agents are theirs.
+
+Whoever holds an invitation may use it, once: in a browser, as a person who chooses a password, or
+on another machine, which keeps a token that it made itself. A password is known by what it gives
+under the workspace's key, so that the log alone lets nobody try words against it.
+"""
+
+from hmac import compare_digest
+
+from interlock.contracts.acts import (
+    AcceptInvitation,
+    Enrol,
+    Invite,
+    ShowInvitation,
+    ShowPerson,
+    SignIn,
+    SignOut,
+)
+from interlock.contracts.addresses import address, check_name
+from interlock.contracts.times import rfc3339
+from interlock.contracts.tokens import hashed, token_id
+from interlock.errors import BadToken, MissingScope, NameTaken, TokenExpired, Usage
+from interlock.kernel.identity.names import registered, senders_of
+from interlock.kernel.identity.tokens import BASIC_SCOPES, mint_token
+from interlock.kernel.moment import Answer, Caller, Moment, Row, absent_dropped
+
+INVITED_FOR_MS = 3 * 86_400_000
+SIGNED_IN_FOR_MS = 30 * 86_400_000
+_COLUMNS = "id, name, surface, kind, own, invited_by, expires_at, used_at"
+
+
+def invite(moment: Moment, act: Invite) -> Answer:
+    pattern = moment.setting("names.pattern")
+    name = check_name(act.name, pattern)
+    known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", name)
+    kind = known[0] if known else "human"
+    own = tuple(dict.fromkeys(agent.removeprefix("@") for agent in act.own))
+    if own and kind != "human":
+        raise Usage(f"@{name} is an agent, and agents own none. Invite the person who owns it.")
+    for agent in own:
+        _refuse_owning(moment, check_name(agent, pattern), name)
+    sender = f"{name}-{check_name(act.surface, pattern, 'surface')}" if act.surface else name
+    check_name(sender, pattern)
+    id = "inv_" + act.code_hash[:12]
+    expires_at = moment.now + (act.ttl_s * 1000 if act.ttl_s is not None else INVITED_FOR_MS)
+    outcome = absent_dropped(
+        id=id,
+        hash=act.code_hash,
+        name=name,
+        surface=act.surface,
+        kind=kind,
+        own=list(own),
+        expires_at=expires_at,
+    )
+    moment.record("person_invited", outcome)
+    return absent_dropped(
+        id=id,
+        name=name,
+        sender=sender,
+        kind=kind,
+        own=[address(agent) for agent in own] or None,
+        expires_at=rfc3339(expires_at),
+    )
+
+
+def _refuse_owning(moment: Moment, agent: str, person: str) -> None:
+    """An agent is one person's, or nobody's."""
+    known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", agent)
+    if agent == person or (known and known[0] != "agent"):
+        raise Usage(f"@{agent} is a person, and nobody owns people. Name agents with --own.")
+    surface = moment.one("SELECT agent FROM identity_senders WHERE sender = ?", agent)
+    if surface and surface[0] != agent:
+        raise Usage(
+            f"@{agent} is a surface of @{surface[0]}, and surfaces go with their agent: "
+            f"--own {surface[0]}"
+        )
+    owner = owner_of(moment, agent)
+    if owner is not None and owner != person:
+        raise NameTaken(f"@{agent} is @{owner}'s. An agent is one person's.", name=agent)
+
+
+def show_invitation(moment: Moment, act: ShowInvitation) -> Answer:
+    id, name, surface, kind, own, invited_by, expires_at, _ = _good(moment, act.code)
+    has_password = moment.one("SELECT 1 FROM identity_people WHERE name = ?", name) is not None
+    return absent_dropped(
+        id=id,
+        name=name,
+        surface=surface,
+        kind=kind,
+        own=[address(agent) for agent in own.split()] or None,
+        invited_by=address(invited_by),
+        expires_at=rfc3339(expires_at),
+        has_password=True if has_password else None,
+    )
+
+
+def accept(moment: Moment, act: AcceptInvitation) -> Answer:
+    """Joins on another machine, as the sender of the invitation."""
+    sender = _joined(moment, _good(moment, act.code))
+    made = mint_token(moment, sender, act.token_hash, None, BASIC_SCOPES, None)
+    return {"sender": sender, "address": address(sender), "token_id": made}
+
+
+def enrol(moment: Moment, act: Enrol) -> Answer:
+    """Joins in a browser, as a person with a password, who is signed in with that. Where another
+    password was set before, whoever signed in with it must do so again."""
+    invitation = _good(moment, act.code)
+    name, kind = invitation[1], invitation[3]
+    if kind != "human":
+        raise Usage(f"@{name} is an agent. On its machine: interlock join LINK")
+    _joined(moment, invitation)
+    registered(moment, name, None, "human")
+    for (session,) in _sessions(moment, name):
+        moment.record("token_revoked", {"id": session})
+    moment.record("password_set", {"person": name, "proof": act.verifier})
+    return _signed_in(moment, name, act.token_hash, act.label)
+
+
+def _good(moment: Moment, code: str) -> Row:
+    row = moment.one(
+        f"SELECT {_COLUMNS} FROM identity_invitations WHERE hash = ?",
+        hashed(code),
+    )
+    if row is None:
+        raise BadToken("There is no such invitation, or a later one took its place. Ask for one.")
+    if row[7] is not None:
+        raise BadToken("This invitation was used. It is good once: ask for another.")
+    if row[6] <= moment.now:
+        raise TokenExpired(f"This invitation expired at {rfc3339(row[6])}. Ask for another.")
+    return row
+
+
+def _joined(moment: Moment, invitation: Row) -> str:
+    """The sender that an invitation is for, who does what follows."""
+    id, name, surface, kind, own = invitation[:5]
+    moment.caller = Caller(f"{name}-{surface}" if surface else name, name, kind, surface)
+    sender = registered(moment, name, surface, kind)
+    for agent in own.split():
+        _refuse_owning(moment, agent, name)
+        registered(moment, agent, None, "agent")
+        moment.record("agent_owned", {"agent": agent, "person": name})
+    moment.record("invitation_accepted", {"id": id, "sender": sender})
+    return sender
+
+
+def sign_in(moment: Moment, act: SignIn) -> Answer:
+    name = act.name.removeprefix("@")
+    row = moment.one("SELECT verifier FROM identity_people WHERE name = ?", name)
+    if row is None or not compare_digest(row[0], act.verifier):
+        raise BadToken("That is not the name and the password of anybody here.")
+    moment.caller = Caller(name, name, "human")
+    return _signed_in(moment, name, act.token_hash, act.label)
+
+
+def _signed_in(moment: Moment, name: str, token_hash: str, label: str | None) -> Answer:
+    expires_at = moment.now + SIGNED_IN_FOR_MS
+    mint_token(
+        moment, name, token_hash, None, BASIC_SCOPES, expires_at, use="browser", client=label
+    )
+    return {"sender": name, "address": address(name), "token_id": token_id(token_hash)}
+
+
+def sign_out(moment: Moment, act: SignOut) -> Answer:
+    moment.record("token_revoked", {"id": moment.caller.token})
+    return {"signed_out": True}
+
+
+def show_person(moment: Moment, act: ShowPerson) -> Answer:
+    """Who has signed in, and whom they may let a client act as."""
+    person = refuse_others(moment)
+    return {
+        "person": address(person),
+        "agents": [
+            {
+                "agent": agent,
+                "senders": [address(sender) for sender in senders_of(moment.state, agent)],
+            }
+            for agent in own_agents(moment, person)
+        ],
+    }
+
+
+# --- whose is what
+
+
+def refuse_others(moment: Moment) -> str:
+    """The person who acts."""
+    if moment.caller.kind != "human" or moment.caller.owner:
+        raise MissingScope("This is for people who have signed in.", scope="human")
+    return moment.caller.agent
+
+
+def owner_of(moment: Moment, agent: str) -> str | None:
+    row = moment.one("SELECT person FROM identity_owned WHERE agent = ?", agent)
+    return row[0] if row else None
+
+
+def own_agents(moment: Moment, person: str) -> list[str]:
+    """The person, and the agents that are theirs."""
+    rows = moment.all("SELECT agent FROM identity_owned WHERE person = ? ORDER BY agent", person)
+    return [person, *(row[0] for row in rows)]
+
+
+def _sessions(moment: Moment, person: str) -> list[Row]:
+    return moment.all(
+        "SELECT id FROM identity_tokens WHERE sender = ? AND use = 'browser' AND "
+        "revoked_at IS NULL ORDER BY seq",
+        person,
+    )

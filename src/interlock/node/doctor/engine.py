@@ -1,0 +1,139 @@
+"""Checks of what keeps the log: its engine, its clock, its nodes and its servers."""
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+
+from interlock.contracts.health import Finding
+from interlock.engines.recognition import pragma
+from interlock.engines.sqlite import clock_ms
+from interlock.errors import LogForked, NotAvailable
+from interlock.node import Node
+from interlock.node.servers import Serving, running
+from interlock.processes import space
+
+LAG_SUSPICIOUS = 1000
+SILENT_S = 30
+APART_MS = 5_000
+# What SQLite calls `FULL`: a commit waits for the disk.
+FULL = 2
+IN_STEP = {
+    "darwin": "sudo systemsetup -setusingnetworktime on",
+    "linux": "sudo timedatectl set-ntp true",
+}
+
+
+def reachable(node: Node) -> Iterator[Finding]:
+    if node.shared is None:
+        return
+    try:
+        node.catch_up()
+    except LogForked as trouble:
+        yield Finding(trouble.message, "interlock repair")
+    except NotAvailable as trouble:
+        yield Finding(
+            trouble.message, "Start the engine again, or see its address: interlock status"
+        )
+
+
+def durable(node: Node) -> Iterator[Finding]:
+    hazards = _of_file(node) if node.shared is None else node.shared.remote.hazards()
+    for hazard in hazards:
+        what, _, do = hazard.partition(". ")
+        yield Finding(f"The engine may lose what it acknowledged: {what}.", do)
+
+
+def _of_file(node: Node) -> list[str]:
+    """How the workspace's own file is open in this process."""
+    with node.file.reading() as db:
+        found = []
+        if (level := pragma(db, "synchronous")) < FULL:
+            found.append(f"its file is open with synchronous {level}, and not {FULL}")
+        if sys.platform == "darwin" and not pragma(db, "fullfsync"):
+            found.append("its file is open without fullfsync")
+    return [f"{hazard}. Start it anew: interlock down && interlock up --detach" for hazard in found]
+
+
+def set_aside(node: Node) -> Iterator[Finding]:
+    count = node.shared.remote.aside() if node.shared is not None else 0
+    if count:
+        entries = "1 entry" if count == 1 else f"{count} entries"
+        yield Finding(
+            f"Somebody without the workspace's key wrote {entries} into the engine's log. That "
+            "changed nothing: nobody folds it, and it is out of the log's way.",
+            "Change the engine's password, and look at who has it.",
+        )
+
+
+def others(node: Node) -> Iterator[Finding]:
+    for other in node.shared.standing()["nodes"] if node.shared else ():
+        if other["seen_s_ago"] > SILENT_S:
+            yield Finding(
+                f"The node {other['node']} was last heard of {other['seen_s_ago']} s ago, at "
+                f"#{other['seq']}.",
+                "Start it again there: interlock up. Or leave it: an hour later it is forgotten.",
+                other["node"],
+            )
+        elif other["lag"] > LAG_SUSPICIOUS:
+            yield Finding(
+                f"The node {other['node']} is {other['lag']} entries behind.",
+                "See server.log in its directory.",
+                other["node"],
+            )
+
+
+def clock(node: Node) -> Iterator[Finding]:
+    """Leases and expiries go by the log's time, which goes on at half speed while the clock is
+    behind it."""
+    do = IN_STEP.get(sys.platform, "Set the clock of this machine by the network.")
+    now = node.clock()
+    if node.shared is not None:
+        if not now:
+            return  # the engine was not reached yet
+        if abs(apart := clock_ms() - now) > APART_MS:
+            side = "ahead of" if apart > 0 else "behind"
+            yield Finding(
+                f"The clock of this machine is {abs(apart) // 1000} s {side} the engine's.", do
+            )
+    with node.file.reading() as db:
+        ahead = node.engine.head(db).at - now
+    if ahead > APART_MS:
+        whose = "the engine's clock" if node.shared is not None else "the clock of this machine"
+        yield Finding(
+            f"The log is {ahead // 1000} s ahead of {whose}, which was set back: its time goes on "
+            "at half speed until they meet, and leases last longer.",
+            do if node.shared is None else "Set the clock of the engine's machine by the network.",
+        )
+
+
+def servers(node: Node) -> Iterator[Finding]:
+    """Two servers for one file each believe that they alone wake, renew and serve."""
+    found = running(node.directory)
+    if len(found) > 1:
+        shown = " and ".join(str(each.pid) for each in found)
+        yield Finding(
+            f"{len(found)} servers run for this workspace, as the processes {shown}: server.lock "
+            "was removed while one of them ran.",
+            _to_end(found[:-1]),
+        )
+    path = os.path.join(node.directory, "log.db")
+    if os.path.islink(path):
+        real = os.path.realpath(path)
+        yield Finding(
+            f"{path} is a link to {real}: a server there would not know of one here.",
+            f"interlock --workspace {shlex.quote(os.path.dirname(real))} up --detach",
+        )
+    elif os.stat(path).st_nlink > 1:
+        yield Finding(
+            f"{path} has another name in another directory: a server there would not know of one "
+            "here, and SQLite would not know of the other's writes.",
+            f"find / -xdev -samefile {shlex.quote(path)}",
+        )
+
+
+def _to_end(found: list[Serving]) -> str:
+    here = [str(each.pid) for each in found if each.space == space()]
+    if not here:
+        return "interlock down"
+    return f"kill {' '.join(here)}"
