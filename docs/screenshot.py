@@ -50,7 +50,7 @@ ASKED = {
     "client": "https://claude.ai/oauth/client.json",
     "client_name": "Claude",
     "redirect_uri": "https://claude.ai/api/mcp/auth_callback",
-    "challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    "challenge": "c" * 43,
     "resource": f"{PUBLIC}/mcp",
     "scopes": ["mail", "claim", "work"],
     "issuer": PUBLIC,

@@ -17,6 +17,7 @@ import apsw
 import pytest
 import redis
 from databases import ValkeyServer
+from letting_in import VERIFIER, connected, granted, refreshed, signed_in
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
@@ -393,18 +394,52 @@ def identity(town: Town) -> None:
     town.call(OWNER, acts.ListTokens())
 
 
+def letting_people_in(town: Town) -> None:
+    """Rosa, who owns robo, in two browsers; a client that acts as robo, and one that is not open
+    yet; and somebody on another machine."""
+    nobody = Credentials()
+    kept = tokens.hashed("kept by who joins")
+    rosa = signed_in(town.node, "rosa", "robo")
+    asked = acts.SignIn("rosa", VERIFIER, tokens.hashed("in a browser without a name"))
+    town.node.call(nobody, asked)
+    acting = connected(town.node, rosa, "robo", "phone")
+    town.call(OWNER, acts.IdentifyToken(tokens.hashed(acting.token)))
+    refreshed(town.node, acting)
+    town.call(OWNER, acts.MintToken("rosa", "Rosa, at home", ttl_s=60))
+    town.call(OWNER, acts.MintToken("robo"))
+    granted(town.node, rosa, "rosa")
+    town.call(
+        OWNER, acts.Invite("hugo", "desk", ("rex",), ttl_s=60, code_hash=tokens.hashed("a code"))
+    )
+    town.call(nobody, acts.AcceptInvitation("a code", kept))
+    code = town.call(OWNER, acts.Invite("hanna"))["invitation"]
+    town.call(OWNER, acts.Invite("hugo", "desk", ("rex",)))
+    withdrawn = town.call(OWNER, acts.Invite("nobody"))["id"]
+    town.call(OWNER, acts.ListConnections())
+    town.call(nobody, acts.AcceptInvitation(code))
+    for who in (OWNER, Credentials(token=rosa)):
+        town.call(who, acts.ListConnections())
+    town.call(OWNER, acts.NameConnection(acting.id, "her phone"))
+    town.call(OWNER, acts.ListTokens())
+    town.call(Credentials(token=rosa), acts.RevokeConnection(acting.id))
+    town.call(OWNER, acts.RevokeConnection(withdrawn))
+
+
 def imports(town: Town) -> None:
     rows = (
         {"token_hash": "1" * 64, "agent": "milo", "label": "Milo", "project": "shop"},
-        {"token_hash": "2" * 64, "agent": "milo", "label": "Otto", "project": "mill"},
+        {"token_hash": tokens.hashed("old"), "agent": "milo", "label": "Otto", "project": "mill"},
         {"token_hash": "3" * 64, "agent": "nils", "label": "N", "display_name": "N", "clear": True},
         {"token_hash": "4" * 64, "agent": "nils", "scope": ["mail", "read"]},
         {"token_hash": "5" * 64, "agent": "nils", "active": False},
         {"agent": "nils"},
         {"token_hash": "6" * 64, "label": "nobody's"},
     )
+    town.call(OWNER, acts.ImportTokens(rows[:1]))
     town.call(OWNER, acts.ImportTokens(rows))
     town.call(OWNER, acts.ImportTokens(rows, apply=True))
+    town.call(OWNER, acts.Explain(town.send(acts.Credentials("old"), "@vera")))
+    town.call(OWNER, acts.Examine())
     town.call(OWNER, acts.ImportTokens(rows, {"Otto": "otto"}, apply=True))
 
 
@@ -495,7 +530,7 @@ def _until_troubled(town: Town) -> None:
 
 HOURS = (
     *(an_hour_of_mail, questions, large_bodies, claims, guarding, attending, tasks, evidence),
-    *(blockers, identity, the_workspace, audit, a_restore, damage, an_engine),
+    *(blockers, identity, letting_people_in, the_workspace, audit, a_restore, damage, an_engine),
 )
 # A log that an engine keeps is not restored over its nodes' heads.
 EMBEDDED = (a_restore,)

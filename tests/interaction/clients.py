@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from commandline import Place
 from forking import Servers
+from letting_in import Connected, let_in
 from serving import Forked, Served
 
 import interlock
@@ -31,11 +32,20 @@ class Hand:
 
 
 class Town:
-    """otto, an agent, and vera, a person and admin. `way` is how they get there."""
+    """otto, an agent, and vera, a person and admin; and rosa, who has signed in and let a client
+    act as her. `way` is how they get there."""
 
-    def __init__(self, root: Path, way: Way, kind: str, served: Served | None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        way: Way,
+        kind: str,
+        served: Served | None,
+        rosa: tuple[str, Connected],
+    ) -> None:
         self.way, self.kind, self.root, self._served = way, kind, root, served
         self.directory = root / "workspace"
+        browser, self.connection = rosa
         self.place = served.url if served is not None and way == "url" else str(self.directory)
         self._stack = ExitStack()
         self._runner = self._stack.enter_context(asyncio.Runner())
@@ -46,10 +56,12 @@ class Town:
                     "token"
                 ],
             }
+        self.tokens["rosa"] = browser
         # Over the network the owner is whoever has its token; beside the file, whoever is there.
         shown = served.owner if served is not None and way == "url" else None
         self.owner = self.hand(shown)
         self.otto, self.vera = self.hand(self.tokens["otto"]), self.hand(self.tokens["vera"])
+        self.rosa = self.hand(browser)
 
     @property
     def served(self) -> Served:
@@ -85,9 +97,10 @@ MANNERS = [Manner(way, kind) for way in WAYS for kind in KINDS]
 @contextmanager
 def town_of(root: Path, manner: Manner, servers: Servers) -> Iterator[Town]:
     with ExitStack() as stack:
+        rosa = let_in(root / "workspace", "rosa")
         served = None
         if manner.way != "directory":
             served = stack.enter_context(Forked(Place(root), servers))
-        town = Town(root, manner.way, manner.kind, served)
+        town = Town(root, manner.way, manner.kind, served, rosa)
         stack.callback(town.close)
         yield town

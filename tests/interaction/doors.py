@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
@@ -21,6 +22,7 @@ from commandline import EXIT_OF, LIMIT_S, Done, Place, lines
 import interlock
 from interlock.contracts import acts, answers
 from interlock.contracts.routes import ROUTES
+from interlock.doors.cli import examining
 from interlock.errors import Refusal
 
 Members = dict[str, Any]
@@ -30,7 +32,7 @@ Kind = Literal["done", "no", "refused"]
 STATUSES = {
     400: "USAGE INVALID_RECIPIENT_SHAPE INVALID_MESSAGE UNKNOWN_TYPE USE_VERB DIGEST_MISMATCH "
     "GATE_HAS_NO_HOLDER",
-    401: "NO_IDENTITY BAD_TOKEN TOKEN_EXPIRED",
+    401: "NO_IDENTITY BAD_TOKEN TOKEN_EXPIRED WRONG_AUDIENCE",
     403: "UNKNOWN_SENDER IDENTITY_MISMATCH MISSING_SCOPE OWN_WORK",
     404: "NOT_FOUND",
     409: "UNKNOWN_RECIPIENT NAME_TAKEN IDEMPOTENCY_CONFLICT TOO_MANY_HOPS NOT_HOLDER STALE_FENCE "
@@ -166,6 +168,11 @@ METHODS = {
     acts.Whoami: "whoami",
     acts.ListAgents: "agents",
     acts.Join: "join",
+    acts.Invite: "invite",
+    acts.AcceptInvitation: "accept_invitation",
+    acts.ListConnections: "connections",
+    acts.NameConnection: "name_connection",
+    acts.RevokeConnection: "revoke_connection",
     acts.ListGroups: "groups",
     acts.CreateGroup: "create_group",
     acts.ListTokens: "tokens",
@@ -206,6 +213,8 @@ METHODS = {
 
 # --- the command
 
+ON_THE_FILE = "cli on the file"
+
 
 class Command:
     """The command, on the file or through a server, as the place has one or not."""
@@ -214,7 +223,7 @@ class Command:
 
     def __init__(self, *, is_served: bool) -> None:
         self.is_served = is_served
-        self.name = "cli through the server" if is_served else "cli"
+        self.name = "cli through the server" if is_served else ON_THE_FILE
 
     def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
         words = [*spelled(act, members, scene), "--json"]
@@ -222,12 +231,12 @@ class Command:
             words += ["--from", who.claims_to_be]
         place = scene.place.but(INTERLOCK_TOKEN=scene.token(who), INTERLOCK_SESSION=who.session)
         done = place.run(*words)
-        outcome = refused(done.json) if done.status > 1 else answered(self._own(act, done))
+        outcome = refused(done.json) if done.status > 1 else answered(self._own(act, done, scene))
         expected = {"done": 0, "no": 1, "refused": EXIT_OF.get(outcome.code or "")}
         assert done.status == expected[outcome.kind], done
         return outcome
 
-    def _own(self, act: type, done: Done) -> Members:
+    def _own(self, act: type, done: Done, scene: Scene) -> Members:
         """The act's own part of what the command says."""
         said: Members = done.json
         storage = set(answers.Storage.__annotations__)
@@ -235,8 +244,15 @@ class Command:
             return {n: v for n, v in said.items() if n not in {*storage, "credentials"}}
         if act is acts.ShowStorage:
             return {name: said[name] for name in storage if name in said}
+        if act is acts.Examine:  # the command looks at files of its machine too
+            return said | {"checks": said["checks"] - len(examining.CHECKS)}
         if act in (acts.Join, acts.RotateToken) and "kept" in said:
             assert os.path.exists(said.pop("kept")), done
+        if act is acts.Invite and self.is_served:
+            assert said.pop("link") == scene.url + said["path"]
+        if act is acts.AcceptInvitation:
+            assert said.pop("workspace") == scene.url
+            said["token"] = json.loads(Path(said.pop("kept")).read_text())["token"]
         return said
 
 
@@ -327,6 +343,15 @@ SPELLINGS = {
     acts.Whoami: Spelling("whoami"),
     acts.ListAgents: Spelling("agents", ("name",)),
     acts.Join: Spelling("join", ("name",), {"surface": "--surface", "kind": "--kind"} | _TOKEN),
+    acts.Invite: Spelling(
+        "invite",
+        ("name",),
+        {"surface": "--surface", "own": "--own", "kind": "--kind", "ttl_s": "--ttl"},
+    ),
+    acts.AcceptInvitation: Spelling("join", ("link",)),
+    acts.ListConnections: Spelling("connection list"),
+    acts.NameConnection: Spelling("connection name", ("id", "name")),
+    acts.RevokeConnection: Spelling("connection revoke", ("id",)),
     acts.Mute: Spelling("mute", ("name",), {"ttl_s": "--ttl", "off": "--off"}),
     acts.ListGroups: Spelling("group list"),
     acts.CreateGroup: Spelling("group create", ("name",), {"members": "--member"}),
@@ -398,6 +423,8 @@ def _as_typed(act: type, said: Members, scene: Scene) -> Members:
         file.write_text(json.dumps(said.pop("rows")))
         said |= {"file": str(file)}
         said["map"] = [f"{label}={agent}" for label, agent in said.get("map", {}).items()]
+    if act is acts.AcceptInvitation:
+        said["link"] = f"{scene.url}/invite/{said.pop('code')}"
     if act is acts.ListTasks:
         said.setdefault("state", "all")
     if act is acts.SubmitTask:

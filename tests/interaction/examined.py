@@ -36,7 +36,7 @@ def ago(place: Place, ms: int) -> Iterator[Node]:
 def findings(place: Place, *words: str, **environ: str | None) -> list[Found]:
     """What the doctor finds; its exit status says whether that is anything, and every command of
     ours that it names can be typed."""
-    done = place.run("doctor", *words, "--json", **environ)
+    done = place.but(**environ).run("doctor", *words, "--json")
     found: list[Found] = done.json["findings"]
     assert done.json["ok"] is not bool(found), done
     assert done.status == int(bool(found)), done

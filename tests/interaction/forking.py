@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 LIMIT_S = 60.0
@@ -40,9 +40,12 @@ class Servers:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, workspace: str, environ: Mapping[str, str], cwd: str, port: int = 0) -> Running:
-        """A server for a workspace, on a port that is free or was named."""
-        told = self._asked(workspace=workspace, environ=dict(environ), cwd=cwd, port=port)
+    def start(
+        self, workspace: str, environ: Mapping[str, str], cwd: str, port: int = 0, **more: Any
+    ) -> Running:
+        """A server for a workspace, on a port that is free or was named; `more` are words that it
+        is started with, and constants of modules that are others in it."""
+        told = self._asked(workspace=workspace, environ=dict(environ), cwd=cwd, port=port, **more)
         assert told.get("up"), f"the server did not start: {told}"
         return Running(told["pid"], told["url"])
 
@@ -157,7 +160,15 @@ def _status(pid: int) -> int:
     return os.waitstatus_to_exitcode(ended[1])
 
 
-def _serve(said: int, workspace: str, environ: dict[str, str], cwd: str, port: int) -> int:
+def _serve(
+    said: int,
+    workspace: str,
+    environ: dict[str, str],
+    cwd: str,
+    port: int,
+    words: Iterable[str] = (),
+    constants: Mapping[str, Any] | None = None,
+) -> int:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(said, 1)
@@ -165,7 +176,12 @@ def _serve(said: int, workspace: str, environ: dict[str, str], cwd: str, port: i
     os.environ.clear()
     os.environ.update(environ)
     os.chdir(cwd)
-    sys.argv = ["interlock.server", "--workspace", workspace, "--port", str(port), "--json"]
+    for name, value in (constants or {}).items():
+        module, _, constant = name.rpartition(".")
+        found = importlib.import_module(module)
+        assert hasattr(found, constant), name
+        setattr(found, constant, value)
+    sys.argv = ["interlock.server", "--workspace", workspace, "--port", str(port), *words, "--json"]
     status: int = importlib.import_module("interlock.server.__main__").main()
     return status
 

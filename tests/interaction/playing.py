@@ -18,15 +18,18 @@ from typing import Any, NamedTuple
 from commandline import LIMIT_S, TIME, Place, until
 from doors import NOT_OFFERED, OWNER, Door, Kind, Scene, Who
 from forking import Served, Servers
+from letting_in import let_in
 
 import interlock
 from interlock.client import Client
 from interlock.contracts.routes import ROUTES
+from interlock.contracts.tokens import hashed, token_id
 from interlock.errors import TokenExpired
 
 OTTO, VERA, DORA = Who("otto-cli"), Who("vera"), Who("dora")
 NOVA, LENA, MIRA = Who("nova"), Who("lena"), Who("mira")
 LATE, STRANGER, TYPO = Who("late"), Who("stranger"), Who("typo")
+BROWSER, CONNECTION = Who("vera's browser"), Who("vera's connection")
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 LOOKS = {route.act for route in ROUTES if route.method == "GET"}
@@ -98,8 +101,8 @@ class Row(NamedTuple):
 
 class Town:
     """Who and what is there when a row begins: an agent's surface otto-cli, the agent nova, the
-    person vera, the admin dora, lena who may not mail and mira who may only mail. Everybody stands
-    in a repository.
+    person vera, the admin dora, lena who may not mail and mira who may only mail. Vera has signed
+    in and let a client act as her, and rita is invited. Everybody stands in a repository.
 
     Dora holds the gate athena and asks for work: T-1 waits for somebody and T-2 for T-1, nova works
     on T-3 and is stuck, T-4 is submitted by nova, and T-5 is not wanted any more."""
@@ -110,6 +113,7 @@ class Town:
         self.names: dict[str, Any] = {"backup": str(root / "made.db")}
         with interlock.connect(self.place.workspace) as owner:
             self._populate(owner)
+            self._invite(owner)
             self._furnish(owner)
             self._commit()
             self._give_work(owner)
@@ -131,6 +135,14 @@ class Town:
             self.names[f"{name}_token"] = joined["token_id"]
         self.names["its_token"] = self.tokens["vera"]
         self.tokens["late"] = owner.mint_token("nova", ttl_s=1)["token"]
+
+    def _invite(self, owner: Client) -> None:
+        browser, connection = let_in(self.place.workspace, "vera", "robo")
+        self.tokens |= {"vera's browser": browser, "vera's connection": connection.token}
+        self.names |= {"connection": connection.id, "signed_in": token_id(hashed(browser))}
+        rita = owner.invite("rita", surface="laptop", own=["rex"])
+        self.names |= {"invitation": rita["invitation"], "invited": rita["id"]}
+        self.names["late_invitation"] = owner.invite("tina", ttl_s=1)["invitation"]
 
     def _furnish(self, owner: Client) -> None:
         place = self.place.workspace
@@ -362,7 +374,8 @@ def _filled(value: Any, names: Mapping[str, Any]) -> Any:
 UNKNOWN = re.compile(
     r"(?P<upload>\b\d{15}\.[a-z-]+\.[0-9a-f-]{36})"
     r"|(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
-    r"|(?P<secret>ilk_[a-z2-7]{40,})|(?P<token>tok_[0-9a-f]{12})|(?P<hash>\b[0-9a-f]{64}\b)"
+    r"|(?P<secret>il[ki]_[a-z2-7]{40,})|(?P<token>(tok|inv)_[0-9a-f]{12})"
+    r"|(?P<hash>\b[0-9a-f]{64}\b)"
     r"|(?P<workspace>\b[0-9a-f]{16}\b)"
 )
 SECONDS = re.compile(r"\bin \d+ s\b")

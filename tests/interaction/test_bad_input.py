@@ -24,6 +24,7 @@ from commandline import EXIT_OF, LIMIT_S, Done, Place, steering
 from forking import Served, Servers
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
+from letting_in import let_in
 from working import BRIEF, Workshop
 
 from interlock.doors.cli.commands import COMMANDS, COMMON
@@ -82,6 +83,7 @@ BAD: dict[str, list[str]] = {
         *("@" + "a" * 129, f"@{LONG}", "agent:*", "AGENT:**", "@vera\n"),
     ],
     "line": LINE,
+    "short line": [*LINE, "x" * 81],
     "remark": ["", LONG],
     "task id": NO_TASK_ID,
     "task": [*NO_TASK_ID, "T-99", "t-1"],
@@ -329,6 +331,12 @@ ROWS: dict[str, Row] = {
         "../made.proof", {0: "old file", "--verifier": "verifier"}, acts=False
     ),
     "audit export": Row("fresh", {0: "new file"}, acts=False),
+    "invite": Row(
+        "hugo", {0: "name", "--surface": "surface", "--own": "name", "--ttl": "duration"}
+    ),
+    "connection list": Row("", {}),
+    "connection name": Row("$connection phone", {0: "token id", 1: "short line"}),
+    "connection revoke": Row("$connection", {0: "token id"}),
     "token list": Row("", {}),
     "token show": Row("$token", {0: "token id"}),
     "token mint": Row(
@@ -339,7 +347,7 @@ ROWS: dict[str, Row] = {
     "token revoke": Row("$token", {0: "token id", "--sender": "sender"}),
     "token reaffirm": Row("--all", {0: "token id", "--sender": "sender"}),
     "token label": Row("$token vera", {0: "token id", 1: "line"}),
-    "token import": Row("../tokens.json", {0: "old file", "--map": "mapping"}),
+    "token import": Row("../tokens.json", {0: "old file", "--map": "mapping"}, reads_stdin=True),
     "token identify": Row("$secret", {}, acts=False, reads_stdin=True),
     "group create": Row("team --member vera", {0: "name", "--member": "member"}),
     "group list": Row("", {}),
@@ -403,7 +411,9 @@ class Scene:
         (place.cwd / "noise").write_bytes(NOISE[:100_000])
         (place.cwd / "text").write_text("just text\n")
         token = place.ok("token", "list")["tokens"][0]["id"]
-        return {"mail": mail, "ask": ask, "token": token, "secret": secret} | self._work()
+        _, connection = let_in(place.workspace, "rosa")
+        named = {"token": token, "secret": secret, "connection": connection.id}
+        return {"mail": mail, "ask": ask} | named | self._work()
 
     def _work(self) -> dict[str, str]:
         """A repository, and tasks: T-1 waits, vera works on T-2, and otto-cli has submitted T-3."""
@@ -665,6 +675,7 @@ READING = {
     "ask": "@vera - --wait 1s",
     "answer": "$ask -",
     "token identify": "-",
+    "token import": "-",
     "task import": "-",
     "blocker raise": "T-3 -",
 }

@@ -18,6 +18,7 @@ from both_ways import BOTH_WAYS, DIRECT_ONLY
 from chosen import restores
 from commandline import BAR, LIMIT_S, TIME, Done, Place, check_answer, lines, until
 from forking import Served
+from letting_in import let_in
 from serving import free_port
 from working import BRIEF, Workshop
 
@@ -140,7 +141,9 @@ class World:
         old = [{"token_hash": "0" * 64, "agent": "vera", "label": "Vera, at home"}]
         (place.root / "tokens.json").write_text(json.dumps(old))
         token = place.ok("token", "list")["tokens"][1]["id"]
-        return {"mail": mail, "ask": ask, "token": token, "secret": secret} | self._work()
+        _, connection = let_in(place.workspace, "rosa")
+        named = {"token": token, "secret": secret, "connection": connection.id}
+        return {"mail": mail, "ask": ask} | named | self._work()
 
     def _work(self) -> dict[str, str]:
         """A repository, and tasks: T-1 waits, otto-cli works on T-2 and has submitted T-3."""
@@ -232,6 +235,10 @@ SAMPLES = {
     "audit prove": "audit prove 2",
     "audit check-proof": "audit check-proof ../made.proof",
     "audit export": "audit export new.jsonl",
+    "invite": "invite hugo --own rex --ttl 1d",
+    "connection list": "connection list",
+    "connection name": "connection name $connection phone",
+    "connection revoke": "connection revoke $connection",
     "token list": "token list",
     "token show": "token show $token",
     "token mint": "token mint --sender vera --ttl 7d --label spare",

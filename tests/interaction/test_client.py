@@ -22,10 +22,11 @@ import interlock
 from interlock import errors
 from interlock.client import AsyncClient, Client
 from interlock.client.asking import Verb
-from interlock.client.who import PERSONAL
+from interlock.client.who import ANYONES, PERSONAL
 from interlock.contracts import acts
 from interlock.contracts.answers import ANSWERS
 from interlock.contracts.routes import ROUTES
+from interlock.contracts.tokens import hashed, token_id
 from interlock.node.chores import CHORES
 from interlock.node.verbs import VERBS
 
@@ -534,6 +535,39 @@ def join(town: Town) -> None:
 
 
 @row
+def invite(town: Town) -> None:
+    made = town.owner.invite("hugo", surface="desk", own=["rolf"], ttl_s=60)
+    assert (made["sender"], made["kind"], made["own"]) == ("hugo-desk", "human", ["@rolf"])
+    assert made["path"] == f"/invite/{made['invitation']}"
+
+
+@row
+def accept_invitation(town: Town) -> None:
+    code = town.owner.invite("hanna")["invitation"]
+    made = town.hand(None).accept_invitation(code)
+    assert town.hand(made["token"]).whoami()["sender"] == made["sender"] == "hanna"
+
+
+@row
+def connections(town: Town) -> None:
+    (found,) = town.vera.connections()["connections"]
+    assert (found["id"], found["person"]) == (town.connection.id, "@rosa")
+
+
+@row
+def name_connection(town: Town) -> None:
+    assert town.vera.name_connection(town.connection.id, "my phone")["name"] == "my phone"
+
+
+@row
+def revoke_connection(town: Town) -> None:
+    browser = token_id(hashed(town.tokens["rosa"]))
+    assert town.owner.revoke_connection(browser) == {"revoked": [browser]}
+    with pytest.raises(errors.BadToken, match="was revoked"):
+        town.rosa.whoami()
+
+
+@row
 def groups(town: Town) -> None:
     town.owner.create_group("readers", ["@otto"])
     assert {"address": "@readers", "members": ["@otto"]} in town.otto.groups()["groups"]
@@ -815,7 +849,7 @@ def test_every_verb_has_a_row() -> None:
 def asked(verb: Verb[..., Any]) -> Any:
     """The act of a verb with nothing said but what must be."""
     needed = {
-        name: {"data": b"x", "size": 1}.get(name, "x")
+        name: {"data": b"x", "size": 1, "rows": ()}.get(name, "x")
         for name, parameter in inspect.signature(verb.describe).parameters.items()
         if parameter.default is parameter.empty
         and parameter.kind is not parameter.VAR_POSITIONAL
@@ -851,8 +885,10 @@ def test_both_clients_have_the_same_verbs() -> None:
 
 
 def test_the_owner_may_do_what_the_table_of_verbs_says() -> None:
+    routed = {route.act for route in ROUTES}
     owners = {act for act, verb in VERBS.items() if verb.owner or verb.open} | set(CHORES)
-    assert {route.act for route in ROUTES} - PERSONAL == owners & {route.act for route in ROUTES}
+    assert routed - PERSONAL - ANYONES == owners & routed
+    assert {act for act, verb in VERBS.items() if verb.anyone} & routed == ANYONES
 
 
 # --- refusals

@@ -18,6 +18,7 @@ from doors import (
     METHODS,
     NOBODY,
     NOT_OFFERED,
+    ON_THE_FILE,
     OWNER,
     SPELLINGS,
     TOOLS,
@@ -25,6 +26,8 @@ from doors import (
 )
 from forking import Servers
 from playing import (
+    BROWSER,
+    CONNECTION,
     DORA,
     KEPT,
     LATE,
@@ -55,7 +58,7 @@ from interlock.contracts.routes import ROUTES
 from interlock.doors.cli.commands import COMMANDS
 from interlock.doors.mcp.tools import INPUT
 from interlock.node.chores import CHORES
-from interlock.node.verbs import VERBS
+from interlock.node.verbs import VERBS, WAYS_IN
 
 ABSENT = "00000000-0000-4000-8000-000000000000"
 NO_WORD = "the door has no word for it"
@@ -1489,6 +1492,9 @@ GATES = (
     refused("NOT_FOUND", "a blocker that there is not", acts.ResolveBlocker, VERA, {"id": ABSENT}),
 )
 
+INVITED = {"code": "$invitation"}
+BY_LINK = {ON_THE_FILE: "a link leads to a server"}
+
 IDENTITY = (
     done("who one is", acts.Whoami, OTTO, has={"sender": "otto-cli", "open": 1}),
     done("who one is in a session", acts.Whoami, S1, first=(STARTED,), has={"session": "s-1"}),
@@ -1536,6 +1542,129 @@ IDENTITY = (
     refused(
         "PAUSED", "nobody joins in a pause", acts.Join, OWNER, {"name": "rita"}, first=(PAUSED,)
     ),
+    done("a person is invited", acts.Invite, OWNER, {"name": "hugo", "own": ["@nova", "remi"]}),
+    done(
+        "another machine is invited",
+        acts.Invite,
+        DORA,
+        {"name": "otto", "surface": "laptop", "ttl_s": 3600},
+        has={"sender": "otto-laptop", "kind": "agent"},
+    ),
+    done("an agent is invited", acts.Invite, OWNER, {"name": "remi", "kind": "agent"}),
+    refused(
+        "NAME_TAKEN", "a kind that it is not", acts.Invite, OWNER, {"name": "nova", "kind": "human"}
+    ),
+    refused("USAGE", "an agent owns none", acts.Invite, OWNER, {"name": "nova", "own": ["remi"]}),
+    refused(
+        "NAME_TAKEN",
+        "an agent is one person's",
+        acts.Invite,
+        OWNER,
+        {"name": "hugo", "own": ["robo"]},
+    ),
+    refused("MISSING_SCOPE", "a person invites nobody", acts.Invite, VERA, {"name": "hugo"}),
+    refused("MISSING_SCOPE", "an agent invites nobody", acts.Invite, OTTO, {"name": "hugo"}),
+    refused(
+        "PAUSED",
+        "nobody is invited in a pause",
+        acts.Invite,
+        OWNER,
+        {"name": "hugo"},
+        first=(PAUSED,),
+    ),
+    done("an invitation", acts.AcceptInvitation, NOBODY, INVITED, but=BY_LINK),
+    done("an invitation, whoever shows it", acts.AcceptInvitation, STRANGER, INVITED, but=BY_LINK),
+    refused(
+        "BAD_TOKEN",
+        "an invitation is good once",
+        acts.AcceptInvitation,
+        NOBODY,
+        INVITED,
+        first=(Step(OTTO, acts.AcceptInvitation, INVITED),),
+        but=BY_LINK,
+    ),
+    refused(
+        "BAD_TOKEN",
+        "an invitation that there is not",
+        acts.AcceptInvitation,
+        NOBODY,
+        {"code": "nobody-is-invited"},
+        but=BY_LINK,
+    ),
+    refused(
+        "TOKEN_EXPIRED",
+        "an invitation too late",
+        acts.AcceptInvitation,
+        NOBODY,
+        {"code": "$late_invitation"},
+        but=BY_LINK,
+    ),
+    refused(
+        "PAUSED",
+        "nobody joins by an invitation in a pause",
+        acts.AcceptInvitation,
+        NOBODY,
+        INVITED,
+        first=(PAUSED,),
+        but=BY_LINK,
+    ),
+    done("one's own connections", acts.ListConnections, VERA),
+    done("one's own connections, in a browser", acts.ListConnections, BROWSER),
+    done("everybody's connections", acts.ListConnections, OWNER),
+    refused("MISSING_SCOPE", "an agent sees no connections", acts.ListConnections, OTTO),
+    done(
+        "a connection is named",
+        acts.NameConnection,
+        VERA,
+        {"id": "$connection", "name": "my phone"},
+        has={"name": "my phone"},
+    ),
+    refused(
+        "MISSING_SCOPE",
+        "an agent names no connection",
+        acts.NameConnection,
+        NOVA,
+        {"id": "$connection", "name": "mine"},
+    ),
+    refused(
+        "USAGE",
+        "a connection has a name",
+        acts.NameConnection,
+        VERA,
+        {"id": "$connection", "name": " "},
+    ),
+    done(
+        "a connection ends",
+        acts.RevokeConnection,
+        VERA,
+        {"id": "$connection"},
+        has={"revoked": ["$connection"]},
+    ),
+    done(
+        "a connection ends in a pause",
+        acts.RevokeConnection,
+        VERA,
+        {"id": "$connection"},
+        first=(PAUSED,),
+    ),
+    done("an invitation is withdrawn", acts.RevokeConnection, OWNER, {"id": "$invited"}),
+    refused("NOT_FOUND", "another's invitation", acts.RevokeConnection, VERA, {"id": "$invited"}),
+    done("a browser is signed out", acts.RevokeConnection, DORA, {"id": "$signed_in"}),
+    refused(
+        "NOT_FOUND",
+        "a connection that there is not",
+        acts.RevokeConnection,
+        OWNER,
+        {"id": "con_000000000000"},
+    ),
+    refused(
+        "MISSING_SCOPE",
+        "an agent ends no connection",
+        acts.RevokeConnection,
+        OTTO,
+        {"id": "$connection"},
+    ),
+    refused("WRONG_AUDIENCE", "a token for another place", acts.Whoami, CONNECTION, own_words=True),
     done("the groups", acts.ListGroups, OTTO),
     done("a group", acts.CreateGroup, OWNER, {"name": "crew", "members": ["@nova", "@vera"]}),
     refused(
@@ -1746,7 +1875,7 @@ WORKSPACE = (
         "how it stands",
         acts.ShowStatus,
         OWNER,
-        has={"senders": 6, "messages": 7, "tasks": 4, "blockers": 1, "paused": False},
+        has={"senders": 7, "messages": 7, "tasks": 4, "blockers": 1, "paused": False},
     ),
     done(
         "how it stands in a pause",
@@ -1942,7 +2071,9 @@ def test_every_act_has_a_row_that_works() -> None:
 def test_every_verb_has_a_route() -> None:
     routed = {route.act for route in ROUTES}
     # Leave to do something with the log, which what is done with it asks for.
-    assert {*VERBS, *CHORES, acts.Ask} - routed == {acts.Inspect, acts.Maintain}
+    leave = {acts.Inspect, acts.Maintain}
+    # What the pages for people and the endpoints of OAuth ask for has no other way to it.
+    assert {*VERBS, *CHORES, acts.Ask} - routed == leave | {*WAYS_IN}
 
 
 def test_every_code_has_a_row_or_is_tried_elsewhere() -> None:
@@ -1984,5 +2115,5 @@ def test_rows_have_names_of_their_own() -> None:
 def test_what_a_door_does_not_offer_is_counted() -> None:
     """Whoever takes an act from a door, or gives it one, says so here."""
     count = {family: len(acts) for family, acts in NOT_OFFERED.items()}
-    assert count == {"python": 0, "cli": 15, "http": 4, "mcp": 54}
-    assert len(ROUTES) == 79
+    assert count == {"python": 0, "cli": 15, "http": 4, "mcp": 61}
+    assert len(ROUTES) == 86

@@ -283,6 +283,25 @@ def test_what_another_goes_by_or_the_label_itself_is_no_name_to_be_shown(
     assert verdicts(imported(town, [row], "--apply")) == ["contradiction"]
 
 
+def test_how_a_mapped_row_is_shown_says_nothing_about_whose_it_becomes(place: Place) -> None:
+    row = old("otto", "Mr Kraft", display_name="Mr Kraft")
+    assert verdicts(imported(place, [row], "--map", "Mr Kraft=vera")) == ["contradiction"]
+
+
+def test_a_person_who_has_joined_on_a_surface_stays_a_person(place: Place) -> None:
+    place.join("vera", "phone", "--kind", "human")
+    imported(place, [old("vera", "Vera")], "--apply")
+    kinds = [fact["outcome"]["kind"] for fact in place.facts("agent_joined")]
+    assert kinds == ["human", "human"]
+
+
+def test_a_hash_whose_id_is_another_tokens_stays_out(place: Place) -> None:
+    rows = [old("otto", "Otto", token_hash="a" * 64), old("otto", token_hash="a" * 12 + "b" * 52)]
+    assert verdicts(imported(place, rows, "--apply")) == ["ready", "unknown hash"]
+    assert verdicts(imported(place, rows[1:], "--apply")) == ["unknown hash"]
+    assert len(place.facts("token_imported")) == 1
+
+
 def test_a_token_in_several_rows_is_imported_once(place: Place) -> None:
     rows = [old("otto", "Otto"), old("otto", "Otto too", token_hash=sha256("Otto"))]
     found = imported(place, rows, "--apply")

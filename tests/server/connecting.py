@@ -9,20 +9,22 @@ test, and nothing here decides what is right.
 """
 
 import base64
+import copy
 import hashlib
 import html
 import re
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 from commandline import LIMIT_S
 from serving import Served
 
-PASSWORD = "a sentence that nobody guesses"  # noqa: S105 - of people who are made up
+PASSWORD = "a sentence that nobody guesses"
 REDIRECT = "https://client.example/callback"
 VERIFIER = "a-verifier-as-long-as-the-standard-wants-it-to-be"
 Fields = dict[str, str]
+Changes = dict[str, str | None]
 
 
 def challenge_of(verifier: str) -> str:
@@ -46,18 +48,36 @@ def fields_of(page: httpx2.Response) -> Fields:
     """What a form would send if nobody changed anything: hidden fields and what is checked."""
     sent: Fields = {}
     for tag in re.findall(r"<input [^>]*>", page.text):
-        said = {name: html.unescape(value) for name, value in re.findall(r'([a-z]+)="([^"]*)"', tag)}
+        pairs = re.findall(r'([a-z]+)="([^"]*)"', tag)
+        said = {name: html.unescape(value) for name, value in pairs}
         if said.get("type") not in ("radio", "checkbox") or tag.endswith(" checked>"):
             sent[said["name"]] = said.get("value", "on")
     return sent
 
 
 class Caller:
-    """Whoever asks the server, without following where it leads."""
+    """Whoever asks the server, without following where it leads; `url` is the address that it is
+    asked for as."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, url: str | None = None) -> None:
         self.served = served
-        self.http = httpx2.Client(base_url=served.url, timeout=LIMIT_S, trust_env=False)
+        self.url = url or served.url
+        # Nothing is kept open, since nobody ends these before the server ends.
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        self.http = httpx2.Client(
+            base_url=served.url,
+            headers={"Host": urlsplit(self.url).netloc},
+            timeout=LIMIT_S,
+            trust_env=False,
+            limits=limits,
+        )
+
+    def at(self, served: Served) -> Self:
+        """The same, at another server that is known by the same address."""
+        other = copy.copy(self)
+        Caller.__init__(other, served, self.url)
+        other.http.cookies = self.http.cookies
+        return other
 
     def get(self, target: str, params: Fields | None = None, **headers: str) -> httpx2.Response:
         return self.http.get(target, params=params, headers=_said(headers))
@@ -69,12 +89,12 @@ class Caller:
 class Browser(Caller):
     """A person's, which keeps cookies and says where a form comes from."""
 
-    def __init__(self, served: Served) -> None:
-        super().__init__(served)
+    def __init__(self, served: Served, url: str | None = None) -> None:
+        super().__init__(served, url)
         self.name = ""
 
     def submit(self, target: str, fields: Fields, **headers: str) -> httpx2.Response:
-        return self.post(target, fields, **{"Origin": self.served.url, **headers})
+        return self.post(target, fields, **{"Origin": self.url, **headers})
 
     def invited(self, name: str, *words: str) -> str:
         """The way to an invitation's page."""
@@ -108,8 +128,10 @@ class Browser(Caller):
 class App(Caller):
     """A client. What it registered it keeps, and shows with whatever it asks."""
 
-    def __init__(self, served: Served, redirect: str = REDIRECT, **metadata: Any) -> None:
-        super().__init__(served)
+    def __init__(
+        self, served: Served, redirect: str = REDIRECT, *, url: str | None = None, **metadata: Any
+    ) -> None:
+        super().__init__(served, url)
         self.redirect = redirect
         about = {
             "client_name": "Claude",
@@ -126,14 +148,14 @@ class App(Caller):
 
     def wish(self, **changes: str | None) -> Fields:
         """What it asks for at /authorize; what is None is left out."""
-        wish: dict[str, str | None] = {
+        wish: Changes = {
             "response_type": "code",
             "client_id": self.id,
             "redirect_uri": self.redirect,
             "state": "as it was",
             "code_challenge": challenge_of(VERIFIER),
             "code_challenge_method": "S256",
-            "resource": f"{self.served.url}/mcp",
+            "resource": f"{self.url}/mcp",
         }
         return {name: value for name, value in (wish | changes).items() if value is not None}
 
@@ -155,7 +177,7 @@ class App(Caller):
         return answered(back)["code"]
 
     def exchange(self, code: str, **changes: str | None) -> httpx2.Response:
-        fields = {
+        fields: Changes = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": self.redirect,
@@ -165,13 +187,14 @@ class App(Caller):
         return self._ask("/token", fields | changes)
 
     def refresh(self, refresh: str, **changes: str | None) -> httpx2.Response:
-        fields = {"grant_type": "refresh_token", "refresh_token": refresh, "client_id": self.id}
-        return self._ask("/token", fields | changes)
+        fields: Changes = {"grant_type": "refresh_token", "refresh_token": refresh}
+        return self._ask("/token", fields | {"client_id": self.id} | changes)
 
     def revoke(self, token: str, **changes: str | None) -> httpx2.Response:
-        return self._ask("/revoke", {"token": token, "client_id": self.id} | changes)
+        fields: Changes = {"token": token, "client_id": self.id}
+        return self._ask("/revoke", fields | changes)
 
-    def _ask(self, target: str, fields: dict[str, str | None]) -> httpx2.Response:
+    def _ask(self, target: str, fields: Changes) -> httpx2.Response:
         headers = {}
         method, secret = self.about["token_endpoint_auth_method"], self.about.get("client_secret")
         if method == "client_secret_post":
@@ -209,7 +232,8 @@ class Connected:
 
     def whoami(self, **headers: str) -> httpx2.Response:
         """Over HTTP."""
-        return self.app.get("/v1/whoami", Authorization=f"Bearer {self.token}", **headers)
+        said = {"Authorization": f"Bearer {self.token}", **headers}
+        return self.app.get("/v1/whoami", None, **said)
 
     def tool(self, name: str = "whoami", **arguments: Any) -> httpx2.Response:
         return call_tool(self.app, self.token, name, **arguments)

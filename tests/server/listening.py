@@ -41,9 +41,12 @@ class Stream:
         self._connection.close()
 
     def next(self) -> Event | None:
-        """The next event; None when the stream has ended."""
+        """The next event; None when the stream has ended. One that only shows that it lives is not
+        listened to for ever."""
         said: dict[str, str] = {}
+        deadline = time.monotonic() + LIMIT_S
         while line := self.response.readline().decode():
+            assert time.monotonic() < deadline, "no event came in time"
             name, _, value = line.rstrip("\n").partition(": ")
             if line == "\n" and "event" in said:
                 id = int(said["id"]) if "id" in said else None

@@ -16,7 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -68,14 +68,17 @@ class Served:
         place: Place,
         *,
         host: str = "127.0.0.1",
+        words: Sequence[str] = (),
         constants: Mapping[str, Any] | None = None,
         files: int | None = None,
     ) -> None:
-        """`constants` of modules, such as a time limit, have other values in it, and it may have
-        no more than so many `files` open, connections among them."""
+        """It is started with some more `words`. `constants` of modules, such as a time limit, have
+        other values in it, and it may have no more than so many `files` open, connections among
+        them."""
         self.place = place
         self.host = host
         self.port = free_port()
+        self._words = words
         self._constants = constants
         self._files = files
         self._process: subprocess.Popen[bytes] | None = None
@@ -94,7 +97,7 @@ class Served:
     def start(self) -> None:
         """Starts it, and returns when it says that it is ready."""
         assert self._process is None
-        where = ["--host", self.host, "--port", str(self.port), "--json"]
+        where = ["--host", self.host, "--port", str(self.port), *self._words, "--json"]
         if self._constants is None and self._files is None:
             self._process = self.place.start("up", *where)
         else:
@@ -234,10 +237,19 @@ def servers() -> Iterator[Servers]:
 
 class Forked(Served):
     """The same server, forked from a process that has done before what takes a server most of its
-    time. For tests that are not about how one starts."""
+    time. For tests that are not about how one starts. Constants are changed in the module that they
+    are named with, and in no other that had imported them."""
 
-    def __init__(self, place: Place, servers: Servers) -> None:
-        super().__init__(place)
+    def __init__(
+        self,
+        place: Place,
+        servers: Servers,
+        *,
+        host: str = "127.0.0.1",
+        words: Sequence[str] = (),
+        constants: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(place, host=host, words=words, constants=constants)
         self._servers = servers
         self._running: Running | None = None
 
@@ -248,7 +260,12 @@ class Forked(Served):
     def start(self) -> None:
         place = self.place
         self._running = self._servers.start(
-            str(place.workspace), place.environ, str(place.cwd), self.port
+            str(place.workspace),
+            place.environ,
+            str(place.cwd),
+            self.port,
+            words=["--host", self.host, *self._words],
+            constants=dict(self._constants or {}),
         )
 
     @property

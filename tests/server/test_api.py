@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 from commandline import EXIT_OF, LIMIT_S, Place, check_answer, until
 from forking import Servers
+from letting_in import Connected, let_in
 from serving import Forked, Reply, Served, read_reply, servers
 
 from interlock.contracts import tokens
@@ -26,12 +27,15 @@ ALL = (*ROUTES, *SHORTHANDS)
 
 
 class Town(NamedTuple):
-    """A server, and the tokens of an agent, of a person, and of an admin."""
+    """A server, and the tokens of an agent, of a person, and of an admin; of rosa's browser, and
+    the client that she let act as her."""
 
     served: Served
     otto: str
     vera: str
     ada: str
+    rosa: str
+    connection: Connected
 
     def ask(self, method: str, target: str, body: Any = None, **more: Any) -> Reply:
         return self.served.ask(method, target, body, **{"token": self.otto, **more})
@@ -97,6 +101,11 @@ class Town(NamedTuple):
     def upload(self) -> str:
         return str(self.ask("POST", "/v1/blobs?size=3", b"abc", headers=BINARY).json["upload"])
 
+    def invitation(self) -> str:
+        """The code of a fresh invitation."""
+        made = self.ask("POST", "/v1/invitations", {"name": fresh("guest")}, token=self.ada)
+        return str(made.json["invitation"])
+
     def facts(self, kind: str) -> list[dict[str, Any]]:
         target = f"/v1/audit/log?limit=1000&kind={kind}"
         found: list[dict[str, Any]] = self.ask("GET", target, token=self.served.owner).json["facts"]
@@ -117,10 +126,12 @@ def fresh(prefix: str) -> str:
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Town]:
-    with Forked(Place(tmp_path_factory.mktemp("town")), servers) as served:
+    place = Place(tmp_path_factory.mktemp("town"))
+    rosa = let_in(place.workspace, "rosa")
+    with Forked(place, servers) as served:
         join = served.place.join
         otto, vera = join("otto"), join("vera", None, "--kind", "human")
-        yield Town(served, otto, vera, join("ada", None, "--scope", "admin"))
+        yield Town(served, otto, vera, join("ada", None, "--scope", "admin"), *rosa)
 
 
 def check_refused(reply: Reply, status: int, code: str) -> dict[str, Any]:
@@ -303,6 +314,19 @@ SAMPLES: dict[tuple[str, str], Callable[[Town], Sample]] = {
     ("POST", "/v1/tokens/identify"): lambda town: Sample(
         "/v1/tokens/identify", "known", {"token_hash": hash_of_a_token()}
     ),
+    ("POST", "/v1/invitations"): lambda town: Sample(
+        "/v1/invitations", "path", {"name": fresh("guest"), "own": [fresh("robot")], "ttl_s": 60}
+    ),
+    ("POST", "/v1/invitations/accept"): lambda town: Sample(
+        "/v1/invitations/accept", "token", {"code": town.invitation()}
+    ),
+    ("GET", "/v1/connections"): lambda town: Sample("/v1/connections", "sessions"),
+    ("POST", "/v1/connections/{id}/name"): lambda town: Sample(
+        f"/v1/connections/{town.connection.id}/name", "client", {"name": "her phone"}
+    ),
+    ("POST", "/v1/connections/{id}/revoke"): lambda town: Sample(
+        f"/v1/connections/{tokens.token_id(tokens.hashed(town.rosa))}/revoke", "revoked"
+    ),
     ("POST", "/v1/sessions"): lambda town: Sample("/v1/sessions", "session", {"id": fresh("run")}),
     ("GET", "/v1/sessions/{id}"): lambda town: Sample(f"/v1/sessions/{town.session()}", "sender"),
     ("POST", "/v1/attend"): lambda town: Sample(
@@ -347,7 +371,7 @@ SAMPLES: dict[tuple[str, str], Callable[[Town], Sample]] = {
 }
 AS_ADMIN = re.compile(
     "/v1/(agents|groups|mail|pause|resume|review|settings|tokens.*|claims/take-over|gates|verdicts"
-    "|tasks/.*/(cancel|gates/.*))"
+    "|tasks/.*/(cancel|gates/.*)|invitations|connections.*)"
 )
 
 
@@ -394,6 +418,18 @@ def test_the_description_lists_every_route_but_the_local_ones(town: Town) -> Non
     found = {(method.upper(), path) for path, methods in described.items() for method in methods}
     wanted = {(route.method, route.path) for route in ALL if not route.local}
     assert found == wanted | {("GET", "/v1/events")}
+
+
+def test_the_description_says_what_needs_no_token(town: Town) -> None:
+    described = town.ask("GET", "/openapi.json").json
+    assert described["security"] == [{"token": []}]
+    free = {
+        (method.upper(), path)
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+        if operation.get("security") == []
+    }
+    assert free == {(route.method, route.path) for route in ROUTES if route.anyone}
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.local], ids=named)
@@ -711,6 +747,47 @@ def test_whoever_joins_with_a_hash_keeps_the_token(town: Town) -> None:
 
 
 # --- once, and only once
+
+
+@pytest.mark.parametrize("header", [None, "Bearer", "Bearer nonsense", "Basic eDp5"])
+def test_an_invitation_is_all_that_one_must_show(town: Town, header: str | None) -> None:
+    headers = {"Authorization": header} if header is not None else {}
+    body = {"code": town.invitation()}
+    first, again = (
+        town.ask("POST", "/v1/invitations/accept", body, token=None, headers=headers)
+        for _ in range(2)
+    )
+    sender = town.ask("GET", "/v1/whoami", token=first.json["token"]).json["sender"]
+    assert sender == first.json["sender"]
+    check_refused(again, 401, "BAD_TOKEN")
+
+
+def test_whoever_joins_by_an_invitation_may_keep_the_token(town: Town) -> None:
+    token = tokens.compose(fresh("kept").encode().ljust(tokens.SECRET_BYTES))
+    body = {"code": town.invitation(), "token_hash": tokens.hashed(token)}
+    joined = town.ask("POST", "/v1/invitations/accept", body, token=None)
+    assert "token" not in joined.json
+    assert town.ask("GET", "/v1/whoami", token=token).json["sender"] == joined.json["sender"]
+
+
+def test_a_long_body_from_whoever_needs_no_token_is_refused_unread(town: Town) -> None:
+    with town.served.connect() as connection:
+        connection.sendall(
+            b"POST /v1/invitations/accept HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 5000000\r\n\r\n{"
+        )
+        reply = read_reply(connection.makefile("rb"))
+    assert (reply.status, reply.json["code"]) == (413, "TOO_LARGE")
+
+
+def test_a_connections_token_is_refused_where_it_is_not_for_and_that_is_recorded(
+    town: Town,
+) -> None:
+    before = len(town.facts("request_refused"))
+    reply = town.ask("GET", "/v1/whoami", token=town.connection.token)
+    assert "https://interlock.example/mcp" in check_refused(reply, 401, "WRONG_AUDIENCE")["message"]
+    fact = town.facts("request_refused")[before]
+    assert (fact["sender"], fact["outcome"]["code"]) == ("@rosa", "WRONG_AUDIENCE")
 
 
 def test_the_same_key_and_body_give_the_first_answer(town: Town) -> None:

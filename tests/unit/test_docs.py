@@ -33,10 +33,14 @@ from interlock.doors.cli.commands import COMMANDS, COMMON
 from interlock.doors.cli.grammar import BUILT_IN, HELP
 from interlock.doors.http import limits
 from interlock.doors.mcp.tools import TOOLS
+from interlock.doors.oauth import documents
+from interlock.doors.web.visitors import ASKED_FOR_S
 from interlock.engines.redis import FORGOTTEN_AFTER_MS
 from interlock.kernel import KINDS
+from interlock.kernel.identity.connections import ACCESS_FOR_MS, CODE_FOR_MS, REFRESH_FOR_MS
+from interlock.kernel.identity.people import INVITED_FOR_MS, SIGNED_IN_FOR_MS
 from interlock.kernel.settings import SETTINGS
-from interlock.node import OLDEST_S, SURE_FOR_S
+from interlock.node import OLDEST_S, SURE_FOR_S, passwords
 from interlock.node.others import BEAT_EVERY_S
 from interlock.server import connections
 from interlock.server.logs import LARGEST
@@ -47,6 +51,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ALL = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
 HOME = "/home/you"
 LIMIT_S = 240
+DAY_MS = 86_400_000
 END = "\x1e"
 # A laptop may lack curl; in CI a missing one fails.
 IN_CI = "CI" in os.environ
@@ -286,6 +291,30 @@ def test_the_server_page_gives_the_limits_as_they_are() -> None:
         f"begun anew at\n{LARGEST >> 20} MiB",
     ):
         assert said in page
+
+
+def test_the_pages_of_people_give_the_times_as_they_are() -> None:
+    connectors = (ROOT / "docs" / "connectors.md").read_text()
+    everything = " ".join((connectors + (ROOT / "docs" / "people.md").read_text()).split())
+    for said in (
+        f"on the page | {ASKED_FOR_S // 60} minutes |",
+        f"the client gets | {CODE_FOR_MS // 60_000} minute,",
+        f"an access token | {ACCESS_FOR_MS // 3_600_000} hour |",
+        f"a refresh token | {REFRESH_FOR_MS // DAY_MS} days",
+        f"being signed in | {SIGNED_IN_FOR_MS // DAY_MS} days |",
+        f"an invitation | {INVITED_FOR_MS // DAY_MS} days,",
+        f"at most {documents.LARGEST >> 10} KiB within {documents.PATIENCE_S:.0f} s",
+        f"at least {passwords.SHORTEST} characters",
+    ):
+        assert said in everything
+
+
+def test_the_connectors_page_names_every_refusal_on_the_way_in() -> None:
+    rows = re.findall(
+        r"^\| `([A-Z_]+)` \|", (ROOT / "docs" / "connectors.md").read_text(), re.MULTILINE
+    )
+    assert set(INTRUSIONS) <= set(rows)
+    assert len(rows) == len(set(rows))
 
 
 def test_the_scaling_page_gives_the_times_as_they_are() -> None:

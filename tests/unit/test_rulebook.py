@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from interlock import errors
 from interlock.contracts import tokens
 from interlock.contracts.acts import (
+    AcceptInvitation,
     AckMessages,
     AcquireClaim,
     AddEvidence,
@@ -33,12 +34,15 @@ from interlock.contracts.acts import (
     Credentials,
     DropUpload,
     EndSession,
+    Enrol,
     Explain,
     FailTask,
     FindAnswer,
     GiveVerdict,
+    GrantConnection,
     IdentifyToken,
     ImportTokens,
+    Invite,
     Join,
     KeepSession,
     LabelToken,
@@ -48,14 +52,18 @@ from interlock.contracts.acts import (
     ListTokens,
     MintToken,
     Mute,
+    NameConnection,
+    OpenConnection,
     Pause,
     PutChunk,
     RaiseBlocker,
     ReadMessage,
     ReaffirmTokens,
     Redact,
+    RefreshConnection,
     ReleaseClaim,
     RenewClaim,
+    ReportRefusal,
     ResolveBlocker,
     Resume,
     Review,
@@ -68,6 +76,7 @@ from interlock.contracts.acts import (
     ShowStatus,
     ShowThread,
     ShowToken,
+    SignIn,
     StartSession,
     StopWaiting,
     SubmitTask,
@@ -198,6 +207,7 @@ REFUSALS = [
     ("NO_IDENTITY", "No identity", 3, 401),
     ("BAD_TOKEN", "Bad token", 3, 401),
     ("TOKEN_EXPIRED", "Token expired", 3, 401),
+    ("WRONG_AUDIENCE", "Wrong audience", 3, 401),
     ("UNKNOWN_SENDER", "Unknown sender", 3, 403),
     ("IDENTITY_MISMATCH", "Identity mismatch", 3, 403),
     ("MISSING_SCOPE", "Missing scope", 3, 403),
@@ -235,7 +245,9 @@ def test_every_refusal_stands_in_the_list_above() -> None:
 
 def test_only_refusals_that_matter_to_an_auditor_are_recorded() -> None:
     recorded = {row[0] for row in REFUSALS if errors.by_code(row[0]).recorded}
-    assert recorded == {"IDENTITY_MISMATCH", "MISSING_SCOPE", "OWN_WORK", "STALE_FENCE"}
+    assert recorded == {
+        *("IDENTITY_MISMATCH", "MISSING_SCOPE", "OWN_WORK", "STALE_FENCE", "WRONG_AUDIENCE")
+    }
 
 
 def test_a_member_that_was_not_given_is_absent() -> None:
@@ -1641,10 +1653,20 @@ WRITING: list[Any] = [
     CreateGroup("devs", ("otto",)),
     MintToken("otto", token_hash="b" * 64),
     RotateToken(sender="otto", token_hash="c" * 64),
-    RevokeToken(sender="otto"),
     ReaffirmTokens(),
     LabelToken("tok_0", "otto"),
-    ImportTokens(({"token_hash": "d" * 64, "agent": "otto"},), apply=True),
+    Invite("eve", code_hash="a" * 64),
+    AcceptInvitation("a code", "b" * 64),
+    Enrol("a code", "c" * 64, "b" * 64),
+    SignIn("eve", "c" * 64, "b" * 64),
+    GrantConnection(
+        *("boss", None, ("mail",), "client", "A client", "https://x.example/mcp"),
+        *("https://client.example/back", "c" * 43, "a" * 64),
+    ),
+    OpenConnection("a code", "client", "b" * 64, "c" * 64),
+    RefreshConnection("a token", "client", "b" * 64, "c" * 64),
+    NameConnection("con_0", "a phone"),
+    ReportRefusal("TOKEN_IN_URL", "d" * 16),
     StartSession("s9"),
     EndSession("s1"),
     ChangeSetting("recipients", "strict"),

@@ -40,10 +40,11 @@ class Identity:
         *,
         surface: str | None = None,
         own: Iterable[str] = (),
+        kind: answers.Kind | None = None,
         ttl_s: int | None = None,
     ) -> Asked[answers.Invited]:
         """Let a person, or another machine, join by a link: the server's address and `path`."""
-        return Asked(acts.Invite(name, surface, tuple(own), ttl_s))
+        return Asked(acts.Invite(name, surface, tuple(own), kind, ttl_s))
 
     @Verb
     def accept_invitation(self, code: str) -> Asked[answers.Accepted]:
@@ -62,7 +63,7 @@ class Identity:
 
     @Verb
     def revoke_connection(self, id: str) -> Asked[answers.Revoked]:
-        """End a connection, or a browser's session, at once."""
+        """End a connection or a browser's session at once, or withdraw an invitation."""
         return Asked(acts.RevokeConnection(id))
 
     @Verb

@@ -7,6 +7,7 @@ from typing import Any
 from interlock import workspace
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
+from interlock.contracts.routes import ROUTES
 
 # What only a sender can do. The rest may be done by whoever owns an embedded workspace, without
 # being anybody in it.
@@ -46,6 +47,8 @@ PERSONAL = frozenset(
         acts.Attend,
     }
 )
+# What carries a secret of its own, whoever asks.
+ANYONES = frozenset(route.act for route in ROUTES if route.anyone)
 
 
 class Who:
@@ -57,6 +60,8 @@ class Who:
         self._found: dict[bool, Credentials] = {}
 
     def known(self, act: Any) -> Credentials | None:
+        if type(act) in ANYONES:
+            return Credentials()
         return self._found.get(_owner_may(act))
 
     def credentials(self, act: Any) -> Credentials:

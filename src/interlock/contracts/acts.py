@@ -146,11 +146,12 @@ class Mute(NamedTuple):
 
 class Invite(NamedTuple):
     """Lets whoever holds the code join as a person, or as a surface on another machine. `own` are
-    the agents that the person will own."""
+    the agents that the person will own. Whoever is not known yet is a person."""
 
     name: str
     surface: str | None = None
     own: tuple[str, ...] = ()
+    kind: str | None = None
     ttl_s: int | None = None
     code_hash: str = ""
 

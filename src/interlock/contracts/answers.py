@@ -177,9 +177,6 @@ class _Token(TypedDict):
     label: NotRequired[str]
     contradiction: NotRequired[str]
     scopes: list[str]
-    use: NotRequired[Literal["browser", "connection"]]
-    client: NotRequired[str]
-    resource: NotRequired[str]
     minted_by: str
     minted_at: str
     seq: int
@@ -187,8 +184,12 @@ class _Token(TypedDict):
 
 
 class Token(_Token):
-    """A token as everybody may know it, without its secret."""
+    """A token as everybody may know it, without its secret. One with a `use` is a browser's, where
+    a person has signed in, or a connection's, which is good at its `resource` alone."""
 
+    use: NotRequired[Literal["browser", "connection"]]
+    client: NotRequired[str]
+    resource: NotRequired[str]
     revoked_at: NotRequired[str]
     suspended: NotRequired[Literal[True]]
 
@@ -519,9 +520,36 @@ class BrowserSession(TypedDict):
     current: NotRequired[bool]
 
 
+class OwnToken(TypedDict):
+    """A token that lies on a machine of a person's, or of an agent's of theirs."""
+
+    id: str
+    address: str
+    label: NotRequired[str]
+    minted_at: str
+    expires_at: NotRequired[str]
+
+
+class Invitation(TypedDict):
+    """A link that somebody may still use."""
+
+    id: str
+    name: str
+    surface: NotRequired[str]
+    kind: Kind
+    own: NotRequired[list[str]]
+    invited_by: str
+    expires_at: str
+
+
 class Connections(TypedDict):
+    """Clients that people let act for them, where people have signed in, a person's own tokens
+    and, for the owner and admins, who has been invited."""
+
     connections: list[Connection]
     sessions: list[BrowserSession]
+    tokens: list[OwnToken]
+    invitations: list[Invitation]
 
 
 class Groups(TypedDict):
@@ -1104,6 +1132,7 @@ class OtherEvent(_Event):
         "gate_created",
         "group_set",
         "invitation_accepted",
+        "invitation_withdrawn",
         "log_repaired",
         "password_set",
         "person_invited",

@@ -346,6 +346,8 @@ def _mint(act: acts.MintToken) -> acts.MintToken:
 def _invite(act: acts.Invite) -> acts.Invite:
     _hash(act.code_hash)
     _ttl(act.ttl_s)
+    if act.kind not in (None, "agent", "human"):
+        raise Usage("A kind is agent or human.")
     if len(act.own) > MOST_NAMED:
         raise Usage(f"A person can be given {MOST_NAMED} agents at once, not {len(act.own)}.")
     return act

@@ -26,9 +26,15 @@ def compose(secret: bytes, prefix: str = PREFIX) -> str:
     return prefix + text + _checksum(text)
 
 
-@lru_cache(maxsize=1024)
+LONGEST_KEPT = 200
+
+
 def hashed(token: str) -> str:
     """The SHA-256 under which a token is known. A mistyped token of ours is `BadToken`."""
+    return _remembered(token) if len(token) <= LONGEST_KEPT else _hashed(token)
+
+
+def _hashed(token: str) -> str:
     if token.startswith(PREFIXES):
         text, checksum = token[len(PREFIX) : -7], token[-7:]
         if checksum != _checksum(text):
@@ -37,6 +43,9 @@ def hashed(token: str) -> str:
                 f"{token[: len(PREFIX)]} to the end."
             )
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_remembered = lru_cache(maxsize=1024)(_hashed)
 
 
 def token_id(token_hash: str) -> str:

@@ -26,6 +26,7 @@ _OF_A_WAKE = ("id", "sender", "adapter", "expires_at", "outcome", "why")
 _FOR_ADMINS = (
     *("request_refused", "token_minted", "token_revoked", "token_reaffirmed", "token_imported"),
     *("token_rebound", "token_labelled", "person_invited", "invitation_accepted", "agent_owned"),
+    "invitation_withdrawn",
     *("password_set", "connection_granted", "connection_opened", "connection_refreshed"),
     "connection_named",
 )
@@ -65,8 +66,7 @@ def event(state: State, fact: Header) -> Event:
         shown = {name: value for name, value in fact.outcome.items() if name not in _HIDDEN}
         told = dict(_shown(name, value) for name, value in shown.items())
         if fact.kind in _FOR_ADMINS:
-            person = fact.outcome.get("person")
-            audience = frozenset({ADMINS, *([person] if person else [])})
+            audience = frozenset({ADMINS})
     head = absent_dropped(
         seq=fact.seq,
         at=rfc3339(fact.at),

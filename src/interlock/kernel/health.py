@@ -13,7 +13,7 @@ from interlock.contracts.health import Finding
 from interlock.contracts.times import DAY_MS, rfc3339
 from interlock.errors import Usage
 from interlock.kernel.claims.records import Claim, Target, live
-from interlock.kernel.identity.labels import contradiction
+from interlock.kernel.identity.labels import Known, remedy
 from interlock.kernel.identity.names import agent_of, is_known, is_muted, names, senders_of
 from interlock.kernel.mail.folding import UNREAD
 from interlock.kernel.mail.messages import Message, by_seq
@@ -35,21 +35,21 @@ _LIVE_TOKEN = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"  #
 
 def labels_agree(moment: Moment) -> Iterator[Finding]:
     """Labels that do not mention whose token it is."""
+    known = Known(moment.state)
     for id, sender, label in moment.all(
         f"SELECT id, sender, label FROM identity_tokens WHERE label IS NOT NULL AND {_LIVE_TOKEN} "
         "ORDER BY seq",
         moment.now,
     ):
-        if wrong := contradiction(moment.state, sender, label):
-            do = f"interlock token label {id} {shlex.quote(sender)}"
-            yield Finding(wrong, do, id)
+        if wrong := known.contradiction(sender, label):
+            yield Finding(wrong, remedy(id, sender), id)
 
 
 def tokens_lasting(moment: Moment) -> Iterator[Finding]:
     """Tokens that will end soon, or that a restore has suspended."""
     for id, sender, minted_at, expires_at, suspended in moment.all(
         f"SELECT id, sender, minted_at, expires_at, suspended FROM identity_tokens "
-        f"WHERE {_LIVE_TOKEN} AND (suspended OR expires_at <= ?) ORDER BY seq",
+        f"WHERE {_LIVE_TOKEN} AND (suspended OR (use IS NULL AND expires_at <= ?)) ORDER BY seq",
         moment.now,
         moment.now + SOON_MS,
     ):
@@ -60,7 +60,7 @@ def tokens_lasting(moment: Moment) -> Iterator[Finding]:
                 f"interlock token reaffirm {id}",
                 id,
             )
-        elif not is_fleeting(minted_at, expires_at) and 4 * (expires_at - moment.now) <= (
+        elif not _is_fleeting(minted_at, expires_at) and 4 * (expires_at - moment.now) <= (
             expires_at - minted_at
         ):
             yield Finding(
@@ -70,10 +70,9 @@ def tokens_lasting(moment: Moment) -> Iterator[Finding]:
             )
 
 
-def is_fleeting(minted_at: int, expires_at: int | None) -> bool:
-    """Whether a token was made for less than a day, as those of connections are: that it ends is
-    its nature."""
-    return expires_at is not None and expires_at - minted_at < DAY_MS
+def _is_fleeting(minted_at: int, expires_at: int) -> bool:
+    """Whether a token was made for less than a day: that it ends is its nature."""
+    return expires_at - minted_at < DAY_MS
 
 
 # --- mail
@@ -254,6 +253,11 @@ def _why_dead(moment: Moment, claim: Claim, lost: Mapping[str, list[str]]) -> st
 def _has_token(moment: Moment, sender: str) -> bool:
     row = moment.one(
         f"SELECT 1 FROM identity_tokens WHERE sender = ? AND NOT suspended AND {_LIVE_TOKEN}",
+        sender,
+        moment.now,
+    ) or moment.one(
+        "SELECT 1 FROM identity_connections WHERE sender = ? AND ended_at IS NULL AND "
+        "refresh_expires_at > ?",
         sender,
         moment.now,
     )

@@ -31,7 +31,7 @@ class State(Protocol):
 class Caller(NamedTuple):
     """Who acts, as the node found out from the token. `session` is what the caller said of itself,
     and not another sender's; `resource` is where alone the token is good, if it is a
-    connection's."""
+    connection's; `use` says whether it is one's, or a browser's where a person has signed in."""
 
     sender: str
     agent: str
@@ -42,6 +42,7 @@ class Caller(NamedTuple):
     token: str | None = None
     owner: bool = False
     resource: str | None = None
+    use: str | None = None
 
 
 OWNER = "owner"

@@ -43,6 +43,9 @@ TOLD_AT_ONCE = 100
 TOLD_BYTES = 64 << 10
 BREATH_S = 0.005
 LOOK_EVERY_S = 1.0
+# How often the log keeps what strangers did, and how often the server's own log says it.
+REPORTED_EVERY_S = 60.0
+MOST_SAID = 1000
 
 
 class Told(NamedTuple):
@@ -75,6 +78,7 @@ class LiveNode:
         self._answered: deque[tuple[Ticket, asyncio.Future[Any]]] = deque()
         self._told = False
         self.intrusions: Counter[str] = Counter()
+        self._reported: dict[str, float] = {}
         self._listening: dict[tuple[str, bool], tuple[int, AbstractContextManager[None]]] = {}
 
     async def __aenter__(self) -> "LiveNode":
@@ -118,13 +122,24 @@ class LiveNode:
                 spoke = self._loop.time()
 
     async def report(self, code: str, peer: str, connection: str | None = None) -> None:
-        """Keeps what a door refused on somebody's way in. Where the log cannot be written, what
-        is counted and the server's own log have it."""
-        self.intrusions[code] += 1
-        _LOG.warning("refused", extra={"code": code, "peer": peer, "connection": connection})
+        """Keeps what a door refused on somebody's way in. What is about nobody known is kept once
+        in a while only, since whoever can reach the door could fill the log with it."""
+        self.notice(code, peer, connection)
+        now = self._loop.time()
+        if connection is None and now - self._reported.get(code, -REPORTED_EVERY_S) < (
+            REPORTED_EVERY_S
+        ):
+            return
+        self._reported[code] = now
         digest = self.node.keys.fingerprint(f"{code} {peer}".encode())[:16]
         with suppress(NotAvailable):
             await self.call(Credentials(), ReportRefusal(code, digest, connection))
+
+    def notice(self, code: str, peer: str, connection: str | None = None) -> None:
+        """Counts what was refused, and lets the server's own log say so now and then."""
+        self.intrusions[code] += 1
+        if self.intrusions[code] <= MOST_SAID or connection is not None:
+            _LOG.warning("refused", extra={"code": code, "peer": peer, "connection": connection})
 
     async def entries(self) -> int:
         found: int = await self._in_thread(self.node.head)

@@ -7,18 +7,23 @@ The salt comes from the key and the name, so that nothing has to be looked up be
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-from interlock.errors import RateLimited, Usage
+from interlock.errors import BadToken, RateLimited, Usage
 from interlock.node.keys import Keys
 
 SHORTEST = 12
 LONGEST = 1024
 AT_ONCE = 2
 TRIES = 10
+TRIES_OF_ALL_NAMES = 100
 WITHIN_S = 600.0
 MOST_TRIED = 10_000
+MOST_WAITING = 16
+LONGEST_NAME = 80
 _SALT_BYTES = 16
 _at_once = threading.Semaphore(AT_ONCE)
 
@@ -42,30 +47,61 @@ def verifier(keys: Keys, name: str, password: str) -> str:
 
 
 class Attempts:
-    """How often signing in failed lately, by name and address."""
+    """How often signing in failed lately, by name and address and by address alone, and how many
+    wait for an answer. What is being tried counts as failed until it is known better, so that
+    nobody tries more often by trying all at once."""
 
     def __init__(self) -> None:
         self._failed: dict[tuple[str, str], deque[float]] = {}
+        self._waiting = 0
 
-    def refuse_too_many(self, name: str, peer: str) -> None:
-        failed = self._lately(name, peer)
-        if len(failed) >= TRIES:
-            wait_s = int(failed[0] + WITHIN_S - time.monotonic()) + 1
-            raise RateLimited(
-                f"Signing in as {name[:80]} failed {TRIES} times. Wait {wait_s} s, or ask for a "
-                "new invitation.",
-                retry_after_s=wait_s,
-            )
+    @contextmanager
+    def trying(self, name: str, peer: str) -> Iterator[None]:
+        """Within it a password is tried; refused where that was done too often."""
+        name = name[:LONGEST_NAME]
+        for key, most in (((name, peer), TRIES), (("", peer), TRIES_OF_ALL_NAMES)):
+            _refuse_too_many(self._lately(key), most)
+        if self._waiting >= MOST_WAITING:
+            raise RateLimited("Many are signing in just now. Try again.", retry_after_s=2)
+        self._waiting += 1
+        tried = self._lately((name, peer))
+        tried.append(time.monotonic())
+        self._keep((name, peer), tried)
+        try:
+            yield
+        except BadToken:
+            raise
+        except BaseException:
+            tried.pop()  # nobody knows whether it was wrong
+            raise
+        else:
+            self._failed.pop((name, peer), None)
+        finally:
+            self._waiting -= 1
 
-    def failed(self, name: str, peer: str) -> None:
+    def failed(self, name: str, peer: str) -> bool:
+        """Notes that it was wrong; gives whether no more may be tried."""
+        all_names = self._lately(("", peer))
+        all_names.append(time.monotonic())
+        self._keep(("", peer), all_names)
+        return len(self._lately((name[:LONGEST_NAME], peer))) >= TRIES
+
+    def _keep(self, key: tuple[str, str], tried: deque[float]) -> None:
         if len(self._failed) >= MOST_TRIED:
             self._failed.clear()
-        failed = self._lately(name, peer)
-        failed.append(time.monotonic())
-        self._failed[name, peer] = failed
+        self._failed[key] = tried
 
-    def _lately(self, name: str, peer: str) -> deque[float]:
-        failed = self._failed.get((name, peer), deque())
-        while failed and failed[0] < time.monotonic() - WITHIN_S:
-            failed.popleft()
-        return failed
+    def _lately(self, key: tuple[str, str]) -> deque[float]:
+        tried = self._failed.get(key, deque())
+        while tried and tried[0] < time.monotonic() - WITHIN_S:
+            tried.popleft()
+        return tried
+
+
+def _refuse_too_many(tried: deque[float], most: int) -> None:
+    if len(tried) >= most:
+        wait_s = int(tried[0] + WITHIN_S - time.monotonic()) + 1
+        raise RateLimited(
+            f"Signing in failed too often. Wait {wait_s} s, or ask for a new invitation.",
+            retry_after_s=wait_s,
+        )

@@ -53,15 +53,15 @@ def validate(credentials: Credentials, act: Any) -> Validated:
 def identify(moment: Moment, credentials: Credentials, validated: Validated) -> Authenticated:
     """Who acts, from the token alone; a sender that was named must not contradict it."""
     verb = validated.verb
-    if credentials.token is not None:
+    if verb.anyone:
+        moment.caller = caller = NOBODY_CALLER
+    elif credentials.token is not None:
         shown = credentials.session
         caller = authenticate(moment.state, moment.now, hashed(credentials.token), shown)
         moment.caller = caller
         refuse_elsewhere(caller, credentials.audience)
         refuse_mismatch(caller, credentials.claimed)
         refuse_foreign(moment, caller)
-    elif verb.anyone:
-        moment.caller = caller = NOBODY_CALLER
     elif credentials.owner and (verb.owner or verb.open):
         caller = OWNER_CALLER
         refuse_mismatch(caller, credentials.claimed)

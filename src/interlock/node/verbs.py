@@ -36,14 +36,16 @@ WAYS_IN: dict[type, Verb] = {
     acts.ShowInvitation: Verb("invitation", people.show_invitation, looks=True, anyone=True),
     acts.Enrol: Verb("enrol", people.enrol, anyone=True),
     acts.SignIn: Verb("sign in", people.sign_in, anyone=True),
-    acts.SignOut: Verb("sign out", people.sign_out),
+    acts.SignOut: Verb("sign out", people.sign_out, when_paused=True),
     acts.ShowPerson: Verb("person", people.show_person, looks=True),
     acts.GrantConnection: Verb("connect", connections.grant),
     acts.FindGrant: Verb("code", connections.find_grant, looks=True, anyone=True),
     acts.OpenConnection: Verb("connection open", connections.open_connection, anyone=True),
     acts.FindConnection: Verb("connection", connections.find_connection, looks=True, anyone=True),
     acts.RefreshConnection: Verb("connection refresh", connections.refresh, anyone=True),
-    acts.CloseConnection: Verb("connection close", connections.close, anyone=True),
+    acts.CloseConnection: Verb(
+        "connection close", connections.close, anyone=True, when_paused=True
+    ),
     acts.ReportRefusal: Verb("report", connections.report, anyone=True),
 }
 
@@ -53,7 +55,7 @@ VERBS: dict[type, Verb] = {
     acts.ListGroups: Verb("group list", names.list_groups, looks=True, open=True),
     acts.MintToken: Verb("token mint", tokens.mint, "admin", owner=True),
     acts.RotateToken: Verb("token rotate", tokens.rotate, "admin", owner=True),
-    acts.RevokeToken: Verb("token revoke", tokens.revoke, "admin", owner=True),
+    acts.RevokeToken: Verb("token revoke", tokens.revoke, "admin", owner=True, when_paused=True),
     acts.ReaffirmTokens: Verb("token reaffirm", tokens.reaffirm, "admin", owner=True),
     acts.LabelToken: Verb("token label", tokens.label_token, "admin", owner=True),
     acts.ImportTokens: Verb(
@@ -68,7 +70,9 @@ VERBS: dict[type, Verb] = {
         "connection list", connections.list_connections, looks=True, owner=True
     ),
     acts.NameConnection: Verb("connection name", connections.name_connection, owner=True),
-    acts.RevokeConnection: Verb("connection revoke", connections.revoke, owner=True),
+    acts.RevokeConnection: Verb(
+        "connection revoke", connections.revoke, owner=True, when_paused=True
+    ),
     acts.StartSession: Verb("session start", sessions.start_session),
     acts.EndSession: Verb("session end", holding.session_over),
     acts.KeepSession: Verb("session keep", holding.keep_session, looks=True),

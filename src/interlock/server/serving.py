@@ -150,7 +150,13 @@ def application(
     desk = Desk(live, metrics, owner.is_shown, open_metrics=loopback)
     tools = Tools(live, lambda scope: desk.credentials(HTTPConnection(scope)))
     pages = web.routes(live, owner=owner.is_shown, key=owner.key)
-    routes = [*api(desk), Route("/mcp", tools), *oauth.routes(live, loaded), *pages]
+    routes = [
+        *api(desk),
+        Route("/mcp", tools),
+        Route("/mcp/", tools),
+        *oauth.routes(live, loaded),
+        *pages,
+    ]
     router = Router(routes, redirect_slashes=False)
     guard = Guard(router, metrics, loopback=loopback, outside=outside, report=live.report)
     return Application(guard, router, tools)

@@ -89,10 +89,15 @@ _START = (
     Command(
         ("invite",),
         "Give a person, or another machine, a link to join by",
-        (Argument("NAME", "whom: a person, or an agent that has joined"),),
+        (Argument("NAME", "whom: a person, or an agent"),),
         (
             Flag("--surface", "S", "where it acts: laptop, desktop, …"),
             Flag("--own", "AGENT", "an agent that is the person's from then on", many=True),
+            Flag(
+                "--kind",
+                help="what it is, where it has not joined; human if absent",
+                choices=("agent", "human"),
+            ),
             _TTL._replace(help="how long the link is good; 3d if absent"),
         ),
         examples=(
@@ -638,7 +643,7 @@ _CONNECTION = Argument("ID", "the connection, such as con_1f2e3d4c5b6a")
 _ADMIN = (
     Command(
         ("connection", "list"),
-        "List the clients that people let act for them, and where people have signed in",
+        "List clients that people let act for them, their browsers, and open invitations",
     ),
     Command(
         ("connection", "name"),
@@ -648,7 +653,7 @@ _ADMIN = (
     ),
     Command(
         ("connection", "revoke"),
-        "End a connection, or a browser's session, at once",
+        "End a connection or a browser's session at once, or withdraw an invitation",
         (_CONNECTION,),
     ),
     Command(("token", "list"), "List tokens: ids, senders, scopes; never the secrets"),

@@ -18,6 +18,7 @@ def invite(context: Context) -> Answer:
         context.values["name"],
         context.get("surface"),
         tuple(context.get("own", ())),
+        context.get("kind"),
         context.get("ttl"),
     )
     answer = context.call_as_owner(act)

@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
+from interlock.contracts.hosts import is_loopback
 from interlock.doors.cli.context import Answer, Context, absolute
 from interlock.errors import EngineUnavailable, Usage
 from interlock.link import is_served, server_of
@@ -44,8 +45,8 @@ def _refuse_strange(url: str | None) -> None:
             "--public-url is a proxy's address, such as https://interlock.example, not "
             f"{url[:80]!r}."
         )
-    host = name.partition("]")[0].strip("[") if name.startswith("[") else name.partition(":")[0]
-    if scheme == "http" and host not in ("localhost", "127.0.0.1", "::1"):
+    host = name.partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+    if scheme == "http" and not is_loopback(host):
         raise Usage(
             "--public-url begins with https:// unless it is this machine's own: over plain HTTP, "
             "passwords and tokens could be read on their way."

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from interlock.contracts import checks
 from interlock.contracts.acts import Attend, Credentials
+from interlock.contracts.hosts import is_loopback
 from interlock.contracts.routes import (
     KEY_HEADER,
     OWNER_HEADER,
@@ -92,16 +92,14 @@ class Desk:
 def _audience(request: HTTPConnection) -> str | None:
     """The address of what is asked: of MCP, or of the rest."""
     base: str | None = request.scope.get("interlock.base")
-    return base + "/mcp" if base is not None and request.scope["path"] == "/mcp" else base
+    is_mcp = request.scope["path"].rstrip("/") == "/mcp"
+    return base + "/mcp" if base is not None and is_mcp else base
 
 
 def _peer(request: HTTPConnection) -> str | None:
     """The address of whoever asks; this machine has many, and is one place."""
     host = request.client.host if request.client is not None else ""
-    try:
-        return None if ip_address(host).is_loopback else host
-    except ValueError:
-        return None
+    return host if host and not is_loopback(host) else None
 
 
 def _position(header: str | None) -> int:
@@ -261,7 +259,7 @@ def _ready(desk: Desk) -> Endpoint:
 
 def _metrics(desk: Desk) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        if not desk.open_metrics:
+        if not desk.open_metrics or request.scope.get("interlock.outside"):
             await desk.live.identify(desk.credentials(request))
         shared = desk.live.node.shared
         standing = await asyncio.to_thread(shared.standing) if shared else {}

@@ -7,14 +7,16 @@ the guard leaves as the error object.
 
 import logging
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
+from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.contracts.tokens import PREFIX
+from interlock.contracts.hosts import is_loopback
+from interlock.contracts.scopes import BASIC_SCOPES
+from interlock.contracts.tokens import PREFIX, REFRESH
 from interlock.doors.http.answers import refused
 from interlock.doors.http.limits import Body
 from interlock.doors.http.metrics import Metrics
@@ -23,8 +25,12 @@ from interlock.errors import ForeignOrigin, Internal, NotFound, Refusal, Usage
 _LOG = logging.getLogger("interlock.http")
 # Where links of other sites may lead. That none of it is shown within another page, each page
 # sees to by itself.
-VISITED = ("/", "/authorize", "/consent", "/person")
+CONSENT = "/consent"
+VISITED = ("/", "/authorize", CONSENT, "/person")
 INVITATIONS = "/invite/"
+OPEN = ("/register", "/token", "/revoke")
+PUBLISHED = "/.well-known/oauth-"
+_SHOWN = tuple(f"={prefix}".encode() for prefix in (PREFIX, REFRESH))
 Report = Callable[[str, str], Awaitable[None]]
 
 
@@ -54,7 +60,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 started = True
                 self._metrics.answered(message["status"])
-                if message["status"] == 401:
+                if message["status"] == 401 and not is_open(scope["path"]):
                     MutableHeaders(scope=message)["WWW-Authenticate"] = _challenge(scope, headers)
             await send(message)
 
@@ -64,11 +70,17 @@ class Guard:
             if not scope.get("interlock.local"):
                 host = headers.get("host", "").lower()
                 if is_outside := host == self._outside != "":
-                    scope["scheme"] = self._scheme
-                _refuse_foreign(headers, scope, here_only=self._loopback and not is_outside)
+                    scope["scheme"], scope["interlock.outside"] = self._scheme, True
+                    _seen_through(scope, headers)
+                try:
+                    _refuse_foreign(headers, scope, here_only=self._loopback and not is_outside)
+                except ForeignOrigin:
+                    await self._keep_forged(scope)
+                    raise
                 # Where tokens may be given out, and for which address: never over plain HTTP that
                 # somebody else could listen to.
-                if is_outside or self._loopback:
+                is_plain = headers.get("x-forwarded-proto", scope["scheme"]) != scope["scheme"]
+                if (is_outside or self._loopback) and not is_plain:
                     scope["interlock.base"] = f"{scope['scheme']}://{host}"
                 await self._refuse_shown(scope)
             # Whoever writes to the workspace's own socket could write its file as well.
@@ -87,16 +99,35 @@ class Guard:
                 response.headers["Connection"] = "close"
             await response(scope, receive, sending)
 
+    async def _keep_forged(self, scope: Scope) -> None:
+        """A page of another site that consents in a person's name is kept in the log."""
+        if self._report is not None and (scope["method"], scope["path"]) == ("POST", CONSENT):
+            await self._report("FORGED_CONSENT", _peer(scope))
+
     async def _refuse_shown(self, scope: Scope) -> None:
         """A token in an address stays in histories and in the logs of every proxy on the way."""
-        query = scope["query_string"].lower()
-        if b"access_token=" in query or b"=" + PREFIX.encode() in query:
+        query = unquote_to_bytes(scope["query_string"].replace(b"+", b" ")).lower()
+        if b"access_token=" in query or any(shown in query for shown in _SHOWN):
             if self._report is not None:
                 await self._report("TOKEN_IN_URL", _peer(scope))
             raise Usage(
                 "A token stood in the address. It was not looked at, and is known to whoever keeps "
                 "addresses: revoke it, and show another in the header Authorization."
             )
+
+
+def is_open(path: str) -> bool:
+    """What pages of other sites may ask for: no cookie is looked at there, and what is given out
+    is a client's own."""
+    return path in OPEN or path.startswith(PUBLISHED)
+
+
+def _seen_through(scope: Scope, headers: Headers) -> None:
+    """Behind a proxy on this machine, whoever asks is whom the proxy says."""
+    client = scope.get("client")
+    said = headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
+    if said and client and is_loopback(str(client[0])):
+        scope["client"] = (said, 0)
 
 
 def _peer(scope: Scope) -> str:
@@ -108,9 +139,9 @@ def _challenge(scope: Scope, headers: Headers) -> str:
     """Who asks without a good token is told where to get one."""
     said = ['realm="interlock"']
     if base := scope.get("interlock.base"):
-        path = "/mcp" if scope["path"] == "/mcp" else ""
-        said.append(f'resource_metadata="{base}/.well-known/oauth-protected-resource{path}"')
-        said.append('scope="mail claim work"')
+        path = "/mcp" if scope["path"].rstrip("/") == "/mcp" else ""
+        said.append(f'resource_metadata="{base}{PUBLISHED}protected-resource{path}"')
+        said.append(f'scope="{" ".join(BASIC_SCOPES)}"')
     if "authorization" in headers:
         said.append('error="invalid_token"')
     return "Bearer " + ", ".join(said)
@@ -140,6 +171,8 @@ def _refuse_foreign(headers: Headers, scope: Scope, *, here_only: bool) -> None:
             f"This server is for its own machine, and was asked for as {host[:80]!r}. Use "
             "127.0.0.1 or localhost."
         )
+    if is_open(scope["path"]):
+        return
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2].lower() != host.lower():
         raise ForeignOrigin(f"Requests from pages of {origin[:80]!r} are refused.")
@@ -154,11 +187,7 @@ def _is_visited(path: str) -> bool:
 
 
 def _is_here(host: str) -> bool:
-    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    name = name.strip("[]").lower()
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
+    """Whether a Host header names this machine."""
+    has_port = ":" in host and not host.endswith("]")
+    name, port = host.rsplit(":", 1) if has_port else (host, "0")
+    return port.isdecimal() and is_loopback(name)

@@ -55,6 +55,8 @@ def _operation(known: Decoder, schemas: dict[str, Any]) -> dict[str, Any]:
         "parameters": parameters,
         "responses": _responses(route, schemas),
     }
+    if route.anyone:
+        operation["security"] = []
     if route.method == "GET" or known.raw:
         required = model.get("required", ())
         for name, schema in model.get("properties", {}).items():

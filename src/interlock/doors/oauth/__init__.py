@@ -11,9 +11,10 @@ publish about themselves, `provider` stands between the SDK and the node.
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, Router
 
 from interlock.doors.oauth import metadata
 from interlock.node.live import LiveNode
@@ -28,15 +29,26 @@ Load = Callable[[str], Awaitable[Any]]
 def routes(live: LiveNode, load: Load) -> list[BaseRoute]:
     """Every endpoint. `load` imports a module without keeping others waiting."""
     later = _Later(live, load)
+    known = "/.well-known/oauth-"
     return [
-        Route("/.well-known/oauth-protected-resource", metadata.api),
-        Route("/.well-known/oauth-protected-resource/mcp", metadata.mcp),
-        Route("/.well-known/oauth-authorization-server", metadata.server),
         Route("/authorize", later.endpoint("authorize")),
-        Route("/token", later.endpoint("token"), methods=["POST"]),
-        Route("/register", later.endpoint("register"), methods=["POST"]),
-        Route("/revoke", later.endpoint("revoke"), methods=["POST"]),
+        _open(f"{known}protected-resource", metadata.api),
+        _open(f"{known}protected-resource/mcp", metadata.mcp),
+        _open(f"{known}protected-resource/mcp/", metadata.mcp),
+        _open(f"{known}authorization-server", metadata.server),
+        _open("/token", later.endpoint("token"), "POST"),
+        _open("/register", later.endpoint("register"), "POST"),
+        _open("/revoke", later.endpoint("revoke"), "POST"),
     ]
+
+
+def _open(path: str, endpoint: Endpoint, method: str = "GET") -> BaseRoute:
+    """A route that a client may ask which runs in a page of another site. It takes no cookie."""
+    plain = Router([Route(path, endpoint, methods=[method])], redirect_slashes=False)
+    shared = CORSMiddleware(
+        plain, allow_origins=["*"], allow_methods=[method], allow_headers=["*"], max_age=3600
+    )
+    return Route(path, shared, methods=[method, "OPTIONS"])
 
 
 class _Later:

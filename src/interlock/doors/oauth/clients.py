@@ -11,18 +11,23 @@ from mcp.server.auth.provider import RegistrationError
 from mcp.shared.auth import InvalidRedirectUriError, OAuthClientInformationFull
 from pydantic import AnyUrl, ValidationError
 
-from interlock.doors.oauth.documents import Documents, Refused
-from interlock.doors.oauth.metadata import SCOPES
+from interlock.contracts.checks import LONGEST_CLIENT
+from interlock.contracts.hosts import is_loopback
+from interlock.contracts.scopes import BASIC_SCOPES
+from interlock.doors.oauth.documents import NAMED, Documents, Refused
+from interlock.doors.oauth.metadata import METHODS
 from interlock.node.keys import Keys
 from interlock.node.seals import Seals
 
 REGISTERED: Final = "reg_"
-METHODS: Final = ("none", "client_secret_post", "client_secret_basic")
 LONGEST_NAME: Final = 80
 LONGEST_URI: Final = 500
 MOST_URIS: Final = 8
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-_NEVER: Final = ("javascript", "data", "file", "vbscript", "about", "blob", "view-source", "ws")
+# What a browser or a system would do something else with than to hand it to the client.
+_NEVER: Final = (
+    *("javascript", "data", "file", "vbscript", "about", "blob", "view-source", "filesystem"),
+    *("ws", "wss", "ftp", "mailto", "tel", "sms", "intent", "search", "search-ms"),
+)
 
 
 class Client(OAuthClientInformationFull):
@@ -31,7 +36,7 @@ class Client(OAuthClientInformationFull):
 
     def validate_scope(self, requested_scope: str | None) -> list[str] | None:
         asked = (requested_scope or "").split()
-        return [scope for scope in SCOPES if scope in asked] or list(SCOPES)
+        return [scope for scope in BASIC_SCOPES if scope in asked] or list(BASIC_SCOPES)
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
         try:
@@ -48,7 +53,7 @@ def _same_but_port(known: str, asked: str) -> bool:
     ours, theirs = urlsplit(known), urlsplit(asked)
     return (
         ours.scheme == "http"
-        and ours.hostname in _LOOPBACK
+        and is_loopback(ours.hostname or "")
         and "@" not in theirs.netloc
         and (theirs.scheme, theirs.hostname, theirs.path, theirs.query, theirs.fragment)
         == (ours.scheme, ours.hostname, ours.path, ours.query, ours.fragment)
@@ -64,29 +69,29 @@ class Clients:
         """Gives a client its id, which holds what it told; RFC 7591 lets us replace the rest."""
         uris = [str(uri) for uri in told.redirect_uris or ()]
         _refuse_strange(uris, told.token_endpoint_auth_method)
+        has_secret = told.token_endpoint_auth_method != METHODS[0]
         about = {
             "name": clean(told.client_name) or "A client without a name",
-            "uri": str(told.client_uri) if told.client_uri else None,
             "redirect_uris": uris,
-            "method": told.token_endpoint_auth_method,
+            "has_secret": has_secret,
         }
-        if about["uri"] and len(str(about["uri"])) > LONGEST_URI:
-            raise RegistrationError("invalid_client_metadata", "client_uri is too long")
         told.client_id = REGISTERED + self._seals.seal("client", about)
-        told.client_secret = self._secret(told.client_id) if about["method"] != "none" else None
+        if len(told.client_id) > LONGEST_CLIENT:
+            raise RegistrationError("invalid_redirect_uri", "together they are too long")
+        told.client_secret = self._secret(told.client_id) if has_secret else None
 
     def registered(self, client_id: str) -> Client | None:
+        """A client by the id that it got. Where it shows its secret is moved to one place before
+        anybody looks: see `endpoints`."""
         about = self._seals.opened("client", client_id.removeprefix(REGISTERED))
-        if about is None or not client_id.startswith(REGISTERED):
+        if about is None:
             return None
-        is_public = about["method"] == "none"
         return Client(
             client_id=client_id,
-            client_secret=None if is_public else self._secret(client_id),
+            client_secret=self._secret(client_id) if about["has_secret"] else None,
             client_name=about["name"],
-            client_uri=about["uri"],
             redirect_uris=about["redirect_uris"],
-            token_endpoint_auth_method=about["method"],
+            token_endpoint_auth_method="client_secret_post" if about["has_secret"] else "none",
         )
 
     async def published(self, client_id: str) -> Client:
@@ -99,12 +104,11 @@ class Clients:
 
 
 def published(client_id: str, document: dict[str, Any]) -> Client:
-    known = ("client_name", "client_uri", "redirect_uris")
     method = document.get("token_endpoint_auth_method", "none")
     if method != "none" or "client_secret" in document:
         raise Refused("A client that publishes its document has no secret: its method is none.")
     try:
-        told = {name: document[name] for name in known if name in document}
+        told = {name: document[name] for name in NAMED if name in document}
         client = Client(client_id=client_id, token_endpoint_auth_method="none", **told)  # noqa: S106
         _refuse_strange([str(uri) for uri in client.redirect_uris or ()], "none")
     except (ValidationError, TypeError):
@@ -128,8 +132,9 @@ def _refuse_strange(uris: list[str], method: str | None) -> None:
         raise RegistrationError("invalid_redirect_uri", f"1 to {MOST_URIS} redirect_uris")
     for uri in uris:
         parts = urlsplit(uri)
-        plain = parts.scheme == "http" and parts.hostname in _LOOPBACK
-        own = parts.scheme not in ("http", "https", *_NEVER) and len(parts.scheme) > 1
+        plain = parts.scheme == "http" and is_loopback(parts.hostname or "")
+        known = parts.scheme in ("http", "https", *_NEVER) or parts.scheme.startswith("ms-")
+        own = not known and len(parts.scheme) > 1
         if len(uri) > LONGEST_URI or parts.fragment or "@" in parts.netloc:
             raise RegistrationError("invalid_redirect_uri", "too long, or with a fragment or user")
         if not (plain or own or (parts.scheme == "https" and parts.hostname)):

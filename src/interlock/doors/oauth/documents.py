@@ -11,7 +11,9 @@ import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
@@ -25,7 +27,12 @@ LONGEST_URL: Final = 1000
 PATIENCE_S: Final = 5.0
 AT_ONCE: Final = 8
 KEPT_S: Final = 3600.0
+REFUSED_S: Final = 30.0
 MOST_KEPT: Final = 1000
+
+# What is read of a document: who and where the client is, and that it has no secret.
+NAMED: Final = ("client_name", "redirect_uris")
+METHOD: Final = ("token_endpoint_auth_method", "client_secret")
 
 Address = IPv4Address | IPv6Address
 LookUp = Callable[[str, int], Awaitable[list[str]]]
@@ -43,6 +50,8 @@ def is_public(address: Address) -> bool:
             return is_public(inner)
         if address in _TRANSLATED:
             return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
+        if address.is_site_local:
+            return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
@@ -57,9 +66,13 @@ class _Network:
 _TRANSLATED: Final = _Network("64:ff9b::", 96)
 
 
+# Names that nobody answers for keep a thread busy for long: not one that others wait for.
+_NAMES: Final = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="names")
+
+
 async def _look_up(host: str, port: int) -> list[str]:
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_NAMES, ask)
     return [str(place[4][0]) for place in found]
 
 
@@ -77,30 +90,37 @@ class Documents:
         self._allowed, self._look_up = allowed, look_up
         self._trusted = trusted or ssl.create_default_context()
         self._at_once = asyncio.Semaphore(AT_ONCE)
-        self._kept: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._kept: dict[str, tuple[float, dict[str, Any] | Refused]] = {}
 
     async def of(self, client_id: str) -> dict[str, Any]:
-        """The document at a client's id, or `Refused`."""
-        until, document = self._kept.get(client_id, (0.0, {}))
-        if until > time.monotonic():
-            return document
-        url = _checked(client_id)
+        """The document at a client's id, or `Refused`. Both are remembered, a refusal shortly."""
+        until, found = self._kept.get(client_id, (0.0, Refused()))
+        if until <= time.monotonic():
+            found = await self._looked_at(client_id, _checked(client_id))
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            lasts_s = REFUSED_S if isinstance(found, Refused) else KEPT_S
+            self._kept[client_id] = time.monotonic() + lasts_s, found
+        if isinstance(found, Refused):
+            raise Refused(found.message)
+        return found
+
+    async def _looked_at(self, client_id: str, url: SplitResult) -> dict[str, Any] | Refused:
         try:
-            async with self._at_once, asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S), self._at_once:
                 document = _understood(client_id, await self._fetched(url))
         except TimeoutError:
-            raise Refused(f"{url.hostname} did not answer within {PATIENCE_S:.0f} s.") from None
-        if len(self._kept) >= MOST_KEPT:
-            self._kept.clear()
-        self._kept[client_id] = time.monotonic() + KEPT_S, document
-        return document
+            return Refused(f"{url.hostname} did not answer within {PATIENCE_S:.0f} s.")
+        except Refused as refused:
+            return refused
+        return {name: document[name] for name in (*NAMED, *METHOD) if name in document}
 
     async def _fetched(self, url: SplitResult) -> bytes:
         host, port = url.hostname or "", url.port or 443
         address = await self._address(host, port)
         at = f"[{address}]" if ":" in address else address
         target = url._replace(netloc=f"{at}:{port}").geturl()
-        headers = {"Host": url.netloc, "Accept": "application/json"}
+        headers = {"Host": url.netloc, "Accept": "application/json", "Accept-Encoding": "identity"}
         client = httpx.AsyncClient(
             verify=self._trusted, trust_env=False, follow_redirects=False, timeout=PATIENCE_S
         )
@@ -112,13 +132,13 @@ class Documents:
                 ) as response,
             ):
                 return await _body(host, response)
-        except (httpx.HTTPError, ssl.SSLError, OSError) as trouble:
+        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as trouble:
             raise Refused(f"{host} cannot be asked: {type(trouble).__name__}.") from None
 
     async def _address(self, host: str, port: int) -> str:
         try:
             found = [host] if _is_address(host) else await self._look_up(host, port)
-        except OSError:
+        except (OSError, UnicodeError):
             raise Refused(f"There is no host {host}.") from None
         if not found or not all(self._allowed(ip_address(place)) for place in found):
             raise Refused(f"{host} is not a public address, and nothing is fetched from others.")
@@ -126,11 +146,14 @@ class Documents:
 
 
 def _checked(client_id: str) -> SplitResult:
-    url = urlsplit(client_id)
-    port = None
+    url, port = SplitResult("", "", "", "", ""), None
     with suppress(ValueError):
+        url = urlsplit(client_id)
         port = url.port or 443
-    if len(client_id) > LONGEST_URL or url.scheme != "https" or not url.hostname or port is None:
+    is_plain = client_id.isascii() and client_id.isprintable() and " " not in client_id
+    if not is_plain or len(client_id) > LONGEST_URL or port is None:
+        raise Refused("A client's id is an https address of its document.")
+    if url.scheme != "https" or not url.hostname:
         raise Refused("A client's id is an https address of its document.")
     if url.username is not None or url.fragment or url.path in ("", "/"):
         raise Refused("A client's id has a path, and neither a user nor a fragment.")
@@ -154,7 +177,7 @@ async def _body(host: str, response: httpx.Response) -> bytes:
     if kind != "application/json" and not kind.endswith("+json"):
         raise Refused(f"{host} answers {kind[:80] or 'nothing'} instead of JSON.")
     body = b""
-    async for chunk in response.aiter_bytes():
+    async for chunk in response.aiter_raw():  # what was packed could be of any size
         body += chunk
         if len(body) > LARGEST:
             raise Refused(f"The document has more than {LARGEST >> 10} KiB.")

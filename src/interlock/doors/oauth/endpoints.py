@@ -1,8 +1,12 @@
 """The endpoints: what comes in is bounded, what is refused is kept, the rest is the SDK's."""
 
+import base64
 import json
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 from mcp.server.auth.handlers.authorize import AuthorizationHandler
 from mcp.server.auth.handlers.register import RegistrationHandler
@@ -10,18 +14,26 @@ from mcp.server.auth.handlers.token import TokenHandler
 from mcp.server.auth.middleware.client_auth import AuthenticationError, ClientAuthenticator
 from mcp.server.auth.provider import construct_redirect_uri
 from mcp.server.auth.settings import ClientRegistrationOptions
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import Message
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
+from interlock.contracts.hosts import is_loopback
+from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.doors.oauth.clients import Clients
 from interlock.doors.oauth.documents import Documents
-from interlock.doors.oauth.metadata import SCOPES, base_of
+from interlock.doors.oauth.metadata import base_of
 from interlock.doors.oauth.provider import OneRequest
+from interlock.errors import NotAllowed, NotAvailable
 from interlock.node.live import LiveNode
 
 LARGEST_FORM: Final = 64 << 10
+LONGEST_STATE: Final = 2000
+NOT_S256: Final = "code_challenge_method is S256, and has to be said: nothing weaker is taken."
+_CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 NO_STORE: Final = {"Cache-Control": "no-store"}
 BEGIN_AGAIN: Final = "Nothing was granted. Begin again in the client that sent you here."
 
@@ -31,34 +43,46 @@ class Endpoints:
         self._live = live
         self._clients = Clients(live.node.keys, Documents())
         self._registration = ClientRegistrationOptions(
-            enabled=True, valid_scopes=None, default_scopes=list(SCOPES)
+            enabled=True, valid_scopes=None, default_scopes=list(BASIC_SCOPES)
         )
 
     async def authorize(self, request: Request) -> Response:
-        """Leads to the page where the person consents, or back to the client with an error."""
+        """Leads to the page where the person consents. What is wrong with the request is shown to
+        the person, and sent back only to a program on their own machine: clients register by
+        themselves, and whoever wants to be led somewhere could register that."""
         asked = request.query_params
-        provider = self._provider(request, asked)
-        if asked.get("code_challenge_method", "S256") != "S256":
+        provider = self._provider(request, asked, fetches=True)
+        why = _wrong_with(asked)
+        if why is None:
+            response: Response = await AuthorizationHandler(provider).handle(request)
+            if provider.sealed is None:
+                why = provider.trouble or _described(response)
+                if _leads_home(response):
+                    # RFC 9207: the client must know whose answer it got, an error too.
+                    back = response.headers["location"]
+                    response.headers["location"] = construct_redirect_uri(back, iss=provider.base)
+                    why = None
+        elif why == NOT_S256:
             provider.noted.append(("PLAIN_CHALLENGE", None))
-        response: Response = await AuthorizationHandler(provider).handle(request)
         await self._keep(request, provider)
-        if response.status_code == 400:
-            # Nobody to send it back to: a person reads it.
-            why = provider.trouble or _described(response)
-            response = PlainTextResponse(f"{why}\n{BEGIN_AGAIN}\n", 400)
-        elif provider.sealed is None:
-            # RFC 9207: the client must know whose answer it got, an error too.
-            back = response.headers["location"]
-            response.headers["location"] = construct_redirect_uri(back, iss=base_of(request))
-        response.headers.update(NO_STORE)
-        return response
+        if why is None:
+            response.headers.update(NO_STORE)
+            return response
+        return PlainTextResponse(f"{why}\n{BEGIN_AGAIN}\n", 400, headers=NO_STORE)
 
     async def token(self, request: Request) -> Response:
         if (trouble := await _refused_form(request)) is not None:
             return trouble
-        provider = self._provider(request, await request.form())
+        request = await _named(request)
+        form = await request.form()
+        provider = self._provider(request, form)
+        if form.get("grant_type") == "authorization_code" and "code_verifier" not in form:
+            provider.noted.append(("WRONG_VERIFIER", None))
         handler = TokenHandler(provider, ClientAuthenticator(provider))
-        response: Response = await handler.handle(request)
+        try:
+            response: Response = await handler.handle(request)
+        except NotAvailable as refusal:
+            return _error("temporarily_unavailable", refusal.message, 503)
         await self._keep(request, provider)
         return response
 
@@ -66,16 +90,16 @@ class Endpoints:
         """RFC 7009: whatever is unknown is gone already."""
         if (trouble := await _refused_form(request)) is not None:
             return trouble
+        request = await _named(request)
         form = await request.form()
         provider = self._provider(request, form)
         try:
             client = await ClientAuthenticator(provider).authenticate_request(request)
         except AuthenticationError as error:
-            if "Invalid client_id" in error.message:
-                return Response(headers=NO_STORE)
             return _error("invalid_client", error.message, 401)
         if isinstance(token := form.get("token"), str):
-            await self._live.call(Credentials(), acts.CloseConnection(token, client.client_id))
+            with suppress(NotAllowed):
+                await self._live.call(Credentials(), acts.CloseConnection(token, client.client_id))
         return Response(headers=NO_STORE)
 
     async def register(self, request: Request) -> Response:
@@ -96,13 +120,17 @@ class Endpoints:
         response.headers.update(NO_STORE)
         return response
 
-    def _provider(self, request: Request, asked: Mapping[str, Any]) -> OneRequest:
-        return OneRequest(self._live, self._clients, base_of(request), asked)
+    def _provider(
+        self, request: Request, asked: Mapping[str, Any], *, fetches: bool = False
+    ) -> OneRequest:
+        return OneRequest(self._live, self._clients, base_of(request), asked, fetches=fetches)
 
     async def _keep(self, request: Request, provider: OneRequest) -> None:
         peer = request.client.host if request.client else ""
         for code, connection in dict.fromkeys(provider.noted):
             await self._live.report(code, peer, connection)
+        for code in provider.recorded:
+            self._live.notice(code, peer)
 
 
 async def _limited(request: Request) -> bytes | None:
@@ -122,11 +150,55 @@ async def _refused_form(request: Request) -> Response | None:
     return None
 
 
+async def _named(request: Request) -> Request:
+    """The same, with what a Basic header says in the form, which is where the SDK is told to look:
+    RFC 6749 lets a client show its id and its secret either way."""
+    kind, _, pair = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "basic":
+        return request
+    try:
+        id, _, secret = base64.b64decode(pair).decode().partition(":")
+    except ValueError:
+        return request
+    body = await request.body()
+    form = await request.form()
+    for name, value in (("client_id", id), ("client_secret", secret)):
+        if name not in form:
+            body += f"&{name}={value}".encode()  # both are written as in a form
+
+    async def received() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return Request(request.scope, received)
+
+
+def _wrong_with(asked: QueryParams) -> str | None:
+    """What the SDK takes and nobody should send."""
+    said = [name for name, _ in asked.multi_items()]
+    if len(said) != len(set(said)):
+        return "A parameter is there twice."
+    if "response_type" in asked and asked.get("code_challenge_method") != "S256":
+        return NOT_S256
+    if "code_challenge" in asked and not _CHALLENGE.fullmatch(asked["code_challenge"]):
+        return "code_challenge is the SHA-256 of the verifier: 43 characters."
+    if len(asked.get("state", "")) > LONGEST_STATE:
+        return f"state has more than {LONGEST_STATE} characters."
+    return None
+
+
+def _leads_home(response: Response) -> bool:
+    return is_loopback(urlsplit(response.headers.get("location", "")).hostname or "")
+
+
 def _error(code: str, described: str, status: int) -> Response:
     content = {"error": code, "error_description": described}
     return JSONResponse(content, status, headers=NO_STORE)
 
 
 def _described(response: Response) -> str:
-    found = json.loads(bytes(response.body))
+    """What the SDK said was wrong, wherever it would have said it."""
+    if "location" in response.headers:
+        found = dict(parse_qsl(urlsplit(response.headers["location"]).query))
+    else:
+        found = json.loads(bytes(response.body))
     return f"{found.get('error', 'error')}: {found.get('error_description', '')}"

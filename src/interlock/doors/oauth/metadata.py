@@ -3,9 +3,10 @@
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.errors import NotFound
 
-SCOPES = ("mail", "claim", "work")
+METHODS = ("none", "client_secret_post", "client_secret_basic")
 
 
 def base_of(request: Request) -> str:
@@ -35,7 +36,7 @@ def _resource(request: Request, path: str) -> Response:
         {
             "resource": base + path,
             "authorization_servers": [base],
-            "scopes_supported": SCOPES,
+            "scopes_supported": BASIC_SCOPES,
             "bearer_methods_supported": ["header"],
             "resource_name": "Interlock",
         }
@@ -44,7 +45,6 @@ def _resource(request: Request, path: str) -> Response:
 
 async def server(request: Request) -> Response:
     base = base_of(request)
-    methods = ["none", "client_secret_post", "client_secret_basic"]
     return _document(
         {
             "issuer": base,
@@ -52,12 +52,12 @@ async def server(request: Request) -> Response:
             "token_endpoint": f"{base}/token",
             "registration_endpoint": f"{base}/register",
             "revocation_endpoint": f"{base}/revoke",
-            "scopes_supported": SCOPES,
+            "scopes_supported": BASIC_SCOPES,
             "response_types_supported": ["code"],
             "response_modes_supported": ["query"],
             "grant_types_supported": ["authorization_code", "refresh_token"],
-            "token_endpoint_auth_methods_supported": methods,
-            "revocation_endpoint_auth_methods_supported": methods,
+            "token_endpoint_auth_methods_supported": METHODS,
+            "revocation_endpoint_auth_methods_supported": METHODS,
             "code_challenge_methods_supported": ["S256"],
             "client_id_metadata_document_supported": True,
             "authorization_response_iss_parameter_supported": True,

@@ -33,17 +33,28 @@ from interlock.node.live import LiveNode
 from interlock.node.seals import Seals
 
 FOR_EVER = float("inf")
+NO_SECRET = "none"  # noqa: S105 - the name of a method
 
 
 class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
     """`base` is the server's address, `asked` the request's parameters. What the log should keep
-    of it is in `noted`, as a code and the connection that it is about."""
+    of it is in `noted`, as a code and the connection that it is about; what it has already, in
+    `recorded`."""
 
     def __init__(
-        self, live: LiveNode, clients: Clients, base: str, asked: Mapping[str, Any]
+        self,
+        live: LiveNode,
+        clients: Clients,
+        base: str,
+        asked: Mapping[str, Any],
+        *,
+        fetches: bool,
     ) -> None:
-        self._live, self._clients, self._base, self._asked = live, clients, base, asked
+        """A client's document is fetched only by a request that `fetches`."""
+        self._live, self._clients, self.base, self._asked = live, clients, base, asked
+        self._fetches = fetches
         self.noted: list[tuple[str, str | None]] = []
+        self.recorded: list[str] = []
         self.trouble: str | None = None
         self.sealed: str | None = None
 
@@ -52,9 +63,11 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
     async def get_client(self, client_id: str) -> Client | None:
         if client_id.startswith(REGISTERED):
             return self._watched(self._clients.registered(client_id))
+        if not self._fetches:
+            # It published its document when the person consented, and has no secret to be known
+            # by: whether the code or the token is its own is looked at with those.
+            return Client(client_id=client_id, token_endpoint_auth_method=NO_SECRET)
         try:
-            if "grant_type" in self._asked or "token" in self._asked:
-                return await self._connected(client_id)
             return self._watched(await self._clients.published(client_id))
         except Refused as refused:
             self.noted.append(("BAD_CLIENT_DOCUMENT", None))
@@ -64,34 +77,12 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
     def _watched(self, client: Client | None) -> Client | None:
         """Notes a redirect that is not the client's, which the SDK is about to refuse."""
         asked = self._asked.get("redirect_uri")
-        if client is not None and isinstance(asked, str) and "response_type" in self._asked:
+        if client is not None and isinstance(asked, str) and self._fetches:
             try:
                 client.validate_redirect_uri(AnyUrl(asked))
             except (InvalidRedirectUriError, ValueError):
                 self.noted.append(("WRONG_REDIRECT", None))
         return client
-
-    async def _connected(self, client_id: str) -> Client | None:
-        """A client that published its document when the person consented: it need not be fetched
-        again, since it has no secret to be known by."""
-        found = await self._shown()
-        if found is None or found["client"] != client_id:
-            return None
-        return Client(
-            client_id=client_id,
-            redirect_uris=[found["redirect_uri"]],
-            token_endpoint_auth_method="none",  # noqa: S106 - the name of a method
-        )
-
-    async def _shown(self) -> dict[str, Any] | None:
-        """The connection whose code or token the request shows."""
-        asked = self._asked
-        if isinstance(code := asked.get("code"), str):
-            return await self._found(acts.FindGrant(code))
-        for name in ("refresh_token", "token"):
-            if isinstance(secret := asked.get(name), str):
-                return await self._found(acts.FindConnection(secret))
-        return None
 
     async def _found(self, act: Any) -> dict[str, Any] | None:
         try:
@@ -107,8 +98,8 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
     async def authorize(
         self, client: OAuthClientInformationFull, params: AuthorizationParams
     ) -> str:
-        resource = (params.resource or f"{self._base}/mcp").rstrip("/")
-        if resource not in (self._base, f"{self._base}/mcp"):
+        resource = (params.resource or f"{self.base}/mcp").rstrip("/")
+        if resource not in (self.base, f"{self.base}/mcp"):
             self.noted.append(("WRONG_RESOURCE", None))
             raise AuthorizeError("invalid_target", f"There is no {resource[:200]} here.")
         wanted = {
@@ -120,11 +111,11 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
             "challenge": params.code_challenge,
             "resource": resource,
             "scopes": params.scopes,
-            "issuer": self._base,
+            "issuer": self.base,
         }
         given = {name: value for name, value in wanted.items() if value is not None}
         self.sealed = Seals(self._live.node.keys).seal("authorization", given)
-        return f"{self._base}/consent?request={self.sealed}"
+        return f"{self.base}/consent?request={self.sealed}"
 
     # --- codes
 
@@ -134,6 +125,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         found = await self._found(acts.FindGrant(authorization_code))
         if found is None:
             return None
+        self._note_other(found, client.client_id)
         self._note_strange(found)
         return AuthorizationCode(
             code=authorization_code,
@@ -145,6 +137,11 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
             redirect_uri_provided_explicitly="redirect_uri" in self._asked,
             resource=found["resource"],
         )
+
+    def _note_other(self, found: dict[str, Any], client_id: str | None) -> None:
+        """Notes a secret that another client shows than the one it was given to."""
+        if found["client"] != client_id:
+            self.noted.append(("WRONG_CLIENT", found["id"]))
 
     def _note_strange(self, found: dict[str, Any]) -> None:
         verifier = str(self._asked.get("code_verifier", ""))
@@ -171,10 +168,13 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         found = await self._found(acts.FindConnection(refresh_token))
         if found is None:
             return None
+        self._note_other(found, client.client_id)
+        # Clients ask for what they asked for at first, whatever the person left of that.
+        asked = str(self._asked.get("scope", "")).split(" ")
         return RefreshToken(
             token=refresh_token,
             client_id=found["client"],
-            scopes=found["scopes"],
+            scopes=[*found["scopes"], *asked],
             resource=found["resource"],
         )
 
@@ -199,6 +199,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         except NotAllowed as refusal:
             raise TokenError("invalid_grant", refusal.message) from None
         if "refused" in answer:
+            self.recorded.append(answer["refused"])
             raise TokenError(
                 "invalid_grant",
                 "This was used before, so somebody may have a copy: the connection was ended, and "
@@ -211,13 +212,13 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
             scope=" ".join(answer["scopes"]),
         )
 
-    # --- what the SDK asks for and nobody here does
+    # --- what nobody here asks the SDK for: the node knows tokens, and `endpoints` ends them
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        return None
+        raise NotImplementedError
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
-        await self._live.call(Credentials(), acts.CloseConnection(token.token, token.client_id))
+        raise NotImplementedError
 
 
 def _same(asked: object, known: str) -> bool:

@@ -93,14 +93,14 @@ class PersonPasses:
         self._pass, self._visit = f"interlock_person_{mark}", f"interlock_visit_{mark}"
 
     def token(self, request: Request) -> str | None:
-        return request.cookies.get(self._pass) or None
+        return request.cookies.get(_here_alone(request, self._pass)) or None
 
     def sign_in(self, request: Request, response: Response, token: str) -> None:
-        _set(request, response, self._pass, token, LASTS_S, "lax")
-        response.delete_cookie(self._visit)
+        _set(request, response, _here_alone(request, self._pass), token, LASTS_S, "lax")
+        _forget(request, response, self._visit)
 
-    def sign_out(self, response: Response) -> None:
-        response.delete_cookie(self._pass)
+    def sign_out(self, request: Request, response: Response) -> None:
+        _forget(request, response, self._pass)
 
     # --- forms
 
@@ -114,17 +114,30 @@ class PersonPasses:
 
     def visit(self, request: Request) -> str:
         """What a browser is known by before anybody is signed in: nothing but chance."""
-        return request.cookies.get(self._visit) or secrets.token_urlsafe(24)
+        return self._visited(request) or secrets.token_urlsafe(24)
 
     def visitors_form(self, visit: str) -> str:
         return self._forms.token(visit)
 
     def keep_visit(self, request: Request, response: Response, visit: str) -> None:
-        _set(request, response, self._visit, visit, None, "lax")
+        _set(request, response, _here_alone(request, self._visit), visit, None, "lax")
 
     def is_visitors_form(self, request: Request, token: str) -> bool:
-        cookie = request.cookies.get(self._visit)
-        return bool(cookie) and self._forms.goes_with(cookie or "", token)
+        cookie = self._visited(request)
+        return bool(cookie) and self._forms.goes_with(cookie, token)
+
+    def _visited(self, request: Request) -> str:
+        return request.cookies.get(_here_alone(request, self._visit), "")
+
+
+def _here_alone(request: Request, name: str) -> str:
+    """The name of a cookie that, over TLS, no other host of the same domain can set."""
+    return f"__Host-{name}" if request.url.scheme == "https" else name
+
+
+def _forget(request: Request, response: Response, name: str) -> None:
+    secure = request.url.scheme == "https"
+    response.delete_cookie(_here_alone(request, name), secure=secure)
 
 
 def _mark(key: bytes) -> str:

@@ -113,6 +113,7 @@ class People:
             agents=agents(person, known),
             connections=legible(acting["connections"]),
             sessions=legible(acting["sessions"]),
+            tokens=legible(acting["tokens"]),
             done=DONE.get(request.query_params.get("done", "")),
         )
 

@@ -1,11 +1,11 @@
 """Answers as the pages of people show them: who asks, whose senders there are, which browsers."""
 
 import re
-from ipaddress import ip_address
 from itertools import count
 from urllib.parse import urlencode, urlsplit
 
 from interlock.contracts.addresses import NAME
+from interlock.contracts.hosts import is_loopback
 from interlock.doors.web.views import REACH, Answer, face, legible
 
 BROWSERS = (
@@ -59,14 +59,9 @@ def asking(wanted: Answer) -> Answer:
         "where": where,
         "host": legible(address.netloc.rpartition("@")[2]),
         "scheme": legible(address.scheme),
+        "publisher": legible(urlsplit(wanted["client"]).netloc),
+        "everything": not wanted["resource"].endswith("/mcp"),
     }
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def form_action(redirect_uri: str) -> str:

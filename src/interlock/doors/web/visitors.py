@@ -4,7 +4,6 @@ Their pages need no script and run none. Other sites lead here, so each page say
 is not to be framed, and a form is obeyed only with the cookie that it was made for.
 """
 
-import asyncio
 import os
 from contextlib import suppress
 from typing import Any
@@ -29,16 +28,19 @@ from interlock.doors.web.visits import (
     HEADERS,
     STALE_FORM,
     Endpoint,
-    is_foreign,
     is_framed,
     peer_of,
 )
-from interlock.errors import BadToken, ForeignOrigin, NotAllowed, Refusal
+from interlock.errors import BadToken, ForeignOrigin, NotAllowed, NotFound, Refusal
 from interlock.node.live import LiveNode
 from interlock.node.passwords import Attempts, verifier
 from interlock.node.seals import Seals
 
 ASKED_FOR_S = 600
+PLAIN_HTTP = (
+    "People do not sign in here over plain HTTP, where passwords could be read on their way. The "
+    "server needs a TLS proxy before it, and its address: interlock up --public-url https://…"
+)
 CONTENT = (
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
     "frame-ancestors 'none'; form-action 'self'"
@@ -50,8 +52,6 @@ class Visitors:
         self.live = live
         self._templates = templates
         self._attempts = Attempts()
-        # One after the other, so that nobody tries more often than may be by trying all at once.
-        self._trying = asyncio.Lock()
 
     @property
     def passes(self) -> PersonPasses:
@@ -63,8 +63,8 @@ class Visitors:
 
         async def answer(request: Request) -> Response:
             try:
-                if is_foreign(request):
-                    raise ForeignOrigin("Pages of other sites get nothing.")
+                if request.scope.get("interlock.base") is None:
+                    raise NotFound(PLAIN_HTTP)
                 if is_framed(request):
                     await self.live.report("FRAMED_PAGE", peer_of(request))
                     raise ForeignOrigin("This page is not shown within another one.")
@@ -147,14 +147,20 @@ class Visitors:
     async def sign_in(self, request: Request, name: str, password: str) -> Response:
         """The way in for a name and its password, or a refusal."""
         peer = peer_of(request)
-        async with self._trying:
-            self._attempts.refuse_too_many(name, peer)
+        with self._attempts.trying(name, peer):
             proof = await self.proof(name, password)
             try:
                 return await self._signed_in(request, SignIn(name, proof, ""))
             except BadToken:
-                self._attempts.failed(name, peer)
+                await self._failed(name, peer)
                 raise
+
+    async def _failed(self, name: str, peer: str) -> None:
+        """Counts a wrong password; one that was tried as often as it may be is kept in the log."""
+        if self._attempts.failed(name, peer):
+            await self.live.report("GUESSED_PASSWORD", peer)
+        else:
+            self.live.intrusions["SIGN_IN_FAILED"] += 1
 
     async def enrol(self, request: Request, code: str, name: str, password: str) -> Response:
         proof = await self.proof(name, password)
@@ -177,7 +183,7 @@ class Visitors:
     async def sign_out(self, request: Request) -> Response:
         await self._end_session(request)
         response = RedirectResponse("/person", 303)
-        self.passes.sign_out(response)
+        self.passes.sign_out(request, response)
         return response
 
     async def _end_session(self, request: Request) -> None:

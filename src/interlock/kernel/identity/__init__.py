@@ -4,5 +4,6 @@ Which sender is a surface of which agent is registered here and never guessed fr
 label is display text and decides nothing.
 
 `names` registers who there is, `tokens` binds tokens to senders and authenticates by them,
+`labels` holds what is written on them against whose they are, `importing` takes over another bus's,
 `sessions` knows running clients, and `folding` owns the tables.
 """

@@ -6,6 +6,8 @@ that gives the next pair and is good once. A code or a refresh token that is sho
 somebody has a copy: the connection ends.
 """
 
+from typing import NamedTuple
+
 from interlock.contracts.acts import (
     CloseConnection,
     FindConnection,
@@ -19,37 +21,51 @@ from interlock.contracts.acts import (
     RevokeConnection,
 )
 from interlock.contracts.addresses import address
+from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.times import rfc3339
 from interlock.contracts.tokens import hashed
 from interlock.errors import BadToken, IdentityMismatch, NameTaken, NotFound, Usage
 from interlock.kernel.identity.names import registered
-from interlock.kernel.identity.people import own_agents, refuse_others
-from interlock.kernel.identity.tokens import BASIC_SCOPES
-from interlock.kernel.moment import SYSTEM, Answer, Moment, Row, absent_dropped
+from interlock.kernel.identity.people import (
+    open_invitations,
+    own_agents,
+    refuse_others,
+    refuse_unsigned,
+)
+from interlock.kernel.moment import SYSTEM, Answer, Moment, absent_dropped
 from interlock.kernel.refusals import is_quiet, record_refusal
 
 CODE_FOR_MS = 60_000
 ACCESS_FOR_MS = 3_600_000
 REFRESH_FOR_MS = 30 * 86_400_000
-_COLUMNS = (
-    "id, person, sender, client, client_name, name, scopes, resource, redirect_uri, challenge, "
-    "code_expires_at, granted_at, refresh_hash, refresh_expires_at, refreshed_at, ended_at"
-)
 
 
-class Connection:
-    """A row of the table, by name."""
+class Connection(NamedTuple):
+    """A row of the table."""
 
-    def __init__(self, row: Row) -> None:
-        self.id, self.person, self.sender, self.client, self.client_name, self.name = row[:6]
-        self.scopes: list[str] = row[6].split()
-        self.resource, self.redirect_uri, self.challenge, self.code_expires_at = row[7:11]
-        self.granted_at, self.refresh_hash, self.refresh_expires_at = row[11:14]
-        self.refreshed_at, self.ended_at = row[14:]
+    id: str
+    person: str
+    sender: str
+    client: str
+    client_name: str
+    name: str | None
+    scopes: str
+    resource: str
+    redirect_uri: str
+    challenge: str
+    code_expires_at: int
+    granted_at: int
+    refresh_hash: str | None
+    refresh_expires_at: int | None
+    refreshed_at: int | None
+    ended_at: int | None
+
+
+_COLUMNS = ", ".join(Connection._fields)
 
 
 def grant(moment: Moment, act: GrantConnection) -> Answer:
-    person = refuse_others(moment)
+    person = refuse_unsigned(moment)
     agent = act.agent.removeprefix("@")
     if agent not in own_agents(moment, person):
         raise IdentityMismatch(
@@ -64,7 +80,7 @@ def grant(moment: Moment, act: GrantConnection) -> Answer:
     kind = "human" if agent == person else "agent"
     sender = registered(moment, agent, act.surface, kind)
     id = "con_" + act.code_hash[:12]
-    if _find(moment, "code_hash = ?", act.code_hash):
+    if _find(moment, "id = ?", id):
         raise NameTaken("That code was made before. Make a new one.")
     moment.record(
         "connection_granted",
@@ -98,19 +114,16 @@ def open_connection(moment: Moment, act: OpenConnection) -> Answer:
     found = _find(moment, "code_hash = ?", hashed(act.code))
     if found is None or found.client != act.client:
         raise BadToken("There is no such code.")
-    if found.refreshed_at is not None or found.ended_at is not None:
+    if found.refreshed_at is not None:
         return _ended_by(moment, found, "CODE_REPLAYED", act.code)
-    if found.code_expires_at <= moment.now:
-        raise BadToken("The code has expired: it is good for a minute.")
+    if found.code_expires_at <= moment.now or found.ended_at is not None:
+        raise BadToken("The code is good no more: it lasts a minute, unless the person ends it.")
     return _given(moment, "connection_opened", found, act)
 
 
 def find_connection(moment: Moment, act: FindConnection) -> Answer:
     secret = hashed(act.secret)
-    found = _find(moment, "refresh_hash = ?", secret) or _spent(moment, secret)
-    if found is None:
-        row = moment.one("SELECT id FROM identity_tokens WHERE hash = ?", secret)
-        found = _find(moment, "id = ?", row[0]) if row else None
+    found = _spent(moment, secret) or _by_token(moment, secret)
     if found is None:
         raise BadToken("There is no such token of a connection.")
     return _protocol_view(found)
@@ -121,11 +134,14 @@ def refresh(moment: Moment, act: RefreshConnection) -> Answer:
     if (spent := _spent(moment, secret)) is not None:
         return _ended_by(moment, spent, "REFRESH_REUSED", act.refresh)
     found = _find(moment, "refresh_hash = ?", secret)
-    if found is None or found.client != act.client or found.ended_at is not None:
+    if found is None or found.client != act.client or not _lives(moment, found):
         raise BadToken("There is no such refresh token. The person must connect again.")
-    if found.refresh_expires_at <= moment.now or _is_suspended(moment, found):
-        raise BadToken("The refresh token has expired. The person must connect again.")
     return _given(moment, "connection_refreshed", found, act)
+
+
+def _lives(moment: Moment, found: Connection) -> bool:
+    until = found.refresh_expires_at or found.code_expires_at
+    return found.ended_at is None and until > moment.now
 
 
 def _given(
@@ -151,17 +167,8 @@ def _ended_by(moment: Moment, found: Connection, code: str, secret: str) -> Answ
     return {"refused": code}
 
 
-def _is_suspended(moment: Moment, found: Connection) -> bool:
-    row = moment.one("SELECT suspended FROM identity_tokens WHERE id = ?", found.id)
-    return bool(row and row[0])
-
-
 def close(moment: Moment, act: CloseConnection) -> Answer:
-    secret = hashed(act.secret)
-    found = _find(moment, "refresh_hash = ?", secret)
-    if found is None:
-        row = moment.one("SELECT id FROM identity_tokens WHERE hash = ?", secret)
-        found = _find(moment, "id = ?", row[0]) if row else None
+    found = _by_token(moment, hashed(act.secret))
     if found is not None and found.client == act.client and found.ended_at is None:
         moment.record("token_revoked", {"id": found.id}, sender=found.sender)
     return {}
@@ -171,14 +178,20 @@ def close(moment: Moment, act: CloseConnection) -> Answer:
 
 
 def list_connections(moment: Moment, act: ListConnections) -> Answer:
-    """A person's own, and where they have signed in; everybody's, for the owner and admins."""
-    person = None if "admin" in moment.caller.scopes else refuse_others(moment)
-    found = _all(moment, person)
-    opened = [c for c in found if c.refreshed_at is not None or c.code_expires_at > moment.now]
+    """A person's own, where they have signed in, and the tokens that lie on their machines;
+    everybody's, for the owner and admins, who list tokens by another verb."""
+    person = _person(moment)
     return {
-        "connections": [_view(c) for c in opened if c.ended_at is None],
+        "connections": [_view(found) for found in _living(moment, person)],
         "sessions": _sessions(moment, person),
+        "tokens": _tokens(moment, person) if person is not None else [],
+        "invitations": open_invitations(moment) if person is None else [],
     }
+
+
+def _person(moment: Moment) -> str | None:
+    """The person whose own alone may be seen; None for who may see everybody's."""
+    return None if "admin" in moment.caller.scopes else refuse_others(moment)
 
 
 def _sessions(moment: Moment, person: str | None) -> list[Answer]:
@@ -202,28 +215,46 @@ def _sessions(moment: Moment, person: str | None) -> list[Answer]:
     ]
 
 
+def _tokens(moment: Moment, person: str) -> list[Answer]:
+    rows = moment.all(
+        "SELECT t.id, t.sender, t.label, t.minted_at, t.expires_at FROM identity_tokens t "
+        "JOIN identity_senders s USING (sender) WHERE t.use IS NULL AND t.revoked_at IS NULL AND "
+        "(t.expires_at IS NULL OR t.expires_at > ?1) AND (s.agent = ?2 OR s.agent IN "
+        "(SELECT agent FROM identity_owned WHERE person = ?2)) ORDER BY t.seq",
+        moment.now,
+        person,
+    )
+    return [
+        absent_dropped(
+            id=id,
+            address=address(sender),
+            label=label,
+            minted_at=rfc3339(minted_at),
+            expires_at=rfc3339(expires_at) if expires_at is not None else None,
+        )
+        for id, sender, label, minted_at, expires_at in rows
+    ]
+
+
 def name_connection(moment: Moment, act: NameConnection) -> Answer:
-    found = _own(moment, act.id)
-    moment.record("connection_named", {"id": found.id, "name": act.name})
-    found.name = act.name
-    return _view(found)
+    for found in _living(moment, _person(moment)):
+        if found.id == act.id:
+            moment.record("connection_named", {"id": found.id, "name": act.name})
+            return _view(found._replace(name=act.name))
+    raise NotFound("There is no such connection. interlock connection list shows them.")
 
 
 def revoke(moment: Moment, act: RevokeConnection) -> Answer:
-    """Ends a connection, or where somebody has signed in."""
-    person = None if "admin" in moment.caller.scopes else refuse_others(moment)
-    if not any(session["id"] == act.id for session in _sessions(moment, person)):
-        _own(moment, act.id)
-    moment.record("token_revoked", {"id": act.id})
+    """Ends whatever of one's own is listed: a connection, a browser's session, a token on some
+    machine; or withdraws an invitation."""
+    listed = list_connections(moment, ListConnections())
+    if any(found["id"] == act.id for found in listed["invitations"]):
+        moment.record("invitation_withdrawn", {"id": act.id})
+    elif any(found["id"] == act.id for kind in listed.values() for found in kind):
+        moment.record("token_revoked", {"id": act.id})
+    else:
+        raise NotFound("There is no such connection. interlock connection list shows them.")
     return {"revoked": [act.id]}
-
-
-def _own(moment: Moment, id: str) -> Connection:
-    person = None if "admin" in moment.caller.scopes else refuse_others(moment)
-    for found in _all(moment, person):
-        if found.id == id and found.ended_at is None:
-            return found
-    raise NotFound("There is no such connection. interlock connection list shows them.")
 
 
 def report(moment: Moment, act: ReportRefusal) -> Answer:
@@ -238,7 +269,7 @@ def report(moment: Moment, act: ReportRefusal) -> Answer:
 
 def _find(moment: Moment, where: str, value: str) -> Connection | None:
     row = moment.one(f"SELECT {_COLUMNS} FROM identity_connections WHERE {where}", value)
-    return Connection(row) if row else None
+    return Connection(*row) if row else None
 
 
 def _spent(moment: Moment, secret: str) -> Connection | None:
@@ -246,13 +277,23 @@ def _spent(moment: Moment, secret: str) -> Connection | None:
     return _find(moment, "id = ?", row[0]) if row else None
 
 
-def _all(moment: Moment, person: str | None) -> list[Connection]:
+def _by_token(moment: Moment, secret: str) -> Connection | None:
+    """The connection that a refresh or an access token is of."""
+    row = moment.one("SELECT id FROM identity_tokens WHERE hash = ?", secret)
+    return _find(moment, "refresh_hash = ?", secret) or (
+        _find(moment, "id = ?", row[0]) if row else None
+    )
+
+
+def _living(moment: Moment, person: str | None) -> list[Connection]:
     rows = moment.all(
-        f"SELECT {_COLUMNS} FROM identity_connections WHERE ?1 IS NULL OR person = ?1 "
+        f"SELECT {_COLUMNS} FROM identity_connections WHERE ended_at IS NULL AND "
+        "coalesce(refresh_expires_at, code_expires_at) > ?1 AND (?2 IS NULL OR person = ?2) "
         "ORDER BY granted_at, id",
+        moment.now,
         person,
     )
-    return [Connection(row) for row in rows]
+    return [Connection(*row) for row in rows]
 
 
 def _protocol_view(found: Connection) -> Answer:
@@ -260,7 +301,7 @@ def _protocol_view(found: Connection) -> Answer:
         "id": found.id,
         "client": found.client,
         "sender": found.sender,
-        "scopes": found.scopes,
+        "scopes": found.scopes.split(),
         "resource": found.resource,
         "redirect_uri": found.redirect_uri,
         "challenge": found.challenge,
@@ -275,7 +316,7 @@ def _view(found: Connection) -> Answer:
         address=address(found.sender),
         client=found.client_name,
         client_id=found.client,
-        scopes=found.scopes,
+        scopes=found.scopes.split(),
         resource=found.resource,
         granted_at=rfc3339(found.granted_at),
         refreshed_at=rfc3339(found.refreshed_at) if found.refreshed_at is not None else None,

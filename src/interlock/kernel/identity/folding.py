@@ -143,8 +143,14 @@ def _fold_session_ended(state: State, fact: Header) -> None:
 
 def _fold_epoch(state: State, fact: Header) -> None:
     """A token that was revoked after the backup would be alive again: none is trusted yet. A
-    password that was changed since, or an invitation that was used, would be good again."""
+    password that was changed since, an invitation or a refresh token that was used, would be good
+    again: people begin anew."""
+    state.execute(
+        "UPDATE identity_tokens SET revoked_at = ? WHERE use IS NOT NULL AND revoked_at IS NULL",
+        (fact.at,),
+    )
     state.execute("UPDATE identity_tokens SET suspended = 1 WHERE revoked_at IS NULL")
+    state.execute("UPDATE identity_connections SET ended_at = ? WHERE ended_at IS NULL", (fact.at,))
     state.execute("DELETE FROM identity_people")
     state.execute("DELETE FROM identity_invitations WHERE used_at IS NULL")
 
@@ -182,6 +188,10 @@ def _fold_accepted(state: State, fact: Header) -> None:
     state.execute(
         "UPDATE identity_invitations SET used_at = ? WHERE id = ?", (fact.at, fact.outcome["id"])
     )
+
+
+def _fold_withdrawn(state: State, fact: Header) -> None:
+    state.execute("DELETE FROM identity_invitations WHERE id = ?", (fact.outcome["id"],))
 
 
 def _fold_owned(state: State, fact: Header) -> None:
@@ -277,6 +287,7 @@ FOLDS = {
     "wakes_muted": _fold_muted,
     "person_invited": _fold_invited,
     "invitation_accepted": _fold_accepted,
+    "invitation_withdrawn": _fold_withdrawn,
     "agent_owned": _fold_owned,
     "password_set": _fold_password,
     "connection_granted": _fold_granted,

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from interlock.contracts.acts import ImportTokens
 from interlock.contracts.addresses import address, check_name
+from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.tokens import token_id
 from interlock.errors import Usage
 from interlock.kernel.identity.labels import Known, remedy
 from interlock.kernel.identity.names import RESERVED
-from interlock.kernel.identity.tokens import BASIC_SCOPES, granted_scopes
+from interlock.kernel.identity.tokens import granted_scopes
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.workspace import refuse_paused
 
@@ -123,8 +124,8 @@ class _File:
         if row.agent is not None and self._unusable(row.agent) is None:
             self._known.add(self._known.agent_of(row.agent), row.agent)
         if row.hash is not None and row.is_active:
-            first = self._first.setdefault(row.hash, row)
-            if first.agent != row.agent:
+            first = self._first.setdefault(row.id, row)
+            if first.hash == row.hash and first.agent != row.agent:
                 self._disputed.add(row.hash)
 
     def _show(self, row: _Row) -> None:
@@ -147,8 +148,9 @@ class _File:
                 "Give the row the token_hash of its token.",
             )
         here = self._here(row)
-        if here is not None and (here.id, here.hash) != (row.id, row.hash):
-            return _Verdict("unknown hash", f"Its hash or its id, {row.id}, is another's here.")
+        taken = {token.hash for token in (here, self._first[row.id]) if token is not None}
+        if taken != {row.hash} or (here is not None and here.id != row.id):
+            return _Verdict("unknown hash", f"Its hash or its id, {row.id}, is another token's.")
         if here is not None and here.is_revoked:
             return _Verdict("inactive", f"{row.id} was revoked here: it stays so.")
         if here is None or row.is_mapped:
@@ -212,7 +214,7 @@ class _File:
     def _outlook(self, row: _Row, here: _Here | None, sender: str) -> tuple[str | None, str]:
         """What becomes of a row's token, and how that is told."""
         whose = f"{address(sender)}'s"
-        first = self._first[row.hash or ""]
+        first = self._first[row.id]
         if first.number != row.number:
             return None, f"It is the same token as that of row {first.number}."
         if here is not None and here.sender == sender:

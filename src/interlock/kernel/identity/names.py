@@ -61,20 +61,27 @@ def _refuse_taken(moment: Moment, name: str, sender: str, *, known_agent: bool) 
 
 def registered(moment: Moment, name: str, surface: str | None, kind: str) -> str:
     """The sender that is this surface of an agent, registered if it is not yet."""
+    sender, is_there = may_register(moment, name, surface, kind)
+    if not is_there:
+        joined = absent_dropped(agent=name, surface=surface, kind=kind)
+        moment.record("agent_joined", joined | {"sender": sender})
+    return sender
+
+
+def may_register(moment: Moment, name: str, surface: str | None, kind: str) -> tuple[str, bool]:
+    """The sender that would be this surface of an agent, and whether it is registered already."""
     pattern = moment.setting("names.pattern")
     sender = check_name(name, pattern)
     if surface is not None:
         sender = check_name(f"{name}-{check_name(surface, pattern, 'surface')}", pattern)
-    known = moment.one("SELECT agent FROM identity_senders WHERE sender = ?", sender)
-    if known is not None and known[0] == name:
-        return sender
     agent = moment.one("SELECT kind FROM identity_agents WHERE name = ?", name)
-    _refuse_taken(moment, name, sender, known_agent=agent is not None)
     if agent and agent[0] != kind:
         raise NameTaken(f"@{name} is registered as {agent[0]}, not {kind}.", name=name)
-    joined = absent_dropped(agent=name, surface=surface, kind=kind)
-    moment.record("agent_joined", joined | {"sender": sender})
-    return sender
+    known = moment.one("SELECT agent FROM identity_senders WHERE sender = ?", sender)
+    if known is not None and known[0] == name:
+        return sender, True
+    _refuse_taken(moment, name, sender, known_agent=agent is not None)
+    return sender, False
 
 
 def list_agents(moment: Moment, act: ListAgents) -> Answer:

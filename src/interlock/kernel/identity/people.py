@@ -5,6 +5,7 @@ on another machine, which keeps a token that it made itself. A password is known
 under the workspace's key, so that the log alone lets nobody try words against it.
 """
 
+import hashlib
 from hmac import compare_digest
 
 from interlock.contracts.acts import (
@@ -17,11 +18,12 @@ from interlock.contracts.acts import (
     SignOut,
 )
 from interlock.contracts.addresses import address, check_name
+from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.times import rfc3339
 from interlock.contracts.tokens import hashed, token_id
 from interlock.errors import BadToken, MissingScope, NameTaken, TokenExpired, Usage
-from interlock.kernel.identity.names import registered, senders_of
-from interlock.kernel.identity.tokens import BASIC_SCOPES, mint_token
+from interlock.kernel.identity.names import may_register, registered, senders_of
+from interlock.kernel.identity.tokens import mint_token
 from interlock.kernel.moment import Answer, Caller, Moment, Row, absent_dropped
 
 INVITED_FOR_MS = 3 * 86_400_000
@@ -30,41 +32,31 @@ _COLUMNS = "id, name, surface, kind, own, invited_by, expires_at, used_at"
 
 
 def invite(moment: Moment, act: Invite) -> Answer:
-    pattern = moment.setting("names.pattern")
-    name = check_name(act.name, pattern)
+    name = act.name.removeprefix("@")
     known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", name)
-    kind = known[0] if known else "human"
+    kind = act.kind or (known[0] if known else "human")
+    sender, _ = may_register(moment, name, act.surface, kind)
     own = tuple(dict.fromkeys(agent.removeprefix("@") for agent in act.own))
     if own and kind != "human":
         raise Usage(f"@{name} is an agent, and agents own none. Invite the person who owns it.")
     for agent in own:
-        _refuse_owning(moment, check_name(agent, pattern), name)
-    sender = f"{name}-{check_name(act.surface, pattern, 'surface')}" if act.surface else name
-    check_name(sender, pattern)
+        _refuse_owning(moment, agent, name)
     id = "inv_" + act.code_hash[:12]
+    if moment.one("SELECT 1 FROM identity_invitations WHERE id = ?", id):
+        raise NameTaken("That invitation was made before. Make a new one.")
     expires_at = moment.now + (act.ttl_s * 1000 if act.ttl_s is not None else INVITED_FOR_MS)
-    outcome = absent_dropped(
-        id=id,
-        hash=act.code_hash,
-        name=name,
-        surface=act.surface,
-        kind=kind,
-        own=list(own),
-        expires_at=expires_at,
+    outcome = absent_dropped(name=name, surface=act.surface, kind=kind, own=list(own))
+    moment.record(
+        "person_invited", outcome | {"id": id, "hash": act.code_hash, "expires_at": expires_at}
     )
-    moment.record("person_invited", outcome)
-    return absent_dropped(
-        id=id,
-        name=name,
-        sender=sender,
-        kind=kind,
-        own=[address(agent) for agent in own] or None,
-        expires_at=rfc3339(expires_at),
-    )
+    invited = absent_dropped(id=id, name=name, sender=sender, kind=kind)
+    owned = {"own": [address(agent) for agent in own]} if own else {}
+    return invited | owned | {"expires_at": rfc3339(expires_at)}
 
 
 def _refuse_owning(moment: Moment, agent: str, person: str) -> None:
     """An agent is one person's, or nobody's."""
+    check_name(agent, moment.setting("names.pattern"))
     known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", agent)
     if agent == person or (known and known[0] != "agent"):
         raise Usage(f"@{agent} is a person, and nobody owns people. Name agents with --own.")
@@ -74,14 +66,24 @@ def _refuse_owning(moment: Moment, agent: str, person: str) -> None:
             f"@{agent} is a surface of @{surface[0]}, and surfaces go with their agent: "
             f"--own {surface[0]}"
         )
+    may_register(moment, agent, None, "agent")
     owner = owner_of(moment, agent)
     if owner is not None and owner != person:
         raise NameTaken(f"@{agent} is @{owner}'s. An agent is one person's.", name=agent)
 
 
-def show_invitation(moment: Moment, act: ShowInvitation) -> Answer:
-    id, name, surface, kind, own, invited_by, expires_at, _ = _good(moment, act.code)
-    has_password = moment.one("SELECT 1 FROM identity_people WHERE name = ?", name) is not None
+def open_invitations(moment: Moment) -> list[Answer]:
+    """Those that somebody may still use."""
+    rows = moment.all(
+        f"SELECT {_COLUMNS} FROM identity_invitations WHERE used_at IS NULL AND expires_at > ? "
+        "ORDER BY expires_at, id",
+        moment.now,
+    )
+    return [_view(row) for row in rows]
+
+
+def _view(row: Row) -> Answer:
+    id, name, surface, kind, own, invited_by, expires_at, _ = row
     return absent_dropped(
         id=id,
         name=name,
@@ -90,8 +92,13 @@ def show_invitation(moment: Moment, act: ShowInvitation) -> Answer:
         own=[address(agent) for agent in own.split()] or None,
         invited_by=address(invited_by),
         expires_at=rfc3339(expires_at),
-        has_password=True if has_password else None,
     )
+
+
+def show_invitation(moment: Moment, act: ShowInvitation) -> Answer:
+    found = _good(moment, act.code)
+    has_password = moment.one("SELECT 1 FROM identity_people WHERE name = ?", found[1]) is not None
+    return _view(found) | ({"has_password": True} if has_password else {})
 
 
 def accept(moment: Moment, act: AcceptInvitation) -> Answer:
@@ -102,18 +109,24 @@ def accept(moment: Moment, act: AcceptInvitation) -> Answer:
 
 
 def enrol(moment: Moment, act: Enrol) -> Answer:
-    """Joins in a browser, as a person with a password, who is signed in with that. Where another
-    password was set before, whoever signed in with it must do so again."""
+    """Joins in a browser, as a person with a password, who is signed in with that. Whoever knew a
+    password that was set before may have signed in and let clients in: all of that ends."""
     invitation = _good(moment, act.code)
-    name, kind = invitation[1], invitation[3]
-    if kind != "human":
-        raise Usage(f"@{name} is an agent. On its machine: interlock join LINK")
+    name, surface, kind = invitation[1:4]
+    had = moment.one("SELECT 1 FROM identity_people WHERE name = ?", name)
+    if kind != "human" or (had and surface is not None):
+        raise Usage("This invitation is for another machine. Type there: interlock join LINK")
     _joined(moment, invitation)
     registered(moment, name, None, "human")
-    for (session,) in _sessions(moment, name):
-        moment.record("token_revoked", {"id": session})
-    moment.record("password_set", {"person": name, "proof": act.verifier})
+    for id in _ways_in(moment, name):
+        moment.record("token_revoked", {"id": id})
+    moment.record("password_set", {"person": name, "proof": _proof(act.verifier)})
     return _signed_in(moment, name, act.token_hash, act.label)
+
+
+def _proof(verifier: str) -> str:
+    """What the log has, from which nobody gets back to what signs in."""
+    return hashlib.sha256(verifier.encode()).hexdigest()
 
 
 def _good(moment: Moment, code: str) -> Row:
@@ -146,7 +159,7 @@ def _joined(moment: Moment, invitation: Row) -> str:
 def sign_in(moment: Moment, act: SignIn) -> Answer:
     name = act.name.removeprefix("@")
     row = moment.one("SELECT verifier FROM identity_people WHERE name = ?", name)
-    if row is None or not compare_digest(row[0], act.verifier):
+    if row is None or not compare_digest(row[0], _proof(act.verifier)):
         raise BadToken("That is not the name and the password of anybody here.")
     moment.caller = Caller(name, name, "human")
     return _signed_in(moment, name, act.token_hash, act.label)
@@ -161,13 +174,14 @@ def _signed_in(moment: Moment, name: str, token_hash: str, label: str | None) ->
 
 
 def sign_out(moment: Moment, act: SignOut) -> Answer:
+    refuse_unsigned(moment)
     moment.record("token_revoked", {"id": moment.caller.token})
     return {"signed_out": True}
 
 
 def show_person(moment: Moment, act: ShowPerson) -> Answer:
     """Who has signed in, and whom they may let a client act as."""
-    person = refuse_others(moment)
+    person = refuse_unsigned(moment)
     return {
         "person": address(person),
         "agents": [
@@ -184,10 +198,18 @@ def show_person(moment: Moment, act: ShowPerson) -> Answer:
 
 
 def refuse_others(moment: Moment) -> str:
-    """The person who acts."""
+    """The person who acts, by whichever token."""
     if moment.caller.kind != "human" or moment.caller.owner:
-        raise MissingScope("This is for people who have signed in.", scope="human")
+        raise MissingScope("This is for people.", scope="human")
     return moment.caller.agent
+
+
+def refuse_unsigned(moment: Moment) -> str:
+    """The person who has signed in. A token that lies in a file is not enough to speak for
+    somebody: whatever runs on that machine can read it."""
+    if moment.caller.use != "browser":
+        raise MissingScope("This is for people who have signed in.", scope="human")
+    return refuse_others(moment)
 
 
 def owner_of(moment: Moment, agent: str) -> str | None:
@@ -201,9 +223,12 @@ def own_agents(moment: Moment, person: str) -> list[str]:
     return [person, *(row[0] for row in rows)]
 
 
-def _sessions(moment: Moment, person: str) -> list[Row]:
-    return moment.all(
-        "SELECT id FROM identity_tokens WHERE sender = ? AND use = 'browser' AND "
-        "revoked_at IS NULL ORDER BY seq",
+def _ways_in(moment: Moment, person: str) -> list[str]:
+    """Where a person has signed in, and what they let act for them."""
+    rows = moment.all(
+        "SELECT id FROM identity_tokens WHERE sender = ?1 AND use = 'browser' AND "
+        "revoked_at IS NULL UNION ALL "
+        "SELECT id FROM identity_connections WHERE person = ?1 AND ended_at IS NULL ORDER BY id",
         person,
     )
+    return [row[0] for row in rows]

@@ -11,6 +11,7 @@ from interlock.contracts.acts import (
     ShowToken,
 )
 from interlock.contracts.addresses import address, check_name, near
+from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.times import rfc3339
 from interlock.contracts.tokens import token_id
 from interlock.errors import (
@@ -27,7 +28,6 @@ from interlock.errors import (
 from interlock.kernel.identity import labels
 from interlock.kernel.moment import Answer, Caller, Moment, Row, State, absent_dropped
 
-BASIC_SCOPES = ("mail", "claim", "work")
 _COLUMNS = (
     "id, sender, label, scopes, minted_by, minted_at, seq, expires_at, revoked_at, suspended, "
     "use, client, resource"
@@ -38,13 +38,14 @@ def authenticate(state: State, now: int, token_hash: str, session: str | None) -
     """Who holds this token, or `BadToken`, `TokenExpired`."""
     row = state.execute(
         "SELECT t.id, t.sender, t.scopes, t.expires_at, t.revoked_at, t.suspended, s.agent, "
-        "s.surface, a.kind, t.resource FROM identity_tokens t JOIN identity_senders s "
+        "s.surface, a.kind, t.resource, t.use FROM identity_tokens t JOIN identity_senders s "
         "USING (sender) JOIN identity_agents a ON a.name = s.agent WHERE t.hash = ?",
         (token_hash,),
     ).fetchone()
     if row is None:
         raise BadToken
-    token, sender, scopes, expires_at, revoked_at, suspended, agent, surface, kind, resource = row
+    token, sender, scopes, expires_at, revoked_at, suspended, agent, surface, kind = row[:9]
+    resource, use = row[9:]
     if revoked_at is not None:
         raise BadToken(
             f"The token {token} of @{sender} was revoked. "
@@ -71,9 +72,8 @@ def authenticate(state: State, now: int, token_hash: str, session: str | None) -
         )
     # A client that acts for a person is not that person: what only people may do, it may not.
     kind = "agent" if resource is not None else kind
-    return Caller(
-        sender, agent, kind, surface, frozenset(scopes.split()), session, token, resource=resource
-    )
+    allowed = frozenset(scopes.split())
+    return Caller(sender, agent, kind, surface, allowed, session, token, False, resource, use)
 
 
 def refuse_elsewhere(caller: Caller, audience: str | None) -> None:
@@ -197,10 +197,19 @@ def rotate(moment: Moment, act: RotateToken) -> Answer:
 
 
 def revoke(moment: Moment, act: RevokeToken) -> Answer:
-    rows = _chosen(moment, act.id, act.sender)
-    for row in rows:
-        moment.record("token_revoked", {"id": row[0]})
-    return {"revoked": [row[0] for row in rows]}
+    """Ends tokens; of a sender, also those that a client may still get for a code it has."""
+    ended = [row[0] for row in _chosen(moment, act.id, act.sender)]
+    if act.sender is not None:
+        codes = moment.all(
+            "SELECT id FROM identity_connections WHERE sender = ? AND refreshed_at IS NULL AND "
+            "ended_at IS NULL AND code_expires_at > ? ORDER BY id",
+            act.sender.removeprefix("@"),
+            moment.now,
+        )
+        ended += [row[0] for row in codes]
+    for id in ended:
+        moment.record("token_revoked", {"id": id})
+    return {"revoked": ended}
 
 
 def reaffirm(moment: Moment, act: ReaffirmTokens) -> Answer:

@@ -15,9 +15,10 @@ def holders(moment: Moment, gate: str) -> list[str]:
     """The senders with a live token that may judge: named as holders, or by the token's scope."""
     named = listed(moment, gate)
     rows = moment.all(
-        "SELECT t.sender, s.agent, t.scopes FROM identity_tokens t "
-        "JOIN identity_senders s USING (sender) WHERE t.revoked_at IS NULL AND NOT t.suspended "
-        "AND (t.expires_at IS NULL OR t.expires_at > ?) ORDER BY t.sender",
+        "SELECT t.sender, iif(t.resource IS NULL, s.agent, t.sender), t.scopes "
+        "FROM identity_tokens t JOIN identity_senders s USING (sender) WHERE "
+        "t.revoked_at IS NULL AND NOT t.suspended AND (t.expires_at IS NULL OR t.expires_at > ?) "
+        "ORDER BY t.sender",
         moment.now,
     )
     able = [sender for sender, agent, scopes in rows if _holds(gate, named, sender, agent, scopes)]
@@ -31,8 +32,11 @@ def _holds(gate: str, named: list[str], sender: str, agent: str, scopes: str) ->
 
 
 def may_judge(moment: Moment, caller: Caller, gate: str) -> bool:
+    """A client that was let in by a person is no second reader in their place: it judges only
+    where its own sender is named."""
     scopes = " ".join(caller.scopes)
-    return _holds(gate, listed(moment, gate), caller.sender, caller.agent, scopes)
+    agent = caller.agent if caller.resource is None else caller.sender
+    return _holds(gate, listed(moment, gate), caller.sender, agent, scopes)
 
 
 def refuse_unheld(moment: Moment, gates: tuple[str, ...], assignee: str | None) -> None:

@@ -61,15 +61,14 @@ def tokens(node: Node) -> Iterator[Finding]:
     for token, sessions, places in _shared(node):
         with node.file.reading() as db:
             row = node.moment(db).one(
-                "SELECT sender, minted_at, expires_at FROM identity_tokens "
-                "WHERE id = ? AND revoked_at IS NULL",
+                "SELECT sender, use FROM identity_tokens WHERE id = ? AND revoked_at IS NULL",
                 token,
             )
         if row is None:
             continue
-        sender, minted_at, expires_at = row
-        # Whoever runs a connected client asks from wherever it has machines.
-        if len(places) > 1 and not health.is_fleeting(minted_at, expires_at):
+        sender, use = row
+        # Whoever runs a connected client asks from wherever it has machines, and people travel.
+        if len(places) > 1 and use is None:
             yield Finding(
                 f"The token {token} of @{sender} is used from {len(places)} places at once: "
                 f"{', '.join(places)}.",

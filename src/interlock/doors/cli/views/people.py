@@ -1,7 +1,7 @@
 """People, and the clients that they let act for them."""
 
 from interlock.doors.cli.output import bold, dim
-from interlock.doors.cli.views.parts import Answer, members, table, time
+from interlock.doors.cli.views.parts import Answer, table, time
 
 
 def _invite(answer: Answer) -> str:
@@ -25,7 +25,26 @@ def _connections(answer: Answer) -> str:
     rows = [bold("Connections"), _connection_table(answer)]
     if answer["sessions"]:
         rows += ["", bold("Signed in"), _session_table(answer)]
+    if answer["invitations"]:
+        rows += ["", bold("Invited"), _invitation_table(answer)]
     return "\n".join(rows)
+
+
+def _invitation_table(answer: Answer) -> str:
+    return table(
+        (
+            (
+                found["id"],
+                "-".join(
+                    ["@" + found["name"], *([found["surface"]] if "surface" in found else [])]
+                ),
+                f"by {found['invited_by']}",
+                f"until {time(found['expires_at'])}",
+            )
+            for found in answer["invitations"]
+        ),
+        "",
+    )
 
 
 def _connection_table(answer: Answer) -> str:
@@ -54,13 +73,20 @@ def _session_table(answer: Answer) -> str:
     )
 
 
+def _named(answer: Answer) -> str:
+    return f"{answer['id']} ({answer['address']} for {answer['person']}) is {bold(answer['name'])}."
+
+
 def _revoked(answer: Answer) -> str:
-    return f"Ended {', '.join(answer['revoked'])}: it can do nothing from now on."
+    (id,) = answer["revoked"]
+    if id.startswith("inv_"):
+        return f"Withdrew {id}: nobody can join by it any more."
+    return f"Ended {id}: it can do nothing from now on."
 
 
 VIEWS = {
     "invite": _invite,
     "connection list": _connections,
-    "connection name": members,
+    "connection name": _named,
     "connection revoke": _revoked,
 }

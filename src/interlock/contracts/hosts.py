@@ -1,0 +1,14 @@
+"""Hosts: which names and addresses are this machine's own, whoever asks."""
+
+from ipaddress import ip_address
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can be meant; a name that merely looks so does not count."""
+    host = host.strip("[]").lower()
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,105 @@
+"""People who have signed in, and clients that they let act for them, for tests that need some.
+
+What pages and clients would ask for on the way is asked of the node itself here.
+"""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from interlock.contracts import acts
+from interlock.contracts.acts import Credentials
+from interlock.contracts.tokens import (
+    CODE,
+    INVITATION,
+    PREFIX,
+    REFRESH,
+    SECRET_BYTES,
+    compose,
+    hashed,
+)
+from interlock.node import Node
+
+OWNER, ANYBODY = Credentials(owner=True), Credentials()
+BROWSER = "Firefox on Linux"
+CLIENT = "https://client.example/about.json"
+RESOURCE = "https://interlock.example/mcp"
+VERIFIER = "5a" * 32
+
+
+class Connected(NamedTuple):
+    """A connection, and what its client has of it."""
+
+    id: str
+    sender: str
+    code: str
+    token: str
+    refresh: str
+
+
+def secret(prefix: str = PREFIX) -> str:
+    return compose(os.urandom(SECRET_BYTES), prefix)
+
+
+def invited(node: Node, name: str, *own: str) -> str:
+    """The code of an invitation."""
+    code = secret(INVITATION)
+    node.call(OWNER, acts.Invite(name, own=own, code_hash=hashed(code)))
+    return code
+
+
+def signed_in(node: Node, name: str, *own: str) -> str:
+    """The token of a person's browser. They own these agents, and were invited before."""
+    token = secret()
+    asked = acts.Enrol(invited(node, name, *own), VERIFIER, hashed(token), BROWSER)
+    node.call(ANYBODY, asked)
+    return token
+
+
+def granted(
+    node: Node, browser: str, agent: str, surface: str | None = None, *scopes: str
+) -> Connected:
+    """A connection that a person has consented to, and that its client has not opened yet."""
+    made = Connected("", "", secret(CODE), secret(), secret(REFRESH))
+    asked = acts.GrantConnection(
+        agent,
+        surface,
+        scopes or ("mail", "claim", "work"),
+        CLIENT,
+        "A client",
+        RESOURCE,
+        "https://client.example/back",
+        "c" * 43,
+        hashed(made.code),
+    )
+    answer = node.call(Credentials(token=browser), asked)
+    return made._replace(id=answer["id"], sender=answer["sender"])
+
+
+def connected(
+    node: Node, browser: str, agent: str, surface: str | None = None, *scopes: str
+) -> Connected:
+    """A connection that its client has opened."""
+    made = granted(node, browser, agent, surface, *scopes)
+    asked = acts.OpenConnection(made.code, CLIENT, hashed(made.token), hashed(made.refresh))
+    answer = node.call(ANYBODY, asked)
+    assert "refused" not in answer, answer
+    return made
+
+
+def refreshed(node: Node, before: Connected) -> Connected:
+    """The same connection with its next pair of tokens."""
+    made = before._replace(token=secret(), refresh=secret(REFRESH))
+    asked = acts.RefreshConnection(before.refresh, CLIENT, hashed(made.token), hashed(made.refresh))
+    answer = node.call(ANYBODY, asked)
+    assert "refused" not in answer, answer
+    return made
+
+
+def let_in(workspace: Path, person: str, *own: str) -> tuple[str, Connected]:
+    """Somebody who has signed in at a workspace, and a client that acts as them. No server may be
+    running there yet."""
+    workspace.mkdir(0o700, exist_ok=True)
+    with Node(str(workspace)) as node:
+        browser = signed_in(node, person, *own)
+        return browser, connected(node, browser, person)
