@@ -293,12 +293,12 @@ def test_a_person_sees_their_own_and_the_owner_all(node: Node, town: Place) -> N
     assert len(everything["invitations"]) == 1
 
 
-def test_an_agent_sees_names_and_ends_none_not_even_as_its_owners_client(
+def test_agents_and_clients_see_name_and_end_none_not_even_their_own_persons(
     node: Node, town: Place
 ) -> None:
-    connection = connected(node, signed_in(node, "rosa", "otto"), "otto", "phone")
-    ottos = kept_token(town, "otto-cli")
-    for token in (ottos, connection.token):
+    rosa = signed_in(node, "rosa", "otto")
+    connection, hers = connected(node, rosa, "otto", "phone"), connected(node, rosa, "rosa")
+    for token in (kept_token(town, "otto-cli"), connection.token, hers.token):
         for asked in (
             acts.ListConnections(),
             acts.NameConnection(connection.id, "mine"),

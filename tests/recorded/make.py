@@ -32,6 +32,9 @@ MORNING = 1_893_999_600_000
 MINUTE = 60_000
 OWNER = Credentials(owner=True)
 REPO = "https://git.example/interlock/sample"
+CLIENT = "https://client.example/about.json"
+RESOURCE = "https://interlock.example/mcp"
+VERIFIER = "a" * 64
 
 
 class Day:
@@ -64,10 +67,10 @@ class Day:
         sent = self.node.call(who, SendMessage(to, type, payload, **more))
         return str(sent["message"]["id"])
 
-    def token(self) -> tuple[str, str]:
+    def token(self, prefix: str = tokens.PREFIX) -> tuple[str, str]:
         """A token that is a secret to nobody, and its hash."""
         self._secrets += 1
-        token = tokens.compose(bytes([self._secrets]) * tokens.SECRET_BYTES)
+        token = tokens.compose(bytes([self._secrets]) * tokens.SECRET_BYTES, prefix)
         return token, tokens.hashed(token)
 
     def join(self, name: str, surface: str | None = None, **more: Any) -> Credentials:
@@ -371,12 +374,109 @@ def _crossings(day: Day, cast: Cast, window: Credentials) -> None:
     day.do(cast.neo, acts.ReportCommit("5" * 40, ("src/a.py", "src/b.py"), REPO, "/w/4"))
 
 
+def people(day: Day) -> None:
+    """Rosa is invited, signs in and lets clients act for her, well and badly; another machine
+    joins; tokens come from another bus; and after a restore she begins anew."""
+    cast = Cast(day)
+    invited = _invited(day, cast.vera, "kim")
+    day.do(cast.vera, acts.RevokeConnection("inv_" + tokens.hashed(invited)[:12]))
+    laptop = _invited(day, OWNER, "otto", surface="laptop")
+    day.do(Credentials(), acts.AcceptInvitation(laptop, day.token()[1]))
+    day.refuse(Credentials(), acts.AcceptInvitation(laptop, day.token()[1]))
+    _invited(day, OWNER, "rosa")
+    rosa = _enrolled(day, "rosa", "otto", "robo")
+    second, hash = day.token()
+    day.do(Credentials(), acts.SignIn("rosa", VERIFIER, hash, "Firefox on Linux"))
+    day.refuse(Credentials(), acts.SignIn("rosa", "b" * 64, day.token()[1]))
+    _connections(day, rosa)
+    day.do(Credentials(token=second), acts.SignOut())
+    day.do(Credentials(), acts.ReportRefusal("TOKEN_IN_URL", "e" * 16))
+    _imports(day)
+    backup = os.path.join(day.directory, "backup.db")
+    upkeep.backup(day.node, OWNER, backup)
+    upkeep.restore(day.node, OWNER, backup)
+    again = _enrolled(day, "rosa")
+    _opened(day, again, "rosa", None)
+    _granted(day, again, "robo", "phone")
+    _invited(day, OWNER, "kim", ttl_s=3600)
+
+
+def _invited(day: Day, who: Credentials, name: str, **more: Any) -> str:
+    code, hash = day.token(tokens.INVITATION)
+    day.do(who, acts.Invite(name, code_hash=hash, **more))
+    return code
+
+
+def _enrolled(day: Day, name: str, *own: str) -> Credentials:
+    code = _invited(day, OWNER, name, own=own)
+    token, hash = day.token()
+    day.do(Credentials(), acts.Enrol(code, VERIFIER, hash))
+    return Credentials(token=token)
+
+
+def _granted(day: Day, who: Credentials, agent: str, surface: str | None) -> str:
+    code, hash = day.token(tokens.CODE)
+    day.do(who, _asked(agent, surface, hash))
+    return code
+
+
+def _asked(agent: str, surface: str | None, code_hash: str) -> acts.GrantConnection:
+    client = CLIENT, "A client", RESOURCE, "https://client.example/back"
+    return acts.GrantConnection(agent, surface, ("mail", "work"), *client, "c" * 43, code_hash)
+
+
+def _opened(
+    day: Day, who: Credentials, agent: str, surface: str | None
+) -> tuple[str, Credentials, str]:
+    """The code of a connection, what its client shows, and what refreshes it."""
+    code = _granted(day, who, agent, surface)
+    (token, hash), (refresh, refresh_hash) = day.token(), day.token(tokens.REFRESH)
+    day.do(Credentials(), acts.OpenConnection(code, CLIENT, hash, refresh_hash))
+    return code, Credentials(token=token, audience=RESOURCE), refresh
+
+
+def _connections(day: Day, rosa: Credentials) -> None:
+    """One that goes on, one whose refresh token comes back, one whose code does, one that its
+    client closes, and one that rosa ends."""
+    code, phone, refresh = _opened(day, rosa, "otto", "phone")
+    day.do(rosa, acts.NameConnection("con_" + tokens.hashed(code)[:12], "my phone"))
+    day.send(phone, "@vera", "send", {"text": "From my phone."})
+    day.refuse(phone._replace(audience=None), acts.Whoami())
+    day.refuse(rosa, _asked("vera", None, day.token(tokens.CODE)[1]))
+    day.later(90)
+    day.refuse(phone, acts.Whoami())
+    asked = acts.RefreshConnection(refresh, CLIENT, day.token()[1], day.token(tokens.REFRESH)[1])
+    day.do(Credentials(), asked)
+    _, _, copied = _opened(day, rosa, "robo", None)
+    for _ in range(2):
+        new = day.token()[1], day.token(tokens.REFRESH)[1]
+        day.do(Credentials(), acts.RefreshConnection(copied, CLIENT, *new))
+    replayed, *_ = _opened(day, rosa, "robo", "laptop")
+    new = day.token()[1], day.token(tokens.REFRESH)[1]
+    day.do(Credentials(), acts.OpenConnection(replayed, CLIENT, *new))
+    _, _, closed = _opened(day, rosa, "rosa", None)
+    day.do(Credentials(), acts.CloseConnection(closed, CLIENT))
+    ended, *_ = _opened(day, rosa, "rosa", "desk")
+    day.do(rosa, acts.RevokeConnection("con_" + tokens.hashed(ended)[:12]))
+
+
+def _imports(day: Day) -> None:
+    rows = (
+        {"token_hash": "1" * 64, "agent": "neo-gpt", "label": "Neo GPT", "display_name": "Neo GPT"},
+        {"token_hash": "2" * 64, "agent": "otto-cli", "label": "Milo", "scope": ["mail"]},
+    )
+    day.do(OWNER, acts.ImportTokens(rows, apply=True))
+    day.do(OWNER, acts.ImportTokens(rows, {"Milo": "milo"}, apply=True))
+    day.do(OWNER, acts.LabelToken(tokens.token_id("1" * 64), "neo-gpt, at work"))
+
+
 # What was played on the day of each recording. Earlier ones stay as they are.
 DAYS: dict[str, Callable[[Day], None]] = {
     "v1": play,
     "v2": work,
     "v3": repair,
     "v4": waking,
+    "v5": people,
 }
 
 

@@ -639,12 +639,12 @@ ASKING = [
     Attack(
         "a plain challenge",
         partial(authorize, code_challenge=VERIFIER, code_challenge_method="plain"),
-        *(400, "nothing weaker is taken", "PLAIN_CHALLENGE"),
+        *(400, "nothing weaker", "PLAIN_CHALLENGE"),
     ),
     Attack(
         "no challenge",
         partial(authorize, code_challenge=None, code_challenge_method=None),
-        *(400, "nothing weaker is taken", "PLAIN_CHALLENGE"),
+        *(400, "nothing weaker", "PLAIN_CHALLENGE"),
     ),
     Attack(
         "a token instead of a code",

@@ -32,7 +32,7 @@ from interlock.node.live import LiveNode
 
 LARGEST_FORM: Final = 64 << 10
 LONGEST_STATE: Final = 2000
-NOT_S256: Final = "code_challenge_method is S256, and has to be said: nothing weaker is taken."
+NOT_S256: Final = "A code_challenge by the code_challenge_method S256 is needed; nothing weaker."
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 NO_STORE: Final = {"Cache-Control": "no-store"}
 BEGIN_AGAIN: Final = "Nothing was granted. Begin again in the client that sent you here."
@@ -177,10 +177,11 @@ def _wrong_with(asked: QueryParams) -> str | None:
     said = [name for name, _ in asked.multi_items()]
     if len(said) != len(set(said)):
         return "A parameter is there twice."
-    if "response_type" in asked and asked.get("code_challenge_method") != "S256":
-        return NOT_S256
-    if "code_challenge" in asked and not _CHALLENGE.fullmatch(asked["code_challenge"]):
-        return "code_challenge is the SHA-256 of the verifier: 43 characters."
+    if "response_type" in asked:
+        if asked.get("code_challenge_method") != "S256" or "code_challenge" not in asked:
+            return NOT_S256
+        if not _CHALLENGE.fullmatch(asked["code_challenge"]):
+            return "code_challenge is the SHA-256 of the verifier: 43 characters."
     if len(asked.get("state", "")) > LONGEST_STATE:
         return f"state has more than {LONGEST_STATE} characters."
     return None

@@ -53,6 +53,7 @@ class Consent:
         try:
             code = await self._granted(request, wanted, form)
         except Refusal as refusal:
+            self._visitors.live.intrusions[refusal.code] += 1
             return await self._page(request, asked, wanted, form, refusal)
         return _back(wanted, code=code)
 
