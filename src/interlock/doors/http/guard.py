@@ -123,9 +123,10 @@ def is_open(path: str) -> bool:
 
 
 def _seen_through(scope: Scope, headers: Headers) -> None:
-    """Behind a proxy on this machine, whoever asks is whom the proxy says."""
+    """Behind a proxy on this machine, whoever asks is whom the proxy says, which is the last of
+    what is said: it adds to what came with the request, in the same line or in another."""
     client = scope.get("client")
-    said = headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
+    said = ",".join(headers.getlist("x-forwarded-for")).rpartition(",")[2].strip()
     if said and client and is_loopback(str(client[0])):
         scope["client"] = (said, 0)
 

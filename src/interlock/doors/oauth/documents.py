@@ -106,10 +106,14 @@ class Documents:
         return found
 
     async def _looked_at(self, client_id: str, url: SplitResult) -> dict[str, Any] | Refused:
+        is_its_turn = False
         try:
             async with asyncio.timeout(PATIENCE_S), self._at_once:
+                is_its_turn = True
                 document = _understood(client_id, await self._fetched(url))
         except TimeoutError:
+            if not is_its_turn:  # which is not that host's fault, and nothing to remember of it
+                raise Refused("Many clients are being looked at just now. Try again.") from None
             return Refused(f"{url.hostname} did not answer within {PATIENCE_S:.0f} s.")
         except Refused as refused:
             return refused

@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from mcp.server.auth.handlers.authorize import AuthorizationHandler
 from mcp.server.auth.handlers.register import RegistrationHandler
 from mcp.server.auth.handlers.token import TokenHandler
 from mcp.server.auth.middleware.client_auth import AuthenticationError, ClientAuthenticator
-from mcp.server.auth.provider import construct_redirect_uri
 from mcp.server.auth.settings import ClientRegistrationOptions
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
@@ -58,9 +57,7 @@ class Endpoints:
             if provider.sealed is None:
                 why = provider.trouble or _described(response)
                 if _leads_home(response):
-                    # RFC 9207: the client must know whose answer it got, an error too.
-                    back = response.headers["location"]
-                    response.headers["location"] = construct_redirect_uri(back, iss=provider.base)
+                    response.headers["location"] = _homeward(response, provider.base)
                     why = None
         elif why == NOT_S256:
             provider.noted.append(("PLAIN_CHALLENGE", None))
@@ -84,7 +81,7 @@ class Endpoints:
         except NotAvailable as refusal:
             return _error("temporarily_unavailable", refusal.message, 503)
         await self._keep(request, provider)
-        return response
+        return _challenged(request, response)
 
     async def revoke(self, request: Request) -> Response:
         """RFC 7009: whatever is unknown is gone already."""
@@ -96,7 +93,7 @@ class Endpoints:
         try:
             client = await ClientAuthenticator(provider).authenticate_request(request)
         except AuthenticationError as error:
-            return _error("invalid_client", error.message, 401)
+            return _challenged(request, _error("invalid_client", error.message, 401))
         if isinstance(token := form.get("token"), str):
             with suppress(NotAllowed):
                 await self._live.call(Credentials(), acts.CloseConnection(token, client.client_id))
@@ -189,6 +186,22 @@ def _wrong_with(asked: QueryParams) -> str | None:
 
 def _leads_home(response: Response) -> bool:
     return is_loopback(urlsplit(response.headers.get("location", "")).hostname or "")
+
+
+def _homeward(response: Response, base: str) -> str:
+    """RFC 9207: the client must know whose answer it got, an error too. What was wrong is on one
+    line there, says RFC 6749."""
+    back = urlsplit(response.headers["location"])
+    said = dict(parse_qsl(back.query, keep_blank_values=True)) | {"iss": base}
+    said["error_description"] = " ".join(said.get("error_description", "").split())
+    return back._replace(query=urlencode(said)).geturl()
+
+
+def _challenged(request: Request, response: Response) -> Response:
+    """RFC 6749: who showed a wrong secret in the header is told that it is asked for there."""
+    if response.status_code == 401 and "authorization" in request.headers:
+        response.headers["WWW-Authenticate"] = 'Basic realm="interlock"'
+    return response
 
 
 def _error(code: str, described: str, status: int) -> Response:

@@ -32,6 +32,7 @@ _COLUMNS = (
     "id, sender, label, scopes, minted_by, minted_at, seq, expires_at, revoked_at, suspended, "
     "use, client, resource"
 )
+NONE_LIVE = "There is no such live token. interlock token list shows them."
 
 
 def authenticate(state: State, now: int, token_hash: str, session: str | None) -> Caller:
@@ -198,7 +199,7 @@ def rotate(moment: Moment, act: RotateToken) -> Answer:
 
 def revoke(moment: Moment, act: RevokeToken) -> Answer:
     """Ends tokens; of a sender, also those that a client may still get for a code it has."""
-    ended = [row[0] for row in _chosen(moment, act.id, act.sender)]
+    ended = [row[0] for row in _meant(moment, act.id, act.sender)]
     if act.sender is not None:
         codes = moment.all(
             "SELECT id FROM identity_connections WHERE sender = ? AND refreshed_at IS NULL AND "
@@ -207,6 +208,8 @@ def revoke(moment: Moment, act: RevokeToken) -> Answer:
             moment.now,
         )
         ended += [row[0] for row in codes]
+    if not ended:
+        raise NotFound(NONE_LIVE)
     for id in ended:
         moment.record("token_revoked", {"id": id})
     return {"revoked": ended}
@@ -229,16 +232,20 @@ def _named(sender: str | None, row: Row) -> bool:
 
 
 def _chosen(moment: Moment, id: str | None, sender: str | None) -> list[Row]:
+    rows = _meant(moment, id, sender)
+    if not rows:
+        raise NotFound(NONE_LIVE)
+    return rows
+
+
+def _meant(moment: Moment, id: str | None, sender: str | None) -> list[Row]:
     """The live tokens meant by an id or a sender."""
     if (id is None) == (sender is None):
         raise Usage("Name one token by its ID, or all tokens of a sender with --sender.")
     rows = moment.all(
         f"SELECT {_COLUMNS} FROM identity_tokens WHERE revoked_at IS NULL ORDER BY seq"
     )
-    rows = [row for row in rows if id == row[0] or _named(sender, row)]
-    if not rows:
-        raise NotFound("There is no such live token. interlock token list shows them.")
-    return rows
+    return [row for row in rows if id == row[0] or _named(sender, row)]
 
 
 def list_tokens(moment: Moment, act: ListTokens) -> Answer:
