@@ -192,9 +192,11 @@ def _homeward(response: Response, base: str) -> str:
     """RFC 9207: the client must know whose answer it got, an error too. What was wrong is on one
     line there, says RFC 6749."""
     back = urlsplit(response.headers["location"])
-    said = dict(parse_qsl(back.query, keep_blank_values=True)) | {"iss": base}
-    said["error_description"] = " ".join(said.get("error_description", "").split())
-    return back._replace(query=urlencode(said)).geturl()
+    said = [
+        (name, " ".join(value.split()) if name == "error_description" else value)
+        for name, value in parse_qsl(back.query, keep_blank_values=True)
+    ]
+    return back._replace(query=urlencode([*said, ("iss", base)])).geturl()
 
 
 def _challenged(request: Request, response: Response) -> Response:
