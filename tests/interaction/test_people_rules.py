@@ -272,6 +272,35 @@ def test_a_connection_has_no_scope_beyond_an_agents(node: Node) -> None:
             granted(node, browser, "rosa", None, *scopes)
 
 
+def test_a_client_that_acts_for_a_person_is_not_that_person(node: Node, town: Place) -> None:
+    rosa = Credentials(token=signed_in(node, "rosa"))
+    client = Credentials(token=connected(node, rosa.token or "", "rosa").token, audience=AT)
+    otto = Credentials(token=kept_token(town, "otto-cli"))
+    node.call(otto, acts.AcquireClaim(item="B-1"))
+    with pytest.raises(MissingScope):
+        node.call(client, acts.TakeOverClaim("in a hurry", item="B-1"))
+    assert node.call(rosa, acts.TakeOverClaim("it is mine", item="B-1"))["acquired"]
+
+
+def test_a_client_is_no_second_reader_in_its_persons_place(node: Node, town: Place) -> None:
+    browser = signed_in(node, "rosa")
+    rosa = Credentials(token=browser)
+    as_rosa = Credentials(token=connected(node, browser, "rosa", "web").token, audience=AT)
+    otto = Credentials(token=kept_token(town, "otto-cli"))
+    owner = Credentials(owner=True)
+    node.call(owner, acts.CreateGate("athena", ("rosa",)))
+    node.call(owner, acts.CreateGate("robot", ("rosa-web",)))
+    made = node.call(otto, acts.CreateTask("Read twice", gates=("athena", "robot")))
+    id = made["task"]["id"]
+    fence = node.call(otto, acts.TakeTask(id))["claim"]["fence"]
+    node.call(otto, acts.SubmitTask(id, "1" * 40, "2" * 40, fence=fence))
+    with pytest.raises(MissingScope):
+        node.call(as_rosa, acts.GiveVerdict(id, "athena", "pass"))
+    node.call(rosa, acts.GiveVerdict(id, "athena", "pass"))
+    # Whoever makes the gate may want just this client: then it is named.
+    node.call(as_rosa, acts.GiveVerdict(id, "robot", "pass"))
+
+
 # --- what a person sees, names and ends
 
 

@@ -1,6 +1,6 @@
 """What a second reader tried on people's way in: each of it was possible once, and is not now. The
 server is asked by plain HTTP; test_oauth_attacks.py has the table of attacks, and
-tests/interaction/test_people_review.py what needs no server."""
+tests/interaction/test_people_mended.py what needs no server."""
 
 import asyncio
 import base64
@@ -40,8 +40,8 @@ OUTSIDE = "https://interlock.example"
 HOST = urlsplit(OUTSIDE).netloc
 EVIL = "https://evil.example"
 HOME = "http://127.0.0.1:8123/callback"
-TRIES = 3
-TRIES_OF_ALL_NAMES = 5
+TRIES = 2
+TRIES_OF_ALL_NAMES = 3
 # Every refusal would be a fact, if the server did not count by itself; and to guess too often takes
 # less time.
 CONSTANTS = {
@@ -306,7 +306,6 @@ def test_who_tries_one_name_after_another_is_shut_out_too(scene: Scene) -> None:
 
 def test_no_other_host_of_the_domain_can_set_the_cookies(scene: Scene) -> None:
     browser = scene.outside("203.0.113.40").join("ingrid")
-    assert browser.sign_in("ingrid").status_code == 303
     names = {cookie.name for cookie in browser.http.cookies.jar}
     assert {name.partition("_person_")[0] for name in names} == {"__Host-interlock"}
     (cookie,) = browser.http.cookies.jar
@@ -413,13 +412,13 @@ def test_the_longest_question_goes_all_the_way(scene: Scene) -> None:
         assert back.status_code == 303, back.text
         assert answered(back)["state"] == state
         assert app.exchange(answered(back)["code"]).status_code == 200
-        browser = Browser(scene.served)
-        signing_in = fields_of(browser.get(app.asks(state=state)))
-        fields = signing_in | {"username": "vera", "password": PASSWORD}
-        back = browser.submit("/person/sign-in", fields)
-        assert "Claude" not in back.text
-        assert browser.get(back.headers["location"]).status_code == 200
     assert scene.counted("FORGED_CONSENT") == before
+    browser = Browser(scene.served)
+    signing_in = fields_of(browser.get(app.asks(state="\x01" * LONGEST_STATE)))
+    back = browser.submit(
+        "/person/sign-in", signing_in | {"username": "vera", "password": PASSWORD}
+    )
+    assert browser.get(back.headers["location"]).status_code == 200
 
 
 def test_redirects_that_are_too_long_together_are_refused_at_once(scene: Scene) -> None:
@@ -474,7 +473,7 @@ def test_who_shows_a_wrong_secret_is_not_told_of_bearer_tokens(scene: Scene) -> 
 
 def test_a_header_that_names_nobody_is_no_secret(scene: Scene) -> None:
     fields = {"grant_type": "refresh_token", "refresh_token": "x"}
-    for pair in ("%", "é", base64.b64encode(b"\xff\xfe").decode(), ""):
+    for pair in ("%", base64.b64encode(b"\xff\xfe").decode(), "Og=="):
         answer = scene.stranger.post("/token", fields, Authorization=f"Basic {pair}")
         assert is_error(answer, 401, "invalid_client")
 

@@ -12,7 +12,9 @@ import json
 import os
 import re
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -397,6 +399,69 @@ def test_a_slow_server_is_not_waited_for(certified: Path, monkeypatch: pytest.Mo
         id = site.publish(b"{", Silent="yes", Content_Length="9")
         why = await why_refused(site.documents(), id)
         assert "did not answer within" in why or "ReadTimeout" in why
+
+    told(certified, story)
+
+
+def test_who_waits_behind_slow_ones_is_told_so_in_time_and_may_ask_again(
+    certified: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "PATIENCE_S", 60.0)
+
+    async def story(site: Site) -> None:
+        crowd_goes = asyncio.Event()
+
+        async def look_up(host: str, port: int) -> list[str]:
+            site.looked_up.append(host)
+            if host != HOST:
+                await crowd_goes.wait()
+                raise OSError
+            return ["127.0.0.1"]
+
+        trusted = ssl.create_default_context(cafile=str(site.certificate))
+        found = Documents(allowed=lambda address: True, look_up=look_up, trusted=trusted)
+        ids = [f"https://slow-{number}.example/client.json" for number in range(documents.AT_ONCE)]
+        crowd = [asyncio.create_task(why_refused(found, id)) for id in ids]
+        while len(site.looked_up) < len(ids):
+            await asyncio.sleep(0)
+        monkeypatch.setattr(documents, "PATIENCE_S", 0.1)
+        id = site.publish()
+        assert "Try again" in await why_refused(found, id)
+        crowd_goes.set()
+        await asyncio.gather(*crowd)
+        monkeypatch.setattr(documents, "PATIENCE_S", 60.0)
+        assert "redirect_uris" in await found.of(id), "that was not remembered against it"
+
+    told(certified, story)
+
+
+def test_names_are_looked_up_where_nobody_else_waits(certified: Path) -> None:
+    """A name that nobody answers for keeps a thread busy for long."""
+
+    async def story(site: Site) -> None:
+        over, loop = threading.Event(), asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        busy = loop.run_in_executor(None, over.wait)
+        try:
+            why = await why_refused(Documents(), "https://localhost/client.json")
+        finally:
+            over.set()
+            await busy
+        assert "is not a public address" in why
+
+    told(certified, story)
+
+
+def test_of_a_document_nothing_is_remembered_but_what_is_asked_of_it(certified: Path) -> None:
+    async def story(site: Site) -> None:
+        id = site.id()
+        uris = ["https://client.example/cb"]
+        more = {"client_name": "A client", "junk": [[]] * 1000, "jwks": {"keys": [{}] * 1000}}
+        site.publish({"client_id": id, "redirect_uris": uris} | more)
+        found = site.documents()
+        for _ in range(2):
+            assert await found.of(id) == {"redirect_uris": uris, "client_name": "A client"}
+        assert len(site.asked) == 1
 
     told(certified, story)
 
