@@ -33,7 +33,7 @@ def find(named: str | None, environ: Mapping[str, str], cwd: str) -> str:
     if named is None:
         return nearest(cwd) or default(environ)
     if "://" in named:
-        return named
+        return named.rstrip("/")
     if "\0" in named or not unicode(named):
         raise Usage("A workspace is the path of a directory, in UTF-8.")
     return os.path.normpath(os.path.join(cwd, os.path.expanduser(named)))
@@ -144,12 +144,15 @@ class CredentialStore:
                 raise shut_out(home, f"{place} cannot be looked at from here.")
 
     def senders(self) -> list[str]:
+        return [kept.sender for _, kept in self.files() if kept]
+
+    def files(self) -> list[tuple[str, Kept | None]]:
+        """Every file of a credential, by its path, whatever it holds."""
         try:
-            files = sorted(os.listdir(self._directory))
+            names = sorted(name for name in os.listdir(self._directory) if name.endswith(".json"))
         except OSError:
             return []
-        kept = (self._read(name) for name in files if name.endswith(".json"))
-        return [credential.sender for credential in kept if credential]
+        return [(os.path.join(self._directory, name), self._read(name)) for name in names]
 
     def get(self, sender: str) -> Kept | None:
         return self._read(filename(sender) + ".json")
@@ -176,7 +179,8 @@ class CredentialStore:
         try:
             with open(os.path.join(self._directory, name), encoding="utf-8") as file:
                 stored = json.load(file)
-            return Kept(stored["sender"], stored["token"])
+            kept = Kept(stored["sender"], stored["token"])
+            return kept if all(isinstance(each, str) for each in kept) else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

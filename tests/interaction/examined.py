@@ -59,10 +59,11 @@ def only(place: Place, check: str, **environ: str | None) -> Found:
     return found
 
 
-def typed(place: Place, found: Found, *more: str) -> None:
-    """Types what the doctor says, in a shell where `interlock` is the one that is tested."""
+def typed(place: Place, found: Found) -> str:
+    """Types what the doctor says, in a shell where `interlock` is the one that is tested; gives
+    what that printed."""
     interlock = f'interlock() {{ {shlex.quote(sys.executable)} -m interlock "$@"; }}\n'
-    command = " ".join([found["do"], *map(shlex.quote, more)])
+    command = found["do"]
     done = subprocess.run(
         ["bash", "-c", interlock + command],
         env=place.environ,
@@ -73,3 +74,4 @@ def typed(place: Place, found: Found, *more: str) -> None:
         check=False,
     )
     assert done.returncode == 0, (command, done)
+    return done.stdout.decode()

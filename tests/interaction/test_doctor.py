@@ -1,7 +1,9 @@
 """The doctor on what the log says and who was seen: each check once sick and once healthy, and
 what puts it right is typed as it stands."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -91,7 +93,7 @@ def test_an_agent_is_told_of_the_engine_and_not_of_others_tokens(place: Place) -
     admin = place.join("ada", None, "--scope", "admin")
     place.ok("token", "mint", "--sender", "vera", "--label", "a laptop")
     assert of(place, "labels-agree", INTERLOCK_TOKEN=otto) == []
-    assert len(of(place, "labels-agree", INTERLOCK_TOKEN=vera)) == 1
+    assert of(place, "labels-agree", INTERLOCK_TOKEN=vera) == []
     assert len(of(place, "labels-agree", INTERLOCK_TOKEN=admin)) == 1
 
 
@@ -102,6 +104,33 @@ def test_what_is_to_be_typed_names_the_workspace_that_was_named(town: Place) -> 
     assert found["do"].startswith(f"interlock --workspace {town.workspace} token label tok_")
     typed(town.but(INTERLOCK_WORKSPACE=None), found)
     assert findings(town) == []
+
+
+def test_a_workspace_that_was_mistyped_is_neither_well_nor_made(town: Place) -> None:
+    missing = town.root / "mistyped"
+    refusal = town.no("NOT_A_WORKSPACE", "doctor", INTERLOCK_WORKSPACE=str(missing))
+    assert str(missing) in refusal["message"]
+    assert not missing.exists()
+
+
+def test_what_puts_several_things_right_is_said_once(town: Place) -> None:
+    town.ok("gate", "create", "athena", "--holder", "vera")
+    town.ok("token", "revoke", "--sender", "vera")
+    kept, gate = findings(town)
+    assert kept["do"] == "interlock token mint --sender vera --keep"
+    assert gate["do"] == "The same as for credentials-good."
+    typed(town, kept)
+    assert findings(town) == []
+
+
+def test_whoever_has_a_session_is_not_told_to_be_another(town: Place) -> None:
+    town.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
+    admin = town.ok("token", "mint", "--sender", "vera", "--scope", "admin")["token"]
+    town.ok("token", "revoke", "--sender", "otto-cli")
+    (found,) = of(town, "claims-alive", INTERLOCK_TOKEN=admin)
+    assert "--from" not in found["do"]
+    typed(town.but(INTERLOCK_TOKEN=admin), found)
+    assert of(town, "claims-alive") == []
 
 
 def test_a_check_that_cannot_be_made_is_a_finding(
@@ -171,7 +200,17 @@ def test_one_token_in_two_sessions_at_once_is_found(town: Place) -> None:
     town.ok("whoami", "--from", "otto-cli", "--session", "one")
     found = only(town, "tokens-apart")
     assert "2 sessions at once: one, two." in found["message"]
+    assert "a token of its own" in found["message"]
     assert found["do"] == "interlock token mint --sender otto-cli"
+    printed = typed(town, found)
+    (own,) = (line.split()[1] for line in printed.splitlines() if line.startswith("token "))
+    shutil.rmtree(town.workspace / "presence")  # ten minutes pass
+    for session in ("one", "two", "one", "two"):
+        if session == "one":
+            town.ok("whoami", "--from", "otto-cli", "--session", session)
+        else:
+            town.ok("whoami", "--session", session, INTERLOCK_TOKEN=own)
+    assert findings(town) == []
 
 
 def asks_from(place: Place, token: str, peer: str | None) -> None:
@@ -212,9 +251,24 @@ def test_mail_to_a_name_near_to_another_is_told_to_whoever_sent_it(town: Place) 
     found = only(town, "recipients-known")
     assert "Did you mean @vera?" in found["message"]
     assert found["do"].startswith("interlock send @otto-cli ")
-    typed(town, found, "--from", "vera")
+    typed(town, found)
     (mail,) = town.ok("inbox", "--from", "otto-cli")["messages"]
+    assert mail["source"] == "vera"
     assert f"send {sent} again, to @vera." in mail["payload"]["text"]
+    assert only(town, "recipients-known") == found, "the message itself has not been sent again"
+    town.ok("send", "@vera", "hello", "--from", "otto-cli")
+    assert findings(town) == []
+
+
+def test_what_another_sent_to_the_same_wrong_name_is_still_astray(town: Place) -> None:
+    town.join("bert")
+    left = town.ok("send", "@vrea", "hello", "--from", "bert")["message"]["id"]
+    town.ok("send", "@vrea", "hello", "--from", "otto-cli")
+    assert "2 messages wait" in only(town, "recipients-known")["message"]
+    town.ok("send", "@vera", "hello", "--from", "otto-cli")
+    found = only(town, "recipients-known")
+    assert "1 message waits" in found["message"]
+    assert f"the last is {left}, from @bert" in found["message"]
 
 
 def test_mail_to_a_name_like_no_other_is_there_once_it_joins(town: Place) -> None:
@@ -296,7 +350,9 @@ def test_a_wake_that_failed_is_found(
         until(lambda: any(fact["kind"] == "wake_ended" for fact in place.facts("wake_ended")))
         found = of(place, "wakes-working")
     assert len(found) == count
-    assert all(each["do"] == f"interlock receipts {sent}" for each in found)
+    for each in found:
+        assert each["do"] == f"interlock receipts {sent} --from vera"
+        assert "@otto" in typed(place, each)
 
 
 # --- claims
@@ -315,8 +371,59 @@ def test_a_claim_whose_client_has_died_is_found(place: Place) -> None:
         client.kill()
     found = only(place, "claims-alive")
     assert "the client of its session has died" in found["message"]
-    typed(place, found, "--from", "vera")
+    assert "holds it from then on" in found["message"]
+    typed(place, found)
     assert findings(place) == []
+    (claim,) = place.ok("claim", "list")["claims"]
+    assert claim["holder"]["sender"] == "vera"
+
+
+SLEEPING = 'echo $$; "$PY" -m interlock claim acquire --item B-1 >&2; exec sleep 600'
+
+
+def killed(place: Place) -> None:
+    """A client of otto's that `interlock run` started takes a claim, and is killed with it."""
+    with place.start("run", "otto", "--", "sh", "-c", SLEEPING) as running:
+        client = int(next(lines(running)))
+        until(lambda: place.ok("claim", "list")["claims"])
+        windows = place.workspace / "presence" / "otto.windows"
+        until(lambda: windows.is_dir() and any(windows.iterdir()))
+        assert of(place, "claims-alive") == []
+        running.kill()
+        running.wait()
+        assert of(place, "claims-alive") == [], "its command still works"
+        os.kill(client, signal.SIGKILL)
+
+
+def test_a_claim_of_a_session_that_was_killed_with_its_command_is_found(place: Place) -> None:
+    place.join("vera", None, "--kind", "human")
+    place.join("otto")
+    killed(place)
+    (found,) = until(lambda: of(place, "claims-alive"))
+    assert "the client of its session has died" in found["message"]
+    typed(place, found)
+    assert findings(place) == []
+
+
+def test_a_server_gives_up_what_a_session_held_that_was_killed(
+    place: Place, servers: Servers
+) -> None:
+    place.join("otto")
+    with Forked(place, servers):
+        killed(place)
+        until(lambda: not place.ok("claim", "list")["claims"])
+        assert findings(place) == []
+
+
+def test_where_no_person_can_take_a_claim_over_one_joins_first(place: Place) -> None:
+    place.join("otto")
+    place.join("bert")
+    place.ok("claim", "acquire", "--item", "B-1", "--from", "otto")
+    place.ok("token", "revoke", "--sender", "otto")
+    (found,) = of(place, "claims-alive")
+    assert found["do"].startswith("interlock join NAME --kind human && interlock claim take-over ")
+    typed(place, found | {"do": found["do"].replace("NAME", "vera")})
+    assert of(place, "claims-alive") == []
 
 
 def test_a_claim_of_somebody_without_a_token_is_found(town: Place) -> None:
@@ -325,7 +432,7 @@ def test_a_claim_of_somebody_without_a_token_is_found(town: Place) -> None:
     town.ok("token", "revoke", "--sender", "otto-cli")
     (found,) = of(town, "claims-alive")
     assert "no token of it is live any more" in found["message"]
-    typed(town, found, "--from", "vera")
+    typed(town, found)
     assert of(town, "claims-alive") == []
 
 
@@ -336,7 +443,8 @@ def test_a_gate_whose_holder_lost_its_token_is_found(town: Place) -> None:
     town.ok("gate", "create", "athena", "--holder", "vera")
     assert findings(town) == []
     town.ok("token", "revoke", "--sender", "vera")
-    (found,) = of(town, "gates-held")
+    (town.workspace / "credentials" / "vera.json").unlink()
+    found = only(town, "gates-held")
     assert found["do"] == "interlock token mint --sender vera --keep"
     typed(town, found)
     assert findings(town) == []

@@ -3,6 +3,7 @@ once healthy. Engines that several nodes share have tests of their own beside th
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import time
@@ -14,9 +15,11 @@ from examined import HOUR, OWNER, ago, findings, only, typed
 from forking import Servers
 from serving import Forked
 
+from interlock import workspace
 from interlock.contracts import acts
 from interlock.contracts.tokens import SECRET_BYTES, compose
 from interlock.doors.cli.examining import HOOKS_LOG
+from interlock.link import server_of
 from interlock.node.doctor import examine
 from interlock.node.servers import running
 
@@ -34,10 +37,42 @@ def test_a_second_server_that_the_lock_did_not_keep_out_is_found(
             found = only(place, "one-server")
             assert str(first.pid) in found["message"]
             assert str(second.pid) in found["message"]
-            ended = found["do"].removeprefix("kill ")
-            assert ended in (str(first.pid), str(second.pid))
+            assert found["do"] == f"kill {first.pid}", "the other is the one that commands find"
             typed(place, found)
-            until(lambda: not findings(place))
+            assert first.wait() == 0
+            assert findings(place) == []
+            about = server_of(str(place.workspace))
+            assert about is not None
+            assert about.pid == second.pid
+            assert Path(about.socket).is_socket()
+            assert Path(about.mcp).is_socket()
+            assert place.ok("down") == {"stopped": True, "pid": second.pid}
+
+
+def test_a_server_that_commands_do_not_find_is_found_and_can_be_ended(
+    place: Place, servers: Servers
+) -> None:
+    """Two ran for the workspace, and the one that commands find was killed."""
+    place.join("otto")
+    with Forked(place, servers) as first:
+        (place.workspace / "server.lock").unlink()
+        with Forked(place, servers) as second:
+            second.kill()
+        assert findings(place) == [], "it may just be starting"
+        for file in (place.workspace / "servers").iterdir():
+            os.utime(file, (time.time() - 3600, time.time() - 3600))
+        found = only(place, "one-server")
+        assert f"as the process {first.pid}, and commands do not find it" in found["message"]
+        assert found["do"] == "interlock down && interlock up --detach"
+        assert place.ok("down") == {"stopped": True, "pid": first.pid}
+    assert findings(place) == []
+
+
+def test_down_ends_a_server_whose_own_word_was_removed(place: Place, servers: Servers) -> None:
+    place.join("otto")
+    with Forked(place, servers) as served:
+        (place.workspace / "server.json").unlink()
+        assert place.ok("down") == {"stopped": True, "pid": served.pid}
 
 
 def test_what_a_killed_server_left_is_no_server(place: Place, servers: Servers) -> None:
@@ -57,7 +92,18 @@ def test_a_log_with_two_names_is_found(town: Place) -> None:
     os.link(town.workspace / "log.db", other)
     found = only(town, "one-server")
     assert found["do"] == f"find / -xdev -samefile {town.workspace / 'log.db'}"
+    assert "in another directory" in found["message"]
     other.unlink()
+    assert findings(town) == []
+
+
+def test_a_log_with_two_names_in_one_directory_is_found(town: Place) -> None:
+    other = town.workspace / "log copy.db"
+    os.link(town.workspace / "log.db", other)
+    found = only(town, "one-server")
+    assert "another name beside it, log copy.db" in found["message"]
+    typed(town, found)
+    assert not other.exists()
     assert findings(town) == []
 
 
@@ -114,6 +160,90 @@ def test_a_credential_that_opens_nothing_here_is_found(town: Place, token: str) 
     assert "of no token that this workspace knows" in found["message"]
     typed(town, found)
     assert findings(town) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["garbage", "[]", '{"sender": "vera"}', '{"sender": "vera", "token": 7}', "\udcff"],
+)
+def test_a_file_that_is_no_credential_is_made_anew(town: Place, text: str) -> None:
+    kept = town.workspace / "credentials" / "vera.json"
+    kept.write_bytes(text.encode("utf-8", "surrogateescape"))
+    found = only(town, "credentials-good")
+    assert found["message"] == f"{kept} cannot be read as a credential."
+    typed(town, found)
+    assert findings(town) == []
+    assert town.ok("whoami", "--from", "vera")["sender"] == "vera"
+
+
+def test_a_credential_in_anothers_file_is_found(town: Place) -> None:
+    credentials = town.workspace / "credentials"
+    shutil.copy(credentials / "otto-cli.json", credentials / "vera.json")
+    found = only(town, "credentials-good")
+    assert "vera.json holds a credential of @otto-cli" in found["message"]
+    typed(town, found)
+    assert findings(town) == []
+    shutil.copy(credentials / "otto-cli.json", credentials / "old copy.json")
+    found = only(town, "credentials-good")
+    typed(town, found)
+    assert not (credentials / "old copy.json").exists()
+    assert findings(town) == []
+
+
+def test_a_token_under_anothers_name_is_found(town: Place) -> None:
+    token = town.ok("token", "mint", "--sender", "otto-cli")["token"]
+    kept = town.workspace / "credentials" / "vera.json"
+    kept.write_text(json.dumps({"sender": "vera", "token": token}))
+    found = only(town, "credentials-good")
+    assert "of @vera that is kept here is a token of @otto-cli" in found["message"]
+    typed(town, found)
+    assert findings(town) == []
+
+
+def test_a_credential_that_others_may_read_is_found(town: Place) -> None:
+    kept = town.workspace / "credentials" / "vera.json"
+    kept.chmod(0o644)
+    found = only(town, "credentials-good")
+    assert found["message"] == f"Others on this machine may read or write {kept}."
+    assert found["do"] == f"chmod 600 {kept}"
+    typed(town, found)
+    assert findings(town) == []
+
+
+def test_a_credential_of_somebody_who_never_joined_is_found(town: Place) -> None:
+    kept = town.workspace / "credentials" / "ghost.json"
+    kept.write_text(json.dumps({"sender": "ghost", "token": compose(bytes(SECRET_BYTES))}))
+    kept.chmod(0o600)
+    found = only(town, "credentials-good")
+    assert "of @ghost that is kept here is of nobody who has joined" in found["message"]
+    assert found["do"] == "interlock join ghost"
+    typed(town, found)
+    assert findings(town) == []
+
+
+def test_elsewhere_the_owner_is_asked_for_another_credential(town: Place, servers: Servers) -> None:
+    otto = town.ok("token", "mint", "--sender", "otto-cli")["token"]
+    with Forked(town, servers) as served:
+        there = {"INTERLOCK_WORKSPACE": served.url, "INTERLOCK_SESSION": None}
+        home = Path(workspace.link(served.url, town.environ).home)
+        (home / "credentials").mkdir(parents=True)
+        for name, sender in (("vera", "vera"), ("ghost", "ghost"), ("otto-cli", "otto-cli")):
+            kept = home / "credentials" / f"{name}.json"
+            token = compose(bytes(SECRET_BYTES))
+            kept.write_text(json.dumps({"sender": sender, "token": token}))
+            kept.chmod(0o600)
+        found = findings(town, **there, INTERLOCK_TOKEN=otto)
+        asked = "Ask the owner of the workspace to type there: interlock invite "
+        assert [each["do"] for each in found] == [
+            asked + whom for whom in ("ghost", "otto --surface cli", "vera")
+        ]
+        for each in found:
+            words = shlex.split(each["do"].partition("interlock ")[2])
+            invited = town.ok(*words)
+            link = served.url + invited["path"]
+            town.ok("join", link)
+            assert each not in findings(town, **there, INTERLOCK_TOKEN=otto)
+        assert findings(town, **there, INTERLOCK_TOKEN=otto) == []
 
 
 # --- hooks and waking
@@ -216,6 +346,28 @@ def test_a_client_that_calls_what_is_gone_is_found(town: Place) -> None:
     assert "what its configuration calls is gone" in found["message"]
     typed(town, found)
     assert findings(town) == []
+
+
+def test_a_client_whose_settings_are_no_json_is_mended_by_hand(town: Place) -> None:
+    town.ok("setup", "claude-code", "--from", "otto-cli")
+    settings = town.cwd / ".claude" / "settings.local.json"
+    before = settings.read_text()
+    settings.write_text("not json")
+    found = only(town, "clients-configured")
+    assert str(settings) in found["message"]
+    assert found["do"] == f'"${{EDITOR:-vi}}" {settings}'
+    good = town.root / "good.json"
+    good.write_text(before)
+    typed(town.but(EDITOR=_editor(town, good)), found)
+    assert findings(town) == []
+
+
+def _editor(place: Place, good: Path) -> str:
+    """A command that puts into a file what should be in it."""
+    script = place.root / "editor"
+    script.write_text(f'#!/bin/sh\ncp "{good}" "$1"\n')
+    script.chmod(0o700)
+    return str(script)
 
 
 def test_a_client_of_a_sender_that_never_joined_is_found(town: Place) -> None:

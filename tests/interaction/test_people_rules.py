@@ -217,12 +217,15 @@ def test_a_person_owns_agents_and_nothing_else(
 
 
 def test_an_agent_is_one_persons(node: Node) -> None:
-    early, late = invited(node, "hugo", "otto"), invited(node, "hanna", "otto", "robo")
+    early = invited(node, "hugo", "otto", "robo")
+    with pytest.raises(NameTaken, match="@otto will be @hugo's"):
+        invited(node, "hanna", "otto")
+    for name in ("robo", "@robo"):
+        with pytest.raises(NameTaken, match="@robo will be an agent of @hugo's"):
+            invited(node, name)
+    with pytest.raises(NameTaken, match="@hugo is invited as a person"):
+        invited(node, "hanna", "hugo")
     assert joins(node, early) == "hugo"
-    before = node.head()
-    with pytest.raises(NameTaken, match="@otto is @hugo's"):
-        joins(node, late)
-    assert node.head() == before, "a refused invitation makes nobody join"
     with pytest.raises(NameTaken, match="@otto is @hugo's"):
         invited(node, "hanna", "otto")
     assert joins(node, invited(node, "hugo", "otto")) == "hugo", "it may be said again"
@@ -524,7 +527,8 @@ def test_a_link_makes_another_machine_join(server: Served, elsewhere: Place) -> 
     there = elsewhere.but(INTERLOCK_WORKSPACE=server.url)
     assert there.ok("whoami")["sender"] == "otto-laptop"
     assert there.ok("send", "@vera", "from my laptop")["accepted"] is True
-    assert json.loads(kept.read_text())["token"] not in json.dumps(joined)
+    assert json.loads(kept.read_text())["token"] == joined["token"], "--json prints it once"
+    assert (joined["agent"], joined["surface"], joined["kind"]) == ("otto", "laptop", "agent")
 
 
 def test_a_link_is_used_up_by_whoever_comes_first(server: Served, elsewhere: Place) -> None:

@@ -193,10 +193,8 @@ def test_a_link_for_a_machine_changes_no_password(scene: Scene) -> None:
     assert "interlock join" in refused.text
     assert "@olga" in olga.get("/person").text
     assert Browser(scene.served).sign_in("olga").status_code == 303
-    assert path.rpartition("/")[2].startswith("ili_")
-    (still_open,) = scene.place.ok("connection", "list")["invitations"]
-    assert still_open["surface"] == "desk"
-    scene.place.ok("connection", "revoke", still_open["id"])
+    left = scene.place.ok("connection", "list")["invitations"]
+    assert ("olga", "desk") in [(found["name"], found.get("surface")) for found in left]
 
 
 # --- plain HTTP
@@ -361,7 +359,7 @@ def test_nobody_is_led_to_a_client_whose_question_is_wrong(
         assert answer.status_code == 400
         assert BEGIN_AGAIN in answer.text
         assert "location" not in answer.headers
-        assert answer.headers["content-type"].startswith("text/plain")
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
     alone = scene.app.wish(**changes, redirect_uri=None)
     assert "location" not in scene.stranger.get("/authorize", alone).headers
 

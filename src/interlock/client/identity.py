@@ -47,7 +47,7 @@ class Identity:
         return Asked(acts.Invite(name, surface, tuple(own), kind, ttl_s))
 
     @Verb
-    def accept_invitation(self, code: str) -> Asked[answers.Accepted]:
+    def accept_invitation(self, code: str) -> Asked[answers.Joined]:
         """Join by an invitation. The token is in the answer, and nowhere else: keep it."""
         return Asked(acts.AcceptInvitation(code))
 

@@ -466,6 +466,9 @@ class KeepSession(NamedTuple):
 
 # --- clients
 
+# What `interlock run` calls itself where it says which process its session is.
+RUN = "run"
+
 
 class Attend(NamedTuple):
     """A client's session has come to a step: `start`, `prompt`, `edit`, `tool`, `busy` (at work,

@@ -484,15 +484,6 @@ class Invited(TypedDict):
     path: NotRequired[str]
 
 
-class Accepted(TypedDict):
-    """`token` as in `Joined`."""
-
-    sender: str
-    address: str
-    token_id: str
-    token: NotRequired[str]
-
-
 class Connection(TypedDict):
     """A client that a person lets act as `address`. It ends at `expires_at` if it is not used."""
 
@@ -1390,7 +1381,7 @@ ANSWERS: dict[type, Any] = {
     acts.ListAgents: Agents,
     acts.Join: Joined,
     acts.Invite: Invited,
-    acts.AcceptInvitation: Accepted,
+    acts.AcceptInvitation: Joined,
     acts.ListConnections: Connections,
     acts.NameConnection: Connection,
     acts.RevokeConnection: Revoked,

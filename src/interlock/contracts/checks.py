@@ -41,6 +41,7 @@ TOKEN_MEMBERS: dict[str, tuple[type, str]] = {
     "scope": (list, "text, or a list of texts"),
     "display_name": (str, "text"),
     "clear": (bool, "true or false"),
+    "odd": (dict, "an object of texts"),
 }
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -296,7 +297,8 @@ def _label_token(act: acts.LabelToken) -> acts.LabelToken:
 
 def _import(act: acts.ImportTokens) -> acts.ImportTokens:
     if not 0 < len(act.rows) <= MOST_ROWS:
-        raise Usage(f"1 to {MOST_ROWS} rows are imported at once, not {len(act.rows)}.")
+        split = " Split the file." if act.rows else ""
+        raise Usage(f"1 to {MOST_ROWS} rows are imported at once, not {len(act.rows)}.{split}")
     for number, row in enumerate(act.rows, 1):
         _token_row(number, row)
     labels = {row.get("label") for row in act.rows}
@@ -314,13 +316,26 @@ def _token_row(number: int, row: dict[str, Any]) -> None:
             raise Usage(f"Row {number} holds a token. Give its SHA-256 instead, as token_hash.")
         if name not in TOKEN_MEMBERS:
             raise Usage(f"Row {number}: {name[:80]!r} is none of {', '.join(TOKEN_MEMBERS)}.")
-        kind, what = TOKEN_MEMBERS[name]
-        texts = value if isinstance(value, list) else [value] if isinstance(value, str) else []
-        if not isinstance(value, kind) or not all(isinstance(text, str) for text in texts):
-            raise Usage(f"Row {number}: {name} is {what}.")
-        for text in texts:
-            line(text, f"{name} of row {number}")
+        wrong = odd_member(name, value)
+        if wrong is not None:
+            raise Usage(f"Row {number}: {wrong}")
     _hash(row.get("token_hash", ""))
+
+
+def odd_member(name: str, value: Any) -> str | None:
+    """What is wrong with a member of an imported row, in a sentence that does not repeat it."""
+    kind, what = TOKEN_MEMBERS[name]
+    texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    if isinstance(value, dict):
+        texts = [*value, *value.values()]
+    if not isinstance(value, kind) or not all(isinstance(text, str) for text in texts):
+        return f"{name} must be {what}."
+    try:
+        for text in texts:
+            line(text, name)
+    except Usage as wrong:
+        return wrong.message
+    return None
 
 
 def _review(act: acts.Review) -> acts.Review:

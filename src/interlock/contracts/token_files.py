@@ -1,12 +1,14 @@
 """Files of tokens that another bus wrote: an array of rows, each with whose token it is.
 
 What is made of a row here has no secret any more: a token that stands in it in clear leaves only
-its SHA-256. The rest of a row's shape is checked where it is decided.
+its SHA-256. Nor has it what cannot be read: that is named under `odd`, so that the row gets its
+verdict in its place and the others keep theirs.
 """
 
 import re
 from typing import Any, NamedTuple
 
+from interlock.contracts.checks import odd_member
 from interlock.contracts.encoding import decode
 from interlock.contracts.tokens import hashed
 from interlock.errors import BadToken, TooLarge, Usage
@@ -15,7 +17,9 @@ LARGEST_FILE = 4 << 20
 HASH = re.compile(r"[0-9a-f]{64}")
 _DISPLAYED = ("display_name", "displayName", "name")
 _KEPT = ("agent", "label", "project", "active", "scope")
-_READ = {"token", "token_hash", *_KEPT, *_DISPLAYED}
+_SHOWING = ("token", "token_hash")
+_READ = {*_SHOWING, *_KEPT, *_DISPLAYED}
+_TWICE = object()  # in place of a member that stands in its object more than once
 
 
 class Prepared(NamedTuple):
@@ -28,10 +32,10 @@ class Prepared(NamedTuple):
 def parsed(data: bytes) -> list[Any]:
     """The rows that are written in a file."""
     if len(data) > LARGEST_FILE:
-        raise TooLarge(f"A file of tokens has at most {LARGEST_FILE} bytes. Import it in parts.")
+        raise TooLarge(f"A file of tokens has at most {LARGEST_FILE} bytes. Split the file.")
     try:
-        found = decode(data.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as wrong:
+        found = _decoded(data.removeprefix(b"\xef\xbb\xbf"))
+    except (ValueError, RecursionError) as wrong:
         raise Usage(
             f"The file is not JSON: {wrong}. It should be an array of rows: "
             '[{"token_hash": "…", "agent": "otto", "label": "Otto, laptop"}]'
@@ -43,15 +47,32 @@ def parsed(data: bytes) -> list[Any]:
     return found
 
 
+def _decoded(data: bytes) -> Any:
+    """Strict JSON, in which a member that stands twice is not lost."""
+    import json
+
+    decode(data)
+    return json.loads(data, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        found[name] = _TWICE if name in found else value
+    return found
+
+
 def prepared(given: list[Any]) -> Prepared:
     """The rows without secrets, and without what is not known here."""
-    rows, ignored = [], set()
-    for number, row in enumerate(given, 1):
+    rows: list[dict[str, Any]] = []
+    ignored: set[str] = set()
+    for row in given:
         if not isinstance(row, dict):
-            raise Usage(f"Row {number} is not an object with members such as agent and label.")
+            rows.append({"odd": {"row": "It must be an object with members such as agent."}})
+            continue
         said = {name: value for name, value in row.items() if not _is_absent(value)}
         ignored |= said.keys() - _READ
-        rows.append(_row(number, said))
+        rows.append(_row(said))
     return Prepared(tuple(rows), sorted(ignored))
 
 
@@ -59,26 +80,38 @@ def _is_absent(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _row(number: int, said: dict[str, Any]) -> dict[str, Any]:
-    row = {name: said[name] for name in _KEPT if name in said}
+def _row(said: dict[str, Any]) -> dict[str, Any]:
+    row = {name: said[name] for name in (*_SHOWING, *_KEPT) if name in said}
     if "scope" in row and isinstance(row["scope"], str):
         row["scope"] = row["scope"].replace(",", " ").split()
     if "name" in said and said["name"] == said.get("label"):
         del said["name"]  # the token's own, with which every label would agree
     for display in (said[name] for name in _DISPLAYED if name in said):
         row.setdefault("display_name", display)
-    return row | _shown(number, said.get("token"), said.get("token_hash"))
+    odd = {name: wrong for name, value in row.items() if (wrong := _wrong(name, value))}
+    for name in odd:
+        del row[name]
+    shown = _shown(row.pop("token", None), row.pop("token_hash", None))
+    if odd.keys().isdisjoint(_SHOWING):
+        row |= shown
+    return row | ({"odd": odd} if odd else {})
 
 
-def _shown(number: int, token: Any, given: Any) -> dict[str, Any]:
+def _wrong(name: str, value: Any) -> str | None:
+    if value is _TWICE:
+        return f"{name} must stand there once."
+    if name in _SHOWING:
+        return None if isinstance(value, str) else f"{name} must be text."
+    return odd_member(name, value)
+
+
+def _shown(token: str | None, given: str | None) -> dict[str, Any]:
     """The hash of a row's token. What has not the form of one may be the secret itself, and goes
     no further; so does a hash that is not its token's."""
-    given = given.lower() if isinstance(given, str) else ""
+    given = given.lower() if given is not None else ""
     known = given if HASH.fullmatch(given) else None
     if token is None:
         return {"token_hash": known} if known else {}
-    if not isinstance(token, str):
-        raise Usage(f"Row {number}: token is text.")
     try:
         own = hashed(token)
     except BadToken:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
+from interlock.contracts.acts import RUN
 from interlock.contracts.addresses import filename
 from interlock.engines.doorbell import Doorbell
 from interlock.processes import is_alive, space
@@ -141,6 +142,8 @@ class Presence:
             return
         self._glances.pop(sender, None)
         path = self._window(sender, session)
+        if (about or {}).get("client") == RUN and os.path.exists(path):
+            return  # the hooks of what it runs know more
         doing = DOING[step]
         if step == "start" and (before := _read(path)) is not None and _is_same(before, about):
             doing = before.doing  # its context was shortened, in the middle of whatever it does

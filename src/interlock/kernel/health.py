@@ -79,24 +79,40 @@ def _is_fleeting(minted_at: int, expires_at: int) -> bool:
 
 
 def recipients_known(moment: Moment) -> Iterator[Finding]:
-    """Names that were written to lately, and as which nobody has joined."""
+    """Names that were written to lately, and as which nobody has joined. Whoever has written since
+    to the name that was meant has put it right."""
     existing = names(moment.state)
-    for name, open in moment.all(
-        "SELECT recipient, open FROM mail_boxes WHERE open > 0 AND recipient NOT IN "
+    for (name,) in moment.all(
+        "SELECT recipient FROM mail_boxes WHERE open > 0 AND recipient NOT IN "
         "(SELECT sender FROM identity_senders UNION SELECT name FROM identity_agents) "
         "ORDER BY recipient"
     ):
-        last = _open_mail(moment, name, "DESC")
+        meant = near(name, existing)
+        count, last = _astray(moment, name, meant or [])
         if last is None or moment.now - last.at > LATELY_MS:
             continue
-        meant = near(name, existing)
-        many = "1 message waits" if open == 1 else f"{open} messages wait"
+        many = "1 message waits" if count == 1 else f"{count} messages wait"
         yield Finding(
             f"{many} for @{name}, as whom nobody has joined; the last is {last.id}, from "
             f"@{last.sender}." + (f" Did you mean {' or '.join(meant)}?" if meant else ""),
             _to_reach(moment, name, last, meant),
             address(name),
         )
+
+
+def _astray(moment: Moment, name: str, meant: list[str]) -> tuple[int, Message | None]:
+    """How many messages wait for a name whose sender has not written to one that was meant since,
+    and the last of them."""
+    marks = ", ".join("?" * len(meant))
+    count, seq = moment.all(
+        "SELECT count(*), max(d.seq) FROM mail_deliveries d INDEXED BY mail_open "
+        "JOIN mail_messages m USING (seq) WHERE d.recipient = ? AND closed = 0 "
+        f"AND state IN {UNREAD} AND NOT EXISTS (SELECT 1 FROM mail_messages n "
+        f"WHERE n.sender = m.sender AND n.seq > m.seq AND n.recipient IN ({marks}))",
+        name,
+        *meant,
+    )[0]
+    return count, by_seq(moment, seq) if count else None
 
 
 def _to_reach(moment: Moment, name: str, last: Message, meant: list[str] | None) -> str:
@@ -162,12 +178,12 @@ def _unread(moment: Moment) -> list[tuple[str, int]]:
     return [(row[0], row[1]) for row in rows if is_known(moment.state, row[0])]
 
 
-def _open_mail(moment: Moment, name: str, order: str = "ASC", also: str = "1") -> Message | None:
-    """The first or the last unread message for a name."""
+def _open_mail(moment: Moment, name: str, also: str = "1") -> Message | None:
+    """The first unread message for a name."""
     row = moment.one(
         "SELECT d.seq FROM mail_deliveries d INDEXED BY mail_open JOIN mail_messages m USING (seq) "
         f"WHERE d.recipient = ? AND closed = 0 AND state IN {UNREAD} AND {also} "
-        f"ORDER BY d.seq {order} LIMIT 1",
+        "ORDER BY d.seq LIMIT 1",
         name,
     )
     return by_seq(moment, row[0]) if row else None
@@ -215,9 +231,16 @@ def wakes_working(moment: Moment) -> Iterator[Finding]:
             ended = "failed" if outcome == "failed" else "may have failed"
             yield Finding(
                 f"To wake @{recipient} by {adapter} {ended}" + (f": {why}" if why else "."),
-                f"interlock receipts {by_seq(moment, seq).id}",
+                _to_look(by_seq(moment, seq)),
                 address(recipient),
             )
+
+
+def _to_look(message: Message) -> str:
+    """Receipts are shown to whoever sent it; of what the workspace itself says, its story."""
+    if message.sender in (OWNER, SYSTEM):
+        return f"interlock explain {message.id}"
+    return f"interlock receipts {message.id} --from {message.sender}"
 
 
 # --- claims
@@ -230,7 +253,7 @@ def claims_alive(moment: Moment, lost: Mapping[str, list[str]]) -> Iterator[Find
         if why := _why_dead(moment, claim, lost):
             yield Finding(
                 f"@{claim.sender} holds {claim.target} until {rfc3339(claim.expires_at)}, and "
-                f"{why}.",
+                f"{why}. Whoever takes it over holds it from then on.",
                 f"interlock claim take-over {_flags(claim.target)} --reason 'its holder is gone'",
                 claim.id,
             )

@@ -136,7 +136,8 @@ class LiveNode:
             await self.call(Credentials(), ReportRefusal(code, digest, connection))
 
     def notice(self, code: str, peer: str, connection: str | None = None) -> None:
-        """Counts what was refused, and lets the server's own log say so now and then."""
+        """Counts what was refused, and lets the server's own log say the first of a kind: nobody
+        shall push out what else it says."""
         self.intrusions[code] += 1
         if self.intrusions[code] <= MOST_SAID or connection is not None:
             _LOG.warning("refused", extra={"code": code, "peer": peer, "connection": connection})

@@ -33,7 +33,8 @@ def refuse_weak(name: str, password: str) -> None:
         raise Usage(f"A password has at least {SHORTEST} characters. A sentence is a good one.")
     if len(password) > LONGEST:
         raise Usage(f"A password has at most {LONGEST} characters.")
-    if len(set(password)) < 4 or password.casefold().strip() == name.casefold():
+    is_repeated = password in (password * 2)[1:-1]
+    if len(set(password)) < 4 or is_repeated or password.isdecimal() or password == name:
         raise Usage("That password is easily guessed. A sentence is a good one.")
 
 
@@ -85,6 +86,11 @@ class Attempts:
         all_names.append(time.monotonic())
         self._keep(("", peer), all_names)
         return len(self._lately((name[:LONGEST_NAME], peer))) >= TRIES
+
+    def forget(self, name: str) -> None:
+        """Begins anew for a name that has a new password."""
+        for key in [key for key in self._failed if key[0] == name[:LONGEST_NAME]]:
+            del self._failed[key]
 
     def _keep(self, key: tuple[str, str], tried: deque[float]) -> None:
         if len(self._failed) >= MOST_TRIED:

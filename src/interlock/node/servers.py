@@ -14,10 +14,12 @@ from interlock.processes import space
 
 
 class Serving(NamedTuple):
-    """A server that runs. Its number says nothing where another `space` counts processes."""
+    """A server that runs, since when by the file's clock. Its number says nothing where another
+    `space` counts processes."""
 
     pid: int
     space: str | None
+    since_ms: int = 0
 
 
 def sign_in(directory: str) -> int:
@@ -35,14 +37,24 @@ def sign_in(directory: str) -> int:
 
 
 def running(directory: str) -> list[Serving]:
-    """The servers that run now. What dead ones left is taken away."""
+    """The servers that run now, the one that was started last at the end. What dead ones left is
+    taken away."""
     own = os.path.join(directory, "servers")
     try:
-        names = sorted(name for name in os.listdir(own) if not name.startswith("."))
+        names = [name for name in os.listdir(own) if not name.startswith(".")]
     except OSError:
         return []
     found = (_look(os.path.join(own, name)) for name in names)
-    return [serving for serving in found if serving is not None]
+    return sorted((each for each in found if each is not None), key=lambda each: each.since_ms)
+
+
+def is_named(directory: str, serving: Serving) -> bool:
+    """Whether commands find this server, by what it says of itself where they look."""
+    try:
+        with open(os.path.join(directory, "server.json"), encoding="utf-8") as file:
+            return bool(json.load(file)["pid"] == serving.pid)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _look(path: str) -> Serving | None:
@@ -63,6 +75,7 @@ def _look(path: str) -> Serving | None:
 
 def _said(file: int) -> Serving | None:
     try:
-        return Serving(*json.loads(os.read(file, 4096)))
+        said = Serving(*json.loads(os.read(file, 4096)))
+        return said._replace(since_ms=os.fstat(file).st_mtime_ns // 1_000_000)
     except (ValueError, TypeError):
         return None

@@ -12,7 +12,7 @@ from hmac import compare_digest
 
 from interlock.contracts import tokens
 from interlock.errors import EngineUnavailable
-from interlock.link import ABOUT, LOCK, About
+from interlock.link import ABOUT, LOCK, About, server_of
 from interlock.workspace import OWNER, owner_token
 
 LOG = "server.log"
@@ -71,6 +71,10 @@ def publish(directory: str, about: About) -> None:
 
 
 def withdraw(directory: str, about: About) -> None:
+    """Takes back what was published, unless another server has published since: then the sockets
+    are its own."""
+    if server_of(directory) not in (None, about):
+        return
     for path in (os.path.join(directory, ABOUT), about.socket, about.mcp):
         with suppress(FileNotFoundError):
             os.unlink(path)

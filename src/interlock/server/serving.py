@@ -154,7 +154,7 @@ def application(
         *api(desk),
         Route("/mcp", tools),
         Route("/mcp/", tools),
-        *oauth.routes(live, loaded),
+        *oauth.routes(live, loaded, web.notices(live)),
         *pages,
     ]
     router = Router(routes, redirect_slashes=False)

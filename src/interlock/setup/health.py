@@ -53,7 +53,7 @@ def _misfit(record: Record, workspace: Workspace, environ: Mapping[str, str]) ->
     try:
         why = _difference(record, workspace, environ)
     except Usage as trouble:
-        why = trouble.message
+        return Finding(f"{about}: {trouble.message}", _to_mend(record, trouble), where)
     return Finding(f"{about}: {why}", _again(record), where) if why else None
 
 
@@ -90,6 +90,12 @@ def _would_change(
 
 def _is_plugin(record: Record) -> bool:
     return any(saved.document.form == "whole" for saved in record.saved)
+
+
+def _to_mend(record: Record, trouble: Usage) -> str:
+    """Setup would fail for the same reason as this look did: the file comes first."""
+    file = trouble.members.get("file")
+    return _again(record) if file is None else f'"${{EDITOR:-vi}}" {shlex.quote(file)}'
 
 
 def _again(record: Record) -> str:

@@ -12,7 +12,7 @@ from interlock.errors import NotAWorkspace, NotFound
 def verify(context: Context) -> Answer:
     checkpoint = _note(context.get("checkpoint"))
     if (path := context.get("export")) is None:
-        _refuse_absent(context)
+        refuse_absent(context, "log to verify")
         return context.call_as_owner(acts.VerifyLog(checkpoint))
     from interlock.node import audit
 
@@ -20,16 +20,16 @@ def verify(context: Context) -> Answer:
         return audit.verify_export(lines, checkpoint)
 
 
-def _refuse_absent(context: Context) -> None:
-    """Other commands make the workspace they are asked about. A new, empty log is whole, and that
-    must not be the answer about one that was mistyped."""
+def refuse_absent(context: Context, wanted: str) -> None:
+    """Other commands make the workspace they are asked about. A new, empty log is whole and well,
+    and that must not be the answer about one that was mistyped."""
     place = context.place
     if not (context.get("workspace") or os.environ.get("INTERLOCK_WORKSPACE")) or "://" in place:
         return
     try:
         os.stat(place)
     except FileNotFoundError:
-        raise NotAWorkspace(f"There is no workspace at {place}, and no log to verify.") from None
+        raise NotAWorkspace(f"There is no workspace at {place}, and no {wanted}.") from None
     except OSError:
         return  # opening it says what is wrong
 

@@ -7,25 +7,40 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from interlock import workspace
-from interlock.contracts import acts, tokens
+from interlock.contracts import acts
 from interlock.contracts.health import Finding, in_order, told, unmade
+from interlock.doors.cli import kept
+from interlock.doors.cli.audit import refuse_absent
 from interlock.doors.cli.context import Answer, Context
-from interlock.errors import BadToken, Usage
+from interlock.errors import Usage
 
 HOOKS_LOG = "hooks.log"
 LOOKED_AT = 64 << 10
-BASIC_SCOPES = ["mail", "claim", "work"]
 
 
 def doctor(context: Context) -> Answer:
+    refuse_absent(context, "data to look at")
     answer = context.call_as_owner(acts.Examine())
     here = [row for check, look in CHECKS.items() for row in told(check, _made(context, look))]
-    found = in_order([*answer["findings"], *here])
+    found = kept.spoken(context, in_order([*answer["findings"], *here]))
     return answer | {
         "ok": not found,
         "checks": answer["checks"] + len(CHECKS),
-        "findings": [row | {"do": _in_workspace(context, row["do"])} for row in found],
+        "findings": _said_once([row | {"do": _in_workspace(context, row["do"])} for row in found]),
     }
+
+
+def _said_once(findings: list[Answer]) -> list[Answer]:
+    """What puts several things right is to be typed once: to mint twice is to mint one too many."""
+    first: dict[str, str] = {}
+    said = []
+    for row in findings:
+        if row["do"] in first:
+            row = row | {"do": f"The same as for {first[row['do']]}."}
+        else:
+            first[row["do"]] = row["check"]
+        said.append(row)
+    return said
 
 
 def _in_workspace(context: Context, do: str) -> str:
@@ -44,40 +59,6 @@ def _made(context: Context, look: Callable[[Context], Iterator[Finding]]) -> lis
         return list(look(context))
     except Exception as trouble:  # noqa: BLE001 - one check must not hide the others
         return [unmade(trouble)]
-
-
-def _credentials(context: Context) -> Iterator[Finding]:
-    """Credentials that are kept here and open nothing any more."""
-    store = context.store()
-    for sender in store.senders():
-        kept = store.get(sender)
-        if kept is None:
-            continue
-        said = _identified(context, kept.token)
-        if not said.get("active"):
-            why, do = _ended(sender, said)
-            yield Finding(f"The credential of @{sender} that is kept here {why}.", do, f"@{sender}")
-
-
-def _identified(context: Context, token: str) -> Answer:
-    """Whose a token is; one that is cut off is nobody's."""
-    try:
-        return context.call_as_owner(acts.IdentifyToken(tokens.hashed(token)))
-    except BadToken:
-        return {"known": False}
-
-
-def _ended(sender: str, said: Answer) -> tuple[str, str]:
-    anew = f"interlock token mint --sender {shlex.quote(sender)} --keep"
-    if not said["known"]:
-        return "is of no token that this workspace knows", anew
-    if said["scopes"] != BASIC_SCOPES:
-        anew += "".join(f" --scope {scope}" for scope in said["scopes"])
-    if "revoked_at" in said:
-        return "was revoked", anew
-    if said.get("suspended"):
-        return "is suspended", f"interlock token reaffirm {said['id']}"
-    return f"expired at {said['expires_at']}", f"interlock token rotate {said['id']}"
 
 
 def _hooks(context: Context) -> Iterator[Finding]:
@@ -132,7 +113,7 @@ def _clients(context: Context) -> Iterator[Finding]:
 
 
 CHECKS: dict[str, Callable[[Context], Iterator[Finding]]] = {
-    "credentials-good": _credentials,
+    "credentials-good": kept.misfits,
     "wake-rules-followed": _rules,
     "hooks-working": _hooks,
     "clients-configured": _clients,

@@ -29,7 +29,7 @@ def init(context: Context) -> Answer:
 
 
 def join(context: Context) -> Answer:
-    if "://" in context.values["name"]:
+    if "/" in context.values["name"] or context.values["name"].startswith(tokens.INVITATION):
         from interlock.doors.cli.people import join_by
 
         return join_by(context, context.values["name"])

@@ -47,11 +47,13 @@ def join_by(context: Context, link: str) -> Answer:
         act = acts.AcceptInvitation(code, tokens.hashed(token))
         answer = context.link.call(Credentials(), act)
         kept = slot.keep(answer["sender"], token)
-    return answer | {"workspace": place, "kept": kept}
+    return answer | {"workspace": place, "kept": kept, "token": token}
 
 
 def _parsed(link: str) -> tuple[str, str]:
     before, found, code = link.strip().partition(INVITE)
+    if not before or link.startswith(tokens.INVITATION):
+        raise Usage("The server's address is missing: https://interlock.example/invite/ili_…")
     url = urlsplit(before)
     if not found or url.scheme not in ("http", "https") or not url.hostname or not code:
         raise Usage("An invitation is a link such as https://interlock.example/invite/ili_…")

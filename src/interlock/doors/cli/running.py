@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import threading
+from contextlib import suppress
 from typing import Any
 
+from interlock import processes
 from interlock.contracts import acts
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context
@@ -37,17 +39,19 @@ def run(context: Context) -> int:
         "INTERLOCK_WORKSPACE": context.link.place,
     }
     ended = threading.Event()
-    keeper = threading.Thread(target=_keep, args=(context, credentials, ended), daemon=True)
+    started: list[int] = []
+    words = (context, credentials, started, ended)
+    keeper = threading.Thread(target=_keep, args=words, daemon=True)
     keeper.start()
     try:
-        return _execute(context.rest, environment)
+        return _execute(context.rest, environment, started)
     finally:
         ended.set()
         keeper.join()
         _end(context, credentials)
 
 
-def _execute(command: list[str], environment: dict[str, str]) -> int:
+def _execute(command: list[str], environment: dict[str, str], started: list[int]) -> int:
     # The terminal sends an interrupt to the client itself; what is sent to us alone goes on, also
     # where it comes before the client has started. Handlers do not reach the client, as ignored
     # signals would.
@@ -71,21 +75,35 @@ def _execute(command: list[str], environment: dict[str, str]) -> int:
     except OSError as trouble:
         output.remark(f"{command[0]}: {trouble.strerror}")
         return CANNOT_EXECUTE
+    started.append(child.pid)
     for sent in early:
         child.send_signal(sent)
     status = child.wait()
     return 128 - status if status < 0 else status
 
 
-def _keep(context: Context, credentials: acts.Credentials, ended: threading.Event) -> None:
+def _keep(
+    context: Context, credentials: acts.Credentials, started: list[int], ended: threading.Event
+) -> None:
     """Keeps the session's claims renewed while it lives. A moment without the log is no reason
     to end the client: the next look tries again."""
     assert credentials.session is not None
     while not ended.wait(LOOK_EVERY_S):
-        try:
+        with suppress(Refusal):
             context.link.call(credentials, acts.KeepSession(credentials.session))
-        except Refusal:
-            continue
+            if started:
+                _note(context, credentials, started[0])
+                started.clear()
+
+
+def _note(context: Context, credentials: acts.Credentials, pid: int) -> None:
+    """Says which process the session is: where it and we are killed, nobody is left to end it, and
+    whoever notices gives up what it holds. A server elsewhere has no use for our processes."""
+    process = processes.look(pid) if context.link.is_local else None
+    if process is not None:
+        window = {"client": acts.RUN, "pid": pid, "started": process.started}
+        window |= {"space": processes.space()}
+        context.link.call(credentials, acts.Attend("rest", acts.RUN, window=window))
 
 
 def _end(context: Context, credentials: acts.Credentials) -> None:

@@ -14,6 +14,7 @@ from interlock.link import is_served, server_of
 from interlock.workspace import dashboard
 
 ENDS_WITHIN_S = 20.0
+STARTS_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.05
 LONGEST_KEY = 1 << 10
 PASSED_ON = ("host", "port", "public-url", "engine")
@@ -90,23 +91,50 @@ def _detached(words: list[str]) -> int:
 
 
 def down(context: Context) -> Answer:
-    """Ends the server. One that is just starting is ended as soon as it says where it is."""
+    """Ends the server, and any that another has taken the place of. One that is just starting is
+    ended as soon as it says where it is."""
     directory = _directory(context)
     pid: int | None = None
-    deadline = time.monotonic() + ENDS_WITHIN_S
-    while is_served(directory):
-        about = server_of(directory)
-        if about is not None and about.pid != pid:
-            pid = about.pid
+    begun = time.monotonic()
+    while is_served(directory) or _running(directory):
+        waited_s = time.monotonic() - begun
+        found = _found(directory, waited_s)
+        if found is not None and found != pid:
+            pid = found
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        if time.monotonic() > deadline:
-            raise EngineUnavailable(
-                f"The server{f' (process {pid})' if pid else ''} does not end. See server.log in "
-                f"{directory}, and end it with kill -9 and the number of its process."
-            )
+        if waited_s > ENDS_WITHIN_S:
+            raise _does_not_end(directory, pid)
         time.sleep(LOOK_EVERY_S)
     return {"stopped": False} if pid is None else {"stopped": True, "pid": pid}
+
+
+def _found(directory: str, waited_s: float) -> int | None:
+    """The server to be ended: the one that says where it is, else, unless it may be starting, the
+    one that was started last."""
+    is_held = is_served(directory)
+    if is_held and (about := server_of(directory)) is not None:
+        return about.pid
+    if is_held and waited_s < STARTS_WITHIN_S:
+        return None
+    return next(reversed(_running(directory)), None)
+
+
+def _running(directory: str) -> list[int]:
+    """The servers of a workspace, whether or not commands find them. Another container's have
+    other numbers there."""
+    from interlock.node.servers import running
+    from interlock.processes import space
+
+    return [serving.pid for serving in running(directory) if serving.space == space()]
+
+
+def _does_not_end(directory: str, pid: int | None) -> EngineUnavailable:
+    which = f"kill -9 {pid}" if pid else "kill -9 and the number of its process"
+    return EngineUnavailable(
+        f"The server{f' (process {pid})' if pid else ''} does not end. See server.log in "
+        f"{directory}, and end it with {which}."
+    )
 
 
 def _directory(context: Context) -> str:

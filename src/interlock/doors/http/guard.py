@@ -73,13 +73,15 @@ class Guard:
                     scope["scheme"], scope["interlock.outside"] = self._scheme, True
                     _seen_through(scope, headers)
                 try:
-                    _refuse_foreign(headers, scope, here_only=self._loopback and not is_outside)
+                    here_only = self._loopback and not is_outside
+                    _refuse_foreign(headers, scope, here_only=here_only, known=self._outside)
                 except ForeignOrigin:
                     await self._keep_forged(scope)
                     raise
                 # Where tokens may be given out, and for which address: never over plain HTTP that
                 # somebody else could listen to.
-                is_plain = headers.get("x-forwarded-proto", scope["scheme"]) != scope["scheme"]
+                came_by = headers.get("x-forwarded-proto", scope["scheme"]).partition(",")[0]
+                is_plain = came_by.strip().lower() != scope["scheme"]
                 if (is_outside or self._loopback) and not is_plain:
                     scope["interlock.base"] = f"{scope['scheme']}://{host}"
                 await self._refuse_shown(scope)
@@ -165,12 +167,12 @@ def _refusal_of(trouble: Exception, scope: Scope) -> tuple[Refusal, int | None]:
     ), None
 
 
-def _refuse_foreign(headers: Headers, scope: Scope, *, here_only: bool) -> None:
+def _refuse_foreign(headers: Headers, scope: Scope, *, here_only: bool, known: str) -> None:
     host = headers.get("host", "")
     if here_only and not _is_here(host):
         raise ForeignOrigin(
             f"This server is for its own machine, and was asked for as {host[:80]!r}. Use "
-            "127.0.0.1 or localhost."
+            f"{f'{known}, ' if known else ''}127.0.0.1 or localhost."
         )
     if is_open(scope["path"]):
         return

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Load = Callable[[str], Awaitable[Any]]
+Notice = Callable[[str, str, int], Response]
 
 
-def routes(live: LiveNode, load: Load) -> list[BaseRoute]:
-    """Every endpoint. `load` imports a module without keeping others waiting."""
-    later = _Later(live, load)
+def routes(live: LiveNode, load: Load, notice: Notice) -> list[BaseRoute]:
+    """Every endpoint. `load` imports a module without keeping others waiting; `notice` makes a page
+    for a person, of a title and what to say."""
+    later = _Later(live, load, notice)
     known = "/.well-known/oauth-"
     return [
         Route("/authorize", later.endpoint("authorize")),
@@ -54,8 +56,8 @@ def _open(path: str, endpoint: Endpoint, method: str = "GET") -> BaseRoute:
 class _Later:
     """The endpoints, loaded when the first is called: the SDK takes long to import."""
 
-    def __init__(self, live: LiveNode, load: Load) -> None:
-        self._live, self._load = live, load
+    def __init__(self, live: LiveNode, load: Load, notice: Notice) -> None:
+        self._live, self._load, self._notice = live, load, notice
         self._loaded: Endpoints | None = None
 
     def endpoint(self, name: str) -> Endpoint:
@@ -63,7 +65,7 @@ class _Later:
             metadata.base_of(request)
             if self._loaded is None:
                 found = await self._load("interlock.doors.oauth.endpoints")
-                self._loaded = self._loaded or found.Endpoints(self._live)
+                self._loaded = self._loaded or found.Endpoints(self._live, self._notice)
             response: Response = await getattr(self._loaded, name)(request)
             return response
 

@@ -30,6 +30,7 @@ KEPT_S: Final = 3600.0
 REFUSED_S: Final = 30.0
 MOST_KEPT: Final = 1000
 
+NO_CLIENT: Final = "A client's id is what /register gave it, or an https address of its document."
 # What is read of a document: who and where the client is, and that it has no secret.
 NAMED: Final = ("client_name", "redirect_uris")
 METHOD: Final = ("token_endpoint_auth_method", "client_secret")
@@ -156,9 +157,9 @@ def _checked(client_id: str) -> SplitResult:
         port = url.port or 443
     is_plain = client_id.isascii() and client_id.isprintable() and " " not in client_id
     if not is_plain or len(client_id) > LONGEST_URL or port is None:
-        raise Refused("A client's id is an https address of its document.")
+        raise Refused(NO_CLIENT)
     if url.scheme != "https" or not url.hostname:
-        raise Refused("A client's id is an https address of its document.")
+        raise Refused(NO_CLIENT)
     if url.username is not None or url.fragment or url.path in ("", "/"):
         raise Refused("A client's id has a path, and neither a user nor a fragment.")
     if any(part in (".", "..") for part in url.path.split("/")):

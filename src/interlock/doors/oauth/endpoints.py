@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -15,7 +15,7 @@ from mcp.server.auth.middleware.client_auth import AuthenticationError, ClientAu
 from mcp.server.auth.settings import ClientRegistrationOptions
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Message
 
 from interlock.contracts import acts
@@ -38,8 +38,8 @@ BEGIN_AGAIN: Final = "Nothing was granted. Begin again in the client that sent y
 
 
 class Endpoints:
-    def __init__(self, live: LiveNode) -> None:
-        self._live = live
+    def __init__(self, live: LiveNode, notice: Callable[[str, str, int], Response]) -> None:
+        self._live, self._notice = live, notice
         self._clients = Clients(live.node.keys, Documents())
         self._registration = ClientRegistrationOptions(
             enabled=True, valid_scopes=None, default_scopes=list(BASIC_SCOPES)
@@ -65,7 +65,7 @@ class Endpoints:
         if why is None:
             response.headers.update(NO_STORE)
             return response
-        return PlainTextResponse(f"{why}\n{BEGIN_AGAIN}\n", 400, headers=NO_STORE)
+        return self._notice("This client cannot be connected", f"{why} {BEGIN_AGAIN}", 400)
 
     async def token(self, request: Request) -> Response:
         if (trouble := await _refused_form(request)) is not None:
@@ -185,7 +185,8 @@ def _wrong_with(asked: QueryParams) -> str | None:
 
 
 def _leads_home(response: Response) -> bool:
-    return is_loopback(urlsplit(response.headers.get("location", "")).hostname or "")
+    back = urlsplit(response.headers.get("location", ""))
+    return back.scheme == "http" and is_loopback(back.hostname or "")
 
 
 def _homeward(response: Response, base: str) -> str:

@@ -8,6 +8,7 @@ The dashboard is shown to nobody but the owner, and to people only what is their
 
 from collections.abc import Callable
 
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from interlock.doors.web.assets import Assets
@@ -18,6 +19,11 @@ from interlock.doors.web.people import People
 from interlock.doors.web.rendering import Templates
 from interlock.doors.web.visitors import Visitors
 from interlock.node.live import LiveNode
+
+
+def notices(live: LiveNode) -> Callable[[str, str, int], Response]:
+    """Makes pages that only say something, for doors that people come to by mistake."""
+    return Visitors(live, Templates(Assets())).notice
 
 
 def routes(live: LiveNode, *, owner: Callable[[str], bool], key: bytes) -> list[BaseRoute]:

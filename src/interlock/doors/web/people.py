@@ -115,6 +115,7 @@ class People:
             sessions=legible(acting["sessions"]),
             tokens=legible(acting["tokens"]),
             done=DONE.get(request.query_params.get("done", "")),
+            address=f"{request.scope['interlock.base']}/mcp",
         )
 
     async def to_overview(self, request: Request) -> Response:
@@ -129,13 +130,12 @@ class People:
             response = await self._visitors.sign_in(request, name, form.get("password", ""))
         except Refusal as refusal:
             return self._visitors.sign_in_page(request, asked, refusal, name)
-        if asked is not None:
-            response.headers["Location"] = "/consent?" + urlencode({"request": asked})
-        return response
+        return _on_the_way(response, asked)
 
     async def sign_out(self, request: Request) -> Response:
-        self._visitors.refuse_strangers(request, await posted(request))
-        return await self._visitors.sign_out(request)
+        form = self._visitors.refuse_strangers(request, await posted(request, LARGEST_FORM))
+        response = await self._visitors.sign_out(request)
+        return _on_the_way(response, form.get("request"))
 
     # --- what acts for them
 
@@ -156,6 +156,13 @@ class People:
         except NotAllowed:
             return self._visitors.sign_in_page(request)
         return RedirectResponse(_done(done), 303)
+
+
+def _on_the_way(response: Response, asked: str | None) -> Response:
+    """Leads on to what a client asked for, if that is how somebody came here."""
+    if asked is not None:
+        response.headers["Location"] = "/consent?" + urlencode({"request": asked})
+    return response
 
 
 def _done(word: str) -> str:

@@ -136,9 +136,20 @@ def first_choice(offered: list[Answer], surface: str) -> str | None:
         return None
     (agent,) = agents
     for sender in agent["senders"]:
-        if sender.get("surface") == surface:
+        if sender.get("surface") == surface and not sender["connected"]:
             return str(sender["value"])
     return str(agent["new"])
+
+
+def is_taken(form: dict[str, str], offered: list[Answer]) -> bool:
+    """Whether what a form says is a new name is one that is there already."""
+    if (named := chosen(form)) is None or not form.get("sender", "").startswith("new "):
+        return False
+    return any(
+        agent["agent"] == named[0] and sender.get("surface") == named[1]
+        for agent in offered
+        for sender in agent["senders"]
+    )
 
 
 def chosen(form: dict[str, str]) -> tuple[str, str | None] | None:

@@ -84,7 +84,10 @@ class Visitors:
         return HTMLResponse(self._templates.page(file, now=now, **members), status)
 
     def notice(self, title: str, words: str, status: int) -> Response:
-        return self.page("notice.html", status, title=title, words=legible(words))
+        """A page that only says something, wherever it is shown."""
+        response = self.page("notice.html", status, title=title, words=legible(words))
+        response.headers.update(HEADERS | {"Content-Security-Policy": CONTENT})
+        return response
 
     def visitors_page(
         self, request: Request, file: str, status: int = 200, **members: Any
@@ -164,7 +167,9 @@ class Visitors:
 
     async def enrol(self, request: Request, code: str, name: str, password: str) -> Response:
         proof = await self.proof(name, password)
-        return await self._signed_in(request, Enrol(code, proof, ""))
+        response = await self._signed_in(request, Enrol(code, proof, ""))
+        self._attempts.forget(name)
+        return response
 
     async def proof(self, name: str, password: str) -> str:
         return await run_in_threadpool(verifier, self.live.node.keys, name, password)

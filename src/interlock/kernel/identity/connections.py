@@ -35,6 +35,10 @@ from interlock.kernel.identity.people import (
 from interlock.kernel.moment import SYSTEM, Answer, Moment, absent_dropped
 from interlock.kernel.refusals import is_quiet, record_refusal
 
+ABSENT = (
+    "There is no such connection. interlock connection list shows them; for tokens there is "
+    "interlock token revoke."
+)
 CODE_FOR_MS = 60_000
 ACCESS_FOR_MS = 3_600_000
 REFRESH_FOR_MS = 30 * 86_400_000
@@ -241,7 +245,7 @@ def name_connection(moment: Moment, act: NameConnection) -> Answer:
         if found.id == act.id:
             moment.record("connection_named", {"id": found.id, "name": act.name})
             return _view(found._replace(name=act.name))
-    raise NotFound("There is no such connection. interlock connection list shows them.")
+    raise NotFound(ABSENT)
 
 
 def revoke(moment: Moment, act: RevokeConnection) -> Answer:
@@ -253,7 +257,7 @@ def revoke(moment: Moment, act: RevokeConnection) -> Answer:
     elif any(found["id"] == act.id for kind in listed.values() for found in kind):
         moment.record("token_revoked", {"id": act.id})
     else:
-        raise NotFound("There is no such connection. interlock connection list shows them.")
+        raise NotFound(ABSENT)
     return {"revoked": [act.id]}
 
 

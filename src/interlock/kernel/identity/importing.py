@@ -14,14 +14,16 @@ from interlock.contracts.tokens import token_id
 from interlock.errors import Usage
 from interlock.kernel.identity.labels import Known, remedy
 from interlock.kernel.identity.names import RESERVED
-from interlock.kernel.identity.tokens import granted_scopes
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.workspace import refuse_paused
+
+# For more rows of one token than these it takes less to mend the file than to map each label.
+_MOST_MAPPED = 6
 
 
 class _Row(NamedTuple):
     """A row of the file, as the map leaves it. `scopes` are those words of its scope that mean
-    something here."""
+    something here; `odd` says of each member that cannot be read what is wrong with it."""
 
     number: int
     label: str | None
@@ -34,6 +36,7 @@ class _Row(NamedTuple):
     foreign: tuple[str, ...]
     project: str | None
     display: str | None
+    odd: dict[str, str]
 
     @property
     def id(self) -> str:
@@ -109,11 +112,9 @@ class _File:
             moment.all("SELECT agent, display FROM identity_displays")
         )
         self._shown_here = frozenset(self._displays)
-        self.rows = [
-            _row(moment, number, given, act.map or {}) for number, given in enumerate(act.rows, 1)
-        ]
+        self.rows = [_row(number, given, act.map or {}) for number, given in enumerate(act.rows, 1)]
         self._first: dict[str, _Row] = {}
-        self._disputed: set[str] = set()
+        self._of_hash: dict[str, list[_Row]] = {}
         for row in self.rows:
             self._meet(row)
         for row in self.rows:
@@ -123,10 +124,10 @@ class _File:
         """Takes note of an agent that may be new, and of a token that stands in several rows."""
         if row.agent is not None and self._unusable(row.agent) is None:
             self._known.add(self._known.agent_of(row.agent), row.agent)
-        if row.hash is not None and row.is_active:
-            first = self._first.setdefault(row.id, row)
-            if first.hash == row.hash and first.agent != row.agent:
-                self._disputed.add(row.hash)
+        if row.hash is not None and row.is_active and "agent" not in row.odd:
+            self._of_hash.setdefault(row.hash, []).append(row)
+            if not row.odd:
+                self._first.setdefault(row.id, row)
 
     def _show(self, row: _Row) -> None:
         """Takes note of how an agent is shown to people, but for what another goes by."""
@@ -140,13 +141,8 @@ class _File:
     def judge(self, row: _Row) -> _Verdict:
         if not row.is_active:
             return _Verdict("inactive", "The file says that it is not active: it stays out.")
-        if row.hash is None:
-            return _Verdict(
-                "unknown hash",
-                "Nothing shows which token this is: it has no SHA-256 of 64 hexadecimal digits, "
-                "or one that is not its token's.",
-                "Give the row the token_hash of its token.",
-            )
+        if row.hash is None or row.odd:
+            return self._left_out(row)
         here = self._here(row)
         taken = {token.hash for token in (here, self._first[row.id]) if token is not None}
         if taken != {row.hash} or (here is not None and here.id != row.id):
@@ -159,6 +155,20 @@ class _File:
                 return _Verdict("no agent", trouble, self._whose(row))
         return self._judge_label(row, here)
 
+    def _left_out(self, row: _Row) -> _Verdict:
+        """Of a row in which something is missing or cannot be read."""
+        odd = f"Row {row.number}: {' '.join(row.odd.values())} " if row.odd else ""
+        if row.hash is None:
+            return _Verdict(
+                "unknown hash",
+                f"{odd}Nothing shows which token this is: it has no SHA-256 of 64 hexadecimal "
+                "digits, or one that is not its token's.",
+                "Give the row the token_hash of its token.",
+            )
+        if "agent" in row.odd:
+            return _Verdict("no agent", f"{odd}It stays out.", self._whose(row))
+        return _Verdict("contradiction", f"{odd}It stays out.", "Put that right in the file.")
+
     def _here(self, row: _Row) -> _Here | None:
         found = self._moment.one(
             "SELECT id, hash, sender, label, revoked_at IS NOT NULL FROM identity_tokens "
@@ -170,11 +180,14 @@ class _File:
 
     def _nobodys(self, row: _Row) -> str | None:
         """Why nobody can say whose the row's token is, or why it cannot be theirs."""
-        if row.hash in self._disputed:
+        if self._is_disputed(row):
             return f"Row {row.number}: its token stands in several rows, with several agents."
         if row.agent is None:
             return f"Row {row.number} has no agent."
         return self._unusable(row.agent)
+
+    def _is_disputed(self, row: _Row) -> bool:
+        return len({other.agent for other in self._of_hash[row.hash or ""]}) > 1
 
     def _unusable(self, name: str) -> str | None:
         if self._moment.one("SELECT 1 FROM identity_senders WHERE sender = ?", name):
@@ -191,9 +204,24 @@ class _File:
 
     def _whose(self, row: _Row) -> str:
         """What to do about a row that is nobody's."""
+        if "agent" not in row.odd and self._is_disputed(row):
+            return self._made_one(self._of_hash[row.hash or ""])
         if row.label is None:
             return "Write its agent into the row."
         return _mapped(row.label, self._known.the_one_named(row.label) or "AGENT")
+
+    def _made_one(self, rows: list[_Row]) -> str:
+        """What to do about rows of one token that have several agents."""
+        labels = dict.fromkeys(row.label for row in rows)
+        if None in labels or len(rows) > _MOST_MAPPED:
+            numbers = ", ".join(str(row.number) for row in rows)
+            return f"Make one row of the rows {numbers}, with one agent."
+        named = {row.agent for row in rows if row.agent and not self._unusable(row.agent)}
+        return ". ".join(
+            f"If it is {address(agent)}'s: "
+            + " ".join(_mapped(label, agent) for label in labels if label is not None)
+            for agent in sorted(named) or ["AGENT"]
+        )
 
     def _judge_label(self, row: _Row, here: _Here | None) -> _Verdict:
         sender, label = row.agent or "", row.label
@@ -260,12 +288,12 @@ def _mapped(label: str, agent: str) -> str:
     return f"--map {shlex.quote(f'{label}={agent}')}"
 
 
-def _row(moment: Moment, number: int, given: dict[str, Any], map: dict[str, str]) -> _Row:
+def _row(number: int, given: dict[str, Any], map: dict[str, str]) -> _Row:
     label, agent = given.get("label"), given.get("agent")
     is_mapped = label in map
     whose = map[label] if label is not None and is_mapped else agent
     said = tuple(dict.fromkeys(given.get("scope", ())))
-    ours = tuple(scope for scope in said if _is_ours(scope))
+    odd = given.get("odd", {})
     return _Row(
         number=number,
         label=label,
@@ -274,18 +302,9 @@ def _row(moment: Moment, number: int, given: dict[str, Any], map: dict[str, str]
         is_active=given.get("active", True),
         is_clear=given.get("clear", False),
         is_mapped=is_mapped,
-        scopes=granted_scopes(moment, ours),
-        foreign=tuple(scope for scope in said if scope not in ours),
+        scopes=tuple(scope for scope in BASIC_SCOPES if scope in said) or BASIC_SCOPES,
+        foreign=tuple(scope for scope in said if scope not in BASIC_SCOPES),
         project=given.get("project"),
         display=given.get("display_name"),
+        odd={name: odd[name] for name in odd if name != "agent" or not is_mapped},
     )
-
-
-def _is_ours(scope: str) -> bool:
-    if not scope.startswith("gate:"):
-        return scope in (*BASIC_SCOPES, "admin")
-    try:
-        check_name(scope.removeprefix("gate:"), "", "gate")
-    except Usage:
-        return False
-    return True

@@ -28,6 +28,10 @@ from interlock.kernel.moment import Answer, Caller, Moment, Row, absent_dropped
 
 INVITED_FOR_MS = 3 * 86_400_000
 SIGNED_IN_FOR_MS = 30 * 86_400_000
+_INVITED_PERSON = (
+    "SELECT 1 FROM identity_invitations WHERE name = ? AND kind = 'human' AND used_at IS NULL "
+    "AND expires_at > ?"
+)
 _COLUMNS = "id, name, surface, kind, own, invited_by, expires_at, used_at"
 
 
@@ -36,11 +40,24 @@ def invite(moment: Moment, act: Invite) -> Answer:
     known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", name)
     kind = act.kind or (known[0] if known else "human")
     sender, _ = may_register(moment, name, act.surface, kind)
+    promised = _promised(moment)
+    if kind == "human" and name in promised:
+        raise NameTaken(
+            f"@{name} will be an agent of @{promised[name]}'s, who is invited with it.", name=name
+        )
     own = tuple(dict.fromkeys(agent.removeprefix("@") for agent in act.own))
     if own and kind != "human":
         raise Usage(f"@{name} is an agent, and agents own none. Invite the person who owns it.")
     for agent in own:
         _refuse_owning(moment, agent, name)
+        if promised.get(agent, name) != name:
+            raise NameTaken(
+                f"@{agent} will be @{promised[agent]}'s, who is invited with it. An agent is one "
+                "person's.",
+                name=agent,
+            )
+        if moment.one(_INVITED_PERSON, agent, moment.now):
+            raise NameTaken(f"@{agent} is invited as a person, and nobody owns people.", name=agent)
     id = "inv_" + act.code_hash[:12]
     if moment.one("SELECT 1 FROM identity_invitations WHERE id = ?", id):
         raise NameTaken("That invitation was made before. Make a new one.")
@@ -70,6 +87,15 @@ def _refuse_owning(moment: Moment, agent: str, person: str) -> None:
     owner = owner_of(moment, agent)
     if owner is not None and owner != person:
         raise NameTaken(f"@{agent} is @{owner}'s. An agent is one person's.", name=agent)
+
+
+def _promised(moment: Moment) -> dict[str, str]:
+    """The agents that open invitations give away, each with whom it will belong to."""
+    rows = moment.all(
+        "SELECT name, own FROM identity_invitations WHERE used_at IS NULL AND expires_at > ?",
+        moment.now,
+    )
+    return {agent: name for name, own in rows for agent in own.split()}
 
 
 def open_invitations(moment: Moment) -> list[Answer]:
@@ -103,9 +129,13 @@ def show_invitation(moment: Moment, act: ShowInvitation) -> Answer:
 
 def accept(moment: Moment, act: AcceptInvitation) -> Answer:
     """Joins on another machine, as the sender of the invitation."""
-    sender = _joined(moment, _good(moment, act.code))
+    invitation = _good(moment, act.code)
+    name, surface, kind = invitation[1:4]
+    sender = _joined(moment, invitation)
     made = mint_token(moment, sender, act.token_hash, None, BASIC_SCOPES, None)
-    return {"sender": sender, "address": address(sender), "token_id": made}
+    return absent_dropped(
+        sender=sender, address=address(sender), agent=name, surface=surface, kind=kind
+    ) | {"scopes": list(BASIC_SCOPES), "token_id": made}
 
 
 def enrol(moment: Moment, act: Enrol) -> Answer:
@@ -200,7 +230,11 @@ def show_person(moment: Moment, act: ShowPerson) -> Answer:
 def refuse_others(moment: Moment) -> str:
     """The person who acts, by whichever token."""
     if moment.caller.kind != "human" or moment.caller.owner:
-        raise MissingScope("This is for people.", scope="human")
+        raise MissingScope(
+            "Connections are seen and ended by people, each their own, and by the owner: leave "
+            "--from out where the workspace lies.",
+            scope="human",
+        )
     return moment.caller.agent
 
 
@@ -208,7 +242,10 @@ def refuse_unsigned(moment: Moment) -> str:
     """The person who has signed in. A token that lies in a file is not enough to speak for
     somebody: whatever runs on that machine can read it."""
     if moment.caller.use != "browser":
-        raise MissingScope("This is for people who have signed in.", scope="human")
+        raise MissingScope(
+            "This is for people who have signed in, in a browser: at /person of the server.",
+            scope="human",
+        )
     return refuse_others(moment)
 
 

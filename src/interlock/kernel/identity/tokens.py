@@ -82,7 +82,8 @@ def refuse_elsewhere(caller: Caller, audience: str | None) -> None:
     if caller.resource is not None and not _covers(caller.resource, audience):
         raise WrongAudience(
             f"This token is for {caller.resource}, and was shown "
-            + (f"at {audience}." if audience else "on the server's own machine.")
+            + (f"at {audience}. " if audience else "on the server's own machine. ")
+            + "Use it there, or let its client ask for one for this address."
         )
 
 

@@ -51,7 +51,7 @@ CHECKS: dict[str, Callable[[Node], Iterator[Finding]]] = {
     "one-server": engine.servers,
     "commits-guarded": acting.crossed,
 }
-# For the owner, for people and for admins.
+# For the owner and for admins.
 PRIVATE: dict[str, Callable[[Node], Iterator[Finding]]] = {
     "labels-agree": _of_log(health.labels_agree),
     "recipients-known": _of_log(health.recipients_known),

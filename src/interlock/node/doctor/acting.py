@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from interlock.contracts.acts import RUN
 from interlock.contracts.health import Finding
 from interlock.engines.presence import Use
 from interlock.kernel import health
@@ -39,7 +40,8 @@ def sleepers(node: Node) -> Iterator[Finding]:
         moment = node.moment(db)
         for name, senders, why in health.waiting(moment):
             reach, _ = moment.store.reach(senders, may_wake=True)
-            windows = [w for each in senders for w in node.presence.windows(each, moment.now)]
+            told = [w for each in senders for w in node.presence.windows(each, moment.now)]
+            windows = [window for window in told if window.about.get("client") != RUN]
             if reach not in ("wakes", "working") and not windows:
                 yield Finding(
                     f"@{name} {why}, and nothing can wake it: no client of it tells by hooks, and "
@@ -78,7 +80,8 @@ def tokens(node: Node) -> Iterator[Finding]:
         elif len(sessions) > 1:
             yield Finding(
                 f"The token {token} of @{sender} is used in {len(sessions)} sessions at once: "
-                f"{', '.join(sessions)}.",
+                f"{', '.join(sessions)}. Start one of them anew with a token of its own, the one "
+                "that this prints, in INTERLOCK_TOKEN; ten minutes later this is forgotten.",
                 f"interlock token mint --sender {sender}",
                 token,
             )

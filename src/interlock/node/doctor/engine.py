@@ -10,12 +10,13 @@ from interlock.engines.recognition import pragma
 from interlock.engines.sqlite import clock_ms
 from interlock.errors import LogForked, NotAvailable
 from interlock.node import Node
-from interlock.node.servers import Serving, running
+from interlock.node.servers import Serving, is_named, running
 from interlock.processes import space
 
 LAG_SUSPICIOUS = 1000
 SILENT_S = 30
 APART_MS = 5_000
+STARTING_MS = 10_000
 # What SQLite calls `FULL`: a commit waits for the disk.
 FULL = 2
 IN_STEP = {
@@ -117,6 +118,12 @@ def servers(node: Node) -> Iterator[Finding]:
             "was removed while one of them ran.",
             _to_end(found[:-1]),
         )
+    elif found and not is_named(node.directory, found[0]) and _has_started(found[0]):
+        yield Finding(
+            f"A server runs for this workspace, as the process {found[0].pid}, and commands do not "
+            "find it: server.json does not name it.",
+            "interlock down && interlock up --detach",
+        )
     path = os.path.join(node.directory, "log.db")
     if os.path.islink(path):
         real = os.path.realpath(path)
@@ -125,11 +132,32 @@ def servers(node: Node) -> Iterator[Finding]:
             f"interlock --workspace {shlex.quote(os.path.dirname(real))} up --detach",
         )
     elif os.stat(path).st_nlink > 1:
-        yield Finding(
-            f"{path} has another name in another directory: a server there would not know of one "
-            "here, and SQLite would not know of the other's writes.",
-            f"find / -xdev -samefile {shlex.quote(path)}",
+        yield _twice(path)
+
+
+def _twice(path: str) -> Finding:
+    """A file with two names. SQLite tells those who write a file from each other by its name."""
+    directory = os.path.dirname(path)
+    beside = [
+        entry.path
+        for entry in os.scandir(directory)
+        if entry.path != path and entry.inode() == os.stat(path).st_ino
+    ]
+    if beside:
+        return Finding(
+            f"{path} has another name beside it, {os.path.basename(beside[0])}: SQLite would not "
+            "know of what is written under that one.",
+            f"rm {shlex.quote(beside[0])}",
         )
+    return Finding(
+        f"{path} has another name in another directory: a server there would not know of one "
+        "here, and SQLite would not know of the other's writes. Find it, and remove that name.",
+        f"find / -xdev -samefile {shlex.quote(path)}",
+    )
+
+
+def _has_started(serving: Serving) -> bool:
+    return clock_ms() - serving.since_ms > STARTING_MS
 
 
 def _to_end(found: list[Serving]) -> str:

@@ -110,8 +110,9 @@ def _contradicted(token: Answer) -> str:
 
 def _import(answer: Answer) -> str:
     rows = []
+    width = max(len(row.get("address", "-")) for row in answer["rows"])
     for row in answer["rows"]:
-        about = f"{row['number']:>4}  {row['verdict']:<17}  {row.get('address', '-')}"
+        about = f"{row['number']:>4}  {row['verdict']:<17}  {row.get('address', '-'):<{width}}"
         rows.append(f"{about}  {row.get('label', '')}".rstrip())
         if row["verdict"] != "ready":
             rows.append(f"      {row['message']}")
@@ -127,8 +128,11 @@ def _import_summary(answer: Answer) -> Iterator[str]:
     if "projects" in answer:
         yield f"They are of several projects ({', '.join(answer['projects'])}), and come into one."
     if "foreign_scopes" in answer:
-        words = ", ".join(answer["foreign_scopes"])
-        yield f"These words of their scope mean nothing here: {words}."
+        words = answer["foreign_scopes"]
+        yield f"These words of their scope mean nothing here: {', '.join(words)}."
+        if any(word == "admin" or word.startswith("gate:") for word in words):
+            mint = "interlock token mint --sender SENDER --scope admin"
+            yield f"Nobody becomes an admin or holds a gate by an import. To grant it: {mint}"
     if "ignored" in answer:
         yield f"Nobody here knows these members of theirs: {', '.join(answer['ignored'])}."
     if answer["applied"]:

@@ -1,5 +1,8 @@
 """People, and the clients that they let act for them."""
 
+from urllib.parse import urlsplit
+
+from interlock.contracts.hosts import is_loopback
 from interlock.doors.cli.output import bold, dim
 from interlock.doors.cli.views.parts import Answer, table, time
 
@@ -15,6 +18,8 @@ def _invite(answer: Answer) -> str:
         else:
             rows.append("On the other machine:")
         rows.append(f"  interlock join {answer['link']}")
+        if is_loopback(urlsplit(answer["link"]).hostname or ""):
+            rows.append(dim("This address is this machine's alone: see interlock up --public-url."))
     else:
         rows += ["", f"  {bold(answer['path'])}", ""]
         rows.append("No server runs here. After interlock up, put its address before it.")
@@ -25,9 +30,21 @@ def _connections(answer: Answer) -> str:
     rows = [bold("Connections"), _connection_table(answer)]
     if answer["sessions"]:
         rows += ["", bold("Signed in"), _session_table(answer)]
+    if answer["tokens"]:
+        rows += ["", bold("Tokens on your machines"), _token_table(answer)]
     if answer["invitations"]:
         rows += ["", bold("Invited"), _invitation_table(answer)]
     return "\n".join(rows)
+
+
+def _token_table(answer: Answer) -> str:
+    return table(
+        (
+            (found["id"], found["address"], found.get("label", ""), time(found["minted_at"]))
+            for found in answer["tokens"]
+        ),
+        "",
+    )
 
 
 def _invitation_table(answer: Answer) -> str:
