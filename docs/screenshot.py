@@ -22,6 +22,7 @@ from typing import Any
 import uvicorn
 from playwright.sync_api import Browser, sync_playwright
 from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
@@ -286,9 +287,14 @@ def served(day: Day, token: str) -> Iterator[str]:
             await super().startup(sockets)
             listening.set()
 
-    config = uvicorn.Config(
-        Starlette(lifespan=lifespan), port=0, log_level="warning", timeout_graceful_shutdown=1
-    )
+    app = Starlette(lifespan=lifespan)
+
+    async def known(scope: Scope, receive: Receive, send: Send) -> None:
+        """What the guard would say: people sign in only where they cannot be overheard."""
+        scope["interlock.base"] = PUBLIC
+        await app(scope, receive, send)
+
+    config = uvicorn.Config(known, port=0, log_level="warning", timeout_graceful_shutdown=1)
     server = Server(config)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
     thread.start()
