@@ -30,6 +30,8 @@ LIMIT_S = 60.0
 LINUX = sys.platform.startswith("linux")
 
 # Records a run in a process of its own; the payload and the exit status go to a file.
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 import json, re, resource, sys
 from interlock.evidence import Limits, record

@@ -203,7 +203,7 @@ def test_one_token_in_two_sessions_at_once_is_found(town: Place) -> None:
     assert "a token of its own" in found["message"]
     assert found["do"] == "interlock token mint --sender otto-cli"
     printed = typed(town, found)
-    (own,) = (line.split()[1] for line in printed.splitlines() if line.startswith("token "))
+    (own,) = (line for line in printed.splitlines() if line.startswith("ilk_"))
     shutil.rmtree(town.workspace / "presence")  # ten minutes pass
     for session in ("one", "two", "one", "two"):
         if session == "one":
@@ -253,7 +253,7 @@ def test_mail_to_a_name_near_to_another_is_told_to_whoever_sent_it(town: Place) 
     assert found["do"].startswith("interlock send @otto-cli ")
     typed(town, found)
     (mail,) = town.ok("inbox", "--from", "otto-cli")["messages"]
-    assert mail["source"] == "vera"
+    assert mail["source"] == "agent:vera"
     assert f"send {sent} again, to @vera." in mail["payload"]["text"]
     assert only(town, "recipients-known") == found, "the message itself has not been sent again"
     town.ok("send", "@vera", "hello", "--from", "otto-cli")
@@ -375,7 +375,7 @@ def test_a_claim_whose_client_has_died_is_found(place: Place) -> None:
     typed(place, found)
     assert findings(place) == []
     (claim,) = place.ok("claim", "list")["claims"]
-    assert claim["holder"]["sender"] == "vera"
+    assert claim["holder"] == "@vera"
 
 
 SLEEPING = 'echo $$; "$PY" -m interlock claim acquire --item B-1 >&2; exec sleep 600'

@@ -18,10 +18,13 @@ from serving import Forked
 from interlock import workspace
 from interlock.contracts import acts
 from interlock.contracts.tokens import SECRET_BYTES, compose
+from interlock.doors.cli import serving
 from interlock.doors.cli.examining import HOOKS_LOG
 from interlock.link import server_of
 from interlock.node.doctor import examine
 from interlock.node.servers import running
+
+pytestmark = pytest.mark.long
 
 # --- what keeps the log
 
@@ -68,7 +71,10 @@ def test_a_server_that_commands_do_not_find_is_found_and_can_be_ended(
     assert findings(place) == []
 
 
-def test_down_ends_a_server_whose_own_word_was_removed(place: Place, servers: Servers) -> None:
+def test_down_ends_a_server_whose_own_word_was_removed(
+    place: Place, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "STARTS_WITHIN_S", 0.0)
     place.join("otto")
     with Forked(place, servers) as served:
         (place.workspace / "server.json").unlink()
@@ -216,7 +222,7 @@ def test_a_credential_of_somebody_who_never_joined_is_found(town: Place) -> None
     kept.chmod(0o600)
     found = only(town, "credentials-good")
     assert "of @ghost that is kept here is of nobody who has joined" in found["message"]
-    assert found["do"] == "interlock join ghost"
+    assert found["do"] == f"rm {kept} && interlock join ghost"
     typed(town, found)
     assert findings(town) == []
 

@@ -47,6 +47,7 @@ from interlock.doors.mcp.wire import LONGEST
 from interlock.node import Node
 from interlock.node.live import LiveNode
 
+WHERE_TO_ASK = "/.well-known/oauth-protected-resource/mcp"
 STRANGE = tokens.compose(bytes(tokens.SECRET_BYTES))
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 INVALID_PARAMS, REQUEST_CANCELLED = -32602, -32800
@@ -258,7 +259,7 @@ async def test_without_a_good_token_nothing_is_looked_at(
             async with http_client(token) as client:
                 response = await Poster(client, door.place)(body, **revision)
                 assert response.status_code == 401
-                assert response.headers["WWW-Authenticate"] == "Bearer"
+                assert WHERE_TO_ASK in response.headers["WWW-Authenticate"]
                 assert response.json()["code"] == code
                 assert set(response.json()) >= {"error", "code", "message"}
 
@@ -273,7 +274,7 @@ async def test_a_revoked_token_opens_nothing_from_then_on(mode: str, scene: Scen
         for _ in range(2):
             response = await post(body, **headers)
             assert (response.status_code, response.json()["code"]) == (401, "BAD_TOKEN")
-            assert response.headers["WWW-Authenticate"] == "Bearer"
+            assert WHERE_TO_ASK in response.headers["WWW-Authenticate"]
         assert (await post(request(2, "tools/list"))).status_code == 401
 
 

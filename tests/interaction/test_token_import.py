@@ -12,6 +12,8 @@ import pytest
 from commandline import LIMIT_S, Done, Place
 from forking import Served, Servers
 
+pytestmark = pytest.mark.long
+
 SECRET = "bus-0123456789abcdef"
 
 

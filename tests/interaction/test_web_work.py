@@ -29,6 +29,8 @@ from interlock.contracts.acts import CreateTask, Credentials
 from interlock.doors.web import task_views
 from interlock.node import Node
 
+pytestmark = pytest.mark.long
+
 __all__ = ["browser", "context"]
 KEY = bytes(range(32))
 

@@ -33,7 +33,7 @@ from interlock.contracts.tokens import hashed
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.web import person_views, routes
-from interlock.node import Node
+from interlock.node import Node, passwords
 from interlock.node.live import LiveNode
 from interlock.node.passwords import TRIES
 from interlock.node.seals import Seals
@@ -119,7 +119,8 @@ def serving(place: Place, key: bytes) -> Iterator[Town]:
 
 
 @pytest.fixture
-def town(tmp_path: Path) -> Iterator[Town]:
+def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Town]:
+    monkeypatch.setattr(passwords, "MEMORY_KIB", 64)  # nobody guesses here
     with serving(Place(tmp_path), os.urandom(32)) as town:
         yield town
 

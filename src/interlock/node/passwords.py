@@ -18,6 +18,8 @@ from interlock.node.keys import Keys
 SHORTEST = 12
 LONGEST = 1024
 AT_ONCE = 2
+PASSES = 2
+MEMORY_KIB = 64 << 10
 TRIES = 10
 TRIES_OF_ALL_NAMES = 100
 WITHIN_S = 600.0
@@ -42,7 +44,7 @@ def verifier(keys: Keys, name: str, password: str) -> str:
     """What stands for the password in the log. Takes a tenth of a second, and 64 MiB."""
     salt = bytes.fromhex(keys.fingerprint(b"password of " + name.encode()))[:_SALT_BYTES]
     with _at_once:
-        argon = Argon2id(salt=salt, length=32, iterations=2, lanes=1, memory_cost=64 << 10)
+        argon = Argon2id(salt=salt, length=32, iterations=PASSES, lanes=1, memory_cost=MEMORY_KIB)
         stretched = argon.derive(password.encode("utf-8", "surrogatepass"))
     return keys.fingerprint(b"verifier " + stretched)
 

@@ -39,7 +39,7 @@ def misfits(context: Context) -> Iterator[Finding]:
             sender = next((name for name in joined if path.endswith(f"/{filename(name)}.json")), "")
             do = _anew(context, joined[sender]) if sender else f"rm {shlex.quote(path)}"
             yield Finding(f"{path} {wrong}", do, address(sender) if sender else None)
-        elif kept is not None and (ended := _of_token(context, kept, joined)) is not None:
+        elif kept is not None and (ended := _of_token(context, path, kept, joined)) is not None:
             why, do = ended
             whose = f"The credential of {address(kept.sender)} that is kept here"
             yield Finding(f"{whose} {why}.", do, address(kept.sender))
@@ -59,14 +59,19 @@ def _of_file(path: str, kept: Kept | None) -> str | None:
     return None
 
 
-def _of_token(context: Context, kept: Kept, joined: dict[str, Answer]) -> tuple[str, str] | None:
+def _of_token(
+    context: Context, path: str, kept: Kept, joined: dict[str, Answer]
+) -> tuple[str, str] | None:
     """Why a credential is no good, and what to do; None for one that is."""
     said = _identified(context, kept.token)
     whose = joined.get(kept.sender)
     if whose is None:
         name = shlex.quote(kept.sender)
-        join = f"interlock join {name}" if context.link.is_local else _asked(f"invite {name}")
-        return "is of nobody who has joined", join
+        # What is kept is not replaced by joining.
+        join = f"rm {shlex.quote(path)} && interlock join {name}"
+        return "is of nobody who has joined", (
+            join if context.link.is_local else _asked(f"invite {name}")
+        )
     if not said["known"]:
         return "is of no token that this workspace knows", _anew(context, whose)
     if said["sender"] != kept.sender:
