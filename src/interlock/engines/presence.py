@@ -142,7 +142,7 @@ class Presence:
             return
         self._glances.pop(sender, None)
         path = self._window(sender, session)
-        if (about or {}).get("client") == RUN:
+        if (about or {}).get("client") == RUN and os.path.exists(path):
             return  # the hooks of what it runs know more
         doing = DOING[step]
         if step == "start" and (before := _read(path)) is not None and _is_same(before, about):

@@ -7,7 +7,7 @@ from contextlib import closing
 from interlock import workspace
 from interlock.contracts import acts, tokens
 from interlock.doors.cli.context import Answer, Context, here_and_now, read_text
-from interlock.errors import NotFound, Usage
+from interlock.errors import BadToken, NotFound, Usage
 from interlock.link import LocalLink, open_node
 
 
@@ -145,14 +145,22 @@ def list_groups(context: Context) -> Answer:
     return context.call_as_owner(acts.ListGroups())
 
 
+def _id_kept(store: workspace.CredentialStore, sender: str) -> str | None:
+    """Which token of a sender is kept; None where none is, or what is kept is damaged."""
+    kept = store.get(sender)
+    try:
+        return tokens.token_id(tokens.hashed(kept.token)) if kept else None
+    except BadToken:
+        return None
+
+
 def _kept(context: Context, act: acts.Join | acts.RotateToken) -> Answer:
     """Does the act and keeps its token, unless another of the sender's is kept that goes on."""
     store = context.store()
     with store.slot() as slot:
         answer = context.call_as_owner(act)
-        before = store.get(answer["sender"])
-        known = tokens.token_id(tokens.hashed(before.token)) if before else None
-        if before and known not in answer.get("replaced", ()):
+        before = _id_kept(store, answer["sender"])
+        if before is not None and before not in answer.get("replaced", ()):
             return answer
         try:
             return answer | {"kept": slot.keep(answer["sender"], answer["token"])}
