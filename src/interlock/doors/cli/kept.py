@@ -11,12 +11,12 @@ from interlock import workspace
 from interlock.contracts import acts, tokens
 from interlock.contracts.addresses import address, filename
 from interlock.contracts.health import Finding
+from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.doors.cli.context import Answer, Context
 from interlock.errors import BadToken
 from interlock.windows import surrounding
 from interlock.workspace import Kept
 
-BASIC_SCOPES = ["mail", "claim", "work"]
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 TAKE_OVER = "interlock claim take-over "
 SEND = "interlock send "
@@ -105,7 +105,7 @@ def _anew(context: Context, whose: Answer, scopes: Iterable[str] = BASIC_SCOPES)
         surface = f" --surface {shlex.quote(whose['surface'])}" if "surface" in whose else ""
         return _asked(f"invite {shlex.quote(whose['agent'])}{surface}")
     sender = shlex.quote(whose["address"].removeprefix("@"))
-    more = "" if list(scopes) == BASIC_SCOPES else "".join(f" --scope {s}" for s in scopes)
+    more = "" if tuple(scopes) == BASIC_SCOPES else "".join(f" --scope {s}" for s in scopes)
     return f"interlock token mint --sender {sender} --keep{more}"
 
 

@@ -28,10 +28,6 @@ from interlock.kernel.moment import Answer, Caller, Moment, Row, absent_dropped
 
 INVITED_FOR_MS = 3 * 86_400_000
 SIGNED_IN_FOR_MS = 30 * 86_400_000
-_INVITED_PERSON = (
-    "SELECT 1 FROM identity_invitations WHERE name = ? AND kind = 'human' AND used_at IS NULL "
-    "AND expires_at > ?"
-)
 _COLUMNS = "id, name, surface, kind, own, invited_by, expires_at, used_at"
 
 
@@ -40,24 +36,12 @@ def invite(moment: Moment, act: Invite) -> Answer:
     known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", name)
     kind = act.kind or (known[0] if known else "human")
     sender, _ = may_register(moment, name, act.surface, kind)
-    promised = _promised(moment)
-    if kind == "human" and name in promised:
-        raise NameTaken(
-            f"@{name} will be an agent of @{promised[name]}'s, who is invited with it.", name=name
-        )
     own = tuple(dict.fromkeys(agent.removeprefix("@") for agent in act.own))
     if own and kind != "human":
         raise Usage(f"@{name} is an agent, and agents own none. Invite the person who owns it.")
     for agent in own:
         _refuse_owning(moment, agent, name)
-        if promised.get(agent, name) != name:
-            raise NameTaken(
-                f"@{agent} will be @{promised[agent]}'s, who is invited with it. An agent is one "
-                "person's.",
-                name=agent,
-            )
-        if moment.one(_INVITED_PERSON, agent, moment.now):
-            raise NameTaken(f"@{agent} is invited as a person, and nobody owns people.", name=agent)
+    _refuse_promised(moment, name, kind, own)
     id = "inv_" + act.code_hash[:12]
     if moment.one("SELECT 1 FROM identity_invitations WHERE id = ?", id):
         raise NameTaken("That invitation was made before. Make a new one.")
@@ -89,13 +73,28 @@ def _refuse_owning(moment: Moment, agent: str, person: str) -> None:
         raise NameTaken(f"@{agent} is @{owner}'s. An agent is one person's.", name=agent)
 
 
-def _promised(moment: Moment) -> dict[str, str]:
-    """The agents that open invitations give away, each with whom it will belong to."""
+def _refuse_promised(moment: Moment, name: str, kind: str, own: tuple[str, ...]) -> None:
+    """What another open invitation says must not be made untrue: its holder could not join."""
     rows = moment.all(
-        "SELECT name, own FROM identity_invitations WHERE used_at IS NULL AND expires_at > ?",
+        "SELECT name, kind, own FROM identity_invitations WHERE used_at IS NULL AND "
+        "expires_at > ? ORDER BY id",
         moment.now,
     )
-    return {agent: name for name, own in rows for agent in own.split()}
+    owners = {agent: person for person, _, agents in rows for agent in agents.split()}
+    if kind == "human" and name in owners:
+        raise NameTaken(
+            f"@{name} will be an agent of @{owners[name]}'s, who is invited with it.", name=name
+        )
+    people = [person for person, is_a, _ in rows if is_a == "human"]
+    for agent in own:
+        if agent in people:
+            raise NameTaken(f"@{agent} is invited as a person, and nobody owns people.", name=agent)
+        if owners.get(agent, name) != name:
+            raise NameTaken(
+                f"@{agent} will be @{owners[agent]}'s, who is invited with it. An agent is one "
+                "person's.",
+                name=agent,
+            )
 
 
 def open_invitations(moment: Moment) -> list[Answer]:
