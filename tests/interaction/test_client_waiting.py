@@ -414,7 +414,8 @@ def test_where_nobody_listens_nothing_was_asked() -> None:
 
 
 def test_what_is_no_interlock_server_is_told_as_such() -> None:
-    page = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>"
+    # It says that it goes, so that nobody asks again on a connection that is just being closed.
+    page = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\n<html>"
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with dying_server(listener, page):
