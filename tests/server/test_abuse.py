@@ -399,6 +399,7 @@ def test_whoever_never_reads_its_answers_is_dropped(town: Town) -> None:
         until(lambda: all(map(was_dropped, opened)))
 
 
+@pytest.mark.long
 def test_a_listener_that_never_reads_is_dropped_and_holds_nobody_up(town: Town) -> None:
     paths = [f"{number}/{'long' * 200}" for number in range(100)]
     for number in range(60):  # more than the systems at both ends keep for somebody who may read

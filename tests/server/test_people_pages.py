@@ -38,6 +38,8 @@ from interlock.node.live import LiveNode
 from interlock.node.passwords import TRIES
 from interlock.node.seals import Seals
 
+pytestmark = pytest.mark.long
+
 OWNER = Credentials(owner=True)
 PASSWORD = "a quiet meadow at noon"
 OUTSIDE = "https://interlock.example"
