@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from interlock.contracts.acts import CheckPaths, ReportCommit
 from interlock.contracts.addresses import address
 from interlock.contracts.encoding import canonical
-from interlock.contracts.envelope import escaped
 from interlock.contracts.globs import matches
 from interlock.errors import ClaimHeld
 from interlock.kernel.claims.records import Claim, live
@@ -120,6 +119,9 @@ def _advice(moment: Moment, first: Answer) -> str:
 
 def _quoted(text: str) -> str:
     """What others wrote stands in quotation marks, and looks like nothing of ours."""
+    # It takes a third of a whole command to import, and few commands deny anything.
+    from interlock.contracts.envelope import escaped
+
     return escaped(canonical(text).decode())
 
 
