@@ -208,7 +208,8 @@ class ShowPerson(NamedTuple):
 
 
 class GrantConnection(NamedTuple):
-    """A person lets a client act as one of their senders: `surface` of `agent`."""
+    """A person lets a client act as one of their senders: `surface` of `agent`, which must not be
+    there yet where it is said to be `new`."""
 
     agent: str
     surface: str | None
@@ -220,6 +221,7 @@ class GrantConnection(NamedTuple):
     challenge: str
     code_hash: str
     name: str | None = None
+    new: bool = False
 
 
 class FindGrant(NamedTuple):

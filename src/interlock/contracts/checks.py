@@ -30,7 +30,7 @@ _TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _OBJECT = re.compile(r"[0-9a-f]{40,64}")
 _ABBREVIATED = re.compile(r"[0-9a-f]{7,64}")
 _TOKEN_ID = re.compile(r"[A-Za-z0-9_]{1,64}")
-_HASH = re.compile(r"[0-9a-f]{64}")
+HASH = re.compile(r"[0-9a-f]{64}")
 # The members of an imported row, and what each is.
 TOKEN_MEMBERS: dict[str, tuple[type, str]] = {
     "token_hash": (str, "text"),
@@ -270,7 +270,7 @@ def _take_over(act: acts.TakeOverClaim) -> acts.TakeOverClaim:
 
 
 def _hash(token_hash: str) -> None:
-    if token_hash and not _HASH.fullmatch(token_hash):
+    if token_hash and not HASH.fullmatch(token_hash):
         raise Usage("A token's hash is its SHA-256, as 64 hexadecimal digits in lower case.")
 
 

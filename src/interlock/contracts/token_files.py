@@ -5,16 +5,14 @@ its SHA-256. Nor has it what cannot be read: that is named under `odd`, so that 
 verdict in its place and the others keep theirs.
 """
 
-import re
 from typing import Any, NamedTuple
 
-from interlock.contracts.checks import odd_member
+from interlock.contracts.checks import HASH, odd_member
 from interlock.contracts.encoding import decode
 from interlock.contracts.tokens import hashed
 from interlock.errors import BadToken, TooLarge, Usage
 
 LARGEST_FILE = 4 << 20
-HASH = re.compile(r"[0-9a-f]{64}")
 _DISPLAYED = ("display_name", "displayName", "name")
 _KEPT = ("agent", "label", "project", "active", "scope")
 _SHOWING = ("token", "token_hash")

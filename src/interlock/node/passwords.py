@@ -28,6 +28,8 @@ MOST_WAITING = 16
 LONGEST_NAME = 80
 _SALT_BYTES = 16
 _at_once = threading.Semaphore(AT_ONCE)
+# A name, or all of them, and the address that tried it.
+_Key = tuple[str | None, str]
 
 
 def refuse_weak(name: str, password: str) -> None:
@@ -55,15 +57,15 @@ class Attempts:
     nobody tries more often by trying all at once."""
 
     def __init__(self) -> None:
-        self._failed: dict[tuple[str, str], deque[float]] = {}
+        self._failed: dict[_Key, deque[float]] = {}
         self._waiting = 0
 
     @contextmanager
     def trying(self, name: str, peer: str) -> Iterator[None]:
         """Within it a password is tried; refused where that was done too often."""
         name = name[:LONGEST_NAME]
-        for key, most in (((name, peer), TRIES), (("", peer), TRIES_OF_ALL_NAMES)):
-            _refuse_too_many(self._lately(key), most)
+        _refuse_too_many(self._lately((name, peer)), TRIES)
+        _refuse_too_many(self._lately((None, peer)), TRIES_OF_ALL_NAMES)
         if self._waiting >= MOST_WAITING:
             raise RateLimited("Many are signing in just now. Try again.", retry_after_s=2)
         self._waiting += 1
@@ -84,9 +86,9 @@ class Attempts:
 
     def failed(self, name: str, peer: str) -> bool:
         """Notes that it was wrong; gives whether no more may be tried."""
-        all_names = self._lately(("", peer))
+        all_names = self._lately((None, peer))
         all_names.append(time.monotonic())
-        self._keep(("", peer), all_names)
+        self._keep((None, peer), all_names)
         return len(self._lately((name[:LONGEST_NAME], peer))) >= TRIES
 
     def forget(self, name: str) -> None:
@@ -94,12 +96,12 @@ class Attempts:
         for key in [key for key in self._failed if key[0] == name[:LONGEST_NAME]]:
             del self._failed[key]
 
-    def _keep(self, key: tuple[str, str], tried: deque[float]) -> None:
+    def _keep(self, key: _Key, tried: deque[float]) -> None:
         if len(self._failed) >= MOST_TRIED:
             self._failed.clear()
         self._failed[key] = tried
 
-    def _lately(self, key: tuple[str, str]) -> deque[float]:
+    def _lately(self, key: _Key) -> deque[float]:
         tried = self._failed.get(key, deque())
         while tried and tried[0] < time.monotonic() - WITHIN_S:
             tried.popleft()

@@ -654,7 +654,7 @@ _ADMIN = (
     Command(
         ("connection", "revoke"),
         "End a connection or a browser's session at once, or withdraw an invitation",
-        (_CONNECTION,),
+        (_CONNECTION._replace(help="its id in connection list: con_…, tok_… or inv_…"),),
     ),
     Command(("token", "list"), "List tokens: ids, senders, scopes; never the secrets"),
     Command(("token", "show"), "Show one token", (_TOKEN_ID._replace(optional=False),)),

@@ -9,7 +9,8 @@ from starlette.responses import Response, StreamingResponse
 from interlock.contracts.acts import Credentials
 from interlock.doors.http.metrics import Metrics
 from interlock.errors import NotAllowed, Refusal, Usage
-from interlock.node.live import LiveNode, Told
+from interlock.node.feed import Told
+from interlock.node.live import LiveNode
 
 HEARTBEAT_S = 15.0
 MEDIA_TYPE = "text/event-stream"

@@ -15,7 +15,7 @@ from interlock.contracts.checks import LONGEST_CLIENT
 from interlock.contracts.hosts import is_loopback
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.doors.oauth.documents import NAMED, Documents, Refused
-from interlock.doors.oauth.metadata import METHODS
+from interlock.doors.oauth.metadata import METHODS, NO_SECRET
 from interlock.node.keys import Keys
 from interlock.node.seals import Seals
 
@@ -69,7 +69,7 @@ class Clients:
         """Gives a client its id, which holds what it told; RFC 7591 lets us replace the rest."""
         uris = [str(uri) for uri in told.redirect_uris or ()]
         _refuse_strange(uris, told.token_endpoint_auth_method)
-        has_secret = told.token_endpoint_auth_method != METHODS[0]
+        has_secret = told.token_endpoint_auth_method != NO_SECRET
         about = {
             "name": clean(told.client_name) or "A client without a name",
             "redirect_uris": uris,
@@ -91,7 +91,7 @@ class Clients:
             client_secret=self._secret(client_id) if about["has_secret"] else None,
             client_name=about["name"],
             redirect_uris=about["redirect_uris"],
-            token_endpoint_auth_method="client_secret_post" if about["has_secret"] else "none",
+            token_endpoint_auth_method="client_secret_post" if about["has_secret"] else NO_SECRET,
         )
 
     async def published(self, client_id: str) -> Client:
@@ -104,13 +104,13 @@ class Clients:
 
 
 def published(client_id: str, document: dict[str, Any]) -> Client:
-    method = document.get("token_endpoint_auth_method", "none")
-    if method != "none" or "client_secret" in document:
+    method = document.get("token_endpoint_auth_method", NO_SECRET)
+    if method != NO_SECRET or "client_secret" in document:
         raise Refused("A client that publishes its document has no secret: its method is none.")
     try:
         told = {name: document[name] for name in NAMED if name in document}
-        client = Client(client_id=client_id, token_endpoint_auth_method="none", **told)  # noqa: S106
-        _refuse_strange([str(uri) for uri in client.redirect_uris or ()], "none")
+        client = Client(client_id=client_id, token_endpoint_auth_method=NO_SECRET, **told)
+        _refuse_strange([str(uri) for uri in client.redirect_uris or ()], NO_SECRET)
     except (ValidationError, TypeError):
         raise Refused("The document is malformed: see client_name and redirect_uris.") from None
     except RegistrationError as error:

@@ -6,7 +6,8 @@ from starlette.responses import JSONResponse, Response
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.errors import NotFound
 
-METHODS = ("none", "client_secret_post", "client_secret_basic")
+NO_SECRET = "none"  # noqa: S105 - the name of a method
+METHODS = (NO_SECRET, "client_secret_post", "client_secret_basic")
 
 
 def base_of(request: Request) -> str:

@@ -28,12 +28,12 @@ from interlock.contracts.acts import Credentials
 from interlock.contracts.tokens import REFRESH, SECRET_BYTES, compose, hashed
 from interlock.doors.oauth.clients import REGISTERED, Client, Clients
 from interlock.doors.oauth.documents import Refused
+from interlock.doors.oauth.metadata import NO_SECRET
 from interlock.errors import NotAllowed
 from interlock.node.live import LiveNode
 from interlock.node.seals import Seals
 
 FOR_EVER = float("inf")
-NO_SECRET = "none"  # noqa: S105 - the name of a method
 
 
 class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):

@@ -23,7 +23,6 @@ EXPIRED = (
     "A client asked to be connected, and that was too long ago, or the address was changed on the "
     "way. Nothing was connected. Begin again in the client."
 )
-THERE_ALREADY = "That name is there already. Choose it in the list, or write another new one."
 NOBODY_CHOSEN = "Choose whom this client shall act as; a new name has to be written out."
 
 
@@ -63,9 +62,6 @@ class Consent:
         sender = views.chosen(form)
         if sender is None:
             raise Usage(NOBODY_CHOSEN)
-        person = await self._visitors.person(request)
-        if person and views.is_taken(form, await self._offered(request, person, "")):
-            raise Usage(THERE_ALREADY)
         code = tokens.compose(os.urandom(tokens.SECRET_BYTES), tokens.CODE)
         act = GrantConnection(
             *sender,
@@ -77,6 +73,7 @@ class Consent:
             challenge=wanted["challenge"],
             code_hash=tokens.hashed(code),
             name=form.get("name", "").strip() or None,
+            new=form["sender"].startswith("new "),
         )
         await self._visitors.call(request, act)
         return code

@@ -141,17 +141,6 @@ def first_choice(offered: list[Answer], surface: str) -> str | None:
     return str(agent["new"])
 
 
-def is_taken(form: dict[str, str], offered: list[Answer]) -> bool:
-    """Whether what a form says is a new name is one that is there already."""
-    if (named := chosen(form)) is None or not form.get("sender", "").startswith("new "):
-        return False
-    return any(
-        agent["agent"] == named[0] and sender.get("surface") == named[1]
-        for agent in offered
-        for sender in agent["senders"]
-    )
-
-
 def chosen(form: dict[str, str]) -> tuple[str, str | None] | None:
     """The agent and the surface that a form says."""
     match form.get("sender", "").split():

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 
 from interlock.errors import Refusal
-from interlock.node.live import Feed
+from interlock.node.feed import Feed
 
 PARTS = ("header", "agents", "claims", "mail", "work", "ended")
 BREATH_S = 0.25

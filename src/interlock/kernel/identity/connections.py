@@ -25,7 +25,7 @@ from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.times import rfc3339
 from interlock.contracts.tokens import hashed
 from interlock.errors import BadToken, IdentityMismatch, NameTaken, NotFound, Usage
-from interlock.kernel.identity.names import registered
+from interlock.kernel.identity.names import may_register, registered
 from interlock.kernel.identity.people import (
     open_invitations,
     own_agents,
@@ -82,6 +82,8 @@ def grant(moment: Moment, act: GrantConnection) -> Answer:
     if not scopes or len(scopes) != len(set(act.scopes)):
         raise Usage(f"A connection may have {', '.join(BASIC_SCOPES)}, and at least one of them.")
     kind = "human" if agent == person else "agent"
+    if act.new and may_register(moment, agent, act.surface, kind)[1]:
+        raise NameTaken("That name is there already. Choose it in the list, or write another one.")
     sender = registered(moment, agent, act.surface, kind)
     id = "con_" + act.code_hash[:12]
     if _find(moment, "id = ?", id):
