@@ -475,14 +475,14 @@ def near_misses(draw: st.DrawFn) -> tuple[str, Any]:
     return contract, body
 
 
-@settings(max_examples=400, deadline=None, database=None)
+@settings(max_examples=400, database=None)
 @given(near_misses())
 def test_models_and_schemas_agree_on_whatever_is_near_a_good_body(case: tuple[str, Any]) -> None:
     contract, body = case
     fits(contract, body)
 
 
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=100, database=None)
 @given(st.sampled_from(TYPES), ANYTHING)
 def test_models_and_schemas_agree_on_any_json(type: str, body: object) -> None:
     fits(type, body)
@@ -637,7 +637,7 @@ def test_the_main_member_is_a_text_of_its_type() -> None:
         assert fits(type, full(type) | {member: "x" * 1_000_000})
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=200, database=None)
 @given(near_misses())
 def test_a_plain_text_is_one_that_its_contract_takes(case: tuple[str, Any]) -> None:
     type, body = case[0].partition(":")[0], case[1]

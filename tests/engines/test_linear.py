@@ -109,7 +109,7 @@ def histories(longest: int) -> st.SearchStrategy[list[Call]]:
 # --- what a claim can give
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(histories(80))
 def test_what_a_claim_gave_to_callers_who_overlap_and_give_up_is_explained(
     history: list[Call],
@@ -330,7 +330,7 @@ def test_a_forged_history_is_explained_without_the_call_that_was_forged(what: st
     assert unexplained(rest) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(histories(60))
 def test_a_grant_that_was_copied_to_another_caller_is_not_explained(history: list[Call]) -> None:
     for take in history:
@@ -379,7 +379,7 @@ def forgeries(call: Call) -> list[Call]:
     return found
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(doubtful_histories())
 def test_the_search_finds_an_order_exactly_where_trying_all_of_them_does(
     history: list[Call],

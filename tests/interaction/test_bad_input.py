@@ -904,7 +904,6 @@ def served_spot(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 _RANDOMLY = settings(
-    deadline=None,
     database=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

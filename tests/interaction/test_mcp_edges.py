@@ -158,9 +158,7 @@ async def test_what_needs_no_answer_gets_none(scene: Scene) -> None:
 
 
 @given(st.lists(st.binary(max_size=60).filter(lambda junk: b"\n" not in junk), max_size=30))
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_bytes_end_the_conversation(scene: Scene, junk: list[bytes]) -> None:
     @awaited
     async def story() -> None:

@@ -70,7 +70,6 @@ def test_what_is_served_is_what_is_tested(town: Town) -> None:
 
 by_chance = settings(
     max_examples=12,
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),

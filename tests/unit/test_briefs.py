@@ -1,7 +1,7 @@
 """Briefs: what is read from Markdown and front matter, and what is refused with its line."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.contracts.briefs import Brief, parse
@@ -405,7 +405,6 @@ def outcome(text: str) -> Brief | Usage:
 
 
 @given(MARKDOWN)
-@settings(deadline=None)
 def test_any_text_is_read_or_refused(text: str) -> None:
     met = outcome(text)
     if isinstance(met, Usage):

@@ -265,7 +265,7 @@ def covered_paths(pattern: str) -> frozenset[tuple[str, ...]]:
     return frozenset(path for path in PATHS if oracle(pattern.split("/"), path))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(name_globs, name_globs)
 @example("aa*", "*bb")
 def test_names_meet_exactly_when_some_name_matches_both(a: str, b: str) -> None:
@@ -273,7 +273,7 @@ def test_names_meet_exactly_when_some_name_matches_both(a: str, b: str) -> None:
     assert overlap(a, b) == overlap(b, a) == both
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(path_globs, path_globs)
 @example("a/b/**", "**/b/a")
 @example("**/a/**/b", "**/b/**/a")

@@ -532,7 +532,7 @@ WORDS = sorted(
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=6)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(st.one_of(st.sampled_from(WORDS), ANY_TEXT, ANY_TEXT.map("--".__add__)), max_size=9)
 )

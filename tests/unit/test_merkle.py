@@ -3,7 +3,7 @@
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pymerkle import InmemoryTree
 from pymerkle.proof import ConsistencyProof, InclusionProof
@@ -165,7 +165,6 @@ def test_frontier_has_the_naive_root_at_every_size_and_survives_packing() -> Non
             frontier.append(LEAVES[size])
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=200))
 def test_frontier_of_any_entries_has_their_naive_root(entries: list[bytes]) -> None:
     leaves = [leaf_hash(entry) for entry in entries]
@@ -180,7 +179,6 @@ def test_a_copied_frontier_grows_apart() -> None:
     assert (second.size, second.root()) == (6, ROOTS[6])
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=8 + 32 * 4))
 def test_unpacking_takes_exactly_what_packing_makes(packed: bytes) -> None:
     try:
@@ -302,7 +300,6 @@ def flipped(value: bytes, bit: int) -> bytes:
     return (int.from_bytes(value, "big") ^ (1 << bit)).to_bytes(32, "big")
 
 
-@settings(deadline=None)
 @given(leaf_places, st.integers(0, 255), st.data())
 def test_a_changed_inclusion_proof_is_refused(
     place: tuple[int, int], bit: int, data: st.DataObject
@@ -321,7 +318,6 @@ def test_a_changed_inclusion_proof_is_refused(
     assert verify_inclusion(leaf, index, resized, path, root) == same_shape
 
 
-@settings(deadline=None)
 @given(growths, st.integers(0, 255), st.data())
 def test_a_changed_consistency_proof_is_refused(
     growth: tuple[int, int], bit: int, data: st.DataObject
@@ -345,7 +341,6 @@ anything = st.one_of(
 any_hash = st.one_of(hashes, st.binary(max_size=70), anything)
 
 
-@settings(deadline=None)
 @given(anything, anything, st.lists(any_hash, max_size=12), any_hash, any_hash)
 def test_verifying_nonsense_says_no_and_never_raises(
     first: object, second: object, path: object, one: object, other: object

@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.contracts.notes import (
@@ -68,7 +68,6 @@ origins = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, ma
 seeds = st.binary(min_size=32, max_size=32)
 
 
-@settings(deadline=None)
 @given(origins, st.integers(0, 2**64 - 1), seeds, names, seeds)
 def test_what_was_signed_opens(origin: str, size: int, root: bytes, name: str, seed: bytes) -> None:
     checkpoint = Checkpoint(origin, size, root)
@@ -96,7 +95,6 @@ def assert_refused(text: str) -> None:
         open_note(text, NAME, PUBLIC)
 
 
-@settings(deadline=None)
 @given(st.text(st.characters()))
 def test_nonsense_is_refused_with_a_value_error(text: str) -> None:
     assert_refused(text)

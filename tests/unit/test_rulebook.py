@@ -1316,7 +1316,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace
 @example(text="🚦" * 20, step=1)
 @example(text="aé日🚦" * 5, step=2)
 @example(text="\x80\x00\U0010ffff", step=3)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 def test_following_next_offset_from_zero_gives_the_whole_text(
     shared: tuple[Workspace, Any, Any], text: str, step: int
 ) -> None:

@@ -624,7 +624,6 @@ def run(examples: int, steps: int) -> None:
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
-            deadline=None,
             derandomize=True,
             suppress_health_check=list(HealthCheck),
         ),

@@ -4,7 +4,7 @@ Times to live are in seconds. Token hashes come with the act, because the rulebo
 randomness to make a token from.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self, dataclass_transform
 
 # So many files are asked about at once.
 MOST_FILES = 10_000
@@ -26,38 +26,84 @@ class Credentials(NamedTuple):
     peer: str | None = None
 
 
+@dataclass_transform(frozen_default=True)
+class Act:
+    """What all acts are: immutable records, with those members of a NamedTuple that are of use. A
+    NamedTuple itself takes ten times as long to define, and every command defines a hundred."""
+
+    _fields: ClassVar[tuple[str, ...]]
+    _names: ClassVar[frozenset[str]]
+    _field_defaults: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = tuple(cls.__annotations__)
+        cls._names = frozenset(cls._fields)
+        cls._field_defaults = {name: vars(cls)[name] for name in cls._fields if name in vars(cls)}
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        in_order = dict(zip(self._fields, values, strict=False))
+        members = self._field_defaults | in_order | named
+        is_twice = len(values) > len(self._fields) or not named.keys().isdisjoint(in_order)
+        if is_twice or members.keys() != self._names:
+            raise TypeError(f"{type(self).__name__} takes {', '.join(self._fields)}.")
+        vars(self).update(members)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"An act does not change; {name} is given when it is made.")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._asdict().values()))
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items())
+        return f"{type(self).__name__}({said})"
+
+    def _asdict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._fields}
+
+    def _replace(self, **changes: Any) -> Self:
+        if not changes.keys() <= self._names:
+            raise TypeError(f"{type(self).__name__} has {', '.join(self._fields)}.")
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), **changes)
+        return other
+
+
 # --- the workspace
 
 
-class ChangeSetting(NamedTuple):
+class ChangeSetting(Act):
     name: str
     value: str
 
 
-class ListSettings(NamedTuple):
+class ListSettings(Act):
     pass
 
 
-class Pause(NamedTuple):
+class Pause(Act):
     reason: str | None = None
 
 
-class Resume(NamedTuple):
+class Resume(Act):
     pass
 
 
-class ShowStatus(NamedTuple):
+class ShowStatus(Act):
     pass
 
 
-class Review(NamedTuple):
+class Review(Act):
     since_s: int = 7 * 86_400
 
 
 # --- identity
 
 
-class Join(NamedTuple):
+class Join(Act):
     name: str
     surface: str | None = None
     kind: str | None = None
@@ -66,16 +112,16 @@ class Join(NamedTuple):
     token_hash: str = ""
 
 
-class CreateGroup(NamedTuple):
+class CreateGroup(Act):
     name: str
     members: tuple[str, ...] = ()
 
 
-class ListGroups(NamedTuple):
+class ListGroups(Act):
     pass
 
 
-class MintToken(NamedTuple):
+class MintToken(Act):
     sender: str
     label: str | None = None
     scopes: tuple[str, ...] = ()
@@ -83,28 +129,28 @@ class MintToken(NamedTuple):
     token_hash: str = ""
 
 
-class RotateToken(NamedTuple):
+class RotateToken(Act):
     id: str | None = None
     sender: str | None = None
     token_hash: str = ""
 
 
-class RevokeToken(NamedTuple):
+class RevokeToken(Act):
     id: str | None = None
     sender: str | None = None
 
 
-class ReaffirmTokens(NamedTuple):
+class ReaffirmTokens(Act):
     id: str | None = None
     sender: str | None = None
 
 
-class LabelToken(NamedTuple):
+class LabelToken(Act):
     id: str
     label: str
 
 
-class ImportTokens(NamedTuple):
+class ImportTokens(Act):
     """Tokens that another bus knows, by their hashes: what would become of each or, with `apply`,
     what does. `map` says whose those of a label are, whatever their rows say."""
 
@@ -113,27 +159,27 @@ class ImportTokens(NamedTuple):
     apply: bool = False
 
 
-class ListTokens(NamedTuple):
+class ListTokens(Act):
     pass
 
 
-class ShowToken(NamedTuple):
+class ShowToken(Act):
     id: str
 
 
-class IdentifyToken(NamedTuple):
+class IdentifyToken(Act):
     token_hash: str
 
 
-class Whoami(NamedTuple):
+class Whoami(Act):
     pass
 
 
-class ListAgents(NamedTuple):
+class ListAgents(Act):
     name: str | None = None
 
 
-class Mute(NamedTuple):
+class Mute(Act):
     """Lets nothing wake a name, the caller's own if absent, for a time or until told otherwise."""
 
     name: str | None = None
@@ -144,7 +190,7 @@ class Mute(NamedTuple):
 # --- people, and what they let act for them
 
 
-class Invite(NamedTuple):
+class Invite(Act):
     """Lets whoever holds the code join as a person, or as a surface on another machine. `own` are
     the agents that the person will own. Whoever is not known yet is a person."""
 
@@ -156,31 +202,31 @@ class Invite(NamedTuple):
     code_hash: str = ""
 
 
-class AcceptInvitation(NamedTuple):
+class AcceptInvitation(Act):
     """Joins by an invitation, with a token that the one who joins has made."""
 
     code: str
     token_hash: str = ""
 
 
-class ListConnections(NamedTuple):
+class ListConnections(Act):
     pass
 
 
-class NameConnection(NamedTuple):
+class NameConnection(Act):
     id: str
     name: str
 
 
-class RevokeConnection(NamedTuple):
+class RevokeConnection(Act):
     id: str
 
 
-class ShowInvitation(NamedTuple):
+class ShowInvitation(Act):
     code: str
 
 
-class Enrol(NamedTuple):
+class Enrol(Act):
     """Joins by an invitation as a person who signs in with a password from then on."""
 
     code: str
@@ -189,7 +235,7 @@ class Enrol(NamedTuple):
     label: str | None = None
 
 
-class SignIn(NamedTuple):
+class SignIn(Act):
     """`verifier` is what the password gives under the workspace's key; `token_hash` is of the
     token that the browser keeps."""
 
@@ -199,15 +245,15 @@ class SignIn(NamedTuple):
     label: str | None = None
 
 
-class SignOut(NamedTuple):
+class SignOut(Act):
     pass
 
 
-class ShowPerson(NamedTuple):
+class ShowPerson(Act):
     pass
 
 
-class GrantConnection(NamedTuple):
+class GrantConnection(Act):
     """A person lets a client act as one of their senders: `surface` of `agent`, which must not be
     there yet where it is said to be `new`."""
 
@@ -224,38 +270,38 @@ class GrantConnection(NamedTuple):
     new: bool = False
 
 
-class FindGrant(NamedTuple):
+class FindGrant(Act):
     code: str
 
 
-class OpenConnection(NamedTuple):
+class OpenConnection(Act):
     code: str
     client: str
     token_hash: str
     refresh_hash: str
 
 
-class FindConnection(NamedTuple):
+class FindConnection(Act):
     """The connection that a refresh token, or an access token, is of."""
 
     secret: str
 
 
-class RefreshConnection(NamedTuple):
+class RefreshConnection(Act):
     refresh: str
     client: str
     token_hash: str
     refresh_hash: str
 
 
-class CloseConnection(NamedTuple):
+class CloseConnection(Act):
     """Ends a connection, by a token of it that its client gives back."""
 
     secret: str
     client: str
 
 
-class ReportRefusal(NamedTuple):
+class ReportRefusal(Act):
     """A door refused somebody on the way in: `reason` is one of `contracts.intrusions`."""
 
     reason: str
@@ -263,22 +309,22 @@ class ReportRefusal(NamedTuple):
     connection: str | None = None
 
 
-class StartSession(NamedTuple):
+class StartSession(Act):
     id: str
 
 
-class EndSession(NamedTuple):
+class EndSession(Act):
     id: str
 
 
-class FindSession(NamedTuple):
+class FindSession(Act):
     id: str
 
 
 # --- mail
 
 
-class SendMessage(NamedTuple):
+class SendMessage(Act):
     to: str
     type: str
     payload: dict[str, Any]
@@ -294,7 +340,7 @@ class SendMessage(NamedTuple):
     upload: str | None = None
 
 
-class PutChunk(NamedTuple):
+class PutChunk(Act):
     """One chunk of a body too large to stand in a request, of `size` bytes in all. The first is
     put without an `upload`, and its answer names it."""
 
@@ -304,11 +350,11 @@ class PutChunk(NamedTuple):
     upload: str | None = None
 
 
-class DropUpload(NamedTuple):
+class DropUpload(Act):
     upload: str
 
 
-class Ask(NamedTuple):
+class Ask(Act):
     """Sends an ask and waits for its first answer."""
 
     to: str
@@ -319,17 +365,17 @@ class Ask(NamedTuple):
     key: str | None = None
 
 
-class AnswerAsk(NamedTuple):
+class AnswerAsk(Act):
     message: str
     text: str
     key: str | None = None
 
 
-class FindAnswer(NamedTuple):
+class FindAnswer(Act):
     message: str
 
 
-class ListInbox(NamedTuple):
+class ListInbox(Act):
     which: str = "open"
     limit: int = 100
     after: int = 0
@@ -337,7 +383,7 @@ class ListInbox(NamedTuple):
     wait_s: int | None = None
 
 
-class ListMail(NamedTuple):
+class ListMail(Act):
     """The newest messages of everybody, or the one that is named, for the person whose workspace
     it is."""
 
@@ -345,38 +391,38 @@ class ListMail(NamedTuple):
     message: str | None = None
 
 
-class ReadMessage(NamedTuple):
+class ReadMessage(Act):
     message: str
     start: int | None = None
     stop: int | None = None
 
 
-class AckMessages(NamedTuple):
+class AckMessages(Act):
     messages: tuple[str, ...]
     decline: bool = False
     note: str | None = None
 
 
-class ShowReceipts(NamedTuple):
+class ShowReceipts(Act):
     message: str
 
 
-class ShowThread(NamedTuple):
+class ShowThread(Act):
     message: str
     limit: int = 100
     after: int = 0
 
 
-class Search(NamedTuple):
+class Search(Act):
     query: str
     limit: int = 20
 
 
-class Explain(NamedTuple):
+class Explain(Act):
     message: str
 
 
-class Redact(NamedTuple):
+class Redact(Act):
     message: str
     reason: str
 
@@ -384,7 +430,7 @@ class Redact(NamedTuple):
 # --- claims
 
 
-class AcquireClaim(NamedTuple):
+class AcquireClaim(Act):
     item: str | None = None
     paths: tuple[str, ...] = ()
     repo: str | None = None
@@ -396,7 +442,7 @@ class AcquireClaim(NamedTuple):
     everywhere: bool = False
 
 
-class RenewClaim(NamedTuple):
+class RenewClaim(Act):
     item: str | None = None
     paths: tuple[str, ...] = ()
     repo: str | None = None
@@ -405,7 +451,7 @@ class RenewClaim(NamedTuple):
     id: str | None = None
 
 
-class ReleaseClaim(NamedTuple):
+class ReleaseClaim(Act):
     item: str | None = None
     paths: tuple[str, ...] = ()
     repo: str | None = None
@@ -413,7 +459,7 @@ class ReleaseClaim(NamedTuple):
     id: str | None = None
 
 
-class TakeOverClaim(NamedTuple):
+class TakeOverClaim(Act):
     reason: str
     item: str | None = None
     paths: tuple[str, ...] = ()
@@ -425,19 +471,19 @@ class TakeOverClaim(NamedTuple):
     everywhere: bool = False
 
 
-class StopWaiting(NamedTuple):
+class StopWaiting(Act):
     item: str | None = None
     paths: tuple[str, ...] = ()
     repo: str | None = None
 
 
-class CheckClaim(NamedTuple):
+class CheckClaim(Act):
     item: str | None = None
     paths: tuple[str, ...] = ()
     repo: str | None = None
 
 
-class CheckPaths(NamedTuple):
+class CheckPaths(Act):
     """Whether the caller may change these files of a repository, in a worktree of it, where that
     is known. They are names from its root, and no patterns."""
 
@@ -446,7 +492,7 @@ class CheckPaths(NamedTuple):
     worktree: str | None = None
 
 
-class ReportCommit(NamedTuple):
+class ReportCommit(Act):
     """A commit that was made, and the files that it touched, as with `CheckPaths`: whether it
     crossed another's claim, which a guard that was not asked could not refuse."""
 
@@ -456,11 +502,11 @@ class ReportCommit(NamedTuple):
     worktree: str | None = None
 
 
-class ListClaims(NamedTuple):
+class ListClaims(Act):
     mine: bool = False
 
 
-class KeepSession(NamedTuple):
+class KeepSession(Act):
     """Renews what a living session holds, below half of each lease."""
 
     id: str
@@ -472,7 +518,7 @@ class KeepSession(NamedTuple):
 RUN = "run"
 
 
-class Attend(NamedTuple):
+class Attend(Act):
     """A client's session has come to a step: `start`, `prompt`, `edit`, `tool`, `busy` (at work,
     and not to be told anything), `stop`, `rest` (stopped already), `idle` or `end`. The answer
     has what it should be told there, which is marked as told by that adapter.
@@ -494,7 +540,7 @@ class Attend(NamedTuple):
 # --- work
 
 
-class CreateTask(NamedTuple):
+class CreateTask(Act):
     title: str
     id: str | None = None
     brief: str | None = None
@@ -506,7 +552,7 @@ class CreateTask(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
-class ListTasks(NamedTuple):
+class ListTasks(Act):
     """`state` may be `live`: whatever has not come to its end."""
 
     state: str | None = None
@@ -515,11 +561,11 @@ class ListTasks(NamedTuple):
     after: int = 0
 
 
-class ShowTask(NamedTuple):
+class ShowTask(Act):
     id: str
 
 
-class TakeTask(NamedTuple):
+class TakeTask(Act):
     id: str
     branch: str | None = None
     worktree: str | None = None
@@ -527,7 +573,7 @@ class TakeTask(NamedTuple):
     ttl_s: int = 3600
 
 
-class SubmitTask(NamedTuple):
+class SubmitTask(Act):
     """Without a tree it is the one of a clean run at that commit, where the task has one."""
 
     id: str
@@ -536,23 +582,23 @@ class SubmitTask(NamedTuple):
     fence: int | None = None
 
 
-class CompleteTask(NamedTuple):
+class CompleteTask(Act):
     id: str
     fence: int | None = None
 
 
-class FailTask(NamedTuple):
+class FailTask(Act):
     id: str
     note: str | None = None
     fence: int | None = None
 
 
-class CancelTask(NamedTuple):
+class CancelTask(Act):
     id: str
     note: str | None = None
 
 
-class PrepareEvidence(NamedTuple):
+class PrepareEvidence(Act):
     """Whether evidence would be taken, before anybody runs for an hour; with the fence to present
     when it comes."""
 
@@ -560,7 +606,7 @@ class PrepareEvidence(NamedTuple):
     criterion: int | None = None
 
 
-class AddEvidence(NamedTuple):
+class AddEvidence(Act):
     """The payload is of the message type `evidence`; bytes that it has a digest of were uploaded
     before."""
 
@@ -569,7 +615,7 @@ class AddEvidence(NamedTuple):
     fence: int | None = None
 
 
-class ShowEvidence(NamedTuple):
+class ShowEvidence(Act):
     """With what was kept of it: the bytes [start, stop), or its end where none are named."""
 
     id: str
@@ -577,24 +623,24 @@ class ShowEvidence(NamedTuple):
     stop: int | None = None
 
 
-class CreateGate(NamedTuple):
+class CreateGate(Act):
     name: str
     holders: tuple[str, ...]
     replace: bool = False
 
 
-class ListGates(NamedTuple):
+class ListGates(Act):
     pass
 
 
-class PrepareVerdict(NamedTuple):
+class PrepareVerdict(Act):
     """Whether a verdict of the caller would be taken, before checks are run for it."""
 
     task: str
     gate: str
 
 
-class GiveVerdict(NamedTuple):
+class GiveVerdict(Act):
     """About the commit and the tree that are named, or whichever are submitted. `rules` is the
     digest of the checks that decided it, where checks did."""
 
@@ -609,7 +655,7 @@ class GiveVerdict(NamedTuple):
     rules: str | None = None
 
 
-class CheckGate(NamedTuple):
+class CheckGate(Act):
     """Whether a gate has passed a commit, in whichever task; with `tree`, that very tree of it."""
 
     gate: str
@@ -617,7 +663,7 @@ class CheckGate(NamedTuple):
     tree: str | None = None
 
 
-class RaiseBlocker(NamedTuple):
+class RaiseBlocker(Act):
     """To the task's worker, or to whom it is addressed."""
 
     what: str
@@ -627,12 +673,12 @@ class RaiseBlocker(NamedTuple):
     fix: tuple[str, ...] = ()
 
 
-class ResolveBlocker(NamedTuple):
+class ResolveBlocker(Act):
     id: str
     note: str | None = None
 
 
-class ListBlockers(NamedTuple):
+class ListBlockers(Act):
     task: str | None = None
     all: bool = False
 
@@ -640,70 +686,70 @@ class ListBlockers(NamedTuple):
 # --- audit
 
 
-class ShowLog(NamedTuple):
+class ShowLog(Act):
     after: int = 0
     limit: int = 50
     kind: str | None = None
 
 
-class ListEvents(NamedTuple):
+class ListEvents(Act):
     """What happened after a position, as far as it is the caller's to see."""
 
     after: int = 0
     limit: int = 100
 
 
-class VerifyLog(NamedTuple):
+class VerifyLog(Act):
     checkpoint: str | None = None
 
 
-class SignCheckpoint(NamedTuple):
+class SignCheckpoint(Act):
     pass
 
 
-class Prove(NamedTuple):
+class Prove(Act):
     """That an entry stands in the log, or that the log only grew since it had `since` entries."""
 
     seq: int | None = None
     since: int | None = None
 
 
-class ProveMany(NamedTuple):
+class ProveMany(Act):
     """That entries stand in the log, against one checkpoint."""
 
     seqs: tuple[int, ...]
 
 
-class Examine(NamedTuple):
+class Examine(Act):
     """The doctor's look at what is there."""
 
 
-class Inspect(NamedTuple):
+class Inspect(Act):
     """Leave to look at the log: for everybody who may look at anything."""
 
 
 # --- upkeep
 
 
-class ShowStorage(NamedTuple):
+class ShowStorage(Act):
     pass
 
 
-class ExportLog(NamedTuple):
+class ExportLog(Act):
     file: str
 
 
-class Backup(NamedTuple):
+class Backup(Act):
     file: str
 
 
-class Restore(NamedTuple):
+class Restore(Act):
     file: str
 
 
-class Rebuild(NamedTuple):
+class Rebuild(Act):
     pass
 
 
-class Maintain(NamedTuple):
+class Maintain(Act):
     """Leave to do what only the owner may: back up, restore, rebuild."""

@@ -503,7 +503,8 @@ def _tasks(act: acts.ListTasks) -> acts.ListTasks:
 
 def _take(act: acts.TakeTask) -> acts.TakeTask:
     _task_id(act.id)
-    _claim(acts.AcquireClaim(act.id, (), None, *act[1:4], act.ttl_s))
+    where = act.branch, act.worktree, act.note
+    _claim(acts.AcquireClaim(act.id, (), None, *where, act.ttl_s))
     return act
 
 

@@ -186,7 +186,8 @@ def _acquire(act: AcquireClaim) -> Script:
     if answer["acquired"]:
         return answer
     act = checked(act)
-    wanted = CheckClaim(act.item, act.paths, act.repo)
+    target = act.item, act.paths, act.repo
+    wanted, stop = CheckClaim(*target), StopWaiting(*target)
     asked = time.monotonic()
     deadline = asked + (act.wait_s or 0)
     try:
@@ -204,10 +205,10 @@ def _acquire(act: AcquireClaim) -> Script:
             if answer["acquired"]:
                 return answer
     except BaseException:
-        yield StopWaiting(*wanted)
+        yield stop
         raise
     # Out of the queue first: what is handed over now would be held by somebody who was told no.
-    yield StopWaiting(*wanted)
+    yield stop
     final: Answer = yield act._replace(wait_s=None)
     return final
 

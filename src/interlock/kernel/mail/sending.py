@@ -246,7 +246,7 @@ def _request(act: SendMessage) -> Request | None:
     if act.key is None:
         return None
     said = act._replace(upload=None, key=None)
-    return Request(act.key, canonical(list(said)))
+    return Request(act.key, canonical(list(said._asdict().values())))
 
 
 def _body(act: SendMessage) -> Answer:
