@@ -1,0 +1,92 @@
+"""Answers about tokens: whose each is and what it may do, never the secrets that are kept."""
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+
+class _Token(TypedDict):
+    """`contradiction` says what is wrong with a label that does not mention its own agent."""
+
+    id: str
+    sender: str
+    address: str
+    label: NotRequired[str]
+    contradiction: NotRequired[str]
+    scopes: list[str]
+    minted_by: str
+    minted_at: str
+    seq: int
+    expires_at: NotRequired[str]
+
+
+class Token(_Token):
+    """A token as everybody may know it, without its secret. One with a `use` is a browser's, where
+    a person has signed in, or a connection's, which is good at its `resource` alone."""
+
+    use: NotRequired[Literal["browser", "connection"]]
+    client: NotRequired[str]
+    resource: NotRequired[str]
+    revoked_at: NotRequired[str]
+    suspended: NotRequired[Literal[True]]
+
+
+class Tokens(TypedDict):
+    tokens: list[Token]
+
+
+class Minted(_Token):
+    """`token` is said here and nowhere else, as in `Joined`."""
+
+    token: NotRequired[str]
+
+
+class Rotated(Minted):
+    replaced: list[str]
+
+
+class Revoked(TypedDict):
+    revoked: list[str]
+
+
+class Reaffirmed(TypedDict):
+    reaffirmed: list[str]
+
+
+class ImportedRow(TypedDict):
+    """A row of an imported file; `address` is whose the token is, or will be."""
+
+    number: int
+    label: NotRequired[str]
+    agent: NotRequired[str]
+    project: NotRequired[str]
+    id: NotRequired[str]
+    address: NotRequired[str]
+    scopes: NotRequired[list[str]]
+    verdict: Literal[
+        "ready", "contradiction", "no agent", "unknown hash", "inactive", "clear-text secret"
+    ]
+    message: str
+    do: NotRequired[str]
+
+
+class Imported(TypedDict):
+    """`ok` where every row is ready or here already; `projects` where there are several;
+    `foreign_scopes` are words of theirs that mean nothing here."""
+
+    ok: bool
+    applied: bool
+    importable: int
+    imported: int
+    projects: NotRequired[list[str]]
+    foreign_scopes: NotRequired[list[str]]
+    rows: list[ImportedRow]
+
+
+class KnownToken(Token):
+    known: Literal[True]
+    active: bool
+
+
+class UnknownToken(TypedDict):
+    known: Literal[False]
