@@ -423,6 +423,7 @@ def letting_people_in(town: Town) -> None:
     town.call(OWNER, acts.ListTokens())
     town.call(Credentials(token=rosa), acts.RevokeConnection(acting.id))
     town.call(OWNER, acts.RevokeConnection(withdrawn))
+    town.call(OWNER, acts.RevokeConnection("@hugo"))
 
 
 def imports(town: Town) -> None:

@@ -1650,6 +1650,16 @@ IDENTITY = (
     done("an invitation is withdrawn", acts.RevokeConnection, OWNER, {"id": "$invited"}),
     refused("NOT_FOUND", "another's invitation", acts.RevokeConnection, VERA, {"id": "$invited"}),
     done("a browser is signed out", acts.RevokeConnection, DORA, {"id": "$signed_in"}),
+    done(
+        "a person is locked out",
+        acts.RevokeConnection,
+        OWNER,
+        {"id": "@vera"},
+        has={"person": "@vera"},
+    ),
+    refused("NOT_FOUND", "nobody is locked out", acts.RevokeConnection, OWNER, {"id": "@nobody"}),
+    refused("NOT_FOUND", "no agent is locked out", acts.RevokeConnection, OWNER, {"id": "@otto"}),
+    refused("MISSING_SCOPE", "who may lock out", acts.RevokeConnection, VERA, {"id": "@vera"}),
     refused(
         "NOT_FOUND",
         "a connection that there is not",

@@ -194,6 +194,49 @@ def test_in_a_pause_what_was_let_in_can_be_ended(node: Node) -> None:
     assert listed(node, None)["connections"] == listed(node, None)["sessions"] == []
 
 
+def test_a_person_who_is_locked_out_has_no_way_in_left(town: Place, node: Node) -> None:
+    browser = signed_in(node, "vera", "otto")
+    opened, unopened = connected(node, browser, "otto"), granted(node, browser, "vera")
+    link, kept = invited(node, "vera"), kept_token(town, "vera")
+    others = signed_in(node, "rosa")
+    answer = node.call(Credentials(owner=True), acts.RevokeConnection("@vera"))
+    assert (answer["person"], answer["agents"]) == ("@vera", ["@otto"])
+    ended = {opened.id, unopened.id, token_id(hashed(browser)), token_id(hashed(kept))}
+    assert ended | {"inv_" + hashed(link)[:12]} == set(answer["revoked"])
+    for token in (browser, kept, opened.token):
+        with pytest.raises(BadToken):
+            who(node, token)
+    for asked in (
+        acts.SignIn("vera", VERIFIER, hashed(secret())),
+        acts.AcceptInvitation(link),
+        acts.Enrol(link, VERIFIER, hashed(secret())),
+    ):
+        with pytest.raises(BadToken):
+            node.call(ANYBODY, asked)
+    assert refreshed_is_refused(node, opened)
+    assert who(node, others) == "rosa"
+    assert who(node, kept_token(town, "otto")) == "otto"
+
+
+def refreshed_is_refused(node: Node, connection: Connected) -> bool:
+    new = hashed(secret()), hashed(secret())
+    asked = acts.RefreshConnection(connection.refresh, CLIENT, *new)
+    return "refused" in node.call(ANYBODY, asked)
+
+
+def test_who_was_locked_out_comes_back_by_an_invitation_and_owns_what_it_says(node: Node) -> None:
+    signed_in(node, "rosa", "robo")
+    node.call(Credentials(owner=True), acts.RevokeConnection("@rosa"))
+    hanna = signed_in(node, "hanna", "robo")
+    with pytest.raises(NameTaken, match="is @hanna's"):
+        invited(node, "rosa", "robo")
+    rosa = signed_in(node, "rosa")
+    assert who(node, rosa) == "rosa"
+    with pytest.raises(IdentityMismatch):
+        granted(node, rosa, "robo")
+    granted(node, hanna, "robo")
+
+
 # --- whose an agent is
 
 

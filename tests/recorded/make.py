@@ -399,6 +399,11 @@ def people(day: Day) -> None:
     _opened(day, again, "rosa", None)
     _granted(day, again, "robo", "phone")
     _invited(day, OWNER, "kim", ttl_s=3600)
+    kim = _enrolled(day, "kim", "kites")
+    _opened(day, kim, "kites", "phone")
+    _invited(day, OWNER, "kim", surface="laptop")
+    day.refuse(cast.neo, acts.RevokeConnection("@kim"))
+    day.do(OWNER, acts.RevokeConnection("@kim"))
 
 
 def _invited(day: Day, who: Credentials, name: str, **more: Any) -> str:

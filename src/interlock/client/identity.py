@@ -62,8 +62,9 @@ class Identity:
         return Asked(acts.NameConnection(id, name))
 
     @Verb
-    def revoke_connection(self, id: str) -> Asked[answers.Revoked]:
-        """End a connection or a browser's session at once, or withdraw an invitation."""
+    def revoke_connection(self, id: str) -> Asked[answers.Revoked | answers.LockedOut]:
+        """End a connection or a browser's session at once, withdraw an invitation, or lock a person
+        out, named as `@vera`."""
         return Asked(acts.RevokeConnection(id))
 
     @Verb

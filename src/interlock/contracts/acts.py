@@ -219,6 +219,8 @@ class NameConnection(Act):
 
 
 class RevokeConnection(Act):
+    """`id` is of a connection, a session or an invitation; or `@NAME` for all of a person's."""
+
     id: str
 
 

@@ -380,6 +380,12 @@ def _connection(act: Any) -> Any:
     return act
 
 
+def _revoke_connection(act: acts.RevokeConnection) -> acts.RevokeConnection:
+    _looked_for(act.id, "name")
+    revoked: acts.RevokeConnection = act if act.id.startswith("@") else _connection(act)
+    return revoked
+
+
 def _name_connection(act: acts.NameConnection) -> acts.NameConnection:
     line(act.name, "name", 80)
     named: acts.NameConnection = _connection(act)
@@ -701,7 +707,7 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.Invite: _invite,
     acts.AcceptInvitation: _accept,
     acts.NameConnection: _name_connection,
-    acts.RevokeConnection: _connection,
+    acts.RevokeConnection: _revoke_connection,
     acts.Enrol: _signed,
     acts.SignIn: _signed,
     acts.GrantConnection: _grant,

@@ -27,7 +27,8 @@ _FOR_ADMINS = (
     *("request_refused", "token_minted", "token_revoked", "token_reaffirmed", "token_imported"),
     *("token_rebound", "token_labelled", "person_invited", "invitation_accepted", "agent_owned"),
     "invitation_withdrawn",
-    *("password_set", "connection_granted", "connection_opened", "connection_refreshed"),
+    *("password_set", "person_locked_out"),
+    *("connection_granted", "connection_opened", "connection_refreshed"),
     "connection_named",
 )
 # What proves something to whoever holds the other half of it.

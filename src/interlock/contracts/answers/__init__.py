@@ -74,7 +74,7 @@ ANSWERS: dict[type, Any] = {
     acts.AcceptInvitation: Joined,
     acts.ListConnections: Connections,
     acts.NameConnection: Connection,
-    acts.RevokeConnection: Revoked,
+    acts.RevokeConnection: Revoked | LockedOut,
     acts.ListGroups: Groups,
     acts.CreateGroup: GroupMade,
     acts.ListTokens: Tokens,

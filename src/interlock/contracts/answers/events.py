@@ -72,6 +72,7 @@ class OtherEvent(_Event):
         "log_repaired",
         "password_set",
         "person_invited",
+        "person_locked_out",
         "request_refused",
         "session_ended",
         "session_started",

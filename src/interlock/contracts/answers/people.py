@@ -69,6 +69,14 @@ class Invitation(TypedDict):
     expires_at: str
 
 
+class LockedOut(TypedDict):
+    """`agents` were the person's, and are nobody's now."""
+
+    person: str
+    revoked: list[str]
+    agents: list[str]
+
+
 class Connections(TypedDict):
     """Clients that people let act for them, where people have signed in, a person's own tokens
     and, for the owner and admins, who has been invited."""

@@ -653,8 +653,11 @@ _ADMIN = (
     ),
     Command(
         ("connection", "revoke"),
-        "End a connection or a browser's session at once, or withdraw an invitation",
-        (_CONNECTION._replace(help="its id in connection list: con_…, tok_… or inv_…"),),
+        "End a connection or a browser's session, withdraw an invitation, or lock a person out",
+        (_CONNECTION._replace(help="con_…, tok_… or inv_… of connection list; or @NAME"),),
+        notes="With @NAME of a person, all that lets them in ends at once: their password, where "
+        "they are signed in, what they let act for them, their tokens and invitations. Their "
+        "agents are nobody's then. To let them in again: interlock invite.",
     ),
     Command(("token", "list"), "List tokens: ids, senders, scopes; never the secrets"),
     Command(("token", "show"), "Show one token", (_TOKEN_ID._replace(optional=False),)),

@@ -27,6 +27,7 @@ from interlock.contracts.tokens import hashed
 from interlock.errors import BadToken, IdentityMismatch, NameTaken, NotFound, Usage
 from interlock.kernel.identity.names import may_register, registered
 from interlock.kernel.identity.people import (
+    lock_out,
     open_invitations,
     own_agents,
     refuse_others,
@@ -252,7 +253,9 @@ def name_connection(moment: Moment, act: NameConnection) -> Answer:
 
 def revoke(moment: Moment, act: RevokeConnection) -> Answer:
     """Ends whatever of one's own is listed: a connection, a browser's session, a token on some
-    machine; or withdraws an invitation."""
+    machine; or withdraws an invitation; or, of a person who is named, all of that."""
+    if act.id.startswith("@"):
+        return lock_out(moment, act.id.removeprefix("@"))
     listed = list_connections(moment, ListConnections())
     if any(found["id"] == act.id for found in listed["invitations"]):
         moment.record("invitation_withdrawn", {"id": act.id})

@@ -208,6 +208,11 @@ def _fold_password(state: State, fact: Header) -> None:
     )
 
 
+def _fold_locked_out(state: State, fact: Header) -> None:
+    for table, column in (("identity_people", "name"), ("identity_owned", "person")):
+        state.execute(f"DELETE FROM {table} WHERE {column} = ?", (fact.outcome["person"],))
+
+
 def _fold_granted(state: State, fact: Header) -> None:
     outcome = fact.outcome
     state.execute(
@@ -290,6 +295,7 @@ FOLDS = {
     "invitation_withdrawn": _fold_withdrawn,
     "agent_owned": _fold_owned,
     "password_set": _fold_password,
+    "person_locked_out": _fold_locked_out,
     "connection_granted": _fold_granted,
     "connection_opened": _fold_opened,
     "connection_refreshed": _fold_refreshed,

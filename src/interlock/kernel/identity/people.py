@@ -21,7 +21,7 @@ from interlock.contracts.addresses import address, check_name
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.times import rfc3339
 from interlock.contracts.tokens import hashed, token_id
-from interlock.errors import BadToken, MissingScope, NameTaken, TokenExpired, Usage
+from interlock.errors import BadToken, MissingScope, NameTaken, NotFound, TokenExpired, Usage
 from interlock.kernel.identity.names import may_register, registered, senders_of
 from interlock.kernel.identity.tokens import mint_token
 from interlock.kernel.moment import Answer, Caller, Moment, Row, absent_dropped
@@ -223,6 +223,34 @@ def show_person(moment: Moment, act: ShowPerson) -> Answer:
     }
 
 
+def lock_out(moment: Moment, person: str) -> Answer:
+    """Ends every way in of a person's: the password, where they signed in, what they let act for
+    them, tokens on their machines, invitations. Their agents are nobody's from then on."""
+    if "admin" not in moment.caller.scopes:
+        raise MissingScope(
+            "Whom nobody lets in any more is for the owner and admins to say.", scope="admin"
+        )
+    known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", person)
+    if known is None or known[0] != "human":
+        raise NotFound(
+            f"There is no person @{person[:80]}. interlock agents shows who has joined; an "
+            "agent's tokens are ended with interlock token revoke."
+        )
+    ended = [*_ways_in(moment, person), *_machine_tokens(moment, person)]
+    for id in ended:
+        moment.record("token_revoked", {"id": id})
+    invitations = [found["id"] for found in open_invitations(moment) if found["name"] == person]
+    for id in invitations:
+        moment.record("invitation_withdrawn", {"id": id})
+    agents = own_agents(moment, person)[1:]
+    moment.record("person_locked_out", {"person": person})
+    return {
+        "person": address(person),
+        "revoked": [*ended, *invitations],
+        "agents": [address(agent) for agent in agents],
+    }
+
+
 # --- whose is what
 
 
@@ -265,6 +293,16 @@ def _ways_in(moment: Moment, person: str) -> list[str]:
         "SELECT id FROM identity_tokens WHERE sender = ?1 AND use = 'browser' AND "
         "revoked_at IS NULL UNION ALL "
         "SELECT id FROM identity_connections WHERE person = ?1 AND ended_at IS NULL ORDER BY id",
+        person,
+    )
+    return [row[0] for row in rows]
+
+
+def _machine_tokens(moment: Moment, person: str) -> list[str]:
+    """The tokens of a person's own senders that no browser has."""
+    rows = moment.all(
+        "SELECT t.id FROM identity_tokens t JOIN identity_senders s USING (sender) WHERE "
+        "s.agent = ? AND t.use IS NULL AND t.revoked_at IS NULL ORDER BY t.seq",
         person,
     )
     return [row[0] for row in rows]

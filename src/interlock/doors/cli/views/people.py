@@ -95,10 +95,24 @@ def _named(answer: Answer) -> str:
 
 
 def _revoked(answer: Answer) -> str:
+    if "person" in answer:
+        return _locked_out(answer)
     (id,) = answer["revoked"]
     if id.startswith("inv_"):
         return f"Withdrew {id}: nobody can join by it any more."
     return f"Ended {id}: it can do nothing from now on."
+
+
+def _locked_out(answer: Answer) -> str:
+    lines = [f"{answer['person']} is let in no more: the password is void."]
+    if answer["revoked"]:
+        lines.append(f"Ended: {', '.join(answer['revoked'])}")
+    if answer["agents"]:
+        lines.append(
+            f"Nobody's from now on: {', '.join(answer['agents'])}. Tokens of theirs go on working: "
+            + dim("interlock token list")
+        )
+    return "\n".join(lines)
 
 
 VIEWS = {
