@@ -216,7 +216,7 @@ def test_a_person_who_is_locked_out_has_no_way_in_left(town: Place, node: Node) 
         with pytest.raises(BadToken):
             node.call(ANYBODY, asked)
     assert who(node, others) == "rosa"
-    assert who(node, kept_token(town, "otto")) == "otto"
+    assert who(node, kept_token(town, "otto-cli")) == "otto-cli"
 
 
 def test_who_was_locked_out_comes_back_by_an_invitation_and_owns_what_it_says(node: Node) -> None:
