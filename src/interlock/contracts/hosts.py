@@ -1,8 +1,10 @@
 """Hosts: which names and addresses are this machine's own, whoever asks."""
 
+from functools import lru_cache
 from ipaddress import ip_address
 
 
+@lru_cache  # every request asks twice, and mostly about the same
 def is_loopback(host: str) -> bool:
     """Whether only this machine can be meant; a name that merely looks so does not count."""
     host = host.strip("[]").lower()
