@@ -83,7 +83,7 @@ class Bridge:
         if near.write in writable:
             self._tell()
         if self._news is not None and self._news in readable:
-            self._answers += os.read(self._news, READ)
+            self._hear_news(self._news)
         if far and far.read in readable:
             self._hear_far(far)
         elif far and far.write in writable:
@@ -153,6 +153,13 @@ class Bridge:
             if asked == GREETINGS[0] and self._begin_news is not None:
                 line = _with_channel(line)
             self._answers += line
+
+    def _hear_news(self, news: int) -> None:
+        data = os.read(news, READ)
+        self._answers += data
+        if not data:  # nobody tells any more, and the end would be read again and again
+            os.close(news)
+            self._news = None
 
     def _tell(self) -> None:
         """Standard output may be shared, and so it is left as it is: no more is written at once

@@ -35,10 +35,13 @@ Answer = dict[str, Any]
 ABOUT = "server.json"
 LOCK = "server.lock"
 PATIENCE_S = 60.0
+# So long an answer may take before whoever only looks wonders whether the server hangs.
+QUIET_S = 5.0
 MOST_BYTES = 1 << 20
 SHORT = 1 << 18
 LONGEST_HEADER = 1 << 13
 LONG = (
+    "Examine",
     "VerifyLog",
     "SignCheckpoint",
     "Prove",
@@ -75,6 +78,8 @@ class About(NamedTuple):
     socket: str
     mcp: str
     version: str
+    host: str | None = None
+    port: int | None = None
 
 
 def server_of(directory: str) -> About | None:
@@ -82,7 +87,7 @@ def server_of(directory: str) -> About | None:
     try:
         with open(os.path.join(directory, ABOUT), encoding="utf-8") as file:
             said = json.load(file)
-        return About(*(said[name] for name in About._fields))
+        return About(**{name: said[name] for name in About._fields if name in said})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -115,6 +120,8 @@ class LocalLink:
         about = server_of(directory)
         self._server = about if about is not None and about.version == __version__ else None
         self._is_barred = False
+        # The process of a server that was asked, and does not answer anybody.
+        self.silent: int | None = None
         self._node: Node | None = None
         self._opening = _thread.allocate_lock()
 
@@ -129,10 +136,14 @@ class LocalLink:
                 return _in_steps(self, credentials, act)
             request = encoded(credentials, act)
             try:
-                return decoded(*_exchange(server.socket, request, _patience_here(act)))
+                looks = request.method == "GET"
+                patience_s = _patience_here(act)
+                return decoded(*_exchange(server.socket, request, patience_s, looks=looks))
             except NobodyThere as nobody:
                 self._server, self._is_barred = None, isinstance(nobody, Barred)
             except OSError as trouble:
+                if isinstance(trouble, TimeoutError):
+                    self.silent = server.pid
                 if request.method != "GET":
                     raise lost(trouble) from None
                 self._server = None
@@ -283,19 +294,34 @@ def shut_out(place: str, why: str) -> EngineUnavailable:
     )
 
 
-def _exchange(path: str, request: Request, patience_s: float | None) -> tuple[int, bytes]:
-    """One request over the server's socket. HTTP/1.0: the answer ends where the connection does."""
+def is_hanging(path: str) -> bool:
+    """Whether a server does not answer even what costs it nothing. It takes connections still: the
+    system does so for it."""
+    try:
+        _exchange(path, Request("GET", "/healthz", {}, b""), QUIET_S, looks=False)
+    except TimeoutError:
+        return True
+    except (OSError, NobodyThere):
+        return False
+    return False
+
+
+def _exchange(
+    path: str, request: Request, patience_s: float | None, *, looks: bool
+) -> tuple[int, bytes]:
+    """One request over the server's socket. HTTP/1.0: the answer ends where the connection does.
+    What only `looks` is not waited for where the server answers nobody."""
     with_length = request.headers | {"Content-Length": str(len(request.body))}
     lines = [f"{request.method} {request.target} HTTP/1.0", "Host: localhost"]
     lines += [f"{name}: {value}" for name, value in with_length.items()]
     head = "\r\n".join([*lines, "", ""]).encode()
     connection = connected(path)
     try:
-        connection.settimeout(patience_s)
+        connection.settimeout(QUIET_S if looks else patience_s)
         with suppress(BrokenPipeError, ConnectionResetError):
             # A server that refuses what it has seen of a request may have answered already.
             connection.sendall(head + request.body)
-        received = bytearray()
+        received = bytearray(_first(connection, path, patience_s) if looks else b"")
         while chunk := connection.recv(MOST_BYTES):
             received += chunk
     finally:
@@ -304,6 +330,18 @@ def _exchange(path: str, request: Request, patience_s: float | None) -> tuple[in
     if not separator or f"content-length: {len(body)}\r\n".encode() not in head.lower() + b"\r\n":
         raise ConnectionResetError("the connection was closed")
     return int(head[9:12]), body
+
+
+def _first(connection: Any, path: str, patience_s: float | None) -> bytes:
+    """What comes first, which takes long only where the server is alive."""
+    try:
+        return bytes(connection.recv(MOST_BYTES))
+    except TimeoutError:
+        if is_hanging(path):
+            raise
+    finally:
+        connection.settimeout(patience_s)
+    return b""
 
 
 def _is_large(act: Any) -> bool:
@@ -414,8 +452,13 @@ def _patience_here(act: Any) -> float | None:
 
 
 def lost(trouble: Exception) -> EngineUnavailable:
+    """For an act that was sent, of which nobody said what became of it."""
+    if isinstance(trouble, TimeoutError):
+        what = "does not answer (see interlock doctor), and may have done what was asked, or yet do"
+        what += " it."
+    else:
+        what = f"went away before it answered ({trouble}), and may have done what was asked."
     return EngineUnavailable(
-        f"The server went away before it answered ({trouble}), and may have done what was asked. "
-        "Look, or try again with the same --key, which does it at most once.",
+        f"The server {what} Look, or try again with the same --key, which does it at most once.",
         outcome="unknown",
     )

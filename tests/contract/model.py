@@ -688,7 +688,8 @@ class Model:
     def _ahead(self, holder: Holder, target: Target) -> list[Waiter]:
         queue = [w for w in self.waiting if w.lease > self.now and w.target.meets(target)]
         mine = [w for w in queue if w.holder == holder and w.target == target]
-        return queue[: queue.index(mine[0])] if mine else queue
+        before = queue[: queue.index(mine[0])] if mine else queue
+        return [waiter for waiter in before if waiter.holder != holder]
 
     def _wait(self, holder: Holder, target: Target, wait_s: int) -> None:
         lease = self.now + min(HANDED_OVER_MS, wait_s * 1000 + 1000)
@@ -725,14 +726,16 @@ class Model:
 
     def _serve(self) -> None:
         """What is free goes to the first in the queue; nobody overtakes one whose turn it is."""
-        blocked: list[Target] = []
+        blocked: list[Waiter] = []
         for waiter in list(self.waiting):
             if waiter.lease <= self.now:
                 self._stop(waiter)
                 continue
-            held = [c for c in self.meeting(waiter.target) if c.holder != waiter.holder]
-            if held or any(waiter.target.meets(target) for target in blocked):
-                blocked.append(waiter.target)
+            waited = [w for w in blocked if w.target.meets(waiter.target)]
+            held = self.meeting(waiter.target)
+            holders = {each.holder for each in held} | {each.holder for each in waited}
+            if holders - {waiter.holder}:
+                blocked.append(waiter)
                 continue
             self._stop(waiter)
             self._grant(waiter.holder, waiter.target, HANDED_OVER_MS)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from interlock import link
-from interlock.contracts import acts, tokens
+from interlock.contracts import acts, paging, tokens, uploads
 from interlock.contracts.acts import Credentials
 from interlock.engines.file import LogFile
 from interlock.errors import Refusal
@@ -178,7 +178,8 @@ def join(node: Node, *senders: str) -> dict[str, str]:
 
 def facts(node: Node, kind: str | None = None, after: int = 0) -> list[Json]:
     """The facts of the log after a position, as `audit show` gives them."""
-    found: list[Json] = audit.show(node, acts.ShowLog(after, 1 << 30, kind))["facts"]
+    steps = paging.steps(acts.ShowLog(after, 1 << 30, kind))
+    found: list[Json] = uploads.taken(steps, lambda act: audit.show(node, act))["facts"]
     return found
 
 

@@ -2,6 +2,7 @@
 
 The changes are made through SQLite, on a closed workspace, as an intruder would make them."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -30,10 +31,15 @@ from damaged import (
 )
 
 from interlock.contracts.acts import (
+    AddEvidence,
+    Credentials,
+    ExportLog,
     ListInbox,
+    PutChunk,
     ReadMessage,
     Redact,
     Search,
+    ShowEvidence,
     ShowLog,
     ShowThread,
 )
@@ -456,6 +462,83 @@ def test_a_blob_that_lost_a_part_is_found_in_its_entry(sample: Sample, change: s
     with sqlite(sample) as db:
         db.execute(change)
     assert place(verified(sample)) == sample.blob
+
+
+def prove(node: Node, who: Credentials, text: bytes, kind: str) -> int:
+    """Keeps evidence of a run that wrote this, or of such a file; gives its place in the log."""
+    kept = {"sha256": hashlib.sha256(text).hexdigest(), "size": len(text)}
+    upload = node.call(who, PutChunk(text, len(text)))["upload"] if text else None
+    run = {"command": "make", "cwd": ".", "exit_code": 0, "duration_ms": 5, "output": kept}
+    said = run if kind == "run" else {"name": "log.txt"} | kept
+    made = node.call(who, AddEvidence({"kind": kind} | said, upload))
+    seq: int = made["evidence"]["seq"]
+    return seq
+
+
+@pytest.mark.parametrize("kind", ["run", "file"])
+def test_evidence_whose_bytes_were_changed_is_found_in_its_entry(sample: Sample, kind: str) -> None:
+    with sample.open() as node:
+        prove(node, sample.otto, b"", kind)
+        seq = prove(node, sample.otto, b"all 42 tests passed", kind)
+        assert audit.verify(node)["ok"]
+    with sqlite(sample) as db:
+        change = "UPDATE blob_chunks SET data = ? WHERE data = ?"
+        db.execute(change, (b"all 99 tests passed", b"all 42 tests passed"))
+    assert place(verified(sample)) == seq
+
+
+_OF_EVIDENCE = "(SELECT upload FROM blobs WHERE size = 19)"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        f"DELETE FROM blob_chunks WHERE upload = {_OF_EVIDENCE}",
+        f"UPDATE blob_chunks SET data = x'616c6c' WHERE upload = {_OF_EVIDENCE}",
+        "DELETE FROM blobs WHERE size = 19",
+        "DELETE FROM bodies WHERE seq = (SELECT seq FROM work_evidence)",
+    ],
+)
+def test_evidence_whose_bytes_are_gone_is_found_and_not_shown(sample: Sample, change: str) -> None:
+    with sample.open() as node:
+        seq = prove(node, sample.otto, b"all 42 tests passed", "run")
+        assert node.call(sample.vera, ShowEvidence(f"#{seq}"))["content"]["size"] == 19
+    with sqlite(sample) as db:
+        db.execute(change)
+    assert place(verified(sample)) == seq
+    with sample.open() as node, pytest.raises(LogDamaged) as caught:
+        node.call(sample.vera, ShowEvidence(f"#{seq}"))
+    assert caught.value.members["seq"] == seq
+
+
+def test_evidence_whose_bytes_were_redacted_is_no_damage(sample: Sample) -> None:
+    with sample.open() as node:
+        seq = prove(node, sample.otto, b"all 42 tests passed", "run")
+        node.call(sample.otto, Redact(f"#{seq}", "a slip"))
+        assert audit.verify(node)["ok"]
+        shown = node.call(sample.vera, ShowEvidence(f"#{seq}"))
+    assert shown["evidence"]["redacted"] is True
+    assert "content" not in shown
+
+
+def test_a_message_whose_blob_lost_bytes_is_not_shown_as_a_shorter_one(sample: Sample) -> None:
+    with sqlite(sample) as db:
+        db.execute("DELETE FROM blob_chunks WHERE number = 1")
+    with sample.open() as node, pytest.raises(LogDamaged) as caught:
+        node.call(sample.vera, ReadMessage(f"#{sample.blob}"))
+    assert caught.value.members["seq"] == sample.blob
+
+
+def test_an_export_that_meets_damage_leaves_no_file(sample: Sample) -> None:
+    target = sample.directory.parent / "exports" / "log.jsonl"
+    target.parent.mkdir()
+    with sqlite(sample) as db:
+        db.execute("UPDATE bodies SET body = x'fffe' WHERE seq = ?", (sample.message,))
+    with sample.open() as node:
+        for _ in range(2):
+            with pytest.raises(LogDamaged):
+                node.call(OWNER, ExportLog(str(target)))
+            assert list(target.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize(

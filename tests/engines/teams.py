@@ -15,7 +15,7 @@ from typing import Any
 from commandline import Place, until
 from remotes import Remotes
 
-from interlock.contracts import acts, tokens, uploads
+from interlock.contracts import acts, paging, tokens, uploads
 from interlock.contracts.acts import Credentials
 from interlock.link import open_node
 from interlock.node import Node, audit, upkeep
@@ -98,7 +98,8 @@ def texts(node: Node, who: Credentials) -> list[str]:
 
 
 def facts(node: Node, kind: str | None = None, after: int = 0) -> list[Answer]:
-    found: list[Answer] = audit.show(node, acts.ShowLog(after, 1 << 30, kind))["facts"]
+    steps = paging.steps(acts.ShowLog(after, 1 << 30, kind))
+    found: list[Answer] = uploads.taken(steps, lambda act: audit.show(node, act))["facts"]
     return found
 
 

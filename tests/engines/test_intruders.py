@@ -1,6 +1,7 @@
 """Whoever has the engine's password and not the workspace's key: what they write with the engine's
 own client changes nothing, is reported, and stands in nobody's way."""
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
 from interlock.contracts.facts import parse_header
 from interlock.engines.remote import Sealed, seal
-from interlock.errors import EngineUnavailable, LogForked, Usage
+from interlock.errors import EngineUnavailable, LogDamaged, LogForked, Usage
 from interlock.link import open_node
 from interlock.node import Node, audit
 from interlock.node.doctor import examine
@@ -81,6 +82,18 @@ class Intruder:
         packed = cast(bytes, self._client.db.hget(self._prefix + "bodies", str(seq)))
         salted = packed[: 1 + packed[0]] + body
         self._client.db.hset(self._prefix + "bodies", str(seq), salted)
+
+    def change_chunks(self, data: bytes) -> None:
+        """Puts other bytes into every upload that has one chunk."""
+        if isinstance(self._client, PostgresIntruder):
+            self._client.db.execute(
+                "UPDATE interlock_chunks SET data = %s WHERE workspace = %s",
+                (data, self._workspace),
+            )
+            return
+        assert isinstance(self._client, RedisIntruder)
+        for key in self._client.db.scan_iter(self._prefix + "chunks:*"):
+            self._client.db.hset(key, "0", data)
 
     def beats(self) -> dict[str, bytes]:
         if isinstance(self._client, PostgresIntruder):
@@ -289,6 +302,26 @@ def test_a_changed_body_is_never_shown_and_the_audit_says_so(
     assert audit.verify(ada)["ok"]
     assert texts(ada, otto) == ["pay vera", "hello"]
     assert second == first + 1
+
+
+def test_changed_bytes_of_evidence_are_never_shown_and_the_audit_says_so(
+    team: Team, intruder: Intruder
+) -> None:
+    ada = team.open("ada")
+    otto = join(ada, "otto")
+    text = b"all 42 tests passed"
+    upload = ada.call(otto, acts.PutChunk(text, len(text)))["upload"]
+    kept = {"sha256": hashlib.sha256(text).hexdigest(), "size": len(text)}
+    made = ada.call(otto, acts.AddEvidence({"kind": "file", "name": "log"} | kept, upload))
+    seq, shown = made["evidence"]["seq"], acts.ShowEvidence(made["evidence"]["id"])
+    intruder.change_chunks(b"all 99 tests passed")
+    bert = team.open("bert")
+    found = audit.verify(bert)
+    assert (found["ok"], found.get("seq")) == (False, seq)
+    with pytest.raises(LogDamaged):
+        bert.call(otto, shown)
+    assert audit.verify(ada)["ok"]
+    assert ada.call(otto, shown)["content"]["text"] == text.decode()
 
 
 @pytest.mark.parametrize("what", ["keeps", "mac", "header"])

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_clients import MODES, Caller, awaited
 
-from interlock.bridge import Bridge, Far
+from interlock.bridge import Bridge, Far, told
 from interlock.link import is_served
 
 TWENTY_MB = 20 << 20
@@ -488,7 +488,7 @@ def test_a_server_that_ends_answers_what_it_was_asked(town: Town) -> None:
 class Ends:
     """A bridge whose client is the test, and whose far ends are the test's, one after another."""
 
-    def __init__(self, stack: ExitStack, count: int) -> None:
+    def __init__(self, stack: ExitStack, count: int, news: Callable[[], int] | None = None) -> None:
         def pair() -> list[socket.socket]:
             return [stack.enter_context(end) for end in socket.socketpair()]
 
@@ -499,7 +499,7 @@ class Ends:
         for server in self.servers:
             server.settimeout(LIMIT_S)
         self.left = [far for _, far in pairs]
-        bridge = Bridge(Far(near.fileno(), near.fileno()), self._find)
+        bridge = Bridge(Far(near.fileno(), near.fileno()), self._find, news=news)
         self._thread = threading.Thread(target=bridge.run, daemon=True)
         self._thread.start()
         self._heard = self.client.makefile("rb")
@@ -580,6 +580,25 @@ def test_what_nobody_takes_was_surely_not_done(count: int, left: int, stack: Exi
     assert refused["code"] == "ENGINE_UNAVAILABLE"
     assert "outcome" not in refused
     assert len(ends.left) >= left
+    ends.end()
+
+
+def test_news_that_come_to_their_end_are_listened_for_no_longer(stack: ExitStack) -> None:
+    news, read = (stack.enter_context(end) for end in socket.socketpair())
+    news.settimeout(LIMIT_S)
+    ends = Ends(stack, 1, read.detach)
+    (server,) = ends.servers
+    said = b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n'
+    ends.client.sendall(said)
+    assert server.recv(1000) == said
+    news.sendall(told("mail", 1))
+    assert ends.hear() == json.loads(told("mail", 1))
+    news.shutdown(socket.SHUT_WR)
+    assert news.recv(1) == b"", "the other end is closed"
+    asked = ends.say(1, "tools/call")
+    assert server.recv(1000) == asked
+    server.sendall(answer_to(1))
+    assert ends.hear()["id"] == 1
     ends.end()
 
 

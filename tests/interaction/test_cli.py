@@ -404,6 +404,15 @@ def test_a_message_is_named_by_id_prefix_or_position(town: Place) -> None:
     town.no("NOT_FOUND", "read", f"#{sent['seq'] + 1}", "--from", "vera")
 
 
+def test_who_sees_no_live_tasks_is_told_where_those_are_that_ended(town: Place) -> None:
+    town.ok("task", "create", "--title", "Greet", "--id", "B-1", "--from", "vera")
+    town.ok("task", "cancel", "B-1", "--from", "vera")
+    assert "No live tasks. interlock task list --state all" in town.run("task", "list").text
+    assert town.ok("task", "list") == {"tasks": []}
+    assert "B-1" in town.run("task", "list", "--state", "all").text
+    assert town.run("task", "list", "--state", "done").text.strip() == "No tasks."
+
+
 def test_wait_is_the_word_for_waiting(town: Place) -> None:
     flags = {command.name for command in COMMANDS if any(f.name == "--wait" for f in command.flags)}
     assert flags == {"ask", "inbox", "claim acquire"}

@@ -425,8 +425,9 @@ def add_evidence(town: Town) -> None:
     with pytest.raises(errors.DigestMismatch):
         town.otto.add_evidence(payload | {"sha256": "0" * 64}, upload=upload)
     upload = town.otto.put_chunk(data, size=len(data))["upload"]
-    added = town.otto.add_evidence(payload, upload=upload)["evidence"]
+    added = town.otto.add_evidence(payload, upload=upload, key="report")["evidence"]
     assert (added["kind"], added["by"], added["task"]) == ("file", "@otto", "W-12")
+    assert town.otto.add_evidence(payload, key="report")["evidence"] == added
     assert town.owner.evidence(added["id"])["content"]["text"] == data.decode()
 
 

@@ -61,7 +61,7 @@ def test_a_commit_on_anothers_paths_is_refused_and_names_the_holder(guarded: Wor
     told = refused(worker)
     assert "src/a.py is claimed by @vera until" in told
     assert "moving the parser" in told
-    assert "interlock claim acquire --path src/a.py --wait 40s" in told
+    assert "interlock claim acquire --path src/a.py --wait 1h --from otto-cli" in told
     guarded.place.ok("claim", "release", "--path", "src/**", *HOLDER)
     allowed(worker)
 
@@ -82,7 +82,9 @@ def test_nobody_is_kept_from_their_own(guarded: Workshop) -> None:
 def test_whoever_is_nobody_here_meets_every_claim(guarded: Workshop) -> None:
     guarded.place.ok(*CLAIM, *WORKER)
     changed(guarded)
-    refused(guarded)
+    told = refused(guarded)
+    assert "Nobody in particular asks here" in told
+    assert "claim acquire" not in told, "which would be refused to nobody"
 
 
 def test_other_files_are_free(guarded: Workshop) -> None:
@@ -168,6 +170,40 @@ def test_a_commit_without_verification_is_noticed(linked: Workshop) -> None:
     assert commit[:12] in mail["payload"]["text"]
     place.ok("guard", "note", *WORKER)
     assert len(place.ok("inbox", *HOLDER)["messages"]) == 1
+
+
+def test_another_message_for_the_last_commit_alarms_nobody(guarded: Workshop) -> None:
+    worker = as_sender(guarded, "otto-cli")
+    changed(worker)
+    allowed(worker)
+    guarded.place.ok(*CLAIM, *HOLDER)
+    assert allowed(worker, "--amend", "--message", "y") == ""
+    assert guarded.place.ok("inbox", *HOLDER)["messages"] == []
+    changed(worker, "src/b.py")
+    told = allowed(worker, "--amend", "--no-verify")
+    assert "src/b.py, which @vera has claimed" in told
+    assert "src/a.py" not in told, "which was there before"
+
+
+def test_a_first_commit_that_is_made_again_is_looked_at_too(guarded: Workshop) -> None:
+    worker = as_sender(guarded, "otto-cli")
+    worker.git("checkout", "--quiet", "--orphan", "fresh")
+    changed(worker)
+    worker.git("commit", "--quiet", "--message", "Begin again")
+    guarded.place.ok(*CLAIM, *HOLDER)
+    changed(worker)
+    assert "src/a.py, which @vera has claimed" in allowed(worker, "--amend", "--no-verify")
+
+
+def test_who_asks_with_nothing_staged_is_told_so_and_a_hook_says_nothing(
+    guarded: Workshop,
+) -> None:
+    worker = as_sender(guarded, "otto-cli")
+    assert "Nothing is staged." in worker.place.run("guard", "check").text
+    changed(worker)
+    assert "Nobody else has claimed any of it." in worker.place.run("guard", "check").text
+    assert allowed(worker) == ""
+    assert allowed(worker, "--allow-empty") == ""
 
 
 def test_a_commit_that_crosses_nothing_leaves_no_trace(guarded: Workshop) -> None:

@@ -436,6 +436,17 @@ def test_a_claim_of_somebody_without_a_token_is_found(town: Place) -> None:
     assert of(town, "claims-alive") == []
 
 
+@pytest.mark.embedded("a log that an engine keeps is not restored over its nodes' heads")
+def test_a_claim_of_somebody_whose_token_is_suspended_is_not_taken_over(town: Place) -> None:
+    town.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
+    town.ok("backup", "copy.db")
+    town.ok("restore", "copy.db")
+    (found,) = of(town, "claims-alive")
+    assert "take-over" not in found["do"] + found["message"]
+    town.ok("token", "reaffirm", "--all")
+    assert of(town, "claims-alive") == []
+
+
 # --- gates
 
 

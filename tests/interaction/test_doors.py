@@ -57,6 +57,7 @@ from interlock.contracts import acts
 from interlock.contracts.routes import ROUTES
 from interlock.doors.cli.commands import COMMANDS
 from interlock.doors.mcp.tools import INPUT
+from interlock.link import LONG
 from interlock.node.chores import CHORES
 from interlock.node.verbs import VERBS, WAYS_IN
 
@@ -2084,6 +2085,10 @@ def test_every_verb_has_a_route() -> None:
     leave = {acts.Inspect, acts.Maintain}
     # What the pages for people and the endpoints of OAuth ask for has no other way to it.
     assert {*VERBS, *CHORES, acts.Ask} - routed == leave | {*WAYS_IN}
+
+
+def test_whoever_asks_for_a_long_chore_waits_for_it() -> None:
+    assert {act.__name__ for act, chore in CHORES.items() if not chore.is_quick} == set(LONG)
 
 
 def test_every_code_has_a_row_or_is_tried_elsewhere() -> None:

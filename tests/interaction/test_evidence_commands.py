@@ -21,6 +21,7 @@ from commandline import LIMIT_S, Done, lines, until
 from forking import Running, Servers
 from serving import free_port
 from tooling import Clients, token_of
+from wire import Wire
 from working import HOLDER, TASK, WORKER, Workshop, memory, processes_with
 
 FIVE_MB = 5 << 20
@@ -187,7 +188,9 @@ def test_what_keeps_no_bytes_has_none_to_show(shop: Workshop) -> None:
     shop.create()
     words = ("--task", TASK, "--note", "I looked.", *WORKER)
     note = shop.place.ok("evidence", "add", *words)["evidence"]
-    shop.place.no("NOT_FOUND", "evidence", "show", note["id"], "--raw")
+    nothing = shop.place.run("evidence", "show", note["id"], "--raw")
+    assert (nothing.status, nothing.out) == (2, b"")
+    assert "keeps no bytes" in nothing.complaint
 
 
 @pytest.fixture
@@ -219,6 +222,23 @@ def test_a_server_that_goes_away_during_the_run_does_not_cost_it(
     assert done.status == 0
     add = ("evidence", "add", "--task", TASK, "--spool", done.json["spooled"], *WORKER)
     assert shop.place.ok(*add)["counts"]
+
+
+def test_a_run_whose_answer_was_lost_is_not_recorded_again(
+    shop: Workshop, remote: tuple[Workshop, Running]
+) -> None:
+    """It is recorded, and spooled nevertheless, since the command cannot know."""
+    shop.taken()
+    far, running = remote
+    with Wire(int(running.url.rpartition(":")[2])) as wire:
+        wire.cut_at(b"POST /v1/evidence ", arrives=True)
+        cut = far.but(INTERLOCK_WORKSPACE=f"http://127.0.0.1:{wire.port}")
+        words = ("--task", TASK, "--criterion", "1", "--json", "--", "echo", "hello")
+        done = cut.run(*words)
+    (run,) = until(lambda: recorded(shop))
+    add = ("evidence", "add", "--task", TASK, "--spool", done.json["spooled"], *WORKER)
+    assert shop.place.ok(*add)["evidence"] == run
+    assert recorded(shop) == [run]
 
 
 # --- commands that misbehave
@@ -485,6 +505,34 @@ def test_a_tool_hands_a_spooled_run_over(shop: Workshop, alone: Workshop) -> Non
     (run,) = recorded(shop)
     assert (run["spooled"], run["criterion"], run["id"]) == (True, 1, answer["evidence"]["id"])
     assert shop.kept(run["id"]) == b"hello\n"
+
+
+def test_a_spooled_run_is_recorded_once_by_command_and_tool(
+    shop: Workshop, alone: Workshop
+) -> None:
+    shop.taken()
+    path = _spooled(alone, "echo", "hello")
+    add = ("evidence", "add", "--task", TASK, "--spool", path, *WORKER)
+
+    async def told() -> dict[str, Any]:
+        clients = Clients(shop.place, over_http=False, running=None)
+        async with asyncio.timeout(LIMIT_S), clients.client("otto-cli") as otto:
+            return await otto.ok("evidence", task_id=TASK, kind="spool", value=path)
+
+    first = shop.place.ok(*add)["evidence"]
+    before = shop.place.entries()
+    assert shop.place.ok(*add)["evidence"] == first
+    assert asyncio.run(told())["evidence"] == first
+    assert shop.place.entries() == before
+    said = shop.place.no("IDEMPOTENCY_CONFLICT", *add, "--title", "It waves")
+    assert "handed over before" in said["message"]
+
+
+def test_bytes_alone_and_a_document_exclude_each_other(shop: Workshop) -> None:
+    made = shop.run(*WORKER, "--json", "--", "echo", "hello").json["evidence"]["id"]
+    refused = shop.place.no("USAGE", "evidence", "show", made, "--raw")
+    assert "--raw" in refused["message"]
+    assert shop.place.run("evidence", "show", made, "--raw").out == b"hello\n"
 
 
 def test_the_status_is_the_commands_own_where_nobody_is_reached(alone: Workshop) -> None:

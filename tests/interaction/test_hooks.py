@@ -305,14 +305,15 @@ def test_the_end_of_a_session_gives_up_its_claims(office: Office) -> None:
 # --- runs that reached nobody
 
 
-def spooled(office: Office, window: Window) -> Path:
+def spooled(office: Office, window: Window, *command: str) -> Path:
     """The file of a run in the window's shell, from where no workspace can be reached."""
     cut_off = {
         "CLAUDE_CODE_SESSION_ID": window.session,
         "INTERLOCK_WORKSPACE": f"http://127.0.0.1:{free_port()}",
         "INTERLOCK_TOKEN": office.tokens["otto-cli"],
     }
-    words = [sys.executable, "-m", "interlock", "evidence", "run", "--json", "--", "echo", "hello"]
+    words = [sys.executable, "-m", "interlock", "evidence", "run", "--json", "--"]
+    words += command or ("echo", "hello")
     environ = [f"{name}={value}" for name, value in cut_off.items()]
     seen = window("shell", command=shlex.join(["env", *environ, *words]))
     return Path(json.loads(seen["out"])["spooled"])
@@ -325,6 +326,55 @@ def test_a_run_that_reached_nobody_is_handed_over_after_the_next_tool(office: Of
     assert window("tool") == {}
     until(lambda: not path.exists())
     assert office.place.entries() == before + 1
+
+
+def test_hooks_that_run_at_the_same_time_hand_a_run_over_once(office: Office) -> None:
+    window = office.opened("otto-cli", "s.1")
+    path = spooled(office, window, "head", "-c", "8000000", "/dev/zero")
+    before = len(office.place.facts("evidence_added"))
+    told = {"session_id": "s.1", "cwd": str(office.place.cwd), "tool_name": "Bash"}
+    words = ("hook", "claude-code", "PostToolUse", "--from", "otto-cli")
+    hooks = [office.place.start(*words) for _ in range(6)]
+    for hook in hooks:
+        assert hook.stdin is not None
+        hook.stdin.write(json.dumps(told).encode())
+        hook.stdin.close()  # each begins when it has been told everything
+        hook.stdin = None
+    for hook in hooks:
+        with hook:
+            out, err = hook.communicate(timeout=LIMIT_S)
+        assert (hook.returncode, json.loads(out), err) == (0, {}, b"")
+    assert not path.exists()
+    assert len(office.place.facts("evidence_added")) == before + 1
+    assert not (office.place.workspace / "hooks.log").exists()
+
+
+def test_a_run_whose_hook_was_killed_before_it_removed_it_is_not_recorded_again(
+    office: Office,
+) -> None:
+    window = office.opened("otto-cli", "s.1")
+    path = spooled(office, window)
+    contents = path.read_bytes()
+    window("tool")
+    until(lambda: not path.exists())
+    before = office.place.entries()
+    path.write_bytes(contents)
+    window("tool")
+    until(lambda: not path.exists())
+    assert office.place.entries() == before
+
+
+def test_a_run_that_was_handed_over_by_hand_is_not_recorded_again(office: Office) -> None:
+    """For a task, which the run itself did not name."""
+    window = office.opened("otto-cli", "s.1")
+    path = spooled(office, window)
+    office.place.ok("task", "create", "--title", "Greet", "--id", "B-1", "--from", "nova")
+    window.shell("evidence", "add", "--task", "B-1", "--spool", str(path))
+    before = office.place.entries()
+    window("tool")
+    until(lambda: not path.exists())
+    assert office.place.entries() == before
+    assert not path.with_name(f"{path.name}.refused").exists()
 
 
 def test_a_run_that_another_user_left_is_not_handed_over(office: Office) -> None:

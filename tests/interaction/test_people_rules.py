@@ -168,6 +168,13 @@ def test_an_invitation_can_be_withdrawn(town: Place) -> None:
         joins(node, made["invitation"])
 
 
+def test_a_name_is_invited_as_one_kind_at_a_time(node: Node) -> None:
+    code = invited(node, "hugo")
+    with pytest.raises(NameTaken, match="invited as a person"):
+        node.call(Credentials(owner=True), acts.Invite("hugo", "cli", kind="agent"))
+    assert joins(node, code) == "hugo"
+
+
 def test_a_pause_keeps_everybody_out_and_uses_nothing_up(node: Node) -> None:
     code, browser = invited(node, "hugo"), signed_in(node, "rosa")
     node.call(Credentials(owner=True), acts.Pause("a leak"))
@@ -217,6 +224,33 @@ def test_a_person_who_is_locked_out_has_no_way_in_left(town: Place, node: Node) 
             node.call(ANYBODY, asked)
     assert who(node, others) == "rosa"
     assert who(node, kept_token(town, "otto-cli")) == "otto-cli"
+
+
+def test_a_lock_out_withdraws_what_the_person_or_its_agents_could_come_back_by(
+    town: Place, node: Node
+) -> None:
+    signed_in(node, "rosa", "robo")
+    admin = node.call(Credentials(owner=True), acts.MintToken("rosa", scopes=("admin",)))
+    rosa = Credentials(token=admin["token"])
+    spare = node.call(rosa, acts.MintToken("otto-cli"))["id"]
+    links = [invited(node, "robo"), invited(node, "hanna")]
+    made = [secret(), secret()]
+    for name, code in zip(("backdoor", "otto"), made, strict=True):
+        surface = "laptop" if name == "otto" else None
+        node.call(rosa, acts.Invite(name, surface, code_hash=hashed(code)))
+    answer = node.call(Credentials(owner=True), acts.RevokeConnection("@rosa"))
+    assert answer["minted"] == [spare]
+    for code in (links[0], *made):
+        with pytest.raises(BadToken):
+            joins(node, code)
+    assert joins(node, links[1]) == "hanna"
+
+
+def test_who_is_invited_only_can_be_locked_out_too(town: Place) -> None:
+    made = town.ok("invite", "hugo")
+    assert town.ok("connection", "revoke", "@hugo")["revoked"] == [made["id"]]
+    assert town.ok("connection", "list")["invitations"] == []
+    town.no("NOT_FOUND", "connection", "revoke", "@hugo")
 
 
 def test_who_was_locked_out_comes_back_by_an_invitation_and_owns_what_it_says(node: Node) -> None:

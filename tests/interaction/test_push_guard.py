@@ -71,6 +71,17 @@ def test_a_push_waits_for_the_gate_to_pass_exactly_that_commit(guarded: Workshop
     assert there(guarded) == {"refs/heads/main": guarded.head}
 
 
+def test_a_gate_that_is_not_there_yet_is_named_with_how_to_make_it(guarded: Workshop) -> None:
+    rules = guarded.place.cwd / "interlock.toml"
+    guarded.write("interlock.toml", rules.read_text().replace(GATE, "minerva"))
+    guarded.commit()
+    told = refused(guarded, "origin", "main")
+    assert "There is no such gate yet: interlock gate create minerva --holder SENDER. " in told
+    assert "nobody" not in told
+    guarded.place.ok("gate", "create", "minerva", "--holder", HOLDER[1])
+    assert f"ask a holder (@{HOLDER[1]}) for a verdict" in refused(guarded, "origin", "main")
+
+
 def test_a_pass_ends_with_the_next_submission_of_that_commit(guarded: Workshop) -> None:
     guarded.taken()
     judge(guarded, "pass")

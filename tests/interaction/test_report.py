@@ -275,6 +275,20 @@ def test_a_report_goes_into_a_new_file_and_over_nothing(sprint: Sprint) -> None:
     place.no("USAGE", "report", "B-1", "--output", "no/such/directory")
 
 
+def test_a_report_goes_by_the_ending_of_its_file_unless_asked_otherwise(sprint: Sprint) -> None:
+    place = sprint.place
+    for name, words, form in (
+        ("a.html", (), "html"),
+        ("b.HTM", (), "html"),
+        ("c.md", (), "md"),
+        ("d", (), "md"),
+        ("e.html", ("--format", "md"), "md"),
+    ):
+        answer = place.ok("report", "B-1", "--output", name, *words)
+        assert answer == {"format": form, "file": name}
+        assert (place.cwd / name).read_text() == sprint.report(form)
+
+
 def test_a_report_is_markdown_unless_asked_otherwise(sprint: Sprint) -> None:
     answer = sprint.place.ok("report", "B-1")
     assert answer == {"format": "md", "report": sprint.report("md")}

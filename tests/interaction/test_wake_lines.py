@@ -2,11 +2,17 @@
 `interlock mcp`. And `mute`, which keeps both quiet."""
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from commandline import LIMIT_S, Place, lines, until
+
+from interlock.doors.cli.commands import COMMANDS, COMMON
+from interlock.doors.cli.context import Context
+from interlock.doors.cli.parser import parse
+from interlock.doors.cli.speaking import _wake
 
 pytestmark = pytest.mark.long
 
@@ -206,3 +212,28 @@ def test_a_muted_channel_says_nothing(quick: Place, channel: Listener) -> None:
     assert untold(quick, id)
     quick.ok("mute", "@otto-cli", "--off")
     assert id[:8] in channel.heard()["params"]["content"]
+
+
+def test_a_channel_goes_on_with_the_token_that_came_after_its_first(
+    quick: Place, channel: Listener
+) -> None:
+    greeted(channel)
+    until(lambda: reach(quick) == "wakes")
+    assert quick.ok("token", "rotate", "--sender", "otto-cli")["replaced"]
+    id = sent(quick)
+    assert id[:8] in channel.heard()["params"]["content"]
+
+
+def test_a_channel_that_tells_nobody_ends_its_pipe(
+    town: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("INTERLOCK_TOKEN", "INTERLOCK_SESSION"):
+        monkeypatch.delenv(name, raising=False)
+    sent(town)
+    reader, writer = os.pipe()
+    os.close(reader)
+    said = ["--workspace", str(town.workspace), "mcp", "--channel", *OTTO]
+    with pytest.raises(BrokenPipeError):
+        _wake(Context(parse(said, COMMANDS, COMMON)), writer)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(writer)

@@ -780,6 +780,25 @@ def test_a_long_body_from_whoever_needs_no_token_is_refused_unread(town: Town) -
     assert (reply.status, reply.json["code"]) == (413, "TOO_LARGE")
 
 
+def chunked(town: Town, body: bytes) -> Reply:
+    """What is answered to a body whose length is not said before."""
+    with town.served.connect() as connection:
+        connection.sendall(
+            b"POST /v1/invitations/accept HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            + b"%x\r\n%s\r\n0\r\n\r\n"
+            % (len(body), body)
+        )
+        return read_reply(connection.makefile("rb"))
+
+
+def test_an_invitation_can_be_accepted_in_chunks_that_are_no_long_ones(town: Town) -> None:
+    joined = chunked(town, json.dumps({"code": town.invitation()}).encode())
+    assert (joined.status, "token" in joined.json) == (200, True)
+    refused = chunked(town, json.dumps({"code": "x" * 5_000_000}).encode())
+    assert (refused.status, refused.json["code"]) == (413, "TOO_LARGE")
+
+
 def test_a_connections_token_is_refused_where_it_is_not_for_and_that_is_recorded(
     town: Town,
 ) -> None:
@@ -814,6 +833,17 @@ def test_a_key_is_its_senders_own(town: Town) -> None:
     other = town.ask("POST", "/v1/messages", to_all, token=town.vera, headers=key)
     assert other.status == 200
     assert other.json["message"]["id"] != first.json["message"]["id"]
+
+
+def test_evidence_is_kept_once_under_a_key(town: Town) -> None:
+    key = {"Idempotency-Key": fresh("key")}
+    note = {"payload": {"kind": "note", "text": "It works."}}
+    first = town.ask("POST", "/v1/evidence", note, headers=key)
+    again = town.ask("POST", "/v1/evidence", note, headers=key)
+    assert (again.status, again.json) == (200, first.json)
+    other = {"payload": {"kind": "note", "text": "It does not."}}
+    reply = town.ask("POST", "/v1/evidence", other, headers=key)
+    check_refused(reply, 409, "IDEMPOTENCY_CONFLICT")
 
 
 def test_what_sends_nothing_takes_no_key(town: Town) -> None:

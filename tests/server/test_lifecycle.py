@@ -90,7 +90,7 @@ def test_text_tells_a_person_what_to_type_next(place: Place) -> None:
 
 
 def test_a_second_up_says_that_one_runs(settled: Served) -> None:
-    again = settled.place.process("up", "--port", str(free_port()), "--json")
+    again = settled.place.process("up", "--port", str(settled.port), "--json")
     assert again.status == 0
     assert again.json == {
         "up": True,
@@ -102,6 +102,27 @@ def test_a_second_up_says_that_one_runs(settled: Served) -> None:
     }
     assert settled.url in settled.place.process("up").text
     assert settled.ask("GET", "/healthz").status == 200
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--port", "1"),
+        ("--host", "0.0.0.0"),
+        ("--public-url", "https://interlock.example"),
+        ("--engine", "redis://:secret@127.0.0.1:1/0"),
+    ],
+)
+def test_what_the_server_that_runs_was_not_started_with_is_said_not_to_be_so(
+    settled: Served, words: tuple[str, str]
+) -> None:
+    refused = settled.place.no("USAGE", "up", "--detach", *words)
+    assert words[0] in refused["message"]
+    assert "interlock down" in refused["message"]
+    assert "secret" not in refused["message"]
+    assert refused["pid"] == settled.pid
+    same = ("--port", str(settled.port), "--host", settled.host, "--public-url", settled.url)
+    assert settled.place.ok("up", *same, "--engine", "sqlite")["started"] is False
 
 
 def test_of_many_that_start_at_once_one_serves(place: Place) -> None:

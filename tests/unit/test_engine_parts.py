@@ -2,6 +2,7 @@
 presence. Other processes are real ones, and some of them are killed."""
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -166,6 +167,19 @@ def test_the_turn_is_given_back_after_an_exception(tmp_path: Path) -> None:
             raise KeyError
         with second.passed(wait=False):
             pass
+
+
+def descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+def test_a_turnstile_that_cannot_be_used_leaves_nothing_open(tmp_path: Path) -> None:
+    (tmp_path / "turnstile.turn").mkdir()
+    before = descriptors()
+    for _ in range(5):
+        with pytest.raises(IsADirectoryError):
+            Turnstile(str(tmp_path))
+    assert descriptors() == before
 
 
 # --- the doorbell
@@ -334,6 +348,28 @@ def test_a_commit_that_rang_no_bell_is_noticed_by_looking(tmp_path: Path) -> Non
         assert eventually(lambda: listener.wait(0.05))
 
 
+BESIDE_MANY_FILES = """
+import os, resource, sys
+from interlock.engines.doorbell import Doorbell
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+others = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+bell = Doorbell(sys.argv[1] + "/bells").listen()
+print(bell.wait(0), flush=True)
+print("rung" if bell.wait(30) else "silent", flush=True)
+"""
+
+
+@pytest.mark.skipif(
+    0 <= resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 1200, reason="no such process may be"
+)
+def test_a_process_with_many_files_hears_the_bell_too(tmp_path: Path) -> None:
+    with process(BESIDE_MANY_FILES, tmp_path) as listener:
+        assert line_of(listener) == "False"
+        Doorbell(str(tmp_path / "bells")).ring()
+        assert line_of(listener) == "rung"
+
+
 def test_a_turn_that_changes_nothing_rings_nobody(tmp_path: Path) -> None:
     with (
         closing(LogFile(str(tmp_path))) as file,
@@ -495,6 +531,17 @@ def test_a_file_used_on_another_boot_of_another_host_is_refused_by_its_name(
     assert refused.value.members["host"] == "far-away"
     assert "init --adopt" in refused.value.message
     assert meta(workspace) == before
+
+
+def test_a_file_that_is_refused_is_not_kept_open(workspace: Path) -> None:
+    change_meta(workspace, host="another", boot="another")
+    before = descriptors()
+    refusals = []
+    for _ in range(5):
+        with pytest.raises(OtherHost) as refused:
+            LogFile(str(workspace))
+        refusals.append(refused)  # and with it what its frames hold
+    assert descriptors() == before
 
 
 def test_the_same_boot_under_another_hostname_is_the_same_machine(workspace: Path) -> None:

@@ -1,6 +1,7 @@
 """A run in a file: whole and private on the way out, checked to the last byte on the way in."""
 
 import base64
+import fcntl
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ from interlock.errors import DigestMismatch, InvalidMessage, Refusal, TooLarge, 
 from interlock.evidence import spool
 
 OUTPUT = bytes(range(256)) * 9000 + b"end"
+KEY = spool.new_key()
 
 
 def payload(output: bytes = OUTPUT, **more: Any) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def spooled(directory: os.PathLike[str], output: bytes = OUTPUT, **more: Any) ->
     source = os.path.join(directory, "output")
     with open(source, "wb") as file:
         file.write(output)
-    path = spool.write(payload(output, **more), source, str(directory))
+    path = spool.write(payload(output, **more), source, KEY, str(directory))
     os.unlink(source)
     return path
 
@@ -49,10 +51,82 @@ def test_a_run_comes_out_as_it_went_in_and_is_marked(
     tmp_path: os.PathLike[str], output: bytes
 ) -> None:
     path = spooled(tmp_path, output, task_id="T-1")
-    found, bytes_found = spool.read(path)
+    key, found, bytes_found = spool.read(path)
+    assert key == KEY
     assert found == payload(output, task_id="T-1", spooled=True)
     assert bytes_found == output
     assert messages.check("evidence", found) is found
+
+
+def test_no_two_runs_have_one_key() -> None:
+    assert len({spool.new_key() for _ in range(100)}) == 100
+
+
+# --- handing over
+
+
+@pytest.fixture
+def usual(tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> os.PathLike[str]:
+    """Where runs of the session s-1 wait."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("INTERLOCK_SESSION", "s-1")
+    return tmp_path
+
+
+def test_runs_wait_in_the_order_in_which_they_were_made(usual: os.PathLike[str]) -> None:
+    paths = [spooled(usual, b"x") for _ in range(3)]
+    for at, path in enumerate(reversed(paths)):
+        os.utime(path, (at, at))
+    assert spool.waiting("s-1") == paths[::-1]
+    assert spool.waiting("s-2") == []
+
+
+def test_a_run_that_goes_while_one_looks_is_left_out(
+    usual: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, path = spooled(usual, b"x"), spooled(usual, b"y")
+    seen = os.listdir(usual)
+    os.unlink(gone)
+    monkeypatch.setattr("os.listdir", lambda _: seen)
+    assert spool.waiting("s-1") == [path]
+
+
+def test_one_at_a_time_has_a_run_in_hand_and_nobody_has_one_that_is_gone(
+    tmp_path: os.PathLike[str],
+) -> None:
+    path = spooled(tmp_path, b"x")
+    with spool.in_hand(path) as is_mine, spool.in_hand(path) as is_others:
+        assert (is_mine, is_others) == (True, False)
+    with spool.in_hand(path) as is_mine:
+        assert is_mine
+    os.unlink(path)
+    with spool.in_hand(path) as is_mine:
+        assert not is_mine
+
+
+def test_who_opened_a_run_that_was_handed_over_then_has_nothing_in_hand(
+    tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = spooled(tmp_path, b"x")
+    flock = fcntl.flock
+
+    def handed_over(file: int, how: int) -> None:
+        os.unlink(path)
+        flock(file, how)
+
+    monkeypatch.setattr("fcntl.flock", handed_over)
+    with spool.in_hand(path) as is_mine:
+        assert not is_mine
+
+
+def test_a_link_is_nobodys_run(tmp_path: os.PathLike[str]) -> None:
+    link = os.path.join(tmp_path, "link.json")
+    os.symlink(spooled(tmp_path, b"x"), link)
+    with spool.in_hand(link) as is_mine:
+        assert not is_mine
+
+
+# --- reading
 
 
 def test_the_file_is_private_and_alone(tmp_path: os.PathLike[str]) -> None:
@@ -69,7 +143,7 @@ def test_without_a_directory_the_system_says_where(
     source = os.path.join(tmp_path, "output")
     with open(source, "wb") as file:
         file.write(OUTPUT)
-    assert os.path.dirname(spool.write(payload(), source)) == str(tmp_path)
+    assert os.path.dirname(spool.write(payload(), source, KEY)) == str(tmp_path)
 
 
 def test_a_directory_that_cannot_be_written_to_is_refused_and_nothing_is_left(
@@ -79,9 +153,9 @@ def test_a_directory_that_cannot_be_written_to_is_refused_and_nothing_is_left(
     with open(source, "wb") as file:
         file.write(OUTPUT)
     with pytest.raises(Usage, match="Name a directory"):
-        spool.write(payload(), source, os.path.join(tmp_path, "nowhere"))
+        spool.write(payload(), source, KEY, os.path.join(tmp_path, "nowhere"))
     with pytest.raises(TypeError):
-        spool.write(payload(strange=object()), source, str(tmp_path))
+        spool.write(payload(strange=object()), source, KEY, str(tmp_path))
     assert os.listdir(tmp_path) == ["output"]
 
 
@@ -90,7 +164,7 @@ def test_output_larger_than_a_spool_file_holds_is_refused(tmp_path: os.PathLike[
     with open(source, "wb") as file:
         file.truncate(spool.MOST_OUTPUT + 1)
     with pytest.raises(TooLarge):
-        spool.write(payload(), source, str(tmp_path))
+        spool.write(payload(), source, KEY, str(tmp_path))
     with pytest.raises(Usage):
         spool.read(source)
     with open(source, "wb") as file:
@@ -123,6 +197,9 @@ def test_another_output_than_the_recorded_is_refused(tmp_path: os.PathLike[str])
         {"output": "\u00e9"},
         {"form": "interlock-run-2"},
         {"form": None},
+        {"key": None},
+        {"key": "run-7"},
+        {"key": "k" * 36},
         {"more": 1},
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from interlock.contracts.globs import LONGEST, canonical, matches, overlap
+from interlock.contracts.globs import LONGEST, canonical, covering, matches, overlap
 from interlock.errors import Usage
 
 # --- spelling
@@ -193,6 +193,25 @@ def glob_or_none(text: str) -> str | None:
         return canonical(text)
     except Usage:
         return None
+
+
+@pytest.mark.parametrize(
+    ("path", "glob"),
+    [
+        ("src/a.py", "src/a.py"),
+        ("src/[id].tsx", "src/[[]id].tsx"),
+        ("a*b?", "a[*]b[?]"),
+        ("~a", "[~]a"),
+        ("!a", "?a"),
+        ("b/!a", "b/!a"),
+        ("a\\b", None),
+        ("a\nb", None),
+    ],
+)
+def test_a_file_has_a_glob_that_covers_it_by_name(path: str, glob: str | None) -> None:
+    assert covering(path) == glob
+    if glob is not None:
+        assert matches(glob, path)
 
 
 letters = st.text("ab]![-.é😀\n^", min_size=1, max_size=3).filter(

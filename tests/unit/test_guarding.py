@@ -100,6 +100,89 @@ def test_another_session_of_ones_own_is_told_how_to_give_it_up(street: Street) -
     assert verdict(street, street.otto._replace(session="s-2")) == "free"
 
 
+def test_a_claim_of_another_session_on_several_paths_is_given_up_as_it_was_made(
+    street: Street,
+) -> None:
+    claim(street, street.otto._replace(session="s-1"), "src/**", "doc/a b.md")
+    claim(street, street.otto._replace(session="s-3"), "c.py")
+    here = street.otto._replace(session="s-2")
+    message = check(street, here, "src/a.py", "src/b.py", "doc/a b.md", "c.py")["message"]
+    commands = [shlex.split(words)[:9] for words in message.split("interlock ")[1:]]
+    given_up = [word for word in commands[0] if word.endswith((".md", "**"))]
+    assert commands[0] == ["claim", "release", "--path", given_up[0], "--path", given_up[1],
+                           "--session", "s-1", "--from"]  # fmt: skip
+    assert commands[1][:6] == ["claim", "release", "--path", "c.py", "--session", "s-3"]
+    assert len(commands) == 2, "each claim once"
+    released = ReleaseClaim(paths=tuple(given_up), repo="r")
+    assert street.call(street.otto._replace(session="s-1"), released)["released"] is True
+
+
+def advised(message: str) -> list[str]:
+    """The words of the command that is advised."""
+    return shlex.split(message[message.index("interlock ") :])
+
+
+@pytest.mark.parametrize(("ttl_s", "wait"), [(3600, "1h"), (600, "10m"), (30, "30s")])
+def test_the_wait_that_is_advised_is_as_long_as_the_lease_may_last(
+    street: Street, ttl_s: int, wait: str
+) -> None:
+    claim(street, street.otto, "src/a.py", ttl_s=ttl_s)
+    words = advised(check(street, street.vera)["message"])
+    assert words[words.index("--wait") + 1] == wait
+    assert words[-2:] == ["--from", "vera"], "whoever has several credentials can type it"
+
+
+def test_all_who_hold_something_of_it_are_named_and_the_longest_lease_counts(
+    street: Street,
+) -> None:
+    claim(street, street.otto, "src/**", ttl_s=600)
+    claim(street, street.desktop, "doc/**", ttl_s=7200)
+    message = check(street, street.vera, "src/a.py", "doc/a.md")["message"]
+    assert "ask @otto-cli and @otto-desktop." in message or (
+        "ask @otto-desktop and @otto-cli." in message
+    )
+    assert "To have them when they are free" in message
+    words = advised(message)
+    assert {words[4], words[6]} == {"src/a.py", "doc/a.md"}
+    assert words[words.index("--wait") + 1] == "2h"
+
+
+def test_who_is_nobody_is_advised_nothing_that_needs_a_name(street: Street) -> None:
+    claim(street, street.otto)
+    message = check(street, OWNER)["message"]
+    assert "ask @otto-cli." in message
+    assert "interlock" not in message
+
+
+def test_a_name_that_looks_like_a_pattern_is_advised_as_a_name(street: Street) -> None:
+    claim(street, street.otto)
+    words = advised(check(street, street.vera, "src/[id].tsx")["message"])
+    street.call(street.otto, ReleaseClaim(paths=("src/**",), repo="r"))
+    claim(street, street.vera, words[4])
+    assert verdict(street, street.otto, "src/[id].tsx") == "denied"
+    assert verdict(street, street.otto, "src/i.tsx") == "free"
+
+
+def test_a_name_that_no_claim_can_have_brings_no_command(street: Street) -> None:
+    claim(street, street.otto)
+    assert "interlock" not in check(street, street.vera, "src/a\\b")["message"]
+
+
+def test_more_files_than_are_named_bring_no_command(street: Street) -> None:
+    claim(street, street.otto)
+    paths = [f"src/{n}.py" for n in range(4)]
+    assert "claim acquire" in check(street, street.vera, *paths[:3])["message"]
+    assert "claim acquire" not in check(street, street.vera, *paths)["message"]
+
+
+def test_a_path_that_would_leave_something_out_is_refused(street: Street) -> None:
+    for paths in (("src/**", "!src/a.py"), ("./!src",)):
+        with pytest.raises(errors.Usage, match=r"begins with !, write \?"):
+            street.call(street.otto, AcquireClaim(paths=paths, repo="r"))
+    claim(street, street.otto, "?src", "src/!a.py")
+    assert verdict(street, street.vera, "!src") == "denied"
+
+
 def test_three_files_are_named_and_the_rest_counted(street: Street) -> None:
     claim(street, street.otto)
     found = check(street, street.vera, *(f"src/{n}.py" for n in range(5)))

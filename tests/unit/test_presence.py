@@ -2,8 +2,10 @@
 now. Clients are real processes, and some of them are killed."""
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -263,6 +265,95 @@ def test_windows_that_ended_are_swept_away_after_a_day(looks: Looks) -> None:
         looks.now += passed
         looks.presence.sweep("otto", looks.now)
         assert [w.session for w in looks.presence.windows("otto", looks.now)] == left
+
+
+def sessions(looks: Looks) -> list[str | None]:
+    return [window.session for window in looks.presence.windows("otto", looks.now)]
+
+
+@pytest.mark.parametrize("about", [{"client": "afar"}, {"pid": 1, "started": "1", "space": "far"}])
+@pytest.mark.parametrize("step", ["prompt", "stop"])
+def test_windows_that_fell_silent_elsewhere_are_swept_away_after_a_day(
+    looks: Looks, about: dict[str, Any], step: str
+) -> None:
+    looks.step(step, "s-1", **about)
+    looks.step(step, "s-2")
+    for passed, left in ((KEPT_MS, ["s-1", "s-2"]), (1, ["s-2"])):
+        looks.now += passed
+        looks.presence.sweep("otto", looks.now)
+        assert sessions(looks) == left
+
+
+def test_a_window_whose_client_died_is_kept_until_somebody_has_ended_its_session(
+    looks: Looks,
+) -> None:
+    looks.step("prompt", "s-1", **(this_window() | {"started": "long ago"}))
+    looks.now += 2 * KEPT_MS
+    looks.presence.sweep("otto", looks.now)
+    assert looks.presence.lost("otto") == ["s-1"], "what it holds must be given up first"
+    looks.presence.attended("otto", "s-1", "end", None, looks.now)
+    looks.now += KEPT_MS + 1
+    looks.presence.sweep("otto", looks.now)
+    assert sessions(looks) == []
+
+
+def test_a_new_window_sweeps_the_old_ones_away_where_no_server_does(looks: Looks) -> None:
+    for number in range(5):
+        looks.step("prompt", f"s-{number}", client="afar")
+    looks.now += KEPT_MS + 1
+    looks.step("prompt", "s-4", client="afar")
+    assert len(sessions(looks)) == 5, "nothing new came"
+    looks.step("start", "s-5", client="afar")
+    assert sessions(looks) == ["s-4", "s-5"]
+
+
+def test_threads_that_tell_of_one_window_do_not_tear_its_file(looks: Looks, tmp_path: Path) -> None:
+    looks.step("prompt")
+    (directory,) = (tmp_path / "presence").glob("*.windows")
+    torn: list[list[str | None]] = []
+
+    def tell(number: int) -> None:
+        about = this_window() | {"padding": "x" * 2000 * number}
+        for _ in range(300):
+            looks.presence.attended("otto", "s-1", "prompt", about, looks.now)
+            if (found := sessions(looks)) != ["s-1"]:
+                torn.append(found)
+
+    threads = [threading.Thread(target=tell, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_S)
+    assert torn == []
+    assert [path.name for path in directory.iterdir()] == ["s-1"]
+
+
+def test_the_draft_of_whoever_was_killed_is_swept_away_once_it_is_old(
+    looks: Looks, tmp_path: Path
+) -> None:
+    looks.step("prompt")
+    (directory,) = (tmp_path / "presence").glob("*.windows")
+    old, new = directory / "s-2.old~", directory / "s-2.new~"
+    for draft in (old, new):
+        draft.write_text("{")
+    os.utime(old, (0, 0))
+    looks.presence.sweep("otto", looks.now)
+    assert sorted(directory.iterdir()) == [directory / "s-1", new]
+
+
+def test_how_a_token_was_used_is_forgotten_and_so_is_a_token_that_nobody_uses(
+    looks: Looks, tmp_path: Path
+) -> None:
+    kept = tmp_path / "presence" / "tokens"
+    for token in ("one", "two"):
+        looks.presence.used(token, "s-1", None, looks.now)
+    looks.now += FRESH_MS // 2
+    looks.presence.used("two", "s-1", None, looks.now)
+    looks.now += FRESH_MS // 2 + 1
+    Presence(str(tmp_path)).used("three", "s-1", None, looks.now)
+    assert sorted(path.name for path in kept.iterdir()) == ["three", "two"]
+    used = {use.token: use.since for use in looks.presence.uses(looks.now)}
+    assert used == {"two": NOW, "three": looks.now}
 
 
 # --- as agents and senders are told

@@ -24,6 +24,7 @@ from interlock.contracts.acts import (
     AddEvidence,
     AnswerAsk,
     Ask,
+    Attend,
     CancelTask,
     ChangeSetting,
     CheckClaim,
@@ -1449,6 +1450,19 @@ def test_a_search_finds_ones_own_mail_and_no_other(ws: Workspace) -> None:
     assert ws.call(vera, Search("signal"))["messages"] == []
 
 
+def test_a_search_finds_what_any_surface_sent_and_what_reached_this_one(ws: Workspace) -> None:
+    cli, desktop, vera = ws.join("otto", "cli"), ws.join("otto", "desktop"), ws.join("vera")
+    sent = ws.send(cli, "@vera", "a signal")
+    shared, own = (ws.send(vera, to, "a signal") for to in ("@otto", "@otto-desktop"))
+
+    def found(by: Credentials) -> list[str]:
+        return [message["id"] for message in ws.call(by, Search("signal"))["messages"]]
+
+    assert found(cli) == [shared, sent]
+    assert found(desktop) == [own, shared, sent]
+    assert found(vera) == [own, shared, sent]
+
+
 def test_a_thread_shows_only_the_callers_part_of_it(ws: Workspace) -> None:
     otto, vera, mira = ws.join("otto"), ws.join("vera"), ws.join("mira")
     first = ws.send(otto, "AGENT:*", "to both")
@@ -1577,6 +1591,38 @@ def test_holding_a_part_is_not_in_the_way_of_waiting_for_the_whole(ws: Workspace
     found = ws.call(OWNER, CheckClaim(paths=("src/**",), repo="r"))["claims"]
     assert {claim["holder"] for claim in found} == {"@otto"}
     assert sorted(claim["paths"] for claim in found) == [["src/**"], ["src/a.py"]]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        MintToken("\udcff"),
+        RevokeToken(sender="\udcff"),
+        RotateToken(sender="\udcff"),
+        ReaffirmTokens(id="\udcff"),
+        IdentifyToken("\udcff"),
+        Invite("\udcff"),
+        Mute("\udcff"),
+        Attend("tool", "cli", window={"name": "\udcff"}),
+    ],
+    ids=lambda act: type(act).__name__,
+)
+def test_what_is_no_text_names_nothing(ws: Workspace, act: Any) -> None:
+    refused(errors.Usage, ws.call, ws.join("vera") if isinstance(act, Attend) else OWNER, act)
+
+
+def test_nobody_stands_in_their_own_way_by_what_they_wait_for(ws: Workspace) -> None:
+    otto, vera, mira = ws.join("otto"), ws.join("vera"), ws.join("mira")
+    ws.call(vera, AcquireClaim(paths=("src/b.py",), repo="r"))
+    ws.node.verb(otto, AcquireClaim(paths=("src/**",), repo="r", wait_s=600))
+    assert ws.call(mira, AcquireClaim(paths=("src/a.py",), repo="r"))["acquired"] is False
+    assert ws.call(otto, AcquireClaim(paths=("src/a.py",), repo="r"))["acquired"] is True
+    ws.call(vera, AcquireClaim(paths=("lib/c.py",), repo="r"))
+    ws.node.verb(otto, AcquireClaim(paths=("lib/**", "src/b.py"), repo="r", wait_s=600))
+    ws.node.verb(otto, AcquireClaim(paths=("lib/c.py",), repo="r", wait_s=600))
+    ws.call(vera, ReleaseClaim(paths=("lib/c.py",), repo="r"))
+    held = ws.call(OWNER, CheckClaim(paths=("lib/c.py",), repo="r"))["claims"]
+    assert [claim["holder"] for claim in held] == ["@otto"]
 
 
 def test_a_session_that_ends_gives_up_its_claims_and_its_place(ws: Workspace) -> None:

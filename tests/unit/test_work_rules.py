@@ -12,6 +12,7 @@ import pytest
 from interlock import errors
 from interlock.contracts import tokens
 from interlock.contracts.acts import (
+    AckMessages,
     AcquireClaim,
     AddEvidence,
     CancelTask,
@@ -39,9 +40,11 @@ from interlock.contracts.acts import (
     ResolveBlocker,
     Review,
     RevokeToken,
+    Search,
     SendMessage,
     ShowEvidence,
     ShowLog,
+    ShowReceipts,
     ShowTask,
     StartSession,
     SubmitTask,
@@ -49,6 +52,7 @@ from interlock.contracts.acts import (
     TakeTask,
     Whoami,
 )
+from interlock.contracts.uploads import attached, pieces, taken
 from interlock.node import Node, audit, upkeep
 
 OWNER = Credentials(owner=True)
@@ -623,6 +627,50 @@ def test_a_file_is_kept_whole_and_nothing_is_kept_without_its_bytes(town: Town) 
     assert (shown["text"], shown["sha256"]) == (data.decode(), digest)
 
 
+def test_evidence_under_a_key_is_kept_once_whoever_was_quicker(town: Town) -> None:
+    """By whichever way it comes the second time, and though its task has ended by then."""
+    submitted(town, gates=())
+    first = AddEvidence(ran(criterion=1), key="run-1")
+    made = town.call(town.otto, first)
+    before = town.node.head()
+    handed_over = AddEvidence(ran(criterion=1, spooled=True), key="run-1")
+    for again in (first, first._replace(fence=1), handed_over):
+        assert town.call(town.otto, again) == made
+    assert town.node.head() == before
+    assert town.call(town.otto, CompleteTask("B-1"))["completed"]
+    assert town.call(town.otto, first)["evidence"] == made["evidence"]
+    others = town.call(town.vera, AddEvidence(ran(town.create("B-2")), key="run-1"))
+    assert others["evidence"]["id"] != made["evidence"]["id"], "a key is its sender's own"
+
+
+def test_what_was_uploaded_for_evidence_that_is_kept_already_is_dropped(town: Town) -> None:
+    data = b"all of it"
+    output = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    run = AddEvidence(ran(town.create(), output=output), key="run-1")
+    for _ in range(2):
+        steps = attached(run, pieces(data), len(data))
+        made = taken(steps, lambda act: town.call(town.mal, act))["evidence"]
+    assert town.call(town.mal, ShowEvidence(made["id"]))["content"]["text"] == data.decode()
+    with town.node.file.reading() as db:
+        assert db.execute("SELECT count(*) FROM blob_chunks").get == 1
+
+
+def test_another_run_under_the_same_key_is_a_conflict(town: Town) -> None:
+    town.create(criteria=("tests pass", "docs"))
+    data = b"all of it"
+    output = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    run = AddEvidence(ran(output=output), key="run-1")
+    made = town.call(town.mal, run._replace(upload=upload(town, town.mal, data)))["evidence"]
+    other = AddEvidence(run.payload | {"criterion": 2}, key="run-1")
+    said = town.refused("IDEMPOTENCY_CONFLICT", town.mal, other)
+    assert (said["key"], said["seq"]) == ("run-1", made["seq"])
+    spooled = other._replace(payload=other.payload | {"spooled": True})
+    said = town.refused("IDEMPOTENCY_CONFLICT", town.mal, spooled)
+    assert f"This run was handed over before, at #{made['seq']}" in said["message"]
+    town.call(town.mal, Redact(made["id"], "a secret"))
+    town.refused("IDEMPOTENCY_CONFLICT", town.mal, run)
+
+
 def test_redacted_evidence_loses_what_it_kept_and_counts_no_more(town: Town) -> None:
     submitted(town, gates=())
     data = b"token=hunter2"
@@ -985,7 +1033,19 @@ def test_what_needs_a_person_stands_in_one_place_with_what_to_type(town: Town) -
         )
     assert found["verdicts_due"][0]["holders"] == ["@mira", "@vera"]
     assert found["dead_holders"][0]["on"] == "B-1"
+    assert found["unanswered"][0]["do"].endswith(" --type wake --from otto-cli")
+    assert found["unknown_recipients"][0]["do"].startswith("interlock explain ")
     town.refused("MISSING_SCOPE", town.vera, Review())
+
+
+def test_mail_to_a_name_that_nobody_mistyped_lets_it_join(town: Town) -> None:
+    for name in ("zephyrine", "Zoe"):
+        town.call(town.otto, SendMessage(f"@{name}", "send", {"text": "hello"}))
+    found = town.call(OWNER, Review())["unknown_recipients"]
+    assert {entry["to"]: entry["do"].split()[1] for entry in found} == {
+        "@zephyrine": "join",
+        "@Zoe": "explain",
+    }
 
 
 # --- what readers of the rules tried
@@ -1057,7 +1117,7 @@ def test_the_command_for_a_verdict_names_the_commit_and_what_was_said(town: Town
     typed = f"interlock gate pass B-1 athena --commit {COMMIT[:12]} --evidence {note}"
     assert town.call(town.vera, Whoami())["verdicts_due"][0]["do"] == typed
     town.judge(town.vera)
-    assert town.call(OWNER, Review())["verdicts_due"][0]["do"] == typed
+    assert town.call(OWNER, Review())["verdicts_due"][0]["do"] == f"{typed} --from mira"
 
 
 def test_what_looks_like_a_token_is_masked_in_whatever_is_said(town: Town) -> None:
@@ -1077,6 +1137,96 @@ def test_a_redacted_brief_is_gone_from_the_mail_that_told_of_it(town: Town) -> N
     assert "hunter2" not in str(town.call(town.otto, ReadMessage(told["id"])))
     assert "hunter2" not in str(town.show())
     assert [entry["kind"] for entry in town.show()["story"]].count("body_redacted") == 2
+
+
+def bodies(town: Town) -> str:
+    """All that is kept of what was said."""
+    with town.node.file.reading() as db:
+        return str([row[0] for row in db.execute("SELECT body FROM bodies")])
+
+
+def last_of(town: Town, kind: str) -> str:
+    return [f"#{fact['seq']}" for fact in town.facts() if fact["kind"] == kind][-1]
+
+
+def test_the_note_of_an_end_is_redacted_by_its_position(town: Town) -> None:
+    town.create()
+    town.take(town.otto)
+    town.call(town.otto, FailTask("B-1", "the password is hunter2"))
+    end = last_of(town, "task_ended")
+    town.refused("MISSING_SCOPE", town.vera, Redact(end, "a secret"))
+    assert town.call(town.desktop, Redact(end, "a secret")) == {
+        "redacted": True,
+        "id": end,
+        "seq": int(end[1:]),
+    }
+    assert "hunter2" not in bodies(town)
+    assert town.show()["task"]["title"] == "Add a flag"
+    assert town.show()["story"][-1]["kind"] == "body_redacted"
+    town.call(OWNER, Redact(last_of(town, "body_redacted"), "it said too much"))
+
+
+@pytest.mark.parametrize("end", [FailTask, CancelTask])
+def test_a_redacted_task_takes_the_note_of_its_end_with_it(town: Town, end: Any) -> None:
+    town.create(by=town.otto, brief="see the wiki")
+    town.take(town.otto)
+    town.call(town.otto, end("B-1", note="the password is hunter2"))
+    town.call(town.otto, Redact("B-1", "a secret"))
+    assert "hunter2" not in bodies(town)
+    assert "wiki" not in bodies(town)
+
+
+def test_a_redacted_task_may_be_named_by_its_position_and_takes_its_mail_with_it(
+    town: Town,
+) -> None:
+    town.create(brief="the password is hunter2", assignee="@otto")
+    town.call(town.vera, Redact(last_of(town, "task_created"), "a secret"))
+    assert "hunter2" not in bodies(town)
+
+
+@pytest.mark.parametrize("by_position", [True, False])
+def test_the_note_of_a_resolution_is_redacted_with_its_blocker_or_alone(
+    town: Town, by_position: bool
+) -> None:
+    town.create()
+    raised = town.call(town.otto, RaiseBlocker("no disk", "B-1"))["blocker"]
+    town.call(town.otto, ResolveBlocker(raised["id"], "the password is hunter2"))
+    named = last_of(town, "blocker_resolved") if by_position else raised["id"]
+    town.refused("MISSING_SCOPE", town.mal if by_position else town.vera, Redact(named, "a secret"))
+    town.call(town.otto, Redact(named, "a secret"))
+    assert "hunter2" not in bodies(town)
+    assert ("no disk" in bodies(town)) is by_position
+
+
+def test_the_note_of_an_acknowledgement_is_redacted_by_whoever_gave_it(town: Town) -> None:
+    sent = town.call(town.otto, SendMessage("@vera", "send", {"text": "Done?"}))["message"]
+    town.call(town.vera, AckMessages((sent["id"],), note="the password is hunter2"))
+    receipt = last_of(town, "mail_moved")
+    town.refused("NOT_FOUND", town.mal, Redact(receipt, "a secret"))
+    town.refused("MISSING_SCOPE", town.otto, Redact(receipt, "a secret"))
+    town.call(town.vera, Redact(receipt, "a secret"))
+    assert "hunter2" not in bodies(town)
+    told = town.call(town.otto, ShowReceipts(sent["id"]))["deliveries"][0]
+    assert (told["state"], "note" in str(told)) == ("acked", False)
+
+
+def test_a_fact_that_says_nothing_has_nothing_to_redact(town: Town) -> None:
+    town.create()
+    town.take(town.otto)
+    for seq in (0, 1, int(last_of(town, "task_taken")[1:]), town.node.head() + 1):
+        town.refused("NOT_FOUND", OWNER, Redact(f"#{seq}", "a secret"))
+
+
+def test_a_redaction_beside_the_mail_leaves_the_search_as_it_was(town: Town) -> None:
+    town.create(brief="the wiki knows")
+    town.call(town.otto, SendMessage("@vera", "send", {"text": "the wiki knows"}))
+    assert len(town.call(town.vera, Search("wiki"))["messages"]) == 1
+    town.call(town.vera, Redact("B-1", "a secret"))
+    assert len(town.call(town.vera, Search("wiki"))["messages"]) == 1
+    with town.node.file.reading() as db:
+        # It counts its rows, and ranking by them finds out whether it counted well.
+        ranked = "SELECT bm25(search_words) FROM search_words WHERE search_words MATCH 'wiki'"
+        assert len(db.execute(ranked).fetchall()) == 1
 
 
 def test_a_blocker_that_names_no_task_is_mail_and_nobody_elses_business(town: Town) -> None:

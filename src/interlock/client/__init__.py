@@ -24,9 +24,11 @@ from interlock.client.claims import Claims
 from interlock.client.identity import Identity
 from interlock.client.mail import Mail
 from interlock.client.upkeep import Upkeep
-from interlock.client.ways import LocalWay, RemoteWay, Way
+from interlock.client.ways import LocalWay, RemoteWay, Way, taken
 from interlock.client.who import Who, is_on_paths, located
 from interlock.client.work import Work
+from interlock.contracts import paging, uploads
+from interlock.contracts.acts import ShowLog
 
 __all__ = ["AsyncClient", "Client", "connect"]
 
@@ -75,6 +77,8 @@ class Client(Mail, Claims, Work, Identity, Upkeep):
         return self._link.call(credentials, act)
 
     def do(self, asked: Asked[R]) -> R:
+        if isinstance(asked.act, ShowLog):
+            return cast(R, uploads.taken(paging.steps(asked.act), self.call))
         return cast(R, self.call(located(asked.act)))
 
     def close(self) -> None:
@@ -124,6 +128,8 @@ class AsyncClient(Mail, Claims, Work, Identity, Upkeep):
 
     async def do(self, asked: Asked[R]) -> R:
         act = asked.act
+        if isinstance(act, ShowLog):
+            return cast(R, await taken(paging.steps(act), self.call))
         if is_on_paths(act):
             act = await asyncio.to_thread(located, act)
         return cast(R, await self.call(act))

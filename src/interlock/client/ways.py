@@ -7,6 +7,7 @@ waited in this process stops.
 
 import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -147,13 +148,16 @@ class LocalWay:
 
 
 async def _in_steps(way: Way, credentials: Credentials, act: Any) -> Answer:
+    return await taken(uploads.steps(act), lambda step: way.call(credentials, step))
+
+
+async def taken(steps: uploads.Steps, do: Callable[[Any], Awaitable[Answer]]) -> Answer:
     """`uploads.taken`, for those who may not block."""
-    steps = uploads.steps(act)
     try:
         step = next(steps)
         while True:
             try:
-                answer = await way.call(credentials, step)
+                answer = await do(step)
             except Refusal as refusal:
                 step = steps.throw(refusal)
             else:

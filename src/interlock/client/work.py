@@ -98,11 +98,17 @@ class Work:
 
     @Verb
     def add_evidence(
-        self, payload: dict[str, Any], *, upload: str | None = None, fence: int | None = None
+        self,
+        payload: dict[str, Any],
+        *,
+        upload: str | None = None,
+        fence: int | None = None,
+        key: str | None = None,
     ) -> Asked[answers.EvidenceAdded]:
         """Attach evidence: a payload of the message type `evidence`. Bytes that it has the digest
-        of are uploaded before, with `put_chunk`."""
-        return Asked(acts.AddEvidence(payload, upload, fence))
+        of are uploaded before, with `put_chunk`. The same key and payload again give the first
+        answer."""
+        return Asked(acts.AddEvidence(payload, upload, fence, key))
 
     @Verb
     def evidence(

@@ -219,7 +219,8 @@ class NameConnection(Act):
 
 
 class RevokeConnection(Act):
-    """`id` is of a connection, a session or an invitation; or `@NAME` for all of a person's."""
+    """`id` is of a connection, a browser's session, a token or an invitation; or `@NAME` for all
+    by which a person gets in."""
 
     id: str
 
@@ -610,11 +611,12 @@ class PrepareEvidence(Act):
 
 class AddEvidence(Act):
     """The payload is of the message type `evidence`; bytes that it has a digest of were uploaded
-    before."""
+    before. Under one key it is kept once, however often it is handed over."""
 
     payload: dict[str, Any]
     upload: str | None = None
     fence: int | None = None
+    key: str | None = None
 
 
 class ShowEvidence(Act):

@@ -196,7 +196,15 @@ def _target(act: Any) -> Any:
     line(act.repo, "repository", 1024)
     if len(act.paths) > 100:
         raise Usage("A claim is on at most 100 paths. Use a glob such as 'src/**'.")
-    return act._replace(paths=tuple(canonical_glob(path) for path in act.paths))
+    paths = tuple(canonical_glob(path) for path in act.paths)
+    for path in paths:
+        if path.startswith("!"):
+            raise Usage(
+                f"{path[:200]!r} would leave something out, and a claim cannot: name only what you "
+                "need. For a name that begins with !, write ? in its place.",
+                path=path[:200],
+            )
+    return act._replace(paths=paths)
 
 
 def _claim(act: Any) -> Any:
@@ -243,10 +251,17 @@ def _attend(act: acts.Attend) -> acts.Attend:
         raise Usage("Only who is idle can wait for what wakes it.")
     if (act.step == "edit") != (act.repo is not None):
         raise Usage("An edit, and nothing else, is of files of a repository.")
-    if len(canonical(act.window)) > LONGEST_WINDOW:
+    if not _is_short(act.window):
         raise Usage("That is more than anybody needs to know of a client's window.")
     attended: acts.Attend = _files(act)
     return attended
+
+
+def _is_short(window: Any) -> bool:
+    try:
+        return len(canonical(window)) <= LONGEST_WINDOW
+    except (TypeError, UnicodeEncodeError):
+        return False
 
 
 def _mute(act: acts.Mute) -> acts.Mute:
@@ -276,6 +291,19 @@ def _hash(token_hash: str) -> None:
 
 def _rotate(act: acts.RotateToken) -> acts.RotateToken:
     _hash(act.token_hash)
+    rotated: acts.RotateToken = _tokens(act)
+    return rotated
+
+
+def _tokens(act: Any) -> Any:
+    """One token by its id, or all of a sender's."""
+    _looked_for(act.id, "token's id")
+    _looked_for(act.sender, "sender")
+    return act
+
+
+def _identify(act: acts.IdentifyToken) -> acts.IdentifyToken:
+    _looked_for(act.token_hash, "hash")
     return act
 
 
@@ -352,6 +380,7 @@ def _join(act: acts.Join) -> acts.Join:
 
 
 def _mint(act: acts.MintToken) -> acts.MintToken:
+    _looked_for(act.sender, "sender")
     line(act.label, "label")
     _hash(act.token_hash)
     _ttl(act.ttl_s)
@@ -359,6 +388,7 @@ def _mint(act: acts.MintToken) -> acts.MintToken:
 
 
 def _invite(act: acts.Invite) -> acts.Invite:
+    _looked_for(act.name, "name")
     _hash(act.code_hash)
     _ttl(act.ttl_s)
     if act.kind not in (None, "agent", "human"):
@@ -437,7 +467,9 @@ def _thread(act: acts.ShowThread) -> acts.ShowThread:
 
 
 def _looked_for(value: str | None, what: str) -> None:
-    """What is only compared may be anything, within what every door can carry."""
+    """What is only compared may be any text, within what every door can carry."""
+    if value is not None and not unicode(value):
+        raise Usage(f"The {what} is not text that UTF-8 can hold.")
     if value is not None and len(value) > LONGEST_LOOKED_FOR:
         raise Usage(
             f"The {what} has {len(value)} characters; at most {LONGEST_LOOKED_FOR} are allowed."
@@ -547,6 +579,7 @@ def _evidence(act: acts.AddEvidence) -> acts.AddEvidence:
     if "criterion" in act.payload and "task_id" not in act.payload:
         raise Usage("A criterion is one of a task's: name the task too.")
     line(act.payload.get("title"), "title")
+    line(act.key, "key", 200)
     text = act.payload.get("text", "")
     if len(text.encode()) > LONGEST_BRIEF:
         raise TooLarge(f"A note has at most {LONGEST_BRIEF} bytes. Attach a file instead.")
@@ -688,6 +721,9 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.ShowReceipts: _message,
     acts.Explain: _message,
     acts.RotateToken: _rotate,
+    acts.RevokeToken: _tokens,
+    acts.ReaffirmTokens: _tokens,
+    acts.IdentifyToken: _identify,
     acts.ShowToken: _show_token,
     acts.LabelToken: _label_token,
     acts.ImportTokens: _import,

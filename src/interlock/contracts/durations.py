@@ -21,3 +21,12 @@ def seconds(text: str) -> int:
     if length > LONGEST:
         raise ValueError(f"A duration is at most 365d: {FORMS}.")
     return length
+
+
+def covering(length: int) -> str:
+    """The shortest of the round durations that last as long as so many seconds, as one types it."""
+    unit = next((u for u, most in _ROUND.items() if length <= most), "d")
+    return f"{max(1, -(-min(length, LONGEST) // UNITS[unit]))}{unit}"
+
+
+_ROUND = {"s": 90, "m": 45 * UNITS["m"], "h": 2 * UNITS["d"]}

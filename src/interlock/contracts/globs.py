@@ -84,6 +84,19 @@ def canonical(pattern: str) -> str:
     return spelled
 
 
+def covering(path: str) -> str | None:
+    """The glob of one file, taken by its name as it is; None where no glob can spell it."""
+    pattern = "".join(f"[{character}]" if character in "[*?" else character for character in path)
+    if pattern.startswith("~"):
+        pattern = f"[~]{pattern[1:]}"
+    elif pattern.startswith("!"):
+        pattern = f"?{pattern[1:]}"  # which no class can quote, and a claim does not begin with
+    try:
+        return canonical(pattern)
+    except Usage:
+        return None
+
+
 def matches(pattern: str, path: str) -> bool:
     """Whether the glob covers this path, which is taken as it is: `[` in it is a plain character.
 

@@ -26,6 +26,7 @@ ORDER = (
     "wake-rules-followed",
     "hooks-working",
     "clients-configured",
+    "secrets-kept",
     "one-server",
     "nodes-level",
     "clock-level",

@@ -53,7 +53,11 @@ def attached(act: AddEvidence, chunks: Iterable[bytes], size: int) -> Steps:
     if size == 0:
         return (yield act)
     upload = yield from _uploaded(chunks, size)
-    return (yield from _or_dropped(act._replace(upload=upload), upload))
+    answer = yield from _or_dropped(act._replace(upload=upload), upload)
+    if act.key is not None:
+        # Kept before under the same key: then nothing uses the upload.
+        yield DropUpload(upload)
+    return answer
 
 
 def in_chunks(file: BinaryIO) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ a message: listeners look at the file's `data_version` behind it.
 
 import contextlib
 import errno
+import math
 import os
 import select
 import time
@@ -86,12 +87,14 @@ class Bell:
 
     def wait(self, seconds: float) -> bool:
         """Whether it rang within that time."""
-        readable, _, _ = select.select([self._pipe], [], [], max(0.0, seconds))
-        if readable:
+        poll = select.poll()  # select() takes no descriptor beyond the first 1024
+        poll.register(self._pipe, select.POLLIN)
+        rang = bool(poll.poll(math.ceil(max(0.0, seconds) * 1000)))
+        if rang:
             with contextlib.suppress(BlockingIOError):
                 while os.read(self._pipe, 4096):
                     pass
-        return bool(readable)
+        return rang
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

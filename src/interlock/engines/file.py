@@ -10,7 +10,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import apsw
 
@@ -42,19 +42,22 @@ class LogFile:
         self._readers: deque[apsw.Connection] = deque()
         self._listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         try:
-            with translated():
-                self._open(adopt)
+            with translated(), ExitStack() as undone:
+                undone.callback(self.let_go)
+                self._open(adopt, undone)
+                undone.pop_all()
         except OSError as trouble:
             raise EngineUnavailable(
                 f"The workspace in {directory} cannot be used: {trouble.strerror}."
             ) from None
         forks.watch(self)
 
-    def _open(self, adopt: bool) -> None:
+    def _open(self, adopt: bool, undone: ExitStack) -> None:
         writer = self.writer
         if not recognition.is_fresh(writer):
             recognition.refuse_foreign(writer, self.path)
         self._turnstile = Turnstile(self.directory)
+        undone.callback(self._turnstile.close)
         self._doorbell = Doorbell(os.path.join(self.directory, "bells"))
         if recognition.is_fresh(writer):
             recognition.refuse_network(self.directory)

@@ -66,7 +66,7 @@ def located(directory: str, given: str | None, name_of_new: str | None = None) -
 
 def record(directory: str, where: Located) -> None:
     """Writes down where the log is kept, unless that stands there already."""
-    if _recorded(directory) == where:
+    if is_recorded(directory, where):
         return
     path = os.path.join(directory, RECORD)
     draft = f"{path}.{os.urandom(8).hex()}"
@@ -75,6 +75,10 @@ def record(directory: str, where: Located) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, path)
+
+
+def is_recorded(directory: str, where: Located) -> bool:
+    return _recorded(directory) == where
 
 
 def reach(where: Located) -> Remote:

@@ -8,6 +8,7 @@ its window is doing. All of it is a hint: where it cannot be written, nobody is 
 
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
@@ -23,7 +24,10 @@ FORGOTTEN_MS = 60 * 60_000
 # A turn that somebody breaks off ends without a word.
 LONGEST_STEP_MS = 30 * 60_000
 KEPT_MS = 24 * 60 * 60_000
+# Sweeping reads every window there is.
+SWEEP_EVERY_MS = 60 * 60_000
 GLANCE_MS = 200
+DRAFT, STALE_DRAFT_S = "~", 60.0
 SAME_MS = 2_000
 
 TOKENS = "tokens"
@@ -72,6 +76,7 @@ class Presence:
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "presence")
         self._glances: dict[str, tuple[int, Seen]] = {}
+        self._swept: dict[str, int] = {}
         self.elsewhere: dict[str, Seen] = {}
 
     def touch(self, sender: str, at_ms: int | None = None) -> None:
@@ -110,13 +115,15 @@ class Presence:
     def used(self, token: str, session: str | None, peer: str | None, at_ms: int) -> None:
         """Notes from where a token is used. The file says since when without a long pause, and is
         as old as the last time."""
-        directory = os.path.join(self._directory, TOKENS, filename(token))
+        own = os.path.join(self._directory, TOKENS)
+        directory = os.path.join(own, filename(token))
         name = f"{filename(session or '')},{filename(peer or '')}"
         path = os.path.join(directory, name)
         with suppress(OSError):
             if not os.path.exists(path) or at_ms - _touched_ms(path) > FRESH_MS:
+                if self._is_time_to_sweep(TOKENS, at_ms):
+                    _sweep_uses(own, at_ms)
                 os.makedirs(directory, 0o700, exist_ok=True)
-                _sweep(directory, at_ms)
                 with open(path, "w", encoding="utf-8") as file:
                     json.dump(Use(token, session, peer, at_ms, at_ms), file)
             os.utime(path, (at_ms / 1000, at_ms / 1000))
@@ -149,7 +156,9 @@ class Presence:
             doing = before.doing  # its context was shortened, in the middle of whatever it does
         with suppress(OSError):
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-            draft = f"{path}.{os.getpid()}~"
+            if not os.path.exists(path) and self._is_time_to_sweep(os.path.dirname(path), at):
+                self.sweep(sender, at)
+            draft = f"{path}.{os.urandom(4).hex()}{DRAFT}"
             with open(draft, "w", encoding="utf-8") as file:
                 said = {"sender": sender, "session": session, "doing": doing, "at": at}
                 json.dump(said | {"about": about or {}}, file)
@@ -160,11 +169,8 @@ class Presence:
         return [_as_of(window, now_ms) for window in self._told(sender)]
 
     def _told(self, sender: str) -> list[Window]:
-        directory = self._path(sender) + ".windows"
-        try:
-            names = sorted(name for name in os.listdir(directory) if not name.endswith("~"))
-        except OSError:
-            return []
+        directory = self._windows(sender)
+        names = [name for name in _names(directory) if not name.endswith(DRAFT)]
         read = (_read(os.path.join(directory, name)) for name in names)
         return [window for window in read if window is not None]
 
@@ -174,14 +180,30 @@ class Presence:
         return [w.session for w in found if w.session and w.doing != ENDED and _runs(w) is False]
 
     def sweep(self, sender: str, now_ms: int) -> None:
-        """Forgets windows that ended a while ago."""
+        """Forgets windows that ended, or fell silent elsewhere, a while ago; and the drafts of
+        whoever was killed while it wrote one. One whose client has died here stays until somebody
+        has ended its session: it may hold something."""
         for window in self._told(sender):
-            if window.doing == ENDED and now_ms - window.at > KEPT_MS:
+            if now_ms - window.at > KEPT_MS and (window.doing == ENDED or _runs(window) is None):
                 with suppress(OSError):
                     os.unlink(self._window(sender, window.session))
+        for name in _names(self._windows(sender)):
+            draft = os.path.join(self._windows(sender), name)
+            with suppress(OSError):
+                if name.endswith(DRAFT) and time.time() - os.stat(draft).st_mtime > STALE_DRAFT_S:
+                    os.unlink(draft)
+
+    def _is_time_to_sweep(self, what: str, now_ms: int) -> bool:
+        is_time = now_ms - self._swept.get(what, 0) > SWEEP_EVERY_MS
+        if is_time:
+            self._swept[what] = now_ms
+        return is_time
 
     def _window(self, sender: str, session: str | None) -> str:
-        return os.path.join(self._path(sender) + ".windows", filename(session or "alone"))
+        return os.path.join(self._windows(sender), filename(session or "alone"))
+
+    def _windows(self, sender: str) -> str:
+        return self._path(sender) + ".windows"
 
     # --- reach
 
@@ -283,13 +305,17 @@ def _touched_ms(path: str) -> int:
     return os.stat(path).st_mtime_ns // 1_000_000
 
 
-def _sweep(directory: str, now_ms: int) -> None:
-    """Forgets what was not touched for long."""
-    for name in _names(directory):
-        path = os.path.join(directory, name)
-        with suppress(OSError):
-            if now_ms - _touched_ms(path) > FRESH_MS:
-                os.unlink(path)
+def _sweep_uses(own: str, now_ms: int) -> None:
+    """Forgets how tokens were used that were not used so for long, and those not used at all."""
+    for token in _names(own):
+        directory = os.path.join(own, token)
+        for name in _names(directory):
+            path = os.path.join(directory, name)
+            with suppress(OSError):
+                if now_ms - _touched_ms(path) > FRESH_MS:
+                    os.unlink(path)
+        with suppress(OSError):  # one that is not empty stays
+            os.rmdir(directory)
 
 
 def _read_use(path: str) -> Use | None:

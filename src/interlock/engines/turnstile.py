@@ -15,7 +15,11 @@ class Turnstile:
     def __init__(self, directory: str) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._queue = os.open(os.path.join(directory, "turnstile.queue"), flags, 0o600)
-        self._turn = os.open(os.path.join(directory, "turnstile.turn"), flags, 0o600)
+        try:
+            self._turn = os.open(os.path.join(directory, "turnstile.turn"), flags, 0o600)
+        except BaseException:
+            os.close(self._queue)
+            raise
 
     @contextmanager
     def passed(self, *, wait: bool = True) -> Iterator[None]:

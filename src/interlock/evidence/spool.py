@@ -1,16 +1,21 @@
 """A run in a file: for a shell that reaches neither workspace nor server, until somebody who does
-hands it over. The file is one JSON object with the payload and the output in base64. Its name says
-in which client's session it was run, where the client tells its shell, so that a hook of the same
-session can hand it over."""
+hands it over. The file is one JSON object with the payload, the output in base64, and the key under
+which the run is recorded once, whoever hands it over and however often. Its name says in which
+client's session it was run, where the client tells its shell, so that a hook of the same session
+can hand it over."""
 
 import base64
 import binascii
+import fcntl
 import hashlib
 import json
 import os
+import re
 import stat
 import tempfile
-from typing import Any, BinaryIO, Final, NoReturn
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
 from interlock.contracts.addresses import filename
 from interlock.errors import DigestMismatch, TooLarge, Usage
@@ -18,13 +23,27 @@ from interlock.errors import DigestMismatch, TooLarge, Usage
 FORM: Final = "interlock-run-1"
 # By these a client tells what it starts in which session that is.
 SESSIONS: Final = ("INTERLOCK_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID")
-MEMBERS: Final = {"form", "payload", "output"}
+MEMBERS: Final = {"form", "key", "payload", "output"}
 MOST_OUTPUT: Final = 65 << 20
 MOST_PAYLOAD: Final = 4 << 20
+_KEY: Final = re.compile("run-[0-9a-f]{32}")
 _BLOCK: Final = 3 << 18  # a multiple of three, so that the blocks of base64 join
 
 
-def write(payload: dict[str, Any], output: str, directory: str | None = None) -> str:
+class Spooled(NamedTuple):
+    """A run as its file has it. The payload is marked as spooled."""
+
+    key: str
+    payload: dict[str, Any]
+    output: bytes
+
+
+def new_key() -> str:
+    """For a run that may be handed over more than once, and is to be recorded once."""
+    return f"run-{os.urandom(16).hex()}"
+
+
+def write(payload: dict[str, Any], output: str, key: str, directory: str | None = None) -> str:
     """The path of a new file that holds the run; `output` is the path of what is to be stored.
     Nobody else may read it, and it appears whole or not at all. Raises TooLarge and Usage."""
     if os.path.getsize(output) > MOST_OUTPUT:
@@ -37,7 +56,7 @@ def write(payload: dict[str, Any], output: str, directory: str | None = None) ->
         descriptor, part = tempfile.mkstemp(".part", _prefix(_session()), directory)
         try:
             with os.fdopen(descriptor, "wb") as file, open(output, "rb") as source:
-                _fill(file, payload, source)
+                _fill(file, {"form": FORM, "key": key, "payload": payload}, source)
                 file.flush()
                 os.fsync(file.fileno())
             path = part.removesuffix(".part") + ".json"
@@ -60,8 +79,35 @@ def waiting(session: str) -> list[str]:
         names = [name for name in os.listdir(directory) if name.startswith(_prefix(session))]
     except OSError:
         return []
-    found = [os.path.join(directory, name) for name in names if name.endswith(".json")]
-    return sorted(found, key=lambda path: (os.path.getmtime(path), path))
+    found = []
+    for name in names:
+        path = os.path.join(directory, name)
+        with suppress(FileNotFoundError):  # handed over meanwhile, by another hook
+            found += [(os.lstat(path).st_mtime_ns, path)] if name.endswith(".json") else []
+    return [path for _, path in sorted(found)]
+
+
+@contextmanager
+def in_hand(path: str) -> Iterator[bool]:
+    """Whether nobody else is handing this run over, nor has; nobody will, within the block. A hook
+    that is ended in the middle of it lets go of the file by that."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    try:
+        yield _is_locked(file) and os.path.exists(path)
+    finally:
+        os.close(file)
+
+
+def _is_locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _session() -> str | None:
@@ -72,17 +118,17 @@ def _prefix(session: str | None) -> str:
     return f"interlock-run-{filename(session)}-" if session is not None else "interlock-run-"
 
 
-def _fill(file: BinaryIO, payload: dict[str, Any], source: BinaryIO) -> None:
-    head = json.dumps({"form": FORM, "payload": payload}, ensure_ascii=False)
+def _fill(file: BinaryIO, members: dict[str, Any], source: BinaryIO) -> None:
+    head = json.dumps(members, ensure_ascii=False)
     file.write(head.removesuffix("}").encode() + b', "output": "')
     while block := source.read(_BLOCK):
         file.write(base64.b64encode(block))
     file.write(b'"}\n')
 
 
-def read(path: str) -> tuple[dict[str, Any], bytes]:
-    """The payload, marked as spooled, and the output. Raises Usage, TooLarge, InvalidMessage or
-    DigestMismatch; whatever the file holds, nothing else."""
+def read(path: str) -> Spooled:
+    """The run in a file. Raises Usage, TooLarge, InvalidMessage or DigestMismatch; whatever the
+    file holds, nothing else."""
     from interlock.contracts.messages import check
 
     spooled = _parsed(_contents(path), path)
@@ -95,7 +141,7 @@ def read(path: str) -> tuple[dict[str, Any], bytes]:
         raise DigestMismatch(
             f"The output in {path} is not the one that was recorded. Run it again."
         )
-    return payload | {"spooled": True}, output
+    return Spooled(spooled["key"], payload | {"spooled": True}, output)
 
 
 def _contents(path: str) -> bytes:
@@ -112,8 +158,10 @@ def _contents(path: str) -> bytes:
             return file.read(most + 1)
     except (OSError, ValueError) as trouble:
         why = getattr(trouble, "strerror", None) or "that is no path"
+        gone = " Once a hook has handed it over, it is gone, and the run is recorded."
         raise Usage(
             f"{path} cannot be read: {why}. Name the file that evidence run wrote."
+            + (gone if isinstance(trouble, FileNotFoundError) else "")
         ) from None
 
 
@@ -122,9 +170,14 @@ def _parsed(contents: bytes, path: str) -> dict[str, Any]:
         spooled = json.loads(contents, object_pairs_hook=_once, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         spooled = None
-    if not isinstance(spooled, dict) or spooled.get("form") != FORM or set(spooled) != MEMBERS:
+    if not isinstance(spooled, dict) or set(spooled) != MEMBERS or not _is_run(spooled):
         raise Usage(f"{path} is no spool file of a run, or only a part of one. Run it again.")
     return spooled
+
+
+def _is_run(spooled: dict[str, Any]) -> bool:
+    key = spooled["key"]
+    return spooled["form"] == FORM and isinstance(key, str) and bool(_KEY.fullmatch(key))
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

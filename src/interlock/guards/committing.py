@@ -17,13 +17,23 @@ def staged(root: str) -> list[str]:
 
 
 def committed(root: str) -> tuple[str, list[str]] | None:
-    """The commit that was just made, and the files that it changed; None where there is none."""
+    """The commit that was just made, and the files that it changed; None where there is none. One
+    that was made in place of another has changed what differs from that one."""
     commit = git.line(root, "rev-parse", "--verify", "HEAD^{commit}")
     if commit is None:
         return None
     words = "diff-tree", "--root", "-r", "--no-commit-id", "--name-only", "--no-renames", "-z"
-    said = git.ask(root, *words, commit) or b""
+    said = git.ask(root, *words, *_amended(root), commit) or b""
     return commit, _names(said)
+
+
+def _amended(root: str) -> list[str]:
+    """The commit in whose place the last one was made, where git remembers that it was."""
+    how = git.line(root, "log", "--walk-reflogs", "--max-count=1", "--format=%gs", "HEAD", "--")
+    if how is None or not how.startswith("commit (amend)"):
+        return []
+    before = git.line(root, "rev-parse", "--verify", "--quiet", "HEAD@{1}^{commit}")
+    return [before] if before is not None else []
 
 
 def _names(said: bytes) -> list[str]:

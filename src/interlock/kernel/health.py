@@ -8,13 +8,19 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from interlock.contracts.addresses import address, check_name, near
+from interlock.contracts.addresses import address, near
 from interlock.contracts.health import Finding
 from interlock.contracts.times import DAY_MS, rfc3339
-from interlock.errors import Usage
 from interlock.kernel.claims.records import Claim, Target, live
 from interlock.kernel.identity.labels import Known, remedy
-from interlock.kernel.identity.names import agent_of, is_known, is_muted, names, senders_of
+from interlock.kernel.identity.names import (
+    agent_of,
+    is_known,
+    is_muted,
+    may_join,
+    names,
+    senders_of,
+)
 from interlock.kernel.mail.folding import UNREAD
 from interlock.kernel.mail.messages import Message, by_seq
 from interlock.kernel.moment import OWNER, SYSTEM, Moment
@@ -119,19 +125,11 @@ def _to_reach(moment: Moment, name: str, last: Message, meant: list[str] | None)
     """Whoever mistyped a name sends again; a name that is meant joins."""
     if last.sender in (OWNER, SYSTEM):
         return f"interlock explain {last.id}"
-    if not meant and _may_join(moment, name):
+    if not meant and may_join(moment, name):
         return f"interlock join {name}"
     again = f", to {meant[0]}" if meant else ""
     text = f"Nobody has joined as @{name}. Please send {last.id} again{again}."
     return f"interlock send {address(last.sender)} {shlex.quote(text)} --type wake"
-
-
-def _may_join(moment: Moment, name: str) -> bool:
-    try:
-        check_name(name, moment.setting("names.pattern"))
-    except Usage:
-        return False
-    return name not in (OWNER, SYSTEM)
 
 
 def mailboxes_read(moment: Moment) -> Iterator[Finding]:
@@ -250,13 +248,18 @@ def claims_alive(moment: Moment, lost: Mapping[str, list[str]]) -> Iterator[Find
     """Claims whose holder surely has gone, before the lease ends by itself. `lost` are the sessions
     of each sender whose client died."""
     for claim in live(moment):
-        if why := _why_dead(moment, claim, lost):
-            yield Finding(
-                f"@{claim.sender} holds {claim.target} until {rfc3339(claim.expires_at)}, and "
-                f"{why}. Whoever takes it over holds it from then on.",
-                f"interlock claim take-over {_flags(claim.target)} --reason 'its holder is gone'",
-                claim.id,
-            )
+        why = _why_dead(moment, claim, lost)
+        if why is None:
+            continue
+        held = f"@{claim.sender} holds {claim.target} until {rfc3339(claim.expires_at)}, and {why}."
+        if suspended := _suspended(moment, claim.sender):
+            yield Finding(held, f"interlock token reaffirm {suspended}", claim.id)
+            continue
+        yield Finding(
+            f"{held} Whoever takes it over holds it from then on.",
+            f"interlock claim take-over {_flags(claim.target)} --reason 'its holder is gone'",
+            claim.id,
+        )
 
 
 def _why_dead(moment: Moment, claim: Claim, lost: Mapping[str, list[str]]) -> str | None:
@@ -285,6 +288,17 @@ def _has_token(moment: Moment, sender: str) -> bool:
         moment.now,
     )
     return row is not None
+
+
+def _suspended(moment: Moment, sender: str) -> str | None:
+    """A token with which the sender would be back, were it trusted again."""
+    row = moment.one(
+        f"SELECT id FROM identity_tokens WHERE sender = ? AND suspended AND {_LIVE_TOKEN} "
+        "ORDER BY seq",
+        sender,
+        moment.now,
+    )
+    return row[0] if row and not _has_token(moment, sender) else None
 
 
 def _flags(target: Target) -> str:

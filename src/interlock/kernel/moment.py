@@ -53,6 +53,13 @@ SYSTEM_CALLER = Caller(SYSTEM, SYSTEM, "system")
 NOBODY_CALLER = Caller(SYSTEM, SYSTEM, "nobody")
 
 
+class Mine(NamedTuple):
+    """Whose mail is looked through: what these names received, and what those sent."""
+
+    mailboxes: tuple[str, ...]
+    senders: tuple[str, ...]
+
+
 class Store(Protocol):
     """What stands beside the headers, which verbs show and folding never reads."""
 
@@ -74,7 +81,7 @@ class Store(Protocol):
 
     def reach(self, names: Iterable[str], *, may_wake: bool) -> tuple[str, int | None]: ...
 
-    def search(self, query: str) -> Iterable[int]: ...
+    def search(self, query: str, mine: Mine) -> Iterable[int]: ...
 
 
 class Request(NamedTuple):

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 from interlock.contracts.acts import Redact
 from interlock.contracts.encoding import canonical
 from interlock.errors import MissingScope, NotFound
+from interlock.kernel.events import ADMINS, event, viewer_names
 from interlock.kernel.identity.names import agent_of
 from interlock.kernel.mail.messages import locate
 from interlock.kernel.moment import Answer, Moment
-from interlock.kernel.work.records import find_evidence, tasks, verdicts
+from interlock.kernel.work.records import blockers, find_evidence, tasks, verdicts
 
 
 class Found(NamedTuple):
@@ -21,7 +22,8 @@ class Found(NamedTuple):
 
 
 def redact(moment: Moment, act: Redact) -> Answer:
-    """Removes for ever what was said in a message, a piece of evidence, a verdict or a task."""
+    """Removes for ever what was said in a message, a piece of evidence, a verdict or a task, or
+    with any other fact."""
     admin = "admin" in moment.caller.scopes
     found = _find(moment, act.message, of_all=admin)
     if not admin and agent_of(moment.state, found.sender) != moment.caller.agent:
@@ -36,16 +38,40 @@ def redact(moment: Moment, act: Redact) -> Answer:
 
 
 def _find(moment: Moment, reference: str, *, of_all: bool) -> Found:
-    for task in tasks(moment, "id = ?", reference):
-        return Found(task.id, task.seq, task.sender, _mail(moment, task.thread, "task_created"))
+    column, value = _named(reference)
+    for task in tasks(moment, f"{column} = ?", value):
+        told = _mail(moment, task.thread, "task_created")
+        end = () if task.ended is None else (task.ended,)
+        return Found(task.id, task.seq, task.sender, told + end)
     try:
         message = locate(moment, reference, of_all=of_all)
-        return Found(message.id, message.seq, message.sender)
+        return Found(message.id, message.seq, message.sender, _resolution(moment, message.seq))
     except NotFound as nothing:
-        found = _work(moment, reference)
+        found = _work(moment, reference) or _fact(moment, reference)
         if found is None:
             raise nothing from None
         return found
+
+
+def _resolution(moment: Moment, seq: int) -> tuple[int, ...]:
+    """Where a message is a blocker that was resolved: the fact that says so."""
+    ends = (blocker.resolved for blocker in blockers(moment, "seq = ?", seq))
+    return tuple(end for end in ends if end is not None)
+
+
+def _fact(moment: Moment, reference: str) -> Found | None:
+    """Any fact with a body, by #SEQ: an end, a receipt, a redaction, each with its note. One that
+    the caller would not be told of is not there, exactly as one that does not exist."""
+    column, value = _named(reference)
+    if column != "seq":
+        return None
+    fact = next(iter(moment.store.facts(value - 1)), None)
+    if fact is None or fact.seq != value or fact.body is None:
+        return None
+    caller = moment.caller
+    names = viewer_names(caller.sender, caller.agent, caller.scopes)
+    is_told = caller.owner or ADMINS in names or event(moment.state, fact).concerns(names)
+    return Found(f"#{fact.seq}", fact.seq, fact.sender) if is_told else None
 
 
 def _work(moment: Moment, reference: str) -> Found | None:

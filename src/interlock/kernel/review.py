@@ -6,11 +6,12 @@ from interlock.contracts.encoding import decode
 from interlock.contracts.times import rfc3339
 from interlock.errors import MissingScope
 from interlock.kernel.identity import names
+from interlock.kernel.identity.names import agent_of
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.work.blockers import may_see
 from interlock.kernel.work.holders import holders
 from interlock.kernel.work.needs import due, half_judged, to_resolve, verdict_due
-from interlock.kernel.work.records import STANDING, Task, blocker_view, blockers, tasks
+from interlock.kernel.work.records import STANDING, Task, blocker_view, blockers, tasks, workers
 
 
 def review(moment: Moment, act: Review) -> Answer:
@@ -33,10 +34,20 @@ def review(moment: Moment, act: Review) -> Answer:
 
 
 def _verdicts(moment: Moment) -> list[Answer]:
-    return [
-        verdict_due(moment, task, gate) | {"holders": [address(n) for n in holders(moment, gate)]}
-        for task, gate in [*due(moment), *half_judged(moment)]
-    ]
+    return [_verdict(moment, task, gate) for task, gate in [*due(moment), *half_judged(moment)]]
+
+
+def _verdict(moment: Moment, task: Task, gate: str) -> Answer:
+    able, own = holders(moment, gate), workers(moment, task.id)
+    judges = [sender for sender in able if agent_of(moment.state, sender) not in own]
+    wanted = verdict_due(moment, task, gate) | {"holders": [address(name) for name in able]}
+    is_verdict = wanted["do"].startswith("interlock gate pass ")
+    return wanted | {"do": _as(moment, judges[:1] if is_verdict else [], wanted["do"])}
+
+
+def _as(moment: Moment, senders: list[str], do: str) -> str:
+    """The owner is no sender, and has to say as whom to do what only a sender can."""
+    return f"{do} --from {senders[0]}" if moment.caller.owner and senders else do
 
 
 def _blockers(moment: Moment) -> list[Answer]:
@@ -65,17 +76,17 @@ def _unanswered(moment: Moment, since: int) -> list[Answer]:
             to=to,
             at=rfc3339(at),
             overdue=True if due_at is not None and due_at <= moment.now else None,
-            do=_to_answer(moment, id, to),
+            do=_to_answer(moment, id, to, sender),
         )
         for id, seq, sender, to, at, due_at in rows
     ]
 
 
-def _to_answer(moment: Moment, id: str, to: str) -> str:
+def _to_answer(moment: Moment, id: str, to: str, asker: str) -> str:
     """Whoever was asked answers; anybody else can remind them."""
     if to in (address(moment.caller.sender), address(moment.caller.agent)):
         return f"interlock answer {id} TEXT"
-    return f"interlock send '{to}' 'Please answer {id}' --type wake"
+    return _as(moment, [asker], f"interlock send '{to}' 'Please answer {id}' --type wake")
 
 
 def _expired(moment: Moment, since: int) -> list[Answer]:
@@ -102,19 +113,20 @@ def _unknown(moment: Moment) -> list[Answer]:
     """Names to which mail is kept and as which nobody has joined."""
     known = names.names(moment.state)
     rows = moment.all(
-        "SELECT recipient, open FROM mail_boxes WHERE open > 0 AND recipient NOT IN "
+        "SELECT b.recipient, b.open, m.id FROM mail_boxes b JOIN mail_messages m ON m.seq = "
+        "(SELECT max(seq) FROM mail_deliveries d WHERE d.recipient = b.recipient AND closed = 0) "
+        "WHERE b.open > 0 AND b.recipient NOT IN "
         "(SELECT sender FROM identity_senders UNION SELECT name FROM identity_agents) "
-        "ORDER BY recipient"
+        "ORDER BY b.recipient"
     )
-    return [
-        absent_dropped(
-            to=address(name),
-            open=count,
-            did_you_mean=near(name, known),
-            do=f"interlock join {name}",
-        )
-        for name, count in rows
-    ]
+    return [_astray(moment, name, count, last, near(name, known)) for name, count, last in rows]
+
+
+def _astray(moment: Moment, name: str, count: int, last: str, meant: list[str] | None) -> Answer:
+    """A name that is meant joins; what was mistyped is somebody's to send again."""
+    is_mistyped = meant or not names.may_join(moment, name)
+    do = f"interlock explain {last}" if is_mistyped else f"interlock join {name}"
+    return absent_dropped(to=address(name), open=count, did_you_mean=meant, do=do)
 
 
 def _dead(moment: Moment, since: int) -> list[Answer]:

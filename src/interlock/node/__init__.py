@@ -304,7 +304,7 @@ class Node:
         self._scrub()
         if turn.head.seq // EVERY != turn.position.seq // EVERY:
             position = turn.position
-            with suppress(LogDamaged):
+            with suppress(LogDamaged, EngineUnavailable):
                 note = self.keys.signed(position.workspace, position.frontier)
                 return partial(self._keep, note, position.frontier.size, position.epoch)
         return lambda: None

@@ -4,9 +4,12 @@ Verification trusts nothing but the bytes: the chain of header hashes, the commi
 and the signed checkpoints it is given or finds beside the log.
 """
 
+import errno
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
 
 from interlock.contracts.acts import Credentials, Maintain, ShowLog
 from interlock.contracts.addresses import address
@@ -23,8 +26,9 @@ from interlock.contracts.merkle import Frontier
 from interlock.contracts.notes import Checkpoint, open_note, parse_verifier_key
 from interlock.contracts.times import rfc3339
 from interlock.errors import LogDamaged, Usage
-from interlock.kernel.events import event
+from interlock.kernel.events import SCANNED_AT_ONCE, event
 from interlock.kernel.moment import Answer, State, absent_dropped
+from interlock.kernel.work.evidence import blob_of
 from interlock.node import Node, proofs
 from interlock.node import position as state
 from interlock.node.keys import signer
@@ -102,8 +106,20 @@ class Walk:
                 self._missing.add(entry.seq)
         elif fact.body != commitment(entry.salt, entry.body):
             raise Damage(entry.seq, "its body is not the one that was committed to")
-        elif b'"blob":' in entry.body and fact.kind == "message_sent":
-            self.blobs.setdefault(decode(entry.body).get("blob"), entry.seq)
+        else:
+            self._note_blob(fact.kind, entry.seq, entry.body)
+
+    def _note_blob(self, kind: str, seq: int, body: bytes) -> None:
+        """Remembers a blob that the body of a message or of evidence points to."""
+        try:
+            if kind == "message_sent" and b'"blob":' in body:
+                self.blobs.setdefault(decode(body)["blob"], seq)
+            elif kind == "evidence_added":
+                blob = blob_of(decode(body))
+                if blob is not None and blob["size"] > 0:
+                    self.blobs.setdefault(blob["sha256"], seq)
+        except (ValueError, KeyError, TypeError):
+            raise Damage(seq, "its body cannot be read") from None
 
     def _settled(self, said: str | None) -> Damage:
         """Which of two entries that do not fit was changed. What follows them (the next entry, or
@@ -253,9 +269,9 @@ def _check_blobs(db: State, walk: Walk) -> None:
         ):
             whole.update(data)
         if whole.hexdigest() != sha256:
-            raise Damage(seq, "the blob that holds its body was changed or is gone")
+            raise Damage(seq, "the blob that it keeps was changed or is gone")
         if not db.execute("SELECT 1 FROM blob_uses WHERE sha256 = ?", (sha256,)).fetchone():
-            raise Damage(seq, "nothing keeps the blob that holds its body")
+            raise Damage(seq, "nothing says that the blob it keeps is in use")
 
 
 def export(node: Node, credentials: Credentials, target: str) -> Answer:
@@ -265,8 +281,7 @@ def export(node: Node, credentials: Credentials, target: str) -> Answer:
     if not credentials.owner:
         node.call(credentials, Maintain())
     signed = proofs.checkpoint(node)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    with open(os.open(target, flags, 0o600), "wb") as file, node.file.reading() as db:
+    with _drafted(target) as file, node.file.reading() as db:
         about = {"export": "interlock", "version": 1} | signed
         file.write(canonical(about) + b"\n")
         count = 0
@@ -274,6 +289,23 @@ def export(node: Node, credentials: Credentials, target: str) -> Answer:
             file.write(_exported(Entry(*row)) + b"\n")
             count += 1
     return {"file": target, "entries": count, "root": signed["root"]}
+
+
+@contextmanager
+def _drafted(target: str) -> Iterator[BinaryIO]:
+    """A new file that has its name once it is whole; of one that did not get so far, nothing
+    stays."""
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    draft = f"{target}.{os.urandom(8).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        with open(os.open(draft, flags, 0o600), "wb") as file:
+            yield file
+        os.rename(draft, target)
+    finally:
+        with suppress(OSError):
+            os.unlink(draft)
 
 
 def _exported(entry: Entry) -> bytes:
@@ -300,19 +332,27 @@ def unreadable(seq: int) -> LogDamaged:
 
 def show(node: Node, act: ShowLog, names: frozenset[str] | None = None) -> Answer:
     """The facts after a position, as they stand in the log; bodies are left out. With names, only
-    those that concern them."""
+    those that concern them. One call looks through a part of the log: `next` is where to go on,
+    and there may be fewer facts before it than were asked for."""
     facts: list[Answer] = []
+    reached = act.after
     with node.file.reading() as db:
-        for seq, header in node.engine.follow(db, act.after):
+        for looked, (seq, header) in enumerate(node.engine.follow(db, act.after)):
+            if looked == SCANNED_AT_ONCE:
+                return {"facts": facts, "next": reached}
             fact = _parsed(header, seq)
-            if act.kind is not None and fact.kind != act.kind:
-                continue
-            if names is not None and not event(db, fact).concerns(names):
-                continue
-            if len(facts) == act.limit:
-                return {"facts": facts, "next": facts[-1]["seq"]}
-            facts.append(_fact(fact, header))
+            if _wanted(db, fact, act.kind, names):
+                if len(facts) == act.limit:
+                    return {"facts": facts, "next": reached}
+                facts.append(_fact(fact, header))
+            reached = seq
     return {"facts": facts}
+
+
+def _wanted(db: State, fact: Header, kind: str | None, names: frozenset[str] | None) -> bool:
+    if kind is not None and fact.kind != kind:
+        return False
+    return names is None or event(db, fact).concerns(names)
 
 
 def _parsed(header: bytes, seq: int) -> Header:

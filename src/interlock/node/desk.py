@@ -37,7 +37,8 @@ class Desk:
     """`serve(collect, wait)` takes the turn, then collects the tickets there are, does their
     work, fills in results or errors, and returns once they are durable; what it gives back is
     done after the answers. What it raises is every ticket's error, but for `BlockingIOError`:
-    another process has the turn, and `wait` is False."""
+    another process has the turn, and `wait` is False. What ends the one who serves, such as
+    Ctrl-C, is its own: the others are told that nobody knows."""
 
     def __init__(
         self, serve: Callable[[Callable[[], list[Ticket]], bool], Callable[[], None]]
@@ -112,10 +113,11 @@ class Desk:
             with self._change:
                 self._call_thread()
         except BaseException as trouble:
+            is_mine = not isinstance(trouble, Exception)
             for ticket in tickets or collect():
-                ticket.result, ticket.error = None, trouble
+                ticket.result, ticket.error = None, unknown_outcome() if is_mine else trouble
             self._answer(tickets)
-            if not isinstance(trouble, Exception):
+            if is_mine:
                 raise
         else:
             self._answer(tickets)
@@ -135,7 +137,7 @@ class Desk:
             ticket.answered(ticket)
         with self._change:
             self._expected = len(tickets) + len(self._pending)
-            if self._expected > 1:
+            if self._pending or len(tickets) > 1:
                 self._call_thread()
             else:
                 self._busy = False

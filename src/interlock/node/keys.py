@@ -10,9 +10,11 @@ from contextlib import suppress
 
 from interlock.contracts.merkle import Frontier
 from interlock.contracts.notes import Checkpoint, public_key, sign, verifier_key
-from interlock.errors import LogDamaged, Usage
+from interlock.errors import EngineUnavailable, LogDamaged, Refusal, Usage
 
 SEED_BYTES = 32
+# Said without the directory's path, because visitors of pages are told too.
+NAMED = "keys/checkpoint.key in the workspace's directory"
 KEPT = 10
 EVERY = 128
 
@@ -43,7 +45,21 @@ class Keys:
         return self._key
 
     def exist(self) -> bool:
-        return os.path.exists(self._key)
+        try:
+            os.stat(self._key)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as trouble:
+            raise _barred(trouble) from None
+        return True
+
+    def trouble(self) -> Refusal | None:
+        """Why nothing can be signed or sealed with the key just now."""
+        try:
+            self._seed()
+        except Refusal as refusal:
+            return refusal
+        return None
 
     def sealing(self) -> bytes:
         """The key that entries are sealed with on an engine that others may write to."""
@@ -58,7 +74,7 @@ class Keys:
         that nobody can."""
         try:
             key = self._seed()
-        except LogDamaged:
+        except (LogDamaged, EngineUnavailable):
             key = os.urandom(SEED_BYTES)
         return hashlib.blake2b(data, key=key, digest_size=32).hexdigest()
 
@@ -112,16 +128,30 @@ class Keys:
         try:
             with open(self._key, "rb") as file:
                 seed = file.read()
-        except OSError as trouble:
+        except (FileNotFoundError, NotADirectoryError):
             raise LogDamaged(
-                f"The key that signs checkpoints cannot be read ({trouble.strerror}). Put "
-                f"{self._key} back from a copy, or restore a backup, which begins a new key."
+                f"The key that signs checkpoints is gone. Put {NAMED} back from a copy, or "
+                "restore a backup, which begins a new key."
             ) from None
+        except OSError as trouble:
+            raise _barred(trouble) from None
         if len(seed) != SEED_BYTES:
-            raise LogDamaged(f"{self._key} is not a signing key. Put it back from a copy.")
+            raise LogDamaged(
+                "The key that signs checkpoints was changed: it is no key. Put "
+                f"{NAMED} back from a copy."
+            )
         return seed
 
     def _make(self, seed: bytes) -> None:
+        try:
+            self._write(seed)
+        except OSError as trouble:
+            raise EngineUnavailable(
+                f"The workspace's key cannot be made ({trouble.strerror}). Look at the owner and "
+                "the mode of keys in the workspace's directory, and at the space on its disk."
+            ) from None
+
+    def _write(self, seed: bytes) -> None:
         os.makedirs(os.path.dirname(self._key), 0o700, exist_ok=True)
         draft = f"{self._key}.{os.urandom(8).hex()}"
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -132,6 +162,15 @@ class Keys:
                 os.link(draft, self._key)
         finally:
             os.unlink(draft)
+
+
+def _barred(trouble: OSError) -> EngineUnavailable:
+    """The key is there, and this process may not use it: nothing is lost."""
+    return EngineUnavailable(
+        f"The key that signs checkpoints cannot be used ({trouble.strerror}). It is whole as far "
+        f"as anybody knows, so restore nothing: give {NAMED} to the user who runs Interlock "
+        "(chown), for them alone (chmod 600, and 700 for keys)."
+    )
 
 
 def signer(workspace: str) -> str:

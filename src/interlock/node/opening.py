@@ -28,6 +28,14 @@ def refuse_strange(url: str | None, key: bytes | None = None) -> None:
         sealing(key)
 
 
+def is_engine_of(directory: str, url: str) -> bool:
+    """Whether a workspace's log is kept where the URL says."""
+    from interlock.engines.locating import is_recorded
+
+    where = _located(directory, url)
+    return where is None or is_recorded(directory, where)
+
+
 def open_engine(
     directory: str,
     keys: Keys,
@@ -43,7 +51,11 @@ def open_engine(
         if key is not None:
             raise Usage("--key goes with --engine URL: an embedded log has its key beside it.")
         file = LogFile(directory, adopt=adopt)
-        return SqliteEngine(file, clock or clock_ms), None
+        try:
+            return SqliteEngine(file, clock or clock_ms), None
+        except BaseException:
+            file.close()
+            raise
     from interlock.engines.locating import record
     from interlock.node.others import Others
 
@@ -67,13 +79,15 @@ def _shared(
     adopt: bool,
     key: bytes | None,
 ) -> "SharedEngine":
-    from interlock.engines.locating import reach
+    from interlock.engines.locating import is_recorded, reach
     from interlock.engines.shared import SharedEngine
 
     remote = reach(where)
     try:
         if not keys.exist():
             _check_key(remote, where, key)
+        elif not is_recorded(directory, where):
+            remote.glimpse()  # an address that never answered must not replace one that did
         file = LogFile(directory, adopt=adopt, is_copy=True)
     except BaseException:
         remote.close()

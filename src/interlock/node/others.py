@@ -64,7 +64,7 @@ class Others:
     def uses(self) -> dict[str, list[Use]]:
         """How tokens are used at the other nodes, as each said last."""
         return {
-            name: [Use(*use) for use in said.get("uses", ())]
+            name: _uses(said.get("uses"))
             for name, said in self.nodes.items()
             if name != self.engine.node
         }
@@ -174,7 +174,31 @@ class Others:
         elsewhere: dict[str, Seen] = {}
         for name, said in self.nodes.items():
             if name != self.engine.node and self.now() - said["at"] < 10 * BEAT_EVERY_S * 1000:
-                for sender, seen in said["seen"].items():
-                    elsewhere[sender] = merged(Seen(*seen), elsewhere.get(sender, Seen()))
+                for sender, seen in _seen(said.get("seen")).items():
+                    elsewhere[sender] = merged(seen, elsewhere.get(sender, Seen()))
         node.presence.elsewhere = elsewhere
         self._has_beaten.set()
+
+
+# What a node of another version says may have members that are unknown here, behind those that
+# are known. What makes no sense was not said: all of it is a hint.
+
+
+def _seen(said: Any) -> dict[str, Seen]:
+    try:
+        found = {sender: Seen(*seen[: len(Seen._fields)]) for sender, seen in said.items()}
+    except (TypeError, AttributeError):
+        return {}
+    return {
+        sender: seen
+        for sender, seen in found.items()
+        if isinstance(seen.at, int | None) and isinstance(seen.doing, str | None)
+    }
+
+
+def _uses(said: Any) -> list[Use]:
+    try:
+        found = [Use(*use[: len(Use._fields)]) for use in said]
+    except TypeError:
+        return []
+    return [use for use in found if isinstance(use.since, int) and isinstance(use.at, int)]

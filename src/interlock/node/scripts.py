@@ -38,10 +38,13 @@ from interlock.errors import NoAnswer
 from interlock.kernel.moment import Answer
 
 if TYPE_CHECKING:
+    from interlock.engines.file import Listener
     from interlock.node import Node
 
 # A waiter in a queue is asked for a sign of life within this; see claims.WAITER_LEASE_MS.
 SIGN_OF_LIFE_S = 8.0
+# The end of a lease or of a quiet time is no commit.
+LOOK_AFTER_S = 1.0
 
 
 class Sleep(NamedTuple):
@@ -87,7 +90,7 @@ def play(node: "Node", credentials: Credentials, script: Script) -> Answer:
 
         def step(wanted: Any) -> Any:
             if isinstance(wanted, Sleep):
-                listener.wait(wanted.seconds)
+                _doze(listener, min(wanted.seconds, LOOK_AFTER_S))
                 return True
             if isinstance(wanted, Listening):
                 shown = node.presence.listening(wanted.sender, asleep=wanted.asleep)
@@ -95,6 +98,13 @@ def play(node: "Node", credentials: Credentials, script: Script) -> Answer:
             return node.verb(credentials, wanted)
 
         return _played(script, step)
+
+
+def _doze(listener: "Listener", seconds: float) -> None:
+    """Until something was committed, or the time is over."""
+    deadline = time.monotonic() + seconds
+    while not listener.wait(deadline - time.monotonic()) and time.monotonic() < deadline:
+        continue
 
 
 def _played(script: Script, step: Callable[[Any], Any]) -> Answer:

@@ -14,7 +14,7 @@ from interlock import kernel
 from interlock.contracts.facts import Entry, Header, commitment, header_hash, parse_header
 from interlock.engines import Engine, Head
 from interlock.engines.presence import Presence
-from interlock.kernel.moment import SYSTEM_CALLER, Caller, Moment, Request, settings_of
+from interlock.kernel.moment import SYSTEM_CALLER, Caller, Mine, Moment, Request, settings_of
 from interlock.node import search
 from interlock.node.position import Position
 
@@ -89,8 +89,8 @@ class Beside:
     def reach(self, names: Iterable[str], *, may_wake: bool) -> tuple[str, int | None]:
         return self._presence.reach(names, self._now, may_wake=may_wake)
 
-    def search(self, query: str) -> Iterable[int]:
-        return search.find(self._db, query, as_is=self._as_is)
+    def search(self, query: str, mine: Mine) -> Iterable[int]:
+        return search.find(self._db, query, mine, as_is=self._as_is)
 
 
 class Turn:

@@ -1,19 +1,25 @@
 """`python -m interlock.server`: the process that `interlock up` starts."""
 
 import argparse
+import errno
 import json
+import logging
 import os
 import sys
+from contextlib import suppress
 
 import uvloop
 
-from interlock.errors import Refusal, Usage
+from interlock.errors import EngineUnavailable, Refusal, Usage
 from interlock.link import About, open_node
 from interlock.node.servers import sign_in
 from interlock.server import logs
 from interlock.server.announcing import announcement, say
 from interlock.server.records import LOG, lock
 from interlock.server.serving import Place, is_loopback, listening, serve
+
+_LOG = logging.getLogger("interlock.server")
+BARRED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EISDIR, errno.ENOTDIR)
 
 
 def main() -> int:
@@ -22,7 +28,8 @@ def main() -> int:
 
     try:
         key = _read(given.key) if given.key is not None else None
-        with open_node(place.directory, engine=given.engine, key=key) as node:
+        engine = given.engine if given.engine_fd is None else _handed(given.engine_fd)
+        with open_node(place.directory, engine=engine, key=key) as node:
             if lock(place.directory) is None:
                 say({"up": True, "started": False, "directory": place.directory}, given.json)
                 return 0
@@ -30,7 +37,10 @@ def main() -> int:
             logs.configure(os.path.join(place.directory, LOG))
 
             def ready(about: About) -> None:
-                say(announcement(node, about, loopback=is_loopback(place.host)), given.json)
+                told = announcement(node, about, loopback=is_loopback(place.host))
+                for hazard in told["hazards"]:
+                    _LOG.warning("hazard", extra={"hazard": hazard})
+                say(told, given.json)
                 if given.ready_fd is not None:
                     _let_go(given.ready_fd)
 
@@ -38,7 +48,20 @@ def main() -> int:
                 uvloop.run(serve(node, place, listener, ready))
     except Refusal as refusal:
         return _failed(refusal, as_json=given.json)
+    except OSError as trouble:
+        if trouble.errno not in BARRED:
+            raise
+        return _failed(_barred(place.directory, trouble), as_json=given.json)
     return 0
+
+
+def _barred(directory: str, trouble: OSError) -> EngineUnavailable:
+    """A file of the workspace's that somebody else made, as a start with sudo does."""
+    path = trouble.filename if isinstance(trouble.filename, str) else directory
+    return EngineUnavailable(
+        f"{path} cannot be written: {trouble.strerror}. Look at its owner and mode: whatever is "
+        f"in {directory} is to be of the user who runs Interlock."
+    )
 
 
 def _arguments() -> argparse.Namespace:
@@ -48,6 +71,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=7420)
     parser.add_argument("--public-url", help="the address of a proxy before it")
     parser.add_argument("--engine", help="the URL of what keeps the log")
+    parser.add_argument("--engine-fd", type=int, help="the same, to be read there")
     parser.add_argument("--key", help="the file with the key of a workspace that exists there")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--ready-fd", type=int, help="who waits for us to be ready reads it")
@@ -62,13 +86,19 @@ def _read(file: str) -> bytes:
         raise Usage(f"--key: {file} cannot be read: {trouble.strerror}.") from None
 
 
+def _handed(file: int) -> str:
+    with open(file, "rb") as pipe:
+        return os.fsdecode(pipe.read())
+
+
 def _let_go(ready_fd: int) -> None:
     """Tells whoever started us, and lets go of its terminal."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
     os.close(nowhere)
-    os.write(ready_fd, b"!")
+    with suppress(BrokenPipeError):  # nobody waits any more
+        os.write(ready_fd, b"!")
     os.close(ready_fd)
 
 

@@ -32,29 +32,51 @@ def announcement(node: Node, about: About, *, loopback: bool) -> dict[str, Any]:
         "mcp": f"{about.url}/mcp",
         "loopback": loopback,
         "agents": [agent["address"] for agent in joined],
+        "hazards": [*_of_key(node), *(_of_engine(node) if node.shared else ())],
     } | (_shared(node) if node.shared else {})
 
 
+def _of_key(node: Node) -> list[str]:
+    """What does not work without the key, where it cannot be used."""
+    trouble = node.keys.trouble()
+    if trouble is None:
+        return []
+    return [f"Nobody can sign in or be invited. {trouble.message} See interlock doctor."]
+
+
+def _of_engine(node: Node) -> list[str]:
+    """What the engine may lose, or why it cannot be asked."""
+    assert node.shared is not None
+    try:
+        return node.shared.remote.hazards()
+    except NotAvailable as trouble:
+        return [trouble.message]
+
+
 def _shared(node: Node) -> dict[str, Any]:
-    """Where the log is kept, how another node joins, and what the engine may lose."""
+    """Where the log is kept, and how another node joins."""
     assert node.shared is not None
     where = node.shared.where
-    try:
-        hazards = node.shared.remote.hazards()
-    except NotAvailable as trouble:
-        hazards = [trouble.message]
-    return {
-        "engine": where.shown,
-        "node": where.node,
-        "key": node.keys.path,
-        "hazards": hazards,
-    }
+    return {"engine": where.shown, "node": where.node, "key": node.keys.path}
 
 
 def say(told: dict[str, Any], as_json: bool) -> None:
     text = json.dumps(told) if as_json else _text(told) if told["started"] else _running(told)
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    _print(text)
+
+
+def _print(text: str) -> None:
+    """That nobody reads it any more is no reason for a server to end."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except OSError:
+        # What is left of it would be tried again when the process ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _running(told: dict[str, Any]) -> str:
@@ -79,18 +101,18 @@ def _text(told: dict[str, Any]) -> str:
     ]
     if "engine" in told:
         lines += ["", *_engine(told)]
+    lines += [f"  Warning    {hazard}" for hazard in told["hazards"]]
     if not told["loopback"]:
         lines += ["", *_OPEN]
     return "\n".join(lines)
 
 
 def _engine(told: dict[str, Any]) -> list[str]:
-    lines = [
+    return [
         f"  Engine     {told['engine']}, as the node {told['node']}",
         f"             Another node needs a copy of {told['key']}:",
         f"             interlock up --engine '{told['engine']}' --key FILE",
     ]
-    return lines + [f"  Warning    {hazard}" for hazard in told["hazards"]]
 
 
 def _next(command: str, agents: list[str]) -> list[str]:

@@ -115,6 +115,8 @@ async def serve(
         socket_path(place.directory, "server.sock"),
         socket_path(place.directory, "mcp.sock"),
         __version__,
+        place.host,
+        port,
     )
     async with AsyncExitStack() as stack:
         owner = Owner(place.directory)

@@ -23,6 +23,9 @@ class Fact(TypedDict):
 
 
 class Log(TypedDict):
+    """One call looks through a part of the log: where there is a `next`, go on after it, however
+    few facts came before."""
+
     facts: list[Fact]
     next: NotRequired[int]
 

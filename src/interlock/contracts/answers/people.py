@@ -70,11 +70,13 @@ class Invitation(TypedDict):
 
 
 class LockedOut(TypedDict):
-    """`agents` were the person's, and are nobody's now."""
+    """`agents` were the person's, and are nobody's now; `minted` are tokens of others that the
+    person made, which go on working."""
 
     person: str
     revoked: list[str]
     agents: list[str]
+    minted: list[str]
 
 
 class Connections(TypedDict):

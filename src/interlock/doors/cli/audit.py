@@ -35,9 +35,10 @@ def refuse_absent(context: Context, wanted: str) -> None:
 
 
 def show(context: Context) -> Answer:
-    return context.call_as_owner(
-        acts.ShowLog(context.get("after", 0), context.get("limit", 50), context.get("kind"))
-    )
+    from interlock.contracts import paging, uploads
+
+    act = acts.ShowLog(context.get("after", 0), context.get("limit", 50), context.get("kind"))
+    return uploads.taken(paging.steps(act), context.call_as_owner)
 
 
 def checkpoint(context: Context) -> Answer:

@@ -287,6 +287,7 @@ _MAIL = (
         "Remove a message's body for ever, and leave every proof valid",
         (Argument("MESSAGE", _ID.help),),
         (_REASON,),
+        notes="Evidence, verdicts and tasks go by their ids, and any note by the #SEQ of its fact.",
     ),
 )
 
@@ -559,7 +560,7 @@ _WORK = (
         "Write the story of a task as a document, with proofs",
         (Argument("TASK", "the task"),),
         (
-            Flag("--format", "F", "md if absent", choices=("md", "html")),
+            Flag("--format", "F", "if absent, by the file's ending, or md", choices=("md", "html")),
             Flag("--output", "FILE", "where to; standard output if absent"),
         ),
         notes="interlock audit check-proof FILE checks its proofs, with no workspace at hand.",
@@ -653,7 +654,7 @@ _ADMIN = (
     ),
     Command(
         ("connection", "revoke"),
-        "End a connection or a browser's session, withdraw an invitation, or lock a person out",
+        "End a connection, a session or an invitation, or lock a person out",
         (_CONNECTION._replace(help="con_…, tok_… or inv_… of connection list; or @NAME"),),
         notes="With @NAME of a person, all that lets them in ends at once: their password, where "
         "they are signed in, what they let act for them, their tokens and invitations. Their "

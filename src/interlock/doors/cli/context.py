@@ -8,7 +8,7 @@ from interlock import workspace
 from interlock.contracts.acts import Credentials
 from interlock.doors.cli.grammar import Parsed
 from interlock.errors import InvalidMessage, NoIdentity, UnknownSender, Usage
-from interlock.link import Link
+from interlock.link import Link, LocalLink
 
 Answer = dict[str, Any]
 
@@ -76,9 +76,18 @@ class Context:
         """A TEXT argument, or standard input where it is `-`."""
         return read_text() if given == "-" else given
 
+    @property
+    def silent(self) -> int | None:
+        """The process of the workspace's server, where it was asked and did not answer."""
+        return self._link.silent if isinstance(self._link, LocalLink) else None
+
     def close(self) -> None:
         if self._link is not None:
             self._link.close()
+        if self.silent is not None and not self.json and sys.stderr is not None:
+            sys.stderr.write(
+                f"The server (process {self.silent}) does not answer: see interlock doctor.\n"
+            )
 
 
 def read_text() -> str:

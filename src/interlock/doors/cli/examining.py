@@ -21,13 +21,24 @@ LOOKED_AT = 64 << 10
 def doctor(context: Context) -> Answer:
     refuse_absent(context, "data to look at")
     answer = context.call_as_owner(acts.Examine())
-    here = [row for check, look in CHECKS.items() for row in told(check, _made(context, look))]
+    here = told("one-server", _silent(context))
+    here += [row for check, look in CHECKS.items() for row in told(check, _made(context, look))]
     found = kept.spoken(context, in_order([*answer["findings"], *here]))
     return answer | {
         "ok": not found,
         "checks": answer["checks"] + len(CHECKS),
         "findings": _said_once([row | {"do": _in_workspace(context, row["do"])} for row in found]),
     }
+
+
+def _silent(context: Context) -> Iterator[Finding]:
+    """A server that did not answer what the doctor asked: the file was looked at in its stead."""
+    if context.silent is not None:
+        yield Finding(
+            f"The server, the process {context.silent}, runs and does not answer. What it was "
+            "asked to write meanwhile it may do yet.",
+            f"kill -9 {context.silent} && interlock up --detach",
+        )
 
 
 def _said_once(findings: list[Answer]) -> list[Answer]:

@@ -1,10 +1,12 @@
 """Commands about guards: the git hook, and what it asks."""
 
+import os
 from typing import TYPE_CHECKING
 
 from interlock import evidence
 from interlock.contracts import acts
 from interlock.contracts.acts import MOST_FILES
+from interlock.doors.cli import output
 from interlock.doors.cli.context import Answer, Context, read_text
 from interlock.errors import GatesNotPassed, Usage
 
@@ -26,7 +28,7 @@ def install(context: Context) -> Answer:
 
 def check(context: Context) -> Answer | int:
     """Whether another holder's claim is on any of these files, or of those that are staged. A hook
-    that has nothing to say says nothing."""
+    that has nothing to say says nothing; git tells it which index is meant."""
     from interlock import guards
     from interlock.repository import name_here
 
@@ -39,8 +41,13 @@ def check(context: Context) -> Answer | int:
     )
     if not found["allowed"] and context.is_nobody:
         found["message"] = NOBODY + found["message"]
-    is_hook = "path" not in context.values and not context.json
-    return 0 if is_hook and found["allowed"] and not found["warned"] else found
+    if found["allowed"] and not found["warned"] and not context.json:
+        if "path" not in context.values and "GIT_INDEX_FILE" in os.environ:
+            return 0
+        if not paths:
+            output.lines("Nothing is staged. Stage what you mean to commit, or name files.")
+            return 0
+    return found
 
 
 def note(context: Context) -> Answer | int:

@@ -16,7 +16,7 @@ from interlock import hooks, processes, windows, workspace
 from interlock.contracts.acts import Attend, Credentials
 from interlock.contracts.addresses import filename
 from interlock.doors.cli.context import Context
-from interlock.errors import NotAvailable, NotAWorkspace, Refusal, Usage
+from interlock.errors import IdempotencyConflict, NotAvailable, NotAWorkspace, Refusal, Usage
 from interlock.hooks import NOTHING, Said, Step
 from interlock.hooks.attending import attending, session_of
 from interlock.hooks.memory import Memory
@@ -211,27 +211,38 @@ def _note_window(client: str, link: Link, answer: dict[str, Any], step: Step) ->
 
 
 def _hand_over(context: Context, link: Link, step: Step, call: Hook) -> None:
-    """Hands over what was run in a shell of this session that reached nobody. What is refused is
-    put aside, and said in the log."""
+    """Hands over what was run in a shell of this session that reached nobody, each run once,
+    however many hooks run at the same time."""
     credentials = _credentials(context, link, step)
     if credentials.session is None or not _may_wait(credentials.session):
         return
+    from interlock.evidence import spool
+
+    for path in filter(_is_ours, spool.waiting(credentials.session)):
+        with spool.in_hand(path) as is_mine:
+            if is_mine:
+                _hand_over_one(path, link, credentials, call)
+
+
+def _hand_over_one(path: str, link: Link, credentials: Credentials, call: Hook) -> None:
+    """What is refused is put aside, and said in the log."""
     from interlock.contracts.acts import AddEvidence
     from interlock.contracts.uploads import attached, pieces, taken
     from interlock.evidence import spool
 
-    for path in filter(_is_ours, spool.waiting(credentials.session)):
-        try:
-            payload, data = spool.read(path)
-            steps = attached(AddEvidence(payload), pieces(data), len(data))
-            taken(steps, lambda act: link.call(credentials, act))
-        except NotAvailable:
-            raise
-        except Refusal as refusal:
-            call.log(f"{path} was put aside: {refusal.message}")
-            os.rename(path, f"{path}.refused")
-        else:
-            os.unlink(path)
+    try:
+        key, payload, data = spool.read(path)
+        steps = attached(AddEvidence(payload, key=key), pieces(data), len(data))
+        taken(steps, lambda act: link.call(credentials, act))
+    except NotAvailable:
+        raise
+    except IdempotencyConflict:
+        os.unlink(path)  # somebody has handed it over, for something that it did not name itself
+    except Refusal as refusal:
+        call.log(f"{path} was put aside: {refusal.message}")
+        os.rename(path, f"{path}.refused")
+    else:
+        os.unlink(path)
 
 
 def _may_wait(session: str) -> bool:

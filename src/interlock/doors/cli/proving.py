@@ -98,11 +98,13 @@ def _prepared(context: Context) -> int | None:
 
 def _kept(context: Context, payload: Answer, path: str, fence: int | None) -> Answer:
     """What the workspace answers; or the file, where neither it nor a server can be reached, or
-    nothing may be written just now: what was run is not to be lost."""
+    nothing may be written just now: what was run is not to be lost. Where only the answer was
+    lost, the key keeps what is handed over later from being recorded again."""
     from interlock.evidence import spool
 
+    key = spool.new_key()
     if (directory := context.get("spool")) is None:
-        act = acts.AddEvidence(payload, fence=fence)
+        act = acts.AddEvidence(payload, fence=fence, key=key)
         size = os.path.getsize(path)
         try:
             context.link.open()  # before a credential is missed that lies where nobody can look
@@ -111,7 +113,7 @@ def _kept(context: Context, payload: Answer, path: str, fence: int | None) -> An
         except (NotAvailable, OSError) as trouble:
             why = trouble.message if isinstance(trouble, NotAvailable) else str(trouble)
             output.remark(f"The workspace does not take it now: {why}")
-    written = spool.write(payload, path, directory)
+    written = spool.write(payload, path, key, directory)
     return {
         "spooled": written,
         "do": f"interlock evidence add --task {payload.get('task_id', 'TASK')} --spool {written}",
@@ -152,8 +154,8 @@ def _file(context: Context, path: str, about: Answer, fence: int | None) -> Answ
 def _spooled(context: Context, path: str, about: Answer, fence: int | None) -> Answer:
     from interlock.evidence import spool
 
-    payload, data = spool.read(path)
-    act = acts.AddEvidence(payload | about, fence=fence)
+    key, payload, data = spool.read(path)
+    act = acts.AddEvidence(payload | about, fence=fence, key=key)
     return taken(attached(act, pieces(data), len(data)), context.call)
 
 
@@ -161,6 +163,8 @@ def show(context: Context) -> Answer | int:
     id = context.values["id"]
     if not context.get("raw"):
         return context.call_as_owner(acts.ShowEvidence(id, *byte_range(context.get("range"))))
+    if context.json:
+        raise Usage("--raw writes the bytes and nothing else, so it does not go with --json.")
     start = 0
     while True:
         found = context.call_as_owner(acts.ShowEvidence(id, start, start + SHOWN_AT_ONCE))

@@ -11,7 +11,8 @@ PROVEN_AT_ONCE = 1000
 
 
 def report(context: Context) -> Answer:
-    form, path = context.get("format", "md"), context.get("output")
+    path = context.get("output")
+    form = context.get("format") or _form_of(path)
     if path is not None and os.path.lexists(path):
         raise _taken(path)
     shown = context.call_as_owner(acts.ShowTask(context.values["task"]))
@@ -20,6 +21,11 @@ def report(context: Context) -> Answer:
         return {"format": form, "report": text}
     _keep(path, text)
     return {"format": form, "file": path}
+
+
+def _form_of(path: str | None) -> str:
+    """Whoever names a page by its ending wants a page in it."""
+    return "html" if path is not None and path.lower().endswith((".html", ".htm")) else "md"
 
 
 def _proofs(context: Context, seqs: list[int]) -> list[Answer]:

@@ -10,14 +10,14 @@ from typing import NoReturn
 from interlock.contracts.hosts import is_loopback
 from interlock.doors.cli.context import Answer, Context, absolute
 from interlock.errors import EngineUnavailable, Usage
-from interlock.link import is_served, server_of
+from interlock.link import About, is_hanging, is_served, server_of
 from interlock.workspace import dashboard
 
 ENDS_WITHIN_S = 20.0
 STARTS_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.05
 LONGEST_KEY = 1 << 10
-PASSED_ON = ("host", "port", "public-url", "engine")
+PASSED_ON = ("host", "port", "public-url")
 
 
 def up(context: Context) -> Answer | int:
@@ -25,6 +25,7 @@ def up(context: Context) -> Answer | int:
     _refuse_strange(context.get("public_url"))
     _refuse_strange_engine(context.get("engine"), context.get("key"))
     if is_served(directory):
+        _refuse_unlike(context, directory)
         return {"up": True, "started": False} | _described(directory)
     words = [sys.executable, "-P", "-m", "interlock.server", "--workspace", directory]
     given = {name: context.get(name.replace("-", "_")) for name in PASSED_ON}
@@ -33,7 +34,19 @@ def up(context: Context) -> Answer | int:
     words += [f"--{name}={value}" for name, value in given.items() if value is not None]
     if context.json:
         words.append("--json")
-    return _detached(words) if context.get("detach") else become(words)
+    handed = [] if (engine := context.get("engine")) is None else [_handed(engine)]
+    words += [f"--engine-fd={file}" for file in handed]
+    return _detached(words, handed) if context.get("detach") else become(words)
+
+
+def _handed(engine: str) -> int:
+    """A pipe that holds the engine's URL: everybody on the machine may read a command line, and
+    there may be a password in it."""
+    reading, writing = os.pipe()
+    with open(writing, "wb") as pipe:
+        pipe.write(os.fsencode(engine))
+    os.set_inheritable(reading, True)
+    return reading
 
 
 def _refuse_strange(url: str | None) -> None:
@@ -70,11 +83,47 @@ def _key(path: str) -> bytes:
         raise Usage(f"--key names a file that cannot be read ({trouble}).") from None
 
 
+def _refuse_unlike(context: Context, directory: str) -> None:
+    """Refuses where the server that runs is not as it is wished for, or answers nobody."""
+    about = server_of(directory)
+    if about is None:
+        return
+    if is_hanging(about.socket):
+        raise EngineUnavailable(
+            f"A server runs for {directory} (process {about.pid}) and does not answer. End it with "
+            f"kill -9 {about.pid}, and start it again."
+        )
+    if unlike := _unlike(context, directory, about):
+        raise Usage(
+            f"A server runs at {about.url} for {directory} already, and not with "
+            f"{', '.join(unlike)}. To have it so: interlock down, then this again.",
+            url=about.url,
+            pid=about.pid,
+        )
+
+
+def _unlike(context: Context, directory: str, about: About) -> list[str]:
+    """What was wished for and is not so. A server of an older release did not say."""
+    found = []
+    if (host := context.get("host")) is not None and about.host not in (None, host):
+        found.append(f"--host {host}")
+    if (port := context.get("port")) and about.port not in (None, port):
+        found.append(f"--port {port}")
+    url = context.get("public_url")
+    if url is not None and url.rstrip("/") != about.url.rstrip("/"):
+        found.append(f"--public-url {url}")
+    if (engine := context.get("engine")) is not None:
+        from interlock.node.opening import is_engine_of
+
+        found += [] if is_engine_of(directory, engine) else ["that --engine"]
+    return found
+
+
 def become(words: list[str]) -> NoReturn:
     os.execv(words[0], words)  # noqa: S606 - this process is our own module from here on
 
 
-def _detached(words: list[str]) -> int:
+def _detached(words: list[str], handed: list[int]) -> int:
     """Starts the server in a session of its own, and returns when it is ready or has failed. It
     says so itself: until then it has our terminal."""
     import subprocess
@@ -84,9 +133,10 @@ def _detached(words: list[str]) -> int:
         [*words, "--ready-fd", str(starting)],
         stdin=subprocess.DEVNULL,
         start_new_session=True,
-        pass_fds=[starting],
+        pass_fds=[starting, *handed],
     )
-    os.close(starting)
+    for file in (starting, *handed):
+        os.close(file)
     return 0 if os.read(ready, 1) else server.wait()
 
 

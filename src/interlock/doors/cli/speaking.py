@@ -10,7 +10,7 @@ from interlock.contracts.acts import Attend, Credentials
 from interlock.doors.cli.context import Context, here_and_now
 from interlock.doors.cli.serving import become
 from interlock.errors import Refusal, Usage
-from interlock.link import is_served
+from interlock.link import Link, is_served
 from interlock.windows import in_window
 from interlock.workspace import as_configured, link
 
@@ -38,16 +38,16 @@ def mcp(context: Context) -> int:
     return 0
 
 
-def _who_acts(context: Context) -> Credentials:
+def _who_acts(context: Context, way: Link) -> Credentials:
     said = {"named": context.get("from"), "session": context.get("session")}
-    return as_configured(context.link, os.environ, **said)
+    return as_configured(way, os.environ, **said)
 
 
 class _Window:
     """Who acts: as was said, in the session that the client around us has at the time."""
 
     def __init__(self, context: Context) -> None:
-        self._named, self._home = _who_acts(context), context.link.home
+        self._named, self._home = _who_acts(context, context.link), context.link.home
         self._sender = (context.get("from") or "").removeprefix("@") or None
         self._is_fixed = bool(context.get("session") or os.environ.get("INTERLOCK_SESSION"))
         self._last: Credentials | None = None
@@ -67,7 +67,7 @@ class _Window:
 
 def _channel(context: Context) -> int:
     """A pipe out of which comes what should wake the client: it is told there and then, and does
-    not say whether it listens."""
+    not say whether it listens. It ends where nobody tells any more."""
     import threading
 
     reader, writer = os.pipe()
@@ -79,16 +79,19 @@ def _wake(context: Context, writer: int) -> None:
     from interlock.bridge import told
     from interlock.hooks.telling import pointer
 
-    way = link(context.place, os.environ)  # a way of its own: the other may be in use
-    credentials = _who_acts(context)
-    while True:
-        try:
-            found = way.call(credentials, Attend("idle", "channel", wait_s=CHANNEL_WAIT_S))
-        except Refusal:
-            time.sleep(CHANNEL_PAUSE_S)
-            continue
-        if "news" in found:
-            os.write(writer, told(pointer(found["news"], found["unread"]), len(found["news"])))
+    act = Attend("idle", "channel", wait_s=CHANNEL_WAIT_S)
+    try:
+        way = link(context.place, os.environ)  # a way of its own: the other may be in use
+        while True:
+            try:
+                found = way.call(_who_acts(context, way), act)
+            except Refusal:
+                time.sleep(CHANNEL_PAUSE_S)
+                continue
+            if "news" in found:
+                os.write(writer, told(pointer(found["news"], found["unread"]), len(found["news"])))
+    finally:
+        os.close(writer)  # whoever reads sees that no more will come
 
 
 def _serve_alone(context: Context) -> NoReturn:

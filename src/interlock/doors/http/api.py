@@ -181,12 +181,13 @@ async def _asked(desk: Desk, known: Decoder, request: Request) -> tuple[Credenti
         given = decoding.from_query(known, request.query_params)
     if known.route.method != "GET":
         wanted = "application/octet-stream" if known.raw else "application/json"
-        if int(headers.get("content-length") or LONG_BODY) >= LONG_BODY:
-            if known.route.anyone:
-                raise TooLarge
-            # Nobody's long body is read before it is known that they may ask at all.
-            await desk.live.identify(credentials)
-        body = await request.body()
+        if known.route.anyone:
+            body = await _short(request)
+        else:
+            if int(headers.get("content-length") or LONG_BODY) >= LONG_BODY:
+                # Nobody's long body is read before it is known that they may ask at all.
+                await desk.live.identify(credentials)
+            body = await request.body()
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if body and kind != wanted:
             raise Unreadable(f"The body is {kind[:80] or 'of no type'}, and should be {wanted}.")
@@ -206,6 +207,18 @@ async def _asked(desk: Desk, known: Decoder, request: Request) -> tuple[Credenti
         data=data,
         key=unquote(key) if key is not None else None,
     )
+
+
+async def _short(request: Request) -> bytes:
+    """The body of who need not say who they are, which is no long one."""
+    if int(request.headers.get("content-length") or 0) >= LONG_BODY:
+        raise TooLarge
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) >= LONG_BODY:
+            raise TooLarge
+    return body
 
 
 async def _while_there(request: Request, call: Coroutine[Any, Any, Any]) -> Any:

@@ -22,8 +22,9 @@ _DEFAULTS: dict[type, dict[str, Any]] = {
     acts.ListInbox: {"adapter": "http"},
 }
 # What the server itself fills in, or takes from a header.
-_HIDDEN: dict[type, tuple[str, ...]] = {acts.SendMessage: ("key",), acts.Ask: ("key",)}
-_HIDDEN[acts.AnswerAsk] = ("key",)
+_HIDDEN: dict[type, tuple[str, ...]] = dict.fromkeys(
+    (acts.SendMessage, acts.Ask, acts.AnswerAsk, acts.AddEvidence), ("key",)
+)
 
 
 _LISTS: dict[Any, Any] = {
@@ -142,7 +143,7 @@ def act_of(
         values["data"] = data
     if key is not None:
         if not known.by_key:
-            raise Usage("Only what sends a message takes an Idempotency-Key.")
+            raise Usage("Only messages and evidence take an Idempotency-Key.")
         values["key"] = key
     return known.route.act(**values)
 

@@ -67,27 +67,12 @@ class Guard:
         headers = Headers(scope=scope)
         scope["app"] = self  # so that the router raises what it cannot route
         try:
-            if not scope.get("interlock.local"):
-                host = headers.get("host", "").lower()
-                if is_outside := host == self._outside != "":
-                    scope["scheme"], scope["interlock.outside"] = self._scheme, True
-                    _seen_through(scope, headers)
-                try:
-                    here_only = self._loopback and not is_outside
-                    _refuse_foreign(headers, scope, here_only=here_only, known=self._outside)
-                except ForeignOrigin:
-                    await self._keep_forged(scope)
-                    raise
-                # Where tokens may be given out, and for which address: never over plain HTTP that
-                # somebody else could listen to.
-                came_by = headers.get("x-forwarded-proto", scope["scheme"]).partition(",")[0]
-                is_plain = came_by.strip().lower() != scope["scheme"]
-                if (is_outside or self._loopback) and not is_plain:
-                    scope["interlock.base"] = f"{scope['scheme']}://{host}"
-                await self._refuse_shown(scope)
-            # Whoever writes to the workspace's own socket could write its file as well.
-            body = receive if scope.get("interlock.local") else Body(receive, headers)
-            await self._app(scope, body, sending)
+            if scope.get("interlock.local"):
+                # Whoever writes to the workspace's own socket could write its file as well.
+                await self._app(scope, receive, sending)
+            else:
+                await self._admit(scope, headers)
+                await self._app(scope, Body(receive, headers), sending)
         except ClientDisconnect:
             return
         except Exception as trouble:
@@ -100,6 +85,26 @@ class Guard:
             if response.status_code == 408:
                 response.headers["Connection"] = "close"
             await response(scope, receive, sending)
+
+    async def _admit(self, scope: Scope, headers: Headers) -> None:
+        """Lets a request in, and notes where it came in, or refuses it."""
+        host = headers.get("host", "").lower()
+        if is_outside := host == self._outside != "":
+            scope["scheme"], scope["interlock.outside"] = self._scheme, True
+            _seen_through(scope, headers)
+        try:
+            here_only = self._loopback and not is_outside
+            _refuse_foreign(headers, scope, here_only=here_only, known=self._outside)
+        except ForeignOrigin:
+            await self._keep_forged(scope)
+            raise
+        # Where tokens may be given out, and for which address: never over plain HTTP that
+        # somebody else could listen to.
+        came_by = headers.get("x-forwarded-proto", scope["scheme"]).partition(",")[0]
+        is_plain = came_by.strip().lower() != scope["scheme"]
+        if (is_outside or self._loopback) and not is_plain:
+            scope["interlock.base"] = f"{scope['scheme']}://{host}"
+        await self._refuse_shown(scope)
 
     async def _keep_forged(self, scope: Scope) -> None:
         """A page of another site that consents in a person's name is kept in the log."""

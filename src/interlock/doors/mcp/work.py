@@ -139,17 +139,18 @@ def evidence(given: Arguments, here: Here) -> Plan:
     path = os.path.join(here.directory, value)
     place = here.directory
     looked = yield Nearby(lambda: _spooled(path) if kind == "spool" else _file(path, place))
-    payload, data = looked["found"]
-    return (yield from attached(acts.AddEvidence(payload | said), pieces(data), len(data)))
+    key, payload, data = looked["found"]
+    act = acts.AddEvidence(payload | said, key=key)
+    return (yield from attached(act, pieces(data), len(data)))
 
 
-def _spooled(path: str) -> tuple[Answer, bytes]:
+def _spooled(path: str) -> tuple[str, Answer, bytes]:
     from interlock.evidence import spool
 
     return spool.read(path)
 
 
-def _file(path: str, directory: str) -> tuple[Answer, bytes]:
+def _file(path: str, directory: str) -> tuple[None, Answer, bytes]:
     """A file of the caller's repository, or of where it stands, and none beyond: the server must
     not read for an agent what the agent's own client would not let it read."""
     from interlock.evidence import standing
@@ -165,7 +166,7 @@ def _file(path: str, directory: str) -> tuple[Answer, bytes]:
             member="value",
         )
     with Attached(real, FILE_BYTES) as file, open(file.output, "rb") as copy:
-        return file.payload, copy.read()
+        return None, file.payload, copy.read()
 
 
 def verdict(given: Arguments, here: Here) -> Plan:

@@ -6,12 +6,15 @@ guards every copy. Nobody is kept from what is their own.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from interlock.contracts.acts import CheckPaths, ReportCommit
 from interlock.contracts.addresses import address
+from interlock.contracts.durations import covering as lasting
 from interlock.contracts.encoding import canonical
-from interlock.contracts.globs import matches
+from interlock.contracts.globs import covering, matches
+from interlock.contracts.times import rfc3339
 from interlock.errors import ClaimHeld
 from interlock.kernel.claims.records import Claim, live
 from interlock.kernel.mail.sending import post
@@ -22,6 +25,13 @@ MOST_NAMED = 3
 MOST_KEPT = 20
 
 
+class Crossing(NamedTuple):
+    """A file, and another's claim that it is under."""
+
+    path: str
+    claim: Claim
+
+
 def check_paths(moment: Moment, act: CheckPaths) -> Answer:
     return guarded(moment, act.repo, act.paths, act.worktree)
 
@@ -29,16 +39,20 @@ def check_paths(moment: Moment, act: CheckPaths) -> Answer:
 def guarded(moment: Moment, repo: str, paths: Sequence[str], worktree: str | None) -> Answer:
     """Which of these files are under another's claim, and whether that denies a change of them."""
     mode = moment.setting("guard")
-    denied: list[Answer] = []
-    warned: list[Answer] = []
+    denied: list[Crossing] = []
+    warned: list[Crossing] = []
     for claim in live(moment, "repo = ?", repo) if mode != "off" else ():
         if claim.is_own(moment.caller):
             continue
         here = claim.everywhere or _is_same_place(claim.worktree, worktree)
         found = denied if mode == "deny" and here else warned
-        found += [{"path": path, "claim": claim.view()} for path in paths if _covers(claim, path)]
-    answer: Answer = {"allowed": not denied, "denied": denied, "warned": warned}
+        found += [Crossing(path, claim) for path in paths if _covers(claim, path)]
+    answer: Answer = {"allowed": not denied, "denied": _views(denied), "warned": _views(warned)}
     return answer | (ClaimHeld(_why(moment, denied)).as_dict() if denied else {})
+
+
+def _views(found: list[Crossing]) -> list[Answer]:
+    return [{"path": path, "claim": claim.view()} for path, claim in found]
 
 
 def report_commit(moment: Moment, act: ReportCommit) -> Answer:
@@ -97,24 +111,45 @@ def _covers(claim: Claim, path: str) -> bool:
     return any(matches(pattern, path) for pattern in claim.target.paths)
 
 
-def _why(moment: Moment, denied: list[Answer]) -> str:
+def _why(moment: Moment, denied: list[Crossing]) -> str:
     """What is in the way, in words: the files, whose they are until when, and what to do."""
     named = list(dict.fromkeys(map(_held, denied)))
     more = [f"{len(named) - MOST_NAMED} more are claimed too."] if named[MOST_NAMED:] else []
-    return " ".join([*named[:MOST_NAMED], *more, _advice(moment, denied[0])])
+    own = [each for each in denied if each.claim.sender == moment.caller.sender]
+    others = [each for each in denied if each.claim.sender != moment.caller.sender]
+    advice = [*_to_wait(moment, others), *_to_give_up(own)]
+    return " ".join([*named[:MOST_NAMED], *more, *advice])
 
 
-def _advice(moment: Moment, first: Answer) -> str:
-    claim, path = first["claim"], first["path"]
-    if claim["holder"] == address(moment.caller.sender):
-        return (
-            "That is another session of yours. Where it is over, give it up for it: interlock "
-            f"claim release --path {shlex.quote(claim['paths'][0])} --session {claim['session']}"
-        )
-    return (
-        f"Do other work, or ask {claim['holder']}. To have it when it is free: interlock claim "
-        f"acquire --path {shlex.quote(path)} --wait 40s"
-    )
+def _to_wait(moment: Moment, others: list[Crossing]) -> list[str]:
+    """Whom to ask, and the command that waits as long as their leases last, where there is one
+    that the caller can type."""
+    if not others:
+        return []
+    holders = dict.fromkeys(address(claim.sender) for _, claim in others)
+    ask = f"Do other work, or ask {' and '.join(holders)}."
+    paths = list(dict.fromkeys(path for path, _ in others))
+    globs = [glob for path in paths if (glob := covering(path)) is not None]
+    if moment.caller.owner or len(globs) < len(paths) or paths[MOST_NAMED:]:
+        return [ask]
+    rest_ms = max(claim.expires_at for _, claim in others) - moment.now
+    it = "them when they are free" if paths[1:] else "it when it is free"
+    command = f"interlock claim acquire {_flags(globs)} --wait {lasting(-(-rest_ms // 1000))}"
+    return [f"{ask} To have {it}: {command} --from {moment.caller.sender}"]
+
+
+def _to_give_up(own: list[Crossing]) -> list[str]:
+    claims = list(dict.fromkeys(claim for _, claim in own))
+    return [
+        f"The session {claim.session} is another of yours. Where it is over, give it up for it: "
+        f"interlock claim release {_flags(claim.target.paths)} --session {claim.session} --from "
+        f"{claim.sender}"
+        for claim in claims[:MOST_NAMED]
+    ]
+
+
+def _flags(globs: Iterable[str]) -> str:
+    return " ".join(f"--path {shlex.quote(glob)}" for glob in globs)
 
 
 def _quoted(text: str) -> str:
@@ -125,11 +160,9 @@ def _quoted(text: str) -> str:
     return escaped(canonical(text).decode())
 
 
-def _held(entry: Answer) -> str:
-    claim = entry["claim"]
-    session = f" (session {claim['session']})" if "session" in claim else ""
-    note = f", with the note {_quoted(claim['note'])}" if "note" in claim else ""
-    return (
-        f"{entry['path']} is claimed by {claim['holder']}{session} until {claim['expires_at']}"
-        f"{note}."
-    )
+def _held(crossing: Crossing) -> str:
+    path, claim = crossing
+    session = f" (session {claim.session})" if claim.session is not None else ""
+    note = f", with the note {_quoted(claim.note)}" if claim.note is not None else ""
+    until = rfc3339(claim.expires_at)
+    return f"{path} is claimed by {address(claim.sender)}{session} until {until}{note}."

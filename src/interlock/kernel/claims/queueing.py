@@ -54,32 +54,34 @@ def expire(moment: Moment) -> None:
 
 def serve(moment: Moment) -> None:
     """Hands what is free to the waiters, first come first served, passing over the dead."""
-    blocked: list[Target] = []
+    blocked: list[Waiter] = []
     for waiter in waiters(moment):
         if waiter.lease <= moment.now:
             moment.record("claim_wait_ended", {"id": waiter.id}, sender=SYSTEM)
         elif _must_wait(moment, waiter, blocked):
-            blocked.append(waiter.target)
+            blocked.append(waiter)
         else:
             moment.record("claim_wait_ended", {"id": waiter.id}, sender=SYSTEM)
             wish = Wish(*waiter[3:11])
             grant(moment, waiter.target, wish, WAITER_LEASE_MS, sender=SYSTEM)
 
 
-def _must_wait(moment: Moment, waiter: Waiter, blocked: list[Target]) -> bool:
-    if any(waiter.target.meets(target) for target in blocked):
-        return True
+def _must_wait(moment: Moment, waiter: Waiter, blocked: list[Waiter]) -> bool:
+    """Nobody stands in their own way, by what they hold or wait for themselves."""
     holder = (waiter.sender, waiter.session)
-    return any((c.sender, c.session) != holder for c in in_the_way(moment, waiter.target))
+    waiting = [(w.sender, w.session) for w in blocked if w.target.meets(waiter.target)]
+    holding = [(c.sender, c.session) for c in in_the_way(moment, waiter.target)]
+    return any(other != holder for other in (*waiting, *holding))
 
 
 def ahead(moment: Moment, target: Target) -> list[Waiter]:
-    """Those who asked before the caller; all of them, if it does not wait yet."""
+    """The others who asked before the caller; all of them, if it does not wait yet."""
     found: list[Waiter] = []
     for waiter in _queue(moment, target):
-        if waiter.is_caller(moment.caller) and waiter.target == target:
+        if not waiter.is_caller(moment.caller):
+            found.append(waiter)
+        elif waiter.target == target:
             break
-        found.append(waiter)
     return found
 
 

@@ -5,5 +5,6 @@ label is display text and decides nothing.
 
 `names` registers who there is, `tokens` binds tokens to senders and authenticates by them,
 `labels` holds what is written on them against whose they are, `importing` takes over another bus's,
-`sessions` knows running clients, and `folding` owns the tables.
+`people` lets persons join and sign in, `connections` lets clients act for them, `sessions` knows
+running clients, and `folding` owns the tables.
 """

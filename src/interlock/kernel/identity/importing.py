@@ -8,12 +8,12 @@ import shlex
 from typing import Any, NamedTuple
 
 from interlock.contracts.acts import ImportTokens
-from interlock.contracts.addresses import address, check_name
+from interlock.contracts.addresses import address
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.tokens import token_id
-from interlock.errors import Usage
+from interlock.errors import NameTaken, Usage
 from interlock.kernel.identity.labels import Known, remedy
-from interlock.kernel.identity.names import RESERVED
+from interlock.kernel.identity.names import may_register
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.workspace import refuse_paused
 
@@ -193,13 +193,9 @@ class _File:
         if self._moment.one("SELECT 1 FROM identity_senders WHERE sender = ?", name):
             return None
         try:
-            check_name(name, self._moment.setting("names.pattern"))
-        except Usage as wrong:
+            may_register(self._moment, name, None, "agent")
+        except (Usage, NameTaken) as wrong:
             return wrong.message
-        if name in RESERVED:
-            return f"{address(name)} is reserved."
-        if self._moment.one("SELECT 1 FROM identity_groups WHERE name = ?", name):
-            return f"{address(name)} is a group."
         return None
 
     def _whose(self, row: _Row) -> str:

@@ -12,34 +12,26 @@ RESERVED = (OWNER, SYSTEM)
 
 
 def join(moment: Moment, act: Join) -> Answer:
-    pattern = moment.setting("names.pattern")
-    name = check_name(act.name, pattern)
-    sender = name
-    if act.surface is not None:
-        sender = check_name(f"{name}-{check_name(act.surface, pattern, 'surface')}", pattern)
-    agent = moment.one("SELECT kind FROM identity_agents WHERE name = ?", name)
-    _refuse_taken(moment, name, sender, known_agent=agent is not None)
-    kind = act.kind or (agent[0] if agent else "agent")
-    if agent and agent[0] != kind:
-        raise NameTaken(f"@{name} is registered as {agent[0]}, not {kind}.", name=name)
+    known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", act.name)
+    kind = act.kind or (known[0] if known else "agent")
+    sender, is_there = may_register(moment, act.name, act.surface, kind)
+    if is_there:
+        raise NameTaken(
+            f"@{sender} has joined already. For another token of it: interlock token mint "
+            f"--sender {sender} --keep",
+            name=sender,
+        )
     scopes = granted_scopes(moment, act.scopes)
-    joined = absent_dropped(agent=name, surface=act.surface, kind=kind)
-    moment.record("agent_joined", joined | {"sender": sender})
+    registered(moment, act.name, act.surface, kind)
     mint_token(moment, sender, act.token_hash, act.label, scopes, None)
     return absent_dropped(
-        sender=sender, address=address(sender), agent=name, surface=act.surface, kind=kind
+        sender=sender, address=address(sender), agent=act.name, surface=act.surface, kind=kind
     ) | {"scopes": list(scopes), "token_id": token_id(act.token_hash)}
 
 
 def _refuse_taken(moment: Moment, name: str, sender: str, *, known_agent: bool) -> None:
     """A name must not be what another agent's surface is called, nor the reverse."""
     taken = moment.one("SELECT agent, surface FROM identity_senders WHERE sender = ?", sender)
-    if taken and taken[0] == name:
-        raise NameTaken(
-            f"@{sender} has joined already. For another token of it: interlock token mint "
-            f"--sender {sender} --keep",
-            name=sender,
-        )
     if taken and taken[1] is not None:
         raise NameTaken(
             f"@{sender} is the surface {taken[1]} of @{taken[0]}. Choose another name.", name=sender
@@ -82,6 +74,15 @@ def may_register(moment: Moment, name: str, surface: str | None, kind: str) -> t
         return sender, True
     _refuse_taken(moment, name, sender, known_agent=agent is not None)
     return sender, False
+
+
+def may_join(moment: Moment, name: str) -> bool:
+    """Whether somebody could be called so."""
+    try:
+        check_name(name, moment.setting("names.pattern"))
+    except Usage:
+        return False
+    return name not in RESERVED
 
 
 def list_agents(moment: Moment, act: ListAgents) -> Answer:

@@ -7,6 +7,7 @@ under the workspace's key, so that the log alone lets nobody try words against i
 
 import hashlib
 from hmac import compare_digest
+from typing import NamedTuple
 
 from interlock.contracts.acts import (
     AcceptInvitation,
@@ -24,11 +25,26 @@ from interlock.contracts.tokens import hashed, token_id
 from interlock.errors import BadToken, MissingScope, NameTaken, NotFound, TokenExpired, Usage
 from interlock.kernel.identity.names import may_register, registered, senders_of
 from interlock.kernel.identity.tokens import mint_token
-from interlock.kernel.moment import Answer, Caller, Moment, Row, absent_dropped
+from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
 
 INVITED_FOR_MS = 3 * 86_400_000
 SIGNED_IN_FOR_MS = 30 * 86_400_000
-_COLUMNS = "id, name, surface, kind, own, invited_by, expires_at, used_at"
+
+
+class Invitation(NamedTuple):
+    """`own` are the agents that will be the person's, with blanks between them."""
+
+    id: str
+    name: str
+    surface: str | None
+    kind: str
+    own: str
+    invited_by: str
+    expires_at: int
+    used_at: int | None
+
+
+_COLUMNS = ", ".join(Invitation._fields)
 
 
 def invite(moment: Moment, act: Invite) -> Answer:
@@ -80,6 +96,14 @@ def _refuse_promised(moment: Moment, name: str, kind: str, own: tuple[str, ...])
         "expires_at > ? ORDER BY id",
         moment.now,
     )
+    for other, is_a, _ in rows:
+        if other == name and is_a != kind:
+            what = "a person" if is_a == "human" else "an agent"
+            raise NameTaken(
+                f"@{name} is invited as {what} already. To take that back: interlock connection "
+                "list shows the invitation, and interlock connection revoke withdraws it.",
+                name=name,
+            )
     owners = {agent: person for person, _, agents in rows for agent in agents.split()}
     if kind == "human" and name in owners:
         raise NameTaken(
@@ -104,48 +128,50 @@ def open_invitations(moment: Moment) -> list[Answer]:
         "ORDER BY expires_at, id",
         moment.now,
     )
-    return [_view(row) for row in rows]
+    return [_view(Invitation(*row)) for row in rows]
 
 
-def _view(row: Row) -> Answer:
-    id, name, surface, kind, own, invited_by, expires_at, _ = row
+def _view(found: Invitation) -> Answer:
     return absent_dropped(
-        id=id,
-        name=name,
-        surface=surface,
-        kind=kind,
-        own=[address(agent) for agent in own.split()] or None,
-        invited_by=address(invited_by),
-        expires_at=rfc3339(expires_at),
+        id=found.id,
+        name=found.name,
+        surface=found.surface,
+        kind=found.kind,
+        own=[address(agent) for agent in found.own.split()] or None,
+        invited_by=address(found.invited_by),
+        expires_at=rfc3339(found.expires_at),
     )
 
 
 def show_invitation(moment: Moment, act: ShowInvitation) -> Answer:
     found = _good(moment, act.code)
-    has_password = moment.one("SELECT 1 FROM identity_people WHERE name = ?", found[1]) is not None
+    has_password = moment.one("SELECT 1 FROM identity_people WHERE name = ?", found.name)
     return _view(found) | ({"has_password": True} if has_password else {})
 
 
 def accept(moment: Moment, act: AcceptInvitation) -> Answer:
     """Joins on another machine, as the sender of the invitation."""
-    invitation = _good(moment, act.code)
-    name, surface, kind = invitation[1:4]
-    sender = _joined(moment, invitation)
+    found = _good(moment, act.code)
+    sender = _joined(moment, found)
     made = mint_token(moment, sender, act.token_hash, None, BASIC_SCOPES, None)
     return absent_dropped(
-        sender=sender, address=address(sender), agent=name, surface=surface, kind=kind
+        sender=sender,
+        address=address(sender),
+        agent=found.name,
+        surface=found.surface,
+        kind=found.kind,
     ) | {"scopes": list(BASIC_SCOPES), "token_id": made}
 
 
 def enrol(moment: Moment, act: Enrol) -> Answer:
     """Joins in a browser, as a person with a password, who is signed in with that. Whoever knew a
     password that was set before may have signed in and let clients in: all of that ends."""
-    invitation = _good(moment, act.code)
-    name, surface, kind = invitation[1:4]
+    found = _good(moment, act.code)
+    name = found.name
     had = moment.one("SELECT 1 FROM identity_people WHERE name = ?", name)
-    if kind != "human" or (had and surface is not None):
+    if found.kind != "human" or (had and found.surface is not None):
         raise Usage("This invitation is for another machine. Type there: interlock join LINK")
-    _joined(moment, invitation)
+    _joined(moment, found)
     registered(moment, name, None, "human")
     for id in _ways_in(moment, name):
         moment.record("token_revoked", {"id": id})
@@ -158,21 +184,23 @@ def _proof(verifier: str) -> str:
     return hashlib.sha256(verifier.encode()).hexdigest()
 
 
-def _good(moment: Moment, code: str) -> Row:
+def _good(moment: Moment, code: str) -> Invitation:
     row = moment.one(
         f"SELECT {_COLUMNS} FROM identity_invitations WHERE hash = ?",
         hashed(code),
     )
     if row is None:
         raise BadToken("There is no such invitation, or a later one took its place. Ask for one.")
-    if row[7] is not None:
+    found = Invitation(*row)
+    if found.used_at is not None:
         raise BadToken("This invitation was used. It is good once: ask for another.")
-    if row[6] <= moment.now:
-        raise TokenExpired(f"This invitation expired at {rfc3339(row[6])}. Ask for another.")
-    return row
+    if found.expires_at <= moment.now:
+        end = rfc3339(found.expires_at)
+        raise TokenExpired(f"This invitation expired at {end}. Ask for another.")
+    return found
 
 
-def _joined(moment: Moment, invitation: Row) -> str:
+def _joined(moment: Moment, invitation: Invitation) -> str:
     """The sender that an invitation is for, who does what follows."""
     id, name, surface, kind, own = invitation[:5]
     moment.caller = Caller(f"{name}-{surface}" if surface else name, name, kind, surface)
@@ -225,13 +253,14 @@ def show_person(moment: Moment, act: ShowPerson) -> Answer:
 
 def lock_out(moment: Moment, person: str) -> Answer:
     """Ends every way in of a person's: the password, where they signed in, what they let act for
-    them, tokens on their machines, invitations. Their agents are nobody's from then on."""
+    them, their own tokens, invitations to them and their agents and by them. Their agents keep
+    their tokens, and are nobody's then; what they minted for others is named."""
     if "admin" not in moment.caller.scopes:
-        raise MissingScope(
-            "Whom nobody lets in any more is for the owner and admins to say.", scope="admin"
-        )
+        raise MissingScope("Only the owner or an admin can lock a person out.", scope="admin")
     known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", person)
-    if known is None or known[0] != "human":
+    agents = own_agents(moment, person)[1:]
+    invitations = _links_of(moment, person, agents)
+    if (known is None and not invitations) or (known is not None and known[0] != "human"):
         raise NotFound(
             f"There is no person @{person[:80]}. interlock agents shows who has joined; an "
             "agent's tokens are ended with interlock token revoke."
@@ -239,16 +268,39 @@ def lock_out(moment: Moment, person: str) -> Answer:
     ended = [*_ways_in(moment, person), *_machine_tokens(moment, person)]
     for id in ended:
         moment.record("token_revoked", {"id": id})
-    invitations = [found["id"] for found in open_invitations(moment) if found["name"] == person]
     for id in invitations:
         moment.record("invitation_withdrawn", {"id": id})
-    agents = own_agents(moment, person)[1:]
     moment.record("person_locked_out", {"person": person})
     return {
         "person": address(person),
         "revoked": [*ended, *invitations],
         "agents": [address(agent) for agent in agents],
+        "minted": _minted_by(moment, person),
     }
+
+
+def _links_of(moment: Moment, person: str, agents: list[str]) -> list[str]:
+    """Open invitations by which a person could come back: to them, to their agents, and those
+    that they have made themselves."""
+    own = [address(sender) for sender in senders_of(moment.state, person)]
+    return [
+        found["id"]
+        for found in open_invitations(moment)
+        if found["name"] in (person, *agents) or found["invited_by"] in own
+    ]
+
+
+def _minted_by(moment: Moment, person: str) -> list[str]:
+    """Live tokens that a person made, and whose secrets they may know."""
+    own = senders_of(moment.state, person)
+    marks = ", ".join("?" * len(own))
+    rows = moment.all(
+        f"SELECT id FROM identity_tokens WHERE use IS NULL AND revoked_at IS NULL AND (expires_at "
+        f"IS NULL OR expires_at > ?) AND minted_by IN ({marks}) ORDER BY seq",
+        moment.now,
+        *own,
+    )
+    return [row[0] for row in rows]
 
 
 # --- whose is what

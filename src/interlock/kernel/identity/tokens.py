@@ -1,5 +1,7 @@
 """Tokens: each bound to exactly one sender, with scopes and an optional end."""
 
+from typing import NamedTuple
+
 from interlock.contracts.acts import (
     IdentifyToken,
     LabelToken,
@@ -26,12 +28,29 @@ from interlock.errors import (
     WrongAudience,
 )
 from interlock.kernel.identity import labels
-from interlock.kernel.moment import Answer, Caller, Moment, Row, State, absent_dropped
+from interlock.kernel.moment import Answer, Caller, Moment, State, absent_dropped
 
-_COLUMNS = (
-    "id, sender, label, scopes, minted_by, minted_at, seq, expires_at, revoked_at, suspended, "
-    "use, client, resource"
-)
+
+class Token(NamedTuple):
+    """A token as it is kept, without its hash. `use` is `browser` or `connection` where it lies in
+    no file."""
+
+    id: str
+    sender: str
+    label: str | None
+    scopes: str
+    minted_by: str
+    minted_at: int
+    seq: int
+    expires_at: int | None
+    revoked_at: int | None
+    suspended: int
+    use: str | None
+    client: str | None
+    resource: str | None
+
+
+_COLUMNS = ", ".join(Token._fields)
 NONE_LIVE = "There is no such live token. interlock token list shows them."
 
 
@@ -166,7 +185,7 @@ def mint(moment: Moment, act: MintToken) -> Answer:
     made = mint_token(
         moment, name, act.token_hash, act.label, granted_scopes(moment, act.scopes), expires_at
     )
-    return _token_view(moment, _token(moment, made))
+    return _view(moment, _token(moment, made))
 
 
 def _senders(moment: Moment) -> list[str]:
@@ -175,32 +194,34 @@ def _senders(moment: Moment) -> list[str]:
 
 def rotate(moment: Moment, act: RotateToken) -> Answer:
     """A new token with the old one's sender, label and scopes; the old ones end at once."""
-    rows = _chosen(moment, act.id, act.sender)
+    chosen = _meant(moment, act.id, act.sender)
+    if not chosen:
+        raise NotFound(NONE_LIVE)
     if act.sender is not None:
-        rows = [row for row in rows if row[10] is None] or rows
-    if rows[0][10] is not None:
+        chosen = [token for token in chosen if token.use is None] or chosen
+    old = chosen[0]
+    if old.use is not None:
         raise Usage(
-            f"{rows[0][0]} is a {rows[0][10]}'s, which gets new tokens by itself. To end it: "
-            f"interlock connection revoke {rows[0][0]}"
+            f"{old.id} is a {old.use}'s, which gets new tokens by itself. To end it: "
+            f"interlock connection revoke {old.id}"
         )
-    if len(rows) > 1:
+    if len(chosen) > 1:
         raise Usage(
-            f"@{rows[0][1]} has {len(rows)} live tokens, with scopes of their own. Rotate one by "
+            f"@{old.sender} has {len(chosen)} live tokens, with scopes of their own. Rotate one by "
             "its ID: interlock token list",
-            tokens=[row[0] for row in rows],
+            tokens=[token.id for token in chosen],
         )
-    old = rows[-1]
     # A token that expires is replaced by one that lives as long from now.
-    expires_at = moment.now + old[7] - old[5] if old[7] is not None else None
-    made = mint_token(moment, old[1], act.token_hash, old[2], tuple(old[3].split()), expires_at)
-    for row in rows:
-        moment.record("token_revoked", {"id": row[0], "replaced_by": made})
-    return _token_view(moment, _token(moment, made)) | {"replaced": [row[0] for row in rows]}
+    expires_at = moment.now + old.expires_at - old.minted_at if old.expires_at is not None else None
+    scopes = tuple(old.scopes.split())
+    made = mint_token(moment, old.sender, act.token_hash, old.label, scopes, expires_at)
+    moment.record("token_revoked", {"id": old.id, "replaced_by": made})
+    return _view(moment, _token(moment, made)) | {"replaced": [old.id]}
 
 
 def revoke(moment: Moment, act: RevokeToken) -> Answer:
     """Ends tokens; of a sender, also those that a client may still get for a code it has."""
-    ended = [row[0] for row in _meant(moment, act.id, act.sender)]
+    ended = [token.id for token in _meant(moment, act.id, act.sender)]
     if act.sender is not None:
         codes = moment.all(
             "SELECT id FROM identity_connections WHERE sender = ? AND refreshed_at IS NULL AND "
@@ -218,95 +239,87 @@ def revoke(moment: Moment, act: RevokeToken) -> Answer:
 
 def reaffirm(moment: Moment, act: ReaffirmTokens) -> Answer:
     """Trusts tokens again that a restore suspended."""
-    rows = moment.all(f"SELECT {_COLUMNS} FROM identity_tokens WHERE suspended ORDER BY id")
+    suspended = _tokens(moment, "suspended ORDER BY id")
     if act.id is not None or act.sender is not None:
-        rows = [row for row in rows if act.id == row[0] or _named(act.sender, row)]
-        if not rows:
+        suspended = [token for token in suspended if _is_meant(token, act.id, act.sender)]
+        if not suspended:
             raise NotFound("There is no such suspended token. interlock token list shows them.")
-    for row in rows:
-        moment.record("token_reaffirmed", {"id": row[0]})
-    return {"reaffirmed": [row[0] for row in rows]}
+    for token in suspended:
+        moment.record("token_reaffirmed", {"id": token.id})
+    return {"reaffirmed": [token.id for token in suspended]}
 
 
-def _named(sender: str | None, row: Row) -> bool:
-    return sender is not None and bool(sender.removeprefix("@") == row[1])
-
-
-def _chosen(moment: Moment, id: str | None, sender: str | None) -> list[Row]:
-    rows = _meant(moment, id, sender)
-    if not rows:
-        raise NotFound(NONE_LIVE)
-    return rows
-
-
-def _meant(moment: Moment, id: str | None, sender: str | None) -> list[Row]:
+def _meant(moment: Moment, id: str | None, sender: str | None) -> list[Token]:
     """The live tokens meant by an id or a sender."""
     if (id is None) == (sender is None):
         raise Usage("Name one token by its ID, or all tokens of a sender with --sender.")
-    rows = moment.all(
-        f"SELECT {_COLUMNS} FROM identity_tokens WHERE revoked_at IS NULL ORDER BY seq"
-    )
-    return [row for row in rows if id == row[0] or _named(sender, row)]
+    live = _tokens(moment, "revoked_at IS NULL ORDER BY seq")
+    return [token for token in live if _is_meant(token, id, sender)]
+
+
+def _is_meant(token: Token, id: str | None, sender: str | None) -> bool:
+    return token.id == id or (sender is not None and token.sender == sender.removeprefix("@"))
 
 
 def list_tokens(moment: Moment, act: ListTokens) -> Answer:
-    rows = moment.all(f"SELECT {_COLUMNS} FROM identity_tokens ORDER BY seq")
     known = labels.Known(moment.state)
-    return {"tokens": [_token_view(moment, row, known) for row in rows]}
+    return {"tokens": [_view(moment, token, known) for token in _tokens(moment, "1 ORDER BY seq")]}
 
 
 def show_token(moment: Moment, act: ShowToken) -> Answer:
-    return _token_view(moment, _token(moment, act.id))
+    return _view(moment, _token(moment, act.id))
 
 
 def label_token(moment: Moment, act: LabelToken) -> Answer:
     """Writes another label on a token, which changes nothing about whose it is."""
-    if _token(moment, act.id)[2] != act.label:
+    if _token(moment, act.id).label != act.label:
         moment.record("token_labelled", {"id": act.id, "label": act.label})
-    return _token_view(moment, _token(moment, act.id))
+    return _view(moment, _token(moment, act.id))
 
 
 def identify(moment: Moment, act: IdentifyToken) -> Answer:
     """Whose token this is. Whoever asks holds it, so it needs no other identity."""
-    row = moment.one(f"SELECT {_COLUMNS} FROM identity_tokens WHERE hash = ?", act.token_hash)
-    if row is None:
-        return {"known": False}
-    ended = row[8] is not None or row[9] or (row[7] is not None and row[7] <= moment.now)
-    return {"known": True, "active": not ended} | _token_view(moment, row)
+    for token in _tokens(moment, "hash = ?", act.token_hash):
+        is_over = token.expires_at is not None and token.expires_at <= moment.now
+        is_ended = token.revoked_at is not None or bool(token.suspended) or is_over
+        return {"known": True, "active": not is_ended} | _view(moment, token)
+    return {"known": False}
 
 
-def _token(moment: Moment, id: str) -> Row:
-    row = moment.one(f"SELECT {_COLUMNS} FROM identity_tokens WHERE id = ?", id)
-    if row is None:
-        raise NotFound("There is no such token. interlock token list shows them.")
-    return row
+def _tokens(moment: Moment, where: str, *values: str) -> list[Token]:
+    rows = moment.all(f"SELECT {_COLUMNS} FROM identity_tokens WHERE {where}", *values)
+    return [Token(*row) for row in rows]
 
 
-def _token_view(moment: Moment, row: Row, known: labels.Known | None = None) -> Answer:
-    id, sender, label, scopes, minted_by, minted_at, seq, expires_at, revoked_at = row[:9]
-    suspended, use, client, resource = row[9:]
+def _token(moment: Moment, id: str) -> Token:
+    for token in _tokens(moment, "id = ?", id):
+        return token
+    raise NotFound("There is no such token. interlock token list shows them.")
+
+
+def _view(moment: Moment, token: Token, known: labels.Known | None = None) -> Answer:
     wrong = None
-    if label is not None and revoked_at is None:
-        wrong = (known or labels.Known(moment.state)).contradiction(sender, label)
+    if token.label is not None and token.revoked_at is None:
+        wrong = (known or labels.Known(moment.state)).contradiction(token.sender, token.label)
     return absent_dropped(
-        id=id,
-        sender=sender,
-        address=address(sender),
-        label=label,
+        id=token.id,
+        sender=token.sender,
+        address=address(token.sender),
+        label=token.label,
         contradiction=wrong,
-        scopes=scopes.split(),
-        use=use,
-        client=client,
-        resource=resource,
-        minted_by=address(minted_by),
-        minted_at=rfc3339(minted_at),
-        seq=seq,
-        expires_at=rfc3339(expires_at) if expires_at is not None else None,
-        revoked_at=rfc3339(revoked_at) if revoked_at is not None else None,
-        suspended=True if suspended else None,
+        scopes=token.scopes.split(),
+        use=token.use,
+        client=token.client,
+        resource=token.resource,
+        minted_by=address(token.minted_by),
+        minted_at=rfc3339(token.minted_at),
+        seq=token.seq,
+        expires_at=rfc3339(token.expires_at) if token.expires_at is not None else None,
+        revoked_at=rfc3339(token.revoked_at) if token.revoked_at is not None else None,
+        suspended=True if token.suspended else None,
     )
 
 
 def token_story(moment: Moment, id: str) -> Answer:
     """For `explain`: the token as data, whoever asks."""
-    return _token_view(moment, _token(moment, id))
+    return _view(moment, _token(moment, id))

@@ -227,11 +227,12 @@ def content(
         return {"payload": payload}
     end = size if stop is None else min(stop, size)
     if start == 0 and end == size:
-        text = _bytes(moment, body, main, 0, size).decode()
+        text = _bytes(moment, message, body, main, 0, size).decode()
         return {"payload": {main: text} | payload}
     if start > size:
         raise Usage(f"The body has {size} bytes; {start} is beyond its end.", size=size)
-    shown = _whole_characters(_bytes(moment, body, main, start, end + 3), end - start, start)
+    window = _bytes(moment, message, body, main, start, end + 3)
+    shown = _whole_characters(window, end - start, start)
     following = start + len(shown)
     rest = {name: value for name, value in payload.items() if name != main}
     return absent_dropped(
@@ -243,11 +244,27 @@ def content(
     )
 
 
-def _bytes(moment: Moment, body: dict[str, Any], main: str, start: int, stop: int) -> bytes:
+def _bytes(
+    moment: Moment, message: Message, body: dict[str, Any], main: str, start: int, stop: int
+) -> bytes:
     if "blob" in body:
-        return moment.store.blob(body["blob"], start, min(stop, body["size"]))
+        return kept_bytes(moment, message.seq, body["blob"], start, min(stop, body["size"]))
     encoded: bytes = body["payload"][main].encode()
     return encoded[start:stop]
+
+
+def kept_bytes(moment: Moment, seq: int, sha256: str, start: int, stop: int) -> bytes:
+    """The bytes [start, stop) of the blob that a body points to; `LogDamaged` where any of them
+    is gone."""
+    if stop <= start:
+        return b""
+    try:
+        data = moment.store.blob(sha256, start, stop)
+    except NotFound:
+        data = b""
+    if len(data) != stop - start:
+        raise LogDamaged(f"Bytes that #{seq} keeps are gone. See interlock audit verify.", seq=seq)
+    return data
 
 
 def _whole_characters(window: bytes, length: int, start: int) -> bytes:

@@ -17,7 +17,7 @@ from interlock.contracts.encoding import canonical
 from interlock.contracts.times import rfc3339
 from interlock.errors import NotFound
 from interlock.kernel.identity.labels import contradiction, remedy
-from interlock.kernel.identity.names import agent_of
+from interlock.kernel.identity.names import agent_of, senders_of
 from interlock.kernel.identity.tokens import token_story
 from interlock.kernel.mail.folding import LADDER, UNREAD
 from interlock.kernel.mail.messages import (
@@ -38,7 +38,7 @@ from interlock.kernel.mail.messages import (
 )
 from interlock.kernel.mail.sending import notify
 from interlock.kernel.mail.waking import attempts
-from interlock.kernel.moment import SYSTEM, Answer, Moment, absent_dropped
+from interlock.kernel.moment import SYSTEM, Answer, Mine, Moment, absent_dropped
 from interlock.kernel.workspace import is_paused
 
 SWEPT_AT_ONCE = 200
@@ -237,11 +237,12 @@ def thread(moment: Moment, act: ShowThread) -> Answer:
 
 def search(moment: Moment, act: Search) -> Answer:
     """The caller's own mail, sent and received, that holds every word; newest first."""
+    caller = moment.caller
+    senders = (caller.agent, *senders_of(moment.state, caller.agent))
     messages: list[Answer] = []
-    for seq in moment.store.search(act.query):
+    for seq in moment.store.search(act.query, Mine(mailboxes(caller), senders)):
         message = by_seq(moment, seq)
-        mine = sent_by(moment, message) or received(moment, message)
-        if mine and not message.redacted:
+        if not message.redacted:
             messages.append(listed(moment, message))
             if len(messages) == act.limit:
                 break

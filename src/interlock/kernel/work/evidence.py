@@ -2,10 +2,11 @@
 
 from interlock.contracts.acts import AddEvidence, PrepareEvidence, ShowEvidence
 from interlock.contracts.encoding import canonical
-from interlock.errors import Usage
+from interlock.errors import IdempotencyConflict, Usage
 from interlock.kernel.claims.records import Claim
+from interlock.kernel.mail.messages import damaged, kept_bytes
 from interlock.kernel.mail.sending import keep_upload
-from interlock.kernel.moment import Answer, Moment, absent_dropped
+from interlock.kernel.moment import Answer, Moment, Request, absent_dropped
 from interlock.kernel.work.criteria import Standing
 from interlock.kernel.work.records import (
     Evidence,
@@ -18,6 +19,7 @@ from interlock.kernel.work.records import (
     under_claim,
     workers,
 )
+from interlock.kernel.workspace import done_before
 
 # So much of the end of an output tells how it went.
 SHOWN_BYTES = 16_384
@@ -25,8 +27,13 @@ _INSIDE = bytes(range(0x80, 0xC0))
 
 
 def add(moment: Moment, act: AddEvidence) -> Answer:
-    """Keeps a piece of evidence. The worker writes under its claim; anybody else as a reader."""
+    """Keeps a piece of evidence, once per key. The worker writes under its claim; anybody else as
+    a reader."""
     payload = act.payload
+    request = _request(act)
+    if (before := _kept_before(moment, act, request)) is not None:
+        task = find_task(moment, before.task) if before.task is not None else None
+        return {"evidence": evidence_view(moment, before)} | _counts(moment, before, task)
     task = None
     if (id := payload.get("task_id")) is not None:
         task = open_task(moment, id)
@@ -45,14 +52,38 @@ def add(moment: Moment, act: AddEvidence) -> Answer:
         interrupted=payload.get("interrupted"),
         spooled=payload.get("spooled"),
     )
-    blob = _blob(payload)
-    fact = moment.record("evidence_added", outcome, canonical(payload))
+    blob = blob_of(payload)
+    fact = moment.record("evidence_added", outcome, canonical(payload), request=request)
     if blob is not None and blob["size"] > 0:
         if act.upload is None:
             raise Usage("Upload the bytes first, and name the upload.")
         keep_upload(moment, act.upload, blob["sha256"], blob["size"], fact)
     found = find_evidence(moment, made)
     return {"evidence": evidence_view(moment, found)} | _counts(moment, found, task)
+
+
+def _request(act: AddEvidence) -> Request | None:
+    """What makes two the same: what is shown, and of what. Under which fence, and whether by way
+    of a file, is no part of that."""
+    if act.key is None:
+        return None
+    said = {name: value for name, value in act.payload.items() if name != "spooled"}
+    return Request(act.key, canonical(said))
+
+
+def _kept_before(moment: Moment, act: AddEvidence, request: Request | None) -> Evidence | None:
+    try:
+        seq = done_before(moment, request)
+    except IdempotencyConflict as conflict:
+        if not act.payload.get("spooled"):
+            raise
+        seq = conflict.members["seq"]
+        raise IdempotencyConflict(
+            f"This run was handed over before, at #{seq}, with another task, criterion or title, "
+            "or was redacted since. What it should show beside that needs a run of its own.",
+            **conflict.members,
+        ) from None
+    return find_evidence(moment, f"#{seq}") if seq is not None else None
 
 
 def prepare(moment: Moment, act: PrepareEvidence) -> Answer:
@@ -69,7 +100,7 @@ def _claim_of_worker(moment: Moment, task: Task, fence: int | None) -> Claim | N
     return under_claim(moment, task, fence)
 
 
-def _blob(payload: Answer) -> Answer | None:
+def blob_of(payload: Answer) -> Answer | None:
     """The digest and the size of what is kept with the evidence, if anything is."""
     if payload["kind"] == "run":
         output: Answer = payload["output"]
@@ -106,11 +137,18 @@ def show(moment: Moment, act: ShowEvidence) -> Answer:
     answer: Answer = {"evidence": evidence_view(moment, found)}
     if found.task is not None:
         answer |= _counts(moment, found, find_task(moment, found.task))
-    blob = _blob(body(moment, found.seq)) if not found.redacted else None
-    return answer | ({"content": _content(moment, blob, act)} if blob is not None else {})
+    blob = _kept(moment, found) if not found.redacted else None
+    return answer | ({"content": _content(moment, found.seq, blob, act)} if blob else {})
 
 
-def _content(moment: Moment, blob: Answer, act: ShowEvidence) -> Answer:
+def _kept(moment: Moment, found: Evidence) -> Answer | None:
+    try:
+        return blob_of(body(moment, found.seq))
+    except (KeyError, TypeError):
+        raise damaged(found.seq) from None
+
+
+def _content(moment: Moment, seq: int, blob: Answer, act: ShowEvidence) -> Answer:
     size = blob["size"]
     start = act.start if act.start is not None else max(0, size - SHOWN_BYTES)
     if act.start is None and act.stop is not None:
@@ -118,7 +156,7 @@ def _content(moment: Moment, blob: Answer, act: ShowEvidence) -> Answer:
     if start > size:
         raise Usage(f"It has {size} bytes; {start} is beyond its end.", size=size)
     stop = min(size, act.stop if act.stop is not None else start + (1 << 20))
-    data = moment.store.blob(blob["sha256"], start, stop) if stop > start else b""
+    data = kept_bytes(moment, seq, blob["sha256"], start, stop)
     if act.start is None and act.stop is None:
         # The end that nobody asked for byte by byte begins with a whole character.
         whole = data.lstrip(_INSIDE) if start else data

@@ -219,13 +219,22 @@ def check_gate(moment: Moment, act: CheckGate) -> Answer:
     if last is not None and last.verdict == "pass":
         return {"passed": True, "verdict": verdict_view(moment, last)}
     why = "has failed" if last is not None else "has not passed"
-    held = " ".join(map(address, holders(moment, act.gate))) or "nobody"
+    able = " ".join(map(address, holders(moment, act.gate)))
+    ask = f"ask a holder ({able}) for a verdict." if able else "ask its holder for a verdict."
     refusal = GatesNotPassed(
-        f"The gate {act.gate} {why} the commit {act.commit[:12]}. Submit it in a task with that "
-        f"gate, and ask a holder ({held}) for a verdict."
+        f"The gate {act.gate} {why} the commit {act.commit[:12]}. "
+        f"{'' if able else _to_make(moment, act.gate)}Submit it in a task with that gate, and {ask}"
     )
     shown = {"verdict": verdict_view(moment, last)} if last is not None else {}
     return {"passed": False} | refusal.as_dict() | shown
+
+
+def _to_make(moment: Moment, gate: str) -> str:
+    """How a gate that nobody can pass comes to a holder."""
+    is_there = bool(listed(moment, gate))
+    what = "Nobody can pass it any more" if is_there else "There is no such gate yet"
+    replace = " --replace" if is_there else ""
+    return f"{what}: interlock gate create {gate}{replace} --holder SENDER. "
 
 
 def _cleared(moment: Moment, verdict: Verdict) -> bool:

@@ -1,8 +1,9 @@
 """The doctor: reads what is there and says what is wrong, each with what would put it right.
 
 A check is a function that yields findings; the tables below are all that a node can make.
-`engine` looks at what keeps the log, `acting` at who acts and what they left; what only the log
-says is the kernel's. Files of the machine that asks are for the command to look at.
+`engine` looks at what keeps the log, `acting` at who acts and what they left, `files` at what lies
+in the workspace's directory; what only the log says is the kernel's. Files of the machine that asks
+are for the command to look at.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from interlock.errors import NotAvailable
 from interlock.kernel import health
 from interlock.kernel.moment import Answer, Moment
 from interlock.node import Node
-from interlock.node.doctor import acting, engine
+from interlock.node.doctor import acting, engine, files
 
 
 def examine(node: Node, *, everything: bool = True) -> Answer:
@@ -62,4 +63,5 @@ PRIVATE: dict[str, Callable[[Node], Iterator[Finding]]] = {
     "tokens-apart": acting.tokens,
     "gates-held": _of_log(health.gates_held),
     "agents-wakeable": acting.sleepers,
+    "secrets-kept": files.secrets,
 }

@@ -147,7 +147,9 @@ def _explained(answer: Answer) -> str:
 
 
 def _redacted(answer: Answer) -> str:
-    return f"{green('Redacted')} {answer['id']} (#{answer['seq']}): its body is gone for ever."
+    position = f"#{answer['seq']}"
+    what = position if answer["id"] == position else f"{answer['id']} ({position})"
+    return f"{green('Redacted')} {what}: its body is gone for ever."
 
 
 VIEWS = {

@@ -112,6 +112,11 @@ def _locked_out(answer: Answer) -> str:
             f"Nobody's from now on: {', '.join(answer['agents'])}. Tokens of theirs go on working: "
             + dim("interlock token list")
         )
+    if answer["minted"]:
+        lines.append(
+            f"They made tokens for others, which go on working: {', '.join(answer['minted'])}. "
+            + dim("interlock token revoke ID")
+        )
     return "\n".join(lines)
 
 

@@ -40,7 +40,8 @@ def _list(answer: Answer) -> str:
         for task in answer["tasks"]
     ]
     more = f"\n{dim('more: --after')} {answer['next']}" if "next" in answer else ""
-    return table(rows, "No tasks.") + more
+    ended = "No live tasks. interlock task list --state all shows those that ended."
+    return table(rows, ended if answer.get("state") == "live" else "No tasks.") + more
 
 
 def _needs(answer: Answer) -> list[str]:

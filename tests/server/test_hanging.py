@@ -1,0 +1,98 @@
+"""A server that runs and answers nobody: whoever only looks does without it, what may have been
+done is not done again, and the doctor names it."""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commandline import Place
+from forking import Servers
+from serving import Forked, Served, servers
+
+from interlock import __version__, link
+from interlock.contracts.acts import Credentials, ShowStatus
+from interlock.link import About, LocalLink
+from interlock.server import records
+
+pytestmark = pytest.mark.long
+
+__all__ = ["servers"]
+
+
+@pytest.fixture
+def hanging(tmp_path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    with Forked(Place(tmp_path), servers) as served:
+        served.place.join("otto")
+        served.signal(signal.SIGSTOP)
+        monkeypatch.setattr(link, "QUIET_S", 0.2)
+        monkeypatch.setattr(link, "PATIENCE_S", 0.5)
+        yield served
+
+
+def test_a_look_is_taken_at_the_file_and_says_so(
+    hanging: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "PATIENCE_S", 1e6)
+    done = hanging.place.run("whoami")
+    assert done.status == 0
+    assert "You are @otto" in done.text
+    assert done.complaint == (
+        f"The server (process {hanging.pid}) does not answer: see interlock doctor.\n"
+    )
+    assert hanging.place.ok("whoami")["sender"] == "otto"
+
+
+def test_the_doctor_names_it(hanging: Served) -> None:
+    done = hanging.place.run("doctor", "--json")
+    assert done.status == 1
+    (found,) = done.json["findings"]
+    assert found["check"] == "one-server"
+    assert f"the process {hanging.pid}, runs and does not answer" in found["message"]
+    assert found["do"] == f"kill -9 {hanging.pid} && interlock up --detach"
+    hanging.signal(signal.SIGCONT)
+
+
+def test_up_does_not_take_it_for_one_that_serves(hanging: Served) -> None:
+    refused = hanging.place.no("ENGINE_UNAVAILABLE", "up", "--detach")
+    assert f"kill -9 {hanging.pid}" in refused["message"]
+
+
+def test_an_act_that_it_may_do_yet_is_not_done_beside_it(hanging: Served) -> None:
+    refused = hanging.place.no("ENGINE_UNAVAILABLE", "send", "@otto", "once")
+    assert refused["outcome"] == "unknown"
+    assert "does not answer" in refused["message"]
+    assert hanging.place.query("SELECT count(*) FROM mail_messages")[0][0] == 0
+
+
+def test_a_look_that_takes_long_is_waited_for_while_the_server_answers_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody in the place of a server answers the first only when the second has asked."""
+    directory, path = str(tmp_path), str(tmp_path / "server.sock")
+    records.publish(directory, About(os.getpid(), "", path, "", __version__))
+    monkeypatch.setattr(link, "QUIET_S", 2.0)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        thread = threading.Thread(target=answer_the_second_first, args=(listener,))
+        thread.start()
+        slow = LocalLink(directory)
+        assert slow.call(Credentials(), ShowStatus()) == {"slow": True}
+        assert slow.silent is None
+        thread.join()
+
+
+def answer_the_second_first(listener: socket.socket) -> None:
+    waiting = []
+    for body in (b'{"slow": true}', b'{"ok": true}'):
+        connection, _ = listener.accept()
+        connection.recv(65_536)
+        waiting.append((connection, body))
+    for connection, body in reversed(waiting):
+        head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+        connection.sendall(head + body)
+        connection.close()

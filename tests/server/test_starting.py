@@ -1,0 +1,64 @@
+"""What keeps a server from starting is said in a line, and what does not matter to it keeps it from
+nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commandline import LIMIT_S, Place, until
+from serving import free_port
+
+from interlock.link import is_served, server_of
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["server.log", "server.lock", "owner.json"])
+@pytest.mark.parametrize("words", [(), ("--detach",)])
+def test_a_file_that_cannot_be_written_is_named(
+    place: Place, name: str, words: tuple[str, ...]
+) -> None:
+    """A directory in its place cannot be written by root either."""
+    place.ok("init")
+    path = place.workspace / name
+    path.mkdir()
+    done = place.process("up", "--port", "0", *words)
+    assert done.status == 4, done
+    assert done.complaint.startswith(f"Engine unavailable (ENGINE_UNAVAILABLE): {path}")
+    assert len(done.complaint.splitlines()) == 1
+    assert not is_served(str(place.workspace))
+
+
+@pytest.mark.parametrize("words", [(), ("--detach",)])
+def test_a_server_whose_announcement_nobody_reads_goes_on(
+    place: Place, words: tuple[str, ...]
+) -> None:
+    place.ok("init")
+    where = [sys.executable, "-m", "interlock", "up", "--port", str(free_port()), *words]
+    starting = subprocess.Popen(
+        where,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=place.environ,
+        cwd=place.cwd,
+    )
+    assert starting.stdout is not None
+    starting.stdout.close()
+    starting.stdout = None
+    about = until(lambda: server_of(str(place.workspace)))
+    if words:
+        assert starting.wait(LIMIT_S) == 0
+    assert place.ok("status")["agents"] == 0
+    assert place.ok("down") == {"stopped": True, "pid": about.pid}
+    assert starting.communicate(timeout=LIMIT_S)[1] == b""
+    assert starting.returncode == 0
+    ended = json.loads((place.workspace / "server.log").read_text().splitlines()[-1])
+    assert ended["event"] == "ended"

@@ -1,0 +1,32 @@
+"""Durations as one types them, from a length in seconds."""
+
+import pytest
+
+from interlock.contracts.durations import LONGEST, covering, seconds
+
+
+@pytest.mark.parametrize(
+    ("length", "typed"),
+    [
+        (-5, "1s"),
+        (0, "1s"),
+        (1, "1s"),
+        (90, "90s"),
+        (91, "2m"),
+        (599, "10m"),
+        (600, "10m"),
+        (3599, "1h"),
+        (3600, "1h"),
+        (3601, "2h"),
+        (2 * 86_400, "48h"),
+        (2 * 86_400 + 1, "3d"),
+        (LONGEST + 1, "365d"),
+    ],
+)
+def test_a_length_is_typed_as_a_round_duration_that_covers_it(length: int, typed: str) -> None:
+    assert covering(length) == typed
+
+
+def test_what_is_typed_lasts_as_long_as_was_meant() -> None:
+    for length in [*range(1, 8000), 86_399, 86_401, LONGEST - 1, LONGEST]:
+        assert length <= seconds(covering(length)) <= LONGEST
