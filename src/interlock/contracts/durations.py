@@ -3,6 +3,8 @@
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 LONGEST = 365 * UNITS["d"]
 FORMS = "90s, 15m, 2h, 7d or plain digits for seconds"
+# So many seconds are said in each unit; what is longer, in days.
+_ROUND = {"s": 90, "m": 45 * UNITS["m"], "h": 2 * UNITS["d"]}
 
 
 def seconds(text: str) -> int:
@@ -27,6 +29,3 @@ def covering(length: int) -> str:
     """The shortest of the round durations that last as long as so many seconds, as one types it."""
     unit = next((u for u, most in _ROUND.items() if length <= most), "d")
     return f"{max(1, -(-min(length, LONGEST) // UNITS[unit]))}{unit}"
-
-
-_ROUND = {"s": 90, "m": 45 * UNITS["m"], "h": 2 * UNITS["d"]}
