@@ -25,12 +25,15 @@ def event_stream(
         viewer = await live.identify(shown)
         if request.method == "HEAD":
             return Response(media_type=MEDIA_TYPE)
+        # Where the log ends is looked up before anything is said, the status among it: from then
+        # on nothing is missed.
+        head = await live.entries()
 
         async def stream() -> AsyncIterator[bytes]:
             metrics.streams += 1
             try:
                 with live.present(viewer):
-                    async for chunk in _told(live, shown, after):
+                    async for chunk in _told(live, shown, after, head):
                         yield chunk
             finally:
                 metrics.streams -= 1
@@ -54,9 +57,9 @@ def _position(request: Request) -> int | None:
     return int(given)
 
 
-async def _told(live: LiveNode, shown: Credentials, after: int | None) -> AsyncIterator[bytes]:
-    # Where the log ends is looked up before anything is said: from then on nothing is missed.
-    head = await live.entries()
+async def _told(
+    live: LiveNode, shown: Credentials, after: int | None, head: int
+) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n\n"
     if after is None:
         after = head

@@ -111,10 +111,8 @@ class Wish(NamedTuple):
 
 
 def held(moment: Moment, where: str = "1", *bindings: str | int | None) -> list[Claim]:
-    """The rows of claims_held, oldest first; leases that ended among them."""
-    rows = moment.all(
-        f"SELECT {HELD} FROM claims_held WHERE {where} ORDER BY acquired_at, id", *bindings
-    )
+    """The rows of claims_held in the order of their grants; leases that ended among them."""
+    rows = moment.all(f"SELECT {HELD} FROM claims_held WHERE {where} ORDER BY fence", *bindings)
     return [_claim(row) for row in rows]
 
 
