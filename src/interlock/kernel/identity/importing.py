@@ -13,7 +13,7 @@ from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.tokens import token_id
 from interlock.errors import NameTaken, Usage
 from interlock.kernel.identity.labels import Known, remedy
-from interlock.kernel.identity.names import may_register
+from interlock.kernel.identity.names import kind_of, may_register
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.workspace import refuse_paused
 
@@ -193,7 +193,7 @@ class _File:
         if self._moment.one("SELECT 1 FROM identity_senders WHERE sender = ?", name):
             return None
         try:
-            may_register(self._moment, name, None, "agent")
+            may_register(self._moment, name, None, kind_of(self._moment, name) or "agent")
         except (Usage, NameTaken) as wrong:
             return wrong.message
         return None
@@ -267,8 +267,8 @@ class _File:
         sender = verdict.sender or ""
         agent = self._known.agent_of(sender)
         if not self._moment.one("SELECT 1 FROM identity_senders WHERE sender = ?", sender):
-            kind = self._moment.one("SELECT kind FROM identity_agents WHERE name = ?", agent)
-            joined = {"agent": agent, "kind": kind[0] if kind else "agent", "sender": sender}
+            kind = kind_of(self._moment, agent) or "agent"
+            joined = {"agent": agent, "kind": kind, "sender": sender}
             self._moment.record("agent_joined", joined)
         if verdict.becomes == "moves":
             self._moment.record("token_rebound", {"id": row.id, "sender": sender})

@@ -12,8 +12,7 @@ RESERVED = (OWNER, SYSTEM)
 
 
 def join(moment: Moment, act: Join) -> Answer:
-    known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", act.name)
-    kind = act.kind or (known[0] if known else "agent")
+    kind = act.kind or kind_of(moment, act.name) or "agent"
     sender, is_there = may_register(moment, act.name, act.surface, kind)
     if is_there:
         raise NameTaken(
@@ -66,14 +65,20 @@ def may_register(moment: Moment, name: str, surface: str | None, kind: str) -> t
     sender = check_name(name, pattern)
     if surface is not None:
         sender = check_name(f"{name}-{check_name(surface, pattern, 'surface')}", pattern)
-    agent = moment.one("SELECT kind FROM identity_agents WHERE name = ?", name)
-    if agent and agent[0] != kind:
-        raise NameTaken(f"@{name} is registered as {agent[0]}, not {kind}.", name=name)
+    is_a = kind_of(moment, name)
+    if is_a not in (None, kind):
+        raise NameTaken(f"@{name} is registered as {is_a}, not {kind}.", name=name)
     known = moment.one("SELECT agent FROM identity_senders WHERE sender = ?", sender)
     if known is not None and known[0] == name:
         return sender, True
-    _refuse_taken(moment, name, sender, known_agent=agent is not None)
+    _refuse_taken(moment, name, sender, known_agent=is_a is not None)
     return sender, False
+
+
+def kind_of(moment: Moment, agent: str) -> str | None:
+    """What an agent is registered as, if it is."""
+    row = moment.one("SELECT kind FROM identity_agents WHERE name = ?", agent)
+    return str(row[0]) if row else None
 
 
 def may_join(moment: Moment, name: str) -> bool:
