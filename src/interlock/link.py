@@ -9,6 +9,7 @@ import _thread
 import errno
 import json
 import os
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -134,10 +135,10 @@ class LocalLink:
         if self._node is None and server is not None:
             if _is_large(act):
                 return _in_steps(self, credentials, act)
-            request = encoded(credentials, act)
+            patience_s = _patience_here(act)
+            request = encoded(credentials, _while_here(act, patience_s))
             try:
                 looks = request.method == "GET"
-                patience_s = _patience_here(act)
                 return decoded(*_exchange(server.socket, request, patience_s, looks=looks))
             except NobodyThere as nobody:
                 self._server, self._is_barred = None, isinstance(nobody, Barred)
@@ -449,6 +450,13 @@ def _patience_here(act: Any) -> float | None:
     """On this machine a server that has gone is noticed at once, and work on the whole log may
     take as long as it takes."""
     return None if type(act).__name__ in LONG else patience(act)
+
+
+def _while_here(act: Any, patience_s: float | None) -> Any:
+    """With the moment after which we do not wait any longer, where it matters to the act."""
+    if patience_s is None or getattr(act, "until_ms", 0) is not None:
+        return act
+    return act._replace(until_ms=int((time.monotonic() + patience_s) * 1000))
 
 
 def lost(trouble: Exception) -> EngineUnavailable:

@@ -173,6 +173,28 @@ def test_a_server_that_does_not_answer_is_not_waited_for(
     scene.logged("gave up after")
 
 
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["socket", "http"])
+def test_what_a_stopped_server_hears_too_late_is_told_the_next_time(
+    elsewhere: bool, scene: Scene, server: Forked
+) -> None:
+    steps = {"claude-code": STOPS["claude-code"]}
+    scene.place.ok("send", "@otto-cli", "At once", "--priority", "high", "--from", "vera")
+    here = scene.place
+    if elsewhere:
+        kept = json.loads((here.workspace / "credentials" / "otto-cli.json").read_text())
+        token = kept["token"]
+        scene.place = here.but(INTERLOCK_WORKSPACE=f"http://127.0.0.1:{server.port}", INTERLOCK_TOKEN=token)
+        scene.words = ()
+    server.signal(signal.SIGSTOP)
+    try:
+        assert scene.answers(steps) == harmless(steps)
+    finally:
+        server.signal(signal.SIGCONT)
+    told = json.dumps(scene.answers(steps))
+    assert "At once" in told
+    assert "It is red" in told
+
+
 def test_a_server_elsewhere_that_is_not_there_is_not_waited_for(scene: Scene) -> None:
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens

@@ -527,8 +527,9 @@ class Attend(Act):
     has what it should be told there, which is marked as told by that adapter.
 
     `paths`, `repo` and `worktree` are of an edit, as with `CheckPaths`. `held` is how often in a
-    row it was kept from stopping. `window` says where the client runs; it is for presence, and
-    believed only from this machine."""
+    row it was kept from stopping. `window` says where the client runs, for presence; `until_ms` is
+    the moment of this machine's monotonic clock after which nobody waits for the answer, and so
+    nothing may count as told. Both are believed only from this machine."""
 
     step: str
     adapter: str
@@ -538,6 +539,7 @@ class Attend(Act):
     held: int = 0
     wait_s: int | None = None
     window: dict[str, Any] | None = None
+    until_ms: int | None = None
 
 
 # --- work

@@ -251,6 +251,8 @@ def _attend(act: acts.Attend) -> acts.Attend:
         raise Usage("Only who is idle can wait for what wakes it.")
     if (act.step == "edit") != (act.repo is not None):
         raise Usage("An edit, and nothing else, is of files of a repository.")
+    if act.until_ms is not None and not 0 <= act.until_ms < 1 << 62:
+        raise Usage(f"{act.until_ms} is no moment.")
     if not _is_short(act.window):
         raise Usage("That is more than anybody needs to know of a client's window.")
     attended: acts.Attend = _files(act)

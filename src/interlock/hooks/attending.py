@@ -34,17 +34,18 @@ def attending(
     *,
     memory: Memory,
     window: dict[str, Any],
+    until_ms: int | None = None,
     outlives: bool = False,
 ) -> Generator[Attend | EndSession, Answer, Said]:
-    """`window` is what presence may know of the client. A session that `outlives` the client's own
-    does not end with it."""
+    """`window` is what presence may know of the client; `until_ms` the moment until which it would
+    hear what is said. A session that `outlives` the client's own does not end with it."""
     if step.kind == "other" and not step.forgets:
         return NOTHING
     memo = memory.recall()
     held = max(step.held, memo.held) if step.held else 0
     kind = _kind(client_of(client).CONTEXT, event, step, memo, outlives=outlives)
     told = []
-    for act in _acts(Attend(kind, client, held=held, window=window), step):
+    for act in _acts(Attend(kind, client, held=held, window=window, until_ms=until_ms), step):
         answer = yield act
         told.append(_said(kind, answer))
         for session in answer.get("lost", ()):

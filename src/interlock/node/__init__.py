@@ -132,10 +132,7 @@ class Node:
         return done
 
     def submission(self, credentials: Credentials, validated: Validated) -> Submission:
-        # A hook gives up after eight seconds: what it is not told must not count as told.
-        is_hook = isinstance(validated.act, Attend)
-        not_after = time.monotonic() + ATTENDED_WITHIN_S if is_hook else None
-        return Submission(credentials, validated, self.keys.fingerprint, not_after)
+        return Submission(credentials, validated, self.keys.fingerprint, _not_after(validated.act))
 
     def post(self, work: Callable[[Turn], Any], answered: Callable[[Ticket], None]) -> Ticket:
         """Leaves an act to be done within a turn: see `Desk.post`."""
@@ -437,6 +434,15 @@ class Node:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _not_after(act: Any) -> float | None:
+    """A hook gives up after eight seconds, and what it is not told must not count as told. When
+    that is, it says itself: this process may have been stopped for longer than it knows."""
+    if not isinstance(act, Attend):
+        return None
+    within = time.monotonic() + ATTENDED_WITHIN_S
+    return within if act.until_ms is None else min(within, act.until_ms / 1000)
 
 
 def _due(moment: Moment) -> bool:

@@ -23,6 +23,8 @@ from interlock.hooks.memory import Memory
 from interlock.link import Link
 
 LIMIT_S = 8.0
+# What is told after this might come too late to be heard.
+HEARD_WITHIN_S = 6.0
 LONGEST_INPUT = 32 << 20
 LONGEST_LOG = 256 << 10
 WOKEN = 2
@@ -40,6 +42,7 @@ class Hook:
         self._answering = _thread.allocate_lock()
         self._is_answered = self.is_over = False
         self.home: str | None = None
+        self.until_ms = int((time.monotonic() + HEARD_WITHIN_S) * 1000)
 
     def answer(self, said: Said = NOTHING) -> None:
         """Prints the client's own form of it, unless that was done already."""
@@ -126,7 +129,7 @@ def _answered(context: Context, call: Hook) -> int:
         if context.values["client"] != "claude-code":
             raise Usage("Only Claude Code can be woken by a hook that waits.")
         return _await(context, link, step)
-    call.answer(_attended(context, link, step))
+    call.answer(_attended(context, link, step, call.until_ms))
     if step.kind in ("tool", "stop"):
         _hand_over(context, link, step, call)
     return 0
@@ -148,7 +151,7 @@ def _input() -> bytes:
 # --- what a step comes to
 
 
-def _attended(context: Context, link: Link, step: Step) -> Said:
+def _attended(context: Context, link: Link, step: Step, until_ms: int) -> Said:
     client, event = context.values["client"], context.values["event"]
     credentials = _credentials(context, link, step)
     outlives = bool(os.environ.get("INTERLOCK_SESSION"))
@@ -158,6 +161,7 @@ def _attended(context: Context, link: Link, step: Step) -> Said:
         step,
         memory=Memory(link.home, credentials.session),
         window=_window(client, link, step),
+        until_ms=until_ms,
         outlives=outlives,
     )
     try:

@@ -1,12 +1,12 @@
 """The routes of the API: every act of the table, live events, health and metrics."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
@@ -27,6 +27,7 @@ from interlock.doors.http.answers import Answer, refused
 from interlock.doors.http.decoding import Decoder
 from interlock.doors.http.events import event_stream
 from interlock.doors.http.hooks import hook
+from interlock.doors.http.leaving import while_there
 from interlock.doors.http.limits import RateLimit
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.http.openapi import document
@@ -161,10 +162,11 @@ def _endpoint(desk: Desk, known: Decoder) -> Endpoint:
                 )
             credentials, act = await _asked(desk, known, request)
             if isinstance(act, Attend) and not request.scope.get("interlock.local"):
-                act = act._replace(window=None)  # who stands elsewhere knows no window here
+                # Who stands elsewhere knows no window here, and has another clock.
+                act = act._replace(window=None, until_ms=None)
             call = desk.live.call(credentials, act)
-            waits = getattr(act, "wait_s", None) is not None
-            return desk.answered(await (_while_there(request, call) if waits else call))
+            waits = isinstance(act, Attend) or getattr(act, "wait_s", None) is not None
+            return desk.answered(await (while_there(request, call) if waits else call))
         except Refusal as refusal:
             desk.metrics.refusals[refusal.code] += 1
             raise
@@ -219,29 +221,6 @@ async def _short(request: Request) -> bytes:
         if len(body) >= LONG_BODY:
             raise TooLarge
     return body
-
-
-async def _while_there(request: Request, call: Coroutine[Any, Any, Any]) -> Any:
-    """The answer to a call that waits, which ends when whoever asked has gone: nobody must seem
-    to be listening who is not, nor be shown mail."""
-    calling = asyncio.create_task(call)
-    leaving = asyncio.create_task(_gone(request))
-    try:
-        await asyncio.wait((calling, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not calling.done():
-            calling.cancel()
-            await asyncio.gather(calling, return_exceptions=True)
-            await leaving
-            raise ClientDisconnect
-        return await calling
-    finally:
-        calling.cancel()
-        leaving.cancel()
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        continue
 
 
 class Unreadable(Usage):

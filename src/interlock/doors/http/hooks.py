@@ -16,6 +16,7 @@ from starlette.responses import Response
 from interlock.contracts.acts import Attend, Credentials, EndSession
 from interlock.contracts.encoding import decode
 from interlock.doors.http.answers import Answer
+from interlock.doors.http.leaving import while_there
 from interlock.errors import BadToken, NoIdentity, Refusal, TokenExpired, Usage
 from interlock.hooks import NOTHING, Client, Said, client_of
 from interlock.hooks.attending import attending, session_of
@@ -34,7 +35,8 @@ def hook(
         try:
             shown = credentials(request)
             await live.identify(shown)
-            said = await _attended(live, shown, request, client, event)
+            await request.body()  # to its end: what comes after it is that somebody leaves
+            said = await while_there(request, _attended(live, shown, request, client, event))
         except (NoIdentity, BadToken, TokenExpired):
             raise
         except (Refusal, ValueError, OSError) as trouble:
