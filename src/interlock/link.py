@@ -41,6 +41,7 @@ QUIET_S = 5.0
 MOST_BYTES = 1 << 20
 SHORT = 1 << 18
 LONGEST_HEADER = 1 << 13
+BARRED = (errno.EACCES, errno.EPERM, errno.EROFS)
 LONG = (
     "Examine",
     "VerifyLog",
@@ -236,9 +237,9 @@ def open_node(
     except FileExistsError:
         raise NotAWorkspace(f"{directory} is a file, and a workspace is a directory.") from None
     except OSError as trouble:
-        raise EngineUnavailable(
-            f"The workspace {directory} cannot be used: {trouble.strerror}."
-        ) from None
+        why = f"The workspace {directory} cannot be used: {trouble.strerror}."
+        is_barred = trouble.errno in BARRED and not os.path.isdir(directory)
+        raise (shut_out(directory, why) if is_barred else EngineUnavailable(why)) from None
     from interlock.node import Node
 
     return Node(directory, adopt=adopt, engine=engine, key=key)
@@ -274,7 +275,7 @@ def connected(path: str) -> Any:
         connection.close()
         if trouble.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK):
             raise NobodyThere from None
-        if trouble.errno in (errno.EACCES, errno.EPERM):
+        if trouble.errno in BARRED:
             raise Barred from None
         raise
     return connection

@@ -40,11 +40,12 @@ def find(named: str | None, environ: Mapping[str, str], cwd: str) -> str:
 
 
 def nearest(cwd: str) -> str | None:
-    """A workspace made by `init --here`, in this directory or above it."""
+    """A workspace made by `init --here`, in this directory or above it. What cannot be looked at is
+    not taken for absent: whoever acted in another workspace would meet nobody's claims."""
     place = os.path.abspath(cwd)
     while True:
-        for candidate in (os.path.join(place, LOCAL), _in_git(place)):
-            if candidate and os.path.exists(os.path.join(candidate, "log.db")):
+        for candidate in _candidates(place):
+            if _is_there(os.path.join(candidate, "log.db")):
                 return candidate
         above = os.path.dirname(place)
         if above == place:
@@ -71,6 +72,15 @@ def hide_from_git(directory: str) -> None:
         file.write("*\n")
 
 
+def _candidates(place: str) -> Iterator[str]:
+    """Where the workspace of a directory would be. One that may not be passed through, and lies
+    above us all the same, says nothing."""
+    if os.access(place, os.X_OK):
+        yield os.path.join(place, LOCAL)
+        if in_git := _in_git(place):
+            yield in_git
+
+
 def _in_git(place: str) -> str | None:
     """`interlock` in the git common directory, if a work tree has its root here."""
     dot_git = os.path.join(place, ".git")
@@ -82,15 +92,41 @@ def _in_git(place: str) -> str | None:
     git_dir = os.path.join(place, pointer.removeprefix("gitdir: "))
     # A linked worktree's directory points to the common one; any other is the common one itself.
     common = os.path.join(git_dir, _first_line(os.path.join(git_dir, "commondir")) or ".")
-    return os.path.normpath(os.path.join(common, IN_GIT)) if os.path.isdir(common) else None
+    return os.path.normpath(os.path.join(common, IN_GIT)) if _is_there(common) else None
 
 
 def _first_line(path: str) -> str | None:
     try:
         with open(path, encoding="utf-8") as file:
             return file.readline().rstrip("\n")
+    except PermissionError:
+        raise _out_of_sight(path) from None
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def _is_there(path: str) -> bool:
+    try:
+        os.stat(path)
+    except PermissionError:
+        raise _out_of_sight(path) from None
+    except OSError:
+        return False
+    return True
+
+
+def _out_of_sight(path: str) -> EngineUnavailable:
+    place = os.path.dirname(path)
+    return shut_out(place, f"{place} cannot be looked at from here, and a workspace may be there.")
+
+
+def _refuse_out_of_reach(directory: str) -> None:
+    """Where there is no workspace and none can be made, nobody need be told to join it."""
+    above = directory
+    while not os.path.exists(above):
+        above = os.path.dirname(above)
+    if above != directory and not os.access(above, os.W_OK | os.X_OK):
+        raise shut_out(directory, f"No workspace in {directory} can be seen or made from here.")
 
 
 def link(place: str, environ: Mapping[str, str]) -> Link:
@@ -222,18 +258,20 @@ def who_acts(
     if running and link.is_local:
         found = link.call(Credentials(owner=True), FindSession(running))
         if "sender" in found:
-            kept = _kept_by(store, found["sender"])
+            kept = _kept_by(link, found["sender"])
             return Credentials(token=kept.token, session=session, claimed=named)
     if named is not None:
-        return Credentials(token=_kept_by(store, named.removeprefix("@")).token, session=session)
+        return Credentials(token=_kept_by(link, named.removeprefix("@")).token, session=session)
     if owner_may and link.is_local and not running:
         return Credentials(session=session, owner=True)
     senders = store.senders()
     if len(senders) != 1:
         store.refuse_closed()
+        if link.is_local:
+            _refuse_out_of_reach(link.place)
         link.open()  # a place that is no workspace is worth saying first
         raise _nobody(senders, link)
-    return Credentials(token=_kept_by(store, senders[0]).token, session=session)
+    return Credentials(token=_kept_by(link, senders[0]).token, session=session)
 
 
 def as_configured(
@@ -248,7 +286,7 @@ def as_configured(
 
 def kept(link: Link, sender: str) -> Kept:
     """The credential of a sender, or `UnknownSender`."""
-    return _kept_by(CredentialStore(link.home), sender.removeprefix("@"))
+    return _kept_by(link, sender.removeprefix("@"))
 
 
 def is_inside(environ: Mapping[str, str]) -> bool:
@@ -256,10 +294,13 @@ def is_inside(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("INTERLOCK_TOKEN") or environ.get("INTERLOCK_SESSION"))
 
 
-def _kept_by(store: CredentialStore, sender: str) -> Kept:
+def _kept_by(link: Link, sender: str) -> Kept:
+    store = CredentialStore(link.home)
     if kept := store.get(sender):
         return kept
     store.refuse_closed()
+    if link.is_local:
+        _refuse_out_of_reach(link.place)
     senders = store.senders()
     raise UnknownSender(
         f"No credential for {sender[:80]!r} is kept in this workspace. "

@@ -4,6 +4,7 @@ and what to do instead. Another user stands for the sandbox."""
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ def open_place(served: Served | None) -> Iterator[Place]:
     shutil.rmtree(root)
 
 
-def told(place: Place, *words: str) -> str:
+def told(place: Place, *words: str, cwd: str | Path = os.sep) -> str:
     """The refusal that somebody gets who is not the workspace's owner. What is imported is there
     already, since Python itself may lie where only its owner can look."""
     reader, writer = os.pipe()
@@ -39,7 +40,7 @@ def told(place: Place, *words: str) -> str:
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-        os.chdir(os.sep)
+        os.chdir(cwd)
         os.environ.clear()
         os.environ.update(place.environ)
         sys.stdout = os.fdopen(writer, "w")
@@ -55,7 +56,10 @@ def told(place: Place, *words: str) -> str:
     return str(refusal["message"])
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="nobody else can be stood in for")
+as_another = pytest.mark.skipif(os.geteuid() != 0, reason="nobody else can be stood in for")
+
+
+@as_another
 @pytest.mark.parametrize("served", ["direct", "served"], indirect=True)
 @pytest.mark.parametrize("words", [("send", "@nova", "hi"), ("inbox",)])
 def test_a_sandboxed_shell_is_told_what_to_do(open_place: Place, words: tuple[str, ...]) -> None:
@@ -70,3 +74,49 @@ def test_a_sandboxed_shell_is_told_what_to_do(open_place: Place, words: tuple[st
     assert "If this shell is sandboxed" in message
     assert "interlock evidence run keeps a run in a file" in message
     assert open_place.ok("inbox", "--all", "--from", "otto")["messages"] == []
+
+
+@as_another
+@pytest.mark.embedded
+@pytest.mark.parametrize("closed", [".git", ".git/interlock", ".git/worktrees"])
+@pytest.mark.parametrize("words", [("claim", "acquire", "--item", "B-1"), ("inbox",), ("agents",)])
+def test_a_repositorys_workspace_that_cannot_be_looked_at_is_not_taken_for_absent(
+    words: tuple[str, ...], closed: str
+) -> None:
+    root = Path(tempfile.mkdtemp())
+    try:
+        root.chmod(0o755)
+        place = Place(root).but(INTERLOCK_WORKSPACE="")
+        os.chown(place.home, NOBODY, NOBODY)
+        for git in (
+            ("init", "-q", "."),
+            ("-c", "user.name=o", "-c", "user.email=o@e", "commit", "-q", "--allow-empty", "-mx"),
+            ("worktree", "add", "-q", str(root / "linked")),
+        ):
+            subprocess.run(["git", *git], cwd=place.cwd, env=place.environ, check=True, timeout=60)
+        place.ok("init", "--here")
+        (place.cwd / closed).chmod(0o700)
+        cwd = root / "linked" if closed == ".git/worktrees" else place.cwd
+        message = told(place, *words, "--from", "otto", cwd=cwd)
+        assert "cannot be looked at from here" in message
+        assert "If this shell is sandboxed" in message
+        assert list(place.home.iterdir()) == []
+    finally:
+        shutil.rmtree(root)
+
+
+@as_another
+@pytest.mark.embedded
+@pytest.mark.parametrize("mode", [0o700, 0o755], ids=["closed", "read-only"])
+@pytest.mark.parametrize("words", [("inbox", "--from", "otto"), ("inbox",), ("agents",)])
+def test_without_a_home_to_use_nobody_is_told_to_join(words: tuple[str, ...], mode: int) -> None:
+    root = Path(tempfile.mkdtemp())
+    try:
+        root.chmod(0o755)
+        place = Place(root).but(INTERLOCK_WORKSPACE="")
+        place.home.chmod(mode)
+        message = told(place, *words, cwd=place.cwd)
+        assert "If this shell is sandboxed" in message
+        assert "interlock join" not in message
+    finally:
+        shutil.rmtree(root)
