@@ -183,7 +183,9 @@ def test_what_a_stopped_server_hears_too_late_is_told_the_next_time(
     if elsewhere:
         kept = json.loads((here.workspace / "credentials" / "otto-cli.json").read_text())
         token = kept["token"]
-        scene.place = here.but(INTERLOCK_WORKSPACE=f"http://127.0.0.1:{server.port}", INTERLOCK_TOKEN=token)
+        scene.place = here.but(
+            INTERLOCK_WORKSPACE=f"http://127.0.0.1:{server.port}", INTERLOCK_TOKEN=token
+        )
         scene.words = ()
     server.signal(signal.SIGSTOP)
     try:

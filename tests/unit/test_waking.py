@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stepping import HOUR, MINUTE, OWNER, SECOND, Street
+from stepping import HOUR, MINUTE, OWNER, SECOND, Street, this_window
 
 from interlock import errors
 from interlock.contracts.acts import (
@@ -432,7 +432,8 @@ def test_a_step_keeps_what_the_session_holds_below_half_of_the_lease(street: Str
 def test_at_its_start_a_session_is_told_who_it_is_and_what_it_holds(street: Street) -> None:
     window = street.otto._replace(session="s-1")
     claim = street.call(window, AcquireClaim("B-1"))["claim"]
-    street.call(street.otto, AcquireClaim("B-2"))
+    alone = street.call(street.otto, AcquireClaim("B-2"))["claim"]
+    street.call(street.otto._replace(session="s-2"), AcquireClaim("B-3"))
     told = street.step(window, "start")
     assert told == {
         "address": "@otto-cli",
@@ -440,9 +441,43 @@ def test_at_its_start_a_session_is_told_who_it_is_and_what_it_holds(street: Stre
         "session": "s-1",
         "open": 0,
         "unread": 0,
-        "claims": [claim],
+        "claims": [claim, alone],
     }
     assert "claims" not in street.step(window, "prompt")
+
+
+def test_a_step_keeps_what_its_sender_holds_in_no_session(street: Street) -> None:
+    """As a shell does that does not know its client's session."""
+    street.call(street.otto, AcquireClaim("B-1", ttl_s=100))
+    street.ms += 60 * SECOND
+    street.step(street.otto._replace(session="s-1"), "tool")
+    street.ms += 60 * SECOND
+    assert street.call(OWNER, CheckClaim("B-1"))["claimed"]
+
+
+@pytest.mark.parametrize("session", ["s-1", None])
+def test_a_client_that_lives_keeps_what_it_holds_while_it_is_idle(
+    street: Street, session: str | None
+) -> None:
+    window = street.otto._replace(session="s-1")
+    street.step(window, "stop", window=this_window())
+    street.call(street.otto._replace(session=session), AcquireClaim("B-1", ttl_s=100))
+    street.call(street.otto._replace(session="s-2"), AcquireClaim("B-2", ttl_s=100))
+    street.call(street.vera, AcquireClaim("B-3", ttl_s=100))
+    street.ms += 40 * SECOND
+    head = street.node.head()
+    dispatching.keep(street.node)
+    assert street.node.head() == head
+    street.ms += 20 * SECOND
+    dispatching.keep(street.node)
+    assert street.node.head() == head + 1
+    street.ms += 60 * SECOND
+    held = [claim["item"] for claim in street.call(OWNER, ListClaims())["claims"]]
+    assert held == ["B-1"]
+    street.step(window, "end", window=this_window())
+    street.ms += 60 * SECOND
+    dispatching.keep(street.node)
+    assert [c["item"] for c in street.call(OWNER, ListClaims())["claims"]] == []
 
 
 def test_an_end_gives_up_what_is_held_and_waited_for_but_not_the_session(street: Street) -> None:
@@ -481,6 +516,7 @@ def test_a_step_without_a_session_gives_up_nothing(street: Street) -> None:
         Attend("edit", "test", ("a",)),
         Attend("tool", "test", repo="r"),
         Attend("start", "test", window={"about": "x" * 5000}),
+        Attend("start", "test", until_ms=-1),
         Mute(ttl_s=60, off=True),
         Mute(ttl_s=0),
     ],

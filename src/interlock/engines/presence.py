@@ -179,6 +179,11 @@ class Presence:
         found = self._told(sender)
         return [w.session for w in found if w.session and w.doing != ENDED and _runs(w) is False]
 
+    def living(self, sender: str) -> set[str | None]:
+        """The sessions whose client surely runs here."""
+        found = self._told(sender)
+        return {window.session for window in found if window.doing != ENDED and _runs(window)}
+
     def sweep(self, sender: str, now_ms: int) -> None:
         """Forgets windows that ended, or fell silent elsewhere, a while ago; and the drafts of
         whoever was killed while it wrote one. One whose client has died here stays until somebody

@@ -55,7 +55,8 @@ def _who(answer: Answer) -> str:
 
 def _claim(claim: Answer) -> str:
     what = claim["item"] if "item" in claim else f"{', '.join(claim['paths'])} in {claim['repo']}"
-    return f"{what} (fence {claim['fence']}, until {claim['expires_at']})"
+    alone = "" if "session" in claim else ", in no session"
+    return f"{what} (fence {claim['fence']}, until {claim['expires_at']}{alone})"
 
 
 def _warning(warned: list[Answer]) -> str:

@@ -12,7 +12,8 @@ from interlock.kernel.workspace import is_paused
 
 
 def attend(moment: Moment, act: Attend) -> Answer:
-    """Keeps what the session holds, and tells it what it should know now.
+    """Keeps what the session holds, and what its sender holds in none, which a shell that does not
+    know its session has claimed; and tells it what it should know now.
 
     At its start who it is; whenever it works, of mail that it was not told of; before an edit,
     whose claim is in the way; before it stops, what should not wait; while it is idle, what may
@@ -23,7 +24,9 @@ def attend(moment: Moment, act: Attend) -> Answer:
         if session is not None and "paused" not in about:
             give_up(moment, session)
         return about
-    claims = keep(moment, session) if session is not None else []
+    claims = keep(moment, None)
+    if session is not None:
+        claims = [*keep(moment, session), *claims]
     if act.step == "start":
         about |= _some("claims", [claim.view() for claim in claims])
     if act.step == "edit":

@@ -61,6 +61,22 @@ def bury(node: Node) -> None:
             node.note_end(sender, session)
 
 
+def keep(node: Node) -> None:
+    """Renews what sessions hold whose client lives on this machine, be it idle, and what such a
+    client's sender holds in no session."""
+    with node.file.reading() as db:
+        found = holding.due(node.moment(db))
+    for sender, session in sorted(found, key=repr):
+        living = node.presence.living(sender)
+        if session in living or (session is None and living):
+            node.do(partial(_keep, sender, session))
+
+
+def _keep(sender: str, session: str | None, turn: Turn) -> None:
+    caller = Caller(sender, agent_of(turn.system().state, sender), "agent", session=session)
+    holding.keep(turn.moment(caller), session)
+
+
 def _give_up(sender: str, session: str, turn: Turn) -> None:
     moment = turn.system()
     if not is_paused(moment.state):

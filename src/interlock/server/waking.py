@@ -1,4 +1,5 @@
-"""The waker: the part of a server that tells idle agents of mail, through adapters.
+"""The waker: the part of a server that tells idle agents of mail, through adapters; and keeps the
+claims of clients that live, and gives up those of clients that have died.
 
 Whoever waits for mail by itself, beside its client, is told in an instant and needs nobody; so mail
 is left alone for a few seconds first, which also gathers what comes together. Each sender is woken
@@ -57,6 +58,7 @@ class Waker:
 
     async def _look(self) -> None:
         await asyncio.to_thread(dispatching.bury, self._live.node)
+        await asyncio.to_thread(dispatching.keep, self._live.node)
         found = await asyncio.to_thread(self._ways)
         now = asyncio.get_running_loop().time()
         ready = [way for way in found if self._failed.get(way[0].sender, 0.0) <= now]

@@ -17,7 +17,7 @@ from interlock import workspace
 from interlock.contracts.acts import Credentials, Whoami
 from interlock.doors.mcp.plans import Here
 from interlock.doors.mcp.service import server
-from interlock.doors.mcp.sessions import kept
+from interlock.doors.mcp.sessions import kept, window_kept
 from interlock.doors.mcp.stdio import standard_streams
 from interlock.doors.mcp.streams import converse
 from interlock.errors import Refusal, Usage
@@ -69,8 +69,9 @@ async def _serve(
     with open_node(place) as node:
         async with LiveNode(node) as live:
             await live.call(credentials, Whoami())
-            async with kept(live, credentials, session):
-                app = server(live, _whoever(place, credentials, named), here)
+            whoever = _whoever(place, credentials, named)
+            async with kept(live, credentials, session), window_kept(live, whoever):
+                app = server(live, whoever, here)
                 await converse(app, *standard_streams())
 
 

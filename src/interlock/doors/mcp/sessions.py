@@ -12,6 +12,7 @@ from interlock.errors import Refusal
 from interlock.node.live import LiveNode
 
 KEEP_EVERY_S = 0.4
+KEEP_WINDOW_EVERY_S = 30.0
 
 
 @asynccontextmanager
@@ -37,6 +38,28 @@ async def kept(
             with suppress(Refusal):
                 release = plan("release", {"all": True}, ELSEWHERE)
                 await played(release, lambda act: live.call(credentials, act))
+
+
+@asynccontextmanager
+async def window_kept(
+    live: LiveNode, whoever: Callable[[object], Credentials]
+) -> AsyncIterator[None]:
+    """Keeps what the window around us holds, in whichever session it is: an idle client has no
+    hooks that would, and here is no server that does."""
+
+    async def keep() -> None:
+        while True:
+            await asyncio.sleep(KEEP_WINDOW_EVERY_S)
+            credentials = whoever(None)
+            if credentials.session is not None:
+                with suppress(Refusal):
+                    await live.call(credentials, KeepSession(credentials.session))
+
+    keeper = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        keeper.cancel()
 
 
 async def _keep(live: LiveNode, credentials: Credentials, session: str) -> None:

@@ -167,13 +167,22 @@ def keep_session(moment: Moment, act: KeepSession) -> Answer:
     return {"claims": [claim.view() for claim in keep(moment, act.id)]}
 
 
-def keep(moment: Moment, session: str) -> list[Claim]:
-    """What the caller holds in a session, renewed where that is due."""
-    for claim in live(moment, "sender = ? AND session = ?", moment.caller.sender, session):
-        if claim.expires_at - moment.now < claim.ttl // 2 and not is_paused(moment.state):
+def keep(moment: Moment, session: str | None) -> list[Claim]:
+    """What the caller holds in a session, or in none, renewed where that is due."""
+    for claim in live(moment, "sender = ? AND session IS ?", moment.caller.sender, session):
+        if _is_due(moment, claim) and not is_paused(moment.state):
             extended = {"id": claim.id, "ttl": claim.ttl, "expires_at": moment.now + claim.ttl}
             moment.record("claim_extended", extended)
-    return live(moment, "sender = ? AND session = ?", moment.caller.sender, session)
+    return live(moment, "sender = ? AND session IS ?", moment.caller.sender, session)
+
+
+def due(moment: Moment) -> set[tuple[str, str | None]]:
+    """The senders and sessions that hold something which is to be renewed now, if they live."""
+    return {(claim.sender, claim.session) for claim in live(moment) if _is_due(moment, claim)}
+
+
+def _is_due(moment: Moment, claim: Claim) -> bool:
+    return claim.expires_at - moment.now < claim.ttl // 2
 
 
 def _extend(moment: Moment, claim: Claim, act: AcquireClaim) -> Claim:
