@@ -8,10 +8,10 @@ looks whether an ancestor of theirs is one. It says who acts and decides nothing
 import json
 import os
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from interlock.contracts.acts import Credentials
-from interlock.processes import Process, ancestors, is_alive, words
+from interlock.processes import Process, ancestors, is_alive, space, words
 
 # Clients that have one session at a time in a process. One that has several says nothing by it.
 ONE_A_PROCESS = ("claude-code", "codex", "gemini")
@@ -38,6 +38,11 @@ def client_process() -> Process | None:
         elif found.name not in BETWEEN:
             return found
     return None
+
+
+def about(process: Process) -> dict[str, Any]:
+    """What presence knows a client's process by."""
+    return {"pid": process.pid, "started": process.started, "space": space()}
 
 
 def note(home: str, process: Process, window: Window) -> None:

@@ -69,12 +69,11 @@ class Town:
 
     def until_waiting(self, sender: str) -> None:
         """Until somebody waits for the sender's mail."""
+        until(lambda: self.reach(sender) == "wakes")
 
-        def reach() -> dict[str, str]:
-            agents = self.place.ok("agents")["agents"]
-            return {agent["address"]: agent["reach"] for agent in agents}
-
-        until(lambda: reach()[f"@{sender}"] == "wakes")
+    def reach(self, sender: str) -> str:
+        agents = self.place.ok("agents")["agents"]
+        return {agent["address"]: str(agent["reach"]) for agent in agents}[f"@{sender}"]
 
 
 @pytest.fixture
@@ -97,6 +96,19 @@ async def client(town: Town, sender: str, mode: str, **more: str) -> AsyncIterat
     )
     async with Client(stdio_client(bridge), mode=mode) as opened:
         yield Caller(opened)
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+@awaited
+async def test_a_client_without_hooks_is_there_as_long_as_its_server_of_tools(
+    is_served: bool, town: Town
+) -> None:
+    if not is_served:
+        town.end()
+    async with client(town, "otto-cli", MODES[0]) as otto:
+        await otto.ok("whoami")
+        assert town.reach("otto-cli") == "waits"
+    until(lambda: town.reach("otto-cli") == "offline")
 
 
 @pytest.mark.parametrize("mode", MODES)

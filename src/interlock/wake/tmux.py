@@ -23,6 +23,8 @@ class Tmux:
     """Wakes a window whose ways name its pane: `{"tmux": {"socket": PATH, "pane": "%3"}}`."""
 
     name = "tmux"
+    # A person may be typing there, or a dialog wait: whether it can be woken shows when it is.
+    is_sure = False
 
     def can_wake(self, window: Window) -> bool:
         way = window.ways.get(self.name, {})

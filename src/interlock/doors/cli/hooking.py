@@ -183,7 +183,7 @@ def _window(client: str, link: Link, step: Step) -> dict[str, Any]:
     process = windows.client_process()
     window = {"client": client} | _ways(client, step)
     if process is not None:
-        window |= {"pid": process.pid, "started": process.started, "space": processes.space()}
+        window |= windows.about(process)
     return window
 
 

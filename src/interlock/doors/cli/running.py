@@ -12,6 +12,7 @@ from interlock.contracts import acts
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context
 from interlock.errors import Refusal, Usage
+from interlock.windows import about
 
 INTERLOCK_FAILED = 125
 CANNOT_EXECUTE = 126
@@ -101,8 +102,7 @@ def _note(context: Context, credentials: acts.Credentials, pid: int) -> None:
     whoever notices gives up what it holds. A server elsewhere has no use for our processes."""
     process = processes.look(pid) if context.link.is_local else None
     if process is not None:
-        window = {"client": acts.RUN, "pid": pid, "started": process.started}
-        window |= {"space": processes.space()}
+        window = {"client": acts.RUN} | about(process)
         context.link.call(credentials, acts.Attend("rest", acts.RUN, window=window))
 
 
