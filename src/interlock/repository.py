@@ -29,6 +29,14 @@ def name_here(place: str = ".") -> str | None:
     return _name(place) if _git("rev-parse", "--git-dir", place=place) else None
 
 
+def names_of(path: str) -> list[str]:
+    """A file as it is named, under its own name where its directory really is, and what it leads
+    to."""
+    whole = os.path.abspath(path)
+    own = os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))
+    return list(dict.fromkeys((whole, own, os.path.realpath(whole))))
+
+
 def named_from_afar(repo: str) -> str:
     """The repository that somebody means who stands elsewhere: named by a remote's URL in any
     spelling, or by the name that claims show. Places near them mean nothing here."""

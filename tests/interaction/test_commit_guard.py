@@ -237,3 +237,42 @@ def test_a_hook_that_was_there_runs_first(shop: Workshop) -> None:
     assert "the one before" in refused(shop)
     shop.place.ok("guard", "install", "--undo")
     assert before.read_text() == "#!/bin/sh\necho the one before\nexit 1\n"
+
+
+def test_a_link_is_asked_about_by_both_of_its_names(guarded: Workshop) -> None:
+    place = guarded.place
+    guarded.write("src/a.py", "x")
+    (place.cwd / "link.py").symlink_to("src/a.py")
+    for claimed in ("link.py", "src/a.py"):
+        place.ok("claim", "acquire", "--path", claimed, *HOLDER)
+        found = place.run("guard", "check", "link.py", "--json", *WORKER)
+        assert [entry["path"] for entry in found.json["denied"]] == [claimed]
+        place.ok("claim", "release", "--path", claimed, *HOLDER)
+
+
+def test_a_directory_is_denied_where_a_claim_lies_in_it(guarded: Workshop) -> None:
+    place = guarded.place
+    guarded.write("src/a.py", "x")
+    guarded.write("docs/a.md", "x")
+    place.ok("claim", "acquire", "--path", "src/a.py", *HOLDER)
+    for path, status in (("src", 1), ("src/", 1), (".", 1), ("docs", 0)):
+        assert place.run("guard", "check", path, *WORKER).status == status, path
+    (place.cwd / "src").rename(place.cwd / "moved")
+    (place.cwd / "src").symlink_to("moved")
+    assert place.run("guard", "check", "src", *WORKER).status == 1
+
+
+def test_a_guard_that_is_off_is_not_taken_for_a_yes(guarded: Workshop) -> None:
+    place = guarded.place
+    place.ok(*CLAIM, *HOLDER)
+    place.ok("settings", "guard", "off")
+    assert "The guard is off" in place.run("guard", "check", "src/a.py", *WORKER).text
+    changed(guarded)
+    assert allowed(as_sender(guarded, "otto-cli")) == ""
+
+
+def test_a_guard_that_cannot_ask_says_that_it_refuses_and_what_to_do(guarded: Workshop) -> None:
+    changed(guarded)
+    told = refused(guarded.but(INTERLOCK_WORKSPACE="http://127.0.0.1:9", INTERLOCK_TOKEN="ilk_x"))
+    assert "Interlock's guard cannot ask whose the files are" in told
+    assert "git commit --no-verify" in told

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 from serving import free_port
+from tooling import token_of
 from working import GATE, HOLDER, TASK, WORKER, Workshop
 
 GUARD = f'[[guards]]\ngate = "{GATE}"\nremote = "origin"\nbranch = "main"\n'
@@ -169,3 +170,82 @@ def test_a_hook_that_was_there_still_runs_and_still_refuses(guarded: Workshop) -
     allowed(guarded, "origin", "main")
     guarded.place.ok("guard", "install", "--undo")
     assert hook.read_text().startswith("#!/bin/sh\ncat")
+
+
+# --- claims
+
+
+def as_worker(shop: Workshop) -> Workshop:
+    return shop.but(INTERLOCK_TOKEN=token_of(shop.place, "otto-cli"))
+
+
+@pytest.fixture
+def remote(shop: Workshop) -> Workshop:
+    """With a bare remote that has everything, and the hook in place."""
+    where = str(shop.place.root / "remote.git")
+    shop.git("init", "--quiet", "--bare", where)
+    shop.git("remote", "add", "origin", where)
+    shop.commit(**{"src/a.py": "1\n"})
+    shop.git("push", "--quiet", "origin", "main")
+    shop.place.ok("guard", "install")
+    return shop
+
+
+CLAIMED = ("claim", "acquire", "--path", "src/**", *HOLDER)
+
+
+def test_commits_that_touch_what_another_has_claimed_are_not_pushed(remote: Workshop) -> None:
+    remote.place.ok(*CLAIMED)
+    worker = as_worker(remote)
+    worker.write("src/a.py", "2\n")
+    worker.git("commit", "--quiet", "--no-verify", "--all", "--message", "x")
+    told = refused(worker, "origin", "main")
+    assert "src/a.py is claimed by @vera until" in told
+    assert "ask @vera" in told
+    assert "src/a.py is claimed by @vera" in refused(worker, "origin", "HEAD:refs/heads/other")
+    remote.place.ok("settings", "guard", "warn")
+    done = pushed(worker, "origin", "HEAD:refs/heads/other")
+    assert done.returncode == 0
+    assert "warning: src/a.py is claimed by @vera" in done.stdout + done.stderr
+    remote.place.ok("settings", "guard", "deny")
+    remote.place.ok("claim", "release", "--path", "src/**", *HOLDER)
+    allowed(worker, "origin", "main")
+
+
+def test_what_is_there_already_and_what_is_free_are_pushed(remote: Workshop) -> None:
+    remote.place.ok(*CLAIMED)
+    worker = as_worker(remote)
+    allowed(worker, "origin", "HEAD:refs/heads/other")
+    worker.commit(**{"docs/a.md": "x\n"})
+    allowed(worker, "origin", "main")
+    allowed(worker, "origin", "--delete", "other")
+
+
+def test_a_commit_from_before_the_claim_is_pushed(remote: Workshop) -> None:
+    worker = as_worker(remote)
+    early = worker.but(GIT_COMMITTER_DATE="2020-01-01T00:00:00Z")
+    early.commit(**{"src/a.py": "2\n"})
+    remote.place.ok(*CLAIMED)
+    allowed(worker, "origin", "main")
+
+
+def test_the_holder_pushes_its_own(remote: Workshop) -> None:
+    remote.place.ok("claim", "acquire", "--path", "src/**", *WORKER)
+    worker = as_worker(remote)
+    worker.commit(**{"src/a.py": "2\n"})
+    allowed(worker, "origin", "main")
+    worker.commit(**{"src/a.py": "3\n"})
+    assert "interlock run SENDER -- git push" in refused(remote, "origin", "main")
+
+
+def test_what_others_have_pushed_can_be_merged_and_pushed(remote: Workshop) -> None:
+    remote.place.ok(*CLAIMED)
+    holder = remote.but(INTERLOCK_TOKEN=token_of(remote.place, "vera"))
+    holder.git("checkout", "--quiet", "-b", "theirs")
+    holder.commit(**{"src/a.py": "2\n"})
+    holder.git("push", "--quiet", "origin", "theirs")
+    worker = as_worker(remote)
+    worker.git("checkout", "--quiet", "main")
+    worker.commit(**{"docs/a.md": "x\n"})
+    worker.git("merge", "--quiet", "--no-edit", "theirs")
+    allowed(worker, "origin", "main")

@@ -56,6 +56,34 @@ def verdict(street: Street, by: Credentials, *paths: str, **said: Any) -> str:
     return "denied" if found["denied"] else "warned" if found["warned"] else "free"
 
 
+# --- directories, and the guard that is off
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("src/", "denied"),
+        ("src/lib/", "denied"),
+        ("src/lib/deep/", "denied"),
+        ("./", "denied"),
+        ("doc/", "free"),
+        ("src/li/", "free"),
+        ("s[r]c/", "free"),
+    ],
+)
+def test_a_directory_stands_for_all_that_is_in_it(street: Street, path: str, word: str) -> None:
+    claim(street, street.otto, "src/lib/**", "src/a.py")
+    assert verdict(street, street.vera, path) == word
+
+
+def test_a_guard_that_is_off_says_so(street: Street) -> None:
+    claim(street, street.otto)
+    street.call(OWNER, ChangeSetting("guard", "off"))
+    assert check(street, street.vera)["guard"] == "off"
+    street.call(OWNER, ChangeSetting("guard", "warn"))
+    assert "guard" not in check(street, street.vera)
+
+
 # --- whose, and which
 
 

@@ -3,6 +3,7 @@ a push meets."""
 
 import fcntl
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -422,11 +423,26 @@ def test_the_setting_core_hookspath_is_honoured(
     answer = guards.install(str(repo), [str(stub.program)])
     place = (tmp_path / "home" / "hooks" if path[0] == "~" else repo / path) / "pre-push"
     assert str(place) in [hook["path"] for hook in answer["hooks"]]
-    assert [notice["code"] for notice in answer["notices"]] == ["HOOKS_ELSEWHERE"]
+    code = "HOOKS_ELSEWHERE" if path[0] == "~" else "HOOKS_OF_ONE_WORKTREE"
+    assert [notice["code"] for notice in answer["notices"]] == [code]
     git(repo, "push", "origin", "main")
     assert stub.was_called()
     assert undo(repo) == "removed"
     assert not place.exists()
+
+
+def test_what_is_said_of_a_relative_hookspath_makes_it_work_in_every_worktree(
+    repo: Path, stub: Stub, tmp_path: Path
+) -> None:
+    git(repo, "config", "core.hooksPath", "own hooks")
+    (notice,) = guards.install(str(repo), [str(stub.program)])["notices"]
+    git(repo, "worktree", "add", "--quiet", str(tmp_path / "linked"))
+    git(tmp_path / "linked", "push", "origin", "HEAD:refs/heads/a")
+    assert not stub.was_called()
+    _, _, advice = notice["message"].rpartition(": git ")
+    git(repo, *shlex.split(advice))
+    git(tmp_path / "linked", "push", "origin", "HEAD:refs/heads/b")
+    assert stub.was_called()
 
 
 def test_hooks_in_the_usual_place_need_no_notice(repo: Path, stub: Stub, tmp_path: Path) -> None:

@@ -488,7 +488,8 @@ class CheckClaim(Act):
 
 class CheckPaths(Act):
     """Whether the caller may change these files of a repository, in a worktree of it, where that
-    is known. They are names from its root, and no patterns."""
+    is known. They are names from its root, and no patterns; one that ends with / is a directory
+    with all that is in it, and `./` the whole repository."""
 
     paths: tuple[str, ...]
     repo: str

@@ -5,11 +5,11 @@
 passed, and whose claim a file is under, is the node's to say.
 """
 
-from interlock.guards.committing import committed, named, staged
+from interlock.guards.committing import committed, named, staged, unpushed
 from interlock.guards.executable import this_interlock
 from interlock.guards.git import root
 from interlock.guards.hooks import install, undo
-from interlock.guards.pushing import Push, covering, guards_in_force, pushes
+from interlock.guards.pushing import Push, covering, guards_in_force, known_there, pushes
 
 __all__ = [
     "Push",
@@ -17,10 +17,12 @@ __all__ = [
     "covering",
     "guards_in_force",
     "install",
+    "known_there",
     "named",
     "pushes",
     "root",
     "staged",
     "this_interlock",
     "undo",
+    "unpushed",
 ]

@@ -5,6 +5,10 @@ from collections.abc import Sequence
 
 from interlock.errors import Usage
 from interlock.guards import git
+from interlock.repository import names_of
+
+# No file is called so.
+_MARK = "//"
 
 
 def staged(root: str) -> list[str]:
@@ -42,13 +46,33 @@ def _names(said: bytes) -> list[str]:
 
 
 def named(root: str, paths: Sequence[str]) -> list[str]:
-    """Files as somebody names them from where they stand, from the root."""
-    found = []
+    """Files as somebody names them from where they stand, from the root: by their own names, and by
+    those that symbolic links lead to. A directory stands for all that is in it."""
+    found: dict[str, None] = {}
     for path in paths:
         if not path:
             raise Usage("A file has a name, and this one is empty.")
-        whole = os.path.realpath(path)
-        if os.path.commonpath((root, whole)) != root:
+        inside = [each for each in names_of(path) if os.path.commonpath((root, each)) == root]
+        if not inside:
             raise Usage(f"{path[:200]!r} is not in {root}, the repository you stand in.")
-        found.append(os.path.relpath(whole, root))
+        slash = "/" if os.path.isdir(path) else ""
+        found |= dict.fromkeys(os.path.relpath(each, root) + slash for each in inside)
+    return list(found)
+
+
+def unpushed(root: str, oid: str, known: Sequence[str], since_ms: int) -> dict[str, int]:
+    """The files that commits up to one have changed since a moment, and when last, by milliseconds;
+    without what is `known` where it would be pushed to. Of a merge, what it changed by itself."""
+    words = ["log", "-z", "-c", "--name-only", "--no-renames", f"--format={_MARK}%ct"]
+    said = git.ask(root, *words, f"--since={since_ms // 1000}", oid, "--not", *known, "--")
+    if said is None:
+        raise Usage("git does not say what would be pushed.")
+    found: dict[str, int] = {}
+    at = 0
+    for part in said.split(b"\0"):
+        if part.startswith(_MARK.encode()):
+            at = int(part.removeprefix(_MARK.encode())) * 1000
+        elif name := part.removeprefix(b"\n"):
+            path = name.decode("utf-8", "replace")
+            found[path] = max(at, found.get(path, 0))
     return found

@@ -7,6 +7,7 @@ refuses and says how to take it away. Hooks that are files of the repository are
 
 import fcntl
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -35,14 +36,15 @@ HOOKS = (
 
 
 def install(place: str = ".", command: Sequence[str] | None = None) -> dict[str, Any]:
-    """Put the hooks in place in the repository here, for all of its worktrees. What is already in
-    place stays; a hook of ours that calls another Interlock is written anew.
+    """Put the hooks in place in the repository here, for all of its worktrees, unless git is told
+    to look in each of them. What is already in place stays; a hook of ours that calls another
+    Interlock is written anew.
 
     `command` is how the hooks call Interlock; by default as it is running now. Refused, with
     nothing written, where the hooks are files of the repository."""
+    if (done := by_hand(place)) is not None:
+        return {"hooks": done}
     directory = _directory(place)
-    if home := _tracked_home(place, directory):
-        return {"hooks": _by_hand(home)}
     words = tuple(command or this_interlock())
     with _alone(directory, make=True):
         done = _each(directory, lambda hook, path: _put(hook, path, words))
@@ -76,8 +78,12 @@ def _tracked_home(place: str, directory: str) -> str | None:
     return home if tracked else None
 
 
-def _by_hand(home: str) -> list[dict[str, Any]]:
-    """Hooks of the repository that call us already are as good as ours."""
+def by_hand(place: str = ".") -> list[dict[str, Any]] | None:
+    """The hooks, where they are files of the repository and call us already, which is as good as
+    ours. Refused where they do not, with what to add; None where they are no such files."""
+    home = _tracked_home(place, _directory(place))
+    if home is None:
+        return None
     paths = {hook: os.path.join(home, hook.name) for hook in HOOKS}
     missing = [(path, _line(hook)) for hook, path in paths.items() if not _calls_us(path, hook)]
     if missing:
@@ -167,20 +173,29 @@ def _take_back(_: Hook, path: str) -> dict[str, Any]:
 
 
 def _notices(place: str, directory: str) -> dict[str, Any]:
-    """Hooks that lie elsewhere are perhaps not this repository's alone."""
+    """Hooks that lie elsewhere are perhaps not this repository's alone, or not all of it has
+    them."""
+    path = git.line(place, "config", "--type=path", "--get", "core.hooksPath")
+    if path is not None and not os.path.isabs(path):
+        return _notice(
+            "HOOKS_OF_ONE_WORKTREE",
+            f"core.hooksPath is {path}, which git looks for in each worktree: what was put into "
+            f"{directory} guards this one alone. Install it in every worktree, or have all of them "
+            f"use these: git config core.hooksPath {shlex.quote(directory)}",
+        )
     common = git.line(place, "rev-parse", "--git-common-dir") or "."
     common = os.path.realpath(os.path.join(place, common))
     if os.path.commonpath((common, directory)) == common:
         return {}
-    return {
-        "notices": [
-            {
-                "code": "HOOKS_ELSEWHERE",
-                "message": f"core.hooksPath leads to {directory}: the hook there works for every "
-                "repository that has this setting, and a tool that writes there may replace it.",
-            }
-        ]
-    }
+    return _notice(
+        "HOOKS_ELSEWHERE",
+        f"core.hooksPath leads to {directory}: the hook there works for every repository that has "
+        "this setting, and a tool that writes there may replace it.",
+    )
+
+
+def _notice(code: str, message: str) -> dict[str, Any]:
+    return {"notices": [{"code": code, "message": message}]}
 
 
 def _is_ours(path: str) -> bool:
@@ -191,7 +206,7 @@ def _read(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read()
-    except (FileNotFoundError, IsADirectoryError):
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return b""
 
 

@@ -56,6 +56,16 @@ def covering(root: str, remote: str, url: str, push: Push) -> tuple[Guard, ...]:
     )
 
 
+def known_there(root: str, remote: str, url: str, push: Push) -> list[str]:
+    """What git may leave out of a push: what is on the remote, as far as is known here; where it
+    has no name, what is on any."""
+    remotes = (git.line(root, "remote") or "").split("\n")
+    names = sorted(_names(root, remote, url).intersection(remotes))
+    known = [f"--remotes={name}" for name in names] or ["--remotes"]
+    is_here = git.ask(root, "cat-file", "-e", f"{push.remote_oid}^{{commit}}") is not None
+    return [*known, push.remote_oid] if is_here and not push.creates else known
+
+
 def guards_in_force(root: str, *oids: str) -> tuple[Guard, ...]:
     """The guards of the working tree, and those of each of these commits that is known here.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from interlock import git
 from interlock.hooks import Step
-from interlock.repository import name_here
+from interlock.repository import name_here, names_of
 
 
 class Place(NamedTuple):
@@ -24,7 +24,7 @@ def places(step: Step) -> list[Place]:
     found: dict[str, dict[str, None]] = {}
     roots: dict[str, list[str]] = {}
     for path in step.paths:
-        for whole in _names(os.path.join(step.cwd or os.getcwd(), os.path.expanduser(path))):
+        for whole in names_of(os.path.join(step.cwd or os.getcwd(), os.path.expanduser(path))):
             directory = os.path.dirname(whole)
             if directory not in roots:
                 roots[directory] = list(_roots(directory))
@@ -34,14 +34,6 @@ def places(step: Step) -> list[Place]:
                     found.setdefault(root, {})[relative] = None
     repos = ((name_here(root), root, paths) for root, paths in found.items())
     return [Place(name, root, tuple(paths)) for name, root, paths in repos if name is not None]
-
-
-def _names(path: str) -> list[str]:
-    """A file as it is named, under its own name where its directory really is, and what it leads
-    to."""
-    whole = os.path.abspath(path)
-    own = os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))
-    return list(dict.fromkeys((whole, own, os.path.realpath(whole))))
 
 
 def _roots(place: str) -> Iterator[str]:

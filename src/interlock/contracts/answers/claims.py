@@ -63,10 +63,11 @@ class ClaimedPath(TypedDict):
 
 class _Guarded(TypedDict):
     """Files under others' claims: those that must not be changed, and those of which one is only
-    warned."""
+    warned. Where the guard is off, none is looked for."""
 
     denied: list[ClaimedPath]
     warned: list[ClaimedPath]
+    guard: NotRequired[Literal["off"]]
 
 
 class PathsFree(_Guarded):

@@ -26,6 +26,7 @@ class Attended(TypedDict):
     allowed: NotRequired[bool]
     denied: NotRequired[list[ClaimedPath]]
     warned: NotRequired[list[ClaimedPath]]
+    guard: NotRequired[Literal["off"]]
     error: NotRequired[str]
     code: NotRequired[Literal["CLAIM_HELD"]]
     message: NotRequired[str]

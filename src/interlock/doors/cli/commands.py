@@ -596,7 +596,8 @@ _WORK = (
         ("guard", "push"),
         "What the pre-push hook asks: may this be pushed?",
         (Argument("REMOTE", "its name"), Argument("URL", "where it is")),
-        notes="Reads the refs as git hands them to the hook. Exit 1 when a gate has not passed.",
+        notes="Reads the refs as git hands them to the hook. Exit 1 when a gate has not passed, or "
+        "a commit that is not there yet touches what another holder has claimed.",
     ),
 )
 

@@ -1,6 +1,8 @@
 """Commands about guards: the git hook, and what it asks."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from interlock import evidence
@@ -8,15 +10,19 @@ from interlock.contracts import acts
 from interlock.contracts.acts import MOST_FILES
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Answer, Context, read_text
-from interlock.errors import GatesNotPassed, Usage
+from interlock.errors import GatesNotPassed, NotAvailable, Usage
 
 if TYPE_CHECKING:
     from interlock.guards import Push
 
 
 NOBODY = (
-    "Nobody in particular asks here, so every claim is another's; interlock run SENDER -- git "
-    "commit acts as a sender. "
+    "Nobody in particular asks here, so every claim is another's; interlock run SENDER -- git {} "
+    "acts as a sender. "
+)
+CANNOT_ASK = (
+    "Interlock's guard cannot ask whose the files are, and so lets nothing through. {} Then try "
+    "again; interlock doctor says what is wrong. git {} --no-verify goes by the guard."
 )
 
 
@@ -36,13 +42,11 @@ def check(context: Context) -> Answer | int:
     paths = guards.named(here, context.get("path", [])) or guards.staged(here)
     repo = name_here(here)
     assert repo is not None
-    found = _together(
-        [context.call_as_somebody(acts.CheckPaths(some, repo, here)) for some in _some(paths)]
-    )
-    if not found["allowed"] and context.is_nobody:
-        found["message"] = NOBODY + found["message"]
+    is_hook = "path" not in context.values and "GIT_INDEX_FILE" in os.environ
+    with _refusing("commit") if is_hook else nullcontext():
+        found = _guarded(context, paths, repo, here, "commit")
     if found["allowed"] and not found["warned"] and not context.json:
-        if "path" not in context.values and "GIT_INDEX_FILE" in os.environ:
+        if is_hook:
             return 0
         if not paths:
             output.lines("Nothing is staged. Stage what you mean to commit, or name files.")
@@ -68,6 +72,25 @@ def note(context: Context) -> Answer | int:
     return found if found["crossed"] or context.json else 0
 
 
+def _guarded(context: Context, paths: list[str], repo: str, here: str, what: str) -> Answer:
+    found = _together(
+        [context.call_as_somebody(acts.CheckPaths(some, repo, here)) for some in _some(paths)]
+    )
+    if not found["allowed"] and context.is_nobody:
+        found["message"] = NOBODY.format(what) + found["message"]
+    return found
+
+
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """Whoever commits or pushes did not ask us, and is told who refuses, and what to do."""
+    try:
+        yield
+    except NotAvailable as trouble:
+        told = CANNOT_ASK.format(trouble.message, what)
+        raise type(trouble)(told, **trouble.members) from None
+
+
 def _some(paths: list[str]) -> list[tuple[str, ...]]:
     """As many files at a time as may be asked about; none is asked about too."""
     starts = range(0, len(paths) or 1, MOST_FILES)
@@ -82,18 +105,76 @@ def _together(answers: list[Answer]) -> Answer:
 
 
 def push(context: Context) -> Answer:
-    """Whether every gate that guards what is pushed has passed it. A guard that cannot be asked
-    lets nothing through."""
+    """Whether nothing that is pushed touches what another has claimed, and every gate that guards
+    it has passed it. A guard that cannot be asked lets nothing through."""
     from interlock import guards
 
     here = evidence.standing()
     if here is None:
         raise Usage("This is no repository, and git calls this hook only in one.")
     remote, url = context.values["remote"], context.values["url"]
+    pushes = guards.pushes(read_text())
+    with _refusing("push"):
+        crossed = _crossed(context, here.root, remote, url, pushes)
+        if not crossed["allowed"]:
+            return crossed
+        return _gated(context, here.root, remote, url, pushes) | _some_warned(crossed)
+
+
+def _crossed(context: Context, root: str, remote: str, url: str, pushes: "list[Push]") -> Answer:
+    """What commits that are not there yet touch of others' claims, as with `check`: commits that
+    were made under the claim, and not before it. Where nobody else has one, git is not asked."""
+    from interlock import guards
+    from interlock.contracts.times import rfc3339
+    from interlock.repository import name_here
+
+    nothing: Answer = {"allowed": True, "denied": [], "warned": []}
+    sent, repo = [each for each in pushes if not each.deletes], name_here(root)
+    if not sent or repo is None:
+        return nothing
+    met = _guarded(context, ["./"], repo, root, "push")
+    since = [each["claim"]["acquired_at"] for each in (*met["denied"], *met["warned"])]
+    if not since:
+        return nothing
+    touched: dict[str, str] = {}
+    for push in sent:
+        known = guards.known_there(root, remote, url, push)
+        for path, at in guards.unpushed(root, push.local_oid, known, _ms(min(since))).items():
+            touched[path] = max(rfc3339(at + 999), touched.get(path, ""))
+    if not touched:
+        return nothing
+    found = _guarded(context, list(touched), repo, root, "push")
+    later = {
+        each["path"]
+        for each in (*found["denied"], *found["warned"])
+        if touched[each["path"]] >= each["claim"]["acquired_at"]
+    }
+    if not later:
+        return nothing
+    return (
+        found
+        if len(later) == len(touched)
+        else _guarded(context, sorted(later), repo, root, "push")
+    )
+
+
+def _ms(time: str) -> int:
+    from datetime import datetime
+
+    return int(datetime.fromisoformat(time).timestamp() * 1000)
+
+
+def _some_warned(crossed: Answer) -> Answer:
+    return {"warned": crossed["warned"]} if crossed["warned"] else {}
+
+
+def _gated(context: Context, root: str, remote: str, url: str, pushes: "list[Push]") -> Answer:
+    from interlock import guards
+
     passed: list[Answer] = []
     missing: list[Answer] = []
-    for push in guards.pushes(read_text()):
-        for guard in guards.covering(here.root, remote, url, push):
+    for push in pushes:
+        for guard in guards.covering(root, remote, url, push):
             found = _asked(context, guard.gate, push)
             (passed if found["passed"] else missing).append(
                 {"gate": guard.gate, "ref": push.remote_ref} | found

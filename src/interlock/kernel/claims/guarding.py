@@ -13,7 +13,7 @@ from interlock.contracts.acts import CheckPaths, ReportCommit
 from interlock.contracts.addresses import address
 from interlock.contracts.durations import covering as lasting
 from interlock.contracts.encoding import canonical
-from interlock.contracts.globs import covering, matches
+from interlock.contracts.globs import covering, matches, overlap
 from interlock.contracts.times import rfc3339
 from interlock.errors import ClaimHeld
 from interlock.kernel.claims.records import Claim, live
@@ -48,6 +48,7 @@ def guarded(moment: Moment, repo: str, paths: Sequence[str], worktree: str | Non
         found = denied if mode == "deny" and here else warned
         found += [Crossing(path, claim) for path in paths if _covers(claim, path)]
     answer: Answer = {"allowed": not denied, "denied": _views(denied), "warned": _views(warned)}
+    answer |= {"guard": "off"} if mode == "off" else {}
     return answer | (ClaimHeld(_why(moment, denied)).as_dict() if denied else {})
 
 
@@ -108,7 +109,13 @@ def _is_same_place(claimed: str | None, here: str | None) -> bool:
 
 
 def _covers(claim: Claim, path: str) -> bool:
-    return any(matches(pattern, path) for pattern in claim.target.paths)
+    """Whether a file is under a claim, or a directory holds something that could be."""
+    beneath = None
+    if path.endswith("/"):
+        beneath = "**" if path == "./" else covering(path)
+    if beneath is None:
+        return any(matches(pattern, path.rstrip("/")) for pattern in claim.target.paths)
+    return any(overlap(pattern, beneath) for pattern in claim.target.paths)
 
 
 def _why(moment: Moment, denied: list[Crossing]) -> str:

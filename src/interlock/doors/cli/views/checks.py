@@ -52,13 +52,18 @@ def _installed(answer: Answer) -> str:
 
 
 def _guarded(answer: Answer) -> str:
+    if "guard" in answer:
+        return yellow("The guard is off, so no claim was looked at: interlock settings guard deny")
     lines = [answer["message"]] if "code" in answer else []
-    lines += [
+    return "\n".join([*lines, *_warnings(answer)] or ["Nobody else has claimed any of it."])
+
+
+def _warnings(answer: Answer) -> list[str]:
+    return [
         f"warning: {found['path']} is claimed by {found['claim']['holder']}"
         + (f" in {found['claim']['worktree']}" if "worktree" in found["claim"] else "")
-        for found in answer["warned"]
+        for found in answer.get("warned", ())
     ]
-    return "\n".join(lines or ["Nobody else has claimed any of it."])
 
 
 def _noted(answer: Answer) -> str:
@@ -72,7 +77,9 @@ def _noted(answer: Answer) -> str:
 
 
 def _pushed(answer: Answer) -> str:
-    return green("May be pushed.")
+    if "code" in answer:
+        return "\n".join([answer["message"], *_warnings(answer)])
+    return "\n".join([*_warnings(answer), green("May be pushed.")])
 
 
 VIEWS = {

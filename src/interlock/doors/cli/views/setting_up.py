@@ -63,6 +63,8 @@ def _state(client: Answer) -> str:
     as_whom = f" as {client['sender']}" if "sender" in client else ""
     if client["set_up"]:
         return f"set up{as_whom}" + (", but what it calls is gone" * ("dead" in client))
+    if "no_repository" in client:
+        return "no repository here"
     half = [name for name in ("hooks", "server") if client.get(name)]
     return f"{half[0]} only{as_whom}" if half else "not set up"
 
