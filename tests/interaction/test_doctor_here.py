@@ -332,7 +332,11 @@ def test_a_client_whose_entries_were_changed_is_found(town: Place, client: str) 
 
 
 def _configuration(place: Place) -> list[Path]:
-    ours = [*place.cwd.rglob("*"), *place.home.rglob("*")]
+    kept = place.home / ".local"
+    ours = [
+        *place.cwd.rglob("*"),
+        *(each for each in place.home.rglob("*") if kept not in each.parents),
+    ]
     return [path for path in ours if path.is_file() and "interlock" in path.read_text()]
 
 

@@ -1,5 +1,6 @@
 """`interlock setup` as people type it: who the client becomes, what is shown, done, taken back."""
 
+import copy
 import json
 import shutil
 import subprocess
@@ -355,3 +356,122 @@ def test_what_is_only_shown_is_said_to_be_what_would_happen(desk: Place) -> None
     assert undone.startswith("would remove  ")
     desk.run("setup", "git")
     assert desk.run("setup", "git", "--undo", "--print").text.startswith("would remove  ")
+
+
+@pytest.mark.parametrize("name", [".mcp.json", "settings.local.json"])
+def test_a_file_that_cannot_be_written_stops_it_before_anybody_joins(
+    name: str, desk: Place
+) -> None:
+    (desk.cwd / ".claude").mkdir()
+    file = desk.cwd / ("" if name == ".mcp.json" else ".claude") / name
+    file.write_text("{}")
+    file.chmod(0o444)
+    assert desk.no("USAGE", "setup", "claude-code")["file"] == str(file)
+    assert not desk.workspace.exists()
+
+
+def test_what_is_the_users_is_taken_back_from_anywhere_byte_for_byte(desk: Place) -> None:
+    settings = desk.home / ".gemini" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text("{ }\n")
+    at_home = desk.but(INTERLOCK_WORKSPACE=None)
+    at_home.ok("init", "--here")
+    at_home.ok("setup", "gemini", "--user")
+    elsewhere = copy.copy(at_home)
+    elsewhere.cwd = desk.root / "elsewhere"
+    elsewhere.cwd.mkdir()
+    elsewhere.ok("setup", "gemini", "--user", "--undo")
+    assert settings.read_text() == "{ }\n"
+    assert at_home.ok("doctor")["ok"] is True
+
+
+def test_a_link_that_led_nowhere_leads_nowhere_again(desk: Place) -> None:
+    link, target = desk.cwd / ".mcp.json", desk.root / "dots" / "mcp.json"
+    link.symlink_to(target)
+    desk.ok("setup", "claude-code")
+    assert target.exists()
+    desk.ok("setup", "claude-code", "--undo")
+    assert link.is_symlink()
+    assert not target.parent.exists()
+
+
+def test_a_server_of_anothers_that_is_called_like_ours_is_named_and_comes_back(
+    desk: Place,
+) -> None:
+    servers = desk.cwd / ".mcp.json"
+    servers.write_text('{"mcpServers": {"interlock": {"command": "theirs"}}}')
+    notices = desk.ok("setup", "claude-code")["notices"]
+    assert [notice["code"] for notice in notices] == ["OTHERS_SERVER"]
+    assert "notices" not in desk.ok("setup", "claude-code")
+    desk.ok("setup", "claude-code", "--undo")
+    assert servers.read_text() == '{"mcpServers": {"interlock": {"command": "theirs"}}}'
+
+
+@pytest.mark.parametrize("setting", [".githooks", ".husky/_"])
+def test_hooks_of_the_repository_are_listed_and_shown_as_they_are_set_up(
+    setting: str, desk: Place
+) -> None:
+    home = desk.cwd / setting.removesuffix("/_")
+    (desk.cwd / setting).mkdir(parents=True)
+    (home / "pre-commit").write_text("#!/bin/sh\n")
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-C", str(desk.cwd), *words], check=True, timeout=60)
+
+    git("config", "core.hooksPath", setting)
+    git("add", str(home))
+    wanted = desk.no("USAGE", "setup", "git")["add"]
+    assert desk.no("USAGE", "setup", "git", "--print")["add"] == wanted
+    assert desk.ok("setup")["clients"][-1]["set_up"] is False
+    for each in wanted:
+        with open(each["file"], "a") as file:
+            file.write(each["line"] + "\n")
+    assert {hook["state"] for hook in desk.ok("setup", "git")["hooks"]} == {"by hand"}
+    assert desk.ok("setup", "git", "--print")["changes"] == []
+    assert desk.ok("setup")["clients"][-1]["set_up"] is True
+
+
+def test_without_hooks_at_all_the_list_is_there_all_the_same(desk: Place) -> None:
+    git = ["git", "-C", str(desk.cwd), "config", "core.hooksPath", "/dev/null"]
+    subprocess.run(git, check=True, timeout=60)
+    row = desk.ok("setup")["clients"][-1]
+    assert (row["client"], row["set_up"]) == ("git", False)
+    desk.no("USAGE", "setup", "git")
+
+
+def test_outside_of_a_repository_git_is_there_and_the_repository_is_not(place: Place) -> None:
+    row = place.run("setup").text.splitlines()[-1]
+    assert row.split("  ")[0] == "git"
+    assert "  installed      no repository here  " in row
+
+
+def test_a_plugin_in_a_worktree_is_hidden_from_git(desk: Place) -> None:
+    before = files(desk)
+    desk.ok("setup", "claude-code", "--plugin", "plugin")
+    said = subprocess.run(
+        ["git", "-C", str(desk.cwd), "status", "--short"], capture_output=True, timeout=60
+    )
+    assert said.stdout == b""
+    desk.ok("setup", "claude-code", "--plugin", "plugin", "--undo")
+    assert files(desk) == before
+
+
+@pytest.mark.parametrize("client", ["codex", "gemini", "cursor"])
+def test_what_is_to_be_confirmed_is_of_the_files_that_were_written(
+    client: str, desk: Place
+) -> None:
+    assert any("trust" in each for each in desk.ok("setup", client, "--print")["confirm"])
+    for name in ("settings.json", "hooks.json", "mcp.json"):
+        file = desk.cwd / f".{client}" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("{}")
+    (desk.cwd / f".{client}" / "config.toml").write_text("")
+    git = ["git", "-C", str(desk.cwd), "add", "."]
+    subprocess.run(git, check=True, timeout=60)
+    answer = desk.ok("setup", client, "--print")
+    assert not any("project" in each for each in answer.get("confirm", []))
+    away = desk.but(INTERLOCK_WORKSPACE="http://127.0.0.1:9")
+    (desk.workspace / "x").parent.mkdir(exist_ok=True)
+    answer = away.ok("setup", client, "--print")
+    assert "Give the client the MCP server" in answer["confirm"][0]
+    assert not any("MCP server interlock" in each for each in answer["confirm"])

@@ -48,7 +48,8 @@ class Desk:
 
     def __init__(self, root: Path) -> None:
         self.repo, self.home, self.kept = root / "a repo", root / "home", root / "kept"
-        for directory in (self.repo, self.home, self.kept):
+        self.users = self.home / ".local" / "share" / "interlock"
+        for directory in (self.repo, self.users, self.kept):
             directory.mkdir(parents=True)
         git(self.repo, "init", "--quiet", "--initial-branch", "main")
         git(self.repo, "commit", "--quiet", "--allow-empty", "--message", "one")
@@ -620,7 +621,8 @@ def test_a_client_is_set_up_while_its_hooks_and_its_server_are_there(
     assert looking.found(client, place) == Found()
     desk.set_up(client)
     desk.forget()
-    assert looking.found(client, place) == Found(True, True, "otto", is_dead=True)
+    there = Found(True, True, "otto", is_dead=True, workspace="/data/ws")
+    assert looking.found(client, place) == there
     for name in FILES[client]:
         (desk.repo / name).write_text("")
     assert looking.found(client, place) == Found()
@@ -771,7 +773,8 @@ def test_a_read_only_file_is_refused_and_nothing_changes(
     assert refused.value.members["file"] == str(file)
     assert "read-only" in refused.value.message
     assert desk.everything() == before
-    assert records.load(str(desk.kept), client, str(desk.repo)) is None
+    shelf = records.shelf(str(desk.kept), {"HOME": str(desk.home)})
+    assert records.load(shelf, client, str(desk.repo)) is None
 
 
 def test_hooks_of_another_shape_are_refused(desk: Desk) -> None:

@@ -41,10 +41,10 @@ def wanted(place: Place, caller: Caller) -> Wanted:
     ]
     confirm = ["Start Claude Code anew, so that it reads its settings."]
     if server == project:
-        confirm.insert(0, "Claude Code asks whether to use the MCP server interlock: say yes.")
+        about_server = "Claude Code asks whether to use the MCP server interlock: say yes."
     else:
-        confirm.insert(0, f"End Claude Code first if it is running: it writes {server} itself.")
-    return Wanted(documents, confirm, notices)
+        about_server = f"End Claude Code first if it is running: it writes {server} itself."
+    return Wanted(documents, confirm, notices, (about_server,))
 
 
 def hooks(caller: Caller) -> Hooks:

@@ -46,11 +46,17 @@ class Caller(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a client wants in its files, and what is to be said about it."""
+    """What a client wants in its files, and what is to be said about it: what a person has to
+    confirm, of it what is `about_server`, and what else they should know."""
 
     documents: list[Document]
     confirm: list[str]
     notices: list[dict[str, str]]
+    about_server: tuple[str, ...] = ()
+
+    @property
+    def to_do(self) -> list[str]:
+        return [*self.about_server, *self.confirm]
 
 
 class Client(Protocol):

@@ -38,7 +38,7 @@ def wanted(place: Place, caller: Caller) -> Wanted:
     confirm = [
         "Type /hooks in Codex and trust the hooks of Interlock: until then none of them run."
     ]
-    if not place.user:
+    if not all(file.startswith(os.path.join(own, "")) for file in (config, hooks_file)):
         confirm.insert(0, "Codex reads a project's settings only if you trust the project.")
     return Wanted(documents, confirm, notices)
 

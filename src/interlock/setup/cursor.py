@@ -35,10 +35,10 @@ def wanted(place: Place, caller: Caller) -> Wanted:
         Document(servers, CLIENT, members={("mcpServers", SERVER): served.server()}),
         Document(hooks_file, CLIENT, hooks=hooks(hooked), start=NEW),
     ]
-    confirm = ["Switch the MCP server interlock on in Cursor's settings, under MCP."]
-    if not place.user:
-        confirm.append("Cursor runs a project's hooks only in a workspace that you trust.")
-    return Wanted(documents, confirm, notices)
+    confirm = ["Cursor runs a project's hooks only in a workspace that you trust."]
+    is_projects = hooks_file == os.path.join(place.root, ".cursor", "hooks.json")
+    about_server = "Switch the MCP server interlock on in Cursor's settings, under MCP."
+    return Wanted(documents, confirm if is_projects else [], notices, (about_server,))
 
 
 def hooks(caller: Caller) -> Hooks:

@@ -15,10 +15,10 @@ def detected(place: Place) -> list[dict[str, Any]]:
     """Every client: where it was found, whether it is set up here or for the user, as whom, and
     what to type. Looks only, and makes no workspace."""
     found = [_client(name, place) for name in CLIENTS]
-    if git.said(place.root, "rev-parse", "--git-dir") is not None:
-        found.append(_row(GIT, place.root, is_set_up=git_hooks.is_installed(place.root)))
-    else:
-        found.append(_row(GIT, None, is_set_up=False))
+    program = shutil.which(GIT, path=place.environ.get("PATH"))
+    in_one = program and git.said(place.root, "rev-parse", "--git-dir") is not None
+    row = _row(GIT, program, is_set_up=bool(in_one) and git_hooks.is_installed(place.root))
+    found.append(row if in_one or not program else row | {"no_repository": True})
     return found
 
 

@@ -102,6 +102,15 @@ def recognised(document: Document, data: bytes | None) -> Document:
     return replace(document, members=ours_of_them, hooks=hooks, lines=())
 
 
+def anothers_server(document: Document, data: bytes | None) -> bool:
+    """Whether a server of our name stands in the file that is not ours."""
+    if not document.members:
+        return False
+    found = parsed(document, data)
+    values = {path: jsonc.look(found, path) for path in document.members}
+    return any(value and not ours.is_our_server(path, value) for path, value in values.items())
+
+
 def _reverted(document: Document, now: bytes, members: Members, before: Any) -> bytes:
     """The file with these members and without our hooks. What was there before is not taken out
     for being empty."""

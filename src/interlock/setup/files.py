@@ -57,11 +57,31 @@ def write(changes: Sequence[Change]) -> None:
     except OSError as trouble:
         _discard(drafts)
         _put_back(done, made)
-        raise Usage(
-            f"{change.file} cannot be changed: {trouble.strerror or trouble}. Nothing was changed."
-            + (" In a sandboxed shell, ask a person to run this outside." * _is_walled(trouble)),
-            file=change.file,
-        ) from None
+        raise _refusal(change, trouble) from None
+
+
+def refuse_unwritable(changes: Sequence[Change]) -> None:
+    """Refuses what `write` surely would, before anything is done."""
+    for change in changes:
+        if change.after == change.before:
+            continue
+        try:
+            _check(change)
+            above = os.path.dirname(os.path.realpath(change.file))
+            while not os.path.lexists(above):
+                above = os.path.dirname(above)
+            if not os.access(above, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as trouble:
+            raise _refusal(change, trouble) from None
+
+
+def _refusal(change: Change, trouble: OSError) -> Usage:
+    return Usage(
+        f"{change.file} cannot be changed: {trouble.strerror or trouble}. Nothing was changed."
+        + (" In a sandboxed shell, ask a person to run this outside." * _is_walled(trouble)),
+        file=change.file,
+    )
 
 
 def remove_empty(directories: Sequence[str]) -> None:
@@ -111,7 +131,7 @@ def _place(change: Change, draft: str) -> None:
     if change.after is not None:
         os.replace(draft, os.path.realpath(change.file))
     elif change.before is not None:
-        os.unlink(change.file)
+        os.unlink(os.path.realpath(change.file))  # a link that was there leads nowhere again
 
 
 def _discard(drafts: Sequence[str]) -> None:

@@ -21,19 +21,21 @@ DIRECTORY = ".gemini"
 
 def wanted(place: Place, caller: Caller) -> Wanted:
     notices: list[dict[str, str]] = []
+    project = os.path.join(place.root, ".gemini", "settings.json")
     settings, caller = chosen(
         place,
         caller,
-        os.path.join(place.root, ".gemini", "settings.json"),
+        project,
         os.path.join(place.home, ".gemini", "settings.json"),
         notices,
     )
     members: Members = {("mcpServers", SERVER): caller.server()}
     documents = [Document(settings, CLIENT, members=members, hooks=hooks(caller))]
-    confirm = ["Gemini CLI warns of new hooks once, when it starts in the project."]
-    if not place.user:
-        confirm.insert(0, "Gemini CLI reads a project's settings only in a folder that you trust.")
-    return Wanted(documents, confirm, notices)
+    confirm = [
+        "Gemini CLI reads a project's settings only in a folder that you trust.",
+        "Gemini CLI warns of new hooks once, when it starts in the project.",
+    ]
+    return Wanted(documents, confirm if settings == project else [], notices)
 
 
 def hooks(caller: Caller) -> Hooks:

@@ -3,20 +3,27 @@
 import os
 
 from interlock import guards
+from interlock.errors import Usage
 from interlock.guards import git
-from interlock.guards.hooks import HOOKS, KEPT
+from interlock.guards.hooks import HOOKS, KEPT, by_hand
 from interlock.guards.script import MARK, written
 from interlock.setup.files import Change, read
 
 
 def changes(cwd: str) -> list[Change]:
-    """What `guards.install` would write, beside what is there. Refused outside of a repository."""
+    """What `guards.install` would write, beside what is there; nothing where the repository's own
+    hooks call us. Refused where that would be, as outside of a repository."""
+    if by_hand(cwd) is not None:
+        return []
     found = []
     for hook in HOOKS:
-        file = os.path.realpath(os.path.join(_directory(cwd), hook.name))
+        file = os.path.join(os.path.realpath(_directory(cwd)), hook.name)
         words = guards.this_interlock()
         script = written(hook.words, words, kept=KEPT, has_input=hook.has_input)
-        found.append(Change(file, read(file), script))
+        now = read(file)
+        if now is not None and not now.startswith(MARK):
+            found.append(Change(file + KEPT, read(file + KEPT), now))
+        found.append(Change(file, now, script))
     return found
 
 
@@ -34,7 +41,14 @@ def changes_back(cwd: str) -> list[Change]:
 
 
 def is_installed(cwd: str) -> bool:
-    return all((change.before or b"").startswith(MARK) for change in changes(cwd))
+    """Whether git asks us here, by hooks of ours or by lines in the repository's own."""
+    try:
+        own = by_hand(cwd)
+        directory = os.path.realpath(_directory(cwd))
+        files = [os.path.join(directory, hook.name) for hook in HOOKS]
+        return own is not None or all((read(file) or b"").startswith(MARK) for file in files)
+    except Usage:
+        return False
 
 
 def _directory(cwd: str) -> str:

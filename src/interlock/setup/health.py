@@ -29,9 +29,21 @@ class Workspace(NamedTuple):
 def misfits(workspace: Workspace, environ: Mapping[str, str]) -> Iterator[Finding]:
     """What no longer fits of everything that was set up for a workspace, in whichever place. What
     was set up for a place that is gone disturbs nobody."""
-    for record in records.every(workspace.home):
-        if record.is_alive and (wrong := _misfit(record, workspace, environ)) is not None:
+    for record in records.every(records.shelf(workspace.home, environ)):
+        if not record.is_alive or _is_anothers(record, workspace, environ):
+            continue
+        if (wrong := _misfit(record, workspace, environ)) is not None:
             yield wrong
+
+
+def _is_anothers(record: Record, workspace: Workspace, environ: Mapping[str, str]) -> bool:
+    """Whether the user's own configuration leads to another workspace than this: to one that it
+    names, or to those where its sender has joined."""
+    if record.place != USER:
+        return False
+    place = place_at(environ.get("HOME", os.sep), environ, user=True)
+    named = looking.found(record.client, place).workspace
+    return named != workspace.place if named else record.sender not in workspace.joined
 
 
 def _misfit(record: Record, workspace: Workspace, environ: Mapping[str, str]) -> Finding | None:

@@ -15,13 +15,14 @@ NOBODY = Caller((), "", None)
 
 
 class Found(NamedTuple):
-    """Whether hooks and a server of ours are there, whom they act as, and whether what they call
-    is gone: the program, or the workspace."""
+    """Whether hooks and a server of ours are there, whom they act as, in which workspace where they
+    name one, and whether what they call is gone: the program, or the workspace."""
 
     hooks: bool = False
     server: bool = False
     sender: str | None = None
     is_dead: bool = False
+    workspace: str | None = None
 
 
 def found(client: str, place: Place, plugin_at: str | None = None) -> Found:
@@ -29,11 +30,13 @@ def found(client: str, place: Place, plugin_at: str | None = None) -> Found:
     documents = _plugins(plugin_at) if plugin_at is not None else _read_by(client, place)
     calls = [call for document in documents for call in _calls(document)]
     senders = [sender for _, words in calls if (sender := value_of(FROM, words))]
+    named = [found for _, words in calls if (found := value_of(WORKSPACE, words))]
     return Found(
         any(kind == "hook" for kind, _ in calls),
         any(kind == "server" for kind, _ in calls),
         senders[0] if senders else None,
         any(_is_dead(words) for _, words in calls),
+        named[0] if named else None,
     )
 
 

@@ -1,20 +1,37 @@
 """What was set up here: which files, what was in them before, and what they were left as.
 
-Kept in the workspace's home, for its owner's eyes: a client's configuration may hold secrets.
+Kept in the workspace's home, for its owner's eyes: a client's configuration may hold secrets. What
+was changed in the user's own configuration is kept with what else is the user's, so that it can be
+taken back from wherever one stands.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from interlock import workspace
 from interlock.setup.documents import Document
 from interlock.setup.files import Change, remove_empty
 from interlock.setup.places import USER
 
 SETUP = "setup"
+
+
+class Shelf(NamedTuple):
+    """Where records are kept: those of places, and the user's own."""
+
+    workspace: str
+    user: str
+
+    def home(self, place: str) -> str:
+        return self.user if place == USER else self.workspace
+
+
+def shelf(home: str, environ: Mapping[str, str]) -> Shelf:
+    return Shelf(home, workspace.data(environ))
 
 
 class Saved(NamedTuple):
@@ -45,29 +62,33 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def load(home: str, client: str, place: str) -> Record | None:
-    return _read(_directory(home, client, place))
+def load(shelf: Shelf, client: str, place: str) -> Record | None:
+    # Those of the user's lay in the workspace once.
+    homes = dict.fromkeys((shelf.home(place), shelf.workspace))
+    found = (_read(_directory(home, client, place)) for home in homes)
+    return next((record for record in found if record is not None), None)
 
 
-def every(home: str) -> Iterator[Record]:
-    with suppress(FileNotFoundError):
-        for name in sorted(os.listdir(os.path.join(home, SETUP))):
-            if record := _read(os.path.join(home, SETUP, name)):
-                yield record
+def every(shelf: Shelf) -> Iterator[Record]:
+    for home in dict.fromkeys(shelf):
+        with suppress(FileNotFoundError):
+            for name in sorted(os.listdir(os.path.join(home, SETUP))):
+                if record := _read(os.path.join(home, SETUP, name)):
+                    yield record
 
 
-def others_of(home: str, client: str, place: str) -> list[Record]:
+def others_of(shelf: Shelf, client: str, place: str) -> list[Record]:
     """What was set up for the other places that are still there."""
     return [
         record
-        for record in every(home)
+        for record in every(shelf)
         if (record.client, record.place) != (client, place) and record.is_alive
     ]
 
 
-def changes(home: str, record: Record) -> list[Change]:
+def changes(shelf: Shelf, record: Record) -> list[Change]:
     """The files that keep the record: made together with the changes that it is about."""
-    directory = _directory(home, record.client, record.place)
+    directory = _directory(shelf.home(record.place), record.client, record.place)
     files = [_row(number, saved) for number, saved in enumerate(record.saved)]
     about = {"client": record.client, "place": record.place, "sender": record.sender}
     wanted = {"record.json": json.dumps(about | {"files": files}, indent=1).encode()}
@@ -77,19 +98,20 @@ def changes(home: str, record: Record) -> list[Change]:
     return [_change(os.path.join(directory, name), data) for name, data in wanted.items()]
 
 
-def prepare(home: str, record: Record) -> None:
+def prepare(shelf: Shelf, record: Record) -> None:
     """Makes the record's directory, readable by its owner alone."""
-    directory = _directory(home, record.client, record.place)
+    directory = _directory(shelf.home(record.place), record.client, record.place)
     os.makedirs(os.path.dirname(directory), 0o700, exist_ok=True)
     os.makedirs(directory, 0o700, exist_ok=True)
 
 
-def forget(home: str, record: Record) -> None:
-    directory = _directory(home, record.client, record.place)
-    with suppress(FileNotFoundError):
-        for name in os.listdir(directory):
-            os.unlink(os.path.join(directory, name))
-    remove_empty([directory, os.path.dirname(directory)])
+def forget(shelf: Shelf, record: Record) -> None:
+    for home in dict.fromkeys((shelf.home(record.place), shelf.workspace)):
+        directory = _directory(home, record.client, record.place)
+        with suppress(FileNotFoundError):
+            for name in os.listdir(directory):
+                os.unlink(os.path.join(directory, name))
+        remove_empty([directory, os.path.dirname(directory)])
 
 
 def _directory(home: str, client: str, place: str) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from interlock.contracts.addresses import address
 from interlock.contracts.spelling import listed
-from interlock.setup import looking
+from interlock.setup import files, looking
 from interlock.setup.clients import Caller
-from interlock.setup.documents import Document
+from interlock.setup.documents import Document, anothers_server
+from interlock.setup.ours import SERVER
 from interlock.setup.places import USER, Place
 from interlock.setup.planning import Plan, users_of
 from interlock.setup.records import Record
@@ -27,6 +28,15 @@ def about_setting(
         )
         for document in documents
         if (users := users_of(document, renamed))
+    ]
+    notices += [
+        _notice(
+            "OTHERS_SERVER",
+            f"{document.file} has another MCP server called {SERVER}, in whose place ours stands "
+            "now. Taking ours back (--undo) brings it back.",
+        )
+        for document in documents
+        if anothers_server(document, files.read(document.file))
     ]
     if place.user and caller.is_repositorys:
         notices.append(

@@ -48,7 +48,7 @@ def choose(
     elif named is not None:
         name = workspace.kept(link, named).sender
     else:
-        return _unnamed(link, client, store, configured)
+        return _unnamed(link, environ, client, store, configured)
     if name in _agents(link, store, [name]):
         return Sender(name, is_new=False)
     raise Usage(
@@ -59,7 +59,11 @@ def choose(
 
 
 def _unnamed(
-    link: Link, client: str, store: workspace.CredentialStore, configured: str | None
+    link: Link,
+    environ: Mapping[str, str],
+    client: str,
+    store: workspace.CredentialStore,
+    configured: str | None,
 ) -> Sender:
     own = client_named(client).NAME
     kept = store.senders()
@@ -67,7 +71,7 @@ def _unnamed(
         return Sender(configured, is_new=configured not in kept)
     if own in kept:
         return Sender(own, is_new=False)
-    others = _of_other_clients(link.home, client)
+    others = _of_other_clients(records.shelf(link.home, environ), client)
     agents = _agents(link, store, [sender for sender in kept if sender not in others])
     return Sender(agents[0], is_new=False) if len(agents) == 1 else Sender(own, is_new=True)
 
@@ -99,8 +103,8 @@ def _acting(link: Link, credentials: acts.Credentials, store: workspace.Credenti
     return name
 
 
-def _of_other_clients(home: str, client: str) -> set[str]:
-    taken = {record.sender for record in records.every(home) if record.client != client}
+def _of_other_clients(shelf: records.Shelf, client: str) -> set[str]:
+    taken = {record.sender for record in records.every(shelf) if record.client != client}
     return taken | {client_named(other).NAME for other in CLIENTS if other != client}
 
 

@@ -47,6 +47,7 @@ def _set_up(context: Context, place: "Place") -> Answer:
     setting = setup.prepared(client, place, link.home, _caller(context, sender.name), plugin)
     is_shown = context.get("print", False)
     if not is_shown:
+        setting.refuse_unwritable()
         if sender.is_new:
             senders.make(link, os.environ, sender)
         link.open()
