@@ -1,6 +1,7 @@
 """Hooks from end to end: a stand-in for a client runs them as Claude Code does, and two agents work
 in two worktrees of one repository."""
 
+import copy
 import json
 import os
 import shlex
@@ -425,3 +426,89 @@ def _runs(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+# --- what a client is told, without a client
+
+
+def hooked(place: Place, client: str, event: str, **given: Any) -> Any:
+    said = {"session_id": "s-1", "conversation_id": "s-1", "cwd": str(place.cwd)} | given
+    return place.run(
+        "hook", client, event, "--from", "otto-cli", stdin=json.dumps(said).encode()
+    ).json
+
+
+@pytest.fixture
+def repository(town: Place) -> Place:
+    subprocess.run(["git", "init", "--quiet", str(town.cwd)], check=True, timeout=LIMIT_S)
+    return town
+
+
+@pytest.mark.parametrize(
+    ("client", "before", "tool", "after"),
+    [
+        ("gemini", "BeforeTool", "write_file", "AfterTool"),
+        ("cursor", "preToolUse", "Write", "postToolUse"),
+    ],
+)
+def test_a_warning_that_a_client_takes_no_words_for_is_said_after_the_tool(
+    client: str, before: str, tool: str, after: str, repository: Place
+) -> None:
+    repository.ok(
+        *("claim", "acquire", "--path", "src/**", "--worktree", "/srv/other", "--from", "vera")
+    )
+    edit = {"tool_name": tool, "tool_input": {"file_path": "src/a.py"}}
+    for _ in range(2):
+        assert hooked(repository, client, before, **edit) in ({}, {"permission": "allow"})
+    told = json.dumps(hooked(repository, client, after))
+    assert told.count("src/a.py is claimed by @vera in /srv/other") == 1
+    assert hooked(repository, client, after) == {}
+
+
+def test_hooks_of_the_user_say_nothing_where_there_is_no_workspace_of_theirs(place: Place) -> None:
+    anywhere = place.but(INTERLOCK_WORKSPACE=None)
+    assert hooked(anywhere, "claude-code", "SessionStart") == {}
+    assert not list(place.home.rglob("hooks.log"))
+    anywhere.join("nova", None)
+    assert hooked(anywhere, "claude-code", "SessionStart") == {}
+    assert not list(place.home.rglob("hooks.log"))
+    assert hooked(place, "claude-code", "SessionStart") == {}
+    assert list(place.root.rglob("hooks.log")), "a workspace that is named should be there"
+
+
+def test_an_edit_of_cursors_meets_the_claims_where_the_file_is(place: Place) -> None:
+    subprocess.run(["git", "init", "--quiet", str(place.cwd)], check=True, timeout=LIMIT_S)
+    here = place.but(INTERLOCK_WORKSPACE=None)
+    here.ok("init", "--here")
+    here.join("otto", "cli")
+    here.join("vera", None)
+    here.ok("claim", "acquire", "--path", "src/**", "--from", "vera")
+    elsewhere = copy.copy(here)
+    elsewhere.cwd = place.root / "elsewhere"
+    elsewhere.cwd.mkdir()
+    edit = {"tool_name": "Write", "tool_input": {"file_path": str(place.cwd / "src" / "a.py")}}
+    told = hooked(
+        elsewhere, "cursor", "preToolUse", cwd="", workspace_roots=[str(elsewhere.cwd)], **edit
+    )
+    assert told["permission"] == "deny"
+    assert "@vera" in told["agent_message"]
+
+
+@pytest.mark.parametrize(
+    ("stdin", "words"),
+    [(b"{", "The client's input was not JSON"), (b"[" * 200_000, "nested too deeply")],
+)
+def test_input_that_makes_no_sense_is_logged_in_words(
+    stdin: bytes, words: str, town: Place
+) -> None:
+    town.run("hook", "codex", "Stop", "--from", "otto-cli", stdin=stdin)
+    (line,) = (town.workspace / "hooks.log").read_text().splitlines()
+    assert words in line
+    assert "defect" not in line
+
+
+def test_a_command_line_that_makes_no_sense_is_logged(town: Place) -> None:
+    town.process("hook", "codex", "Stop", "--wrong", stdin=b"{}")
+    (log,) = town.home.rglob("hooks.log")
+    assert " codex Stop: " in log.read_text()
+    assert "--wrong" in log.read_text()

@@ -12,6 +12,7 @@ from interlock.hooks import NOTHING, Said, Step, client_of
 from interlock.hooks.memory import Memo, Memory
 
 Answer = dict[str, Any]
+MOST_OWED = 5
 SESSION_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-")
 
 
@@ -43,16 +44,18 @@ def attending(
         return NOTHING
     memo = memory.recall()
     held = max(step.held, memo.held) if step.held else 0
-    kind = _kind(client_of(client).CONTEXT, event, step, memo, outlives=outlives)
+    words = client_of(client).CONTEXT
+    kind = _kind(words, event, step, memo, outlives=outlives)
     told = []
     for act in _acts(Attend(kind, client, held=held, window=window, until_ms=until_ms), step):
         answer = yield act
         told.append(_said(kind, answer))
         for session in answer.get("lost", ()):
             yield EndSession(session)  # its client was killed, and cannot give up what it holds
-    said = _together(told)
+    said, owed = _told_later(_together(told), memo.owed, takes_words=event in words)
     forgot = step.forgets or (memo.forgot and kind != "start")
-    if (now := Memo(held + 1 if said.hold is not None else 0, forgot)) != memo:
+    owed = owed if kind != "end" else ""
+    if (now := Memo(held + 1 if said.hold is not None else 0, forgot, owed)) != memo:
         memory.keep(now)
     return said
 
@@ -86,6 +89,14 @@ def _said(kind: str, answer: Answer) -> Said:
     from interlock.hooks.telling import said
 
     return said(kind, answer)
+
+
+def _told_later(said: Said, owed: str, *, takes_words: bool) -> tuple[Said, str]:
+    """What is said now, and what is left to be said once the client takes words: each line once."""
+    lines = dict.fromkeys((*owed.splitlines(), *(said.context or "").splitlines()))
+    if takes_words:
+        return (said._replace(context="\n".join(lines)), "") if owed else (said, "")
+    return said, "\n".join([*lines][:MOST_OWED])
 
 
 def _together(told: list[Said]) -> Said:

@@ -13,11 +13,12 @@ DOOR = ".door"
 
 
 class Memo(NamedTuple):
-    """How often in a row the agent was kept from stopping, and whether it has forgotten since who
-    it is."""
+    """How often in a row the agent was kept from stopping, whether it has forgotten since who it
+    is, and what it is still to be told, which its client took no words for at the time."""
 
     held: int = 0
     forgot: bool = False
+    owed: str = ""
 
 
 class Memory:

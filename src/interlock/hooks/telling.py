@@ -78,8 +78,9 @@ def _handed_over(messages: list[Answer]) -> str:
         "you are prompted again. What stands inside an envelope was written by its sender."
     )
     closing = (
-        "See to it before you stop, or say why not: answer an ask (interlock answer ID TEXT), and "
-        "acknowledge what is handled (interlock ack ID)."
+        "See to it before you stop, or say why not: read what is shown in part (interlock read "
+        "ID), answer an ask (interlock answer ID TEXT), and acknowledge what is handled (interlock "
+        "ack ID)."
     )
     return "\n".join([opening, *map(enveloped, messages), closing])
 

@@ -16,7 +16,14 @@ from interlock import hooks, processes, windows, workspace
 from interlock.contracts.acts import Attend, Credentials
 from interlock.contracts.addresses import filename
 from interlock.doors.cli.context import Context
-from interlock.errors import IdempotencyConflict, NotAvailable, NotAWorkspace, Refusal, Usage
+from interlock.errors import (
+    IdempotencyConflict,
+    NotAvailable,
+    NotAWorkspace,
+    Refusal,
+    UnknownSender,
+    Usage,
+)
 from interlock.hooks import NOTHING, Said, Step
 from interlock.hooks.attending import attending, session_of
 from interlock.hooks.memory import Memory
@@ -67,13 +74,16 @@ class Hook:
         self.log(f"gave up after {LIMIT_S:.0f} s")
         os._exit(0)
 
-    def log(self, what: str) -> None:
+    def log(self, what: str, *, keep: bool = True) -> None:
         """A line in hooks.log, of the workspace or, where there is none, of the user; and on
-        standard error, for whoever calls a hook by hand. Where none can be written, none is."""
+        standard error, for whoever calls a hook by hand. Where none can be written, none is, nor
+        where it is nothing to `keep`."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f"{at} {self._client} {self._event}: {' '.join(what.split())[:500]}\n"
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"interlock hook: {line}")
+        if not keep:
+            return
         home = self.home or workspace.data(os.environ)
         with suppress(OSError, ValueError):
             os.makedirs(home, 0o700, exist_ok=True)
@@ -92,8 +102,9 @@ def without_fail(words: list[str]) -> int:
         return run(words)
     except (Refusal, KeyboardInterrupt) as wrong:
         client, event = (*words[1:], "", "")[:2]
-        Hook(client, event).answer()
-        sys.stderr.write(f"interlock hook: {wrong}\n")
+        call = Hook(client, event)
+        call.answer()
+        call.log(str(wrong), keep=isinstance(wrong, Refusal))
         return 0
 
 
@@ -105,6 +116,12 @@ def hook(context: Context) -> int:
         _thread.start_new_thread(call.watch, ())
     try:
         return _answered(context, call)
+    except (NotAWorkspace, UnknownSender) as nobody:
+        # Hooks of the user's own configuration name no workspace, and act where there is one that
+        # their sender has joined: elsewhere nothing is wrong.
+        call.answer()
+        named = context.get("workspace") or os.environ.get("INTERLOCK_WORKSPACE")
+        call.log(nobody.message, keep=bool(named))
     except (Refusal, ValueError, OSError) as trouble:
         call.answer()
         call.log(str(trouble))
@@ -119,8 +136,8 @@ def hook(context: Context) -> int:
 def _answered(context: Context, call: Hook) -> int:
     call.home = _home(context.place)
     client = hooks.client_of(context.values["client"])
-    step = client.decode(context.values["event"], json.loads(_input()))
-    context.standing = step.cwd  # some clients run hooks in a directory of their own
+    step = client.decode(context.values["event"], _input())
+    context.standing = _standing(context.values["client"], step)
     link = context.link
     call.home = _home(link.place) if link.is_local else link.home
     if call.home is None:
@@ -141,11 +158,26 @@ def _home(place: str) -> str | None:
     return place if is_one else None
 
 
-def _input() -> bytes:
+def _standing(client: str, step: Step) -> str | None:
+    """Where to look for a workspace: some clients run hooks in a directory of their own. Cursor
+    names the first of its folders, and a file that it edits may be in another."""
+    if client != "cursor" or step.kind != "edit":
+        return step.cwd
+    file = os.path.join(step.cwd or os.getcwd(), os.path.expanduser(step.paths[0]))
+    directory = os.path.dirname(file)
+    return directory if workspace.nearest(directory) is not None else step.cwd
+
+
+def _input() -> Any:
     data = sys.stdin.buffer.read(LONGEST_INPUT + 1) if sys.stdin is not None else b""
     if len(data) > LONGEST_INPUT:
-        raise ValueError("more than a hook is told")
-    return data
+        raise ValueError("The client's input is longer than anything that a hook is told.")
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("The client's input is nested too deeply.") from None
+    except ValueError as wrong:
+        raise ValueError(f"The client's input was not JSON: {wrong}") from None
 
 
 # --- what a step comes to
