@@ -210,6 +210,9 @@ def guarding(town: Town) -> None:
         town.call(vera, acts.CheckPaths(paths, "r", "/v"))
         town.call(vera, acts.ReportCommit(COMMIT, paths, "r", "/v"))
     town.call(OWNER, acts.Examine())
+    town.call(OWNER, acts.ChangeSetting("guard", "off"))
+    town.call(vera, acts.CheckPaths(("src/a.py",), "r", "/v"))
+    town.call(vera, acts.Attend("edit", "test", ("src/a.py",), "r", "/v"))
 
 
 def attending(town: Town) -> None:

@@ -63,15 +63,17 @@ class ClaimedPath(TypedDict):
 
 class _Guarded(TypedDict):
     """Files under others' claims: those that must not be changed, and those of which one is only
-    warned. Where the guard is off, none is looked for."""
+    warned."""
 
     denied: list[ClaimedPath]
     warned: list[ClaimedPath]
-    guard: NotRequired[Literal["off"]]
 
 
 class PathsFree(_Guarded):
+    """Where the guard is off, no claim was looked for."""
+
     allowed: Literal[True]
+    guard: NotRequired[Literal["off"]]
 
 
 class PathsClaimed(_Guarded, No):
