@@ -887,6 +887,27 @@ def test_a_blocker_that_stops_is_in_the_way_and_a_warning_is_not(town: Town) -> 
     assert town.call(town.otto, CompleteTask("B-1"))["completed"] is True
 
 
+def test_a_blocker_on_a_task_that_is_not_open_is_sent_and_said_to_stop_none(town: Town) -> None:
+    town.create("ZZ-1")
+    town.create("ZZ-2")
+    town.call(town.vera, CancelTask("ZZ-2"))
+    for named in ("zz-1", "ZZ-2"):
+        said = {"what": "no disk", "severity": "stop", "task_id": named}
+        act = SendMessage("@vera", "blocker", said, key=f"blocks {named}")
+        sent = town.call(town.mal, act)
+        assert sent["accepted"] is True
+        assert sent["notices"] == [
+            {
+                "code": "NO_OPEN_TASK",
+                "message": f"There is no open task '{named}', so this stops none.",
+                "did_you_mean": ["ZZ-1"],
+            }
+        ]
+        assert town.call(town.mal, act) == sent
+    said = {"what": "no disk", "severity": "stop", "task_id": "ZZ-1"}
+    assert town.call(town.mal, SendMessage("@vera", "blocker", said))["notices"] == []
+
+
 def test_a_blocker_is_resolved_by_its_raiser_a_judge_or_a_person_and_not_by_the_worker(
     town: Town,
 ) -> None:

@@ -83,7 +83,7 @@ class Delivery(TypedDict):
 class Notice(TypedDict):
     """What a sender should know about a message that was accepted all the same."""
 
-    code: Literal["UNKNOWN_RECIPIENT"]
+    code: Literal["UNKNOWN_RECIPIENT", "NO_OPEN_TASK"]
     message: str
     did_you_mean: NotRequired[list[str]]
 

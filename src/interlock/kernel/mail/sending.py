@@ -35,7 +35,7 @@ from interlock.kernel.mail.messages import (
     wakes,
 )
 from interlock.kernel.moment import SYSTEM, Answer, Moment, Request, absent_dropped
-from interlock.kernel.work.records import is_thread, thread_of
+from interlock.kernel.work.records import blockers, is_thread, near_open, thread_of
 from interlock.kernel.workspace import done_before
 
 RATE_WINDOW_MS = 60_000
@@ -50,7 +50,7 @@ def send(moment: Moment, act: SendMessage) -> Answer:
             (name, names.senders_of(moment.state, name), state)
             for name, state in standing(moment, first)
         ]
-        return _accepted(moment, first, load(moment, first), stands)
+        return _accepted(moment, act, first, load(moment, first), stands)
     nth = _refuse_flood(moment)
     _refuse_large(moment, act)
     recipients = _recipients(moment, act.to)
@@ -82,7 +82,7 @@ def send(moment: Moment, act: SendMessage) -> Answer:
         _close_answered(moment, ask)
     message = from_fact(fact)
     stands = [(name, senders, "accepted") for name, senders in recipients.items()]
-    return _accepted(moment, message, body, stands)
+    return _accepted(moment, act, message, body, stands)
 
 
 def answer(moment: Moment, act: AnswerAsk) -> Answer:
@@ -201,6 +201,7 @@ def post(
 
 def _accepted(
     moment: Moment,
+    act: SendMessage,
     message: Message,
     body: Answer | None,
     stands: list[tuple[str, list[str], str]],
@@ -224,7 +225,7 @@ def _accepted(
         "accepted": True,
         "message": envelope(message, body),
         "deliveries": deliveries,
-        "notices": notices,
+        "notices": notices + _stops_none(moment, act, message),
     }
 
 
@@ -239,6 +240,19 @@ def _unknown(moment: Moment, name: str) -> Answer:
         "it expires.",
         did_you_mean=near(name, names.names(moment.state)),
     )
+
+
+def _stops_none(moment: Moment, act: SendMessage, message: Message) -> list[Answer]:
+    """A blocker that named a task which was not there, or had come to its end."""
+    named = act.payload.get("task_id") if act.type == "blocker" else None
+    if named is None or any(found.task for found in blockers(moment, "id = ?", message.id)):
+        return []
+    notice = absent_dropped(
+        code="NO_OPEN_TASK",
+        message=f"There is no open task {named!r}, so this stops none.",
+        did_you_mean=near_open(moment, named),
+    )
+    return [notice]
 
 
 def _request(act: SendMessage) -> Request | None:

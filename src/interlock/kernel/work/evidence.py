@@ -89,9 +89,14 @@ def _kept_before(moment: Moment, act: AddEvidence, request: Request | None) -> E
 def prepare(moment: Moment, act: PrepareEvidence) -> Answer:
     """Refuses as `add` would, while nothing was run yet."""
     task = open_task(moment, act.task)
-    claim = _claim_of_worker(moment, task, None)
+    claim = _claim_of_worker(moment, task, act.fence)
     _refuse_criterion(task, act.criterion)
-    return absent_dropped(task=task.id, fence=claim.fence if claim is not None else None)
+    return {"task": task.id} | (_lease(moment, claim) if claim is not None else {})
+
+
+def _lease(moment: Moment, claim: Claim) -> Answer:
+    left = max(0, claim.expires_at - moment.now)
+    return {"fence": claim.fence, "lease_s": claim.ttl // 1000, "left_s": left // 1000}
 
 
 def _claim_of_worker(moment: Moment, task: Task, fence: int | None) -> Claim | None:

@@ -158,7 +158,15 @@ def is_thread(moment: Moment, id: str) -> bool:
 
 
 def near_ids(id: str, known: list[str]) -> list[str] | None:
-    return [found.removeprefix("@") for found in near(id, known) or ()] or None
+    """Ids that look alike, in capitals or not."""
+    small = {other.lower(): other for other in reversed(known)}
+    return [small[found.removeprefix("@")] for found in near(id, list(small)) or ()] or None
+
+
+def near_open(moment: Moment, id: str) -> list[str] | None:
+    """Tasks that have not come to their end, and are called nearly so."""
+    rows = moment.all("SELECT id FROM work_tasks WHERE ended IS NULL ORDER BY seq DESC")
+    return near_ids(id, [row[0] for row in rows])
 
 
 def open_task(moment: Moment, id: str) -> Task:
