@@ -177,6 +177,17 @@ MAIL = (
         },
     ),
     done(
+        "a blocker on a task that is not there",
+        acts.SendMessage,
+        VERA,
+        {
+            "to": "@otto-cli",
+            "type": "blocker",
+            "payload": {"what": "red", "severity": "stop", "task_id": "t-99"},
+        },
+        has={"accepted": True},
+    ),
+    done(
         "an ask by hand",
         acts.SendMessage,
         OTTO,
@@ -1142,6 +1153,13 @@ EVIDENCE = (
         NOVA,
         {"task": "T-3"},
         first=LOST,
+    ),
+    refused(
+        "STALE_FENCE",
+        "evidence under another fence would not be taken",
+        acts.PrepareEvidence,
+        NOVA,
+        {"task": "T-3", "fence": 999},
     ),
     done("a note", acts.AddEvidence, NOVA, {"payload": {**SAID, "criterion": 1, "title": "seen"}}),
     done("a note of a reader", acts.AddEvidence, VERA, {"payload": SAID}, has={"counts": False}),

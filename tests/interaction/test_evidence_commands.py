@@ -411,6 +411,33 @@ def test_what_is_refused_runs_nothing(shop: Workshop) -> None:
     _refused(shop, "BAD_TOKEN", token="il_wrong")
 
 
+def test_a_fence_that_is_not_the_claims_runs_nothing(shop: Workshop) -> None:
+    fence = shop.taken()
+    words = ("--task", TASK, "--fence", str(fence + 1), "--json", "--", "touch", "ran")
+    with shop.nothing_written("STALE_FENCE"):
+        done = shop.run(*WORKER, *words)
+    assert (done.status, done.json["code"]) == (125, "STALE_FENCE")
+    assert not (shop.place.cwd / "ran").exists()
+
+
+def test_a_run_that_outlasts_its_lease_keeps_the_claim(shop: Workshop) -> None:
+    fence = shop.taken("--ttl", "4s")
+    script = "echo here; while ! test -e go; do sleep 0.05; done"
+    words = ("--task", TASK, "--criterion", "1", "--json", "--", "sh", "-c", script)
+    with shop.place.start("evidence", "run", *WORKER, *words) as child:
+        try:
+            assert child.stderr is not None
+            assert child.stderr.readline() == b"here\n"
+            until(lambda: len(shop.place.facts("claim_extended")) > 1)
+            (shop.place.cwd / "go").touch()
+            out, _ = child.communicate(timeout=LIMIT_S)
+        finally:
+            child.kill()
+    assert child.returncode == 0, out
+    assert json.loads(out)["evidence"]["exit_code"] == 0
+    assert shop.show()["task"]["claim"]["fence"] == fence
+
+
 def test_a_command_that_does_not_exist_leaves_nothing(shop: Workshop) -> None:
     shop.write("data", "no program\n")
     for command, status in (("no-such-command", 127), ("./data", 126)):
@@ -450,9 +477,15 @@ def test_a_claim_lost_during_the_run_keeps_it_from_being_written(
                 out, _ = child.communicate(timeout=LIMIT_S)
         finally:
             child.kill()
-    assert (child.returncode, json.loads(out)["code"]) == (125, "STALE_FENCE")
+    refusal = json.loads(out)
+    assert (child.returncode, refusal["code"]) == (125, "STALE_FENCE")
     assert recorded(shop) == []
     assert shop.place.query("SELECT count(*) FROM blob_chunks") == [(0,)]
+    assert refusal["do"] == f"interlock evidence add --task {TASK} --spool {refusal['spooled']}"
+    assert refusal["do"] in refusal["message"]
+    if lose is _taken_again:
+        handed = shop.place.ok(*refusal["do"].split()[1:], *WORKER)["evidence"]
+        assert (handed["exit_code"], handed["spooled"]) == (0, True)
 
 
 # --- a shell that reaches nobody

@@ -91,10 +91,10 @@ class Work:
 
     @Verb
     def prepare_evidence(
-        self, task: str, *, criterion: int | None = None
+        self, task: str, *, criterion: int | None = None, fence: int | None = None
     ) -> Asked[answers.EvidenceWanted]:
         """Find out whether evidence would be taken, and under which fence."""
-        return Asked(acts.PrepareEvidence(task, criterion))
+        return Asked(acts.PrepareEvidence(task, criterion, fence))
 
     @Verb
     def add_evidence(

@@ -606,10 +606,11 @@ class CancelTask(Act):
 
 class PrepareEvidence(Act):
     """Whether evidence would be taken, before anybody runs for an hour; with the fence to present
-    when it comes."""
+    when it comes. A fence that is given is presented already."""
 
     task: str
     criterion: int | None = None
+    fence: int | None = None
 
 
 class AddEvidence(Act):

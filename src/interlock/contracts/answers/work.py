@@ -206,10 +206,13 @@ class Evidence(TypedDict):
 
 
 class EvidenceWanted(TypedDict):
-    """`fence` is the one to present, for whoever works on the task."""
+    """For whoever works on the task: `fence` is the one to present, `lease_s` how long the claim
+    is granted for, and `left_s` what is left of that."""
 
     task: str
     fence: NotRequired[int]
+    lease_s: NotRequired[int]
+    left_s: NotRequired[int]
 
 
 class EvidenceAdded(TypedDict):

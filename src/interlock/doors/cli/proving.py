@@ -3,6 +3,9 @@
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from interlock.contracts import acts
@@ -11,9 +14,19 @@ from interlock.contracts.uploads import attached, in_chunks, pieces, taken
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Answer, Context
 from interlock.doors.cli.mail import byte_range
-from interlock.errors import EngineUnavailable, NotAvailable, NotFound, Refusal, Usage
+from interlock.errors import (
+    EngineUnavailable,
+    NotAllowed,
+    NotAvailable,
+    NotFound,
+    Refusal,
+    Usage,
+)
 
 INTERLOCK_FAILED = 125
+LOOK_AGAIN_S = 0.4
+# How long the end of a run waits for a renewal that is under way.
+LAST_RENEWAL_S = 5.0
 SHOWN_AT_ONCE = 1 << 18
 LARGEST_FILE = 256 << 20
 
@@ -23,16 +36,18 @@ def run(context: Context) -> int:
     from interlock import evidence
 
     try:
-        fence = _prepared(context)
-        with evidence.record(
-            context.rest,
-            _limits(context),
-            out=sys.stderr.buffer if context.json else sys.stdout.buffer,
-            err=sys.stderr.buffer,
-        ) as recorded:
+        wanted = _prepared(context)
+        with _claim_kept(context, wanted):
+            recorded = evidence.record(
+                context.rest,
+                _limits(context),
+                out=sys.stderr.buffer if context.json else sys.stdout.buffer,
+                err=sys.stderr.buffer,
+            )
+        with recorded:
             _finish_first()
             payload = recorded.payload | _about(context)
-            answer = _kept(context, payload, recorded.output, fence)
+            answer = _kept(context, payload, recorded.output, wanted.get("fence"))
     except evidence.NotStarted as trouble:
         if context.json:
             output.refusal(Usage(f"{trouble}. Nothing was run."), json=True)
@@ -72,28 +87,64 @@ def _about(context: Context) -> Answer:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _prepared(context: Context) -> int | None:
-    """The fence under which the run will be recorded, found out before it begins: one that was
-    lost meanwhile is noticed. A shell that reaches nobody finds out nothing."""
+def _prepared(context: Context) -> Answer:
+    """What the workspace says before the run begins: the fence under which it will be recorded, so
+    that a claim which is lost meanwhile is noticed. A shell that reaches nobody finds out nothing.
+    """
     if "criterion" in context.values and "task" not in context.values:
         raise Usage("A criterion is one of a task's: name the task with --task.")
     line(context.get("title"), "title")
     fence: int | None = context.get("fence")
+    unasked = {"fence": fence} if fence is not None else {}
     if (directory := context.get("spool")) is not None:
         if not os.path.isdir(directory):
             raise Usage(f"{directory} is no directory to write the run into.")
-        return fence
+        return unasked
     try:
         context.link.open()
         credentials = context.credentials()
         if "task" not in context.values:
             context.link.call(credentials, acts.Whoami())
-            return None
-        wanted = acts.PrepareEvidence(context.values["task"], context.get("criterion"))
-        found = context.link.call(credentials, wanted)
+            return {}
+        wanted = acts.PrepareEvidence(context.values["task"], context.get("criterion"), fence)
+        return context.link.call(credentials, wanted)
     except (EngineUnavailable, OSError):
-        return fence
-    return found.get("fence") if fence is None else fence
+        return unasked
+
+
+@contextmanager
+def _claim_kept(context: Context, wanted: Answer) -> Iterator[None]:
+    """Within it, the claim of whoever works on the task is kept renewed."""
+    if "lease_s" not in wanted:
+        yield
+        return
+    ended = threading.Event()
+    words = (context, context.credentials(), wanted, ended)
+    keeper = threading.Thread(target=_keep, args=words, daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        keeper.join(LAST_RENEWAL_S)
+
+
+def _keep(
+    context: Context, credentials: acts.Credentials, found: Answer, ended: threading.Event
+) -> None:
+    """Renews it below half of the lease, as a living session's. Trouble with that is no reason to
+    end the run: the next look tries again, and a claim that was lost is told of at the end."""
+    task, fence, lease_s = found["task"], found["fence"], found["lease_s"]
+    renewal = acts.RenewClaim(task, ttl_s=lease_s, fence=fence)
+    while not ended.wait(max(LOOK_AGAIN_S, found["left_s"] - lease_s / 2)):
+        try:
+            found = context.link.call(credentials, acts.PrepareEvidence(task, fence=fence))
+            if found["left_s"] < lease_s / 2:
+                context.link.call(credentials, renewal)
+        except NotAllowed:
+            return
+        except (Refusal, OSError):
+            continue
 
 
 def _kept(context: Context, payload: Answer, path: str, fence: int | None) -> Answer:
@@ -113,11 +164,30 @@ def _kept(context: Context, payload: Answer, path: str, fence: int | None) -> An
         except (NotAvailable, OSError) as trouble:
             why = trouble.message if isinstance(trouble, NotAvailable) else str(trouble)
             output.remark(f"The workspace does not take it now: {why}")
+        except Refusal as refusal:
+            raise _put_aside(refusal, payload, path, key) from None
     written = spool.write(payload, path, key, directory)
-    return {
-        "spooled": written,
-        "do": f"interlock evidence add --task {payload.get('task_id', 'TASK')} --spool {written}",
-    }
+    return {"spooled": written, "do": _to_hand_over(payload, written)}
+
+
+def _put_aside(refusal: Refusal, payload: Answer, path: str, key: str) -> Refusal:
+    """The refusal, with the file in which the run is all the same. No hook hands it over: whether
+    it is still wanted is for whoever ran it to say."""
+    from interlock.evidence import spool
+
+    try:
+        written = spool.write(payload, path, key)
+    except Refusal:
+        return refusal
+    aside = f"{written}.refused"
+    os.rename(written, aside)
+    do = _to_hand_over(payload, aside)
+    said = f"{refusal.message} What ran is in a file, and can be handed over when you may: {do}"
+    return type(refusal)(said, **refusal.members | {"spooled": aside, "do": do})
+
+
+def _to_hand_over(payload: Answer, path: str) -> str:
+    return f"interlock evidence add --task {payload.get('task_id', 'TASK')} --spool {path}"
 
 
 def _say(context: Context, answer: Answer) -> None:
