@@ -620,6 +620,20 @@ def test_starting_over_from_a_detached_head_moves_the_branch(repo: Repo) -> None
     assert repo.git("rev-list", "--count", "main") == "1"
 
 
+@pytest.mark.parametrize(
+    "files", [{"a.txt": KEY}, {"falcon.txt": "a"}, {"app.sqlite3": "SQLite format 3\0"}]
+)
+def test_a_correction_from_a_detached_head_is_made_on_the_branch(
+    repo: Repo, files: dict[str | bytes, bytes | str | None]
+) -> None:
+    repo.commit("Oops", files)
+    repo.git("checkout", "-q", "--detach")
+    assert repo.scrub()[0].fix.startswith("git checkout -q main && ")
+    repo.follow_advice()
+    assert repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
+    assert "README.md" in repo.git("ls-tree", "--name-only", "main").split()
+
+
 def test_a_head_that_points_nowhere_is_found(repo: Repo) -> None:
     repo.git("symbolic-ref", "HEAD", "refs/heads/unborn")
     assert repo.scrub()[0].what == "HEAD points to refs/heads/unborn, which does not exist"

@@ -25,8 +25,10 @@ class Fixes:
         self._ancestors = git.ancestors() if git.head else frozenset()
         self._holding: dict[str, list[str]] = {}
 
-    def start_over(self, settings: str = "") -> str:
+    def start_over(self, settings: str = "", edits: Sequence[str] = ()) -> str:
+        """A correction is made on the branch: on a detached HEAD it would be left behind."""
         steps = [f"git checkout -q {quote(self._checkout)}"] if self._checkout else []
+        steps += [*edits, _COMMIT] if edits else []
         root = f"git {settings}commit-tree -m 'First public commit' 'HEAD^{{tree}}'"
         steps.append(f'git update-ref HEAD "$({root})"')
         if self._others:
@@ -49,14 +51,12 @@ class Fixes:
         """Takes a file, or all beneath a directory, out of HEAD and out of the history."""
         if not present:
             return self.history(commit)
-        removed = f"git rm -r -q --cached -- {quoted(_literal(path))}"
-        return f"{removed} && {_COMMIT} && {self.start_over()}"
+        return self.start_over(edits=[f"git rm -r -q --cached -- {quoted(_literal(path))}"])
 
     def renaming(self, path: bytes, commit: str, *, present: bool) -> str:
         if not present:
             return self.history(commit)
-        moved = f"git mv -- {quoted(path)} NEW-NAME"
-        return f"{moved} && {_COMMIT} && {self.start_over()}"
+        return self.start_over(edits=[f"git mv -- {quoted(path)} NEW-NAME"])
 
     def editing(self, entry: Entry, line: int) -> str:
         """Opens the file of HEAD at the line, and goes on when it is saved."""
@@ -64,7 +64,7 @@ class Fixes:
             return self.removal(entry.path, "", present=True)
         opened = f"${{EDITOR:-vi}} +{line} {quoted(b'./' + entry.path)}"
         added = f"git add -- {quoted(_literal(entry.path))}"
-        return f"{opened} && {added} && {_COMMIT} && {self.start_over()}"
+        return self.start_over(edits=[opened, added])
 
 
 def without_refs(names: Sequence[str]) -> str:
