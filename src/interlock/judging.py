@@ -10,14 +10,14 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, NamedTuple
 
-from interlock import evidence, project
+from interlock import evidence, project, scrub
 from interlock.contracts import acts
 from interlock.contracts.encoding import canonical, digest
 from interlock.contracts.uploads import attached, in_chunks, taken
-from interlock.errors import DigestMismatch, NotFound, Usage
+from interlock.errors import DigestMismatch, NotFound, Refusal, Usage
 from interlock.git import asked
 from interlock.project import Check, Project
 
@@ -26,6 +26,9 @@ Call = Callable[[Any], Answer]
 
 LOOKED_AT = 64 << 20
 LONGEST_NOTE = 4000
+LONGEST_FIX = 4096
+# So many of the commands that a scrub names go to the worker; the evidence has all.
+MOST_FIXES = 3
 # A large repository takes its time.
 CHECKOUT_S = 1800.0
 
@@ -42,10 +45,12 @@ def root_here() -> str:
 
 
 class Rules(NamedTuple):
-    """What checks there are, and the file that says so."""
+    """What checks there are, and the file that says so; whether that was `named`, or is the
+    repository's own."""
 
     project: Project
     file: str
+    named: bool = False
 
 
 def rules_at(root: str, path: str | None = None) -> Rules:
@@ -57,7 +62,7 @@ def rules_at(root: str, path: str | None = None) -> Rules:
             data = file.read(project.LARGEST + 1)
     except OSError as trouble:
         raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None
-    return Rules(project.decode(data, path), os.path.abspath(path))
+    return Rules(project.decode(data, path), os.path.abspath(path), named=True)
 
 
 class Judge:
@@ -66,7 +71,9 @@ class Judge:
 
     def __init__(self, call: Call, task: str, root: str, rules: Rules, out: BinaryIO) -> None:
         self._call, self._task, self._root, self._out = call, task, root, out
-        self._rules, self._file = rules
+        self._rules, self._file, is_named = rules
+        # As a worker would type it.
+        self._by = f" --rules {shlex.quote(self._file)}" if is_named else ""
 
     def judge(self, gate: str | None = None, *, new_rules: bool = False) -> list[Answer]:
         """Judges every gate of the task that has checks, or the one that is named."""
@@ -124,8 +131,8 @@ class Judge:
 
     def _judged(self, gate: str, checks: list[Check], artifact: Answer) -> Answer:
         results = [self._result(check, artifact) for check in checks]
-        failing = [check for check, met in zip(checks, results, strict=True) if not met["met"]]
-        note = "; ".join(f"{found['check']}: {found['why']}" for found in results)
+        failing = [found for found in results if not found["met"]]
+        note = "; ".join(_told(found) for found in results)
         verdict = "fail" if failing else "pass"
         self._call(
             acts.GiveVerdict(
@@ -133,8 +140,8 @@ class Judge:
                 gate,
                 verdict,
                 artifact["commit"],
-                f"Checked by interlock gate run. {note}"[:LONGEST_NOTE],
-                tuple(typed(check) for check in failing),
+                f"Checked by interlock gate run{self._by}. {note}"[:LONGEST_NOTE],
+                tuple(dict.fromkeys(fix for found in failing for fix in found.pop("fix"))),
                 tuple(found["evidence"] for found in results),
                 artifact["tree"],
                 self._digest(checks),
@@ -144,31 +151,43 @@ class Judge:
 
     def _result(self, check: Check, artifact: Answer) -> Answer:
         """Runs one check, and keeps what came of it."""
-        self._out.write(f"{check.name}: {typed(check)}\n".encode())
+        self._out.write(f"{check.name}: {self._typed(check)}\n".encode())
         limits = evidence.Limits(time_s=check.time_limit)
         command = self._command(check)
-        try:
-            with (
-                _checked_out(self._root, artifact["commit"]),
-                evidence.record(command, limits, out=self._out, err=self._out) as recorded,
-            ):
-                payload = recorded.payload | {"task_id": self._task, "title": check.name}
-                with open(recorded.output, "rb") as file:
-                    size = payload["output"]["size"]
-                    steps = attached(acts.AddEvidence(payload), in_chunks(file), size)
-                    kept = taken(steps, self._call)["evidence"]
-                why = _why_not(check, payload, artifact, recorded.output)
-        except evidence.NotStarted as trouble:
-            raise Usage(f"The check {check.name} cannot be run: {trouble}.") from None
+        with (
+            _checked_out(self._root, artifact["commit"]),
+            evidence.record(
+                command, limits, out=self._out, err=self._out, unstarted_too=True
+            ) as recorded,
+        ):
+            payload = recorded.payload | {"task_id": self._task, "title": check.name}
+            with open(recorded.output, "rb") as file:
+                size = payload["output"]["size"]
+                steps = attached(acts.AddEvidence(payload), in_chunks(file), size)
+                kept = taken(steps, self._call)["evidence"]
+            why = _why_not(check, recorded, artifact)
+            fix = self._fixes(check) if why is not None else []
         if payload.get("interrupted") and payload.get("ended_by") != "time limit":
             raise Told
-        return {
+        found = {
             "check": check.name,
             "met": why is None,
             "exit_code": payload["exit_code"],
             "evidence": kept["id"],
             "why": why or f"exited {payload['exit_code']}",
         }
+        return found if why is None else found | {"fix": fix}
+
+    def _fixes(self, check: Check) -> list[str]:
+        """What would put it right: the scrub's own commands, and the check itself, to see that it
+        is met then."""
+        found: list[str] = []
+        if not check.command:
+            with suppress(Refusal):
+                rules = scrub.rules_of(self._rules.scrub)
+                found = [finding.fix for finding in scrub.findings(os.getcwd(), rules)]
+        short = [fix for fix in dict.fromkeys(found) if len(fix) <= LONGEST_FIX]
+        return [*short[:MOST_FIXES], self._typed(check)]
 
     def _command(self, check: Check) -> list[str]:
         if check.command:
@@ -177,22 +196,30 @@ class Judge:
         # Without -P a directory called interlock in what is judged would be taken for us.
         return [sys.executable, "-P", "-m", "interlock", "scrub", *named]
 
+    def _typed(self, check: Check) -> str:
+        """The check as its worker would type it."""
+        words = check.command
+        if not words:
+            return f"interlock scrub{self._by}"
+        return words[2] if words[:2] == ("/bin/sh", "-c") else shlex.join(words)
 
-def typed(check: Check) -> str:
-    """The check as its worker would type it."""
-    words = check.command
-    if not words:
-        return "interlock scrub"
-    return words[2] if words[:2] == ("/bin/sh", "-c") else shlex.join(words)
+
+def _told(found: Answer) -> str:
+    """A check in the note of a verdict; where it is not met, with what shows that."""
+    told = f"{found['check']}: {found['why']}"
+    return told if found["met"] else f"{told} (interlock evidence show {found['evidence']})"
 
 
-def _why_not(check: Check, payload: Answer, artifact: Answer, output: str) -> str | None:
+def _why_not(check: Check, recorded: evidence.Recorded, artifact: Answer) -> str | None:
     """Why the run is not what the check expects; None where it is."""
+    payload = recorded.payload
+    if recorded.unstarted is not None:
+        return f"cannot be run: {recorded.unstarted}"
     if payload.get("interrupted"):
         return f"was ended by its {payload.get('ended_by', 'signal')}"
     if payload.get("tree") != artifact["tree"] or payload.get("dirty"):
         return "changed files of the tree, and so says nothing about it"
-    with open(output, "rb") as file:
+    with open(recorded.output, "rb") as file:
         text = file.read(LOOKED_AT).decode(errors="replace")
     if check.meets(payload["exit_code"], text):
         return None

@@ -17,7 +17,7 @@ def rules(*tables: str) -> dict[str, str]:
     return {RULES: "\n".join(tables)}
 
 
-def check(name: str, command: str, **members: str) -> str:
+def check(name: str, command: str | list[str], **members: str) -> str:
     """A check of the gate, as it stands in interlock.toml."""
     written = {"gate": f'"{GATE}"', "command": json.dumps(command)} | members
     return f"[checks.{name}]\n" + "".join(f"{key} = {value}\n" for key, value in written.items())
@@ -105,6 +105,42 @@ def test_a_check_that_is_not_met_fails_its_gate(
     assert (blocker["to"], blocker["gate"], blocker["fix"]) == ("@otto-cli", GATE, [command])
     assert shop.show()["task"]["state"] == "taken"
     assert not processes_with(f"# {shop.place.root}")
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "why"),
+    [("no-such-command", 127, "there is no such command"), ("./greet.sh", 126, "denied")],
+)
+def test_a_check_that_cannot_be_started_is_not_met_and_leaves_evidence(
+    shop: Workshop, command: str, status: int, why: str
+) -> None:
+    bad = check("bad", [command], exit_code=str(status))
+    shop.commit(**rules(check("good", "true"), bad))
+    shop.submitted()
+    done = judged(shop, *HOLDER)
+    assert (done.status, done.json["code"]) == (1, "GATES_NOT_PASSED")
+    bad_one = done.json["gates"][0]["checks"][1]
+    assert (bad_one["met"], bad_one["exit_code"]) == (False, status)
+    assert bad_one["why"].startswith(f"cannot be run: {command}: ")
+    (verdict,) = verdicts(shop)
+    assert (verdict["verdict"], verdict["fix"]) == ("fail", [command])
+    assert runs(shop)[1]["exit_code"] == status
+    assert why in shop.kept(runs(shop)[1]["id"]).decode()
+
+
+def test_what_a_failing_check_tells_the_worker_names_the_evidence_and_the_rules(
+    shop: Workshop,
+) -> None:
+    shop.submitted()
+    theirs = shop.place.root / "theirs.toml"
+    theirs.write_text(check("bad", "false"))
+    judged(shop, "--rules", str(theirs), *HOLDER)
+    (blocker,) = shop.place.ok("blocker", "list")["blockers"]
+    (run,) = runs(shop)
+    assert blocker["what"] == (
+        f"Checked by interlock gate run --rules {theirs}. bad: exited 1 "
+        f"(interlock evidence show {run['id']})"
+    )
 
 
 def test_each_gate_has_a_verdict_of_its_own(shop: Workshop) -> None:
@@ -279,7 +315,10 @@ def test_the_shipped_scrub_decides_the_gate_of_its_name(shop: Workshop) -> None:
     assert (done.status, done.json["code"]) == (1, "GATES_NOT_PASSED")
     (run,) = runs(shop)
     assert b"stray" in shop.kept(run["id"])
-    assert verdicts(shop)[-1]["fix"] == ["interlock scrub"]
+    assert verdicts(shop)[-1]["fix"] == [
+        "git update-ref --no-deref -d refs/heads/stray",
+        "interlock scrub",
+    ]
     shop.git("branch", "-D", "stray")
     shop.place.ok("task", "submit", TASK, *WORKER)
     done = judged(shop, *HOLDER)

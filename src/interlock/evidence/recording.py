@@ -39,12 +39,16 @@ class NotStarted(Exception):
 
 class Recorded:
     """What came of a run: the payload of its evidence, the file with the output to be stored,
-    and the status to exit with. Closing it removes the file."""
+    and the status to exit with; `unstarted` says why nothing ran, where nothing did. Closing it
+    removes the file."""
 
-    def __init__(self, payload: dict[str, Any], output: str, exit_status: int) -> None:
+    def __init__(
+        self, payload: dict[str, Any], output: str, exit_status: int, unstarted: str | None = None
+    ) -> None:
         self.payload = payload
         self.output = output
         self.exit_status = exit_status
+        self.unstarted = unstarted
 
     def close(self) -> None:
         shutil.rmtree(os.path.dirname(self.output), ignore_errors=True)
@@ -57,13 +61,19 @@ class Recorded:
 
 
 def record(
-    command: Sequence[str], limits: Limits | None = None, *, out: BinaryIO, err: BinaryIO
+    command: Sequence[str],
+    limits: Limits | None = None,
+    *,
+    out: BinaryIO,
+    err: BinaryIO,
+    unstarted_too: bool = False,
 ) -> Recorded:
     """Runs the command in the current directory, with its output live on `out` and `err`.
 
     Returns when the command has ended and nothing that it started is left. Signals sent to us
     meanwhile go on to it, if this is the main thread. Raises Usage for what cannot be asked for,
-    and NotStarted when there is no such command; then nothing has run.
+    and NotStarted when there is no such command; then nothing has run. With `unstarted_too` that is
+    recorded as a shell would have it: a status, and why as the output.
     """
     limits = limits or Limits()
     _check(command, limits)
@@ -77,13 +87,22 @@ def record(
             keeper = Keeper(output, limits.output_bytes)
         with closing(keeper):
             transcript = Transcript(keeper)
-            ended = _run(command, limits, out, err, transcript)
+            unstarted = None
+            try:
+                ended = _run(command, limits, out, err, transcript)
+            except NotStarted as trouble:
+                if not unstarted_too:
+                    raise
+                unstarted = str(trouble)
+                Live(err).write(f"{unstarted}\n".encode())
+                transcript.add(1, f"{unstarted}\n".encode())
+                ended = Ended(trouble.status, None, False, 0, [])
             with _keeping():
                 cut = transcript.finish()
         if ended.left:
             Live(err).write(f"interlock: processes that do not end: {ended.left}\n".encode())
         payload = _payload(command, here, before, ended, transcript, output, cut=cut)
-        return Recorded(payload, output, _exit_status(ended))
+        return Recorded(payload, output, _exit_status(ended), unstarted)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -116,7 +135,7 @@ def _check(command: Sequence[str], limits: Limits) -> None:
 
 def _check_memory(wanted: int) -> None:
     if not sys.platform.startswith("linux"):
-        raise Usage("This system cannot limit the memory of a process. Leave out --memory.")
+        raise Usage("This system cannot limit the memory of a process. Leave out --memory-limit.")
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
     if wanted < 1024 or (most != resource.RLIM_INFINITY and wanted > most):
         raise Usage(f"A memory limit is at least 1024 bytes, and here at most {most}.")
