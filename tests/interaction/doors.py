@@ -315,7 +315,9 @@ SPELLINGS = {
     acts.ListTasks: Spelling("task list", (), _PAGE | {"state": "--state", "mine": "--mine"}),
     acts.ShowTask: Spelling("task show", ("id",)),
     acts.TakeTask: Spelling("task take", ("id",), _WHERE),
-    acts.SubmitTask: Spelling("task submit", ("id",), _FENCE | {"commit": "--commit"}),
+    acts.SubmitTask: Spelling(
+        "task submit", ("id",), _FENCE | {"commit": "--commit", "tree": "--tree"}
+    ),
     acts.CompleteTask: Spelling("task complete", ("id",), _FENCE),
     acts.FailTask: Spelling("task fail", ("id",), _FENCE | _NOTE),
     acts.CancelTask: Spelling("task cancel", ("id",), _NOTE),
@@ -427,8 +429,6 @@ def _as_typed(act: type, said: Members, scene: Scene) -> Members:
         said["link"] = f"{scene.url}/invite/{said.pop('code')}"
     if act is acts.ListTasks:
         said.setdefault("state", "all")
-    if act is acts.SubmitTask:
-        said.pop("tree", None)  # which git knows
     if act is acts.CheckPaths:
         said = {"paths": said["paths"]}  # where one stands is where they are
     if act is acts.ReportCommit:

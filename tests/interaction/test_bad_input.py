@@ -273,7 +273,7 @@ ROWS: dict[str, Row] = {
     "task list": Row("", _PAGE | {"--state": "choice"}),
     "task show": Row("T-1", {0: "task"}),
     "task take": Row("T-1" + VERA, _WHERE | {0: "task", "--ttl": "duration"}),
-    "task submit": Row("T-2" + VERA, _UNDER | {0: "task", "--commit": "commit"}),
+    "task submit": Row("T-2" + VERA, _UNDER | {0: "task", "--commit": "commit", "--tree": "commit"}),
     "task complete": Row("T-2" + VERA, _UNDER | {0: "task"}),
     "task fail": Row("T-2" + VERA, _UNDER | {0: "task", "--note": "line"}),
     "task cancel": Row("T-2", {0: "task", "--note": "line"}),

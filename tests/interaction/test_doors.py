@@ -1038,7 +1038,6 @@ TASKS = (
         acts.SubmitTask,
         NOVA,
         {"id": "T-3", "commit": NOT_THERE},
-        but={"cli": "git knows it, or there is none"},
     ),
     refused(
         "NOT_HOLDER",

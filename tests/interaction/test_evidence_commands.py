@@ -133,6 +133,28 @@ def test_outside_a_repository_nothing_is_said_about_one(shop: Workshop) -> None:
     assert (answer["counts"], answer["why"]) == (False, "The run was not made in a repository.")
 
 
+def test_a_commit_is_submitted_elsewhere_where_its_tree_is_known_or_given(shop: Workshop) -> None:
+    shop.taken()
+    shop.proven("--task", TASK, "--criterion", "1", "--", "true")
+    first, tree = shop.head, shop.tree
+    later = shop.commit(**{"greet.sh": "echo hello\n"})
+    here, given = ("--commit", later), ("--tree", shop.tree)
+    assert shop.place.no(
+        "DIGEST_MISMATCH", "task", "submit", TASK, *here, "--tree", tree, *WORKER
+    )["message"].endswith("Leave --tree out.")
+    shop.place.cwd = shop.place.root / "elsewhere"
+    shop.place.cwd.mkdir()
+    submit = ("task", "submit", TASK, *WORKER)
+    answer = shop.place.ok(*submit, "--commit", first)
+    assert answer["task"]["artifact"] == {"commit": first, "tree": tree}
+    assert "--tree" in shop.place.no("USAGE", *submit, *here)["message"]
+    answer = shop.place.ok(*submit, *here, *given)
+    assert answer["task"]["artifact"] == {"commit": later, "tree": given[1]}
+    for words in ((), ("--commit", later[:12]), ("--commit", "main")):
+        refused = shop.place.no("USAGE", *submit, *words)["message"]
+        assert refused.startswith("There is no commit ")
+
+
 # --- what it kept
 
 

@@ -411,6 +411,7 @@ _WORK = (
         (_TASK,),
         (
             Flag("--commit", "C", "what is handed in; HEAD if absent"),
+            Flag("--tree", "TREE", "its tree, where the commit is in no repository here"),
             _FENCE,
         ),
         notes="Verdicts on what was submitted before do not count for it.",

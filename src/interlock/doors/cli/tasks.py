@@ -2,7 +2,10 @@
 
 from interlock.contracts import acts
 from interlock.doors.cli.context import Answer, Context, read_text
-from interlock.errors import NotFound, Usage
+from interlock.errors import DigestMismatch, NotFound, Usage
+
+# How many digits the id of a commit has: by SHA-1, or by SHA-256.
+WHOLE = (40, 64)
 
 
 def create(context: Context) -> Answer:
@@ -79,13 +82,7 @@ def take(context: Context) -> Answer:
 def submit(context: Context) -> Answer:
     from interlock import evidence
 
-    named = context.get("commit", "HEAD")
-    artifact = evidence.artifact(named)
-    if artifact is None:
-        raise Usage(
-            f"There is no commit {named[:80]!r} here. Stand in the repository, commit what is "
-            "done, and submit that."
-        )
+    artifact = _artifact(context)
     answer = context.call(acts.SubmitTask(context.values["id"], *artifact, context.get("fence")))
     here = evidence.standing()
     if here is not None and here.dirty and "commit" not in context.values:
@@ -97,6 +94,27 @@ def submit(context: Context) -> Answer:
             }
         ]
     return answer
+
+
+def _artifact(context: Context) -> tuple[str, str | None]:
+    """The commit and its tree, as git knows them here; elsewhere as they are given, and the tree
+    of a commit at which the worker ran something is known to the workspace."""
+    from interlock import evidence
+
+    named, tree = context.get("commit", "HEAD"), context.get("tree")
+    if (found := evidence.artifact(named)) is not None:
+        if tree not in (None, found[1]):
+            raise DigestMismatch(
+                f"The tree of {found[0][:12]} is {found[1]}, as git knows it here. Leave --tree out."
+            )
+        return found
+    if len(named) in WHOLE and not set(named) - set("0123456789abcdef"):
+        return named, tree
+    raise Usage(
+        f"There is no commit {named[:80]!r} here. Stand in the repository, commit what is done, "
+        "and submit that; or say what git knows there: --commit with the whole id that git "
+        "rev-parse HEAD prints, and --tree with what git rev-parse 'HEAD^{tree}' prints."
+    )
 
 
 def complete(context: Context) -> Answer:

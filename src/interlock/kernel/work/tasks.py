@@ -215,9 +215,10 @@ def _tree_of(moment: Moment, task: Task, commit: str) -> str:
     known = _own_trees(moment, commit)
     if not known:
         raise Usage(
-            f"The tree of {commit[:12]} is not known here. Run evidence at that commit first, give "
-            "the tree too (git rev-parse COMMIT^{tree}), or submit with the command interlock task "
-            f"submit {task.id} in the repository."
+            f"The tree of {commit[:12]} is not known: you have no clean run at that commit. Run "
+            "evidence there first, give the tree too (--tree, with what git rev-parse "
+            "'COMMIT^{tree}' prints), or submit with the command interlock task submit "
+            f"{task.id} in the repository."
         )
     return known[-1]
 
