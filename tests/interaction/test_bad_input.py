@@ -276,7 +276,7 @@ ROWS: dict[str, Row] = {
     "task submit": Row("T-2" + VERA, _UNDER | {0: "task", "--commit": "commit", "--tree": "commit"}),
     "task complete": Row("T-2" + VERA, _UNDER | {0: "task"}),
     "task fail": Row("T-2" + VERA, _UNDER | {0: "task", "--note": "line"}),
-    "task cancel": Row("T-2", {0: "task", "--note": "line"}),
+    "task cancel": Row("T-2" + VERA, {0: "task", "--note": "line"}),
     "evidence run": Row(
         "--task T-2 --from vera -- true",
         _UNDER
@@ -315,7 +315,7 @@ ROWS: dict[str, Row] = {
         {0: "task", 1: "text", "--fix": "remark", "--severity": "choice", "--to": "to"},
         reads_stdin=True,
     ),
-    "blocker resolve": Row("$blocker", {0: "id", "--note": "line"}),
+    "blocker resolve": Row("$blocker" + VERA, {0: "id", "--note": "line"}),
     "blocker list": Row("", {"--task": "task"}),
     "report": Row("T-3", {0: "task", "--format": "choice", "--output": "new file"}),
     "scrub": Row("", {"--rules": "rules"}, acts=False),

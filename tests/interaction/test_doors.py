@@ -1125,7 +1125,6 @@ TASKS = (
     refused("ALREADY_DONE", "given up too late", acts.FailTask, NOVA, {"id": "T-5"}),
     done("a task is not wanted", acts.CancelTask, DORA, {"id": "T-1", "note": "no time"}),
     done("a person does not want it", acts.CancelTask, VERA, {"id": "T-3"}),
-    done("the owner does not want it", acts.CancelTask, OWNER, {"id": "T-3"}, but=NO_SENDER),
     refused("MISSING_SCOPE", "an agent does not want it", acts.CancelTask, OTTO, {"id": "T-1"}),
     refused("ALREADY_DONE", "cancelled twice", acts.CancelTask, DORA, {"id": "T-5"}),
 )
@@ -1483,13 +1482,6 @@ GATES = (
         acts.ResolveBlocker,
         VERA,
         {"id": "$blocker", "note": "there it is"},
-    ),
-    done(
-        "the owner resolves a blocker",
-        acts.ResolveBlocker,
-        OWNER,
-        {"id": "$blocker"},
-        but=NO_SENDER,
     ),
     refused(
         "OWN_WORK",

@@ -392,6 +392,16 @@ def test_the_owner_is_no_sender(words: str, place: Place) -> None:
     place.no("NO_IDENTITY", *words.split())
 
 
+def test_whoever_ends_what_others_wait_for_says_who_they_are(town: Place) -> None:
+    town.ok("task", "create", "--title", "Sort", "--id", "B-1", "--from", "otto-cli")
+    raised = town.ok("blocker", "raise", "B-1", "no disk", "--from", "vera")["blocker"]
+    for words in (("blocker", "resolve", raised["id"]), ("task", "cancel", "B-1")):
+        assert town.no("NO_IDENTITY", *words)["senders"] == ["@otto-cli", "@vera"]
+        town.ok(*words, "--from", "vera")
+    assert [fact["sender"] for fact in town.facts("blocker_resolved")] == ["@vera"]
+    assert [fact["sender"] for fact in town.facts("task_ended")] == ["@vera"]
+
+
 def test_nobody_can_be_called_as_the_owner_or_interlock_is(place: Place) -> None:
     for name in ("owner", "interlock"):
         place.no("NAME_TAKEN", "join", name)

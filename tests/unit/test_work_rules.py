@@ -1053,6 +1053,7 @@ def test_what_needs_a_person_stands_in_one_place_with_what_to_type(town: Town) -
             entry["do"].startswith("interlock ") for section in found.values() for entry in section
         )
     assert found["verdicts_due"][0]["holders"] == ["@mira", "@vera"]
+    assert found["blockers"][0]["do"].endswith(" --from vera")
     assert found["dead_holders"][0]["on"] == "B-1"
     assert found["unanswered"][0]["do"].endswith(" --type wake --from otto-cli")
     assert found["unknown_recipients"][0]["do"].startswith("interlock explain ")

@@ -11,7 +11,15 @@ from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.work.blockers import may_see
 from interlock.kernel.work.holders import holders
 from interlock.kernel.work.needs import due, half_judged, to_resolve, verdict_due
-from interlock.kernel.work.records import STANDING, Task, blocker_view, blockers, tasks, workers
+from interlock.kernel.work.records import (
+    STANDING,
+    Blocker,
+    Task,
+    blocker_view,
+    blockers,
+    tasks,
+    workers,
+)
 
 
 def review(moment: Moment, act: Review) -> Answer:
@@ -38,11 +46,20 @@ def _verdicts(moment: Moment) -> list[Answer]:
 
 
 def _verdict(moment: Moment, task: Task, gate: str) -> Answer:
-    able, own = holders(moment, gate), workers(moment, task.id)
-    judges = [sender for sender in able if agent_of(moment.state, sender) not in own]
-    wanted = verdict_due(moment, task, gate) | {"holders": [address(name) for name in able]}
-    is_verdict = wanted["do"].startswith("interlock gate pass ")
-    return wanted | {"do": _as(moment, judges[:1] if is_verdict else [], wanted["do"])}
+    able = [address(name) for name in holders(moment, gate)]
+    wanted = verdict_due(moment, task, gate) | {"holders": able}
+    return wanted | {"do": _by_its_doer(moment, wanted["do"], task, gate)}
+
+
+def _by_its_doer(moment: Moment, do: str, task: Task, gate: str) -> str:
+    """A verdict is a holder's, and a submission the worker's."""
+    if do.startswith("interlock gate pass "):
+        own = workers(moment, task.id)
+        able = holders(moment, gate)
+        return _as(moment, [who for who in able if agent_of(moment.state, who) not in own], do)
+    if do.startswith("interlock task submit ") and task.worker is not None:
+        return _as(moment, [task.worker], do)
+    return do
 
 
 def _as(moment: Moment, senders: list[str], do: str) -> str:
@@ -52,10 +69,18 @@ def _as(moment: Moment, senders: list[str], do: str) -> str:
 
 def _blockers(moment: Moment) -> list[Answer]:
     return [
-        blocker_view(moment, found) | {"do": to_resolve(moment, found, _task(moment, found.task))}
+        blocker_view(moment, found) | {"do": _to_resolve(moment, found)}
         for found in blockers(moment, STANDING)
         if may_see(moment, found)
     ]
+
+
+def _to_resolve(moment: Moment, found: Blocker) -> str:
+    task = _task(moment, found.task)
+    do = to_resolve(moment, found, task)
+    if task is None or found.gate is None:
+        return _as(moment, [found.sender], do)
+    return _by_its_doer(moment, do, task, found.gate)
 
 
 def _task(moment: Moment, id: str | None) -> Task | None:

@@ -61,7 +61,7 @@ def raise_blocker(context: Context) -> Answer:
 
 
 def resolve_blocker(context: Context) -> Answer:
-    return context.call_as_owner(acts.ResolveBlocker(context.values["id"], context.get("note")))
+    return context.call(acts.ResolveBlocker(context.values["id"], context.get("note")))
 
 
 def list_blockers(context: Context) -> Answer:
