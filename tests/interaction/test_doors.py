@@ -1350,13 +1350,7 @@ GATES = (
         DORA,
         {**PASSED, "verdict": "fail", "note": "it is red", "fix": ["make fix", "make test"]},
     ),
-    refused(
-        "USAGE",
-        "a fail without a word",
-        acts.GiveVerdict,
-        DORA,
-        {**PASSED, "verdict": "fail"},
-    ),
+    done("a fail without a word", acts.GiveVerdict, DORA, {**PASSED, "verdict": "fail"}),
     refused(
         "OWN_WORK",
         "one's own work",

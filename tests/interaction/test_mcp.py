@@ -352,7 +352,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("evidence", {"task_id": "T-1", "kind": "file", "value": "elsewhere"}, "USAGE"),
     ("evidence", {"task_id": "T-1", "kind": "spool", "value": "elsewhere"}, "USAGE"),
     ("verdict", JUDGED, "NOT_FOUND"),
-    ("verdict", JUDGED | {"verdict": "fail"}, "USAGE"),
+    ("verdict", JUDGED | {"verdict": "fail"}, "NOT_FOUND"),
     ("verdict", JUDGED | {"commit": "main"}, "USAGE"),
 ]
 

@@ -510,6 +510,18 @@ def test_the_last_run_of_a_criterion_counts_whoever_made_it(town: Town) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("criteria", "many"),
+    [((), "no criteria"), (("a",), "1 criterion"), (("a", "b"), "2 criteria")],
+)
+def test_a_criterion_that_a_task_has_not_is_refused_with_how_many_it_has(
+    town: Town, criteria: tuple[str, ...], many: str
+) -> None:
+    town.create(criteria=criteria)
+    refusal = town.refused("USAGE", town.vera, AddEvidence(ran(criterion=3)))
+    assert refusal["message"].startswith(f"B-1 has {many}, and no number 3.")
+
+
 def test_a_run_counts_for_its_own_criterion_only(town: Town) -> None:
     town.create(criteria=("tests pass", "docs"))
     town.take(town.otto)
@@ -699,7 +711,10 @@ def test_a_gate_that_nobody_can_hold_is_refused_when_the_task_is_made(town: Town
     assert town.refused("GATE_HAS_NO_HOLDER", town.vera, alone)["gate"] == "solo"
     town.create("B-1", gates=("solo",))
     town.call(OWNER, RevokeToken(sender="otto-desktop"))
-    town.refused("GATE_HAS_NO_HOLDER", town.vera, CreateTask("x", gates=("solo",)))
+    refusal = town.refused("GATE_HAS_NO_HOLDER", town.vera, CreateTask("x", gates=("solo",)))
+    add = "interlock gate create solo --replace --holder otto-desktop --holder SENDER"
+    assert refusal["message"].endswith(f"Add a holder: {add}")
+    assert "did_you_mean" not in refusal
 
 
 def test_a_worker_learns_at_once_that_nobody_else_could_judge(town: Town) -> None:
@@ -707,6 +722,9 @@ def test_a_worker_learns_at_once_that_nobody_else_could_judge(town: Town) -> Non
     town.create(gates=("solo", "athena"), assignee="@mal")
     notices = town.call(town.otto, TakeTask("B-1"))["notices"]
     assert [notice["code"] for notice in notices] == ["ASSIGNED_TO_ANOTHER", "GATE_HAS_NO_HOLDER"]
+    add = "interlock gate create solo --replace --holder otto --holder SENDER"
+    assert notices[1]["message"].endswith(f"Add a holder: {add}")
+    assert add in [need["do"] for need in town.show()["missing"]]
 
 
 def test_a_gate_is_held_by_a_sender_by_an_agent_or_by_a_scope(
@@ -730,7 +748,10 @@ def test_a_listed_holder_judges_only_with_a_token_for_work(town: Town) -> None:
     mint = MintToken("vera", None, ("mail",), None, tokens.hashed(token))
     town.call(OWNER, mint)
     narrow = Credentials(token=token)
-    town.refused("MISSING_SCOPE", narrow, GiveVerdict("B-1", "athena", "pass"))
+    refusal = town.refused("MISSING_SCOPE", narrow, GiveVerdict("B-1", "athena", "pass"))
+    assert refusal["message"] == (
+        "This token does not hold the gate athena: another of @vera's does. Use that one."
+    )
     assert town.call(narrow, Whoami())["verdicts_due"] == []
     assert len(town.call(town.vera, Whoami())["verdicts_due"]) == 1
 
@@ -813,7 +834,6 @@ def test_the_last_word_of_a_gate_counts(town: Town) -> None:
 
 def test_a_failing_verdict_says_what_is_wrong_and_becomes_a_blocker_that_wakes(town: Town) -> None:
     submitted(town)
-    town.refused("USAGE", town.vera, GiveVerdict("B-1", "athena", "fail"))
     town.refused("USAGE", town.vera, GiveVerdict("B-1", "athena", "pass", fix=("make",)))
     before = town.node.head()
     act = GiveVerdict("B-1", "athena", "fail", note="no docs", fix=("make docs",))
@@ -824,6 +844,12 @@ def test_a_failing_verdict_says_what_is_wrong_and_becomes_a_blocker_that_wakes(t
     (mail,) = town.mail(town.otto, "blocker")
     assert mail["payload"]["fix"] == ["make docs"]
     assert (mail["payload"]["what"], mail["id"]) == ("no docs", made["id"])
+
+
+def test_a_fail_without_a_word_says_whom_to_ask(town: Town) -> None:
+    submitted(town)
+    made = town.call(town.vera, GiveVerdict("B-1", "athena", "fail"))["blocker"]
+    assert made["what"] == "The gate athena failed B-1, and does not say why. Ask @vera."
 
 
 def test_a_pass_resolves_what_its_own_gate_held_against_the_task(
@@ -864,7 +890,6 @@ def test_a_gate_has_passed_a_commit_until_it_says_otherwise_or_is_asked_again(to
 
 def test_a_blocker_goes_to_the_worker_and_the_workers_own_to_the_maker(town: Town) -> None:
     town.create()
-    town.refused("USAGE", town.vera, RaiseBlocker("no disk", "B-1"))
     assert town.call(town.mal, RaiseBlocker("no disk", "B-1"))["blocker"]["to"] == "@vera"
     town.take(town.otto)
     before = town.node.head()
@@ -873,6 +898,17 @@ def test_a_blocker_goes_to_the_worker_and_the_workers_own_to_the_maker(town: Tow
     assert town.call(town.desktop, RaiseBlocker("no disk", "B-1"))["blocker"]["to"] == "@vera"
     made = town.call(town.otto, RaiseBlocker("no disk", "B-1", "@mira"))["blocker"]
     assert (made["to"], made["by"], made["task"]) == ("@mira", "@otto-cli", "B-1")
+
+
+def test_a_worker_that_made_its_task_tells_a_judge_of_a_blocker_or_at_least_itself(
+    town: Town,
+) -> None:
+    town.call(OWNER, CreateGate("shared", ("otto", "mira")))
+    for id, gates, to in (("B-1", ("shared",), "@mira"), ("B-2", (), "@otto-cli")):
+        town.create(id, town.desktop, gates=gates)
+        town.take(town.otto, id)
+        assert town.call(town.otto, RaiseBlocker("no disk", id))["blocker"]["to"] == to
+        assert "blocker" in town.missing(id)
 
 
 def test_a_blocker_that_stops_is_in_the_way_and_a_warning_is_not(town: Town) -> None:
@@ -950,12 +986,19 @@ def test_complete_lists_all_that_is_missing_with_the_command_for_each(town: Town
     assert [(need["what"], need["do"]) for need in answer["missing"]] == [
         ("submission", "interlock task submit B-1"),
         ("criterion", "interlock evidence run --task B-1 --criterion 1 -- COMMAND"),
-        ("criterion", "interlock evidence run --task B-1 --criterion 2 -- pytest -q"),
+        ("criterion", "interlock task submit B-1"),
         ("gate", "interlock task submit B-1"),
         ("blocker", f"interlock blocker resolve {blocker}"),
     ]
     assert all(need["message"] in answer["message"] for need in answer["missing"])
     assert answer["missing"][3]["holders"] == ["@mira", "@vera"]
+
+
+def test_a_good_run_on_what_a_gate_failed_is_to_be_made_again(town: Town) -> None:
+    submitted(town)
+    town.judge(town.vera, "fail")
+    (need,) = [need for need in town.show()["missing"] if need["what"] == "criterion"]
+    assert need["do"] == "interlock evidence run --task B-1 --criterion 1 -- pytest -q"
 
 
 def test_nothing_completes_without_evidence(town: Town) -> None:

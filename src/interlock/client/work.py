@@ -146,7 +146,7 @@ class Work:
         fix: Iterable[str] = (),
         evidence: Iterable[str] = (),
     ) -> Asked[answers.Judged]:
-        """Pass or fail what is submitted. A fail says what is wrong, or what would put it right."""
+        """Pass or fail what is submitted. Say of a fail what is wrong, and how to put it right."""
         return Asked(
             acts.GiveVerdict(task, gate, verdict, commit, note, tuple(fix), tuple(evidence))
         )

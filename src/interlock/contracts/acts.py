@@ -672,7 +672,8 @@ class CheckGate(Act):
 
 
 class RaiseBlocker(Act):
-    """To the task's worker, or to whom it is addressed."""
+    """To whom it is addressed; else to the task's worker, or from that to whoever asked for it or
+    could judge it."""
 
     what: str
     task: str | None = None

@@ -633,11 +633,6 @@ def _verdict(act: acts.GiveVerdict) -> acts.GiveVerdict:
     if act.commit is not None:
         _abbreviated(act.commit)
     _whole_object(act.tree, "tree")
-    if act.verdict == "fail" and not (act.note or act.fix):
-        raise Usage(
-            "A failing verdict says what is wrong, in a note, and the commands that would put it "
-            "right: --note TEXT --fix COMMAND"
-        )
     if act.verdict == "pass" and act.fix:
         raise Usage("What has passed needs no fix. Give a note, or fail it.")
     return act

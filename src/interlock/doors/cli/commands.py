@@ -542,7 +542,7 @@ _WORK = (
                 help="stop, the default, keeps it from being done",
                 choices=("stop", "warn"),
             ),
-            Flag("--to", "@NAME", "who should know; whoever works on it if absent"),
+            Flag("--to", "@NAME", "who should know; if absent, who works on it or asked for it"),
         ),
     ),
     Command(

@@ -307,7 +307,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
     _tool(
         "verdict",
         "Pass or fail a gate you hold, for the submitted commit. You cannot judge your own work. A "
-        "fail needs a note and the commands that would fix it.",
+        "fail should have a note and the commands that would fix it.",
         _object(
             ("task_id", "gate", "verdict", "commit"),
             task_id=_text(),

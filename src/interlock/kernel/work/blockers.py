@@ -4,12 +4,12 @@ from interlock.contracts.acts import ListBlockers, RaiseBlocker, ResolveBlocker,
 from interlock.contracts.addresses import address
 from interlock.contracts.checks import checked
 from interlock.contracts.encoding import canonical
-from interlock.errors import MissingScope, OwnWork, Usage
+from interlock.errors import MissingScope, OwnWork
 from interlock.kernel.identity.names import agent_of
 from interlock.kernel.mail.messages import by_seq, visible
 from interlock.kernel.mail.sending import send
 from interlock.kernel.moment import OWNER, Answer, Moment, absent_dropped
-from interlock.kernel.work.holders import may_judge
+from interlock.kernel.work.holders import holders, may_judge
 from interlock.kernel.work.records import (
     STANDING,
     Blocker,
@@ -23,7 +23,8 @@ from interlock.kernel.work.records import (
 
 
 def raise_blocker(moment: Moment, act: RaiseBlocker) -> Answer:
-    """Sends it to the task's worker; to its maker, where the worker itself is stuck."""
+    """Sends it to the task's worker; where the worker itself is stuck, to whoever asked for it or
+    could judge it, or at least to itself."""
     payload = absent_dropped(
         what=act.what, severity=act.severity, fix=list(act.fix) or None, task_id=act.task
     )
@@ -40,12 +41,14 @@ def raise_blocker(moment: Moment, act: RaiseBlocker) -> Answer:
 def _concerned(moment: Moment, id: str) -> str:
     task = open_task(moment, id)
     stuck = moment.caller.agent in workers(moment, task.id)
-    name = task.sender if stuck or task.worker is None else task.worker
-    if name == OWNER or agent_of(moment.state, name) == moment.caller.agent:
-        raise Usage(
-            f"Nobody else works on {task.id} or asked for it. Say to whom it goes: --to @NAME"
-        )
-    return address(name)
+    first = task.sender if stuck or task.worker is None else task.worker
+    judges = [sender for gate in task.gates.split() for sender in holders(moment, gate)]
+    others = (
+        name
+        for name in (first, *judges)
+        if name != OWNER and agent_of(moment.state, name) != moment.caller.agent
+    )
+    return address(next(others, moment.caller.sender))
 
 
 def resolve(moment: Moment, act: ResolveBlocker) -> Answer:

@@ -34,7 +34,7 @@ class Standing:
             return runs[-1], ""
         if (said := self._said(pieces, runs)) is not None:
             return said, ""
-        if runs and self._tree is None and runs[-1].stands():
+        if self._tree is None and self.has_good_run(number):
             return None, "Nothing is submitted that its run could stand for."
         if runs:
             return None, f"Its last run {runs[-1].why_not(self._tree)}."
@@ -72,6 +72,11 @@ class Standing:
                 if last.kind != "run" and not last.redacted and self.of(number)[0] is None:
                     found[number] = last.id
         return found
+
+    def has_good_run(self, number: int) -> bool:
+        """Whether its last run would meet it, were that tree submitted."""
+        runs = [piece for piece in self._pieces(number) if piece.kind == "run"]
+        return bool(runs) and runs[-1].stands()
 
     def to_run(self, number: int) -> str:
         """The command that would get on with a criterion; the one that was run before, if any."""

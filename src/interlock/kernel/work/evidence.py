@@ -115,9 +115,9 @@ def blob_of(payload: Answer) -> Answer | None:
 
 def _refuse_criterion(task: Task, number: int | None) -> None:
     if number is not None and number > task.criteria:
+        many = {0: "no criteria", 1: "1 criterion"}.get(task.criteria, f"{task.criteria} criteria")
         raise Usage(
-            f"{task.id} has {task.criteria} criteria, and no number {number}. See interlock task "
-            f"show {task.id}"
+            f"{task.id} has {many}, and no number {number}. See interlock task show {task.id}"
         )
 
 

@@ -21,7 +21,7 @@ from interlock.errors import (
 from interlock.kernel.identity import names
 from interlock.kernel.mail.sending import post
 from interlock.kernel.moment import SYSTEM, Answer, Moment, absent_dropped
-from interlock.kernel.work.holders import holders, listed, may_judge
+from interlock.kernel.work.holders import holders, listed, may_judge, to_add_holder
 from interlock.kernel.work.needs import due, missing
 from interlock.kernel.work.records import (
     Task,
@@ -155,11 +155,14 @@ def _refuse_judge(moment: Moment, task: Task, gate: str) -> None:
             gates=task.gates.split(),
         )
     if not may_judge(moment, caller, gate):
-        raise MissingScope(
-            f"@{caller.sender} does not hold the gate {gate}. It is held by "
-            f"{' '.join(map(address, holders(moment, gate))) or 'nobody'}.",
-            scope=f"gate:{gate}",
-        )
+        able = holders(moment, gate)
+        if caller.sender in able:
+            why = f"This token does not hold the gate {gate}: another of @{caller.sender}'s does. "
+            why += "Use that one."
+        else:
+            why = f"@{caller.sender} does not hold the gate {gate}. It is held by "
+            why += f"{' '.join(map(address, able)) or 'nobody'}."
+        raise MissingScope(why, scope=f"gate:{gate}")
 
 
 def _refuse_artifact(moment: Moment, task: Task, act: GiveVerdict) -> str:
@@ -192,12 +195,18 @@ def _refuse_artifact(moment: Moment, task: Task, act: GiveVerdict) -> str:
 
 def _block(moment: Moment, task: Task, worker: str, act: GiveVerdict) -> Answer:
     """The failing verdict as a blocker that wakes the worker."""
-    what = act.note or f"The gate {act.gate} failed {task.id}. The commands to put it right follow."
+    what = act.note or f"The gate {act.gate} failed {task.id}{_unsaid(moment, act)}"
     payload = absent_dropped(what=what, severity="stop", fix=list(act.fix) or None, task_id=task.id)
     about = {"task": task.id, "severity": "stop", "gate": act.gate}
     sent = post(moment, worker, "blocker", payload, thread=task.thread, about=about, wake=True)
     (made,) = blockers(moment, "seq = ?", sent.seq)
     return blocker_view(moment, made)
+
+
+def _unsaid(moment: Moment, act: GiveVerdict) -> str:
+    if act.fix:
+        return ". The commands to put it right follow."
+    return f", and does not say why. Ask {address(moment.caller.sender)}."
 
 
 def _unblock(moment: Moment, task: Task, gate: str) -> None:
@@ -233,8 +242,7 @@ def _to_make(moment: Moment, gate: str) -> str:
     """How a gate that nobody can pass comes to a holder."""
     is_there = bool(listed(moment, gate))
     what = "Nobody can pass it any more" if is_there else "There is no such gate yet"
-    replace = " --replace" if is_there else ""
-    return f"{what}: interlock gate create {gate}{replace} --holder SENDER. "
+    return f"{what}: {to_add_holder(moment, gate)}. "
 
 
 def _cleared(moment: Moment, verdict: Verdict) -> bool:

@@ -46,20 +46,31 @@ def refuse_unheld(moment: Moment, gates: tuple[str, ...], assignee: str | None) 
         able = holders(moment, gate)
         if not able:
             raise GateHasNoHolder(
-                f"Nobody can hold the gate {gate}, so the task would never be done. Make it with "
-                f"its holders: interlock gate create {gate} --holder SENDER",
+                f"Nobody can hold the gate {gate}, so the task would never be done. "
+                f"{'Add a holder' if listed(moment, gate) else 'Make it with its holders'}: "
+                f"{to_add_holder(moment, gate)}",
                 gate=gate,
                 did_you_mean=_near_gates(moment, gate),
             )
         if all(names.agent_of(moment.state, sender) == working for sender in able):
             raise GateHasNoHolder(
                 f"Only @{working}, to whom the task is assigned, holds the gate {gate}, and nobody "
-                f"judges their own work. Add a holder: interlock gate create {gate} --replace "
-                "--holder SENDER",
+                f"judges their own work. Add a holder: {to_add_holder(moment, gate)}",
                 gate=gate,
             )
 
 
+def to_add_holder(moment: Moment, gate: str) -> str:
+    """What is typed so that somebody holds a gate, beside those that it lists."""
+    present = listed(moment, gate)
+    replace = " --replace" if present else ""
+    named = "".join(f" --holder {holder}" for holder in (*present, "SENDER"))
+    return f"interlock gate create {gate}{replace}{named}"
+
+
 def _near_gates(moment: Moment, gate: str) -> list[str] | None:
+    """Gates that look alike, where there is none of that name."""
+    if listed(moment, gate):
+        return None
     known = [row[0] for row in moment.all("SELECT name FROM work_gates ORDER BY name")]
     return [found.removeprefix("@") for found in near(gate, known) or ()] or None

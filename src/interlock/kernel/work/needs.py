@@ -5,7 +5,7 @@ from interlock.contracts.times import rfc3339
 from interlock.kernel.identity.names import agent_of
 from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
 from interlock.kernel.work.criteria import Standing
-from interlock.kernel.work.holders import holders, may_judge
+from interlock.kernel.work.holders import holders, may_judge, to_add_holder
 from interlock.kernel.work.records import (
     Blocker,
     Task,
@@ -82,10 +82,14 @@ def _unmet(moment: Moment, task: Task) -> list[Answer]:
 
 
 def _to_meet(moment: Moment, task: Task, standing: Standing, number: int) -> str:
-    """Run something; or where something was said, the verdict that names it."""
+    """Run something; or where something was said, the verdict that names it; where a run waits for
+    what it would stand for, what comes next for that."""
     gates = task.gates.split()
     if gates and number in standing.to_name():
         return to_pass(moment, task, gates[0])
+    if task.submission is None and standing.has_good_run(number):
+        (need,) = _not_submitted(moment, task)
+        return str(need["do"])
     return standing.to_run(number)
 
 
@@ -115,7 +119,7 @@ def to_pass(moment: Moment, task: Task, gate: str) -> str:
     submitted and names what was said for it; where only workers hold the gate, it needs another."""
     own = workers(moment, task.id)
     if all(agent_of(moment.state, sender) in own for sender in holders(moment, gate)):
-        return f"interlock gate create {gate} --replace --holder SENDER"
+        return to_add_holder(moment, gate)
     if task.state != "submitted" or task.commit is None:
         return f"interlock task submit {task.id}"
     named = "".join(f" --evidence {id}" for id in Standing(moment, task).to_name().values())

@@ -26,7 +26,7 @@ from interlock.kernel.claims.queueing import serve
 from interlock.kernel.identity.names import agent_of, is_known, members, names
 from interlock.kernel.mail.sending import post
 from interlock.kernel.moment import OWNER, SYSTEM, Answer, Moment, absent_dropped
-from interlock.kernel.work.holders import holders, refuse_unheld
+from interlock.kernel.work.holders import holders, refuse_unheld, to_add_holder
 from interlock.kernel.work.needs import missing, open_dependencies, to_pass
 from interlock.kernel.work.records import (
     Task,
@@ -186,7 +186,7 @@ def _hints(moment: Moment, task: Task) -> list[Answer]:
         {
             "code": "GATE_HAS_NO_HOLDER",
             "message": f"Whoever holds the gate {gate} works on it, and nobody judges their own "
-            f"work. Add a holder: interlock gate create {gate} --replace --holder SENDER",
+            f"work. Add a holder: {to_add_holder(moment, gate)}",
         }
         for gate in alone
     ]

@@ -112,7 +112,7 @@ def _review(answer: Answer) -> str:
             "verdicts_due",
             "{task}  {gate}  {worker}  since {since}",
         ),
-        ("Blockers", "blockers", "{task}  {by} to {to}: {what}"),
+        ("Blockers", "blockers", "{task}  {severity}  {by} to {to}: {what}"),
         ("Asks without an answer", "unanswered", "{from} to {to}  {at}"),
         ("Mail that expired unread", "expired", "{from} to {to}  {at}"),
         ("Mail to names that nobody has", "unknown_recipients", "{to}  {open} open"),
