@@ -1355,8 +1355,21 @@ def test_a_closed_standard_input_is_no_defect(town: Place) -> None:
 def test_a_closed_standard_output_is_no_defect(flag: str, town: Place) -> None:
     done = _shell(town, f"interlock send @vera hi --from otto-cli {flag} >&-")
     assert b"Traceback" not in done.stderr, done
-    assert b"defect" not in done.stderr, done
+    assert done.stderr.startswith(b"The answer cannot be written (standard output is closed)."), done
     assert done.returncode != 70, done
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_run_whose_streams_are_closed_is_recorded_and_exits_as_its_command_does(
+    closed: str, town: Place
+) -> None:
+    command = "sh -c 'echo out; echo err >&2; exit 3'"
+    done = _shell(town, f"interlock evidence run --from otto-cli -- {command} {closed}")
+    assert done.returncode == 3, done
+    assert (b"out\n" in done.stdout) is (closed == "2>&-")
+    assert (b"err\n" in done.stderr) is (closed == ">&-")
+    ((kept,),) = town.query("SELECT id FROM work_evidence")
+    assert sorted(town.ok("evidence", "show", kept)["content"]["text"].split()) == ["err", "out"]
 
 
 @pytest.mark.parametrize("flag", ["", "--json"])

@@ -408,6 +408,29 @@ def test_a_second_interrupt_ends_what_ignores_the_first(shop: Workshop, tmp_path
     assert not processes_with(str(tmp_path))
 
 
+def test_a_person_is_told_what_ended_a_run_and_what_was_cut(shop: Workshop) -> None:
+    shop.create()
+
+    def told(*words: str) -> str:
+        done = shop.run(*WORKER, "--task", TASK, *words)
+        id = done.complaint.rpartition("Evidence ")[2].split()[0]
+        shown = shop.place.run("evidence", "show", id).text
+        rows = shop.place.run("task", "show", TASK).text.split("\n")
+        (story,) = [row for row in rows if id[:8] in row]
+        for fact in ("interrupted", "time limit", "signal", "of 20000 bytes kept"):
+            assert (fact in shown.split("\n")[1]) is (fact in story), (shown, story)
+        return story + done.complaint
+
+    assert "  time limit  " in told("--time-limit", "1s", *python(SLEEP))
+    assert "  interrupted  " in told("--", "sh", "-c", "kill -INT $PPID; sleep 600")
+    limited = told("--memory-limit", str(1 << 30), "--", "sh", "-c", "kill -SEGV $$")
+    assert "  signal  " in limited
+    assert f"A signal ended it, under a memory limit of {1 << 30} bytes." in limited
+    assert " of 20000 bytes kept" in told(
+        "--output-limit", "1024", "--", "sh", "-c", "head -c 20000 /dev/zero"
+    )
+
+
 # --- refused, and nothing was run
 
 

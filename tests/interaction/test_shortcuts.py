@@ -84,6 +84,24 @@ def test_what_was_said_proves_nothing_until_a_passing_verdict_names_it(shop: Wor
     assert shop.place.ok(*COMPLETE)["completed"]
 
 
+def test_the_story_says_who_ran_what_and_what_was_written_to_whoever_may_read_it(
+    shop: Workshop,
+) -> None:
+    shop.submitted()
+    shop.place.join("nova")
+    thread = shop.place.query("SELECT thread FROM work_tasks")[0][0]
+    for text in ("I am nearly there", "\n".join(map(str, range(100)))):
+        shop.place.ok("send", "@vera", text, "--thread", thread, *WORKER)
+    told = shop.place.run("task", "show", TASK, *HOLDER).text
+    assert "by a run of @otto-cli" in told
+    assert "wrote to @vera\n      │ I am nearly there\n" in told
+    assert "│ 4\n      A part; all of it: interlock read " in told
+    assert "│ 5\n" not in told
+    hidden = shop.place.run("task", "show", TASK, "--from", "nova").text
+    assert "wrote to @vera" in hidden
+    assert "nearly there" not in hidden
+
+
 def test_a_verdict_for_an_older_artifact_does_not_count(shop: Workshop) -> None:
     shop.submitted()
     shop.place.ok(*PASS, *HOLDER)

@@ -507,6 +507,7 @@ def test_the_last_run_of_a_criterion_counts_whoever_made_it(town: Town) -> None:
         "met": True,
         "evidence": fixed["id"],
         "by": "run",
+        "ran_by": "@vera",
     }
 
 
@@ -546,7 +547,9 @@ def test_what_was_said_counts_when_a_passing_verdict_names_it(town: Town, kind: 
     assert "criterion" in town.missing()
     town.judge(town.vera, evidence=named)
     assert town.missing() == ["gate"]
-    assert town.show()["task"]["criteria"][0]["by"] == kind
+    (criterion,) = town.show()["task"]["criteria"]
+    assert (criterion["by"], criterion["said_by"]) == (kind, "@otto-cli")
+    assert "ran_by" not in criterion
     town.submit(town.otto)
     assert town.missing() == ["criterion", "gate", "gate"]
 

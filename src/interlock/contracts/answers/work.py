@@ -69,13 +69,16 @@ class Task(_Task):
 
 
 class CriterionShown(TypedDict):
-    """`by` is the kind of the evidence that meets it: what was run, or what was said."""
+    """`by` is the kind of the evidence that meets it: what was run, or what was said; `ran_by` or
+    `said_by` is whose it is."""
 
     number: int
     text: str
     met: bool
     evidence: NotRequired[str]
     by: NotRequired[Literal["run", "file", "url", "note"]]
+    ran_by: NotRequired[str]
+    said_by: NotRequired[str]
     why: NotRequired[str]
 
 

@@ -2,6 +2,7 @@
 
 import sys
 
+from interlock.doors.cli import output
 from interlock.doors.cli.context import Answer, Context
 from interlock.errors import GatesNotPassed
 from interlock.judging import Judge, Told, root_here, rules_at
@@ -11,7 +12,7 @@ def run(context: Context) -> Answer:
     """Runs the checks of each gate on the submitted commit."""
     root, task = root_here(), context.values["task"]
     rules = rules_at(root, context.get("rules"))
-    judge = Judge(context.call, task, root, rules, sys.stderr.buffer)
+    judge = Judge(context.call, task, root, rules, output.live(sys.stderr))
     try:
         judged = judge.judge(context.get("gate"), new_rules=context.get("new_rules", False))
     except Told:

@@ -7,7 +7,7 @@ nothing but our own styles goes through, and those only to a terminal.
 import json
 import os
 import sys
-from typing import Any
+from typing import Any, BinaryIO
 
 from interlock.errors import Refusal
 
@@ -25,19 +25,18 @@ def lines(text: str) -> None:
 
 def remark(text: str) -> None:
     """A line for people beside the answer."""
-    _write(sys.stderr, plain(text))
+    _beside(plain(text))
+
+
+def live(stream: Any) -> BinaryIO:
+    """Where what others write is shown as it comes; nowhere, where the stream is closed."""
+    shown: BinaryIO = stream.buffer if stream is not None else open(os.devnull, "wb")
+    return shown
 
 
 def raw(data: bytes) -> None:
     """Bytes as they are, for whoever asked for nothing else."""
-    try:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        _silence(sys.stdout)
-    except (OSError, AttributeError, ValueError) as trouble:
-        _silence(sys.stdout)
-        raise Unwritten(str(trouble)) from None
+    _put(sys.stdout, data)
 
 
 def refusal(refused: Refusal, *, json: bool) -> None:
@@ -54,14 +53,27 @@ def refusal(refused: Refusal, *, json: bool) -> None:
         text += "".join(f"\n  {shape}" for shape in shapes)
     if usage := shown.get("usage"):
         text += f"\nUsage: {usage}"
-    _write(sys.stderr, text)
+    _beside(text)
+
+
+def _beside(text: str) -> None:
+    """On standard error; where that is closed nobody wants to hear it, and the exit status says
+    enough."""
+    if sys.stderr is not None:
+        _write(sys.stderr, text)
 
 
 def _write(stream: Any, text: str) -> None:
+    _put(stream, (text.rstrip("\n") + "\n").encode("utf-8", "backslashreplace"))
+
+
+def _put(stream: Any, data: bytes) -> None:
     """A reader that has gone away wanted no more: the exit status stands. An answer that could
     not be written is `Unwritten`, for what was asked may have been done."""
+    if stream is None:
+        raise Unwritten("standard output is closed")
     try:
-        stream.buffer.write((text.rstrip("\n") + "\n").encode("utf-8", "backslashreplace"))
+        stream.buffer.write(data)
         stream.buffer.flush()
     except BrokenPipeError:
         _silence(stream)

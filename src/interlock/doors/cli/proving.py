@@ -41,8 +41,8 @@ def run(context: Context) -> int:
             recorded = evidence.record(
                 context.rest,
                 _limits(context),
-                out=sys.stderr.buffer if context.json else sys.stdout.buffer,
-                err=sys.stderr.buffer,
+                out=output.live(sys.stderr if context.json else sys.stdout),
+                err=output.live(sys.stderr),
             )
         with recorded:
             _finish_first()
@@ -198,6 +198,9 @@ def _say(context: Context, answer: Answer) -> None:
     from interlock.doors.cli.views import text
 
     output.remark(text("evidence run", output.clean(answer)))
+    found, most = answer.get("evidence", {}), context.get("memory_limit")
+    if most is not None and found.get("ended_by") == "signal" and not found.get("interrupted"):
+        output.remark(f"A signal ended it, under a memory limit of {most} bytes.")
 
 
 def add(context: Context) -> Answer:

@@ -185,7 +185,8 @@ def _marks(found: Answer) -> list[Answer]:
     """Why a run may mean less than it seems to, each in a few words."""
     marks = []
     if found.get("interrupted"):
-        marks.append(("stop", f"interrupted by {found.get('ended_by', 'its caller')}"))
+        by = "its time limit" if found.get("ended_by") == "time limit" else "its caller"
+        marks.append(("stop", f"interrupted by {by}"))
     if "tree" not in found:
         marks.append(("wait", "outside a repository"))
     elif found.get("dirty"):

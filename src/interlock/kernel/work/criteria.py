@@ -2,6 +2,7 @@
 
 import shlex
 
+from interlock.contracts.addresses import address
 from interlock.kernel.moment import Answer, Moment
 from interlock.kernel.work.records import Evidence, Task, body, evidence, in_force
 
@@ -61,7 +62,8 @@ class Standing:
         met, why = self.of(number)
         told: Answer = {"number": number, "text": text, "met": met is not None}
         if met is not None:
-            return told | {"evidence": met.id, "by": met.kind}
+            whose = "ran_by" if met.kind == "run" else "said_by"
+            return told | {"evidence": met.id, "by": met.kind, whose: address(met.sender)}
         return told | {"why": why}
 
     def to_name(self) -> dict[int, str]:

@@ -96,7 +96,8 @@ def _of_run(piece: Answer) -> Iterable[_Row]:
         yield "Commit", (Code(piece["commit"]),)
     yield "Directory", (Code(piece["cwd"]),)
     if piece.get("interrupted"):
-        yield "Interrupted", (Mark("YES", "stop"), f" by {piece.get('ended_by', 'somebody')}")
+        by = "its time limit" if piece.get("ended_by") == "time limit" else "somebody"
+        yield "Interrupted", (Mark("YES", "stop"), f" by {by}")
     if piece.get("spooled"):
         yield "Handed over", (Mark("IN A FILE", "wait"), " by a shell that reached no workspace")
     if piece.get("masked"):

@@ -2,10 +2,14 @@
 
 import shlex
 
+from interlock.contracts.types import MAIN_MEMBER
 from interlock.doors.cli.output import bold, dim, green, yellow
 from interlock.doors.cli.views.claims import claim_line
 from interlock.doors.cli.views.parts import INDENT, Answer, count, indented, quoted, table, time
 
+# So much of a message stands in a story.
+MOST_LINES = 5
+LONGEST_SHOWN = 500
 _STATES = {"done": green, "failed": yellow, "cancelled": dim, "submitted": yellow}
 
 
@@ -123,7 +127,8 @@ def _about(task: Answer) -> list[str]:
 def _criterion(found: Answer) -> str:
     mark = green("met    ") if found["met"] else yellow("not met")
     if found["met"]:
-        how = "by a run" if found["by"] == "run" else f"by a {found['by']}, on a holder's word"
+        ran, said = found.get("ran_by"), found.get("said_by")
+        how = f"by a run of {ran}" if ran else f"by a {found['by']} of {said}, on a holder's word"
     else:
         how = found["why"]
     return f"  {found['number']}  {mark}  {_flat(found['text'])}\n       {dim(how)}"
@@ -146,11 +151,24 @@ def _entry(entry: Answer) -> str:
         return head + _blocker_line(entry["blocker"])
     if "message" in entry:
         message = entry["message"]
-        return f"{head}{_TOLD.get(message['type'], message['type'])} {message['to']}"
+        told = f"{_TOLD.get(message['type'], message['type'])} {message['to']}"
+        return f"{head}{told}{_words(message)}"
     kind = str(entry["kind"])
     if entry.get("taken_over"):
         return f"{head}claim taken over" + _below(entry.get("reason"))
     return head + _WHAT.get(kind, kind).format_map(_Said(entry)) + _below(entry.get("note"))
+
+
+def _words(message: Answer) -> str:
+    """What a message says, where that may be read; a command whole, or not at all."""
+    text = message.get("payload", {}).get(MAIN_MEMBER.get(message["type"]))
+    if text is None:
+        return ""
+    shown = "\n".join(text.split("\n")[:MOST_LINES])[:LONGEST_SHOWN]
+    is_part = message.get("part") or shown != text
+    below = _below(shown) if shown and not (is_part and message["type"] == "command") else ""
+    part = yellow(f"A part; all of it: interlock read {message['id']}")
+    return below + (f"\n{INDENT}{part}" if is_part else "")
 
 
 class _Said(dict[str, object]):
@@ -205,8 +223,15 @@ def _run_facts(found: Answer) -> list[str]:
         facts.append(yellow("uncommitted changes"))
     else:
         facts.append(f"tree {found['tree'][:12]}")
-    if found.get("interrupted"):
-        facts.append(yellow(found.get("ended_by", "interrupted")))
+    if found.get("ended_by") == "time limit":
+        facts.append(yellow("time limit"))
+    elif found.get("interrupted"):
+        facts.append(yellow("interrupted"))
+    elif "ended_by" in found:
+        facts.append(yellow(found["ended_by"]))
+    if "produced" in found:
+        kept = f"{found['output']['size']} of {count(found['produced'], 'byte')} kept"
+        facts.append(yellow(kept))
     if found.get("spooled"):
         facts.append(yellow("handed over in a file"))
     if found.get("masked"):
