@@ -92,6 +92,24 @@ def test_a_title_is_a_first_heading(heading: str, title: str) -> None:
     assert parse(f"{heading}\n\ntext") == Brief(title, "text")
 
 
+@pytest.mark.parametrize("under", ["=", "=====", "  ===  "])
+def test_a_title_may_be_underlined(under: str) -> None:
+    assert parse(f"Fix the login\n{under}\n\ntext") == Brief("Fix the login", "text")
+    brief = parse(f"---\nid: B-1\n---\n\nFix it\n{under}\nWhen\n---\n- [ ] now\n---\nmore")
+    assert (brief.title, brief.criteria) == ("Fix it", ("now",))
+    assert brief.brief == "When\n---\n- [ ] now\n---\nmore"
+
+
+def test_a_section_of_criteria_may_be_underlined() -> None:
+    text = "# T\n- [ ] a step\n\nAcceptance criteria\n-----\n- [ ] a\n\nMore\n---\n- [ ] b"
+    assert parse(text).criteria == ("a",)
+
+
+@pytest.mark.parametrize("text", ["- one\n===", "> one\n===", "one\ntwo\n===", "\n==="])
+def test_what_is_no_line_of_its_own_is_no_title_when_underlined(text: str) -> None:
+    refused(text)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -219,13 +237,12 @@ def test_an_item_ends_where_something_else_begins(after: str) -> None:
         "<!-- - [ ] no -->",
         "text\n\n    - [ ] no",
         "text\n\n\t- [ ] no",
-        "> - [ ] no",
         "text - [ ] no",
         "- [x](place) no",
         "- [ ] `code`\n<!-- unseen -->",
     ],
 )
-def test_boxes_in_code_comments_and_quotes_are_none(block: str) -> None:
+def test_boxes_in_code_and_comments_are_none(block: str) -> None:
     found = criteria(*block.split("\n"), "", "- [ ] yes")
     assert found[-1] == "yes"
     assert not any("no" in each or "unseen" in each for each in found)
@@ -249,6 +266,13 @@ def test_what_is_nearly_a_box_is_refused_and_not_lost(item: str) -> None:
     refusal = refused(f"# T\n\n{item}")
     assert refusal.members["line"] == 3
     assert "- [ ] text" in refusal.message
+
+
+@pytest.mark.parametrize("item", ["> - [ ] a", ">- [x] a", "> > 1. [ ] a", "> said\n> * [ ] a"])
+def test_a_box_in_a_quotation_is_refused_and_not_lost(item: str) -> None:
+    refusal = refused(f"# T\n\n- [ ] b\n\n{item}")
+    assert refusal.members["line"] == 5 + item.count("\n")
+    assert "Take the > away" in refusal.message
 
 
 def test_a_box_without_text_is_refused() -> None:
@@ -380,6 +404,12 @@ def test_an_unknown_key_is_refused_with_those_that_are_near() -> None:
     refusal = refused("---\nlabel: a\n---\n# T")
     assert refusal.members["did_you_mean"] == ["labels"]
     assert "depends_on" in refusal.message
+
+
+def test_front_matter_in_toml_is_refused_with_what_to_write() -> None:
+    refusal = refused('+++\ntitle = "T"\n+++\n# T')
+    assert refusal.members["line"] == 1
+    assert "between lines of ---" in refusal.message
 
 
 def test_front_matter_that_never_ends_is_refused() -> None:

@@ -33,6 +33,23 @@ TOLD: dict[str, tuple[str, Counts]] = {
         "-----\nRan 4 tests in 0.001s\n\nFAILED (failures=2, errors=1)\n",
         {"failed": 2, "errors": 1},
     ),
+    "unittest, failing by name": (
+        "F.Es\n=====\nERROR: test_c (t.T.test_c)\n-----\nKeyError: 1\n\n=====\n"
+        "FAIL: test_a (t.T.test_a)\nThe first.\n-----\nAssertionError\n\n-----\n"
+        "Ran 4 tests in 0.001s\n\nFAILED (failures=1, errors=1, skipped=1)\n",
+        {"failed": 1, "errors": 1, "skipped": 1, "passed": 1},
+    ),
+    "unittest, failing in parts of a test": (
+        "FF..\n=====\nFAIL: test_a (t.T.test_a) (i=1)\n-----\n\n=====\n"
+        "FAIL: test_a (t.T.test_a) (i=2)\n-----\n\n-----\n"
+        "Ran 3 tests in 0.001s\n\nFAILED (failures=2)\n",
+        {"failed": 2},
+    ),
+    "unittest, failing before a test": (
+        "E.\n=====\nERROR: setUpClass (t.T)\n-----\n\n-----\n"
+        "Ran 1 test in 0.001s\n\nFAILED (errors=1)\n",
+        {"errors": 1},
+    ),
     "jest": (
         "Test Suites: 1 failed, 2 passed, 3 total\n"
         "Tests:       1 failed, 1 skipped, 2 todo, 20 passed, 24 total\n"

@@ -2,8 +2,8 @@
 and perhaps front matter.
 
 Only as much Markdown is read as finds the title and the checklist. What would lose a criterion in
-silence (a list without boxes where the criteria stand, a code fence that never ends) is refused
-with the line's number.
+silence (a list without boxes where the criteria stand, a box in a quotation, a code fence that
+never ends) is refused with the line's number.
 """
 
 from collections.abc import Iterator
@@ -34,8 +34,9 @@ class Brief(NamedTuple):
 
 
 def parse(text: str) -> Brief:
-    """Read a brief. The title is the front matter's, or the first `# heading`; `brief` is the
-    rest of the text as it stands, the checklist included, with a plain newline after each line.
+    """Read a brief. The title is the front matter's, or the first `# heading`, or the first line
+    underlined with `===`; `brief` is the rest of the text as it stands, the checklist included,
+    with a plain newline after each line.
 
     Criteria are the checklists in the sections called "Acceptance criteria" or the like, or all
     checklists where there is no such section, ticked or not: a tick proves nothing. Values are
@@ -45,9 +46,9 @@ def parse(text: str) -> Brief:
     """
     texts = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     front = front_matter.read(texts)
-    body = list(lines(texts, front.lines))
+    body = lines(texts, front.lines)
     title, said_so = _title(body, front.words.get("title"))
-    rest = [line for line in body if line is not said_so]
+    rest = _without(body, said_so)
     return Brief(
         title,
         "\n".join(line.text for line in rest).strip("\n"),
@@ -73,6 +74,15 @@ def _title(body: list[Line], named: str | None) -> tuple[str, Line | None]:
             line=line.number if line else 1,
         )
     return text, line
+
+
+def _without(body: list[Line], title: Line | None) -> list[Line]:
+    """The lines but the title, and what underlines it."""
+    if title is None:
+        return body
+    at = body.index(title)
+    after = at + 1 + (body[at + 1 : at + 2] != [] and body[at + 1].kind == "underline")
+    return body[:at] + body[after:]
 
 
 def _criteria(body: list[Line]) -> list[str]:

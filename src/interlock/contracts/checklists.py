@@ -15,6 +15,7 @@ _LISTED = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]+(.*))?")
 _BOX = re.compile(r"\[[ xX]\](?:[ \t]+(.*))?")
 # [x](place) and [x]: place are links.
 _NEARLY = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]*\[[ \txX]{0,3}\](?![(\[:])")
+_QUOTED = re.compile(r"[ \t]*(?:>[ \t]*)+(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[[ xX]\](?:[ \t]|$)")
 _CODE_FROM = 4  # spaces before a line outside of a list that make it code
 
 
@@ -60,7 +61,7 @@ class _Reader:
 
     def take(self, line: Line) -> None:
         stripped = line.text.strip()
-        if line.kind == "comment":
+        if line.kind in ("comment", "underline"):
             return
         if line.kind == "code":
             self._take_code(line.text)
@@ -102,6 +103,12 @@ class _Reader:
         if box := _BOX.fullmatch(listed[1] or "") if listed else None:
             self.close()
             self._item = _Item(line, indent, box[1] or "")
+        elif _QUOTED.match(line.text):
+            raise refusal(
+                line.number,
+                f"'{shown(stripped)}' is a box in a quotation, which asks for nothing. Take the > "
+                "away if it is a criterion, and the box if not.",
+            )
         elif _NEARLY.match(line.text):
             raise refusal(
                 line.number,

@@ -16,6 +16,7 @@ WORDS = ("id", "title", "priority", "assignee")
 LISTS = ("gates", "labels", "depends_on")
 KEYS = WORDS + LISTS
 FENCE = "---"
+OTHER_FENCE = "+++"
 
 _ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?")
 _ITEM = re.compile(r"[ \t]*-(?:[ \t]+(.*))?")
@@ -39,6 +40,12 @@ def refusal(line: int, what: str, **members: object) -> Usage:
 
 def read(lines: Sequence[str]) -> FrontMatter:
     """Read what stands before the text. Without a first line of `---` there is none."""
+    if lines and lines[0].rstrip() == OTHER_FENCE:
+        raise refusal(
+            1,
+            "Front matter between lines of +++ is TOML, which a brief does not have. Write it "
+            "between lines of ---, with a line such as gates: [athena] for each key.",
+        )
     if not lines or lines[0].rstrip() != FENCE:
         return FrontMatter({}, {}, 0)
     end = next((at for at, line in enumerate(lines) if at and line.rstrip() == FENCE), None)

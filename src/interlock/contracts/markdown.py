@@ -8,21 +8,46 @@ from typing import Literal, NamedTuple
 from interlock.contracts.front_matter import refusal
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t](.*))?")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
+# Neither a list nor a quotation.
+_PARAGRAPH = re.compile(r" {0,3}(?![-*+>]|[0-9]{1,9}[.)])\S.*")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
 _COMMENT_ENDS = "-->"
 
 
 class Line(NamedTuple):
-    """A line, with its number in the file. Code is shown as it stands, a comment not at all."""
+    """A line, with its number in the file. Code is shown as it stands, a comment not at all. A line
+    that is underlined is a heading of that `level`, and the underline a line of its own."""
 
     number: int
     text: str
-    kind: Literal["text", "code", "comment"]
+    kind: Literal["text", "code", "comment", "underline"]
+    level: int = 0
 
 
-def lines(texts: Sequence[str], start: int) -> Iterator[Line]:
+def lines(texts: Sequence[str], start: int) -> list[Line]:
     """The lines from `start` on. A fence or comment that never ends is refused, because all that
     follows it would be lost."""
+    found: list[Line] = []
+    for line in _lines(texts, start):
+        if (mark := _underlines(line, found)) and found:
+            found[-1] = found[-1]._replace(level="=-".index(mark) + 1)
+            line = line._replace(kind="underline")
+        found.append(line)
+    return found
+
+
+def _underlines(line: Line, before: list[Line]) -> str:
+    """The mark of an underline below a line that stands alone: what is wrapped is no heading."""
+    rule = _UNDERLINE.fullmatch(line.text) if line.kind == "text" else None
+    if rule is None or not before or before[-1].kind != "text":
+        return ""
+    stands_alone = len(before) == 1 or not before[-2].text.strip() or heading(before[-2])[0]
+    is_text = _PARAGRAPH.fullmatch(before[-1].text) and not heading(before[-1])[0]
+    return rule[1][0] if stands_alone and is_text else ""
+
+
+def _lines(texts: Sequence[str], start: int) -> Iterator[Line]:
     end, since = "", 0
     for number, text in enumerate(texts[start:], start + 1):
         ends = _ends(text, end)
@@ -40,6 +65,8 @@ def lines(texts: Sequence[str], start: int) -> Iterator[Line]:
 
 def heading(line: Line) -> tuple[int, str]:
     """The level and the text of a heading; level 0 where the line is none."""
+    if line.level:
+        return line.level, line.text.strip()
     found = _HEADING.fullmatch(line.text) if line.kind == "text" else None
     if found is None:
         return 0, ""

@@ -88,6 +88,21 @@ def _go(text: str, *, whole: bool) -> Counts | None:
     return counts if ends else None
 
 
+def _unittest(text: str, *, whole: bool) -> Counts | None:
+    """A test that failed in several ways is counted more than once, and one that could not begin is
+    no test: how many passed is told only where each that failed is named once, by itself."""
+    counts = _UNITTEST(text, whole=whole)
+    if not counts or "passed" not in counts:
+        return counts
+    named = re.findall(r"^(?:FAIL|ERROR): (.+)$", text, re.MULTILINE)
+    alone = [name for name in named if re.fullmatch(r"\w+ \([\w.]+\)", name)]
+    failed = counts.get("failed", 0) + counts.get("errors", 0)
+    is_plain = not any(name.startswith(("setUp", "tearDown")) for name in alone)
+    if not (is_plain and len(named) == len({*alone}) == failed) or "unexpected succ" in text:
+        del counts["passed"]
+    return counts
+
+
 def _tap(text: str, *, whole: bool) -> Counts | None:
     plans = re.findall(r"^1\.\.([0-9]{1,9})$", text, re.MULTILINE)
     lines = re.findall(r"^(not )?ok\b(.*)$", text, re.MULTILINE)
@@ -103,6 +118,10 @@ def _tap(text: str, *, whole: bool) -> Counts | None:
     return counts
 
 
+_UNITTEST = _Summary(
+    "\n\nFAILED (",
+    r"^Ran (?P<total><N>) tests? in [0-9.]+s\n\nFAILED \((?P<list>[a-z0-9=, ]+)\)$",
+)
 _NODE = _Summary(
     " pass ",
     r"^[\u2139#] tests <N>\n(?:[\u2139#] suites <N>\n)?[\u2139#] pass (?P<passed><N>)\n"
@@ -118,10 +137,7 @@ _RUNNERS: Final[dict[str, Callable[..., Counts | None]]] = {
     "unittest": _Summary(
         "\n\nOK", r"^Ran (?P<total><N>) tests? in [0-9.]+s\n\nOK(?: \((?P<list>[a-z0-9=, ]+)\))?$"
     ),
-    # Tests that failed in several ways are counted more than once, so that none is said to pass.
-    "unittest, failing": _Summary(
-        "\n\nFAILED (", r"^Ran <N> tests? in [0-9.]+s\n\nFAILED \((?P<list>[a-z0-9=, ]+)\)$"
-    ),
+    "unittest, failing": _unittest,
     "jest": _Summary(" total", r"^Tests: +(?P<list>(?:<N> [a-z]+, ){1,4})<N> total$"),
     "vitest": _Summary(
         " Tests  ", r"^ *Tests  (?P<list><N> [a-z]+(?: \| <N> [a-z]+){0,4}) \(<N>\)$"
