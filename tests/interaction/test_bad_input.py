@@ -273,7 +273,9 @@ ROWS: dict[str, Row] = {
     "task list": Row("", _PAGE | {"--state": "choice"}),
     "task show": Row("T-1", {0: "task"}),
     "task take": Row("T-1" + VERA, _WHERE | {0: "task", "--ttl": "duration"}),
-    "task submit": Row("T-2" + VERA, _UNDER | {0: "task", "--commit": "commit", "--tree": "commit"}),
+    "task submit": Row(
+        "T-2" + VERA, _UNDER | {0: "task", "--commit": "commit", "--tree": "commit"}
+    ),
     "task complete": Row("T-2" + VERA, _UNDER | {0: "task"}),
     "task fail": Row("T-2" + VERA, _UNDER | {0: "task", "--note": "line"}),
     "task cancel": Row("T-2" + VERA, {0: "task", "--note": "line"}),
@@ -1355,7 +1357,7 @@ def test_a_closed_standard_input_is_no_defect(town: Place) -> None:
 def test_a_closed_standard_output_is_no_defect(flag: str, town: Place) -> None:
     done = _shell(town, f"interlock send @vera hi --from otto-cli {flag} >&-")
     assert b"Traceback" not in done.stderr, done
-    assert done.stderr.startswith(b"The answer cannot be written (standard output is closed)."), done
+    assert b"The answer cannot be written (standard output is closed)." in done.stderr, done
     assert done.returncode != 70, done
 
 

@@ -139,12 +139,11 @@ def test_a_commit_is_submitted_elsewhere_where_its_tree_is_known_or_given(shop: 
     first, tree = shop.head, shop.tree
     later = shop.commit(**{"greet.sh": "echo hello\n"})
     here, given = ("--commit", later), ("--tree", shop.tree)
-    assert shop.place.no(
-        "DIGEST_MISMATCH", "task", "submit", TASK, *here, "--tree", tree, *WORKER
-    )["message"].endswith("Leave --tree out.")
+    submit = ("task", "submit", TASK, *WORKER)
+    refused = shop.place.no("DIGEST_MISMATCH", *submit, *here, "--tree", tree)["message"]
+    assert refused.endswith("Leave --tree out.")
     shop.place.cwd = shop.place.root / "elsewhere"
     shop.place.cwd.mkdir()
-    submit = ("task", "submit", TASK, *WORKER)
     answer = shop.place.ok(*submit, "--commit", first)
     assert answer["task"]["artifact"] == {"commit": first, "tree": tree}
     assert "--tree" in shop.place.no("USAGE", *submit, *here)["message"]

@@ -430,10 +430,10 @@ class Model:
         if to is None:
             assert task is not None
             stuck = not task.taken or self.by.agent in self.workers(task)
-            name = task.maker if stuck else task.taken[-1][0]
-            if self.agent(name) == self.by.agent:
-                raise Refused("USAGE")
-            to = f"@{name}"
+            first = task.maker if stuck else task.taken[-1][0]
+            able = [first, *(name for gate in task.gates for name in self.holders(gate))]
+            others = [name for name in able if self.agent(name) != self.by.agent]
+            to = f"@{(others or [self.by.sender])[0]}"
         stops = act.severity == "stop"
         self.blockers.append(Blocker(act.task, None, self.by.sender, to, stops))
         self.record("message_sent", type="blocker", to=to, wake=True)

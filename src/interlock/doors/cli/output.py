@@ -30,7 +30,9 @@ def remark(text: str) -> None:
 
 def live(stream: Any) -> BinaryIO:
     """Where what others write is shown as it comes; nowhere, where the stream is closed."""
-    shown: BinaryIO = stream.buffer if stream is not None else open(os.devnull, "wb")
+    if stream is None:
+        return open(os.devnull, "wb")
+    shown: BinaryIO = stream.buffer
     return shown
 
 

@@ -105,7 +105,7 @@ def _artifact(context: Context) -> tuple[str, str | None]:
     if (found := evidence.artifact(named)) is not None:
         if tree not in (None, found[1]):
             raise DigestMismatch(
-                f"The tree of {found[0][:12]} is {found[1]}, as git knows it here. Leave --tree out."
+                f"The tree of {found[0][:12]} is {found[1]}, as git has it here. Leave --tree out."
             )
         return found
     if len(named) in WHOLE and not set(named) - set("0123456789abcdef"):
