@@ -311,6 +311,26 @@ def test_a_cluster_is_not_sent_the_same_facts_twice(
         client.config_set("cluster-announce-port", 0)
 
 
+def test_a_cluster_that_is_gone_after_the_append_leaves_the_outcome_unknown(
+    teams: Teams, clustered: Remotes
+) -> None:
+    """Its client looks for the cluster anew, and tells of that in place of the lost answer."""
+    wire = Outage(clustered.server.port)
+    with wire, redis.Redis.from_url(clustered.server.url) as client:
+        client.config_set("cluster-announce-port", wire.port)
+        ada = teams(clustered).open("ada", port=wire.port)
+        otto = join(ada, "otto")
+        wire.cut_at(b"hello there", arrives=True)
+        with pytest.raises(EngineUnavailable) as caught:
+            send(ada, otto, "@otto", "hello there", key="lost")
+        assert caught.value.members["outcome"] == "unknown"
+        wire.mend()
+        until(lambda: _is_sent(ada, otto))
+        send(ada, otto, "@otto", "hello there", key="lost")
+        assert texts(ada, otto) == ["hello there", "hello"]
+        client.config_set("cluster-announce-port", 0)
+
+
 def _is_sent(node: Node, who: Credentials) -> bool:
     try:
         send(node, who, "@otto", "hello", key="the-key")

@@ -10,7 +10,8 @@ from databases import ValkeyServer
 from remotes import RedisIntruder, Remotes
 
 from interlock.engines import redis as module
-from interlock.engines.remote import Appending, Glimpse, HeadMoved, Remote, Sealed, seal
+from interlock.engines.remote import Appending, Blob, Glimpse, HeadMoved, Remote, Sealed, seal
+from interlock.errors import EngineUnavailable
 
 pytestmark = pytest.mark.indifferent
 
@@ -93,6 +94,52 @@ def test_who_met_another_lately_writes_its_turns_down(remotes: Remotes) -> None:
     node.begin("node")
     assert not remotes.intruder().is_turn_free()
     node.leave()
+
+
+# --- what a script did before an error stays done
+
+
+@pytest.mark.parametrize("key", ["queue", "bell:waiting", "uploads"])
+def test_what_was_kept_is_acknowledged_whatever_is_wrong_behind_it(
+    remotes: Remotes, key: str
+) -> None:
+    node, intruder = remotes(), remotes.intruder()
+    assert isinstance(intruder, RedisIntruder)
+    head = node.begin("node")
+    node.put_chunk("upload", 0, b"bytes")
+    prefix = f"interlock:{{{remotes.name}}}:"
+    intruder.db.rpush(prefix + "queue", "waiting")
+    intruder.db.set(prefix + key, "no list")
+    node.append(head, Appending([entry(1, b"kept")], [Blob("0" * 64, "upload", 5)]))
+    assert texts(remotes()) == [b"kept"]
+    assert node.upload_of("0" * 64) == "upload"
+
+
+def test_what_could_not_be_kept_has_taken_nothing_away(remotes: Remotes) -> None:
+    node, intruder = remotes(), remotes.intruder()
+    assert isinstance(intruder, RedisIntruder)
+    append(node, "node")
+    intruder.db.set(f"interlock:{{{remotes.name}}}:kept", "no set")
+    batch = Appending([entry(2, b"no")], [Blob("0" * 64, "upload", 5)], erased=[1])
+    with pytest.raises(EngineUnavailable, match="Nothing was done"):
+        node.append(node.begin("node"), batch)
+    assert texts(remotes()) == [b"node"]
+    assert node.upload_of("0" * 64) is None
+
+
+def test_a_full_memory_is_not_taken_for_an_id_that_was_used(remotes: Remotes) -> None:
+    """The log would be copied, and by that the limit passed."""
+    node, intruder = remotes(), remotes.intruder()
+    assert isinstance(intruder, RedisIntruder)
+    append(node, "node")
+    head = node.begin("node")
+    intruder.db.config_set("maxmemory", "1")
+    try:
+        with pytest.raises(EngineUnavailable, match="maxmemory"):
+            node.append(head, Appending([seal(b"key", 2, b'{"seq":2}')]))
+    finally:
+        intruder.db.config_set("maxmemory", "0")
+    assert texts(remotes()) == [b"node"]
 
 
 # --- the bell

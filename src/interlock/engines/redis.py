@@ -16,9 +16,7 @@ from typing import Any, cast
 import redis
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
-from redis.exceptions import ConnectionError as Unconnected
 from redis.exceptions import RedisClusterException, RedisError, ResponseError
-from redis.exceptions import TimeoutError as TimedOut
 from redis.retry import Retry
 
 from interlock.contracts.facts import GENESIS
@@ -63,19 +61,31 @@ local function last(log)
   return found[1], ''
 end
 -- A stream takes no id below one that it once had. Where somebody added and removed such a one,
--- the entries go into a new stream.
+-- the entries go into a new stream, which takes the place of the old one when it is whole.
 local function renewed(log)
-  local old = log .. ':old'
-  redis.call('RENAME', log, old)
-  local from = '-'
+  local new, from = log .. ':new', '-'
+  redis.call('DEL', new)
   repeat
-    local found = redis.call('XRANGE', old, from, '+', 'COUNT', 500)
+    local found = redis.call('XRANGE', log, from, '+', 'COUNT', 500)
     for _, entry in ipairs(found) do
-      redis.call('XADD', log, entry[1], unpack(entry[2]))
+      redis.call('XADD', new, entry[1], unpack(entry[2]))
       from = '(' .. entry[1]
     end
   until #found == 0
-  redis.call('DEL', old)
+  if from == '-' then redis.call('DEL', log) else redis.call('RENAME', new, log) end
+end
+-- What an error says; nothing where all went well.
+local function trouble(answer)
+  return type(answer) == 'table' and answer.err
+end
+local function add(log, entry)
+  local why = trouble(redis.pcall('XADD', log, unpack(entry)))
+  if why and string.find(why, 'equal or smaller', 1, true) then
+    local good, met = pcall(renewed, log)
+    if not good then return type(met) == 'table' and met.err or tostring(met) end
+    why = trouble(redis.pcall('XADD', log, unpack(entry)))
+  end
+  return why
 end
 local function milliseconds()
   local time = redis.call('TIME')
@@ -86,6 +96,7 @@ local function hand_over(log, turn, queue, bell, slot)
   if first then
     local id, hash = last(log)
     redis.call('SET', turn, first, 'PX', slot)
+    redis.call('DEL', bell .. first)
     redis.call('RPUSH', bell .. first, id .. ' ' .. hash)
     redis.call('PEXPIRE', bell .. first, slot)
   end
@@ -159,6 +170,8 @@ return id == ARGV[3] and (hash == ARGV[4] or id == '0-0')
 """
 )
 
+# An error undoes nothing of what a script did before it. So what goes before the entries takes
+# nothing away; and when they are kept, nothing that follows may say that they were not.
 _APPEND = (
     _PARTS
     + """
@@ -172,45 +185,48 @@ local me, slot, after, hash = next(), next(), next(), next()
 local id, found = last(log)
 local good = id == after and (found == hash or id == '0-0')
 if good then
-  local entries = {}
+  local entries, joined = {}, {}
   for number = 1, tonumber(next()) do
     local seq, hash, mac, keeps = string.match(next(), '^(%S+) (%S+) (%S+) (.*)$')
     entries[number] = {seq .. '-0', 'hash', hash, 'header', next(), 'keeps', keeps, 'mac', mac}
     local body = next()
     if body ~= '' then redis.call('HSET', bodies, seq, body) end
   end
-  for _ = 1, tonumber(next()) do
+  for number = 1, tonumber(next()) do
     local sha256, upload = next(), next()
-    redis.call('HSETNX', blobs, sha256, upload)
-    if redis.call('HGET', blobs, sha256) == upload then
+    local first = redis.call('HGET', blobs, sha256) or upload
+    if first == upload then
       redis.call('SADD', kept, upload)
-    else
-      redis.call('DEL', chunks .. upload)
+      redis.call('HSET', blobs, sha256, upload)
     end
-    redis.call('ZREM', uploads, upload)
+    joined[number] = {upload, first}
   end
-  for _ = 1, tonumber(next()) do redis.call('HDEL', bodies, next()) end
+  for number, entry in ipairs(entries) do
+    local why = add(log, entry)
+    if why then
+      for earlier = 1, number - 1 do redis.pcall('XDEL', log, entries[earlier][1]) end
+      return redis.error_reply(why)
+    end
+  end
+  for _, pair in ipairs(joined) do
+    if pair[1] ~= pair[2] then redis.pcall('DEL', chunks .. pair[1]) end
+    redis.pcall('ZREM', uploads, pair[1])
+  end
+  for _ = 1, tonumber(next()) do redis.pcall('HDEL', bodies, next()) end
   for _ = 1, tonumber(next()) do
     local sha256 = next()
-    local upload = redis.call('HGET', blobs, sha256)
-    if upload then
-      redis.call('DEL', chunks .. upload)
-      redis.call('SREM', kept, upload)
+    local upload = redis.pcall('HGET', blobs, sha256)
+    if type(upload) == 'string' then
+      redis.pcall('DEL', chunks .. upload)
+      redis.pcall('SREM', kept, upload)
     end
-    redis.call('HDEL', blobs, sha256)
-  end
-  for _, entry in ipairs(entries) do
-    local added = redis.pcall('XADD', log, unpack(entry))
-    if type(added) == 'table' and added.err then
-      renewed(log)
-      redis.call('XADD', log, unpack(entry))
-    end
+    redis.pcall('HDEL', blobs, sha256)
   end
 end
-redis.call('LREM', queue, 0, me)
-if redis.call('GET', turn) == me then
-  redis.call('DEL', turn)
-  hand_over(log, turn, queue, bell, slot)
+redis.pcall('LREM', queue, 0, me)
+if redis.pcall('GET', turn) == me then
+  redis.pcall('DEL', turn)
+  pcall(hand_over, log, turn, queue, bell, slot)
 end
 return good and 1 or 0
 """
@@ -374,7 +390,9 @@ class RedisRemote:
         with self._reaching():
             try:
                 kept = self._run(_APPEND, keys, *words)
-            except (Unconnected, TimedOut, OSError) as trouble:
+            except ResponseError:
+                raise  # the server's own word that it was not kept
+            except (RedisError, RedisClusterException, OSError) as trouble:
                 raise AnswerLost(_first_line(trouble)) from None
         if not kept:
             raise HeadMoved
