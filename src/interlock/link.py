@@ -223,13 +223,19 @@ class RemoteLink:
 
 
 def open_node(
-    directory: str, *, adopt: bool = False, engine: str | None = None, key: bytes | None = None
+    directory: str,
+    *,
+    adopt: bool = False,
+    engine: str | None = None,
+    key: bytes | None = None,
+    is_repair: bool = False,
 ) -> "Node":
     """The node of a workspace, made if there is none. A directory that holds something else is
     left alone."""
     try:
         os.makedirs(directory, 0o700, exist_ok=True)
-        if _foreign(directory) and not os.path.exists(os.path.join(directory, "log.db")):
+        known = (os.path.join(directory, name) for name in ("log.db", "engine.json"))
+        if _foreign(directory) and not any(map(os.path.exists, known)):
             raise NotAWorkspace(
                 f"{directory} holds other files and no workspace, and was left alone. Name an "
                 "empty or a new directory."
@@ -242,7 +248,7 @@ def open_node(
         raise (shut_out(directory, why) if is_barred else EngineUnavailable(why)) from None
     from interlock.node import Node
 
-    return Node(directory, adopt=adopt, engine=engine, key=key)
+    return Node(directory, adopt=adopt, engine=engine, key=key, is_repair=is_repair)
 
 
 def _foreign(directory: str) -> bool:

@@ -45,12 +45,17 @@ def nearest(cwd: str) -> str | None:
     place = os.path.abspath(cwd)
     while True:
         for candidate in _candidates(place):
-            if _is_there(os.path.join(candidate, "log.db")):
+            if _is_workspace(candidate):
                 return candidate
         above = os.path.dirname(place)
         if above == place:
             return None
         place = above
+
+
+def _is_workspace(directory: str) -> bool:
+    """Whether a log is there, or a note of where it is kept."""
+    return any(_is_there(os.path.join(directory, name)) for name in ("log.db", "engine.json"))
 
 
 def here(cwd: str) -> str:

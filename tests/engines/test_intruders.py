@@ -418,6 +418,23 @@ def test_a_log_that_is_replayed_into_another_workspace_is_set_aside_there(
     assert hashes(ada) == [(entry.seq, entry.hash) for entry in log]
 
 
+def test_an_entry_of_another_workspace_under_the_same_key_is_set_aside(
+    tmp_path: Path, team: Team, intruder: Intruder, remote: Remotes
+) -> None:
+    """A directory that was copied before its first start has the key and another workspace."""
+    ada, bert = _grown(team)
+    with closing(Remotes(remote.kind, remote.server)) as others:
+        url = team.url().replace(remote.name, others.name)
+        (tmp_path / "caro" / "keys").mkdir(parents=True)
+        (tmp_path / "caro" / "keys" / "checkpoint.key").write_bytes(team.key)
+        with open_node(str(tmp_path / "caro"), engine=url) as caro:
+            while caro.head() <= ada.head():
+                join(caro, f"mallory-{caro.head()}")
+        intruder.put(Intruder(others).log()[ada.head()])
+    until(lambda: _set_aside(ada) == 1)
+    _goes_on(team, ada, bert)
+
+
 def test_a_log_under_a_name_that_nobody_uses_needs_its_own_key(
     tmp_path: Path, team: Team, intruder: Intruder, remote: Remotes
 ) -> None:

@@ -19,8 +19,9 @@ from teams import LARGE, OWNER, Team, facts, join, level, send, texts
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
 from interlock.engines.choosing import NEW, RECORD
+from interlock.engines.file import LogFile
 from interlock.engines.remote import seal
-from interlock.errors import EngineUnavailable
+from interlock.errors import EngineUnavailable, NotFound
 from interlock.link import open_node
 from interlock.node import Node, upkeep
 from interlock.node.doctor import examine
@@ -171,6 +172,55 @@ def test_a_directory_that_forgot_where_its_log_went_says_how_to_go_on(
         place.ok("send", "@otto", "hello", "--from", "otto")
     finally:
         place.ok("down")
+
+
+def test_a_move_that_was_broken_off_between_its_two_notes_is_ended_by_the_next_command(
+    place: Place, remote: Remotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(file: LogFile, workspace: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LogFile, "note_copy", dies)
+        assert place.run("migrate", "--to", _url(remote)).status == 130
+    before = place.ok("send", "@otto", "moved", "--from", "otto")["message"]["seq"]
+    assert remote().glimpse().seq == before
+    (place.workspace / RECORD).unlink()
+    place.no("ENGINE_UNAVAILABLE", "inbox", "--from", "otto")
+
+
+def test_a_copy_that_forgot_its_engine_is_not_read_as_a_log_either(
+    place: Place, remote: Remotes
+) -> None:
+    place.ok("migrate", "--to", _url(remote))
+    (place.workspace / RECORD).unlink()
+    for words in (("inbox", "--from", "otto"), ("status",), ("audit", "verify")):
+        said = place.no("ENGINE_UNAVAILABLE", *words)
+        assert f"interlock up --engine URL?workspace={remote.name}" in said["message"]
+
+
+def test_a_node_whose_copy_is_gone_makes_it_anew(teams: Teams, remote: Remotes) -> None:
+    team = teams(remote)
+    place = team.place("ada")
+    place.join("otto")
+    place.ok("send", "@otto", "hello", "--from", "otto")
+    for part in place.workspace.glob("log.db*"):
+        part.unlink()
+    (message,) = place.ok("inbox", "--from", "otto")["messages"]
+    assert message["payload"]["text"] == "hello"
+    place.ok("send", "@otto", "and on", "--from", "otto")
+
+
+def test_a_name_that_was_mistyped_binds_no_directory_to_it(teams: Teams, remote: Remotes) -> None:
+    team = teams(remote)
+    team.open("ada")
+    directory = team.root / "bert"
+    wrong = team.url().replace(remote.name, remote.name + "-2")
+    with pytest.raises(NotFound, match=f"no workspace {remote.name}-2 on that engine"):
+        open_node(str(directory), engine=wrong, key=team.key)
+    assert list(directory.iterdir()) == []
+    with open_node(str(directory), engine=team.url(), key=team.key) as bert:
+        assert bert.head() == 1
 
 
 def test_bodies_travel_in_pieces_however_many_and_large_they_are(

@@ -7,6 +7,7 @@ still; where somebody wrote into the engine who has only its password, the copy 
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import apsw
@@ -80,6 +81,7 @@ class Copy(SqliteEngine):
         self.remote = remote
         self.node = node
         self._key = key
+        self._workspace: str | None = None
         self._engine_clock = EngineClock()
         super().__init__(file, clock or self._engine_clock)
 
@@ -119,11 +121,19 @@ class Copy(SqliteEngine):
 
     def opened(self, entry: Sealed) -> Header | None:
         """The fact in an entry of ours; None for anything else, an entry elsewhere than it says
-        among it."""
+        among it, and one of another workspace that has the same key."""
         if not is_genuine(self._key, entry):
             return None
         fact = parse_header(entry.header)
-        return fact if fact.seq == entry.seq else None
+        ours = fact.seq == entry.seq and self._workspace in (None, fact.workspace)
+        return fact if ours else None
+
+    def identify(self, db: apsw.Connection) -> None:
+        """Learns which workspace this is, once there is anything of it here."""
+        if self._workspace is None:
+            row = db.execute("SELECT header FROM log WHERE seq = 1").fetchone()
+            with suppress(ValueError):  # a damaged log, which others refuse
+                self._workspace = parse_header(row[0]).workspace if row else None
 
     def blobs(self, db: apsw.Connection, after: int, last: int) -> list[Blob]:
         rows = db.execute(
@@ -174,6 +184,7 @@ class Copy(SqliteEngine):
 
     def _compared(self, db: apsw.Connection) -> Loss:
         """From the end, back to the last entry that both have."""
+        self.identify(db)
         glimpse = self.noted(self.remote.glimpse())
         head = self.head(db)
         common = min(head.seq, glimpse.seq)

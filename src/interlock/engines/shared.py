@@ -176,6 +176,7 @@ class SharedEngine(Copy):
     def _take_over(self, db: apsw.Connection) -> None:
         """Writes down what others appended after our head; what nobody of us sealed is set
         aside. Where none of that explains the difference, the logs have parted."""
+        self.identify(db)
         head = before = self.head(db)
         found = self.remote.read(head.seq, AT_ONCE)
         for place, entry in enumerate(found):

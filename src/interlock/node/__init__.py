@@ -58,10 +58,12 @@ class Node:
         adopt: bool = False,
         engine: str | None = None,
         key: bytes | None = None,
+        is_repair: bool = False,
     ) -> None:
         """Opens the workspace in an existing directory, and makes its log if there is none.
         `engine` is the URL of what keeps the log, where that is not the directory's own file, and
-        `key` the key of a workspace that exists there already."""
+        `key` the key of a workspace that exists there already. For a repair that may be an engine
+        which has nothing of this workspace."""
         self.directory = directory
         self.presence = Presence(directory)
         self.keys = Keys(directory)
@@ -72,7 +74,7 @@ class Node:
         self._used: dict[tuple[str, str | None, str | None], float] = {}
         self._owes_scrub = False
         self.engine, self.shared = open_engine(
-            directory, self.keys, clock, adopt=adopt, url=engine, key=key
+            directory, self.keys, clock, adopt=adopt, url=engine, key=key, is_repair=is_repair
         )
         self.file = self.engine.file
         self.clock = clock or (self.shared.now if self.shared else clock_ms)

@@ -10,8 +10,9 @@ from interlock.node import position as state
 
 def migrate(node: Node, url: str) -> Answer:
     """Copies the log to the engine and makes the directory a node of it. Nobody writes meanwhile.
-    Until the file notes it, the file is the log, and a move that was broken off can be begun
-    again: where no name is given, it is the workspace's id, the same every time."""
+    Until it is noted where the log went, the file is the log, and a move that was broken off can
+    be begun again: where no name is given, it is the workspace's id, the same every time. Between
+    the two notes, the next command makes the second."""
     if node.shared is not None:
         raise Usage(f"The log is kept by {node.shared.where.shown} already.")
     with node.file.reading() as db:
@@ -31,8 +32,8 @@ def migrate(node: Node, url: str) -> Answer:
             engine.pour(db, loss.common)
             head = engine.head(db)
             assert engine.loss(db).common == head.seq
+            record(node.directory, where)
             node.file.note_copy(where.workspace)
-        record(node.directory, where)
     finally:
         remote.close()
     return {

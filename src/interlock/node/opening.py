@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from interlock.engines.choosing import is_embedded
 from interlock.engines.file import LogFile
+from interlock.engines.recognition import engine_of, length
 from interlock.engines.sqlite import SqliteEngine, clock_ms
-from interlock.errors import Usage
+from interlock.errors import NotFound, Usage
 from interlock.node.keys import Keys, sealing
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def open_engine(
     adopt: bool,
     url: str | None,
     key: bytes | None,
+    is_repair: bool = False,
 ) -> "tuple[SqliteEngine, Others | None]":
     """The engine of a directory, and the other nodes on it where there may be any."""
     where = None if is_embedded(directory, url) else _located(directory, url)
@@ -52,6 +54,7 @@ def open_engine(
             raise Usage("--key goes with --engine URL: an embedded log has its key beside it.")
         file = LogFile(directory, adopt=adopt)
         try:
+            file.refuse_moved()
             return SqliteEngine(file, clock or clock_ms), None
         except BaseException:
             file.close()
@@ -60,7 +63,14 @@ def open_engine(
     from interlock.node.others import Others
 
     engine = _shared(directory, keys, clock, where, adopt=adopt, key=key)
-    record(directory, where)
+    try:
+        if not is_repair:
+            _refuse_another(directory, engine, where)
+        record(directory, where)
+    except BaseException:
+        engine.remote.close()
+        engine.file.close()
+        raise
     return engine, Others(engine, where, is_joining=key is not None)
 
 
@@ -84,15 +94,18 @@ def _shared(
 
     remote = reach(where)
     try:
-        if not keys.exist():
+        is_new = not is_recorded(directory, where)
+        if not keys.exist() or (is_new and key is not None):
             _check_key(remote, where, key)
-        elif not is_recorded(directory, where):
+        elif is_new:
             remote.glimpse()  # an address that never answered must not replace one that did
         file = LogFile(directory, adopt=adopt, is_copy=True)
     except BaseException:
         remote.close()
         raise
     try:
+        if not is_new:
+            _end_move(file, remote, keys, where)
         file.become_copy(where.workspace)
         if key is not None:
             keys.adopt(key)
@@ -104,15 +117,55 @@ def _shared(
         raise
 
 
+def _end_move(file: LogFile, remote: "Remote", keys: Keys, where: "Located") -> None:
+    """A move notes here where the log is kept, and then in the file. Where it was broken off in
+    between, the engine has what the file has."""
+    from interlock.engines.copying import Copy
+
+    with file.reading() as db:
+        if engine_of(db) is not None or not length(db):
+            return
+    copy = Copy(file, remote, keys.sealing(), where.node)
+    with file.writing() as db:
+        loss = copy.loss(db)
+        if loss.is_tail and loss.common:
+            file.note_copy(where.workspace)
+
+
+def _refuse_another(directory: str, engine: "SharedEngine", where: "Located") -> None:
+    """An address that is new here must have something of the log that is here."""
+    from interlock.engines.locating import is_recorded
+
+    if is_recorded(directory, where):
+        return
+    with engine.file.reading() as db:
+        if not engine.head(db).seq or engine.loss(db).common:
+            return
+    raise Usage(
+        "That engine does not have this workspace, and its address was not kept. If it is to have "
+        "it from now on, as this node has it: interlock repair --restore --engine URL"
+    )
+
+
 def _check_key(remote: "Remote", where: "Located", key: bytes | None) -> None:
-    """Refuses a key that is not the workspace's before anything is made here."""
+    """Refuses a key that is not the workspace's, or that came to a workspace which does not exist,
+    before anything is made here."""
     from interlock.engines.copying import is_known
 
     if key is not None:
-        is_known(remote, sealing(key))
+        if not is_known(remote, sealing(key)):
+            raise absent(where.workspace)
     elif remote.glimpse().seq > 0:
         raise Usage(
             f"The workspace {where.workspace} exists on that engine, and its key is not here. Take "
             "keys/checkpoint.key from the directory of one of its nodes, by a way that you trust, "
             "and start this one with --key FILE."
         )
+
+
+def absent(workspace: str) -> NotFound:
+    """Whoever came with a key came to join a workspace, not to make one."""
+    return NotFound(
+        f"There is no workspace {workspace} on that engine yet. Start the first node without "
+        "--key: it makes the workspace and its key."
+    )

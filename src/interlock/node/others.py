@@ -10,9 +10,10 @@ from interlock.engines.locating import Located, reach
 from interlock.engines.presence import Seen, Use, merged
 from interlock.engines.remote import Remote
 from interlock.engines.shared import SharedEngine
-from interlock.errors import NotFound, Refusal
+from interlock.errors import Refusal
 from interlock.kernel.identity.names import names
 from interlock.kernel.moment import absent_dropped
+from interlock.node.opening import absent
 
 if TYPE_CHECKING:
     from interlock.node import Node
@@ -54,12 +55,9 @@ class Others:
         return self.engine.arriving()
 
     def refuse_absent(self) -> None:
-        """Whoever came with a key came to join a workspace, not to make one."""
+        """For one who came with a key, and finds that the log has gone meanwhile."""
         if self._is_joining:
-            raise NotFound(
-                f"There is no workspace {self.where.workspace} on that engine yet. Start the first "
-                "node without --key: it makes the workspace and its key."
-            )
+            raise absent(self.where.workspace)
 
     def uses(self) -> dict[str, list[Use]]:
         """How tokens are used at the other nodes, as each said last."""

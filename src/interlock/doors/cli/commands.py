@@ -751,6 +751,7 @@ _ADMIN = (
         "Show what the engine has lost and this node has",
         flags=(
             Flag("--restore", help="put it back, from this node's copy"),
+            Flag("--engine", "URL", "with --restore: onto another engine, for good"),
             Flag("--give-up", help="let go of it, as a new epoch"),
         ),
         notes="Either way is written into the log. A new epoch suspends every token until you "

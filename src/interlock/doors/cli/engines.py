@@ -22,9 +22,17 @@ def repair(context: Context) -> Answer:
     put_back, give_up = context.get("restore", False), context.get("give_up", False)
     if put_back and give_up:
         raise Usage("--restore puts back what was lost, --give-up lets go of it: choose one.")
+    engine = context.get("engine")
+    if engine is not None and not put_back:
+        raise Usage("--engine says where --restore puts the log, if not where it was.")
     from interlock.node import repairing
+    from interlock.node.opening import refuse_strange
 
-    with open_node(_directory(context)) as node:
+    directory = _directory(context)
+    refuse_strange(engine)
+    if engine is not None and is_served(directory):
+        raise Usage("A server runs for this workspace. End it first: interlock down")
+    with open_node(directory, engine=engine, is_repair=engine is not None) as node:
         if put_back:
             return repairing.restore(node)
         return repairing.give_up(node) if give_up else repairing.show(node)
