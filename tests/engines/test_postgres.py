@@ -218,6 +218,18 @@ def test_a_row_before_the_first_is_in_nobodys_way(database: Database, seq: int) 
     assert remote.glimpse().seq == 0
     assert log(remote) == []
     assert append(remote, b"one")[0].seq == 1
+    assert remote.aside() == 1
+
+
+def test_a_row_at_no_position_is_set_aside(database: Database) -> None:
+    remote = database.remote()
+    append(remote, b"one")
+    database.run("ALTER TABLE interlock_log DROP CONSTRAINT interlock_log_pkey")
+    database.run("ALTER TABLE interlock_log ALTER COLUMN seq DROP NOT NULL")
+    row = ("none", b"", "", "")
+    database.run("INSERT INTO interlock_log VALUES (%s, NULL, %s, %s, %s, %s)", WORKSPACE, *row)
+    assert remote.aside() == 1
+    assert len(log(remote)) == 1
 
 
 # --- the turn
@@ -231,6 +243,19 @@ def test_who_sleeps_in_the_turn_has_lost_it_even_if_nobody_came(database: Databa
         remote.append(head, Appending([sealed(1, b"late")]))
     assert log(remote) == []
     assert append(remote, b"one")[0].seq == 1
+
+
+def test_a_turn_that_the_server_broke_off_vouches_for_nothing(database: Database) -> None:
+    remote = database.remote()
+    head = remote.begin("node")
+    held = remote._turns.held()
+    assert held is not None
+    with pytest.raises(psycopg.Error):
+        held.execute("SELECT 1 / 0")
+    assert not remote.leave(head)
+    head = remote.begin("node")
+    assert remote.leave(head)
+    assert not remote.leave(head)
 
 
 def test_who_says_so_stays_in_the_turn(database: Database) -> None:

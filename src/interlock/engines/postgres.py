@@ -45,13 +45,16 @@ class PostgresRemote:
         self._server = Server(url)
         self._channel = "interlock_" + hashlib.sha256(workspace.encode()).hexdigest()[:32]
         self._begin = sql.SQL(statements.BEGIN).format(workspace=sql.Literal(workspace))
-        self._turns = Line(self._server, self._prepare)
+        self._turns = Line(self._server, self._prepare_turns)
         self._looks = Line(self._server, self._prepare)
         self._hints = Line(self._server, self._listen)
         self._rung = False
 
     def _prepare(self, db: Connection) -> None:
         db.execute(statements.TABLES)
+
+    def _prepare_turns(self, db: Connection) -> None:
+        self._prepare(db)
         db.execute(statements.HEAD, (self._workspace,))
 
     def _listen(self, db: Connection) -> None:
@@ -164,16 +167,18 @@ class PostgresRemote:
                 db.execute("SELECT 1")
 
     def leave(self, after: Glimpse | None = None) -> bool:
-        """As long as the transaction was ours, nobody appended."""
+        """As long as the transaction was ours, nobody appended. One that the server broke off
+        vouches for nothing."""
         db = self._turns.held()
         if db is None:
             return False
+        was_ours = db.info.transaction_status == TransactionStatus.INTRANS
         try:
             db.execute("ROLLBACK")
         except psycopg.Error:
             self._turns.drop()
             return False
-        return True
+        return was_ours
 
     # --- beside it
 
@@ -217,6 +222,7 @@ class PostgresRemote:
 
     def aside(self) -> int:
         with self._looks.use() as db:
+            db.execute(statements.SET_STRAYS_ASIDE, (self._workspace,))
             return _number(db.execute(statements.ASIDE, (self._workspace,)).fetchone())
 
     # --- uploads and blobs: kept at once, whatever becomes of the turn

@@ -105,6 +105,14 @@ INSERT INTO interlock_aside(workspace, seq, hash, header, keeps, mac, salt, body
 SELECT workspace, seq, hash, header, keeps, mac, salt, body
 FROM found LEFT JOIN said USING (workspace, seq)
 """
+# The log begins at 1, and nobody reads what stands before that, or nowhere.
+SET_STRAYS_ASIDE = """
+WITH found AS (
+    DELETE FROM interlock_log WHERE workspace = %s AND (seq < 1 OR seq IS NULL) RETURNING *
+)
+INSERT INTO interlock_aside(workspace, seq, hash, header, keeps, mac)
+SELECT workspace, seq, hash, header, keeps, mac FROM found
+"""
 ASIDE = "SELECT count(*) FROM interlock_aside WHERE workspace = %s"
 
 PUT_CHUNK = """
