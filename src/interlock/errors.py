@@ -21,6 +21,8 @@ Refusals marked `recorded` matter to an auditor and become facts; the others lea
 
 from typing import Any, ClassVar
 
+NOTHING_DONE = "Nothing was done"
+
 
 class Refusal(Exception):
     """The request was refused."""
@@ -35,6 +37,11 @@ class Refusal(Exception):
         self.message = message or " ".join((type(self).__doc__ or "").split())
         self.members = {name: value for name, value in members.items() if value is not None}
         super().__init__(self.message)
+
+    @property
+    def state(self) -> str:
+        """What is the matter, without the promise to whoever just asked for something."""
+        return self.message.partition(f" {NOTHING_DONE}")[0]
 
     def as_dict(self) -> dict[str, Any]:
         """The one error object of every door."""

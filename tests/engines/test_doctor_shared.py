@@ -53,21 +53,39 @@ def test_a_machine_whose_clock_differs_from_the_engines_is_found(
     assert f"s {side} the engine's." in message
 
 
-def test_a_token_that_is_used_at_two_nodes_at_once_is_found(team: Team) -> None:
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_token_that_is_used_on_two_machines_at_once_is_found(
+    team: Team, monkeypatch: pytest.MonkeyPatch, *, apart: bool
+) -> None:
     ada, bert = team.open("ada"), team.open("bert")
     otto = join(ada, "otto")
     level(ada, bert)
+    assert bert.shared is not None
+    if apart:
+        monkeypatch.setattr(bert.shared.engine, "machine", "another")
     for node in (ada, bert):
         used_at(node, otto)
     assert found(ada) == [], "it has moved from one to the other"
     team.end(ada)
     ada = team.open("ada")  # which notes anew from where it is asked
     used_at(ada, otto)
+    if not apart:
+        heard_twice(ada)
+        assert found(ada) == [], "two nodes on one machine are one place"
+        return
     ((check, message),) = until(lambda: found(ada))
     assert check == "tokens-apart"
-    assert bert.shared is not None
     assert "used from 2 places at once" in message
     assert bert.shared.engine.node in message
+
+
+def heard_twice(node: Node) -> None:
+    """Waits until the node has heard from the others again, and once more."""
+    assert node.shared is not None
+    shared = node.shared
+    for _ in range(2):
+        heard = shared.nodes
+        until(lambda heard=heard: shared.nodes is not heard)  # type: ignore[misc]
 
 
 def used_at(node: Node, who: Credentials) -> None:

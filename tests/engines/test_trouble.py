@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from commandline import Place, until
 from outage import Cut, Outage
-from remotes import Remotes
+from remotes import PostgresIntruder, RedisIntruder, Remotes
 from serving import Reply, Served
-from teams import Team, facts, join, level, send, texts
+from teams import OWNER, Team, facts, join, level, send, texts
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
@@ -146,6 +146,79 @@ def test_a_node_that_is_restarted_while_the_engine_is_away_goes_on_when_it_is_ba
         server.start()
         until(lambda: not _is_refused(_whoami(served, token)))
         assert served.send(token, "@otto", "hello").status == 200
+
+
+def test_status_and_audit_answer_their_owner_while_nothing_else_is_read(own_team: Team) -> None:
+    place = own_team.place("ada")
+    place.join("otto")
+    own_team.remotes.server.kill()
+    found = place.ok("status")
+    assert own_team.remotes.name in found["url"]
+    assert "PASSWORD" in found["url"] or own_team.remotes.kind == "redis"
+    assert found["trouble"].endswith(".")
+    assert "Nothing was done" not in found["trouble"]
+    assert found["trouble"] in place.run("status").text
+    assert "cannot be used" in place.ok("audit", "verify")["trouble"]
+    assert b"has not confirmed that this is all" in place.run("audit", "show").err
+
+
+def test_an_audit_says_how_old_what_it_read_is(
+    own_team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = own_team.open("ada")
+    assert "age_s" not in ada.call(OWNER, acts.VerifyLog())
+    monkeypatch.setattr("interlock.node.chores.SURE_FOR_S", 1.0)
+    own_team.remotes.server.kill()
+    for act in (acts.VerifyLog(), acts.ShowLog()):
+        found = until(lambda act=act: _with_age(ada, act))  # type: ignore[misc]
+        assert found["age_s"] >= 1
+        assert "cannot be used" in found["trouble"]
+
+
+def _with_age(node: Node, act: Any) -> Any:
+    answer = node.call(OWNER, act)
+    return answer if "age_s" in answer else None
+
+
+def test_an_engine_that_takes_no_word_of_a_node_is_followed_still(own_team: Team) -> None:
+    """As one that is full or read-only: what it has can be read."""
+    ada, bert = own_team.open("ada"), own_team.open("bert")
+    otto = join(ada, "otto")
+    intruder = own_team.remotes.intruder()
+    if isinstance(intruder, RedisIntruder):
+        intruder.db.set(f"interlock:{{{own_team.remotes.name}}}:nodes", "full")
+    else:
+        assert isinstance(intruder, PostgresIntruder)
+        intruder.db.execute("ALTER TABLE interlock_nodes RENAME COLUMN about TO full_now")
+    for node in (ada, bert):
+        until(lambda node=node: node.shared and node.shared.trouble)  # type: ignore[misc]
+    send(bert, otto, "@otto", "hello")
+    until(lambda: ada.head() == bert.head())
+    assert ada.shared is not None
+    assert ada.shared.trouble is not None
+    assert ada.engine.age_s() is not None
+
+
+def test_a_node_shows_its_own_position_as_it_is(team: Team) -> None:
+    ada = team.open("ada")
+    otto = join(ada, "otto")
+    assert ada.shared is not None
+    for _ in range(5):
+        send(ada, otto, "@otto", "hello")
+        (here,) = ada.shared.standing()["nodes"]
+        assert (here["seq"], here["lag"]) == (ada.head(), 0)
+
+
+def test_metrics_say_when_each_node_was_heard(team: Team) -> None:
+    with Served(team.place("ada")) as served:
+        found = until(
+            lambda: [
+                line
+                for line in served.ask("GET", "/metrics").body.decode().splitlines()
+                if line.startswith("interlock_node_heard_seconds{")
+            ]
+        )
+        assert len(found) == 1
 
 
 def test_a_new_node_does_not_start_while_the_engine_is_away(own_team: Team) -> None:

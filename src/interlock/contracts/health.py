@@ -5,6 +5,7 @@ files of the machine that asks: the command makes them. Both tell in the same fo
 """
 
 from collections.abc import Iterable
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 MOST_TOLD = 20
@@ -60,8 +61,8 @@ def _told(check: str, finding: Finding) -> dict[str, Any]:
 
 def unmade(trouble: Exception) -> Finding:
     """A check that cannot be made: nobody knows whether all is well there."""
-    why = str(trouble) or type(trouble).__name__
-    return Finding(f"This could not be looked at: {why[:300]}", "interlock audit verify")
+    why = shorten(str(trouble), 300, placeholder=" …") or type(trouble).__name__
+    return Finding(f"This could not be looked at: {why}", "interlock audit verify")
 
 
 def in_order(findings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

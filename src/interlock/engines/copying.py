@@ -82,6 +82,8 @@ class Copy(SqliteEngine):
         self.node = node
         self._key = key
         self._workspace: str | None = None
+        # Where the engine's log ended when somebody looked last.
+        self.end = 0
         self._engine_clock = EngineClock()
         super().__init__(file, clock or self._engine_clock)
 
@@ -92,6 +94,7 @@ class Copy(SqliteEngine):
 
     def noted(self, glimpse: Glimpse) -> Glimpse:
         self._engine_clock.note(glimpse.now)
+        self.end = glimpse.seq
         return glimpse
 
     # --- what travels

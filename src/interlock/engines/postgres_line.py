@@ -14,7 +14,7 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
 
-from interlock.errors import EngineUnavailable, Usage
+from interlock.errors import NOTHING_DONE, EngineUnavailable, Usage
 
 SILENCE_S = 2.0
 TURN_WITHIN_MS = 5000
@@ -125,7 +125,7 @@ class Server:
         """What PostgreSQL said, in its first line, and what may be done about it."""
         said = str(trouble).partition("\n")[0].strip().rstrip(".") or type(trouble).__name__
         return EngineUnavailable(
-            f"PostgreSQL at {self.place} cannot be used: {said}. Nothing was done; see the server "
+            f"PostgreSQL at {self.place} cannot be used: {said}. {NOTHING_DONE}; see the server "
             "and the engine's URL, and try again."
         )
 

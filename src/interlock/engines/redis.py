@@ -16,7 +16,12 @@ from typing import Any, cast
 import redis
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
-from redis.exceptions import RedisClusterException, RedisError, ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+)
 from redis.retry import Retry
 
 from interlock.contracts.facts import GENESIS
@@ -29,7 +34,7 @@ from interlock.engines.remote import (
     Glimpse,
     Sealed,
 )
-from interlock.errors import EngineUnavailable
+from interlock.errors import NOTHING_DONE, EngineUnavailable
 
 CONNECT_S = 1.0
 ANSWER_S = 2.0
@@ -303,7 +308,9 @@ class RedisRemote:
         try:
             client = redis.Redis.from_url(self._url, retry_on_error=[], **given)
         except ValueError as trouble:
-            raise EngineUnavailable(f"The engine's URL cannot be used: {trouble}.") from None
+            raise EngineUnavailable(
+                f"The engine's URL cannot be used: {_first_line(trouble)}."
+            ) from None
         about = client.info()
         if int(str(about["redis_version"]).partition(".")[0]) < OLDEST:
             raise EngineUnavailable(
@@ -337,9 +344,13 @@ class RedisRemote:
         try:
             yield
         except (RedisError, RedisClusterException, OSError) as trouble:
+            is_there = isinstance(trouble, ResponseError | AuthenticationError)
+            todo = (
+                "see the server and the engine's URL" if is_there else "try again when it is back"
+            )
             raise EngineUnavailable(
-                f"The engine at {self._place} cannot be used: {_first_line(trouble)}. Nothing was "
-                "done; try again when it is back."
+                f"The engine at {self._place} cannot be used: {_first_line(trouble)}. "
+                f"{NOTHING_DONE}; {todo}."
             ) from None
 
     # --- the turn
@@ -390,7 +401,7 @@ class RedisRemote:
         with self._reaching():
             try:
                 kept = self._run(_APPEND, keys, *words)
-            except ResponseError:
+            except (ResponseError, AuthenticationError):
                 raise  # the server's own word that it was not kept
             except (RedisError, RedisClusterException, OSError) as trouble:
                 raise AnswerLost(_first_line(trouble)) from None

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import apsw
@@ -20,6 +21,7 @@ from interlock.contracts.facts import Header, commitment
 from interlock.engines import Facts, FarBehind, Head, HeadMoved
 from interlock.engines.copying import AT_ONCE, Copy, is_known, steady_ms
 from interlock.engines.file import LogFile
+from interlock.engines.host import host_id
 from interlock.engines.remote import Appending, Glimpse, Remote, Sealed
 from interlock.errors import DigestMismatch, LogForked, Refusal, unknown_outcome
 
@@ -262,6 +264,7 @@ class SharedEngine(Copy):
         self.append_to(Glimpse(base.seq, base.hash), batch)
         self._known = True
         self._confirmed = steady_ms()
+        self.end = entries[-1].seq
         return True
 
     # --- bodies and blobs
@@ -290,6 +293,11 @@ class SharedEngine(Copy):
 
     # --- the other nodes
 
+    @cached_property
+    def machine(self) -> str:
+        """Tells nodes on one machine from those on another, and says nothing else of it."""
+        return hmac.digest(self._key, b"machine " + host_id().encode(), "sha256").hex()[:16]
+
     def age_s(self) -> float | None:
         """How long ago the engine confirmed that we have what it has; None if it never did."""
         return None if self._confirmed is None else (steady_ms() - self._confirmed) / 1000
@@ -300,6 +308,7 @@ class SharedEngine(Copy):
             head = self.head(db)
             epoch = self.epoch(db, head.seq)
         said = {"seq": head.seq, "epoch": epoch, "at": self._clock()} | about
+        said["machine"] = self.machine
         text = json.dumps(said).encode()
         found = self.remote.beat(self.node, self._signature(self.node, text) + text)
         nodes = {name: self._heard_from(name, data) for name, data in found.items()}

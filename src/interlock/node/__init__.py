@@ -190,7 +190,7 @@ class Node:
         age_s = self.engine.age_s()
         if age_s is None or age_s > OLDEST_S:
             since = "since this was started" if age_s is None else f"for {age_s:.0f} s"
-            why = f" {self.shared.trouble.message}" if self.shared.trouble else ""
+            why = f" {self.shared.trouble.state}" if self.shared.trouble else ""
             raise EngineUnavailable(
                 f"The engine has not confirmed the end of the log {since}, so nothing is read here "
                 f"either: a token may have been revoked meanwhile.{why}"

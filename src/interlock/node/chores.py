@@ -8,7 +8,7 @@ from interlock.contracts.acts import Credentials
 from interlock.errors import Usage
 from interlock.kernel.events import viewer_names
 from interlock.kernel.moment import Answer
-from interlock.node import Node, audit, proofs, upkeep
+from interlock.node import SURE_FOR_S, Node, audit, proofs, upkeep
 
 
 class Chore(NamedTuple):
@@ -25,17 +25,29 @@ def _looked(node: Node, credentials: Credentials) -> None:
         node.verb(credentials, acts.Inspect())
 
 
+def _dated(node: Node, answer: Answer) -> Answer:
+    """What is read while nobody confirms that it is the end of the log says so, and how old it
+    is."""
+    age_s = node.engine.age_s()
+    if node.shared is None or (age_s is not None and age_s <= SURE_FOR_S):
+        return answer
+    age = {} if age_s is None else {"age_s": int(age_s)}
+    why = {} if node.shared.trouble is None else {"trouble": node.shared.trouble.state}
+    return answer | age | why
+
+
 def _verify(node: Node, credentials: Credentials, act: acts.VerifyLog) -> Answer:
     _looked(node, credentials)
-    return audit.verify(node, act.checkpoint)
+    return _dated(node, audit.verify(node, act.checkpoint))
 
 
 def _show(node: Node, credentials: Credentials, act: acts.ShowLog) -> Answer:
     """The owner sees every fact; anybody else those that they would be told of."""
     if credentials.owner:
-        return audit.show(node, act)
+        return _dated(node, audit.show(node, act))
     who = node.verb(credentials, acts.Whoami())
-    return audit.show(node, act, viewer_names(who["sender"], who["agent"], who["scopes"]))
+    names = viewer_names(who["sender"], who["agent"], who["scopes"])
+    return _dated(node, audit.show(node, act, names))
 
 
 def _checkpoint(node: Node, credentials: Credentials, act: acts.SignCheckpoint) -> Answer:
@@ -61,7 +73,7 @@ def _storage(node: Node, credentials: Credentials, act: acts.ShowStorage) -> Ans
     _looked(node, credentials)
     found = upkeep.storage(node)
     if not credentials.owner:
-        del found["directory"]
+        found = {name: said for name, said in found.items() if name not in ("directory", "url")}
     return found
 
 

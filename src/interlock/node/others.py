@@ -59,37 +59,42 @@ class Others:
         if self._is_joining:
             raise absent(self.where.workspace)
 
-    def uses(self) -> dict[str, list[Use]]:
-        """How tokens are used at the other nodes, as each said last."""
-        return {
-            name: _uses(said.get("uses"))
-            for name, said in self.nodes.items()
-            if name != self.engine.node
-        }
+    def uses(self) -> dict[str | None, list[Use]]:
+        """How tokens are used at the other nodes, as each said last; under no name, at those on
+        this machine."""
+        found: dict[str | None, list[Use]] = {}
+        for name, said in self.nodes.items():
+            if name != self.engine.node:
+                where = None if said.get("machine") == self.engine.machine else name
+                found.setdefault(where, []).extend(_uses(said.get("uses")))
+        return found
 
     def standing(self) -> dict[str, Any]:
-        """How the nodes stand to the engine, as of the last beat."""
+        """How the nodes stand to the engine: this one as it is, the others as of their last
+        beat."""
         if self.trouble is None:
             self._has_beaten.wait(FIRST_BEAT_S)
         now = self.now()
         age_s = self.engine.age_s()
-        nodes = self.nodes
-        furthest = max((said["seq"] for said in nodes.values()), default=0)
+        with self.engine.file.reading() as db:
+            here = {self.engine.node: self.engine.head(db).seq}
+        nodes = {name: here.get(name, said["seq"]) for name, said in self.nodes.items()}
         return absent_dropped(
             engine=self.remote.name,
+            url=self.where.shown,
             name=self.where.workspace,
             node=self.engine.node,
             confirmed_s_ago=None if age_s is None else int(age_s),
             set_aside=self.set_aside,
-            trouble=self.trouble and self.trouble.message,
+            trouble=self.trouble and self.trouble.state,
             nodes=[
                 {
                     "node": name,
-                    "seq": said["seq"],
-                    "lag": furthest - said["seq"],
-                    "seen_s_ago": max(0, now - said["at"]) // 1000,
+                    "seq": seq,
+                    "lag": max(0, self.engine.end - seq),
+                    "seen_s_ago": max(0, now - self.nodes[name]["at"]) // 1000,
                 }
-                for name, said in sorted(nodes.items())
+                for name, seq in sorted(nodes.items())
             ],
         )
 
@@ -124,19 +129,18 @@ class Others:
         if self._has_beaten.is_set() and end.wait(SOON_S):
             return
         beaten = time.monotonic() if self._has_beaten.is_set() else 0.0
+        unsaid: Refusal | None = None
         while not end.is_set():
             try:
                 if time.monotonic() - beaten >= BEAT_EVERY_S:
-                    self.hear(node)
+                    unsaid = self._tried_to_hear(node)
                     beaten = time.monotonic()
                 self._step(node, end)
-                self.trouble = None
+                self._note(unsaid)
             except Refusal as trouble:
                 if end.is_set():
                     return
-                if self.trouble is None or self.trouble.message != trouble.message:
-                    _LOG.warning("engine", extra={"code": trouble.code, "why": trouble.message})
-                self.trouble = trouble
+                self._note(trouble)
                 beaten = 0.0  # the others should hear at once how far we are
                 end.wait(TRY_AGAIN_S)
             except Exception:  # noqa: BLE001 - a defect here must not end the following
@@ -144,6 +148,22 @@ class Others:
                     return
                 _LOG.exception("follower")
                 end.wait(TRY_AGAIN_S)
+
+    def _tried_to_hear(self, node: "Node") -> Refusal | None:
+        """Why the others could not be told of this node, by an engine that can still be read."""
+        try:
+            self.hear(node)
+        except Refusal as trouble:
+            self.remote.glimpse()
+            return trouble
+        return None
+
+    def _note(self, trouble: Refusal | None) -> None:
+        if trouble is not None and (
+            self.trouble is None or self.trouble.message != trouble.message
+        ):
+            _LOG.warning("engine", extra={"code": trouble.code, "why": trouble.message})
+        self.trouble = trouble
 
     def _step(self, node: "Node", end: threading.Event) -> None:
         """Waits for news, and takes over what is new. What this node appends itself wakes it too,

@@ -13,7 +13,7 @@ from interlock.errors import NotAvailable
 from interlock.link import About
 from interlock.node import Node
 from interlock.server.records import LOG
-from interlock.workspace import dashboard, default
+from interlock.workspace import CredentialStore, dashboard, default
 
 MOST_NAMED = 8
 
@@ -45,19 +45,29 @@ def _of_key(node: Node) -> list[str]:
 
 
 def _of_engine(node: Node) -> list[str]:
-    """What the engine may lose, or why it cannot be asked."""
+    """Why it cannot be followed, and what it may lose."""
     assert node.shared is not None
+    found: list[str] = []
     try:
-        return node.shared.remote.hazards()
+        node.catch_up()
     except NotAvailable as trouble:
-        return [trouble.message]
+        found.append(trouble.state)
+    with suppress(NotAvailable):
+        found += node.shared.remote.hazards()
+    return found
 
 
 def _shared(node: Node) -> dict[str, Any]:
     """Where the log is kept, and how another node joins."""
     assert node.shared is not None
     where = node.shared.where
-    return {"engine": where.shown, "node": where.node, "key": node.keys.path}
+    kept = ["@" + sender for sender in CredentialStore(node.directory).senders()]
+    return {
+        "engine": where.shown,
+        "node": where.node,
+        "key": node.keys.path,
+        "credentials": kept,
+    }
 
 
 def say(told: dict[str, Any], as_json: bool) -> None:
@@ -94,7 +104,7 @@ def _text(told: dict[str, Any]) -> str:
         f"  Joined     {named or 'nobody yet'}",
         "             Whoever may write this workspace can join agents and people to it.",
         "",
-        *(f"    {line}" for line in _next(_command(told["directory"]), agents)),
+        *(f"    {line}" for line in _next(_command(told["directory"]), told)),
         "",
         f"  MCP        {_command(told['directory'])} mcp  (stdio), or {told['mcp']} with a token",
         f"  Log        {os.path.join(told['directory'], LOG)}",
@@ -115,15 +125,19 @@ def _engine(told: dict[str, Any]) -> list[str]:
     ]
 
 
-def _next(command: str, agents: list[str]) -> list[str]:
-    """What to type next: commands that work as they stand."""
+def _next(command: str, told: dict[str, Any]) -> list[str]:
+    """What to type next: commands that work as they stand, with the credentials that are here."""
+    agents: list[str] = told["agents"]
+    here = [agent for agent in agents if agent in told.get("credentials", agents)]
+    if agents and not here:
+        return [f"{command} join NAME          # whose credentials are kept here"]
     if not agents:
         return [
             f"{command} join otto",
             f"{command} run otto -- claude          # or codex, gemini, cursor-agent",
             f"{command} send @otto 'Hello.' --from otto",
         ]
-    first, last = agents[0], agents[-1]
+    first, last = here[0], agents[-1]
     return [
         f"{command} run {first[1:]} -- claude          # or codex, gemini, cursor-agent",
         f"{command} send {last} 'Hello.' --from {first[1:]}",

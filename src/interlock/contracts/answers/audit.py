@@ -22,7 +22,15 @@ class Fact(TypedDict):
     body: NotRequired[str]
 
 
-class Log(TypedDict):
+class Unconfirmed(TypedDict):
+    """Of a log that several nodes share, while the engine does not say that this is all of it:
+    how old it is, where that is known, and why."""
+
+    age_s: NotRequired[int]
+    trouble: NotRequired[str]
+
+
+class Log(Unconfirmed):
     """One call looks through a part of the log: where there is a `next`, go on after it, however
     few facts came before."""
 
@@ -30,7 +38,7 @@ class Log(TypedDict):
     next: NotRequired[int]
 
 
-class Verified(TypedDict):
+class Verified(Unconfirmed):
     ok: Literal[True]
     entries: int
     root: str

@@ -55,6 +55,7 @@ class Storage(TypedDict):
     entries: int
     bytes: int
     # of a log that several nodes share
+    url: NotRequired[str]
     name: NotRequired[str]
     node: NotRequired[str]
     confirmed_s_ago: NotRequired[int]

@@ -107,7 +107,12 @@ def _print(command: str, answer: dict[str, Any], *, json: bool) -> None:
 
         output.lines(text(command, output.clean(answer)))
         if "age_s" in answer:
-            output.remark(f"As of {answer['age_s']} s ago: the engine cannot be reached since.")
+            output.remark(
+                f"As of {answer['age_s']} s ago: the engine has not confirmed since that this is "
+                "all. interlock status says why."
+            )
+        elif "trouble" in answer and command != "status":
+            output.remark(f"The engine has not confirmed that this is all. {answer['trouble']}")
 
 
 def _refused(refusal: Refusal, *, json: bool) -> int:

@@ -59,6 +59,9 @@ def _engine(standing: dict[str, Any]) -> Iterator[str]:
     yield from _head("interlock_node_position", "gauge", "How far each node has folded the log")
     for node in standing["nodes"]:
         yield f'interlock_node_position{{node="{node["node"]}"}} {node["seq"]}'
+    yield from _head("interlock_node_heard_seconds", "gauge", "When each node was last heard of")
+    for node in standing["nodes"]:
+        yield f'interlock_node_heard_seconds{{node="{node["node"]}"}} {node["seen_s_ago"]}'
     yield from _head("interlock_node_lag_entries", "gauge", "How far each node is behind")
     for node in standing["nodes"]:
         yield f'interlock_node_lag_entries{{node="{node["node"]}"}} {node["lag"]}'

@@ -92,9 +92,9 @@ def _shared(node: Node) -> list[Shared]:
     by_token: dict[str, list[tuple[str, Use]]] = {}
     elsewhere = node.shared.uses() if node.shared is not None else {}
     now = node.clock()
-    for where, uses in [(HERE, node.presence.uses(now)), *elsewhere.items()]:
+    for where, uses in [(None, node.presence.uses(now)), *elsewhere.items()]:
         for use in uses:
-            by_token.setdefault(use.token, []).append((use.peer or where, use))
+            by_token.setdefault(use.token, []).append((use.peer or where or HERE, use))
     found = []
     for token, uses_of in sorted(by_token.items()):
         places = _at_once([(place, use) for place, use in uses_of])

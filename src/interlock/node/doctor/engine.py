@@ -33,9 +33,7 @@ def reachable(node: Node) -> Iterator[Finding]:
     except LogForked as trouble:
         yield Finding(trouble.message, "interlock repair")
     except NotAvailable as trouble:
-        yield Finding(
-            trouble.message, "Start the engine again, or see its address: interlock status"
-        )
+        yield Finding(trouble.state, "Start the engine again, or see its address: interlock status")
 
 
 def durable(node: Node) -> Iterator[Finding]:

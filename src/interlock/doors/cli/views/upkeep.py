@@ -56,19 +56,22 @@ def _down(answer: Answer) -> str:
 
 
 def _status(answer: Answer) -> str:
-    rows = [
-        f"{bold(answer['directory'])}  {answer['engine']}, workspace {answer['workspace']}",
-        f"{count(answer['entries'], 'entry', 'entries')}, epoch {answer['epoch']}, "
-        f"{count(answer['bytes'], 'byte')}",
-        f"{count(answer['agents'], 'agent')}, {count(answer['messages'], 'message')}, "
-        f"{count(answer['open_deliveries'], 'delivery', 'deliveries')} open",
-        f"{count(answer['claims'], 'claim')}, {answer['waiting']} waiting",
-    ]
+    entries, size = count(answer["entries"], "entry", "entries"), count(answer["bytes"], "byte")
+    if "workspace" in answer:
+        rows = [
+            f"{bold(answer['directory'])}  {answer['engine']}, workspace {answer['workspace']}",
+            f"{entries}, epoch {answer['epoch']}, {size}",
+            f"{count(answer['agents'], 'agent')}, {count(answer['messages'], 'message')}, "
+            f"{count(answer['open_deliveries'], 'delivery', 'deliveries')} open",
+            f"{count(answer['claims'], 'claim')}, {answer['waiting']} waiting",
+        ]
+    else:
+        rows = [f"{bold(answer['directory'])}  {answer['engine']}", f"{entries}, {size}"]
     if "nodes" in answer:
         rows += _nodes(answer)
-    if answer["refusals"]:
+    if answer.get("refusals"):
         rows.append(f"{count(answer['refusals'], 'refusal')} on record: interlock review")
-    if answer["paused"]:
+    if answer.get("paused"):
         rows.append(yellow(f"Paused: {answer.get('pause_reason', 'no reason given')}"))
     rows.append(f"Credentials here: {' '.join(answer['credentials']) or 'none'}")
     return "\n".join(rows)
@@ -77,7 +80,8 @@ def _status(answer: Answer) -> str:
 def _nodes(answer: Answer) -> list[str]:
     """Where every node stands, as the engine heard it last; this one first."""
     rows = [
-        f"Node {answer['node']} of {answer['name']}, with {count(len(answer['nodes']), 'node')}:"
+        f"Engine {answer['url']}",
+        f"Node {answer['node']} of {answer['name']}, with {count(len(answer['nodes']), 'node')}:",
     ]
     for other in sorted(answer["nodes"], key=lambda other: other["node"] != answer["node"]):
         lag = f"{other['lag']} behind" if other["lag"] else "level"
