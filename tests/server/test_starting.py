@@ -36,6 +36,33 @@ def test_a_file_that_cannot_be_written_is_named(
     assert not is_served(str(place.workspace))
 
 
+DEFECTIVE = """
+import sys
+from interlock.server import __main__ as server
+def fails(*given):
+    raise ZeroDivisionError
+server.listening = fails
+sys.exit(server.main())
+"""
+
+
+def test_a_defect_is_told_as_one_object(place: Place) -> None:
+    place.ok("init")
+    words = ["--workspace", str(place.workspace), "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", DEFECTIVE, *words],
+        env=place.environ,
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (70, b"")
+    said = json.loads(done.stdout)
+    assert said["code"] == "INTERNAL"
+    assert "ZeroDivisionError" in Path(said["report"]).read_text()
+    Path(said["report"]).unlink()
+
+
 @pytest.mark.parametrize("words", [(), ("--detach",)])
 def test_a_server_whose_announcement_nobody_reads_goes_on(
     place: Place, words: tuple[str, ...]

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from typing import NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from interlock.engines.choosing import NEW, RECORD, is_embedded
 from interlock.engines.remote import Remote
@@ -19,6 +19,7 @@ _EXTRAS = {
     **dict.fromkeys(("redis", "rediss", "valkey", "valkeys"), "redis"),
     **dict.fromkeys(("postgres", "postgresql"), "postgres"),
 }
+_TLS = ("ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile")
 
 
 class Located(NamedTuple):
@@ -35,9 +36,8 @@ class Located(NamedTuple):
         user, at, place = parts.netloc.rpartition("@")
         if at:
             place = user.partition(":")[0] + (":PASSWORD" if ":" in user else "") + at + place
-        public = [pair for pair in parse_qsl(parts.query) if "pass" not in pair[0]]
-        query = urlencode([*public, ("workspace", self.workspace)])
-        return urlunsplit((parts.scheme, place, parts.path, query, ""))
+        public = [option for option in _options(parts) if "pass" not in _name(option).lower()]
+        return _url(parts._replace(netloc=place), [*public, f"workspace={self.workspace}"])
 
 
 def located(directory: str, given: str | None, name_of_new: str | None = None) -> Located | None:
@@ -103,26 +103,62 @@ def parsed(given: str) -> tuple[str, str | None]:
     """An engine's URL without what is ours in it, and the workspace's name, if it has one."""
     try:
         parts = urlsplit(given)
-        usable = parts.scheme in _EXTRAS and bool(parts.hostname or parts.query)
+        kind = _EXTRAS.get(parts.scheme)
+        usable = bool(parts.hostname or (parts.query and kind == "postgres"))
         _ = parts.port
     except ValueError:
-        usable = False
-    if not usable:
+        kind, usable = None, False
+    if kind is None or not usable:
         raise Usage(
             "An engine is redis://HOST:PORT/DB or postgres://HOST:PORT/DATABASE, with "
             "?workspace=NAME to join one that exists; without --engine the log is kept in the "
             "embedded file."
         )
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    names = [value for name, value in pairs if name == "workspace"]
+    names = [_value(option) for option in _options(parts) if _name(option) == "workspace"]
     if len(names) > 1 or (names and not _NAME.fullmatch(names[0])):
         raise Usage(
             "The name of a workspace on an engine has up to 64 lower-case letters, digits and "
             "hyphens: ?workspace=team"
         )
-    rest = urlencode([pair for pair in pairs if pair[0] != "workspace"])
-    url = urlunsplit((parts.scheme, parts.netloc, parts.path, rest, ""))
-    return url, names[0] if names else None
+    rest = [option for option in _options(parts) if _name(option) != "workspace"]
+    if kind == "redis":
+        _refuse_strange_options(parts, rest)
+    return _url(parts, rest), names[0] if names else None
+
+
+def _refuse_strange_options(parts: SplitResult, options: list[str]) -> None:
+    """Redis' driver hands whatever it is given to itself, and falls over what it does not know."""
+    known = {"db", *(_TLS if parts.scheme in ("rediss", "valkeys") else ())}
+    strange = sorted({_name(option) for option in options} - known)
+    if strange:
+        raise Usage(
+            f"An engine at {parts.scheme}:// has no option {strange[0][:80]!r}. There are "
+            f"{', '.join(sorted(known))} and workspace; the user and the password go before the "
+            f"host: {parts.scheme}://USER:PASSWORD@HOST:PORT/DB"
+        )
+    numbers = [_value(option) for option in options if _name(option) == "db"]
+    numbers += filter(None, [parts.path.removeprefix("/")])
+    if not all(number.isascii() and number.isdigit() for number in numbers):
+        raise Usage(f"A database of Redis is a number: {parts.scheme}://HOST:PORT/0")
+
+
+def _options(parts: SplitResult) -> list[str]:
+    """As they were written: what a plus or a %20 means is for the driver to say."""
+    return [option for option in parts.query.split("&") if option]
+
+
+def _name(option: str) -> str:
+    return unquote(option.partition("=")[0])
+
+
+def _value(option: str) -> str:
+    return unquote(option.partition("=")[2])
+
+
+def _url(parts: SplitResult, options: list[str]) -> str:
+    """With both slashes also where no host follows them."""
+    query = "?" + "&".join(options) if options else ""
+    return f"{parts.scheme}://{parts.netloc}{parts.path}{query}"
 
 
 def _redis_url(url: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import uvloop
 
+from interlock.doors.cli import reported
 from interlock.errors import EngineUnavailable, Refusal, Usage
 from interlock.link import About, open_node
 from interlock.node.servers import sign_in
@@ -25,6 +26,7 @@ BARRED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EISDIR, er
 def main() -> int:
     given = _arguments()
     place = Place(given.workspace, given.host, given.port, given.public_url)
+    is_up = False
 
     try:
         key = _read(given.key) if given.key is not None else None
@@ -37,22 +39,30 @@ def main() -> int:
             logs.configure(os.path.join(place.directory, LOG))
 
             def ready(about: About) -> None:
+                nonlocal is_up
                 told = announcement(node, about, loopback=is_loopback(place.host))
                 for hazard in told["hazards"]:
                     _LOG.warning("hazard", extra={"hazard": hazard})
                 say(told, given.json)
+                is_up = True
                 if given.ready_fd is not None:
                     _let_go(given.ready_fd)
 
             with listening(place) as listener:
                 uvloop.run(serve(node, place, listener, ready))
-    except Refusal as refusal:
-        return _failed(refusal, as_json=given.json)
-    except OSError as trouble:
-        if trouble.errno not in BARRED:
-            raise
-        return _failed(_barred(place.directory, trouble), as_json=given.json)
+    except Exception as trouble:  # noqa: BLE001 - whoever started us must get the error object
+        if is_up:  # and whoever was told so has its document
+            _LOG.exception("the server ended")
+        return _failed(_refusal(place.directory, trouble), as_json=given.json and not is_up)
     return 0
+
+
+def _refusal(directory: str, trouble: Exception) -> Refusal:
+    if isinstance(trouble, Refusal):
+        return trouble
+    if isinstance(trouble, OSError) and trouble.errno in BARRED:
+        return _barred(directory, trouble)
+    return reported(trouble)
 
 
 def _barred(directory: str, trouble: OSError) -> EngineUnavailable:

@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (KeyboardInterrupt, Unwritten):
             raise
         except Exception as defect:  # noqa: BLE001 - whoever called must get the error object
-            return _refused(_reported(defect), json=json)
+            return _refused(reported(defect), json=json)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Unwritten as trouble:
@@ -122,7 +122,7 @@ def _refused(refusal: Refusal, *, json: bool) -> int:
     return refusal.exit
 
 
-def _reported(defect: Exception) -> Internal:
+def reported(defect: Exception) -> Internal:
     """The defect as an error object; its traceback goes into a file that can be sent to us."""
     import tempfile
     import traceback
