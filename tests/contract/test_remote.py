@@ -713,6 +713,7 @@ def test_a_server_that_keeps_what_it_acknowledges_has_no_hazards(remote: Remotes
     [
         ({"appendonly": "no"}, ["appendonly"]),
         ({"appendfsync": "everysec"}, ["appendfsync"]),
+        ({"appendonly": "no", "appendfsync": "everysec"}, ["appendonly", "appendfsync"]),
         ({"maxmemory-policy": "allkeys-lru"}, ["maxmemory-policy"]),
         ({"appendfsync": "no", "maxmemory-policy": "volatile-ttl"}, ["appendfsync", "maxmemory"]),
     ],

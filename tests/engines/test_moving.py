@@ -12,6 +12,7 @@ import redis
 from commandline import Place, until
 from databases import PostgresServer, Server, ValkeyServer
 from outage import Cut, Outage
+from redis.crc import key_slot
 from remotes import Remotes
 from serving import Served, free_port
 from teams import LARGE, OWNER, Team, facts, join, level, send, texts
@@ -20,6 +21,7 @@ from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
 from interlock.engines.choosing import NEW, RECORD
 from interlock.engines.file import LogFile
+from interlock.engines.redis import RedisRemote
 from interlock.engines.remote import seal
 from interlock.errors import EngineUnavailable, NotFound
 from interlock.link import open_node
@@ -301,16 +303,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
 
 
 @contextmanager
-def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
+def _cluster(
+    tmp_path_factory: pytest.TempPathFactory, first: int = 0, last: int = 16383
+) -> Iterator[ValkeyServer]:
     settings = {"cluster-enabled": "yes", "cluster-port": str(free_port())}
     with ValkeyServer(tmp_path_factory.mktemp("cluster"), settings) as server:
-        _give_slots(server)
+        with redis.Redis.from_url(server.url) as client:
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
+        if (first, last) == (0, 16383):
+            _is_whole(server)
         yield server
 
 
-def _give_slots(server: ValkeyServer) -> None:
+def _is_whole(server: ValkeyServer) -> None:
     with redis.Redis.from_url(server.url) as client:
-        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
         until(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))
 
 
@@ -387,6 +393,25 @@ def _is_sent(node: Node, who: Credentials) -> bool:
     except EngineUnavailable:
         return False
     return True
+
+
+def test_of_a_cluster_the_server_is_asked_that_has_the_workspace(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with _cluster(tmp_path_factory, 0, 8191) as safe, _cluster(tmp_path_factory, 8192) as unsafe:
+        with redis.Redis.from_url(safe.url) as one, redis.Redis.from_url(unsafe.url) as two:
+            two.config_set("appendfsync", "everysec")
+            bus = unsafe.settings["cluster-port"]
+            one.execute_command("CLUSTER", "MEET", "127.0.0.1", unsafe.port, bus)
+        for server in (safe, unsafe):
+            _is_whole(server)
+        names = {key_slot(name.encode()) < 8192: name for name in map(str, range(20))}
+        found = {}
+        for is_safe, name in names.items():
+            with closing(RedisRemote(safe.url, name)) as remote:
+                found[is_safe] = remote.hazards()
+        assert found[True] == []
+        assert "appendfsync is everysec" in found[False][0]
 
 
 @pytest.mark.long

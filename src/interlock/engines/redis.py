@@ -487,12 +487,20 @@ class RedisRemote:
             names = [name.decode("utf-8", "replace") for name in found[::2]]
             return dict(zip(names, found[1::2], strict=True))
 
+    def _keeper(self) -> dict[str, Any]:
+        """Which of several servers has this workspace, where they are a cluster."""
+        client: Any = self._client
+        if not isinstance(client, RedisCluster):
+            return {}
+        return {"target_nodes": client.get_node_from_key(self._key("log"))}
+
     def hazards(self) -> list[str]:
         with self._reaching():
+            there = self._keeper()
             try:
                 settings = cast(
                     dict[str, str],
-                    self._client.config_get("*append*", "maxmemory-policy"),
+                    self._client.config_get("*append*", "maxmemory-policy", **there),
                 )
             except ResponseError:
                 return [
@@ -500,20 +508,20 @@ class RedisRemote:
                     "appendfsync always, and maxmemory-policy noeviction: else it may lose what "
                     "it acknowledged."
                 ]
-            about = self._client.info("replication")
+            about = self._client.info("replication", **there)
         found = []
         if settings.get("appendonly") != "yes":
             found.append(
                 "appendonly is off: a restart loses everything since the last snapshot. "
                 "CONFIG SET appendonly yes, and in its configuration file."
             )
-        elif settings.get("appendfsync") != "always":
+        if settings.get("appendfsync") != "always":
             found.append(
                 f"appendfsync is {settings.get('appendfsync')}: a crash may lose the last second "
                 "of acknowledged writes. CONFIG SET appendfsync always, and in its configuration "
                 "file."
             )
-        elif settings.get("no-appendfsync-on-rewrite") == "yes":
+        if settings.get("no-appendfsync-on-rewrite") == "yes":
             found.append(
                 "no-appendfsync-on-rewrite is yes: a crash while its file is rewritten may lose "
                 "acknowledged writes. CONFIG SET no-appendfsync-on-rewrite no, and in its "
