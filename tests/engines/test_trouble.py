@@ -162,6 +162,26 @@ def test_status_and_audit_answer_their_owner_while_nothing_else_is_read(own_team
     assert b"has not confirmed that this is all" in place.run("audit", "show").err
 
 
+def test_what_was_never_looked_for_is_found_without_the_engine_too(own_team: Team) -> None:
+    """The index is brought up to date by whoever searches, and nobody may write now."""
+    ada = own_team.open("ada")
+    otto, vera = join(ada, "otto"), join(ada, "vera")
+    send(ada, otto, "@otto", "an early word")
+    assert _searched(ada, otto, "word") == ["an early word"]
+    send(ada, otto, "@otto", "a later word")
+    send(ada, vera, "@vera", "word for vera")
+    own_team.remotes.server.kill()
+    until(lambda: ada.shared and ada.shared.trouble)
+    assert _searched(ada, otto, "word") == ["a later word", "an early word"]
+    assert _searched(ada, vera, "word") == ["word for vera"]
+    assert _searched(ada, vera, "later") == []
+
+
+def _searched(node: Node, who: Credentials, query: str) -> list[str]:
+    found = node.call(who, acts.Search(query))["messages"]
+    return [message["payload"]["text"] for message in found]
+
+
 def test_an_audit_says_how_old_what_it_read_is(
     own_team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:

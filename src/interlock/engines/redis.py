@@ -490,9 +490,8 @@ class RedisRemote:
     def _keeper(self) -> dict[str, Any]:
         """Which of several servers has this workspace, where they are a cluster."""
         client: Any = self._client
-        if not isinstance(client, RedisCluster):
-            return {}
-        return {"target_nodes": client.get_node_from_key(self._key("log"))}
+        is_cluster = isinstance(self._client, RedisCluster)
+        return {"target_nodes": client.get_node_from_key(self._key("log"))} if is_cluster else {}
 
     def hazards(self) -> list[str]:
         with self._reaching():

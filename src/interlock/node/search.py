@@ -2,6 +2,9 @@
 sending pays nothing for it. It holds no text of its own and is no part of the state."""
 
 from collections.abc import Iterator
+from contextlib import closing
+
+import apsw
 
 from interlock.contracts.encoding import canonical
 from interlock.kernel.mail.messages import readable
@@ -28,19 +31,43 @@ _FOUND = (
 )
 
 
+_MINE = (
+    "SELECT seq FROM mail_deliveries WHERE seq > :after AND recipient IN ("
+    "SELECT value FROM json_each(:mailboxes)) UNION "
+    "SELECT seq FROM mail_messages WHERE seq > :after AND sender IN ("
+    "SELECT value FROM json_each(:senders))"
+)
+
+
 def find(db: State, query: str, mine: Mine, *, as_is: bool = False) -> Iterator[int]:
     """Positions of messages of those names that hold every word of the query, newest first;
-    `as_is` of those only that are in the index by now."""
-    if as_is and not _exists(db):
-        return
-    if not as_is and _behind(db):
-        if db.execute("PRAGMA query_only").fetchone()[0]:
-            raise NeedsTurn
-        _catch_up(db)
+    `as_is` where nothing can be written, the index neither."""
     words = " AND ".join('"' + word.replace('"', '""') + '"' for word in query.split())
     names = {name: canonical(list(value)).decode() for name, value in mine._asdict().items()}
-    for (seq,) in db.execute(_FOUND, {"words": words} | names):
-        yield seq
+    if _behind(db):
+        if as_is:
+            yield from _beside(db, words, names)
+        elif db.execute("PRAGMA query_only").fetchone()[0]:
+            raise NeedsTurn
+        else:
+            _catch_up(db)
+    if _exists(db):
+        for (seq,) in db.execute(_FOUND, {"words": words} | names):
+            yield seq
+
+
+def _beside(db: State, words: str, names: dict[str, str]) -> Iterator[int]:
+    """What is not in the index yet, found with one in memory."""
+    after = _indexed(db) if _exists(db) else 0
+    mine = {seq for (seq,) in db.execute(_MINE, {"after": after} | names)}
+    with closing(apsw.Connection(":memory:")) as memory:
+        memory.execute(_TABLES)
+        _index(db, memory, after)
+        found = memory.execute(
+            "SELECT rowid FROM search_words WHERE search_words MATCH ? ORDER BY rowid DESC",
+            (words,),
+        )
+        yield from [int(str(seq)) for (seq,) in found.fetchall() if seq in mine]
 
 
 def begin_anew(db: State) -> None:
@@ -54,8 +81,7 @@ def forget(db: State, seq: int, body: bytes) -> None:
     is_message = db.execute("SELECT 1 FROM mail_messages WHERE seq = ?", (seq,)).fetchone()
     if not is_message or not _exists(db):
         return
-    (indexed,) = db.execute("SELECT seq FROM search_position").fetchone()
-    if seq <= indexed:
+    if seq <= _indexed(db):
         db.execute(
             "INSERT INTO search_words(search_words, rowid, words) VALUES ('delete', ?, ?)",
             (seq, _words(body, seq)),
@@ -71,22 +97,31 @@ def _behind(db: State) -> bool:
     if not _exists(db):
         return True
     newest = db.execute("SELECT max(seq) FROM mail_messages").fetchone()
-    indexed = db.execute("SELECT seq FROM search_position").fetchone()
-    return bool((newest[0] or 0) > indexed[0])
+    return bool((newest[0] or 0) > _indexed(db))
+
+
+def _indexed(db: State) -> int:
+    (seq,) = db.execute("SELECT seq FROM search_position").fetchone()
+    return int(seq)
 
 
 def _catch_up(db: State) -> None:
     if not _exists(db):
         db.execute(_TABLES)
-    (indexed,) = db.execute("SELECT seq FROM search_position").fetchone()
     (last,) = db.execute("SELECT max(seq) FROM mail_messages").fetchone()
+    _index(db, db, _indexed(db))
+    db.execute("UPDATE search_position SET seq = ?", (last or 0,))
+
+
+def _index(db: State, index: State, after: int) -> None:
+    """Puts the words of the messages after a position into an index."""
     for seq, body in db.execute(
         "SELECT m.seq, b.body FROM mail_messages m JOIN bodies b USING (seq) WHERE m.seq > ? "
         "ORDER BY m.seq",
-        (indexed,),
+        (after,),
     ):
-        db.execute("INSERT INTO search_words(rowid, words) VALUES (?, ?)", (seq, _words(body, seq)))
-    db.execute("UPDATE search_position SET seq = ?", (last or 0,))
+        words = _words(body, seq)
+        index.execute("INSERT INTO search_words(rowid, words) VALUES (?, ?)", (seq, words))
 
 
 def _words(body: bytes, seq: int) -> str:
