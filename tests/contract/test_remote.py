@@ -538,6 +538,48 @@ def test_an_entry_that_is_another_by_now_stays(remote: Remotes) -> None:
     assert log(writer)[1:] == genuine
 
 
+def test_headers_are_entries_without_their_bodies(remote: Remotes) -> None:
+    entries = append(remote(), *[b"body"] * 5)
+    assert remote().headers(1, 3) == [
+        entry._replace(salt=None, body=None) for entry in entries[1:4]
+    ]
+
+
+def test_what_was_removed_or_changed_is_put_back_in_its_place(remote: Remotes) -> None:
+    writer, reader = remote(), remote()
+    entries = append(writer, *[b"body %d" % number for number in range(6)])
+    intruder = remote.intruder()
+    rest = [entries[0], sealed(3, b"forged", key=FALSE_KEY), *entries[3:]]
+    intruder.replace(rest)
+    assert [entry.seq for entry in reader.headers(0, 10)] == [1, 3, 4, 5, 6]
+    head = writer.begin("node")
+    writer.mend(head, [entries[1], entries[2]])
+    assert log(reader) == entries
+    assert (reader.glimpse()[:2], reader.aside()) == (head[:2], 1)
+    assert intruder.is_turn_free()
+    assert append(writer, b"goes on")[0].seq == 7
+
+
+def test_nothing_is_put_back_under_another_head(remote: Remotes) -> None:
+    writer = remote()
+    entries = append(writer, b"one", b"two", b"three")
+    remote.intruder().replace([entries[0], entries[2]])
+    writer.begin("node")
+    with pytest.raises(HeadMoved):
+        writer.mend(Glimpse(2, entries[1].hash), [entries[1]])
+    assert [entry.seq for entry in log(writer)] == [1, 3]
+
+
+def test_what_was_set_aside_can_be_discarded(remote: Remotes) -> None:
+    writer, intruder = remote(), remote.intruder()
+    append(writer, b"one")
+    intruder.put(sealed(2, key=FALSE_KEY))
+    writer.set_aside(log(writer)[1])
+    assert (writer.aside(), writer.discard_aside()) == (1, 1)
+    assert (writer.aside(), writer.discard_aside()) == (0, 0)
+    assert len(log(writer)) == 1
+
+
 def test_who_only_has_the_password_cannot_seal(remote: Remotes) -> None:
     """Not even by moving what was sealed: to another header, or with other blobs."""
     writer = remote()

@@ -29,6 +29,9 @@ class Intruder(Protocol):
     def put_nonsense(self, seq: int) -> None:
         """Adds what is not even an entry."""
 
+    def replace(self, entries: list[Sealed]) -> None:
+        """Puts these in place of the whole log; bodies stay."""
+
     def is_turn_free(self) -> bool:
         """Whether nobody has the turn."""
 
@@ -85,6 +88,11 @@ class PostgresIntruder:
             body = (self._workspace, entry.seq, entry.salt, entry.body)
             self.db.execute("INSERT INTO interlock_bodies VALUES (%s, %s, %s, %s)", body)
 
+    def replace(self, entries: list[Sealed]) -> None:
+        self.db.execute("DELETE FROM interlock_log WHERE workspace = %s", (self._workspace,))
+        for entry in entries:
+            self.put(entry._replace(body=None))
+
     def put_nonsense(self, seq: int) -> None:
         row = (self._workspace, seq, "none", b"\xff\x00{", "\n\nSchlüssel,\n", "ничего")
         self.db.execute("INSERT INTO interlock_log VALUES (%s, %s, %s, %s, %s, %s)", row)
@@ -127,6 +135,11 @@ class RedisIntruder:
         if entry.salt is not None and entry.body is not None:
             packed = bytes([len(entry.salt)]) + entry.salt + entry.body
             self.db.hset(self._prefix + "bodies", str(entry.seq), packed)
+
+    def replace(self, entries: list[Sealed]) -> None:
+        self.db.delete(self._prefix + "log")
+        for entry in entries:
+            self.put(entry._replace(body=None))
 
     def put_nonsense(self, seq: int) -> None:
         self.db.xadd(self._prefix + "log", {b"\xff": b"\x00", "mac": b"\xff"}, f"{seq}-7")

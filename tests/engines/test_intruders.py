@@ -48,6 +48,9 @@ class Intruder:
     def put(self, entry: Sealed) -> None:
         self._client.put(entry)
 
+    def replace(self, entries: list[Sealed]) -> None:
+        self._client.replace(entries)
+
     def put_nonsense(self, seq: int) -> None:
         self._client.put_nonsense(seq)
 
@@ -347,6 +350,51 @@ def test_an_entry_that_was_changed_is_folded_by_nobody(
     assert texts(ada, otto)[1:] == ["hello", "still here"]
     assert audit.verify(ada)["ok"]
     assert _set_aside(ada) == 0
+
+
+@pytest.mark.parametrize("what", ["removed", "mac", "header"])
+def test_what_was_removed_or_changed_further_in_is_found_and_put_back(
+    team: Team, intruder: Intruder, what: str
+) -> None:
+    """Nodes that run never read it again; a new one cannot join before it is there."""
+    ada, bert = _grown(team)
+    before, log = hashes(ada), intruder.log()
+    entry = log[2]
+    changes = {
+        "removed": [],
+        "mac": [entry._replace(mac="0" * 64)],
+        "header": [entry._replace(header=entry.header.replace(b"otto", b"ottO"))],
+    }
+    intruder.replace([*log[:2], *changes[what], *log[3:]])
+    why = "a gap or a false turn after #2" if what == "removed" else "Entry 3 was changed"
+    with pytest.raises(LogForked, match=why) as caught:
+        team.open("caro")
+    assert "interlock repair --restore" in caught.value.message
+    place = Place(team.root / "ada")
+    shown = place.run("repair", "--json")
+    assert (shown.status, [fact["seq"] for fact in shown.json["changed"]]) == (1, [3])
+    assert "#3" in place.run("repair").text
+    (found,) = [f for f in examine(bert)["findings"] if f["check"] == "engine-reachable"]
+    assert "#3" in found["message"]
+    assert place.ok("repair", "--restore")["mended"] == [3]
+    (said,) = facts(ada, "log_repaired")
+    assert said["outcome"]["first"] == said["outcome"]["last"] == 3
+    assert place.ok("repair")["ok"]
+    assert hashes(ada)[: len(before)] == before
+    until(lambda: _set_aside(ada) == len(changes[what]))
+    _goes_on(team, ada, bert)
+
+
+def test_what_was_set_aside_is_discarded_when_somebody_says_so(
+    team: Team, intruder: Intruder
+) -> None:
+    ada, _ = _grown(team)
+    _next(intruder)
+    until(lambda: _set_aside(ada) == 1)
+    place = Place(team.root / "ada")
+    assert "interlock repair --discard-aside" in place.run("doctor").text
+    assert place.ok("repair", "--discard-aside")["discarded"] == 1
+    assert [f for f in examine(ada)["findings"] if f["check"] == "set-aside-entries"] == []
 
 
 # --- what is said of nodes

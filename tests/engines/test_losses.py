@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -21,8 +22,9 @@ from teams import LARGE, OWNER, Answer, Team, facts, hashes, join, level, send, 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
 from interlock.engines.remote import seal
-from interlock.errors import EngineUnavailable, LogForked, NotAllowed, NotAvailable
-from interlock.node import Node, audit, upkeep
+from interlock.errors import EngineUnavailable, LogForked, NotAllowed, NotAvailable, StaleFence
+from interlock.node import Node, audit, repairing, upkeep
+from interlock.node.turn import Turn
 
 
 @pytest.fixture
@@ -264,6 +266,38 @@ def test_what_an_intruder_puts_in_place_of_the_lost_tail_is_set_aside(
     assert team.remotes().aside() == 1
 
 
+@pytest.mark.parametrize("is_said", [True, False])
+def test_a_repair_that_was_broken_off_is_said_by_the_next_one(
+    team: Team, copying: Copying, monkeypatch: pytest.MonkeyPatch, *, is_said: bool
+) -> None:
+    """What was put back is there; the log says so once, whether or not it did by then."""
+    ada, _, otto = _grown(team)
+    copy, common = copying(), ada.head()
+    send(ada, otto, "@otto", "lost")
+    for node in list(team.nodes):
+        team.end(node)
+    copy.put_back()
+    place, say = Place(team.root / "ada"), repairing._say
+
+    def breaks_off(turn: Turn, outcome: dict[str, Any], *, is_new: bool) -> None:
+        if is_said:
+            turn.system().record("log_repaired", outcome)
+        else:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(repairing, "_say", breaks_off)
+        place.run("repair", "--restore")
+    assert repairing._say is say
+    shown = place.run("repair", "--json")
+    assert (shown.status, shown.json["unsaid"]) == (1, True)
+    assert place.ok("repair", "--restore")["restored"] == 0
+    assert place.ok("repair")["ok"]
+    assert place.no("USAGE", "repair", "--restore")
+    (said,) = facts(team.open("bert"), "log_repaired")
+    assert said["outcome"]["first"] == said["outcome"]["last"] == common + 1
+
+
 # --- giving up
 
 
@@ -352,6 +386,32 @@ def test_a_fork_is_noticed_and_settled_by_giving_up_one_side(team: Team, copying
     level(ada, bert, caro)
     assert texts(bert, otto) == expected
     assert not (team.root / "caro" / "workspace" / f"abandoned-0-{length}.db").exists()
+
+
+def test_who_held_something_on_either_side_of_a_fork_does_not_go_on_with_the_same_fence(
+    team: Team, copying: Copying
+) -> None:
+    ada, bert, otto = _grown(team)
+    vera = join(ada, "vera")
+    kept = ada.call(vera, acts.AcquireClaim(item="B-0"))["claim"]
+    copy = copying()
+    lost = ada.call(otto, acts.AcquireClaim(item="B-1"))["claim"]
+    for node in (ada, bert):
+        team.end(node)
+    copy.put_back()
+    caro = team.open("caro")
+    held = caro.call(vera, acts.AcquireClaim(item="B-1"))["claim"]
+    assert held["fence"] == lost["fence"]
+    place = Place(team.root / "ada")
+    place.ok("repair", "--give-up")
+    place.ok("token", "reaffirm", "--all")
+    until(lambda: _writes(caro, otto))
+    with pytest.raises(StaleFence):
+        caro.call(vera, acts.RenewClaim(item="B-1", fence=held["fence"]))
+    again = caro.call(vera, acts.AcquireClaim(item="B-1"))["claim"]
+    assert again["fence"] > (1 << 40)
+    renewed = caro.call(vera, acts.RenewClaim(item="B-0", fence=kept["fence"]))["claim"]
+    assert renewed["fence"] == kept["fence"]
 
 
 def test_a_stranger_behind_a_fork_holds_nobody_up(

@@ -105,7 +105,8 @@ class Copy(SqliteEngine):
         """Our entries after a position: so many, or fewer where those come to so many bytes."""
         keeps: dict[int, tuple[str, ...]] = {}
         for seq, sha256 in db.execute(
-            "SELECT seq, sha256 FROM blob_uses WHERE seq > ? ORDER BY seq, sha256", (after,)
+            "SELECT seq, sha256 FROM blob_uses WHERE seq > ? AND seq <= ? ORDER BY seq, sha256",
+            (after, after + limit),
         ):
             keeps[seq] = (*keeps.get(seq, ()), sha256)
         rows = db.execute(
@@ -193,7 +194,7 @@ class Copy(SqliteEngine):
         common = min(head.seq, glimpse.seq)
         while common > 0:
             start = max(0, common - AT_ONCE)
-            theirs = self._headers(start, common)
+            theirs, _ = self._headers(start, common)
             rows = db.execute(
                 "SELECT seq, header FROM log WHERE seq > ? AND seq <= ? ORDER BY seq DESC",
                 (start, common),
@@ -205,15 +206,51 @@ class Copy(SqliteEngine):
             common = start
         return Loss(0, head.seq, glimpse.seq)
 
-    def _headers(self, after: int, last: int) -> dict[int, bytes]:
-        """The engine's headers after a position, up to another."""
+    def _headers(self, after: int, last: int) -> tuple[dict[int, bytes], set[int]]:
+        """The engine's headers after a position, up to another, and where anything stands that is
+        none of ours."""
         found: dict[int, bytes] = {}
-        while after < last and (page := self.remote.read(after, last - after)):
-            found |= {entry.seq: entry.header for entry in page}
+        strange: set[int] = set()
+        while after < last and (page := self.remote.headers(after, last - after)):
+            for entry in page:
+                if self.opened(entry):
+                    found[entry.seq] = entry.header
+                else:
+                    strange.add(entry.seq)
             if page[-1].seq == after:
                 break  # a stranger's, between this position and the next
             after = page[-1].seq
+        return found, strange
+
+    def unlike(self, db: apsw.Connection, last: int) -> list[int]:
+        """Positions up to one where the engine has not what we have: somebody removed it there, or
+        changed it. Nobody else has anything there, if both have the same at the last."""
+        self.identify(db)
+        found: list[int] = []
+        for start in range(0, last, AT_ONCE):
+            stop = min(last, start + AT_ONCE)
+            theirs, strange = self._headers(start, stop)
+            rows = db.execute(
+                "SELECT seq, header FROM log WHERE seq > ? AND seq <= ? ORDER BY seq", (start, stop)
+            )
+            ours = {int(str(seq)): header for seq, header in rows}
+            found += [s for s, header in ours.items() if theirs.get(s) != header or s in strange]
         return found
+
+    def mend(self, db: apsw.Connection, positions: list[int]) -> None:
+        """Gives the engine back what it has not at those positions. One that was broken off may
+        be begun again."""
+        for start in range(0, len(positions), AT_ONCE):
+            some = positions[start : start + AT_ONCE]
+            entries = [entry for seq in some for entry in self.sealed(db, seq - 1, 1)]
+            glimpse = self.remote.begin(self.node)
+            try:
+                if self._compared(db).common < some[-1]:
+                    raise HeadMoved  # it lost its tail meanwhile
+                self.remote.mend(glimpse, entries)
+            except (HeadMoved, AnswerLost):
+                self.remote.leave()
+                raise _broken_off() from None
 
     def forked(self, loss: Loss) -> Refusal:
         """What to tell whoever wants to write."""
@@ -226,7 +263,7 @@ class Copy(SqliteEngine):
             todo = "interlock repair shows them; interlock repair --restore puts them back"
         elif loss.ours <= loss.common:
             what = f"The engine's log has a gap or a false turn after #{loss.common}"
-            todo = "See interlock audit verify on every node, and keep the engine as it is"
+            todo = "interlock repair --restore puts back what is missing, on a node that has it"
         else:
             what = (
                 f"The log forks after #{loss.common}: this node has {lost}, and the engine has "
@@ -241,15 +278,6 @@ class Copy(SqliteEngine):
         )
 
     # --- putting back
-
-    def put_back(self, db: apsw.Connection) -> Loss:
-        """Gives the engine what it lost, from this node's copy: the same entries under the same
-        seals. Only where it has nothing else in their place."""
-        loss = self.loss(db)
-        if not loss.is_tail:
-            raise self.forked(loss)
-        self.pour(db, loss.common)
-        return loss
 
     def pour(self, db: apsw.Connection, after: int) -> None:
         """Appends our entries after a position to the engine's log, which ends there. What was

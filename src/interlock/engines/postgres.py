@@ -7,7 +7,7 @@ to that, whoever holds the lock.
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -89,12 +89,18 @@ class PostgresRemote:
             return _glimpse(found.fetchone())
 
     def append(self, after: Glimpse, batch: Appending) -> None:
+        self._keep(lambda db: self._write(db, after, batch))
+
+    def mend(self, after: Glimpse, entries: Sequence[Sealed]) -> None:
+        self._keep(lambda db: self._mended(db, after, entries))
+
+    def _keep(self, write: Callable[[Connection], bool]) -> None:
         """What fails before COMMIT is sent was not kept, and what fails later is not known."""
         db = self._turns.held()
         if db is None or db.info.transaction_status != TransactionStatus.INTRANS:
             raise HeadMoved
         try:
-            good = self._write(db, after, batch)
+            good = write(db)
         except psycopg.Error as trouble:
             over = db.broken or isinstance(trouble, UniqueViolation)
             self.leave()
@@ -124,26 +130,8 @@ class PostgresRemote:
 
     def _write(self, db: Connection, after: Glimpse, batch: Appending) -> bool:
         """Puts a batch into the turn's transaction; False where the head has moved."""
-        entries = batch.entries
-        said = [entry for entry in entries if entry.salt is not None and entry.body is not None]
-        found = db.execute(
-            statements.APPEND,
-            {
-                "workspace": self._workspace,
-                "seq": after.seq,
-                "hash": after.hash,
-                "genesis": GENESIS,
-                "seqs": [entry.seq for entry in entries],
-                "hashes": [entry.hash for entry in entries],
-                "headers": [entry.header for entry in entries],
-                "keeps": ["\n".join(entry.keeps) for entry in entries],
-                "macs": [entry.mac for entry in entries],
-                "said": [entry.seq for entry in said],
-                "salts": [entry.salt for entry in said],
-                "bodies": [entry.body for entry in said],
-            },
-        ).fetchone()
-        if found != (True,):
+        given = self._at(after) | _columns(batch.entries)
+        if db.execute(statements.APPEND, given).fetchone() != (True,):
             return False
         if batch.blobs:
             self._keep_blobs(db, batch.blobs)
@@ -152,6 +140,19 @@ class PostgresRemote:
         if batch.dropped:
             db.execute(statements.DROP_BLOBS, (self._workspace, list(batch.dropped)))
         return True
+
+    def _mended(self, db: Connection, after: Glimpse, entries: Sequence[Sealed]) -> bool:
+        db.execute(statements.UNSEAT, (self._workspace, [entry.seq for entry in entries]))
+        given = self._at(after) | _columns(entries)
+        return db.execute(statements.APPEND, given).fetchone() == (True,)
+
+    def _at(self, head: Glimpse) -> dict[str, Any]:
+        return {
+            "workspace": self._workspace,
+            "seq": head.seq,
+            "hash": head.hash,
+            "genesis": GENESIS,
+        }
 
     def _keep_blobs(self, db: Connection, blobs: Sequence[Blob]) -> None:
         """Of two uploads of the same bytes the first stays."""
@@ -200,6 +201,11 @@ class PostgresRemote:
         found = db.execute(statements.READ, given, binary=True)
         return [_sealed(*row) for row in found]
 
+    def headers(self, after: int, limit: int) -> list[Sealed]:
+        with self._looks.use() as db:
+            found = db.execute(statements.HEADERS, (self._workspace, after, limit), binary=True)
+            return [_sealed(*row) for row in found]
+
     def wait(self, after: int, seconds: float) -> None:
         """A notice is a hint; what counts is the look behind it."""
         deadline = time.monotonic() + seconds
@@ -224,6 +230,10 @@ class PostgresRemote:
         with self._looks.use() as db:
             db.execute(statements.SET_STRAYS_ASIDE, (self._workspace,))
             return _number(db.execute(statements.ASIDE, (self._workspace,)).fetchone())
+
+    def discard_aside(self) -> int:
+        with self._looks.use() as db:
+            return db.execute(statements.DISCARD_ASIDE, (self._workspace,)).rowcount
 
     # --- uploads and blobs: kept at once, whatever becomes of the turn
 
@@ -301,6 +311,20 @@ def _glimpse(row: tuple[Any, ...] | None) -> Glimpse:
     assert row is not None  # the query gives one row, whatever the log has
     seq, hash, now = row
     return Glimpse(now=now) if seq is None else Glimpse(seq, _text(hash), now)
+
+
+def _columns(entries: Sequence[Sealed]) -> dict[str, Any]:
+    said = [entry for entry in entries if entry.salt is not None and entry.body is not None]
+    return {
+        "seqs": [entry.seq for entry in entries],
+        "hashes": [entry.hash for entry in entries],
+        "headers": [entry.header for entry in entries],
+        "keeps": ["\n".join(entry.keeps) for entry in entries],
+        "macs": [entry.mac for entry in entries],
+        "said": [entry.seq for entry in said],
+        "salts": [entry.salt for entry in said],
+        "bodies": [entry.body for entry in said],
+    }
 
 
 def _sealed(seq: int, hash: Any, header: Any, keeps: Any, mac: Any, salt: Any, body: Any) -> Sealed:

@@ -80,6 +80,14 @@ WITH gone AS (DELETE FROM interlock_blobs WHERE workspace = %s AND sha256 = ANY(
 DELETE FROM interlock_chunks USING gone
 WHERE interlock_chunks.workspace = gone.workspace AND interlock_chunks.upload = gone.upload
 """
+# What stood there is kept aside; a body that we do not have stays as it is.
+UNSEAT = """
+WITH found AS (
+    DELETE FROM interlock_log WHERE workspace = %s AND seq = ANY(%s) RETURNING *
+)
+INSERT INTO interlock_aside(workspace, seq, hash, header, keeps, mac)
+SELECT workspace, seq, hash, header, keeps, mac FROM found
+"""
 ERASE = "DELETE FROM interlock_bodies WHERE workspace = %s AND seq = ANY(%s)"
 
 # The last of them is the one that passes so many bytes.
@@ -91,6 +99,10 @@ SELECT seq, hash, header, keeps, mac, salt, body FROM (
         SELECT * FROM interlock_log WHERE workspace = %s AND seq > %s ORDER BY seq LIMIT %s
     ) AS log LEFT JOIN interlock_bodies USING (workspace, seq)
 ) AS found WHERE coalesce(before, 0) < %s ORDER BY seq
+"""
+HEADERS = """
+SELECT seq, hash, header, keeps, mac, NULL::bytea, NULL::bytea FROM interlock_log
+WHERE workspace = %s AND seq > %s ORDER BY seq LIMIT %s
 """
 LOCK_ENTRY = """
 SELECT 1 FROM interlock_log WHERE workspace = %(workspace)s AND seq = %(seq)s FOR UPDATE
@@ -114,6 +126,7 @@ INSERT INTO interlock_aside(workspace, seq, hash, header, keeps, mac)
 SELECT workspace, seq, hash, header, keeps, mac FROM found
 """
 ASIDE = "SELECT count(*) FROM interlock_aside WHERE workspace = %s"
+DISCARD_ASIDE = "DELETE FROM interlock_aside WHERE workspace = %s"
 
 PUT_CHUNK = """
 INSERT INTO interlock_chunks SELECT %(workspace)s, %(upload)s, %(number)s, %(data)b

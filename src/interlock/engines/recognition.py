@@ -21,7 +21,8 @@ APPLICATION_ID = 0x494C4B31  # "ILK1"
 FORMAT = 1
 
 # map: file_meta    name -> value; who used the file last: host, boot, device; engine: under which
-#                   name the log is kept elsewhere
+#                   name the log is kept elsewhere; repair: what was put back there, until the log
+#                   says so
 _META = "CREATE TABLE file_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
 
 
@@ -137,6 +138,18 @@ def note_engine(connection: apsw.Connection, workspace: str) -> None:
     connection.execute("INSERT OR REPLACE INTO file_meta VALUES ('engine', ?)", (workspace,))
 
 
+def repair_of(connection: apsw.Connection) -> str | None:
+    """What was put back into the engine, as far as the log does not say so yet."""
+    row = connection.execute("SELECT value FROM file_meta WHERE name = 'repair'").fetchone()
+    return row and str(row[0])
+
+
+def note_repair(connection: apsw.Connection, what: str | None) -> None:
+    connection.execute("DELETE FROM file_meta WHERE name = 'repair'")
+    if what is not None:
+        connection.execute("INSERT INTO file_meta VALUES ('repair', ?)", (what,))
+
+
 def _here(directory: str) -> dict[str, str]:
     device = str(os.stat(directory).st_dev)
     return {"host": host_id(), "boot": boot_id(), "device": device}
@@ -176,7 +189,7 @@ def _poured(origin: apsw.Connection, target: str) -> int:
     try:
         with destination.backup("main", origin, "main") as work:
             work.step()
-        destination.execute("DELETE FROM file_meta WHERE name = 'engine'")
+        destination.execute("DELETE FROM file_meta WHERE name IN ('engine', 'repair')")
         return length(destination)
     finally:
         destination.close()

@@ -8,7 +8,7 @@ without writing it down, which would have to reach the disk.
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, cast
@@ -237,6 +237,79 @@ return good and 1 or 0
 """
 )
 
+# Entries at their positions again, in place of whatever is there: a stream takes none in between,
+# so it is made anew, and takes the place of the old one when it is whole.
+_MEND = (
+    _PARTS
+    + """
+local log, turn, queue, bell, bodies, aside = unpack(KEYS)
+local me, slot, after, hash = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local id, found = last(log)
+if id ~= after or found ~= hash then return 0 end
+local new, entries, displaced = log .. ':new', {}, {}
+for at = 5, #ARGV, 3 do
+  local seq, hash, mac, keeps = string.match(ARGV[at], '^(%S+) (%S+) (%S+) (.*)$')
+  local fields = {'hash', hash, 'header', ARGV[at + 1], 'keeps', keeps, 'mac', mac}
+  entries[#entries + 1] = {seq = tonumber(seq), id = seq .. '-0', fields = fields}
+  if ARGV[at + 2] ~= '' then redis.call('HSET', bodies, seq, ARGV[at + 2]) end
+end
+local function make()
+  local place, from = 1, '-'
+  local function add_up_to(seq)
+    while entries[place] and entries[place].seq <= seq do
+      redis.call('XADD', new, entries[place].id, unpack(entries[place].fields))
+      place = place + 1
+    end
+  end
+  redis.call('DEL', new)
+  repeat
+    local found = redis.call('XRANGE', log, from, '+', 'COUNT', 500)
+    for _, entry in ipairs(found) do
+      local seq, part = string.match(entry[1], '^(%d+)%-(%d+)$')
+      local before = place
+      add_up_to(tonumber(seq))
+      local mended = place > before and entries[place - 1].id == seq .. '-0'
+      if part ~= '0' or mended then
+        local same = mended and
+          table.concat(entry[2], '\\0') == table.concat(entries[place - 1].fields, '\\0')
+        if not same then displaced[#displaced + 1] = entry end
+      else
+        redis.call('XADD', new, entry[1], unpack(entry[2]))
+      end
+      from = '(' .. entry[1]
+    end
+  until #found == 0
+  add_up_to(math.huge)
+end
+local good, met = pcall(make)
+if not good then
+  redis.pcall('DEL', new)
+  return redis.error_reply(type(met) == 'table' and met.err or tostring(met))
+end
+for _, entry in ipairs(displaced) do
+  local fields = {}
+  for at = 1, #entry[2], 2 do fields[entry[2][at]] = entry[2][at + 1] end
+  redis.pcall('XADD', aside, '*', 'id', entry[1], 'header', fields.header or '', 'mac',
+    fields.mac or '')
+end
+redis.call('RENAME', new, log)
+redis.pcall('LREM', queue, 0, me)
+if redis.pcall('GET', turn) == me then
+  redis.pcall('DEL', turn)
+  pcall(hand_over, log, turn, queue, bell, slot)
+end
+return 1
+"""
+)
+
+_HEADERS = "return redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])"
+
+_DISCARD = """
+local count = redis.call('XLEN', KEYS[1])
+redis.call('DEL', KEYS[1])
+return count
+"""
+
 # Entries with their bodies; the last is the one that passes so many bytes.
 _READ = """
 local found, left = {}, tonumber(ARGV[3])
@@ -387,28 +460,36 @@ class RedisRemote:
         return (id, hash) if _ID.fullmatch(id) else None
 
     def append(self, after: Glimpse, batch: Appending) -> None:
-        words: list[Any] = [self._node, SLOT_MS, f"{after.seq}-0", after.hash, len(batch.entries)]
-        for entry in batch.entries:
-            body = b"" if entry.salt is None or entry.body is None else _packed(entry)
-            keeps = "\n".join(entry.keeps)
-            words += [f"{entry.seq} {entry.hash} {entry.mac} {keeps}", entry.header, body]
+        words = [*self._at(after), len(batch.entries)]
+        words += [word for entry in batch.entries for word in _words(entry)]
         words.append(len(batch.blobs))
         for blob in batch.blobs:
             words += [blob.sha256, blob.upload]
         words += [len(batch.erased), *batch.erased, len(batch.dropped), *batch.dropped]
         keys = ["log", "turn", "queue", "bell:", "bodies", "blobs", "uploads", "chunks:", "kept"]
+        self._keep(_APPEND, keys, words)
+        if batch.entries:
+            self._ours = f"{batch.entries[-1].seq}-0"
+
+    def mend(self, after: Glimpse, entries: Sequence[Sealed]) -> None:
+        words = [word for entry in entries for word in _words(entry)]
+        keys = ["log", "turn", "queue", "bell:", "bodies", "aside"]
+        self._keep(_MEND, keys, [*self._at(after), *words])
+
+    def _at(self, head: Glimpse) -> list[Any]:
+        return [self._node, SLOT_MS, f"{head.seq}-0", head.hash]
+
+    def _keep(self, script: str, keys: list[str], words: list[Any]) -> None:
         self._ours = ""
         with self._reaching():
             try:
-                kept = self._run(_APPEND, keys, *words)
+                kept = self._run(script, keys, *words)
             except (ResponseError, AuthenticationError):
                 raise  # the server's own word that it was not kept
             except (RedisError, RedisClusterException, OSError) as trouble:
                 raise AnswerLost(_first_line(trouble)) from None
         if not kept:
             raise HeadMoved
-        if batch.entries:
-            self._ours = f"{batch.entries[-1].seq}-0"
 
     def stay(self) -> None:
         with self._reaching():
@@ -433,6 +514,11 @@ class RedisRemote:
             found = self._run(_READ, ["log", "bodies"], f"({after}-0", limit, READ_BYTES)
             return [_sealed(*entry) for entry in found]
 
+    def headers(self, after: int, limit: int) -> list[Sealed]:
+        with self._reaching():
+            found = self._run(_HEADERS, ["log"], f"({after}-0", limit)
+            return [_sealed(id, words, None) for id, words in found]
+
     def wait(self, after: int, seconds: float) -> None:
         with self._reaching():
             wait_ms = max(1, int(min(seconds, ANSWER_S / 2) * 1000))
@@ -448,6 +534,10 @@ class RedisRemote:
     def aside(self) -> int:
         with self._reaching():
             return self._client.xlen(self._key("aside"))
+
+    def discard_aside(self) -> int:
+        with self._reaching():
+            return int(self._run(_DISCARD, ["aside"]))
 
     # --- uploads and blobs
 
@@ -564,6 +654,13 @@ def _sealed(id: bytes, words: list[bytes], packed: bytes | None) -> Sealed:
     header = fields.get(b"header", b"")
     mac = fields.get(b"mac", b"").decode("latin-1")  # whatever it is, `set_aside` finds it again
     return Sealed(int(seq), hash, header, keeps, mac, salt, body)
+
+
+def _words(entry: Sealed) -> tuple[Any, ...]:
+    """An entry as the scripts take it."""
+    body = b"" if entry.salt is None or entry.body is None else _packed(entry)
+    keeps = "\n".join(entry.keeps)
+    return f"{entry.seq} {entry.hash} {entry.mac} {keeps}", entry.header, body
 
 
 def _packed(entry: Sealed) -> bytes:

@@ -92,6 +92,14 @@ class Remote(Protocol):
         any: so many, or fewer where those come to `READ_BYTES`. `seq` and `hash` are what the
         engine says, which need not be so."""
 
+    def headers(self, after: int, limit: int) -> list[Sealed]:
+        """The same without bodies, of which there are so many whatever they come to."""
+
+    def mend(self, after: Glimpse, entries: Sequence[Sealed]) -> None:
+        """Puts entries back at their positions within the log, if the last entry is still
+        `after`'s, and ends the turn. Whatever stood there, or between two positions, is set
+        aside. Raises `HeadMoved` or `AnswerLost`."""
+
     def wait(self, after: int, seconds: float) -> None:
         """Returns when there is an entry after a position, or a while has passed."""
 
@@ -101,6 +109,9 @@ class Remote(Protocol):
 
     def aside(self) -> int:
         """How many entries were set aside."""
+
+    def discard_aside(self) -> int:
+        """Deletes what was set aside, and gives how many entries that were."""
 
     def put_chunk(self, upload: str, number: int, data: bytes) -> None:
         """Keeps one chunk of an upload durably. Called with the turn held."""

@@ -19,7 +19,7 @@ import apsw
 
 from interlock.contracts.facts import Header, commitment
 from interlock.engines import Facts, FarBehind, Head, HeadMoved
-from interlock.engines.copying import AT_ONCE, Copy, is_known, steady_ms
+from interlock.engines.copying import AT_ONCE, Copy, Loss, is_known, steady_ms
 from interlock.engines.file import LogFile
 from interlock.engines.host import host_id
 from interlock.engines.remote import Appending, Glimpse, Remote, Sealed
@@ -28,6 +28,7 @@ from interlock.errors import DigestMismatch, LogForked, Refusal, unknown_outcome
 _LOG = logging.getLogger("interlock.node")
 ROUNDS = 8
 NOBODY = 0
+GiveUp = Callable[[apsw.Connection, Loss], None]
 
 
 class Heard(NamedTuple):
@@ -60,9 +61,9 @@ class SharedEngine(Copy):
     # --- the turn
 
     @contextmanager
-    def turn(self, *, wait: bool = True, give_up: bool = False) -> Iterator[None]:
+    def turn(self, *, wait: bool = True, give_up: GiveUp | None = None) -> Iterator[None]:
         """Raises `HeadMoved` where another node was first: nothing was kept, and the same may be
-        tried again. `give_up` lets go of what the engine does not have."""
+        tried again. `give_up` is shown what the engine does not have, and that is let go of."""
         kept = left = False
         try:
             with self.file.writing(wait=wait) as db:
@@ -71,10 +72,12 @@ class SharedEngine(Copy):
                 try:
                     self._erased.clear()
                     self._dropped.clear()
-                    if give_up:
-                        self.let_go_of(db, self.loss(db))
+                    if give_up is not None:
+                        loss = self.loss(db)
+                        give_up(db, loss)
+                        self.let_go_of(db, loss)
                         self.heard = Heard()
-                    self._level(db, glimpse, far=give_up)
+                    self._level(db, glimpse, far=give_up is not None)
                     base = self.head(db)
                     yield
                     kept = left = self._publish(db, base)
@@ -154,7 +157,10 @@ class SharedEngine(Copy):
 
     def is_behind_others(self) -> bool:
         with self.file.reading() as db:
-            return self._others_had_more(db, self.head(db))
+            return self.are_others_ahead(db)
+
+    def are_others_ahead(self, db: apsw.Connection) -> bool:
+        return self._others_had_more(db, self.head(db))
 
     def _others_had_more(self, db: apsw.Connection, head: Head) -> bool:
         return self.heard[:2] > (self.epoch(db, head.seq), head.seq)
@@ -186,6 +192,8 @@ class SharedEngine(Copy):
             if fact is None:
                 self._set_stranger_aside(entry, found[place + 1 :])
             elif fact.seq != head.seq + 1 or fact.prev != head.hash:
+                if head != before:
+                    super().advance(head)
                 self._follow_suit(db)
                 return
             else:
@@ -201,9 +209,8 @@ class SharedEngine(Copy):
         if any(self.opened(other) for other in later):
             raise LogForked(
                 f"Entry {entry.seq} was changed in the engine after it was written. Nodes that "
-                "have it go on, and no new one can join. To move on from there: interlock backup "
-                "FILE on such a node, interlock --workspace DIRECTORY restore FILE, and interlock "
-                "--workspace DIRECTORY migrate --to URL, each DIRECTORY the same new one.",
+                "have it go on, and no new one can join until it is put back: interlock repair "
+                "--restore, on a node that has it.",
                 engine_seq=entry.seq,
             )
         self.set_aside(entry)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
@@ -36,6 +36,9 @@ from interlock.node.scripts import play, script_of
 from interlock.node.stations import Submission, Validated, authorize, decide, identify, validate
 from interlock.node.turn import Beside, Turn, new_id
 from interlock.node.verbs import VERBS
+
+if TYPE_CHECKING:
+    from interlock.engines.shared import GiveUp
 
 ATTENDED_WITHIN_S = 6.0
 TOUCH_EVERY_S = 5.0
@@ -387,11 +390,12 @@ class Node:
         verifier = self.keys.verifier(turn.position.workspace)
         turn.system().record("workspace_created", {"verifier": verifier})
 
-    def settle(self, work: Callable[[Turn], Any]) -> Any:
-        """Lets go of what the engine does not have, and does the work that says so, in one turn."""
+    def settle(self, give_up: "GiveUp", work: Callable[[Turn], Any]) -> Any:
+        """Lets go of what the engine does not have, as it is shown within the turn, and does the
+        work that says so, in the same."""
         assert self.shared is not None
         try:
-            with self.alone(), self.shared.engine.turn(give_up=True):
+            with self.alone(), self.shared.engine.turn(give_up=give_up):
                 turn = self._at_head()
                 result = turn.attempt(work)
                 turn.close()

@@ -1,15 +1,20 @@
 """Repair: when the engine came back without entries that a node has, or with others instead."""
 
+import json
 import os
 from contextlib import closing
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
+
+from apsw import Connection
 
 from interlock.contracts.addresses import address
 from interlock.contracts.facts import parse_header
 from interlock.contracts.times import rfc3339
 from interlock.engines.copying import Loss
+from interlock.engines.recognition import note_repair, repair_of
 from interlock.errors import Usage
+from interlock.kernel.claims.queueing import end_since
 from interlock.kernel.moment import Answer
 from interlock.node import Node
 from interlock.node import position as state
@@ -20,29 +25,83 @@ MOST_LISTED = 1000
 
 
 def show(node: Node) -> Answer:
-    """What this node has and the engine does not, or which other node has such."""
+    """What this node has and the engine does not, or has changed, or which other node has such."""
     shared = _shared(node)
     shared.hear(node)
     with node.file.reading() as db:
         loss = shared.engine.loss(db)
+        unlike = shared.engine.unlike(db, loss.common)
         with closing(node.engine.follow(db, loss.common)) as facts:
             lost = [_told(header) for _, header in islice(facts, MOST_LISTED)]
-    answer = _answer(loss) | {"lost": lost}
+        changed = [_told(_header(db, seq)) for seq in unlike[:MOST_LISTED]]
+        is_unsaid = repair_of(db) is not None
+    answer = _answer(loss) | {"lost": lost, "changed": changed}
     if loss.ours == loss.common and shared.engine.is_behind_others():
         return answer | {"ok": False, "elsewhere": shared.engine.heard.node}
+    if unlike:
+        answer["ok"] = False
+    if answer["ok"] and is_unsaid:
+        return answer | {"ok": False, "unsaid": True}
     return answer
 
 
 def restore(node: Node) -> Answer:
-    """Puts back what the engine lost, from this node's copy, and says so in the log."""
+    """Puts back what the engine lost or has otherwise, from this node's copy, and says so in the
+    log. What is to be said is noted first: where this is broken off, the next one says it."""
     shared = _shared(node)
-    with node.alone(), node.file.reading() as db:
-        loss = shared.engine.put_back(db)
-    if loss.ours == loss.common:
+    engine = shared.engine
+    with node.alone():
+        with node.file.reading() as db:
+            loss = engine.loss(db)
+            unlike = engine.unlike(db, loss.common)
+            before = repair_of(db)
+        if loss.ours > loss.common and not loss.is_tail:
+            raise engine.forked(loss)
+        outcome = _outcome(engine.node, loss, unlike, before)
+        with node.file.writing() as db:
+            note_repair(db, json.dumps(outcome))
+        with node.file.reading() as db:
+            engine.mend(db, unlike)
+            engine.pour(db, loss.common)
+    node.do(lambda turn: _say(turn, outcome, is_new=before is None))
+    return _answer(loss) | {
+        "ok": True,
+        "restored": loss.ours - loss.common,
+        "mended": unlike[:MOST_LISTED],
+        "first": outcome["first"],
+        "last": outcome["last"],
+    }
+
+
+def _outcome(node: str, loss: Loss, unlike: list[int], before: str | None) -> dict[str, Any]:
+    """What the log is to say, with what an earlier repair left unsaid."""
+    positions = [*unlike, *((loss.common + 1, loss.ours) if loss.ours > loss.common else ())]
+    mended = len(unlike)
+    if before is not None:
+        unsaid = json.loads(before)
+        positions += [unsaid["first"], unsaid["last"]]
+        mended += unsaid.get("mended", 0)
+    if not positions:
         raise Usage("The engine has every entry that this node has: there is nothing to put back.")
-    outcome = {"first": loss.common + 1, "last": loss.ours, "node": shared.engine.node}
-    node.do(lambda turn: turn.system().record("log_repaired", outcome))
-    return _answer(loss) | {"ok": True, "restored": loss.ours - loss.common}
+    outcome = {"first": min(positions), "last": max(positions), "node": node}
+    return outcome | ({"mended": mended} if mended else {})
+
+
+def _say(turn: Turn, outcome: dict[str, Any], *, is_new: bool) -> None:
+    """Unless the log does already, and only the note of it was left."""
+    facts = [] if is_new else list(turn.store.facts(outcome["last"]))
+    if not any(fact.kind == "log_repaired" and fact.outcome == outcome for fact in facts):
+        turn.system().record("log_repaired", outcome)
+    note_repair(turn.db, None)
+
+
+class _Abandoned(NamedTuple):
+    """What is given up, as it was found within the turn."""
+
+    loss: Loss
+    position: state.Position
+    first: str
+    last: int
 
 
 def give_up(node: Node) -> Answer:
@@ -52,13 +111,50 @@ def give_up(node: Node) -> Answer:
     shared = _shared(node)
     shared.hear(node)
     heard = shared.engine.heard
-    with node.file.reading() as db:
-        loss = shared.engine.loss(db)
-        abandoned = state.load(db)
+    given_up: list[_Abandoned] = []
+
+    def look(db: Connection, loss: Loss) -> None:
+        _refuse_none(shared, db, loss)
+        position = state.load(db)
+        # Nodes on the engine's side of a fork are further than we are, and have lost nothing.
+        last = max(position.seq, heard.seq if heard.seq > loss.theirs else 0)
         first = shared.engine.at(db, loss.common + 1).hash
-    # Nodes on the engine's side of a fork are further than we are, and have lost nothing.
-    last = max(abandoned.seq, heard.seq if heard.seq > loss.theirs else 0)
-    if loss.ours == loss.common and not shared.engine.is_behind_others():
+        given_up.append(_Abandoned(loss, position, first, last))
+
+    def work(turn: Turn) -> Any:
+        loss, position, first, last = given_up[-1]
+        moment = turn.system()
+        moment.epoch = max(turn.position.epoch, position.epoch, heard.epoch) + 1
+        outcome = {
+            "reason": "lost tail",
+            "verifier": node.keys.verifier(turn.position.workspace),
+            "abandoned": {
+                "epoch": position.epoch,
+                "seq": last,
+                "root": position.frontier.root().hex(),
+                "after": loss.common,
+                "first": first,
+            },
+        }
+        fact = moment.record("epoch_started", outcome)
+        end_since(moment, loss.common)
+        note_repair(turn.db, None)
+        return fact
+
+    fact = node.settle(look, work)
+    loss, position, _, last = given_up[-1]
+    name = f"abandoned-{position.epoch}-{position.seq}"
+    node.keys.set_aside(name)
+    return _answer(loss) | {
+        "ok": True,
+        "given_up": last - loss.common,
+        "epoch": fact.epoch,
+        "kept": os.path.join(node.directory, f"{name}.db"),
+    }
+
+
+def _refuse_none(shared: Others, db: Connection, loss: Loss) -> None:
+    if loss.ours == loss.common and not shared.engine.are_others_ahead(db):
         raise Usage("The engine has every entry that this node has: there is nothing to give up.")
     if loss.common == 0:
         raise Usage(
@@ -66,31 +162,10 @@ def give_up(node: Node) -> Answer:
             "none of it. Put it back: interlock repair --restore"
         )
 
-    def work(turn: Turn) -> Any:
-        moment = turn.system()
-        moment.epoch = max(turn.position.epoch, abandoned.epoch, heard.epoch) + 1
-        outcome = {
-            "reason": "lost tail",
-            "verifier": node.keys.verifier(turn.position.workspace),
-            "abandoned": {
-                "epoch": abandoned.epoch,
-                "seq": last,
-                "root": abandoned.frontier.root().hex(),
-                "after": loss.common,
-                "first": first,
-            },
-        }
-        return moment.record("epoch_started", outcome)
 
-    fact = node.settle(work)
-    kept = os.path.join(node.directory, f"abandoned-{abandoned.epoch}-{abandoned.seq}.db")
-    node.keys.set_aside(f"abandoned-{abandoned.epoch}-{abandoned.seq}")
-    return _answer(loss) | {
-        "ok": True,
-        "given_up": last - loss.common,
-        "epoch": fact.epoch,
-        "kept": kept,
-    }
+def discard_aside(node: Node) -> Answer:
+    """Deletes what strangers wrote into the engine, when somebody has looked into it."""
+    return {"ok": True, "discarded": _shared(node).remote.discard_aside()}
 
 
 def _shared(node: Node) -> Others:
@@ -120,3 +195,10 @@ def _told(header: bytes) -> Answer:
         "kind": fact.kind,
         "sender": address(fact.sender),
     }
+
+
+def _header(db: Connection, seq: int) -> bytes:
+    row = db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).fetchone()
+    assert row is not None
+    header: bytes = row[0]
+    return header

@@ -753,9 +753,10 @@ _ADMIN = (
             Flag("--restore", help="put it back, from this node's copy"),
             Flag("--engine", "URL", "with --restore: onto another engine, for good"),
             Flag("--give-up", help="let go of it, as a new epoch"),
+            Flag("--discard-aside", help="delete what strangers wrote into the engine"),
         ),
-        notes="Either way is written into the log. A new epoch suspends every token until you "
-        "trust it again: interlock token reaffirm --all",
+        notes="What is put back or let go of is written into the log. A new epoch suspends every "
+        "token until you trust it again: interlock token reaffirm --all",
     ),
     Command(
         ("doctor",),

@@ -20,8 +20,9 @@ def migrate(context: Context) -> Answer:
 
 def repair(context: Context) -> Answer:
     put_back, give_up = context.get("restore", False), context.get("give_up", False)
-    if put_back and give_up:
-        raise Usage("--restore puts back what was lost, --give-up lets go of it: choose one.")
+    discard = context.get("discard_aside", False)
+    if put_back + give_up + discard > 1:
+        raise Usage("--restore, --give-up and --discard-aside are done one at a time: choose one.")
     engine = context.get("engine")
     if engine is not None and not put_back:
         raise Usage("--engine says where --restore puts the log, if not where it was.")
@@ -35,6 +36,8 @@ def repair(context: Context) -> Answer:
     with open_node(directory, engine=engine, is_repair=engine is not None) as node:
         if put_back:
             return repairing.restore(node)
+        if discard:
+            return repairing.discard_aside(node)
         return repairing.give_up(node) if give_up else repairing.show(node)
 
 

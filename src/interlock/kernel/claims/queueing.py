@@ -52,6 +52,17 @@ def expire(moment: Moment) -> None:
         serve(moment)
 
 
+def end_since(moment: Moment, after: int) -> None:
+    """Ends the leases that were granted after a position, from which another log went on until it
+    was given up: there, somebody may have had the same fences. Whoever asks again gets one of the
+    new epoch."""
+    facts = moment.store.facts(after)
+    granted = {fact.outcome["id"] for fact in facts if fact.kind == "claim_granted"}
+    for claim in held(moment, "expires_at > ?", moment.now):
+        if claim.id in granted:
+            moment.record("claim_expired", {"id": claim.id}, sender=SYSTEM)
+
+
 def serve(moment: Moment) -> None:
     """Hands what is free to the waiters, first come first served, passing over the dead."""
     blocked: list[Waiter] = []

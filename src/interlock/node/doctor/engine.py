@@ -15,6 +15,7 @@ from interlock.processes import space
 
 LAG_SUSPICIOUS = 1000
 SILENT_S = 30
+MOST_SHOWN = 8
 APART_MS = 5_000
 STARTING_MS = 10_000
 # What SQLite calls `FULL`: a commit waits for the disk.
@@ -30,10 +31,27 @@ def reachable(node: Node) -> Iterator[Finding]:
         return
     try:
         node.catch_up()
+        yield from _unlike(node)
     except LogForked as trouble:
         yield Finding(trouble.message, "interlock repair")
     except NotAvailable as trouble:
         yield Finding(trouble.state, "Start the engine again, or see its address: interlock status")
+
+
+def _unlike(node: Node) -> Iterator[Finding]:
+    """Running nodes never read again what they have."""
+    assert node.shared is not None
+    engine = node.shared.engine
+    with node.file.reading() as db:
+        found = engine.unlike(db, engine.head(db).seq)
+    if found:
+        shown = ", ".join(f"#{seq}" for seq in found[:MOST_SHOWN])
+        more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+        yield Finding(
+            f"Somebody removed or changed {shown}{more} in the engine. This node has what was "
+            "there; a new one cannot join.",
+            "interlock repair --restore",
+        )
 
 
 def durable(node: Node) -> Iterator[Finding]:
@@ -61,7 +79,8 @@ def set_aside(node: Node) -> Iterator[Finding]:
         yield Finding(
             f"Somebody without the workspace's key wrote {entries} into the engine's log. That "
             "changed nothing: nobody folds it, and it is out of the log's way.",
-            "Change the engine's password, and look at who has it.",
+            "Change the engine's password, and look at who has it. Then: interlock repair "
+            "--discard-aside",
         )
 
 

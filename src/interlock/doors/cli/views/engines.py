@@ -18,12 +18,12 @@ def _migrated(answer: Answer) -> str:
 
 
 def _repair(answer: Answer) -> str:
+    if "discarded" in answer:
+        aside = count(answer["discarded"], "entry", "entries")
+        return f"{green('Discarded')} {aside} that had been set aside."
     common = answer["common_seq"]
     if "restored" in answer:
-        return (
-            f"{green('Put back')} {count(answer['restored'], 'entry', 'entries')} after "
-            f"#{common}, up to #{answer['node_seq']}. The log says so."
-        )
+        return _restored(answer)
     if "given_up" in answer:
         return (
             f"{yellow('Given up')} {count(answer['given_up'], 'entry', 'entries')} after "
@@ -39,22 +39,57 @@ def _repair(answer: Answer) -> str:
             "them back there: interlock repair --restore\n"
             "Or let go of them, as a new epoch: interlock repair --give-up"
         )
-    lost = answer["lost"]
+    if answer.get("unsaid"):
+        return (
+            f"{yellow('The engine has all that this node has')} since a repair that was broken "
+            "off, and the log does not say so yet: interlock repair --restore"
+        )
+    lost, changed = answer["lost"], answer["changed"]
+    if not lost:
+        return "\n".join((*_changed(changed), "Put them back: interlock repair --restore"))
     rows = [
+        *_changed(changed),
         f"{yellow('The engine lacks')} {count(len(lost), 'entry', 'entries')} of this node:",
-        *(
-            f"  #{fact['seq']}  {time(fact['at'])}  {fact['kind']}  {fact['sender']}"
-            for fact in lost[:MOST_SHOWN]
-        ),
+        *_facts(lost),
     ]
-    if len(lost) > MOST_SHOWN:
-        rows.append(dim(f"  and {len(lost) - MOST_SHOWN} more: --json"))
     if answer["is_tail"]:
         rows.append("Put them back: interlock repair --restore")
     else:
         rows.append(f"It has others in their place, up to #{answer['engine_seq']}.")
     rows.append("Let go of them, as a new epoch: interlock repair --give-up")
     return "\n".join(rows)
+
+
+def _restored(answer: Answer) -> str:
+    rows = []
+    if answer["restored"]:
+        rows.append(
+            f"{green('Put back')} {count(answer['restored'], 'entry', 'entries')} after "
+            f"#{answer['common_seq']}, up to #{answer['node_seq']}."
+        )
+    if mended := answer["mended"]:
+        shown = ", ".join(f"#{seq}" for seq in mended[:MOST_SHOWN])
+        more = " …" if len(mended) > MOST_SHOWN else ""
+        what = count(len(mended), "entry", "entries")
+        rows.append(f"{green('Put back')} {what} further in: {shown}{more}.")
+    return " ".join((*rows, "The log says so."))
+
+
+def _changed(changed: list[Answer]) -> list[str]:
+    if not changed:
+        return []
+    what = f"{count(len(changed), 'entry', 'entries')}, which no new node gets:"
+    return [f"{yellow('Removed or changed in the engine')}: {what}", *_facts(changed)]
+
+
+def _facts(facts: list[Answer]) -> list[str]:
+    rows = [
+        f"  #{fact['seq']}  {time(fact['at'])}  {fact['kind']}  {fact['sender']}"
+        for fact in facts[:MOST_SHOWN]
+    ]
+    if len(facts) > MOST_SHOWN:
+        rows.append(dim(f"  and {len(facts) - MOST_SHOWN} more: --json"))
+    return rows
 
 
 def _doctor(answer: Answer) -> str:
