@@ -266,6 +266,18 @@ def test_what_an_intruder_puts_in_place_of_the_lost_tail_is_set_aside(
     assert team.remotes().aside() == 1
 
 
+def test_a_server_that_starts_on_a_lost_tail_says_so(team: Team, copying: Copying) -> None:
+    ada, _, otto = _grown(team)
+    copy, common = copying(), ada.head()
+    send(ada, otto, "@otto", "lost")
+    for node in list(team.nodes):
+        team.end(node)
+    copy.put_back()
+    with Served(Place(team.root / "ada")) as served:
+        (warning,) = served.told["hazards"]
+        assert f"The engine has lost #{common + 1}, which this node has" in warning
+
+
 @pytest.mark.parametrize("is_said", [True, False])
 def test_a_repair_that_was_broken_off_is_said_by_the_next_one(
     team: Team, copying: Copying, monkeypatch: pytest.MonkeyPatch, *, is_said: bool

@@ -271,6 +271,20 @@ def test_who_shows_what_they_saw_reads_their_own_writes_on_another_node(
         assert ada.ask("GET", "/v1/whoami", token=token, headers=strange).code == "USAGE"
 
 
+def test_a_node_suggests_no_command_that_needs_credentials_kept_elsewhere(
+    teams: Teams, remote: Remotes
+) -> None:
+    team = teams(remote)
+    team.place("ada").join("otto")
+    place = team.place("bert")
+    up = place.process("up", "--port", str(free_port()), "--detach")
+    place.ok("down")
+    assert "Joined     @otto" in up.text
+    assert "--from otto" not in up.text
+    assert "run otto" not in up.text
+    assert "join NAME" in up.text
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "value"),
     [(ValkeyServer, "appendfsync", "everysec"), (PostgresServer, "fsync", "off")],
