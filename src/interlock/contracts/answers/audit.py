@@ -22,15 +22,7 @@ class Fact(TypedDict):
     body: NotRequired[str]
 
 
-class Unconfirmed(TypedDict):
-    """Of a log that several nodes share, while the engine does not say that this is all of it:
-    how old it is, where that is known, and why."""
-
-    age_s: NotRequired[int]
-    trouble: NotRequired[str]
-
-
-class Log(Unconfirmed):
+class Log(TypedDict):
     """One call looks through a part of the log: where there is a `next`, go on after it, however
     few facts came before."""
 
@@ -38,7 +30,7 @@ class Log(Unconfirmed):
     next: NotRequired[int]
 
 
-class Verified(Unconfirmed):
+class Verified(TypedDict):
     ok: Literal[True]
     entries: int
     root: str
