@@ -444,7 +444,7 @@ def test_presence_and_the_log_have_one_time_whatever_the_clocks_say(
 
     here, there = until(agents)
     assert here == there
-    assert {agent["reach"] for agent in here} == {"offline"}
+    assert {agent["reach"] for agent in here} == {"waits"}
     assert all(start <= agent["last_seen"] <= bert.now() for agent in here)
     times = [fact["at"] for fact in ada.place.facts()]
     assert times == sorted(times)

@@ -848,7 +848,7 @@ def test_agents_are_listed_as_promised(town: Place) -> None:
     _has(otto, "address agent surface kind reach")
     assert (otto["address"], otto["kind"], otto["reach"]) == ("@otto-cli", "agent", "unknown")
     _has(vera, "address agent kind reach last_seen")
-    assert (vera["address"], vera["kind"], vera["reach"]) == ("@vera", "human", "offline")
+    assert (vera["address"], vera["kind"], vera["reach"]) == ("@vera", "human", "waits")
 
 
 def test_verify_answers_as_promised(town: Place) -> None:

@@ -639,7 +639,7 @@ def test_who_listens_is_shown_though_presence_is_no_fact(
         finally:
             child.kill()
             child.communicate()
-    expect(vera.locator(".word")).to_have_text("offline", timeout=2 * LIMIT_MS)
+    expect(vera.locator(".word")).to_have_text("waits", timeout=2 * LIMIT_MS)
     expect(vera.locator(".reach")).to_contain_text("just now")
     assert is_untouched(page)
 

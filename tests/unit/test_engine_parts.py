@@ -20,7 +20,7 @@ import pytest
 from interlock.engines import host
 from interlock.engines.doorbell import Bell, Doorbell
 from interlock.engines.file import LogFile
-from interlock.engines.presence import GLANCE_MS, Presence
+from interlock.engines.presence import FRESH_MS, GLANCE_MS, Presence
 from interlock.engines.recognition import APPLICATION_ID, FORMAT
 from interlock.engines.sqlite import SqliteEngine, clock_ms
 from interlock.engines.turnstile import Turnstile
@@ -748,13 +748,15 @@ def test_who_was_never_seen_is_unknown(tmp_path: Path) -> None:
     assert Looks(tmp_path).reach() == "unknown"
 
 
-def test_who_acted_and_has_no_client_that_is_known_to_be_there_is_offline(tmp_path: Path) -> None:
+def test_who_acted_lately_waits_and_later_is_offline(tmp_path: Path) -> None:
     looks = Looks(tmp_path)
     looks.presence.touch("otto")
     state, seen = looks.presence.reach(["otto"], looks.now)
-    assert state == "offline"
+    assert state == "waits"
     assert seen is not None
     assert abs(seen - clock_ms()) < 60_000
+    looks.now = seen + FRESH_MS
+    assert looks.reach("otto") == "offline"
 
 
 def test_who_listens_can_be_woken_until_its_process_ends(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from interlock.engines.presence import (
     IDLE,
     KEPT_MS,
     LONGEST_STEP_MS,
+    SAME_MS,
     WORKING,
     Presence,
     Seen,
@@ -159,11 +160,13 @@ def test_a_client_that_cannot_be_looked_at_is_forgotten_after_an_hour(looks: Loo
         assert looks.reach() == "offline"
 
 
-def test_a_call_that_is_over_is_no_client(looks: Looks) -> None:
-    looks.presence.touch("otto", looks.now)
-    assert looks.reach() == "offline"
+def test_who_acts_after_its_clients_ended_has_come_back_without_them(looks: Looks) -> None:
     looks.step("end")
-    looks.presence.touch("otto", looks.now + FRESH_MS)
+    looks.presence.touch("otto", looks.now + SAME_MS - 1)
+    assert looks.reach() == "offline"
+    looks.presence.touch("otto", looks.now + SAME_MS)
+    assert looks.reach() == "waits"
+    looks.now += FRESH_MS + SAME_MS
     assert looks.reach() == "offline"
 
 

@@ -28,6 +28,7 @@ KEPT_MS = 24 * 60 * 60_000
 SWEEP_EVERY_MS = 60 * 60_000
 GLANCE_MS = 200
 DRAFT, STALE_DRAFT_S = "~", 60.0
+SAME_MS = 2_000
 
 TOKENS = "tokens"
 
@@ -218,8 +219,8 @@ class Presence:
         last seen.
 
         `wakes`: something listens for it now, or would wake it. `working`: sees it at its next
-        step. `waits`: a client of it is there, and idle; it looks when somebody prompts it.
-        `offline`: seen once, and no client of it is known to be there. `unknown`: never seen."""
+        step. `waits`: is there, or acted lately, and looks when somebody prompts it. `offline`:
+        seen once. `unknown`: never seen."""
         found = [self._glance(sender, now_ms) for sender in senders]
         at = max((seen.at for seen in found if seen.at is not None), default=None)
         if any(seen.listening for seen in found):
@@ -228,7 +229,7 @@ class Presence:
             return "wakes", at  # that we would wake it is no sign of life
         if any(seen.doing == WORKING for seen in found):
             return "working", at
-        if any(seen.doing == IDLE for seen in found):
+        if any(_waits(seen, now_ms) for seen in found):
             return "waits", at
         return ("offline", at) if at is not None else ("unknown", None)
 
@@ -245,14 +246,16 @@ class Presence:
         with suppress(OSError):
             at = os.stat(self._path(sender)).st_mtime_ns // 1_000_000
         live, asleep = (Doorbell(self._path(sender) + kind).count() > 0 for kind in (LIVE, ASLEEP))
-        return Seen(at, live, self._doing(sender, now_ms), asleep)
+        return Seen(at, live, self._doing(sender, at or 0, now_ms), asleep)
 
-    def _doing(self, sender: str, now_ms: int) -> str | None:
+    def _doing(self, sender: str, at: int, now_ms: int) -> str | None:
         windows = self.windows(sender, now_ms)
-        for doing in (WORKING, IDLE, ENDED):
+        for doing in (WORKING, IDLE):
             if any(window.doing == doing for window in windows):
                 return doing
-        return None
+        # Whoever did something after its clients had ended has come back without hooks.
+        last = max((window.at for window in windows), default=None)
+        return ENDED if last is not None and at < last + SAME_MS else None
 
     def _path(self, sender: str) -> str:
         return os.path.join(self._directory, filename(sender))
@@ -265,6 +268,13 @@ def merged(one: Seen, other: Seen) -> Seen:
     doing = next((doing for doing in (WORKING, IDLE, ENDED) if doing in told), None)
     listening, wakeable = one.listening or other.listening, one.wakeable or other.wakeable
     return Seen(at, listening, doing, wakeable)
+
+
+def _waits(seen: Seen, now_ms: int) -> bool:
+    """Whoever acts without hooks says nothing of its client; one that acted lately has one."""
+    if seen.doing is not None:
+        return seen.doing == IDLE
+    return seen.at is not None and now_ms - seen.at < FRESH_MS
 
 
 def _as_of(window: Window, now_ms: int) -> Window:

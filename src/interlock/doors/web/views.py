@@ -22,8 +22,8 @@ NAMED = 3
 REACH = {
     "wakes": "listening now, and sees mail at once",
     "working": "working, and sees mail at its next step",
-    "waits": "its client is idle; sees mail when it is prompted",
-    "offline": "no client of it is known to be there",
+    "waits": "idle, or seen lately; sees mail when it is prompted",
+    "offline": "not seen for a while",
     "unknown": "never seen here",
 }
 
