@@ -82,6 +82,7 @@ class About(NamedTuple):
     version: str
     host: str | None = None
     port: int | None = None
+    proxies: list[str] | None = None
 
 
 def server_of(directory: str) -> About | None:

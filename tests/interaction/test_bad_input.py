@@ -134,6 +134,7 @@ BAD: dict[str, list[str]] = {
     "port": ["", *NUMBERS, "65536", HUGE, LONG],
     # What may stand there is found out by the server itself.
     "host": [""],
+    "proxy": ["", "proxy.example", "192.0.2.256", "192.0.2.0/33", "0.0.0.0/0", *CONTROL, LONG],
     "url": ["", "interlock.example", "ftp://x", "https://", "https://x/y", *CONTROL, LONG],
     "engine": ["", "mysql://127.0.0.1/x", "SQLITE", *CONTROL, LONG],
     "verifier": ["", "x", "a+b+c", "interlock/x+00000000+AAAA", *TRICKS, *CONTROL, LONG],
@@ -187,6 +188,7 @@ ROWS: dict[str, Row] = {
             "--engine": "engine",
             "--key": "old file",
             "--public-url": "url",
+            "--proxy": "proxy",
         },
         acts=False,
     ),

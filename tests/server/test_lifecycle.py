@@ -110,19 +110,57 @@ def test_a_second_up_says_that_one_runs(settled: Served) -> None:
         ("--port", "1"),
         ("--host", "0.0.0.0"),
         ("--public-url", "https://interlock.example"),
+        ("--proxy", "192.0.2.7", "--public-url", "http://127.0.0.1:1"),
         ("--engine", "redis://:secret@127.0.0.1:1/0"),
     ],
 )
 def test_what_the_server_that_runs_was_not_started_with_is_said_not_to_be_so(
-    settled: Served, words: tuple[str, str]
+    settled: Served, words: tuple[str, ...]
 ) -> None:
     refused = settled.place.no("USAGE", "up", "--detach", *words)
     assert words[0] in refused["message"]
     assert "interlock down" in refused["message"]
     assert "secret" not in refused["message"]
     assert refused["pid"] == settled.pid
-    same = ("--port", str(settled.port), "--host", settled.host, "--public-url", settled.url)
+    same = ("--port", str(settled.port), "--host", settled.host, "--public-url", f"{settled.url}/")
     assert settled.place.ok("up", *same, "--engine", "sqlite")["started"] is False
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("https://Interlock.Example/", "https://interlock.example"),
+        ("HTTPS://interlock.example:443", "https://interlock.example"),
+        ("https://interlock.example:8443/", "https://interlock.example:8443"),
+        ("http://[::1]:80/", "http://[::1]"),
+    ],
+)
+def test_the_address_of_a_proxy_is_written_in_one_way(place: Place, given: str, said: str) -> None:
+    with Served(place, words=("--public-url", given)) as served:
+        assert served.told["url"] == said
+        assert served.told["mcp"] == f"{said}/mcp"
+        assert place.ok("invite", "vera")["link"].startswith(f"{said}/invite/")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--public-url", "https://interlock.example:65536"), "65535"),
+        (("--public-url", "https://interlock.example:0"), "65535"),
+        (("--public-url", "https://interlock.example//"), "without a path"),
+        (("--public-url", "https://interlock.example/bus"), "without a path"),
+        (("--public-url", "https://interlock.example?x=1"), "or a query"),
+        (("--public-url", "https://me@interlock.example"), "a host and at most a port"),
+        (("--public-url", "interlock.example"), "https://interlock.example"),
+        (("--proxy", "192.0.2.7"), "--public-url"),
+        (("--public-url", "https://x.example", "--proxy", "proxy.example"), "192.0.2.0/28"),
+        (("--public-url", "https://x.example", "--proxy", "0.0.0.0/0"), "everybody"),
+    ],
+)
+def test_what_is_no_address_of_a_proxy_is_refused(
+    place: Place, words: tuple[str, ...], told: str
+) -> None:
+    assert told in place.no("USAGE", "up", *words)["message"]
 
 
 def test_of_many_that_start_at_once_one_serves(place: Place) -> None:

@@ -266,7 +266,7 @@ def test_a_proxy_on_this_machine_says_who_asks_and_nobody_else_does(
     peer: str, host: str, said: list[str], seen: str
 ) -> None:
     """The last word is the proxy's; those before it came with the request."""
-    guard = Guard(shows_its_client, Metrics(), loopback=True, outside=OUTSIDE)
+    guard = Guard(shows_its_client, Metrics(), loopback=False, outside=OUTSIDE)
 
     async def ask() -> str:
         transport = httpx2.ASGITransport(guard, client=(peer, 1))

@@ -1,7 +1,17 @@
-"""Hosts: which names and addresses are this machine's own, whoever asks."""
+"""Hosts: which names and addresses are this machine's own, whoever asks, or those of a proxy."""
 
+import re
+from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
+
+from interlock.errors import Usage
+
+_PUBLIC: Final = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::([0-9]{1,9}))?/?")
+_USUAL: Final = {"http": 80, "https": 443}
+_LAST_PORT: Final = 65535
+_NEIGHBOURS: Final = 64
 
 
 @lru_cache  # every request asks twice, and mostly about the same
@@ -10,7 +20,71 @@ def is_loopback(host: str) -> bool:
     host = host.strip("[]").lower()
     if host == "localhost" or host.endswith(".localhost"):
         return True
+    found = _address(host)
+    return found is not None and found.is_loopback
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    """The address that is written so; of one that is both, the older."""
     try:
-        return ip_address(host).is_loopback
+        found = ip_address(host)
     except ValueError:
-        return False
+        return None
+    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+
+
+def neighbourhood(host: str) -> str:
+    """What whoever has this address may have all of: of IPv6 one gets a network at least."""
+    found = _address(host)
+    if not isinstance(found, IPv6Address):
+        return str(found or host)
+    return str(IPv6Network((int(found) >> _NEIGHBOURS << _NEIGHBOURS, _NEIGHBOURS)))
+
+
+# --- the proxy before a server
+
+
+def public_url(url: str) -> str:
+    """The address that a server is known by outside, as every link to it begins."""
+    found = _PUBLIC.fullmatch(url.lower())
+    if found is None:
+        raise Usage(
+            "--public-url is a proxy's address, such as https://interlock.example: a host and at "
+            f"most a port, without a path or a query, not {url[:80]!r}."
+        )
+    scheme, host, port = found[1], found[2], int(found[3] or _USUAL[found[1]])
+    if not 0 < port <= _LAST_PORT:
+        raise Usage(f"--public-url: ports go from 1 to {_LAST_PORT}, and {port} is none.")
+    if scheme == "http" and not is_loopback(host):
+        raise Usage(
+            "--public-url begins with https:// unless it is this machine's own: over plain HTTP, "
+            "passwords and tokens could be read on their way."
+        )
+    return f"{scheme}://{host}" + (f":{port}" if port != _USUAL[scheme] else "")
+
+
+def proxy(text: str) -> str:
+    """The address of a proxy, or of a network that has nothing else in it."""
+    try:
+        found = ip_network(text, strict=False)
+    except ValueError:
+        raise Usage(
+            "--proxy is the address from which a TLS proxy on another machine asks, such as "
+            f"192.0.2.7, or a network of such, 192.0.2.0/28; not {text[:80]!r}."
+        ) from None
+    if found.prefixlen == 0:
+        raise Usage(f"--proxy {text[:80]} would be everybody. Name the proxy's own address.")
+    return str(found)
+
+
+class Proxies:
+    """Who is believed about where a request came from: this machine, and whoever was named."""
+
+    def __init__(self, named: Iterable[str]) -> None:
+        self._named = tuple(ip_network(each) for each in named)
+
+    def has(self, peer: str) -> bool:
+        if is_loopback(peer):
+            return True
+        found = _address(peer) if self._named else None
+        return found is not None and any(found in network for network in self._named)

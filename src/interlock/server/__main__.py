@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import uvloop
 
+from interlock.contracts.hosts import proxy, public_url
 from interlock.doors.cli import reported
 from interlock.errors import EngineUnavailable, Refusal, Usage
 from interlock.link import About, open_node
@@ -25,10 +26,12 @@ BARRED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EISDIR, er
 
 def main() -> int:
     given = _arguments()
-    place = Place(given.workspace, given.host, given.port, given.public_url)
+    place = Place(given.workspace, given.host, given.port)
     is_up = False
 
     try:
+        outside = public_url(given.public_url) if given.public_url is not None else None
+        place = place._replace(outside=outside, proxies=tuple(map(proxy, given.proxy)))
         key = _read(given.key) if given.key is not None else None
         engine = given.engine if given.engine_fd is None else _handed(given.engine_fd)
         with open_node(place.directory, engine=engine, key=key) as node:
@@ -80,6 +83,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=7420)
     parser.add_argument("--public-url", help="the address of a proxy before it")
+    parser.add_argument("--proxy", action="append", default=[], help="where that asks from")
     parser.add_argument("--engine", help="the URL of what keeps the log")
     parser.add_argument("--engine-fd", type=int, help="the same, to be read there")
     parser.add_argument("--key", help="the file with the key of a workspace that exists there")

@@ -37,12 +37,14 @@ FAREWELL_S = 5
 
 
 class Place(NamedTuple):
-    """Where to serve what; `outside` is the address of a proxy before it."""
+    """Where to serve what; `outside` is the address of a proxy before it, and `proxies` are where
+    that asks from, if not from this machine."""
 
     directory: str
     host: str
     port: int
     outside: str | None = None
+    proxies: tuple[str, ...] = ()
 
 
 def listening(place: Place) -> socket.socket:
@@ -117,11 +119,18 @@ async def serve(
         __version__,
         place.host,
         port,
+        list(place.proxies),
     )
     async with AsyncExitStack() as stack:
         owner = Owner(place.directory)
         live = await stack.enter_async_context(LiveNode(node))
-        app = application(live, owner, loopback=is_loopback(place.host), outside=place.outside)
+        app = application(
+            live,
+            owner,
+            loopback=is_loopback(place.host),
+            outside=place.outside,
+            proxies=place.proxies,
+        )
         await stack.enter_async_context(app.tools.running())
         stack.callback(withdraw, place.directory, about)
         await stack.enter_async_context(mcp_socket(live, about.mcp))
@@ -146,7 +155,12 @@ class Application(NamedTuple):
 
 
 def application(
-    live: LiveNode, owner: Owner, *, loopback: bool, outside: str | None = None
+    live: LiveNode,
+    owner: Owner,
+    *,
+    loopback: bool,
+    outside: str | None = None,
+    proxies: tuple[str, ...] = (),
 ) -> Application:
     metrics = Metrics()
     desk = Desk(live, metrics, owner.is_shown, open_metrics=loopback)
@@ -160,7 +174,14 @@ def application(
         *pages,
     ]
     router = Router(routes, redirect_slashes=False)
-    guard = Guard(router, metrics, loopback=loopback, outside=outside, report=live.report)
+    guard = Guard(
+        router,
+        metrics,
+        loopback=loopback,
+        outside=outside,
+        proxies=proxies,
+        report=live.report,
+    )
     return Application(guard, router, tools)
 
 

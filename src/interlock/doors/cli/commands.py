@@ -48,6 +48,12 @@ _START = (
             Flag("--host", "H", "the address to serve; 127.0.0.1 if absent: this machine alone"),
             Flag("--port", "P", "the port; 7420 if absent", kind="int", minimum=0, maximum=65535),
             Flag("--public-url", "URL", "the address of a TLS proxy before it, such as https://…"),
+            Flag(
+                "--proxy",
+                "ADDRESS",
+                "where that proxy asks from, if not from this machine: an address or a network",
+                many=True,
+            ),
             Flag("--engine", "URL", "where the log is kept; the embedded file if absent"),
             Flag("--key", "FILE", "the key of a workspace that exists on that engine"),
             Flag("--detach", help="start it in the background, and return when it is ready"),

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-from interlock.contracts.hosts import is_loopback
+from interlock.contracts.hosts import proxy, public_url
 from interlock.doors.cli.context import Answer, Context, absolute
 from interlock.errors import EngineUnavailable, Usage
 from interlock.link import About, is_hanging, is_served, server_of
@@ -17,21 +17,21 @@ ENDS_WITHIN_S = 20.0
 STARTS_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.05
 LONGEST_KEY = 1 << 10
-PASSED_ON = ("host", "port", "public-url")
 
 
 def up(context: Context) -> Answer | int:
     directory = _directory(context)
-    _refuse_strange(context.get("public_url"))
+    outside, proxies = _proxied(context)
     _refuse_strange_engine(context.get("engine"), context.get("key"))
     if is_served(directory):
-        _refuse_unlike(context, directory)
+        _refuse_unlike(context, directory, outside, proxies)
         return {"up": True, "started": False} | _described(directory)
     words = [sys.executable, "-P", "-m", "interlock.server", "--workspace", directory]
-    given = {name: context.get(name.replace("-", "_")) for name in PASSED_ON}
+    given = {"host": context.get("host"), "port": context.get("port"), "public-url": outside}
     if (key := context.get("key")) is not None:
         given["key"] = absolute(key)
     words += [f"--{name}={value}" for name, value in given.items() if value is not None]
+    words += [f"--proxy={address}" for address in proxies]
     if context.json:
         words.append("--json")
     handed = [] if (engine := context.get("engine")) is None else [_handed(engine)]
@@ -49,22 +49,12 @@ def _handed(engine: str) -> int:
     return reading
 
 
-def _refuse_strange(url: str | None) -> None:
-    if url is None:
-        return
-    scheme, _, name = url.rstrip("/").partition("://")
-    plain = name.isascii() and all(c.isalnum() or c in ".-:[]" for c in name)
-    if scheme not in ("http", "https") or not name or not plain:
-        raise Usage(
-            "--public-url is a proxy's address, such as https://interlock.example, not "
-            f"{url[:80]!r}."
-        )
-    host = name.partition("]")[0] if name.startswith("[") else name.partition(":")[0]
-    if scheme == "http" and not is_loopback(host):
-        raise Usage(
-            "--public-url begins with https:// unless it is this machine's own: over plain HTTP, "
-            "passwords and tokens could be read on their way."
-        )
+def _proxied(context: Context) -> tuple[str | None, list[str]]:
+    """The address of a proxy before the server, and where that asks from."""
+    url, named = context.get("public_url"), context.get("proxy") or []
+    if named and url is None:
+        raise Usage("--proxy goes with --public-url, which says the address of that proxy.")
+    return (None if url is None else public_url(url)), [proxy(each) for each in named]
 
 
 def _refuse_strange_engine(url: str | None, key: str | None) -> None:
@@ -83,7 +73,9 @@ def _key(path: str) -> bytes:
         raise Usage(f"--key names a file that cannot be read ({trouble}).") from None
 
 
-def _refuse_unlike(context: Context, directory: str) -> None:
+def _refuse_unlike(
+    context: Context, directory: str, outside: str | None, proxies: list[str]
+) -> None:
     """Refuses where the server that runs is not as it is wished for, or answers nobody."""
     about = server_of(directory)
     if about is None:
@@ -93,7 +85,12 @@ def _refuse_unlike(context: Context, directory: str) -> None:
             f"A server runs for {directory} (process {about.pid}) and does not answer. End it with "
             f"kill -9 {about.pid}, and start it again."
         )
-    if unlike := _unlike(context, directory, about):
+    unlike = _unlike(context, directory, about)
+    if outside is not None and outside != about.url:
+        unlike.append(f"--public-url {outside}")
+    if proxies and about.proxies not in (None, proxies):
+        unlike.append(f"--proxy {' --proxy '.join(proxies)}")
+    if unlike:
         raise Usage(
             f"A server runs at {about.url} for {directory} already, and not with "
             f"{', '.join(unlike)}. To have it so: interlock down, then this again.",
@@ -109,9 +106,6 @@ def _unlike(context: Context, directory: str, about: About) -> list[str]:
         found.append(f"--host {host}")
     if (port := context.get("port")) and about.port not in (None, port):
         found.append(f"--port {port}")
-    url = context.get("public_url")
-    if url is not None and url.rstrip("/") != about.url.rstrip("/"):
-        found.append(f"--public-url {url}")
     if (engine := context.get("engine")) is not None:
         from interlock.node.opening import is_engine_of
 

@@ -6,17 +6,18 @@ the guard leaves as the error object.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
-from urllib.parse import unquote_to_bytes
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from urllib.parse import parse_qsl, unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.contracts.hosts import is_loopback
+from interlock.contracts.hosts import Proxies, is_loopback
 from interlock.contracts.scopes import BASIC_SCOPES
-from interlock.contracts.tokens import PREFIX, REFRESH
+from interlock.contracts.tokens import PREFIX, PREFIXES, REFRESH
 from interlock.doors.http.answers import refused
 from interlock.doors.http.limits import Body
 from interlock.doors.http.metrics import Metrics
@@ -30,14 +31,19 @@ VISITED = ("/", "/authorize", CONSENT, "/person")
 INVITATIONS = "/invite/"
 OPEN = ("/register", "/token", "/revoke")
 PUBLISHED = "/.well-known/oauth-"
-_SHOWN = tuple(f"={prefix}".encode() for prefix in (PREFIX, REFRESH))
+# What is a token by its name, wherever it stands in an address, and by its looks. An invitation
+# and a code are in addresses by their nature; those are merely not said again.
+_NAMES = ("token", "access_token", "refresh_token", "authorization", "bearer", "api_key")
+_TOKEN = re.compile(r"(?<![A-Za-z0-9])il[kr]_[a-z2-7]{4}|il[kr]_[a-z2-7]{32}")
+_SECRET = re.compile(f"(?:{'|'.join(PREFIXES)})[A-Za-z0-9]+")
 Report = Callable[[str, str], Awaitable[None]]
 
 
 class Guard:
     """`loopback` says that the server is for this machine only, whatever names point to it;
-    `outside` is the address under which a proxy before it is known; `report` keeps in the log
-    what should be known afterwards."""
+    `outside` is the address under which a proxy before it is known, and `proxies` are where such
+    a one asks from, besides this machine; `report` keeps in the log what should be known
+    afterwards."""
 
     def __init__(
         self,
@@ -46,10 +52,11 @@ class Guard:
         *,
         loopback: bool,
         outside: str | None = None,
+        proxies: Iterable[str] = (),
         report: Report | None = None,
     ) -> None:
         self._app, self._metrics, self._loopback = app, metrics, loopback
-        self._report = report
+        self._proxies, self._report = Proxies(proxies), report
         self._scheme, _, self._outside = (outside or "").rstrip("/").lower().partition("://")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,9 +96,12 @@ class Guard:
     async def _admit(self, scope: Scope, headers: Headers) -> None:
         """Lets a request in, and notes where it came in, or refuses it."""
         host = headers.get("host", "").lower()
-        if is_outside := host == self._outside != "":
+        # Whoever else asks by that name has come past the proxy, and over plain HTTP.
+        is_proxied = self._proxies.has(_peer(scope))
+        if is_outside := is_proxied and host == self._outside != "":
             scope["scheme"], scope["interlock.outside"] = self._scheme, True
             _seen_through(scope, headers)
+        await self._refuse_shown(scope)
         try:
             here_only = self._loopback and not is_outside
             _refuse_foreign(headers, scope, here_only=here_only, known=self._outside)
@@ -100,11 +110,9 @@ class Guard:
             raise
         # Where tokens may be given out, and for which address: never over plain HTTP that
         # somebody else could listen to.
-        came_by = headers.get("x-forwarded-proto", scope["scheme"]).partition(",")[0]
-        is_plain = came_by.strip().lower() != scope["scheme"]
+        is_plain = is_proxied and not _came_by(scope["scheme"], headers)
         if (is_outside or self._loopback) and not is_plain:
             scope["interlock.base"] = f"{scope['scheme']}://{host}"
-        await self._refuse_shown(scope)
 
     async def _keep_forged(self, scope: Scope) -> None:
         """A page of another site that consents in a person's name is kept in the log."""
@@ -113,14 +121,25 @@ class Guard:
 
     async def _refuse_shown(self, scope: Scope) -> None:
         """A token in an address stays in histories and in the logs of every proxy on the way."""
-        query = unquote_to_bytes(scope["query_string"].replace(b"+", b" ")).lower()
-        if b"access_token=" in query or any(shown in query for shown in _SHOWN):
+        if _holds_token(scope):
             if self._report is not None:
                 await self._report("TOKEN_IN_URL", _peer(scope))
             raise Usage(
                 "A token stood in the address. It was not looked at, and is known to whoever keeps "
                 "addresses: revoke it, and show another in the header Authorization."
             )
+
+
+def _holds_token(scope: Scope) -> bool:
+    query = scope["query_string"].decode("latin-1")
+    # Clients send what they like to /authorize, and it is looked at by name there.
+    names = () if scope["path"] == "/authorize" else _NAMES
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name.lower() in names or value.lower().startswith((PREFIX, REFRESH)):
+            return True
+    written = scope.get("raw_path", b"").decode("latin-1")
+    plain = unquote(query.replace("+", " "))
+    return any(_TOKEN.search(text) for text in (query, plain, written, scope["path"]))
 
 
 def is_open(path: str) -> bool:
@@ -130,12 +149,18 @@ def is_open(path: str) -> bool:
 
 
 def _seen_through(scope: Scope, headers: Headers) -> None:
-    """Behind a proxy on this machine, whoever asks is whom the proxy says, which is the last of
-    what is said: it adds to what came with the request, in the same line or in another."""
-    client = scope.get("client")
+    """Behind a proxy, whoever asks is whom the proxy says, which is the last of what is said: it
+    adds to what came with the request, in the same line or in another."""
     said = ",".join(headers.getlist("x-forwarded-for")).rpartition(",")[2].strip()
-    if said and client and is_loopback(str(client[0])):
+    if said:
         scope["client"] = (said, 0)
+
+
+def _came_by(scheme: str, headers: Headers) -> bool:
+    """Whether a proxy was asked by this scheme. One that says nothing was; where more is said than
+    one thing, a part of that came with the request."""
+    said = ",".join(headers.getlist("x-forwarded-proto")).lower()
+    return not said or {part.strip() for part in said.split(",")} == {scheme}
 
 
 def _peer(scope: Scope) -> str:
@@ -159,17 +184,22 @@ def _refusal_of(trouble: Exception, scope: Scope) -> tuple[Refusal, int | None]:
     if isinstance(trouble, Refusal):
         return trouble, None
     if isinstance(trouble, HTTPException):
-        path = str(scope["path"])[:200]
+        path = _shown(scope)
         if trouble.status_code == 404:
             return NotFound(f"There is nothing at {path}. See /openapi.json."), None
         if trouble.status_code == 405:
             return Usage(f"{path} does not take {scope['method']}. See /openapi.json."), 405
         return Usage(f"{trouble.detail}."), trouble.status_code
-    _LOG.error("defect", exc_info=trouble, extra={"path": scope.get("path")})
+    _LOG.error("defect", exc_info=trouble, extra={"path": _shown(scope)})
     return Internal(
         f"A defect in Interlock: {type(trouble).__name__}. Look whether what you asked for was "
         "done. The server's log has what is known about it."
     ), None
+
+
+def _shown(scope: Scope) -> str:
+    """A path as it may be said again."""
+    return _SECRET.sub("…", str(scope["path"]))[:200]
 
 
 def _refuse_foreign(headers: Headers, scope: Scope, *, here_only: bool, known: str) -> None:

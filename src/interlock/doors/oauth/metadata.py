@@ -18,7 +18,7 @@ def base_of(request: Request) -> str:
         raise NotFound(
             "OAuth is not served here over plain HTTP, where tokens could be read on their way. "
             "Put a TLS proxy before the server, and name its address: interlock up --public-url "
-            "https://interlock.example"
+            "https://interlock.example, with --proxy ADDRESS where it is on another machine."
         )
     return base
 

@@ -39,7 +39,8 @@ from interlock.node.seals import Seals
 ASKED_FOR_S = 600
 PLAIN_HTTP = (
     "People do not sign in here over plain HTTP, where passwords could be read on their way. The "
-    "server needs a TLS proxy before it, and its address: interlock up --public-url https://…"
+    "server needs a TLS proxy before it, and its address: interlock up --public-url https://…, "
+    "with --proxy ADDRESS where it is on another machine."
 )
 CONTENT = (
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
