@@ -33,7 +33,15 @@ from interlock.contracts.acts import Credentials
 from interlock.contracts.tokens import INVITATION, hashed
 from interlock.errors import BadToken, NameTaken, NotFound, RateLimited
 from interlock.node import Node
-from interlock.node.passwords import MOST_WAITING, TRIES, TRIES_OF_ALL_NAMES, Attempts
+from interlock.node.passwords import (
+    MOST_TRIED,
+    MOST_WAITING,
+    TRIES,
+    TRIES_FROM_EVERYWHERE,
+    TRIES_OF_ALL_NAMES,
+    TRIES_UNDER_ATTACK,
+    Attempts,
+)
 
 
 @pytest.fixture
@@ -297,6 +305,41 @@ def test_wrong_passwords_count_for_a_name_and_for_an_address_and_for_nobody_else
             raise AssertionError("it may not be tried")
         with attempts.trying(name, "b"):
             pass
+
+
+def test_the_addresses_of_one_ipv6_network_are_one_that_tries() -> None:
+    attempts = Attempts()
+    tried = [fails(attempts, "vera", f"2001:db8::{number:x}") for number in range(TRIES)]
+    assert tried == [False] * (TRIES - 1) + [True]
+    with pytest.raises(RateLimited), attempts.trying("vera", "2001:db8::ffff:1"):
+        raise AssertionError("it may not be tried")
+    for peer in ("2001:db8:0:1::1", "::ffff:192.0.2.1", "192.0.2.1"):
+        with attempts.trying("vera", peer):
+            pass
+
+
+def test_a_name_that_is_tried_from_everywhere_is_tried_less_often_and_never_shut_out() -> None:
+    attempts = Attempts()
+    crowd = [f"198.51.100.{number}" for number in range(TRIES_FROM_EVERYWHERE)]
+    tried = [fails(attempts, "vera", peer) for peer in crowd]
+    assert tried == [False] * (TRIES_FROM_EVERYWHERE - 1) + [True]
+    for _ in range(TRIES_UNDER_ATTACK):
+        assert fails(attempts, "vera", "203.0.113.1")
+    with pytest.raises(RateLimited) as refused, attempts.trying("vera", "203.0.113.1"):
+        raise AssertionError("it may not be tried")
+    assert 590 < refused.value.members["retry_after_s"] <= 600
+    with attempts.trying("vera", "203.0.113.2"):
+        pass
+    assert not fails(attempts, "mia", "203.0.113.1"), "it is about another name"
+
+
+def test_who_tries_very_many_names_makes_nothing_forgotten_that_is_tried_still() -> None:
+    attempts = Attempts()
+    for number in range(MOST_TRIED):
+        fails(attempts, f"nobody-{number}", f"10.{number >> 8 & 255}.{number & 255}.1")
+        if number % 2000 == 0:
+            fails(attempts, "vera", "203.0.113.1")
+    assert [fails(attempts, "vera", "203.0.113.1") for _ in range(TRIES - 5)][-1]
 
 
 def test_of_a_huge_name_only_its_beginning_is_remembered() -> None:

@@ -302,6 +302,46 @@ def test_who_tries_one_name_after_another_is_shut_out_too(scene: Scene) -> None:
     assert scene.outside("203.0.113.30").sign_in("hilde").status_code == 303
 
 
+def test_an_attack_on_one_person_does_not_hide_one_on_another(scene: Scene) -> None:
+    for number, name in enumerate(("mia", "nora", "nobody-at-all")):
+        if name != "nobody-at-all":
+            scene.outside(f"203.0.113.{50 + number}").join(name)
+        guesser = scene.outside(f"203.0.113.{60 + number}")
+        for _ in range(TRIES):
+            assert guesser.sign_in(name, "a sentence that is wrong").status_code == 403
+    shown = [(row["sender"], row["code"]) for row in scene.place.ok("review")["refusals"]]
+    for whose in ("@mia", "@nora", "@interlock"):
+        assert (whose, "GUESSED_PASSWORD") in shown
+
+
+def test_what_a_connection_was_refused_does_not_hide_the_same_of_strangers(scene: Scene) -> None:
+    code = scene.app.code(scene.vera)
+    before = scene.kept("WRONG_VERIFIER")
+    assert scene.app.exchange(code, code_verifier="x" * 43).status_code == 400
+    assert scene.app.exchange(code, code_verifier=None).status_code == 400
+    assert scene.kept("WRONG_VERIFIER") == before + 2
+
+
+def test_a_token_for_elsewhere_is_refused_under_the_connection_that_asked(scene: Scene) -> None:
+    connected = scene.app.connect(scene.vera, "own otto")
+    elsewhere = {"resource": f"{EVIL}/mcp"}
+    refused = scene.app.refresh(connected.refresh_token, **elsewhere)
+    assert refused.json()["error"] == "invalid_target"
+    last = scene.place.facts("request_refused")[-1]
+    assert (last["sender"], last["outcome"]["code"]) == ("@otto", "WRONG_RESOURCE")
+
+
+def test_what_could_not_be_kept_does_not_hide_what_comes_after_it(scene: Scene) -> None:
+    place, stranger = scene.open.place, Caller(scene.open)
+    place.ok("pause")
+    assert stranger.get("/v1/whoami", {"token": "x"}).status_code == 400
+    place.ok("resume")
+    assert place.facts("request_refused") == []
+    assert stranger.get("/v1/whoami", {"token": "x"}).status_code == 400
+    kept = [fact["outcome"]["code"] for fact in place.facts("request_refused")]
+    assert kept == ["TOKEN_IN_URL"]
+
+
 def test_no_other_host_of_the_domain_can_set_the_cookies(scene: Scene) -> None:
     browser = scene.outside("203.0.113.40").join("ingrid")
     names = {cookie.name for cookie in browser.http.cookies.jar}

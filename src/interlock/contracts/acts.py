@@ -305,11 +305,14 @@ class CloseConnection(Act):
 
 
 class ReportRefusal(Act):
-    """A door refused somebody on the way in: `reason` is one of `contracts.intrusions`."""
+    """A door refused somebody on the way in: `reason` is one of `contracts.intrusions`. It is about
+    a connection, or about a person by the name that was given, who may not exist; or about nobody
+    known."""
 
     reason: str
     digest: str
     connection: str | None = None
+    person: str | None = None
 
 
 class StartSession(Act):

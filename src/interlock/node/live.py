@@ -100,19 +100,24 @@ class LiveNode:
                 yield told
                 spoke = self._loop.time()
 
-    async def report(self, code: str, peer: str, connection: str | None = None) -> None:
+    async def report(
+        self, code: str, peer: str, connection: str | None = None, person: str | None = None
+    ) -> None:
         """Keeps what a door refused on somebody's way in. What is about nobody known is kept once
         in a while only, since whoever can reach the door could fill the log with it."""
         self.notice(code, peer, connection)
-        now = self._loop.time()
-        if connection is None and now - self._reported.get(code, -REPORTED_EVERY_S) < (
-            REPORTED_EVERY_S
-        ):
-            return
-        self._reported[code] = now
+        is_about_nobody = connection is None and person is None
+        if is_about_nobody:
+            now = self._loop.time()
+            if now - self._reported.get(code, -REPORTED_EVERY_S) < REPORTED_EVERY_S:
+                return
+            self._reported[code] = now
         digest = self.node.keys.fingerprint(f"{code} {peer}".encode())[:16]
-        with suppress(NotAvailable):
-            await self.call(Credentials(), ReportRefusal(code, digest, connection))
+        try:
+            await self.call(Credentials(), ReportRefusal(code, digest, connection, person))
+        except NotAvailable:
+            if is_about_nobody:
+                self._reported.pop(code, None)  # the next of its kind is kept in its stead
 
     def notice(self, code: str, peer: str, connection: str | None = None) -> None:
         """Counts what was refused, and lets the server's own log say the first of a kind: nobody

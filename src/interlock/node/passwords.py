@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
+from interlock.contracts.hosts import neighbourhood
 from interlock.errors import BadToken, RateLimited, Usage
 from interlock.node.keys import Keys
 
@@ -22,14 +23,18 @@ PASSES = 2
 MEMORY_KIB = 64 << 10
 TRIES = 10
 TRIES_OF_ALL_NAMES = 100
+# Where one name is tried from many addresses, each may do so less often. None is shut out for
+# that: somebody could keep a person out by it.
+TRIES_FROM_EVERYWHERE = 50
+TRIES_UNDER_ATTACK = 3
 WITHIN_S = 600.0
 MOST_TRIED = 10_000
 MOST_WAITING = 16
 LONGEST_NAME = 80
 _SALT_BYTES = 16
 _at_once = threading.Semaphore(AT_ONCE)
-# A name, or all of them, and the address that tried it.
-_Key = tuple[str | None, str]
+# A name, or all of them, and the address that tried it, or all of them.
+_Key = tuple[str | None, str | None]
 
 
 def refuse_weak(name: str, password: str) -> None:
@@ -52,7 +57,7 @@ def verifier(keys: Keys, name: str, password: str) -> str:
 
 
 class Attempts:
-    """How often signing in failed lately, by name and address and by address alone, and how many
+    """How often signing in failed lately, by name and address and by either alone, and how many
     wait for an answer. What is being tried counts as failed until it is known better, so that
     nobody tries more often by trying all at once."""
 
@@ -63,8 +68,9 @@ class Attempts:
     @contextmanager
     def trying(self, name: str, peer: str) -> Iterator[None]:
         """Within it a password is tried; refused where that was done too often."""
-        name = name[:LONGEST_NAME]
-        _refuse_too_many(self._lately((name, peer)), TRIES)
+        name, peer = name[:LONGEST_NAME], neighbourhood(peer)
+        is_attacked = len(self._lately((name, None))) >= TRIES_FROM_EVERYWHERE
+        _refuse_too_many(self._lately((name, peer)), TRIES_UNDER_ATTACK if is_attacked else TRIES)
         _refuse_too_many(self._lately((None, peer)), TRIES_OF_ALL_NAMES)
         if self._waiting >= MOST_WAITING:
             raise RateLimited("Many are signing in just now. Try again.", retry_after_s=2)
@@ -85,11 +91,14 @@ class Attempts:
             self._waiting -= 1
 
     def failed(self, name: str, peer: str) -> bool:
-        """Notes that it was wrong; gives whether no more may be tried."""
-        all_names = self._lately((None, peer))
-        all_names.append(time.monotonic())
-        self._keep((None, peer), all_names)
-        return len(self._lately((name[:LONGEST_NAME], peer))) >= TRIES
+        """Notes that it was wrong; gives whether that looks like guessing."""
+        name, peer = name[:LONGEST_NAME], neighbourhood(peer)
+        for key in ((None, peer), (name, None)):
+            tried = self._lately(key)
+            tried.append(time.monotonic())
+            self._keep(key, tried)
+        is_attacked = len(self._lately((name, None))) >= TRIES_FROM_EVERYWHERE
+        return is_attacked or len(self._lately((name, peer))) >= TRIES
 
     def forget(self, name: str) -> None:
         """Begins anew for a name that has a new password."""
@@ -97,8 +106,9 @@ class Attempts:
             del self._failed[key]
 
     def _keep(self, key: _Key, tried: deque[float]) -> None:
+        self._failed.pop(key, None)
         if len(self._failed) >= MOST_TRIED:
-            self._failed.clear()
+            del self._failed[next(iter(self._failed))]  # what was tried longest ago
         self._failed[key] = tried
 
     def _lately(self, key: _Key) -> deque[float]:
@@ -110,7 +120,7 @@ class Attempts:
 
 def _refuse_too_many(tried: deque[float], most: int) -> None:
     if len(tried) >= most:
-        wait_s = int(tried[0] + WITHIN_S - time.monotonic()) + 1
+        wait_s = int(tried[-most] + WITHIN_S - time.monotonic()) + 1
         raise RateLimited(
             f"Signing in failed too often. Wait {wait_s} s, or ask for a new invitation.",
             retry_after_s=wait_s,

@@ -57,6 +57,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         self.recorded: list[str] = []
         self.trouble: str | None = None
         self.sealed: str | None = None
+        self._connection: str | None = None
 
     # --- clients
 
@@ -125,6 +126,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         found = await self._found(acts.FindGrant(authorization_code))
         if found is None:
             return None
+        self._connection = found["id"]
         self._note_other(found, client.client_id)
         self._note_strange(found)
         return AuthorizationCode(
@@ -168,6 +170,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         found = await self._found(acts.FindConnection(refresh_token))
         if found is None:
             return None
+        self._connection = found["id"]
         self._note_other(found, client.client_id)
         # Clients ask for what they asked for at first, whatever the person left of that.
         asked = str(self._asked.get("scope", "")).split(" ")
@@ -190,7 +193,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
     def _refuse_elsewhere(self, resource: str | None) -> None:
         asked = self._asked.get("resource", resource)
         if str(asked).rstrip("/") != resource:
-            self.noted.append(("WRONG_RESOURCE", None))
+            self.noted.append(("WRONG_RESOURCE", self._connection))
             raise TokenError("invalid_target", f"This connection is for {resource}.")
 
     async def _given(self, act: Any, token: str, refresh: str) -> OAuthToken:

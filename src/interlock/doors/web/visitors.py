@@ -162,7 +162,7 @@ class Visitors:
     async def _failed(self, name: str, peer: str) -> None:
         """Counts a wrong password; one that was tried as often as it may be is kept in the log."""
         if self._attempts.failed(name, peer):
-            await self.live.report("GUESSED_PASSWORD", peer)
+            await self.live.report("GUESSED_PASSWORD", peer, person=name)
         else:
             self.live.intrusions["SIGN_IN_FAILED"] += 1
 

@@ -267,13 +267,18 @@ def revoke(moment: Moment, act: RevokeConnection) -> Answer:
 
 
 def report(moment: Moment, act: ReportRefusal) -> Answer:
-    """Keeps what a door refused: of somebody known as often as any refusal, of anybody else once
-    in a while, since whoever can reach the door could fill the log with it."""
+    """Keeps what a door refused: of a connection as often as any refusal, of a person or of
+    anybody else once in a while, since whoever can reach the door could fill the log with it."""
     found = _find(moment, "id = ?", act.connection) if act.connection else None
-    sender = found.sender if found else SYSTEM
+    sender = found.sender if found else _person_named(moment, act.person) or SYSTEM
     if found is not None or not is_quiet(moment, act.reason, sender):
         record_refusal(moment, act.reason, act.digest, sender=sender)
     return {}
+
+
+def _person_named(moment: Moment, name: str | None) -> str | None:
+    row = moment.one("SELECT name FROM identity_people WHERE name = ?", name)
+    return row[0] if row else None
 
 
 def _find(moment: Moment, where: str, value: str) -> Connection | None:
