@@ -17,7 +17,7 @@ import apsw
 import pytest
 import redis
 from databases import ValkeyServer
-from letting_in import VERIFIER, connected, granted, refreshed, signed_in
+from letting_in import RESOURCE, VERIFIER, connected, granted, refreshed, signed_in
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
@@ -407,6 +407,7 @@ def letting_people_in(town: Town) -> None:
     town.node.call(nobody, asked)
     acting = connected(town.node, rosa, "robo", "phone")
     town.call(OWNER, acts.IdentifyToken(tokens.hashed(acting.token)))
+    town.call(OWNER, acts.Explain(town.send(Credentials(acting.token, audience=RESOURCE), "@rosa")))
     refreshed(town.node, acting)
     town.call(OWNER, acts.MintToken("rosa", "Rosa, at home", ttl_s=60))
     town.call(OWNER, acts.MintToken("robo"))

@@ -12,6 +12,7 @@ import pytest
 from commandline import Place, lines, until
 from examined import DAY, HOUR, OWNER, ago, findings, of, only, typed
 from forking import Servers
+from letting_in import connected, signed_in
 from serving import Forked
 
 from interlock.contracts import acts
@@ -152,8 +153,29 @@ def test_a_label_that_names_another_is_put_right_by_one_word(town: Place) -> Non
     found = only(town, "labels-agree")
     assert "names @vera" in found["message"]
     assert found["subject"] == made["id"]
+    _, other, own = found["message"].split(" If it is ")
+    assert own == f"@otto-cli's: {found['do']}."
     typed(town, found)
     assert findings(town) == []
+    town.ok("token", "label", made["id"], "Vera's laptop")
+    typed(town, {"do": other.removeprefix("@vera's: ").removesuffix(".")})
+    assert findings(town) == []
+
+
+def test_a_connection_that_is_called_after_another_is_named_anew(place: Place) -> None:
+    with ago(place, 0) as node:
+        browser = signed_in(node, "vera", "otto")
+        joined(node, "mia")
+        made = connected(node, browser, "otto", "phone")
+        for name in ("Vera's phone", "otto and mia", "On the train"):
+            node.call(OWNER, acts.NameConnection(made.id, name))
+            assert of(place, "labels-agree") == []
+        node.call(OWNER, acts.NameConnection(made.id, "Mia's phone"))
+    (found,) = of(place, "labels-agree")
+    assert found["subject"] == made.id
+    assert "names @mia, but it acts as @otto-phone for @vera" in found["message"]
+    typed(place, found)
+    assert of(place, "labels-agree") == []
 
 
 def test_a_label_of_a_token_that_has_ended_misleads_nobody(town: Place) -> None:

@@ -893,6 +893,19 @@ def test_explain_reads_who_is_behind_a_message_from_the_data(town: Place) -> Non
     assert f"#{minted['seq']}." in text
 
 
+def test_explain_says_both_ways_out_of_a_contradiction(town: Place) -> None:
+    minted = town.ok("token", "mint", "--sender", "otto-cli", "--label", "Vera's laptop")
+    sent = town.ok("send", "@vera", "hi", INTERLOCK_TOKEN=minted["token"])["message"]
+    story = town.ok("explain", sent["id"])
+    id = minted["id"]
+    assert story["do"] == f"interlock token label {id} otto-cli"
+    assert story["contradiction"].endswith(
+        "whoever holds it acts as @otto-cli. "
+        f"If it is @vera's: interlock token mint --sender vera && interlock token revoke {id}. "
+        f"If it is @otto-cli's: {story['do']}."
+    )
+
+
 def test_explain_tells_of_a_token_that_was_revoked_since(town: Place) -> None:
     id = town.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]["id"]
     town.ok("token", "revoke", "--sender", "otto-cli")

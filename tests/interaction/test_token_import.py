@@ -98,7 +98,12 @@ def test_what_is_sent_with_it_explains_itself_until_the_row_is_mapped(place: Pla
     assert sent["from"] == "@neo-b"
 
     story = place.ok("explain", sent["id"])
-    assert story["contradiction"] in first["rows"][ODD]["message"]
+    wrong, _, ways = story["contradiction"].partition(" If it is ")
+    assert wrong in first["rows"][ODD]["message"]
+    assert ways == (
+        f"@otto-c's: interlock token import FILE --map '{LABEL}=otto-c' --apply. "
+        f"If it is @neo-b's: {story['do']}."
+    )
     assert story["do"] == f"interlock token label {story['token']['id']} neo-b"
     shown = place.run("explain", sent["id"]).text
     assert story["contradiction"] in shown

@@ -224,6 +224,18 @@ def test_a_client_is_whom_the_person_chose(town: Town) -> None:
     assert (other["sender"], other["unread"]) == ("vera", 1)
 
 
+def test_a_message_of_a_connection_says_which_client_and_whose(town: Town) -> None:
+    connected = town.app.connect(town.vera, "own otto")
+    place, id = town.served.place, town.connections()[-1]["id"]
+    place.ok("connection", "name", id, "On the train")
+    sent = connected.tool("send", to="@vera", text="From a train.").json()["result"]
+    message = sent["structuredContent"]["message"]["id"]
+    about = {"id": id, "name": "On the train", "client": "Claude", "person": "@vera"}
+    assert place.ok("explain", message)["connection"] == about
+    shown = place.run("explain", message).text
+    assert "Connection: 'On the train', of the client 'Claude', which acts for @vera." in shown
+
+
 def test_a_client_that_acts_for_a_person_is_not_that_person(town: Town) -> None:
     connected = town.app.connect(town.vera, resource=town.url)
     assert connected.whoami().json()["kind"] == "agent"

@@ -6,17 +6,17 @@ import apsw
 import pytest
 
 from interlock.kernel.identity.folding import TABLES
-from interlock.kernel.identity.labels import Known, contradiction, mentions
+from interlock.kernel.identity.labels import Known, mentions
 
 
 @pytest.fixture
 def state() -> Iterator[apsw.Connection]:
-    """Otto on two surfaces, neo and neo-gpt, and vera, who is shown as Vera Sharp."""
+    """Otto on two surfaces, neo, gpt and neo-gpt, and vera, who is shown as Veronica Sharp."""
     db = apsw.Connection(":memory:")
     db.execute(TABLES)
     for sender, agent in (
         *(("otto-cli", "otto"), ("otto-desktop", "otto"), ("neo", "neo")),
-        *(("neo-gpt", "neo-gpt"), ("vera", "vera")),
+        *(("neo-gpt", "neo-gpt"), ("gpt", "gpt"), ("vera", "vera")),
     ):
         db.execute("INSERT INTO identity_senders VALUES (?, ?, NULL, 0, 0)", (sender, agent))
     db.execute("INSERT INTO identity_displays VALUES ('vera', 'Veronica Sharp')")
@@ -77,12 +77,16 @@ def test_names_of_other_alphabets_are_mentioned_too() -> None:
         ("vera", "Veronica Sharp, at home"),
         ("vera", None),
         ("late", "Late, at night"),
+        ("neo", "neo-gpt and Neo"),
+        ("neo", "Neo, once neo-gpt"),
+        ("gpt", "gpt, neo-gpt"),
+        ("neo-gpt", "Neo GPT"),
     ],
 )
 def test_a_label_agrees_that_mentions_its_agent(
     state: apsw.Connection, sender: str, label: str | None
 ) -> None:
-    assert contradiction(state, sender, label) is None
+    assert Known(state).contradiction(sender, label) is None
 
 
 @pytest.mark.parametrize(
@@ -95,13 +99,15 @@ def test_a_label_agrees_that_mentions_its_agent(
         ("vera", "Sharp", "does not mention @vera"),
         ("vera", "ottocli", "names @otto and not @vera"),
         ("neo-gpt", "Neo", "names @neo and not @neo-gpt"),
+        ("neo", "neo-gpt", "names @neo-gpt and not @neo"),
+        ("gpt", "The Neo GPT", "names @neo-gpt and not @gpt"),
         ("late", "Vera", "names @vera and not @late"),
     ],
 )
 def test_a_label_that_does_not_mention_its_agent_contradicts(
     state: apsw.Connection, sender: str, label: str, says: str
 ) -> None:
-    said = contradiction(state, sender, label)
+    said = Known(state).contradiction(sender, label)
     assert said is not None
     assert said.startswith(f"The label {label!r} {says}, but the token is @{sender}'s: ")
 
@@ -112,4 +118,5 @@ def test_of_two_names_the_longer_is_meant(state: apsw.Connection) -> None:
     assert known.the_one_named("Neo, at home") == "neo"
     assert known.the_one_named("Neo and Otto") is None
     assert known.the_one_named("Neo GPT and Otto") is None
+    assert known.the_one_named("Neo GPT and Neo") is None
     assert known.the_one_named("nobody") is None

@@ -12,7 +12,8 @@ from interlock.contracts.addresses import address, near
 from interlock.contracts.health import Finding
 from interlock.contracts.times import DAY_MS, rfc3339
 from interlock.kernel.claims.records import Claim, Target, live
-from interlock.kernel.identity.labels import Known, remedy
+from interlock.kernel.identity.connections import Connection, living
+from interlock.kernel.identity.labels import Known, remedy, ways_out
 from interlock.kernel.identity.names import (
     agent_of,
     is_known,
@@ -40,15 +41,32 @@ _LIVE_TOKEN = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"  #
 
 
 def labels_agree(moment: Moment) -> Iterator[Finding]:
-    """Labels that do not mention whose token it is."""
+    """Labels that do not mention whose token it is, and names of connections that mention others
+    than those whose it is."""
     known = Known(moment.state)
-    for id, sender, label in moment.all(
-        f"SELECT id, sender, label FROM identity_tokens WHERE label IS NOT NULL AND {_LIVE_TOKEN} "
-        "ORDER BY seq",
+    for id, sender, label, seq in moment.all(
+        "SELECT id, sender, label, seq FROM identity_tokens WHERE label IS NOT NULL AND "
+        f"{_LIVE_TOKEN} ORDER BY seq",
         moment.now,
     ):
         if wrong := known.contradiction(sender, label):
-            yield Finding(wrong, remedy(id, sender), id)
+            ways = ways_out(moment, known, id, sender, label, seq)
+            yield Finding(f"{wrong} {ways}", remedy(id, sender), id)
+    for found in living(moment, None):
+        others = known.named(found.name or "")
+        if others and others.isdisjoint((known.agent_of(found.sender), found.person)):
+            yield Finding(
+                f"The connection {found.id} is called {found.name!r}, which names "
+                f"{' and '.join(map(address, sorted(others)))}, but it acts as @{found.sender} for "
+                f"@{found.person}. If it should not: interlock connection revoke {found.id}. If "
+                f"it should: {_to_rename(found)}.",
+                _to_rename(found),
+                found.id,
+            )
+
+
+def _to_rename(found: Connection) -> str:
+    return f"interlock connection name {found.id} {found.sender}"
 
 
 def tokens_lasting(moment: Moment) -> Iterator[Finding]:

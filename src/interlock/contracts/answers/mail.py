@@ -125,15 +125,26 @@ class Thread(TypedDict):
     next: NotRequired[int]
 
 
+class ConnectionBehind(TypedDict):
+    """By what name and which client, and for whom, a connection acts."""
+
+    id: str
+    name: str
+    client: str
+    person: str
+
+
 class Story(TypedDict):
-    """Who is behind a message. What Interlock itself writes has no token. Where the token's label
-    says otherwise, that is a `contradiction`."""
+    """Who is behind a message. What Interlock itself writes has no token; one that a person gave a
+    client by consent is of a `connection`. Where the token's label says otherwise, that is a
+    `contradiction`, which `do` puts right if the identity is as it should be."""
 
     message: Envelope
     sender: str
     agent: str
     session: NotRequired[str]
     token: NotRequired[Token]
+    connection: NotRequired[ConnectionBehind]
     contradiction: NotRequired[str]
     do: NotRequired[str]
 

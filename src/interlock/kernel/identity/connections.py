@@ -189,7 +189,7 @@ def list_connections(moment: Moment, act: ListConnections) -> Answer:
     everybody's, for the owner and admins, who list tokens by another verb."""
     person = _person(moment)
     return {
-        "connections": [_view(found) for found in _living(moment, person)],
+        "connections": [_view(found) for found in living(moment, person)],
         "sessions": _sessions(moment, person),
         "tokens": _tokens(moment, person) if person is not None else [],
         "invitations": open_invitations(moment) if person is None else [],
@@ -244,7 +244,7 @@ def _tokens(moment: Moment, person: str) -> list[Answer]:
 
 
 def name_connection(moment: Moment, act: NameConnection) -> Answer:
-    for found in _living(moment, _person(moment)):
+    for found in living(moment, _person(moment)):
         if found.id == act.id:
             moment.record("connection_named", {"id": found.id, "name": act.name})
             return _view(found._replace(name=act.name))
@@ -281,6 +281,13 @@ def _person_named(moment: Moment, name: str | None) -> str | None:
     return row[0] if row else None
 
 
+def behind(moment: Moment, token: str) -> Answer | None:
+    """For `explain`: the connection that a token is of, as far as its messages' readers know it."""
+    found = _find(moment, "id = ?", token)
+    shown = ("id", "name", "client", "person")
+    return {name: value for name, value in _view(found).items() if name in shown} if found else None
+
+
 def _find(moment: Moment, where: str, value: str) -> Connection | None:
     row = moment.one(f"SELECT {_COLUMNS} FROM identity_connections WHERE {where}", value)
     return Connection(*row) if row else None
@@ -299,7 +306,8 @@ def _by_token(moment: Moment, secret: str) -> Connection | None:
     )
 
 
-def _living(moment: Moment, person: str | None) -> list[Connection]:
+def living(moment: Moment, person: str | None) -> list[Connection]:
+    """A person's, or everybody's."""
     rows = moment.all(
         f"SELECT {_COLUMNS} FROM identity_connections WHERE ended_at IS NULL AND "
         "coalesce(refresh_expires_at, code_expires_at) > ?1 AND (?2 IS NULL OR person = ?2) "

@@ -4,7 +4,6 @@ Whose a token is, is what its row's agent says, or the map. The label decides no
 that contradicts its label is imported too, and pointed out until somebody puts it right.
 """
 
-import shlex
 from typing import Any, NamedTuple
 
 from interlock.contracts.acts import ImportTokens
@@ -12,7 +11,7 @@ from interlock.contracts.addresses import address
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.tokens import token_id
 from interlock.errors import NameTaken, Usage
-from interlock.kernel.identity.labels import Known, remedy
+from interlock.kernel.identity.labels import Known, remapped, remedy
 from interlock.kernel.identity.names import kind_of, may_register
 from interlock.kernel.moment import Answer, Moment, absent_dropped
 from interlock.kernel.workspace import refuse_paused
@@ -193,10 +192,13 @@ class _File:
         if self._moment.one("SELECT 1 FROM identity_senders WHERE sender = ?", name):
             return None
         try:
-            may_register(self._moment, name, None, kind_of(self._moment, name) or "agent")
+            may_register(self._moment, name, None, self._kind(name))
         except (Usage, NameTaken) as wrong:
             return wrong.message
         return None
+
+    def _kind(self, agent: str) -> str:
+        return kind_of(self._moment, agent) or "agent"
 
     def _whose(self, row: _Row) -> str:
         """What to do about a row that is nobody's."""
@@ -204,7 +206,7 @@ class _File:
             return self._made_one(self._of_hash[row.hash or ""])
         if row.label is None:
             return "Write its agent into the row."
-        return _mapped(row.label, self._known.the_one_named(row.label) or "AGENT")
+        return remapped(row.label, self._known.the_one_named(row.label) or "AGENT")
 
     def _made_one(self, rows: list[_Row]) -> str:
         """What to do about rows of one token that have several agents."""
@@ -215,7 +217,7 @@ class _File:
         named = {row.agent for row in rows if row.agent and not self._unusable(row.agent)}
         return ". ".join(
             f"If it is {address(agent)}'s: "
-            + " ".join(_mapped(label, agent) for label in labels if label is not None)
+            + " ".join(remapped(label, agent) for label in labels if label is not None)
             for agent in sorted(named) or ["AGENT"]
         )
 
@@ -259,16 +261,15 @@ class _File:
             return relabel
         other = self._known.the_one_named(row.label)
         if other is None:
-            return f"{relabel}. If not: {_mapped(row.label, 'AGENT')}"
-        return f"If it is {address(other)}'s: {_mapped(row.label, other)}. {relabel}"
+            return f"{relabel}. If not: {remapped(row.label, 'AGENT')}"
+        return f"If it is {address(other)}'s: {remapped(row.label, other)}. {relabel}"
 
     def bring(self, row: _Row, verdict: _Verdict) -> None:
         """Records that the token is the sender's, who joins if it has not yet."""
         sender = verdict.sender or ""
         agent = self._known.agent_of(sender)
         if not self._moment.one("SELECT 1 FROM identity_senders WHERE sender = ?", sender):
-            kind = kind_of(self._moment, agent) or "agent"
-            joined = {"agent": agent, "kind": kind, "sender": sender}
+            joined = {"agent": agent, "kind": self._kind(agent), "sender": sender}
             self._moment.record("agent_joined", joined)
         if verdict.becomes == "moves":
             self._moment.record("token_rebound", {"id": row.id, "sender": sender})
@@ -278,10 +279,6 @@ class _File:
         if agent in self._displays and agent not in self._shown_here:
             said["display_name"] = self._displays[agent]
         self._moment.record("token_imported", said)
-
-
-def _mapped(label: str, agent: str) -> str:
-    return f"--map {shlex.quote(f'{label}={agent}')}"
 
 
 def _row(number: int, given: dict[str, Any], map: dict[str, str]) -> _Row:

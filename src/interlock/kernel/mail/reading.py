@@ -16,7 +16,8 @@ from interlock.contracts.addresses import address
 from interlock.contracts.encoding import canonical
 from interlock.contracts.times import rfc3339
 from interlock.errors import NotFound
-from interlock.kernel.identity.labels import contradiction, remedy
+from interlock.kernel.identity.connections import behind
+from interlock.kernel.identity.labels import Known, remedy, ways_out
 from interlock.kernel.identity.names import agent_of, senders_of
 from interlock.kernel.identity.tokens import token_story
 from interlock.kernel.mail.folding import LADDER, UNREAD
@@ -251,7 +252,8 @@ def search(moment: Moment, act: Search) -> Answer:
 
 def explain(moment: Moment, act: Explain) -> Answer:
     """Who is behind a message, from the data: the token, its label, its sender, who minted it,
-    when, and at which position of the log; and whether the label says otherwise."""
+    when, and at which position of the log; a connection's client and its person; and whether the
+    label says otherwise."""
     message = locate(moment, act.message)
     story: dict[str, Any] = {
         "message": envelope(message, load(moment, message)),
@@ -262,9 +264,13 @@ def explain(moment: Moment, act: Explain) -> Answer:
         story["session"] = message.session
     if message.token is not None:
         story["token"] = token = token_story(moment, message.token)
-        wrong = contradiction(moment.state, token["sender"], token.get("label"))
-        if wrong is not None:
-            story |= {"contradiction": wrong, "do": remedy(token["id"], token["sender"])}
+        if (connection := behind(moment, message.token)) is not None:
+            story["connection"] = connection
+        id, sender, label = token["id"], token["sender"], token.get("label")
+        known = Known(moment.state)
+        if label is not None and (wrong := known.contradiction(sender, label)):
+            ways = ways_out(moment, known, id, sender, label, token["seq"])
+            story |= {"contradiction": f"{wrong} {ways}", "do": remedy(id, sender)}
     return story
 
 

@@ -135,6 +135,11 @@ def _explained(answer: Answer) -> str:
             f"Token: {token['id']}, bound to {token['address']} {label}".rstrip(),
             f"Minted by {token['minted_by']} at {time(token['minted_at'])}, #{token['seq']}.",
         ]
+        if found := answer.get("connection"):
+            rows.append(
+                f"Connection: {found['name']!r}, of the client {found['client']!r}, which acts for "
+                f"{bold(found['person'])}."
+            )
         if token["address"] != answer["sender"]:
             rows.append(yellow(f"It was {answer['sender']}'s when this was sent."))
         if "contradiction" in answer:
