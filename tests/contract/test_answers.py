@@ -436,6 +436,7 @@ def imports(town: Town) -> None:
         {"token_hash": tokens.hashed("old"), "agent": "milo", "label": "Otto", "project": "mill"},
         {"token_hash": "3" * 64, "agent": "nils", "label": "N", "display_name": "N", "clear": True},
         {"token_hash": "4" * 64, "agent": "nils", "scope": ["mail", "read"]},
+        {"token_hash": "7" * 64, "agent": "nils", "expires_at": START * 2},
         {"token_hash": "5" * 64, "agent": "nils", "active": False},
         {"agent": "nils"},
         {"token_hash": "6" * 64, "label": "nobody's"},

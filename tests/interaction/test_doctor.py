@@ -277,9 +277,28 @@ def test_mail_to_a_name_near_to_another_is_told_to_whoever_sent_it(town: Place) 
     (mail,) = town.ok("inbox", "--from", "otto-cli")["messages"]
     assert mail["source"] == "agent:vera"
     assert f"send {sent} again, to @vera." in mail["payload"]["text"]
-    assert only(town, "recipients-known") == found, "the message itself has not been sent again"
-    town.ok("send", "@vera", "hello", "--from", "otto-cli")
-    assert findings(town) == []
+    assert findings(town) == [], "whoever sent it knows"
+
+
+@pytest.mark.parametrize(
+    ("words", "is_put_right"),
+    [
+        (("Something else.",), False),
+        (("Something else.", "--subject", "Lunch"), False),
+        (("Deployed.",), True),
+        (("Deployed, I meant to say.", "--subject", "Shop"), True),
+        (("As I wrote.", "--reply-to", "$lost"), True),
+        (("As I wrote.", "--thread", "$lost"), True),
+    ],
+)
+def test_what_was_lost_is_put_right_by_sending_it_again_and_by_nothing_else(
+    town: Place, words: tuple[str, ...], is_put_right: bool
+) -> None:
+    said = ("Deployed.", "--subject", "Shop", "--from", "otto-cli")
+    lost = town.ok("send", "@vrea", *said)["message"]["id"]
+    again = [word.replace("$lost", lost) for word in words]
+    town.ok("send", "@vera", *again, "--from", "otto-cli")
+    assert (of(town, "recipients-known") == []) is is_put_right
 
 
 def test_what_another_sent_to_the_same_wrong_name_is_still_astray(town: Place) -> None:
@@ -296,8 +315,15 @@ def test_what_another_sent_to_the_same_wrong_name_is_still_astray(town: Place) -
 def test_mail_to_a_name_like_no_other_is_there_once_it_joins(town: Place) -> None:
     town.ok("send", "@zephyrine", "hello", "--from", "otto-cli")
     found = only(town, "recipients-known")
-    assert found["do"] == "interlock join zephyrine"
-    typed(town, found)
+    assert found["message"].endswith("interlock join zephyrine")
+    assert found["do"].startswith("interlock send @otto-cli 'Nobody has joined as @zephyrine. ")
+    town.join("zephyrine")
+    assert findings(town) == []
+
+
+def test_whoever_wrote_to_a_name_like_no_other_is_told(town: Place) -> None:
+    town.ok("send", "@zephyrine", "hello", "--from", "otto-cli")
+    typed(town, only(town, "recipients-known"))
     assert findings(town) == []
 
 

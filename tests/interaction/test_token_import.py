@@ -257,10 +257,54 @@ def test_words_of_ours_among_the_scopes_are_kept_and_others_named(place: Place) 
     found = imported(place, rows, "--apply")
     assert found["foreign_scopes"] == ["read", "write"]
     assert found["rows"][1]["message"].endswith("Of its scope, this means nothing here: read.")
-    basic = ["mail", "claim", "work"]
-    wanted = [basic, ["mail", "work"], basic]
-    assert [row["scopes"] for row in found["rows"]] == wanted
+    assert "      With mail, work alone.\n" in shown
+    wanted = [["mail", "work"], ["mail", "claim", "work"]]
+    assert [row["scopes"] for row in found["rows"][1:]] == wanted
     assert [token["scopes"] for token in place.ok("token", "list")["tokens"]] == wanted
+
+
+@pytest.mark.parametrize("scope", [[], "", " ", "read write", ["admin"]])
+def test_a_scope_without_a_word_of_ours_gives_nothing(place: Place, scope: Any) -> None:
+    (row,) = imported(place, [old("otto", "Otto", scope=scope)], "--apply")["rows"]
+    assert row["verdict"] == "no scope"
+    assert "it stays out" in row["message"]
+    assert "scopes" not in row
+    assert place.ok("token", "list") == {"tokens": []}
+
+
+@pytest.mark.parametrize("name", ["expires_at", "expiry", "expiresAt", "exp"])
+@pytest.mark.parametrize(
+    "end", ["2020-01-01T00:00:00Z", "2020-01-01", "2020-01-01T01:00:00.5+02:00", 1577836800, 0]
+)
+def test_a_token_that_has_expired_is_not_ready(place: Place, name: str, end: Any) -> None:
+    (row,) = imported(place, [old("otto", "Otto", **{name: end})], "--apply")["rows"]
+    assert row["verdict"] == "inactive"
+    assert "expired at 20" in row["message"] or "expired at 1970" in row["message"]
+    assert place.ok("token", "list") == {"tokens": []}
+
+
+@pytest.mark.parametrize("end", ["2999-12-31T23:00:00-01:00", 32503680000, 32503680000000])
+def test_a_token_that_ends_elsewhere_ends_here_at_the_same_time(place: Place, end: Any) -> None:
+    (row,) = imported(place, [old("otto", "Otto", expires_at=end)], "--apply")["rows"]
+    assert (row["verdict"], row["expires_at"]) == ("ready", "3000-01-01T00:00:00.000Z")
+    (token,) = place.ok("token", "list")["tokens"]
+    assert token["expires_at"] == "3000-01-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize("end", ["soon", "2020-13-01", "2021-02-29", True, [], {}])
+def test_an_end_that_is_no_time_keeps_its_row_out(place: Place, end: Any) -> None:
+    (row,) = imported(place, [old("otto", "Otto", expires_at=end)], "--apply")["rows"]
+    assert row["verdict"] == "contradiction"
+    assert "expires_at must be a time" in row["message"]
+
+
+@pytest.mark.parametrize(("secret", "is_short"), [("x" * 15, True), ("x" * 16, False)])
+def test_a_short_secret_in_clear_is_said_to_be_short(
+    place: Place, secret: str, is_short: bool
+) -> None:
+    (row,) = imported(place, [{"token": secret, "agent": "otto"}])["rows"]
+    assert row["verdict"] == "clear-text secret"
+    assert ("so short that it can be guessed" in row["message"]) is is_short
 
 
 @pytest.mark.parametrize("word", ["admin", "gate:athena"])
@@ -271,8 +315,9 @@ def test_nobody_becomes_an_admin_or_holds_a_gate_by_an_import(town: Place, word:
     assert "To grant it: interlock token mint --sender SENDER --scope admin\n" in shown
     found = imported(town, rows, "--apply")
     assert found["foreign_scopes"] == [word]
-    assert [row["scopes"] for row in found["rows"]] == [["mail", "claim", "work"], ["mail"]]
-    assert town.ok("whoami", INTERLOCK_TOKEN="Otto 1")["scopes"] == ["claim", "mail", "work"]
+    assert verdicts(found) == ["no scope", "ready"]
+    assert found["rows"][1]["scopes"] == ["mail"]
+    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN="Otto 1")
     assert town.ok("whoami", INTERLOCK_TOKEN="Otto 2")["scopes"] == ["mail"]
 
 

@@ -40,7 +40,9 @@ TOKEN_MEMBERS: dict[str, tuple[type, str]] = {
     "active": (bool, "true or false"),
     "scope": (list, "text, or a list of texts"),
     "display_name": (str, "text"),
+    "expires_at": (int, "a time, as 2026-11-18T09:00:00Z or in seconds since 1970"),
     "clear": (bool, "true or false"),
+    "short": (bool, "true or false"),
     "odd": (dict, "an object of texts"),
 }
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")

@@ -1,8 +1,17 @@
 """Times as text. Inside Interlock a time is an integer: milliseconds since 1970, UTC."""
 
+import re
 from functools import lru_cache
+from typing import Any
 
 DAY_MS = 86_400_000
+# Seconds since 1970 stay below this for thousands of years; milliseconds passed it in 1973.
+_SECONDS_BELOW = 100_000_000_000
+_TIME = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?"
+    r"(?:[Zz]|([+-])(\d\d):?(\d\d))?",
+    re.ASCII,
+)
 
 
 @lru_cache(maxsize=256)
@@ -28,3 +37,28 @@ def _civil(days: int) -> tuple[int, int, int]:
     day = day_of_year - (153 * shifted + 2) // 5 + 1
     month = shifted + 3 if shifted < 10 else shifted - 9
     return year_of_era + era * 400 + (month <= 2), month, day
+
+
+def read_time(value: Any) -> int | None:
+    """The time that another program wrote: as RFC 3339, where UTC is meant if nothing is said, or
+    as a number of seconds or milliseconds. None for what is none."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return int(value * 1000 if abs(value) < _SECONDS_BELOW else value)
+    found = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    days = _days(year, month, day)
+    if not 1 <= month <= 12 or _civil(days) != (year, month, day) or hour > 24 or minute > 59:
+        return None
+    ahead = int(f"{found[7]}1") * (int(found[8]) * 60 + int(found[9])) if found[7] else 0
+    return days * DAY_MS + ((hour * 60 + minute - ahead) * 60 + second) * 1000
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """The other way round."""
+    year -= month <= 2
+    era, year_of_era = divmod(year, 400)
+    day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
+    return era * 146_097 + day_of_era - 719_468

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from interlock.contracts.checks import HASH, odd_member
 from interlock.contracts.encoding import decode
+from interlock.contracts.times import read_time
 from interlock.contracts.tokens import hashed
 from interlock.errors import BadToken, TooLarge, Usage
 
@@ -16,7 +17,10 @@ LARGEST_FILE = 4 << 20
 _DISPLAYED = ("display_name", "displayName", "name")
 _KEPT = ("agent", "label", "project", "active", "scope")
 _SHOWING = ("token", "token_hash")
-_READ = {*_SHOWING, *_KEPT, *_DISPLAYED}
+_ENDING = ("expires_at", "expiresAt", "expires", "expiry", "exp")
+_READ = {*_SHOWING, *_KEPT, *_DISPLAYED, *_ENDING}
+# What has fewer characters can be found out by whoever has its hash.
+SHORTEST = 16
 _TWICE = object()  # in place of a member that stands in its object more than once
 
 
@@ -68,14 +72,15 @@ def prepared(given: list[Any]) -> Prepared:
         if not isinstance(row, dict):
             rows.append({"odd": {"row": "It must be an object with members such as agent."}})
             continue
-        said = {name: value for name, value in row.items() if not _is_absent(value)}
+        said = {name: value for name, value in row.items() if not _is_absent(name, value)}
         ignored |= said.keys() - _READ
         rows.append(_row(said))
     return Prepared(tuple(rows), sorted(ignored))
 
 
-def _is_absent(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
+def _is_absent(name: str, value: Any) -> bool:
+    """A scope that is empty is said, and is none."""
+    return value is None or (name != "scope" and isinstance(value, str) and not value.strip())
 
 
 def _row(said: dict[str, Any]) -> dict[str, Any]:
@@ -86,6 +91,10 @@ def _row(said: dict[str, Any]) -> dict[str, Any]:
         del said["name"]  # the token's own, with which every label would agree
     for display in (said[name] for name in _DISPLAYED if name in said):
         row.setdefault("display_name", display)
+    ends = [read_time(said[name]) for name in _ENDING if name in said]
+    if ends:
+        times = [end for end in ends if end is not None]
+        row["expires_at"] = min(times) if len(times) == len(ends) else None
     odd = {name: wrong for name, value in row.items() if (wrong := _wrong(name, value))}
     for name in odd:
         del row[name]
@@ -114,4 +123,5 @@ def _shown(token: str | None, given: str | None) -> dict[str, Any]:
         own = hashed(token)
     except BadToken:
         return {"clear": True}
-    return {"clear": True} | ({"token_hash": own} if known in (None, own) else {})
+    short = {"short": True} if len(token) < SHORTEST else {}
+    return {"clear": True} | short | ({"token_hash": own} if known in (None, own) else {})

@@ -22,6 +22,7 @@ from interlock.kernel.identity.names import (
     names,
     senders_of,
 )
+from interlock.kernel.mail.astray import astray
 from interlock.kernel.mail.folding import UNREAD
 from interlock.kernel.mail.messages import Message, by_seq
 from interlock.kernel.moment import OWNER, SYSTEM, Moment
@@ -103,50 +104,35 @@ def _is_fleeting(minted_at: int, expires_at: int) -> bool:
 
 
 def recipients_known(moment: Moment) -> Iterator[Finding]:
-    """Names that were written to lately, and as which nobody has joined. Whoever has written since
-    to the name that was meant has put it right."""
+    """Names that were written to lately, and as which nobody has joined."""
     existing = names(moment.state)
     for (name,) in moment.all(
         "SELECT recipient FROM mail_boxes WHERE open > 0 AND recipient NOT IN "
         "(SELECT sender FROM identity_senders UNION SELECT name FROM identity_agents) "
         "ORDER BY recipient"
     ):
-        meant = near(name, existing)
-        count, last = _astray(moment, name, meant or [])
-        if last is None or moment.now - last.at > LATELY_MS:
+        lost = astray(moment, name)
+        if not lost or moment.now - lost[0].at > LATELY_MS:
             continue
-        many = "1 message waits" if count == 1 else f"{count} messages wait"
+        last, meant = lost[0], near(name, existing)
+        many = "1 message waits" if len(lost) == 1 else f"{len(lost)} messages wait"
+        hint = f" Did you mean {' or '.join(meant)}?" if meant else ""
+        if not meant and may_join(moment, name):
+            hint = f" It stays for whoever joins as that: interlock join {name}"
         yield Finding(
             f"{many} for @{name}, as whom nobody has joined; the last is {last.id}, from "
-            f"@{last.sender}." + (f" Did you mean {' or '.join(meant)}?" if meant else ""),
-            _to_reach(moment, name, last, meant),
+            f"@{last.sender}.{hint}",
+            _to_reach(name, last, meant),
             address(name),
         )
 
 
-def _astray(moment: Moment, name: str, meant: list[str]) -> tuple[int, Message | None]:
-    """How many messages wait for a name whose sender has not written to one that was meant since,
-    and the last of them."""
-    marks = ", ".join("?" * len(meant))
-    count, seq = moment.all(
-        "SELECT count(*), max(d.seq) FROM mail_deliveries d INDEXED BY mail_open "
-        "JOIN mail_messages m USING (seq) WHERE d.recipient = ? AND closed = 0 "
-        f"AND state IN {UNREAD} AND NOT EXISTS (SELECT 1 FROM mail_messages n "
-        f"WHERE n.sender = m.sender AND n.seq > m.seq AND n.recipient IN ({marks}))",
-        name,
-        *meant,
-    )[0]
-    return count, by_seq(moment, seq) if count else None
-
-
-def _to_reach(moment: Moment, name: str, last: Message, meant: list[str] | None) -> str:
-    """Whoever mistyped a name sends again; a name that is meant joins."""
+def _to_reach(name: str, last: Message, meant: list[str] | None) -> str:
+    """Whoever mistyped a name is told, and sends again."""
     if last.sender in (OWNER, SYSTEM):
         return f"interlock explain {last.id}"
-    if not meant and may_join(moment, name):
-        return f"interlock join {name}"
-    again = f", to {meant[0]}" if meant else ""
-    text = f"Nobody has joined as @{name}. Please send {last.id} again{again}."
+    to = meant[0] if meant else "somebody who has"
+    text = f"Nobody has joined as @{name}. Please send {last.id} again, to {to}."
     return f"interlock send {address(last.sender)} {shlex.quote(text)} --type wake"
 
 

@@ -63,8 +63,15 @@ class ImportedRow(TypedDict):
     id: NotRequired[str]
     address: NotRequired[str]
     scopes: NotRequired[list[str]]
+    expires_at: NotRequired[str]
     verdict: Literal[
-        "ready", "contradiction", "no agent", "unknown hash", "inactive", "clear-text secret"
+        "ready",
+        "contradiction",
+        "no agent",
+        "no scope",
+        "unknown hash",
+        "inactive",
+        "clear-text secret",
     ]
     message: str
     do: NotRequired[str]

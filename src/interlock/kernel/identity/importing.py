@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from interlock.contracts.acts import ImportTokens
 from interlock.contracts.addresses import address
 from interlock.contracts.scopes import BASIC_SCOPES
+from interlock.contracts.times import rfc3339
 from interlock.contracts.tokens import token_id
 from interlock.errors import NameTaken, Usage
 from interlock.kernel.identity.labels import Known, remapped, remedy
@@ -22,7 +23,8 @@ _MOST_MAPPED = 6
 
 class _Row(NamedTuple):
     """A row of the file, as the map leaves it. `scopes` are those words of its scope that mean
-    something here; `odd` says of each member that cannot be read what is wrong with it."""
+    something here, or all that do where it has no scope; `odd` says of each member that cannot be
+    read what is wrong with it."""
 
     number: int
     label: str | None
@@ -30,11 +32,13 @@ class _Row(NamedTuple):
     hash: str | None
     is_active: bool
     is_clear: bool
+    is_short: bool
     is_mapped: bool
     scopes: tuple[str, ...]
     foreign: tuple[str, ...]
     project: str | None
     display: str | None
+    expires_at: int | None
     odd: dict[str, str]
 
     @property
@@ -74,7 +78,8 @@ def import_tokens(moment: Moment, act: ImportTokens) -> Answer:
         for row, verdict in brought:
             file.bring(row, verdict)
     projects = sorted({row.project for row in file.rows if row.project is not None})
-    foreign = sorted({scope for row, _ in brought for scope in row.foreign})
+    told = [row for row, verdict in judged if verdict.becomes or verdict.name == "no scope"]
+    foreign = sorted({scope for row in told for scope in row.foreign})
     return absent_dropped(
         ok=all(verdict.name == "ready" for _, verdict in judged),
         applied=act.apply,
@@ -95,6 +100,9 @@ def _view(row: _Row, verdict: _Verdict) -> Answer:
         id=row.id if row.hash is not None else None,
         address=address(verdict.sender) if verdict.sender is not None else None,
         scopes=list(row.scopes) if verdict.becomes == "new" else None,
+        expires_at=rfc3339(row.expires_at or 0)
+        if verdict.becomes == "new" and row.expires_at is not None
+        else None,
         verdict=verdict.name,
         message=verdict.message,
         do=verdict.do,
@@ -140,6 +148,9 @@ class _File:
     def judge(self, row: _Row) -> _Verdict:
         if not row.is_active:
             return _Verdict("inactive", "The file says that it is not active: it stays out.")
+        if row.expires_at is not None and row.expires_at <= self._moment.now:
+            end = rfc3339(row.expires_at)
+            return _Verdict("inactive", f"The file says that it expired at {end}: it stays out.")
         if row.hash is None or row.odd:
             return self._left_out(row)
         here = self._here(row)
@@ -152,6 +163,8 @@ class _File:
             trouble = self._nobodys(row)
             if trouble is not None:
                 return _Verdict("no agent", trouble, self._whose(row))
+        if here is None and not row.scopes:
+            return _powerless(row)
         return self._judge_label(row, here)
 
     def _left_out(self, row: _Row) -> _Verdict:
@@ -227,7 +240,7 @@ class _File:
             sender, label = sender if row.is_mapped else here.sender, here.label
         becomes, told = self._outlook(row, here, sender)
         wrong = self._known.contradiction(sender, label)
-        clear = f"Its token stands in the file in clear. {told}" if row.is_clear else told
+        clear = f"{_in_clear(row)} {told}" if row.is_clear else told
         if wrong is not None:
             message = f"Row {row.number}: {wrong} {clear}"
             do = self._way_out(row, sender, is_here=here is not None or self._applies)
@@ -275,17 +288,34 @@ class _File:
             self._moment.record("token_rebound", {"id": row.id, "sender": sender})
             return
         said: dict[str, Any] = {"id": row.id, "hash": row.hash, "sender": sender}
-        said |= absent_dropped(label=row.label) | {"scopes": list(row.scopes)}
+        said |= absent_dropped(label=row.label, expires_at=row.expires_at)
+        said["scopes"] = list(row.scopes)
         if agent in self._displays and agent not in self._shown_here:
             said["display_name"] = self._displays[agent]
         self._moment.record("token_imported", said)
+
+
+def _powerless(row: _Row) -> _Verdict:
+    """Of a row that says what its token may do, and none of that can be done here."""
+    said = f"is {' '.join(row.foreign)}, which means nothing" if row.foreign else "is empty"
+    return _Verdict(
+        "no scope",
+        f"Row {row.number}: its scope {said}{' here' if row.foreign else ''}: it stays out.",
+        f"Write {', '.join(BASIC_SCOPES)} or some of these into its scope, or leave that out.",
+    )
+
+
+def _in_clear(row: _Row) -> str:
+    if row.is_short:
+        return "Its token stands in the file in clear, and is so short that it can be guessed."
+    return "Its token stands in the file in clear."
 
 
 def _row(number: int, given: dict[str, Any], map: dict[str, str]) -> _Row:
     label, agent = given.get("label"), given.get("agent")
     is_mapped = label in map
     whose = map[label] if label is not None and is_mapped else agent
-    said = tuple(dict.fromkeys(given.get("scope", ())))
+    said = tuple(dict.fromkeys(given.get("scope", BASIC_SCOPES)))
     odd = given.get("odd", {})
     return _Row(
         number=number,
@@ -294,10 +324,12 @@ def _row(number: int, given: dict[str, Any], map: dict[str, str]) -> _Row:
         hash=given.get("token_hash"),
         is_active=given.get("active", True),
         is_clear=given.get("clear", False),
+        is_short=given.get("short", False),
         is_mapped=is_mapped,
-        scopes=tuple(scope for scope in BASIC_SCOPES if scope in said) or BASIC_SCOPES,
+        scopes=tuple(scope for scope in BASIC_SCOPES if scope in said),
         foreign=tuple(scope for scope in said if scope not in BASIC_SCOPES),
         project=given.get("project"),
         display=given.get("display_name"),
+        expires_at=given.get("expires_at"),
         odd={name: odd[name] for name in odd if name != "agent" or not is_mapped},
     )

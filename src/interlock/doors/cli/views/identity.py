@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.doors.cli.output import bold, dim, yellow
 from interlock.doors.cli.views.claims import claim_line
 from interlock.doors.cli.views.parts import Answer, count, members, table, time
@@ -116,6 +117,8 @@ def _import(answer: Answer) -> str:
         rows.append(f"{about}  {row.get('label', '')}".rstrip())
         if row["verdict"] != "ready":
             rows.append(f"      {row['message']}")
+        elif row.get("scopes", list(BASIC_SCOPES)) != list(BASIC_SCOPES):
+            rows.append(f"      With {', '.join(row['scopes'])} alone.")
         if "do" in row:
             rows.append(f"      {dim(row['do'])}")
     return "\n".join([*rows, *_import_summary(answer)])
