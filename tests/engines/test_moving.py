@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import redis
@@ -302,6 +303,11 @@ def test_up_and_doctor_warn_of_an_engine_that_may_lose_what_it_acknowledged(
             (found,) = place.run("doctor", "--json").json["findings"]
             assert found["check"] == "engine-durable"
             assert f"{name} is {value}" in found["message"]
+            program = found["do"].split()[0]
+            assert program == ("psql" if "postgres" in server.url else "redis-cli")
+            assert name in found["do"]
+            assert "PASSWORD" not in found["do"]
+            assert (urlsplit(server.url).password or "no password") not in found["do"]
         finally:
             place.ok("down")
 

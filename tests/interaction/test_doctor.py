@@ -118,8 +118,9 @@ def test_what_puts_several_things_right_is_said_once(town: Place) -> None:
     town.ok("gate", "create", "athena", "--holder", "vera")
     town.ok("token", "revoke", "--sender", "vera")
     kept, gate = findings(town)
-    assert kept["do"] == "interlock token mint --sender vera --keep"
-    assert gate["do"] == "The same as for credentials-good."
+    assert kept["do"] == gate["do"] == "interlock token mint --sender vera --keep"
+    shown = town.run("doctor").text
+    assert shown.count(kept["do"]) == shown.count("The same as for credentials-good.") == 1
     typed(town, kept)
     assert findings(town) == []
 
@@ -365,6 +366,7 @@ def test_an_agent_that_mail_waits_for_and_nothing_can_wake_is_found(place: Place
         written(node, vera, "@otto")
     found = only(place, "agents-wakeable")
     assert found["message"].startswith("@otto has had mail since ")
+    assert found["do"] == "interlock setup claude-code --from otto", "none is found there"
     place.ok("token", "mint", "--sender", "otto", "--keep")
     with place.start("watch", "--from", "otto", "--json") as watching:
         until(lambda: not of(place, "agents-wakeable"))
@@ -372,6 +374,30 @@ def test_an_agent_that_mail_waits_for_and_nothing_can_wake_is_found(place: Place
     assert len(of(place, "agents-wakeable")) == 1
     place.ok("mute", "@otto", "--from", "otto")
     assert of(place, "agents-wakeable") == []
+
+
+def test_the_client_that_is_there_is_the_one_to_set_up(place: Place) -> None:
+    with ago(place, 2 * HOUR) as node:
+        joined(node, "otto", surface="cli")
+        written(node, joined(node, "vera", kind="human"), "@otto-cli")
+    (place.home / ".codex").mkdir()
+    found = only(place, "agents-wakeable")
+    assert found["do"] == "interlock setup codex --from otto-cli"
+    place.ok("token", "mint", "--sender", "otto-cli", "--keep")
+    typed(place, found)
+
+
+def test_of_a_connected_client_its_person_is_asked(place: Place) -> None:
+    with ago(place, 2 * HOUR) as node:
+        made = connected(node, signed_in(node, "vera", "otto"), "otto", "claudeai")
+        written(node, joined(node, "mia"), f"@{made.sender}")
+    place.ok("token", "mint", "--sender", "mia", "--keep")
+    (found,) = of(place, "agents-wakeable")
+    assert "it is a client that @vera connected" in found["message"]
+    assert found["do"].startswith("interlock send @vera ")
+    typed(place, found)
+    (mail,) = (row for row in place.ok("inbox", "--sent", "--from", "mia")["messages"][-1:])
+    assert (mail["to"], mail["payload"]["text"][:24]) == ("@vera", "Mail waits for @otto-cla")
 
 
 def test_an_agent_whose_client_tells_by_hooks_can_be_reached(place: Place) -> None:

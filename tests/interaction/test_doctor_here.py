@@ -126,7 +126,7 @@ def test_a_file_that_does_not_wait_for_the_disk_is_found(
     assert found["message"] == (
         "The engine may lose what it acknowledged: its file is open with synchronous 0, and not 2."
     )
-    assert found["do"] == "Start it anew: interlock down && interlock up --detach"
+    assert found["do"] == "interlock down && interlock up --detach"
 
 
 def test_a_log_that_is_ahead_of_the_clock_is_found(town: Place) -> None:

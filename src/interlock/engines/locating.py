@@ -7,6 +7,7 @@ only that its log is kept elsewhere, and under which name.
 import json
 import os
 import re
+import shlex
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -28,6 +29,21 @@ class Located(NamedTuple):
     url: str
     workspace: str
     node: str
+
+    def typed(self, *commands: str) -> str:
+        """Commands for the engine's own program, as a shell takes them. It asks for the password,
+        or finds it where it looks for one."""
+        parts = urlsplit(self.url)
+        user, _, place = parts.netloc.rpartition("@")
+        place = (f"{name}@" if (name := user.partition(":")[0]) else "") + place
+        if _EXTRAS[parts.scheme] == "postgres":
+            public = [pair for pair in parse_qsl(parts.query) if "pass" not in pair[0]]
+            query = urlencode([pair for pair in public if pair[0] != "workspace"])
+            url = shlex.quote(urlunsplit((parts.scheme, place, parts.path, query, "")))
+            return f"psql {url} " + " ".join(f"-c {shlex.quote(each)}" for each in commands)
+        scheme = parts.scheme.replace("valkey", "redis")
+        url = shlex.quote(urlunsplit((scheme, place, parts.path, "", "")))
+        return " && ".join(f"redis-cli -u {url} {command}" for command in commands)
 
     @property
     def shown(self) -> str:

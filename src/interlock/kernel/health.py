@@ -218,6 +218,20 @@ def waiting(moment: Moment) -> Iterator[Waiting]:
             yield Waiting(name, senders_of(moment.state, name), why)
 
 
+def ways_in(moment: Moment, senders: list[str]) -> tuple[list[str], list[str]]:
+    """Which of some senders have a token that lies on a machine, and the people whose clients act
+    as the others."""
+    marks = ", ".join("?" * len(senders))
+    here = moment.all(
+        f"SELECT DISTINCT sender FROM identity_tokens WHERE use IS NULL AND {_LIVE_TOKEN} AND "
+        f"sender IN ({marks}) ORDER BY sender",
+        moment.now,
+        *senders,
+    )
+    people = [found.person for found in living(moment, None) if found.sender in senders]
+    return [row[0] for row in here], people
+
+
 def wakes_working(moment: Moment) -> Iterator[Finding]:
     """Whom the last attempt of the last day did not wake."""
     since = moment.now - DAY_MS

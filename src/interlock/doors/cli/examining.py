@@ -11,11 +11,12 @@ from interlock.contracts import acts
 from interlock.contracts.health import Finding, in_order, told, unmade
 from interlock.doors.cli import kept
 from interlock.doors.cli.audit import refuse_absent
-from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.context import Answer, Context, here_and_now
 from interlock.errors import Usage
 
 HOOKS_LOG = "hooks.log"
 LOOKED_AT = 64 << 10
+SETUP = "interlock setup claude-code "
 
 
 def doctor(context: Context) -> Answer:
@@ -24,10 +25,11 @@ def doctor(context: Context) -> Answer:
     here = told("one-server", _silent(context))
     here += [row for check, look in CHECKS.items() for row in told(check, _made(context, look))]
     found = kept.spoken(context, in_order([*answer["findings"], *here]))
+    found = [row | {"do": _for_client(row["do"])} for row in found]
     return answer | {
         "ok": not found,
         "checks": answer["checks"] + len(CHECKS),
-        "findings": _said_once([row | {"do": _in_workspace(context, row["do"])} for row in found]),
+        "findings": [row | {"do": _in_workspace(context, row["do"])} for row in found],
     }
 
 
@@ -41,17 +43,16 @@ def _silent(context: Context) -> Iterator[Finding]:
         )
 
 
-def _said_once(findings: list[Answer]) -> list[Answer]:
-    """What puts several things right is to be typed once: to mint twice is to mint one too many."""
-    first: dict[str, str] = {}
-    said = []
-    for row in findings:
-        if row["do"] in first:
-            row = row | {"do": f"The same as for {first[row['do']]}."}
-        else:
-            first[row["do"]] = row["check"]
-        said.append(row)
-    return said
+def _for_client(do: str) -> str:
+    """What sets a client up, with one that is on this machine and not set up yet, if there is."""
+    if not do.startswith(SETUP):
+        return do
+    from interlock import setup
+
+    rows = setup.detected(setup.place_at(here_and_now(), os.environ))
+    here = [row for row in rows if "found" in row and row["client"] != setup.GIT]
+    likely = [row for row in here if not row["set_up"]] or here
+    return do.replace(SETUP, f"{likely[0]['command']} ", 1) if likely else do
 
 
 def _in_workspace(context: Context, do: str) -> str:

@@ -1,5 +1,6 @@
 """Checks of who acts and what they left: what the log says, held against who was seen."""
 
+import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from interlock.contracts.health import Finding
 from interlock.engines.presence import Use
 from interlock.kernel import health
 from interlock.kernel.claims.guarding import crossings
+from interlock.kernel.moment import Moment
 from interlock.node import Node
 
 CROSSED_FOR_MS = 7 * 86_400_000
@@ -43,12 +45,26 @@ def sleepers(node: Node) -> Iterator[Finding]:
             told = [w for each in senders for w in node.presence.windows(each, moment.now)]
             windows = [window for window in told if window.about.get("client") != RUN]
             if reach not in ("wakes", "working") and not windows:
-                yield Finding(
-                    f"@{name} {why}, and nothing can wake it: no client of it tells by hooks, and "
-                    "nothing listens for it.",
-                    "interlock setup",
-                    f"@{name}",
-                )
+                yield _asleep(moment, name, senders, why)
+
+
+def _asleep(moment: Moment, name: str, senders: list[str], why: str) -> Finding:
+    """A client that a person connected has no hooks, and nothing of ours can be put there."""
+    here, people = health.ways_in(moment, senders)
+    if people and not here:
+        text = f"Mail waits for @{name}. Please let its client look."
+        return Finding(
+            f"@{name} {why}, and nothing can wake it: it is a client that @{people[0]} connected, "
+            "and such a one looks when its person asks it to.",
+            f"interlock send @{people[0]} {shlex.quote(text)}",
+            f"@{name}",
+        )
+    return Finding(
+        f"@{name} {why}, and nothing can wake it: no client of it tells by hooks, and nothing "
+        "listens for it. Set its client up, where that works.",
+        f"interlock setup claude-code --from {(here or senders)[0]}",
+        f"@{name}",
+    )
 
 
 class Shared(NamedTuple):

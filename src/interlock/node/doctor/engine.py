@@ -1,6 +1,7 @@
 """Checks of what keeps the log: its engine, its clock, its nodes and its servers."""
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,9 @@ APART_MS = 5_000
 STARTING_MS = 10_000
 # What SQLite calls `FULL`: a commit waits for the disk.
 FULL = 2
+# What an engine would be told by its own program.
+_SETTING = re.compile(r"CONFIG SET \S+ [\w-]+")
+_SYSTEM = re.compile(r"ALTER SYSTEM SET [^;]+")
 IN_STEP = {
     "darwin": "sudo systemsetup -setusingnetworktime on",
     "linux": "sudo timedatectl set-ntp true",
@@ -57,8 +61,23 @@ def _unlike(node: Node) -> Iterator[Finding]:
 def durable(node: Node) -> Iterator[Finding]:
     hazards = _of_file(node) if node.shared is None else node.shared.remote.hazards()
     for hazard in hazards:
-        what, _, do = hazard.partition(". ")
-        yield Finding(f"The engine may lose what it acknowledged: {what}.", do)
+        what, _, mending = hazard.partition(". ")
+        more, do = _typed(node, mending) if node.shared is not None else ("", mending)
+        yield Finding(f"The engine may lose what it acknowledged: {what}.{more}", do)
+
+
+def _typed(node: Node, mending: str) -> tuple[str, str]:
+    """What puts a hazard right, as a shell takes it, and what more there is to say of that."""
+    assert node.shared is not None
+    where = node.shared.where
+    if (found := _SETTING.match(mending)) is not None:
+        return " Set it in the engine's configuration file, too.", where.typed(found[0])
+    if (found := _SYSTEM.match(mending)) is not None:
+        more = " After a failover: interlock repair" if "repair" in mending else ""
+        return more, where.typed(found[0], "SELECT pg_reload_conf()")
+    if "repair" in mending:
+        return f" {mending}", "interlock repair"
+    return f" {mending}", where.typed("CONFIG GET 'append*'")
 
 
 def _of_file(node: Node) -> list[str]:
@@ -69,7 +88,7 @@ def _of_file(node: Node) -> list[str]:
             found.append(f"its file is open with synchronous {level}, and not {FULL}")
         if sys.platform == "darwin" and not pragma(db, "fullfsync"):
             found.append("its file is open without fullfsync")
-    return [f"{hazard}. Start it anew: interlock down && interlock up --detach" for hazard in found]
+    return [f"{hazard}. interlock down && interlock up --detach" for hazard in found]
 
 
 def set_aside(node: Node) -> Iterator[Finding]:

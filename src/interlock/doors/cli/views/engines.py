@@ -97,10 +97,15 @@ def _doctor(answer: Answer) -> str:
     if answer["ok"]:
         return f"{green('Well:')} {checks}, nothing found."
     rows = [f"Found by {checks}, the smallest change first:"]
+    said: dict[str, Answer] = {}
     for check, group in groupby(answer["findings"], key=lambda found: found["check"]):
         rows += ["", yellow(check)]
         for found in group:
-            rows += [f"  {found['message']}", f"    {bold(found['do'])}"]
+            # What puts several things right is typed once: to mint twice is one token too many.
+            first = said.setdefault(found["do"], found)
+            again = f"The same as for {first['check']}."
+            do = bold(found["do"]) if first is found else again
+            rows += [f"  {found['message']}", f"    {do}"]
     return "\n".join(rows)
 
 
