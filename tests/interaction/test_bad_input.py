@@ -711,7 +711,8 @@ def test_ten_megabytes_of_text_are_a_message_but_no_answer_and_no_token(scene: S
     )
     before = scene.place.entries()
     scene.place.no("TOO_LARGE", "answer", scene.names["ask"], "-", "--from", "vera", stdin=text)
-    assert scene.place.ok("token", "identify", "-", stdin=text) == {"known": False}
+    unknown = scene.place.run("token", "identify", "-", "--json", stdin=text)
+    assert (unknown.status, unknown.json) == (1, {"known": False})
     assert scene.place.entries() == before
 
 

@@ -868,8 +868,12 @@ def test_identify_says_whose_a_token_is(town: Place) -> None:
         assert (found["address"], found["label"]) == ("@rita", "hers")
         assert "token" not in found
     town.ok("token", "revoke", "--sender", "rita")
-    assert town.ok("token", "identify", "-", stdin=token.encode())["active"] is False
-    assert town.ok("token", "identify", "of-somebody-else") == {"known": False}
+    revoked = town.run("token", "identify", "-", "--json", stdin=token.encode())
+    assert (revoked.status, revoked.json["active"]) == (1, False)
+    unknown = town.run("token", "identify", "of-somebody-else", "--json")
+    assert (unknown.status, unknown.json) == (1, {"known": False})
+    for nothing in (b"", b" \n"):
+        town.no("USAGE", "token", "identify", "-", stdin=nothing)
 
 
 # --- explain

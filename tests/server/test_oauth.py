@@ -185,6 +185,105 @@ def test_an_answer_says_whose_it_is_and_what_it_answers(town: Town) -> None:
     assert "state" not in answered(town.vera.consent(town.app.asks(state=None)))
 
 
+def test_two_clicks_are_one_consent(town: Town) -> None:
+    page = town.vera.get(town.app.asks())
+    chosen = {"sender": "new otto", "surface otto": "twice", "answer": "allow"}
+    before = len(town.connections())
+    first, second = (town.vera.submit("/consent", fields_of(page) | chosen) for _ in range(2))
+    assert (first.status_code, second.status_code) == (303, 303)
+    assert first.headers["location"] == second.headers["location"]
+    assert len(town.connections()) == before + 1
+    assert town.app.exchange(answered(second)["code"]).status_code == 200
+    late = town.vera.submit("/consent", fields_of(page) | chosen)
+    assert late.status_code == 409
+    assert "was used or has ended since" in late.text
+    assert len(town.connections()) == before + 1
+
+
+def test_another_choice_is_another_consent(town: Town) -> None:
+    page = town.vera.get(town.app.asks())
+    codes = {
+        answered(town.vera.submit("/consent", fields_of(page) | {"answer": "allow"} | chosen))[
+            "code"
+        ]
+        for chosen in ({"sender": "own otto"}, {"sender": "own vera"})
+    }
+    assert len(codes) == 2
+
+
+def test_a_client_that_said_where_to_be_answered_says_it_again(town: Town) -> None:
+    code = town.app.code(town.vera)
+    refused = town.app.exchange(code, redirect_uri=None)
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
+    assert town.app.exchange(code).status_code == 200
+    for redirect in (None, REDIRECT):
+        unsaid = town.app.code(town.vera, redirect_uri=None)
+        assert town.app.exchange(unsaid, redirect_uri=redirect).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "grant", ["password", "client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer", "x"]
+)
+def test_another_grant_is_said_not_to_be_supported(town: Town, grant: str) -> None:
+    refused = town.app.exchange("x", grant_type=grant)
+    assert (refused.status_code, refused.json()["error"]) == (400, "unsupported_grant_type")
+
+
+def test_a_refresh_for_less_is_answered_with_what_it_truly_may(town: Town) -> None:
+    connected = town.app.connect(town.vera)
+    given = town.app.refresh(connected.refresh_token, scope="mail").json()
+    connected.take(given)
+    who = connected.tool().json()["result"]["structuredContent"]
+    assert sorted(given["scope"].split()) == who["scopes"]
+
+
+def test_a_registration_answers_with_what_is_registered_and_nothing_else(town: Town) -> None:
+    metadata = {
+        "client_name": "A\tclient",
+        "redirect_uris": [REDIRECT],
+        "token_endpoint_auth_method": "none",
+        "scope": "admin openid",
+        "grant_types": ["authorization_code", "refresh_token", "password"],
+        "client_uri": "https://client.example",
+        "logo_uri": "https://client.example/logo.png",
+        "contacts": ["me@client.example"],
+        "software_id": "x",
+        "strange": True,
+    }
+    told = town.app.register(metadata)
+    assert told.status_code == 201, told.text
+    about = told.json()
+    for name in ("client_id", "client_id_issued_at"):
+        del about[name]
+    assert about == {
+        "client_name": "Aclient",
+        "redirect_uris": [REDIRECT],
+        "token_endpoint_auth_method": "none",
+        "scope": "mail claim work",
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("uri", "status"),
+    [
+        ("com.example.app:/callback", 201),
+        ("cursor://anysphere/callback", 201),
+        ("vscode://publisher.extension/callback", 201),
+        ("steam://run/1", 400),
+        ("ms-settings:privacy", 400),
+        ("chrome://settings", 400),
+        ("x-apple://open", 400),
+    ],
+)
+def test_a_scheme_is_a_clients_own_where_its_name_or_a_dot_says_so(
+    town: Town, uri: str, status: int
+) -> None:
+    about = {"redirect_uris": [uri], "token_endpoint_auth_method": "none"}
+    assert town.app.register(about).status_code == status
+
+
 def test_a_query_of_the_redirect_is_kept(town: Town) -> None:
     app = App(town.served, redirect=f"{REDIRECT}?tenant=7")
     back = town.vera.consent(app.asks())

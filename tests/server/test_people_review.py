@@ -4,6 +4,7 @@ tests/interaction/test_people_mended.py what needs no server."""
 
 import asyncio
 import base64
+import html
 import json
 from collections.abc import Iterator
 from http.cookiejar import DefaultCookiePolicy
@@ -342,6 +343,50 @@ def test_what_could_not_be_kept_does_not_hide_what_comes_after_it(scene: Scene) 
     assert kept == ["TOKEN_IN_URL"]
 
 
+NEW = "another sentence that nobody guesses"
+
+
+def change(browser: Browser, current: str, new: str = NEW, again: str = NEW) -> httpx2.Response:
+    fields = {"current": current, "password": new, "again": again}
+    return browser.submit("/person/password", fields | {"form": hidden(browser.get("/person"))})
+
+
+def test_a_person_changes_their_own_password_and_stays_connected(scene: Scene) -> None:
+    browser = scene.outside("203.0.113.70").join("paula")
+    other = scene.outside("203.0.113.71")
+    assert other.sign_in("paula").status_code == 303
+    app = App(scene.served, url=OUTSIDE)
+    connected = app.connect(browser)
+    changed = change(browser, PASSWORD)
+    assert changed.headers["location"] == "/person?done=password", changed.text
+    assert "@paula" in browser.get("/person").text
+    assert "@paula" not in other.get("/person").text
+    connected.refresh()
+    assert connected.tool().status_code == 200
+    assert scene.outside("203.0.113.72").sign_in("paula").status_code == 403
+    assert scene.outside("203.0.113.73").sign_in("paula", NEW).status_code == 303
+
+
+def test_nobody_changes_a_password_without_the_one_before(scene: Scene) -> None:
+    browser = scene.outside("203.0.113.80").join("quirin")
+    for current, new, again, status, said in (
+        (PASSWORD, NEW, "not the same again", 400, "not the same"),
+        (PASSWORD, "short", "short", 400, "at least"),
+        ("wrong", NEW, NEW, 403, "not your password"),
+        ("wrong", NEW, NEW, 403, "not your password"),
+        (PASSWORD, NEW, NEW, 429, "failed too often"),
+    ):
+        refused = change(browser, current, new, again)
+        assert (refused.status_code, said in refused.text) == (status, True), refused.text
+    assert scene.outside("203.0.113.81").sign_in("quirin").status_code == 303
+    shown = [(row["sender"], row["code"]) for row in scene.place.ok("review")["refusals"]]
+    assert ("@quirin", "GUESSED_PASSWORD") in shown
+    forged = browser.submit(
+        "/person/password", {"current": PASSWORD, "password": NEW, "again": NEW}
+    )
+    assert forged.status_code == 403
+
+
 def test_no_other_host_of_the_domain_can_set_the_cookies(scene: Scene) -> None:
     browser = scene.outside("203.0.113.40").join("ingrid")
     names = {cookie.name for cookie in browser.http.cookies.jar}
@@ -402,6 +447,35 @@ def test_nobody_is_led_to_a_client_whose_question_is_wrong(
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
     alone = scene.app.wish(**changes, redirect_uri=None)
     assert "location" not in scene.stranger.get("/authorize", alone).headers
+
+
+SAID: dict[str, tuple[dict[str, str | None], str]] = {
+    "wants a token": ({"response_type": "token"}, "It asked for something else than a code"),
+    "is for another server": ({"resource": f"{EVIL}/mcp"}, "something else than this server"),
+    "is nobody's": ({"client_id": "reg_x"}, "It is not registered here"),
+    "does not say whose it is": ({"client_id": None}, "It did not say its client_id."),
+    "says nothing": ({"response_type": None}, "It did not say its response_type."),
+    "is answered elsewhere": ({"redirect_uri": EVIL}, "where it is not registered."),
+    "is answered nowhere": ({"redirect_uri": "nowhere"}, "where it is not registered."),
+    "has a scope that is no text": ({"resource": "x"}, "something else than this server"),
+}
+
+
+@pytest.mark.parametrize(("changes", "said"), SAID.values(), ids=SAID.keys())
+def test_a_person_is_told_in_plain_words_what_is_wrong_with_a_question(
+    scene: Scene, changes: dict[str, str | None], said: str
+) -> None:
+    text = html.unescape(scene.stranger.get("/authorize", scene.app.wish(**changes)).text)
+    assert said in text
+    assert f". {BEGIN_AGAIN}" in text
+    for strange in (
+        "pydantic",
+        "Input should be",
+        "Field required",
+        "validation",
+        "Client ID",
+    ):
+        assert strange not in text
 
 
 @pytest.mark.parametrize("name", ["state", "client_id", "scope", "resource", "code_challenge"])

@@ -26,6 +26,7 @@ from interlock.contracts.acts import (
     Ask,
     Attend,
     CancelTask,
+    ChangePassword,
     ChangeSetting,
     CheckClaim,
     CompleteTask,
@@ -1705,6 +1706,7 @@ WRITING: list[Any] = [
     AcceptInvitation("a code", "b" * 64),
     Enrol("a code", "c" * 64, "b" * 64),
     SignIn("eve", "c" * 64, "b" * 64),
+    ChangePassword("c" * 64, "d" * 64),
     GrantConnection(
         *("boss", None, ("mail",), "client", "A client", "https://x.example/mcp"),
         *("https://client.example/back", "c" * 43, "a" * 64),

@@ -248,6 +248,13 @@ class SignIn(Act):
     label: str | None = None
 
 
+class ChangePassword(Act):
+    """A person who has signed in gives another password; both are said as for `SignIn`."""
+
+    verifier: str
+    new: str
+
+
 class SignOut(Act):
     pass
 

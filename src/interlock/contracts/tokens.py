@@ -26,6 +26,21 @@ def compose(secret: bytes, prefix: str = PREFIX) -> str:
     return prefix + text + _checksum(text)
 
 
+def code(secret: bytes, *, redirected: bool) -> str:
+    """A code for a client. Its last bit says whether the client said where to be answered, and has
+    to say so again: whoever finds the code by its hash knows that it was not changed."""
+    return compose(secret[:-1] + bytes([secret[-1] & ~1 | redirected]), CODE)
+
+
+def is_redirected(code: str) -> bool:
+    """Whether a code was given to a client that said where to be answered."""
+    text = code[len(CODE) : -7].upper()
+    try:
+        return bool(base64.b32decode(text)[-1] & 1)
+    except (ValueError, IndexError):
+        return False
+
+
 LONGEST_KEPT = 200
 
 

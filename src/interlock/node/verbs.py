@@ -36,6 +36,7 @@ WAYS_IN: dict[type, Verb] = {
     acts.ShowInvitation: Verb("invitation", people.show_invitation, looks=True, anyone=True),
     acts.Enrol: Verb("enrol", people.enrol, anyone=True),
     acts.SignIn: Verb("sign in", people.sign_in, anyone=True),
+    acts.ChangePassword: Verb("password", people.change_password),
     acts.SignOut: Verb("sign out", people.sign_out, when_paused=True),
     acts.ShowPerson: Verb("person", people.show_person, looks=True),
     acts.GrantConnection: Verb("connect", connections.grant),

@@ -90,11 +90,12 @@ def run(words: list[str]) -> int:
 
 
 def _status(answer: dict[str, Any]) -> int:
-    """A plain "no" is an answer with a code, a claim check that found a holder, or a look that
-    found something wrong."""
+    """A plain "no" is an answer with a code, a claim check that found a holder, a look that found
+    something wrong, or a token that is nobody's or opens nothing."""
     if "code" in answer:
         return by_code(answer["code"]).exit
-    return int(answer.get("claimed", False) or answer.get("ok") is False)
+    is_no = (answer.get(name) is False for name in ("ok", "known", "active"))
+    return int(answer.get("claimed", False) or any(is_no))
 
 
 def _print(command: str, answer: dict[str, Any], *, json: bool) -> None:

@@ -133,6 +133,8 @@ def _mapped(given: Sequence[str]) -> dict[str, str]:
 def identify(context: Context) -> Answer:
     given = context.values["token"]
     token = (read_text() if given == "-" else given).strip()
+    if not token:
+        raise Usage("There is no token to look at. Give one, or - and one on standard input.")
     return context.call_as_owner(acts.IdentifyToken(tokens.hashed(token)))
 
 

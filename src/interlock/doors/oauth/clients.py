@@ -23,10 +23,17 @@ REGISTERED: Final = "reg_"
 LONGEST_NAME: Final = 80
 LONGEST_URI: Final = 500
 MOST_URIS: Final = 8
-# What a browser or a system would do something else with than to hand it to the client.
-_NEVER: Final = (
-    *("javascript", "data", "file", "vbscript", "about", "blob", "view-source", "filesystem"),
-    *("ws", "wss", "ftp", "mailto", "tel", "sms", "intent", "search", "search-ms"),
+# Schemes of clients' own have a dot in them, says RFC 8252: the name of whoever made the client,
+# backwards. These are known to be theirs all the same.
+_OWN: Final = (
+    *("claude", "codex", "cursor", "goose", "raycast", "vscode", "vscode-insiders", "vscodium"),
+    *("windsurf", "zed"),
+)
+# What is registered of a client, and so all that it is told it has registered.
+_TOLD: Final = (
+    *("client_id", "client_id_issued_at", "client_secret", "client_secret_expires_at"),
+    *("client_name", "redirect_uris", "token_endpoint_auth_method"),
+    *("grant_types", "response_types", "scope"),
 )
 
 
@@ -79,6 +86,10 @@ class Clients:
         if len(told.client_id) > LONGEST_CLIENT:
             raise RegistrationError("invalid_redirect_uri", "together they are too long")
         told.client_secret = self._secret(told.client_id) if has_secret else None
+        told.client_name, told.scope = str(about["name"]), " ".join(BASIC_SCOPES)
+        told.grant_types, told.response_types = ["authorization_code", "refresh_token"], ["code"]
+        for name in type(told).model_fields.keys() - set(_TOLD):
+            setattr(told, name, None)
 
     def registered(self, client_id: str) -> Client | None:
         """A client by the id that it got. Where it shows its secret is moved to one place before
@@ -133,12 +144,12 @@ def _refuse_strange(uris: list[str], method: str | None) -> None:
     for uri in uris:
         parts = urlsplit(uri)
         plain = parts.scheme == "http" and is_loopback(parts.hostname or "")
-        known = parts.scheme in ("http", "https", *_NEVER) or parts.scheme.startswith("ms-")
-        own = not known and len(parts.scheme) > 1
+        own = "." in parts.scheme or parts.scheme in _OWN
         if len(uri) > LONGEST_URI or parts.fragment or "@" in parts.netloc:
             raise RegistrationError("invalid_redirect_uri", "too long, or with a fragment or user")
         if not (plain or own or (parts.scheme == "https" and parts.hostname)):
             raise RegistrationError(
                 "invalid_redirect_uri",
-                "https, http at a loopback address, or a scheme of the client's own",
+                "https, http at a loopback address, or a scheme of the client's own, with a dot "
+                "in it: com.example.app",
             )

@@ -34,6 +34,13 @@ LONGEST_STATE: Final = 2000
 NOT_S256: Final = "A code_challenge by the code_challenge_method S256 is needed; nothing weaker."
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 NO_STORE: Final = {"Cache-Control": "no-store"}
+GRANTS: Final = ("authorization_code", "refresh_token")
+WORDS: Final = {
+    "invalid_request": "What it asked for cannot be understood: something is missing or malformed",
+    "unsupported_response_type": "It asked for something else than a code",
+    "invalid_target": "It asked for access to something else than this server",
+    "server_error": "Something went wrong here, and the server's log says what",
+}
 BEGIN_AGAIN: Final = "Nothing was granted. Begin again in the client that sent you here."
 
 
@@ -55,7 +62,7 @@ class Endpoints:
         if why is None:
             response: Response = await AuthorizationHandler(provider).handle(request)
             if provider.sealed is None:
-                why = provider.trouble or _described(response)
+                why = provider.trouble or _described(response, asked)
                 if _leads_home(response):
                     response.headers["location"] = _homeward(response, provider.base)
                     why = None
@@ -73,6 +80,8 @@ class Endpoints:
         request = await _named(request)
         form = await request.form()
         provider = self._provider(request, form)
+        if (grant := form.get("grant_type")) is not None and grant not in GRANTS:
+            return _error("unsupported_grant_type", f"There are {' and '.join(GRANTS)}.", 400)
         if form.get("grant_type") == "authorization_code" and "code_verifier" not in form:
             provider.noted.append(("WRONG_VERIFIER", None))
         handler = TokenHandler(provider, ClientAuthenticator(provider))
@@ -212,10 +221,14 @@ def _error(code: str, described: str, status: int) -> Response:
     return JSONResponse(content, status, headers=NO_STORE)
 
 
-def _described(response: Response) -> str:
-    """What the SDK said was wrong, wherever it would have said it."""
+def _described(response: Response, asked: QueryParams) -> str:
+    """What was wrong, in words for a person, by the code that the SDK gave it."""
+    for name in ("client_id", "response_type"):
+        if not asked.get(name):
+            return f"It did not say its {name}."
     if "location" in response.headers:
         found = dict(parse_qsl(urlsplit(response.headers["location"]).query))
     else:
         found = json.loads(bytes(response.body))
-    return f"{found.get('error', 'error')}: {found.get('error_description', '')}"
+    code = found.get("error", "invalid_request")
+    return f"{WORDS.get(code, WORDS['invalid_request'])} ({code})."

@@ -25,7 +25,7 @@ from pydantic import AnyUrl
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
-from interlock.contracts.tokens import REFRESH, SECRET_BYTES, compose, hashed
+from interlock.contracts.tokens import REFRESH, SECRET_BYTES, compose, hashed, is_redirected
 from interlock.doors.oauth.clients import REGISTERED, Client, Clients
 from interlock.doors.oauth.documents import Refused
 from interlock.doors.oauth.metadata import NO_SECRET
@@ -63,7 +63,10 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
 
     async def get_client(self, client_id: str) -> Client | None:
         if client_id.startswith(REGISTERED):
-            return self._watched(self._clients.registered(client_id))
+            found = self._clients.registered(client_id)
+            if found is None:
+                self.trouble = "It is not registered here: it may have the id of another server."
+            return self._watched(found)
         if not self._fetches:
             # It published its document when the person consented, and has no secret to be known
             # by: whether the code or the token is its own is looked at with those.
@@ -82,6 +85,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
             try:
                 client.validate_redirect_uri(AnyUrl(asked))
             except (InvalidRedirectUriError, ValueError):
+                self.trouble = "It wants to be answered where it is not registered."
                 self.noted.append(("WRONG_REDIRECT", None))
         return client
 
@@ -112,6 +116,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
             "challenge": params.code_challenge,
             "resource": resource,
             "scopes": params.scopes,
+            "redirected": params.redirect_uri_provided_explicitly,
             "issuer": self.base,
         }
         given = {name: value for name, value in wanted.items() if value is not None}
@@ -128,7 +133,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
             return None
         self._connection = found["id"]
         self._note_other(found, client.client_id)
-        self._note_strange(found)
+        self._note_strange(found, authorization_code)
         return AuthorizationCode(
             code=authorization_code,
             scopes=found["scopes"],
@@ -136,7 +141,8 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
             client_id=found["client"],
             code_challenge=found["challenge"],
             redirect_uri=found["redirect_uri"],
-            redirect_uri_provided_explicitly="redirect_uri" in self._asked,
+            redirect_uri_provided_explicitly="redirect_uri" in self._asked
+            or is_redirected(authorization_code),
             resource=found["resource"],
         )
 
@@ -145,12 +151,13 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         if found["client"] != client_id:
             self.noted.append(("WRONG_CLIENT", found["id"]))
 
-    def _note_strange(self, found: dict[str, Any]) -> None:
+    def _note_strange(self, found: dict[str, Any], code: str) -> None:
         verifier = str(self._asked.get("code_verifier", ""))
         digest = hashlib.sha256(verifier.encode("utf-8", "surrogatepass")).digest()
         if base64.urlsafe_b64encode(digest).decode().rstrip("=") != found["challenge"]:
             self.noted.append(("WRONG_VERIFIER", found["id"]))
-        if not _same(self._asked.get("redirect_uri", found["redirect_uri"]), found["redirect_uri"]):
+        unsaid = "" if is_redirected(code) else found["redirect_uri"]
+        if not _same(self._asked.get("redirect_uri", unsaid), found["redirect_uri"]):
             self.noted.append(("WRONG_REDIRECT", found["id"]))
 
     async def exchange_authorization_code(

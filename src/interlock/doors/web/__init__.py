@@ -60,6 +60,7 @@ def _people(visitors: Visitors) -> list[BaseRoute]:
         Route("/person/sign-in", guarded(people.to_overview), methods=["GET"]),
         Route("/person/sign-in", guarded(people.sign_in), methods=["POST"]),
         Route("/person/sign-out", guarded(people.sign_out), methods=["POST"]),
+        Route("/person/password", guarded(people.change_password), methods=["POST"]),
         Route(f"{connection}/revoke", guarded(people.revoke), methods=["POST"]),
         Route(f"{connection}/name", guarded(people.rename), methods=["POST"]),
         Route("/consent", guarded(consent.ask), methods=["GET"]),

@@ -5,7 +5,7 @@ changed on the way; where the answer goes is in there too, and in no field of a 
 """
 
 import asyncio
-import os
+import hmac
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -17,7 +17,7 @@ from interlock.doors.web.people import LARGEST_FORM
 from interlock.doors.web.views import Answer
 from interlock.doors.web.visitors import CONTENT, Visitors
 from interlock.doors.web.visits import peer_of, posted
-from interlock.errors import ForeignOrigin, Refusal, Usage
+from interlock.errors import AlreadyDone, ForeignOrigin, Refusal, Usage
 
 EXPIRED = (
     "A client asked to be connected, and that was too long ago, or the address was changed on the "
@@ -52,20 +52,29 @@ class Consent:
             return _back(wanted, error="access_denied")
         try:
             code = await self._granted(request, wanted, form)
+        except AlreadyDone as refusal:
+            return self._visitors.notice("Begin again", refusal.message, refusal.http)
         except Refusal as refusal:
             self._visitors.live.intrusions[refusal.code] += 1
             return await self._page(request, asked, wanted, form, refusal)
         return _back(wanted, code=code)
 
     async def _granted(self, request: Request, wanted: Answer, form: dict[str, str]) -> str:
-        """The code that opens the connection, once."""
+        """The code that opens the connection, once. A form that is sent twice, as by two clicks,
+        gives the same: it is made of what was asked and what was chosen."""
         sender = views.chosen(form)
         if sender is None:
             raise Usage(NOBODY_CHOSEN)
-        code = tokens.compose(os.urandom(tokens.SECRET_BYTES), tokens.CODE)
+        person = await self._visitors.person(request)
+        scopes = tuple(scope for scope in wanted["scopes"] if f"scope {scope}" in form)
+        said = (form["request"], person and person["person"], form["sender"], *sender, *scopes)
+        secret = hmac.digest(
+            self._visitors.live.node.keys.derived(b"codes"), repr(said).encode(), "sha256"
+        )
+        code = tokens.code(secret[: tokens.SECRET_BYTES], redirected=wanted.get("redirected", True))
         act = GrantConnection(
             *sender,
-            scopes=tuple(scope for scope in wanted["scopes"] if f"scope {scope}" in form),
+            scopes=scopes,
             client=wanted["client"],
             client_name=wanted["client_name"],
             resource=wanted["resource"],

@@ -26,6 +26,7 @@ LARGEST_FORM = 32 << 10
 DONE = {
     "ended": "It has ended. What used it can do nothing here any more.",
     "named": "The new name is kept.",
+    "password": "The new password is kept. You are signed out everywhere else.",
     "joined": "Welcome. From now on you sign in with your name and your password.",
 }
 
@@ -80,10 +81,7 @@ class People:
             return self._invitation_page(request, found, refusal)
 
     async def _joined(self, request: Request, name: str, form: dict[str, str]) -> Response:
-        password = form.get("password", "")
-        refuse_weak(name, password)
-        if form.get("again", "") != password:
-            raise Usage("The two passwords are not the same. Type the same one twice.")
+        password = _chosen(name, form)
         code = request.path_params["code"]
         response = await self._visitors.enrol(request, code, name, password)
         response.headers["Location"] = _done("joined")
@@ -94,9 +92,22 @@ class People:
         if form is None or not passes.is_visitors_form(request, form.get("form", "")):
             raise ForeignOrigin(STALE_FORM)
 
+    async def change_password(self, request: Request) -> Response:
+        form = self._visitors.refuse_strangers(request, await posted(request))
+        person = await self._visitors.person(request)
+        if person is None:
+            return self._visitors.sign_in_page(request)
+        name = person["person"].removeprefix("@")
+        try:
+            password = _chosen(name, form)
+            await self._visitors.change_password(request, name, form.get("current", ""), password)
+        except Refusal as refusal:
+            return await self.overview(request, refusal)
+        return RedirectResponse(_done("password"), 303)
+
     # --- who is signed in
 
-    async def overview(self, request: Request) -> Response:
+    async def overview(self, request: Request, refusal: Refusal | None = None) -> Response:
         """A person, their agents, what acts for them, and where they are signed in."""
         person = await self._visitors.person(request)
         if person is None:
@@ -105,8 +116,12 @@ class People:
         known, acting = await asyncio.gather(
             call(request, ListAgents()), call(request, ListConnections())
         )
+        status = 403 if isinstance(refusal, NotAllowed) else refusal.http if refusal else 200
         return self._visitors.page(
             "person.html",
+            status,
+            shortest=SHORTEST,
+            trouble=refusal.message if refusal else None,
             title=person["person"],
             form=self._visitors.passes.form(request),
             person=legible(person["person"]),
@@ -156,6 +171,15 @@ class People:
         except NotAllowed:
             return self._visitors.sign_in_page(request)
         return RedirectResponse(_done(done), 303)
+
+
+def _chosen(name: str, form: dict[str, str]) -> str:
+    """The password that somebody has chosen, and typed twice."""
+    password = form.get("password", "")
+    refuse_weak(name, password)
+    if form.get("again", "") != password:
+        raise Usage("The two passwords are not the same. Type the same one twice.")
+    return password
 
 
 def _on_the_way(response: Response, asked: str | None) -> Response:

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from interlock.contracts import tokens
 from interlock.contracts.acts import (
+    ChangePassword,
     Credentials,
     Enrol,
     ShowPerson,
@@ -155,6 +156,17 @@ class Visitors:
             proof = await self.proof(name, password)
             try:
                 return await self._signed_in(request, SignIn(name, proof, ""))
+            except BadToken:
+                await self._failed(name, peer)
+                raise
+
+    async def change_password(self, request: Request, name: str, password: str, new: str) -> None:
+        """Another password for whoever is signed in and knows the one before."""
+        peer = peer_of(request)
+        with self._attempts.trying(name, peer):
+            proofs = [await self.proof(name, each) for each in (password, new)]
+            try:
+                await self.call(request, ChangePassword(*proofs))
             except BadToken:
                 await self._failed(name, peer)
                 raise

@@ -24,7 +24,7 @@ from interlock.contracts.addresses import address
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.times import rfc3339
 from interlock.contracts.tokens import hashed
-from interlock.errors import BadToken, IdentityMismatch, NameTaken, NotFound, Usage
+from interlock.errors import AlreadyDone, BadToken, IdentityMismatch, NameTaken, NotFound, Usage
 from interlock.kernel.identity.names import may_register, registered
 from interlock.kernel.identity.people import (
     lock_out,
@@ -82,13 +82,13 @@ def grant(moment: Moment, act: GrantConnection) -> Answer:
     scopes = [scope for scope in BASIC_SCOPES if scope in act.scopes]
     if not scopes or len(scopes) != len(set(act.scopes)):
         raise Usage(f"A connection may have {', '.join(BASIC_SCOPES)}, and at least one of them.")
+    id = "con_" + act.code_hash[:12]
+    if (found := _find(moment, "id = ?", id)) is not None:
+        return _granted_before(moment, found, act, person)
     kind = "human" if agent == person else "agent"
     if act.new and may_register(moment, agent, act.surface, kind)[1]:
         raise NameTaken("That name is there already. Choose it in the list, or write another one.")
     sender = registered(moment, agent, act.surface, kind)
-    id = "con_" + act.code_hash[:12]
-    if _find(moment, "id = ?", id):
-        raise NameTaken("That code was made before. Make a new one.")
     moment.record(
         "connection_granted",
         absent_dropped(
@@ -107,6 +107,28 @@ def grant(moment: Moment, act: GrantConnection) -> Answer:
         ),
     )
     return {"id": id, "sender": sender, "address": address(sender), "scopes": scopes}
+
+
+def _granted_before(moment: Moment, found: Connection, act: GrantConnection, person: str) -> Answer:
+    """The answer to a consent that is given twice, as by two clicks: the same as before, for as
+    long as nobody has used it."""
+    same = moment.one(
+        "SELECT 1 FROM identity_connections WHERE id = ? AND code_hash = ? AND person = ?",
+        found.id,
+        act.code_hash,
+        person,
+    )
+    if same is None or found.client != act.client:
+        raise NameTaken("That code was made before. Make a new one.")
+    is_used = found.refreshed_at is not None or found.ended_at is not None
+    if is_used or found.code_expires_at <= moment.now:
+        raise AlreadyDone("That was allowed before, and was used or has ended since. Begin again.")
+    return {
+        "id": found.id,
+        "sender": found.sender,
+        "address": address(found.sender),
+        "scopes": found.scopes.split(),
+    }
 
 
 def find_grant(moment: Moment, act: FindGrant) -> Answer:

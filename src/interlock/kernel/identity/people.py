@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from interlock.contracts.acts import (
     AcceptInvitation,
+    ChangePassword,
     Enrol,
     Invite,
     ShowInvitation,
@@ -220,6 +221,25 @@ def sign_in(moment: Moment, act: SignIn) -> Answer:
         raise BadToken("That is not the name and the password of anybody here.")
     moment.caller = Caller(name, name, "human")
     return _signed_in(moment, name, act.token_hash, act.label)
+
+
+def change_password(moment: Moment, act: ChangePassword) -> Answer:
+    """Sets another password for whoever knows the one before. Other browsers are signed out; what
+    the person let act for them goes on, since nobody else is known to have known the password."""
+    name = refuse_unsigned(moment)
+    row = moment.one("SELECT verifier FROM identity_people WHERE name = ?", name)
+    if row is None or not compare_digest(row[0], _proof(act.verifier)):
+        raise BadToken("That is not your password. Nothing was changed.")
+    ended = moment.all(
+        "SELECT id FROM identity_tokens WHERE sender = ? AND use = 'browser' AND id <> ? AND "
+        "revoked_at IS NULL ORDER BY seq",
+        name,
+        moment.caller.token,
+    )
+    for (id,) in ended:
+        moment.record("token_revoked", {"id": id})
+    moment.record("password_set", {"person": name, "proof": _proof(act.new)})
+    return {"signed_out": [row[0] for row in ended]}
 
 
 def _signed_in(moment: Moment, name: str, token_hash: str, label: str | None) -> Answer:

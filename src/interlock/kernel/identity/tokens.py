@@ -200,6 +200,11 @@ def rotate(moment: Moment, act: RotateToken) -> Answer:
     if act.sender is not None:
         chosen = [token for token in chosen if token.use is None] or chosen
     old = chosen[0]
+    if old.use == "browser":
+        raise Usage(
+            f"{old.id} is a browser's, where @{old.sender} signed in: to sign in again gives it "
+            f"another. To end it: interlock connection revoke {old.id}"
+        )
     if old.use is not None:
         raise Usage(
             f"{old.id} is a {old.use}'s, which gets new tokens by itself. To end it: "
