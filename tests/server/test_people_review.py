@@ -457,7 +457,7 @@ SAID: dict[str, tuple[dict[str, str | None], str]] = {
     "says nothing": ({"response_type": None}, "It did not say its response_type."),
     "is answered elsewhere": ({"redirect_uri": EVIL}, "where it is not registered."),
     "is answered nowhere": ({"redirect_uri": "nowhere"}, "where it is not registered."),
-    "has a scope that is no text": ({"resource": "x"}, "something else than this server"),
+    "is for no address": ({"resource": "x"}, "something else than this server"),
 }
 
 
