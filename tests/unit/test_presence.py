@@ -129,10 +129,10 @@ def test_whoever_sleeps_is_woken_by_what_may_wake_it_alone(looks: Looks) -> None
     looks.step("stop")
     with looks.presence.listening("otto", asleep=True):
         assert looks.reach() == "wakes"
-        assert looks.presence.reach(["otto"], looks.now, may_wake=False)[0] == "waits"
+        assert looks.presence.reach(["otto"], looks.now, lambda: False)[0] == "waits"
         with looks.presence.listening("otto"):
             looks.now += GLANCE_MS
-            assert looks.presence.reach(["otto"], looks.now, may_wake=False)[0] == "wakes"
+            assert looks.presence.reach(["otto"], looks.now, lambda: False)[0] == "wakes"
     assert looks.reach() == "waits"
 
 

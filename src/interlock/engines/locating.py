@@ -37,12 +37,10 @@ class Located(NamedTuple):
         user, _, place = parts.netloc.rpartition("@")
         place = (f"{name}@" if (name := user.partition(":")[0]) else "") + place
         if _EXTRAS[parts.scheme] == "postgres":
-            public = [pair for pair in parse_qsl(parts.query) if "pass" not in pair[0]]
-            query = urlencode([pair for pair in public if pair[0] != "workspace"])
-            url = shlex.quote(urlunsplit((parts.scheme, place, parts.path, query, "")))
+            url = shlex.quote(_url(parts._replace(netloc=place), _public(parts)))
             return f"psql {url} " + " ".join(f"-c {shlex.quote(each)}" for each in commands)
         scheme = parts.scheme.replace("valkey", "redis")
-        url = shlex.quote(urlunsplit((scheme, place, parts.path, "", "")))
+        url = shlex.quote(_url(parts._replace(scheme=scheme, netloc=place), []))
         return " && ".join(f"redis-cli -u {url} {command}" for command in commands)
 
     @property
@@ -52,8 +50,8 @@ class Located(NamedTuple):
         user, at, place = parts.netloc.rpartition("@")
         if at:
             place = user.partition(":")[0] + (":PASSWORD" if ":" in user else "") + at + place
-        public = [option for option in _options(parts) if "pass" not in _name(option).lower()]
-        return _url(parts._replace(netloc=place), [*public, f"workspace={self.workspace}"])
+        options = [*_public(parts), f"workspace={self.workspace}"]
+        return _url(parts._replace(netloc=place), options)
 
 
 def located(directory: str, given: str | None, name_of_new: str | None = None) -> Located | None:
@@ -161,6 +159,10 @@ def _refuse_strange_options(parts: SplitResult, options: list[str]) -> None:
 def _options(parts: SplitResult) -> list[str]:
     """As they were written: what a plus or a %20 means is for the driver to say."""
     return [option for option in parts.query.split("&") if option]
+
+
+def _public(parts: SplitResult) -> list[str]:
+    return [option for option in _options(parts) if "pass" not in _name(option).lower()]
 
 
 def _name(option: str) -> str:

@@ -9,7 +9,7 @@ its window is doing. All of it is a hint: where it cannot be written, nobody is 
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -213,10 +213,13 @@ class Presence:
     # --- reach
 
     def reach(
-        self, senders: Iterable[str], now_ms: int, *, may_wake: bool = True
+        self,
+        senders: Iterable[str],
+        now_ms: int,
+        may_wake: Callable[[], bool] = lambda: True,
     ) -> tuple[str, int | None]:
-        """How soon any of these would see a message, which may wake them or not, and when one was
-        last seen.
+        """How soon any of these would see a message, and when one was last seen. Whether it may
+        wake them is asked only where something would.
 
         `wakes`: something listens for it now, or would wake it. `working`: sees it at its next
         step. `waits`: is there, or acted lately, and looks when somebody prompts it. `offline`:
@@ -225,7 +228,7 @@ class Presence:
         at = max((seen.at for seen in found if seen.at is not None), default=None)
         if any(seen.listening for seen in found):
             return "wakes", now_ms
-        if may_wake and any(seen.wakeable for seen in found):
+        if any(seen.wakeable for seen in found) and may_wake():
             return "wakes", at  # that we would wake it is no sign of life
         if any(seen.doing == WORKING for seen in found):
             return "working", at

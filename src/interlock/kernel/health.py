@@ -157,7 +157,7 @@ def mailboxes_read(moment: Moment) -> Iterator[Finding]:
 def _has_looked(moment: Moment, name: str, senders: list[str], first: Message) -> bool:
     """Whether anybody who sees this mail was seen after it came: acting, writing, or reading what
     came later."""
-    _, seen = moment.store.reach(senders, may_wake=True)
+    _, seen = moment.store.reach(senders)
     if seen is not None and seen > first.at:
         return True
     marks = ", ".join("?" * len(senders))

@@ -86,8 +86,10 @@ class Beside:
         self._engine.forget(seq)
         self.erased = True
 
-    def reach(self, names: Iterable[str], *, may_wake: bool) -> tuple[str, int | None]:
-        return self._presence.reach(names, self._now, may_wake=may_wake)
+    def reach(
+        self, names: Iterable[str], may_wake: Callable[[], bool] = lambda: True
+    ) -> tuple[str, int | None]:
+        return self._presence.reach(names, self._now, may_wake)
 
     def search(self, query: str, mine: Mine) -> Iterable[int]:
         return search.find(self._db, query, mine, as_is=self._as_is)

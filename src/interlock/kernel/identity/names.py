@@ -104,7 +104,7 @@ def list_agents(moment: Moment, act: ListAgents) -> Answer:
 
 def agent_view(moment: Moment, sender: str, agent: str, surface: str | None, kind: str) -> Answer:
     muted = is_muted(moment, (sender, agent))
-    reach, seen = moment.store.reach([sender], may_wake=not muted)
+    reach, seen = moment.store.reach([sender], lambda: not muted)
     return absent_dropped(
         address=address(sender),
         agent=agent,

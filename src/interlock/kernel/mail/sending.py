@@ -1,5 +1,6 @@
 """Sending: who gets a message, what limits hold, and what the sender is told about it."""
 
+from functools import partial
 from typing import Any
 
 from interlock.contracts.acts import AnswerAsk, DropUpload, FindAnswer, PutChunk, SendMessage
@@ -215,7 +216,7 @@ def _accepted(
             {
                 "recipient": address(name),
                 "known": bool(senders),
-                "reach": moment.store.reach(senders, may_wake=_may_wake(moment, message, name))[0],
+                "reach": moment.store.reach(senders, partial(_may_wake, moment, message, name))[0],
                 "state": state,
             }
         )

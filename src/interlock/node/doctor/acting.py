@@ -41,7 +41,7 @@ def sleepers(node: Node) -> Iterator[Finding]:
     with node.file.reading() as db:
         moment = node.moment(db)
         for name, senders, why in health.waiting(moment):
-            reach, _ = moment.store.reach(senders, may_wake=True)
+            reach, _ = moment.store.reach(senders)
             told = [w for each in senders for w in node.presence.windows(each, moment.now)]
             windows = [window for window in told if window.about.get("client") != RUN]
             if reach not in ("wakes", "working") and not windows:
