@@ -24,7 +24,7 @@ from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.times import rfc3339
 from interlock.contracts.tokens import hashed, token_id
 from interlock.errors import BadToken, MissingScope, NameTaken, NotFound, TokenExpired, Usage
-from interlock.kernel.identity.names import may_register, registered, senders_of
+from interlock.kernel.identity.names import kind_of, may_register, registered, senders_of
 from interlock.kernel.identity.tokens import mint_token
 from interlock.kernel.moment import Answer, Caller, Moment, absent_dropped
 
@@ -50,8 +50,7 @@ _COLUMNS = ", ".join(Invitation._fields)
 
 def invite(moment: Moment, act: Invite) -> Answer:
     name = act.name.removeprefix("@")
-    known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", name)
-    kind = act.kind or (known[0] if known else "human")
+    kind = act.kind or kind_of(moment, name) or "human"
     sender, _ = may_register(moment, name, act.surface, kind)
     own = tuple(dict.fromkeys(agent.removeprefix("@") for agent in act.own))
     if own and kind != "human":
@@ -75,8 +74,7 @@ def invite(moment: Moment, act: Invite) -> Answer:
 def _refuse_owning(moment: Moment, agent: str, person: str) -> None:
     """An agent is one person's, or nobody's."""
     check_name(agent, moment.setting("names.pattern"))
-    known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", agent)
-    if agent == person or (known and known[0] != "agent"):
+    if agent == person or kind_of(moment, agent) not in (None, "agent"):
         raise Usage(f"@{agent} is a person, and nobody owns people. Name agents with --own.")
     surface = moment.one("SELECT agent FROM identity_senders WHERE sender = ?", agent)
     if surface and surface[0] != agent:
@@ -277,10 +275,10 @@ def lock_out(moment: Moment, person: str) -> Answer:
     their tokens, and are nobody's then; what they minted for others is named."""
     if "admin" not in moment.caller.scopes:
         raise MissingScope("Only the owner or an admin can lock a person out.", scope="admin")
-    known = moment.one("SELECT kind FROM identity_agents WHERE name = ?", person)
+    kind = kind_of(moment, person)
     agents = own_agents(moment, person)[1:]
     invitations = _links_of(moment, person, agents)
-    if (known is None and not invitations) or (known is not None and known[0] != "human"):
+    if kind != "human" and (kind is not None or not invitations):
         raise NotFound(
             f"There is no person @{person[:80]}. interlock agents shows who has joined; an "
             "agent's tokens are ended with interlock token revoke."
