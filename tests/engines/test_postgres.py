@@ -323,7 +323,7 @@ def test_connections_that_were_ended_while_nobody_used_them_are_made_again(
 
 def test_a_turn_that_does_not_come_is_given_up(database: Database) -> None:
     remote = database.remote()
-    remote.glimpse()
+    remote.leave(remote.begin("node"))
     with database.admin.db.transaction():
         database.run("SELECT 1 FROM interlock_heads FOR UPDATE")
         with pytest.raises(EngineUnavailable, match="turn did not come"):
