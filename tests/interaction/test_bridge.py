@@ -105,8 +105,14 @@ async def test_a_client_without_hooks_is_there_as_long_as_its_server_of_tools(
 ) -> None:
     if not is_served:
         town.end()
-    async with client(town, "otto-cli", MODES[0]) as otto:
-        await otto.ok("whoami")
+    bridge = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "interlock", "mcp", "--from", "otto-cli"],
+        env=town.place.environ,
+        cwd=town.place.cwd,
+    )
+    async with Client(stdio_client(bridge), mode=MODES[0]) as opened:
+        await Caller(opened).ok("whoami")
         assert town.reach("otto-cli") == "waits"
     until(lambda: town.reach("otto-cli") == "offline")
 

@@ -14,7 +14,7 @@ from interlock.errors import Refusal, Usage
 from interlock.link import Link, is_served
 from interlock.processes import look
 from interlock.windows import about, in_window
-from interlock.workspace import as_configured, link
+from interlock.workspace import as_configured, is_inside, link
 
 CHANNEL_WAIT_S = 45
 CHANNEL_PAUSE_S = 5.0
@@ -42,8 +42,9 @@ def mcp(context: Context) -> int:
 
 
 def _show(context: Context, window: "_Window") -> None:
-    """Says that a client is there, as long as this process is; it may have no hooks that would."""
-    this = look(os.getpid())
+    """Says that a client is there, as long as this process is; it may have no hooks that would. Who
+    was started by `interlock run` is shown by that."""
+    this = look(os.getpid()) if not is_inside(os.environ) else None
     if this is not None and is_served(context.place):
         act = Attend("rest", "mcp", window={"client": "mcp"} | about(this))
         with suppress(Refusal):

@@ -78,8 +78,9 @@ async def _serve(
 
 
 async def _show(live: LiveNode, credentials: Credentials) -> None:
-    """Says that a client is there, as long as this process is; it may have no hooks that would."""
-    this = look(os.getpid())
+    """Says that a client is there, as long as this process is; it may have no hooks that would. Who
+    was started by `interlock run` is shown by that."""
+    this = look(os.getpid()) if not workspace.is_inside(os.environ) else None
     if this is not None:
         act = Attend("rest", "mcp", window={"client": "mcp"} | about(this))
         with suppress(Refusal):
