@@ -291,6 +291,14 @@ def tasks(town: Town) -> None:
     relied_on = (ran["evidence"]["id"],)
     by_checks: Any = {"evidence": relied_on, "tree": TREE, "rules": digest(b"make test")}
     town.call(vera, acts.GiveVerdict("T-1", "athena", "pass", **by_checks))
+    said = {"kind": "note", "text": "it sorts", "task_id": "T-4", "criterion": 1}
+    other = acts.CreateTask("Note it", "T-4", criteria=("it is noted",), gates=("athena",))
+    town.call(vera, other)
+    town.call(cli, acts.TakeTask("T-4"))
+    note = town.call(cli, acts.AddEvidence(said))["evidence"]["id"]
+    town.call(cli, acts.SubmitTask("T-4", COMMIT, TREE))
+    town.call(vera, acts.GiveVerdict("T-4", "athena", "pass", evidence=(note,)))
+    town.call(OWNER, acts.ShowTask("T-4"))
     town.call(vera, acts.PrepareVerdict("T-1", "athena"))
     town.call(OWNER, acts.CheckGate("athena", COMMIT))
     town.call(OWNER, acts.ShowTask("T-1"))

@@ -382,7 +382,7 @@ SECONDS = re.compile(r"\bin \d+ s\b")
 # Members whose value is the door's own, or depends on the moment.
 PASSING = {
     *("adapter", "bytes", "checkpoint", "confirmed_s_ago", "digest", "header"),
-    *("last_seen", "lease", "now", "nth", "retry_after_s", "seen_s_ago"),
+    *("last_seen", "lease", "left_s", "now", "nth", "retry_after_s", "seen_s_ago"),
 }
 
 

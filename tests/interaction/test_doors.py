@@ -1440,9 +1440,8 @@ GATES = (
         {"what": "it is slow", "to": "@vera"},
         but={"cli": NO_WORD},
     ),
-    refused(
-        "USAGE",
-        "a blocker for nobody",
+    done(
+        "a blocker for whoever can be found",
         acts.RaiseBlocker,
         DORA,
         {"what": "it is slow", "task": "T-1"},

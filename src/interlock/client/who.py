@@ -9,8 +9,8 @@ from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
 from interlock.contracts.routes import ROUTES
 
-# What only a sender can do. The rest may be done by whoever owns an embedded workspace, without
-# being anybody in it.
+# What a sender does: what only a sender can, and what ends something that others wait for. The rest
+# may be done by whoever owns an embedded workspace, without being anybody in it.
 PERSONAL = frozenset(
     {
         acts.SendMessage,
