@@ -70,9 +70,10 @@ class Outcome(NamedTuple):
 
 
 def answered(said: Members) -> Outcome:
-    """An answer that is no refusal: a plain no has a code, or says that there is a holder, or that
-    all is not well."""
-    is_no = "code" in said or said.get("claimed") or said.get("ok") is False
+    """An answer that is no refusal: a plain no has a code, or says that there is a holder, that all
+    is not well, or that a token is nobody's or has ended."""
+    is_not = any(said.get(name) is False for name in ("ok", "known", "active"))
+    is_no = "code" in said or said.get("claimed") or is_not
     return Outcome("no" if is_no else "done", said)
 
 

@@ -1790,7 +1790,8 @@ IDENTITY = (
     done(
         "whose a token is", acts.IdentifyToken, OTTO, {"token": "$its_token"}, has={"known": True}
     ),
-    done(
+    no(
+        None,
         "nobody's token",
         acts.IdentifyToken,
         OWNER,

@@ -565,6 +565,7 @@ def test_what_renews_itself_is_not_rotated(town: Place) -> None:
     for words in ((made.id,), (token_id(hashed(browser)),), ("--sender", "rosa")):
         message = town.no("USAGE", "token", "rotate", *words)["message"]
         assert "interlock connection revoke" in message
+        assert ("gets new tokens by itself" in message) is ("browser" not in message)
     minted = town.ok("token", "mint", "--sender", "rosa")
     assert town.ok("token", "rotate", "--sender", "rosa")["replaced"] == [minted["id"]]
     with Node(str(town.workspace)) as node:

@@ -25,9 +25,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from interlock.contracts import acts
+from interlock.contracts import acts, tokens
 from interlock.contracts.acts import Credentials
-from interlock.contracts.tokens import CODE, INVITATION, PREFIX, SECRET_BYTES, compose, hashed
+from interlock.contracts.tokens import INVITATION, PREFIX, SECRET_BYTES, compose, hashed
 from interlock.doors.oauth import clients, documents, endpoints
 from interlock.doors.oauth.documents import Documents, Refused, is_public
 from interlock.link import open_node
@@ -248,7 +248,7 @@ class Visit:
         (sealed,) = parse_qs(urlsplit(sent.headers["location"]).query)["request"]
         wanted = Seals(self.live.node.keys).opened("authorization", sealed)
         assert wanted is not None
-        code = compose(os.urandom(SECRET_BYTES), CODE)
+        code = tokens.code(os.urandom(SECRET_BYTES), redirected=wanted["redirected"])
         taken = ("client", "client_name", "resource", "redirect_uri", "challenge", "scopes")
         said = {name: wanted[name] for name in taken}
         act = acts.GrantConnection(agent="vera", surface=None, code_hash=hashed(code), **said)
@@ -257,6 +257,7 @@ class Visit:
 
     async def exchange(self, code: str, client: str) -> httpx2.Response:
         fields = {"grant_type": "authorization_code", "code": code, "code_verifier": VERIFIER}
+        fields["redirect_uri"] = "https://client.example/cb"
         return await self.http.post("/token", data=fields | {"client_id": client})
 
     async def refresh(self, refresh: str, client: str) -> httpx2.Response:

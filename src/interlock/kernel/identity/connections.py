@@ -84,7 +84,7 @@ def grant(moment: Moment, act: GrantConnection) -> Answer:
         raise Usage(f"A connection may have {', '.join(BASIC_SCOPES)}, and at least one of them.")
     id = "con_" + act.code_hash[:12]
     if (found := _find(moment, "id = ?", id)) is not None:
-        return _granted_before(moment, found, act, person)
+        return _granted_before(moment, found, act, person, scopes)
     kind = "human" if agent == person else "agent"
     if act.new and may_register(moment, agent, act.surface, kind)[1]:
         raise NameTaken("That name is there already. Choose it in the list, or write another one.")
@@ -109,16 +109,18 @@ def grant(moment: Moment, act: GrantConnection) -> Answer:
     return {"id": id, "sender": sender, "address": address(sender), "scopes": scopes}
 
 
-def _granted_before(moment: Moment, found: Connection, act: GrantConnection, person: str) -> Answer:
+def _granted_before(
+    moment: Moment, found: Connection, act: GrantConnection, person: str, scopes: list[str]
+) -> Answer:
     """The answer to a consent that is given twice, as by two clicks: the same as before, for as
     long as nobody has used it."""
-    same = moment.one(
-        "SELECT 1 FROM identity_connections WHERE id = ? AND code_hash = ? AND person = ?",
-        found.id,
-        act.code_hash,
-        person,
+    agent = act.agent.removeprefix("@")
+    sender = f"{agent}-{act.surface}" if act.surface else agent
+    is_same = (found.person, found.sender, found.client) == (person, sender, act.client) and (
+        (found.scopes, found.resource, found.redirect_uri, found.challenge)
+        == (" ".join(scopes), act.resource, act.redirect_uri, act.challenge)
     )
-    if same is None or found.client != act.client:
+    if not is_same or _find(moment, "code_hash = ?", act.code_hash) is None:
         raise NameTaken("That code was made before. Make a new one.")
     is_used = found.refreshed_at is not None or found.ended_at is not None
     if is_used or found.code_expires_at <= moment.now:
