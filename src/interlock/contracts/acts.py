@@ -499,11 +499,15 @@ class CheckClaim(Act):
 class CheckPaths(Act):
     """Whether the caller may change these files of a repository, in a worktree of it, where that
     is known. They are names from its root, and no patterns; one that ends with / is a directory
-    with all that is in it, and `./` the whole repository."""
+    with all that is in it, and `./` the whole repository.
+
+    Given `commits`, it is about those of the files that one of them was reported to have changed
+    under another's claim, whoever asks from wherever."""
 
     paths: tuple[str, ...]
     repo: str
     worktree: str | None = None
+    commits: tuple[str, ...] = ()
 
 
 class ReportCommit(Act):

@@ -238,6 +238,15 @@ def _files(act: Any) -> Any:
     return act
 
 
+def _check_paths(act: acts.CheckPaths) -> acts.CheckPaths:
+    if len(act.commits) > acts.MOST_FILES:
+        raise Usage(f"At most {acts.MOST_FILES} commits are looked at once.")
+    for commit in act.commits:
+        _whole_object(commit, "commit")
+    asked: acts.CheckPaths = _files(act)
+    return asked
+
+
 def _report(act: acts.ReportCommit) -> acts.ReportCommit:
     _whole_object(act.commit, "commit")
     reported: acts.ReportCommit = _files(act)
@@ -732,7 +741,7 @@ _CHECKS: dict[type, Callable[[Any], Any]] = {
     acts.RenewClaim: _renew,
     acts.ReleaseClaim: _held,
     acts.CheckClaim: _target,
-    acts.CheckPaths: _files,
+    acts.CheckPaths: _check_paths,
     acts.ReportCommit: _report,
     acts.Attend: _attend,
     acts.Mute: _mute,

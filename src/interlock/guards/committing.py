@@ -7,9 +7,6 @@ from interlock.errors import Usage
 from interlock.guards import git
 from interlock.repository import names_of
 
-# No file is called so.
-_MARK = "//"
-
 
 def staged(root: str) -> list[str]:
     """The files that the commit which is being made would change, from the root: both names of one
@@ -60,19 +57,9 @@ def named(root: str, paths: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def unpushed(root: str, oid: str, known: Sequence[str], since_ms: int) -> dict[str, int]:
-    """The files that commits up to one have changed since a moment, and when last, by milliseconds;
-    without what is `known` where it would be pushed to. Of a merge, what it changed by itself."""
-    words = ["log", "-z", "-c", "--name-only", "--no-renames", f"--format={_MARK}%ct"]
-    said = git.ask(root, *words, f"--since={since_ms // 1000}", oid, "--not", *known, "--")
+def unpushed(root: str, oid: str, known: Sequence[str]) -> list[str]:
+    """The commits up to one that would be pushed, without what is `known` to be there."""
+    said = git.ask(root, "rev-list", oid, "--not", *known, "--")
     if said is None:
         raise Usage("git does not say what would be pushed.")
-    found: dict[str, int] = {}
-    at = 0
-    for part in said.split(b"\0"):
-        if part.startswith(_MARK.encode()):
-            at = int(part.removeprefix(_MARK.encode())) * 1000
-        elif name := part.removeprefix(b"\n"):
-            path = name.decode("utf-8", "replace")
-            found[path] = max(at, found.get(path, 0))
-    return found
+    return said.decode().split()

@@ -73,9 +73,12 @@ def note(context: Context) -> Answer | int:
 
 
 def _guarded(context: Context, paths: list[str], repo: str, here: str, what: str) -> Answer:
-    found = _together(
-        [context.call_as_somebody(acts.CheckPaths(some, repo, here)) for some in _some(paths)]
-    )
+    asked = [acts.CheckPaths(some, repo, here) for some in _some(paths)]
+    return _answered(context, asked, what)
+
+
+def _answered(context: Context, asked: list[acts.CheckPaths], what: str) -> Answer:
+    found = _together([context.call_as_somebody(act) for act in asked])
     if not found["allowed"] and context.is_nobody:
         found["message"] = NOBODY.format(what) + found["message"]
     return found
@@ -91,10 +94,10 @@ def _refusing(what: str) -> Iterator[None]:
         raise type(trouble)(told, **trouble.members) from None
 
 
-def _some(paths: list[str]) -> list[tuple[str, ...]]:
-    """As many files at a time as may be asked about; none is asked about too."""
-    starts = range(0, len(paths) or 1, MOST_FILES)
-    return [tuple(paths[start : start + MOST_FILES]) for start in starts]
+def _some(names: list[str]) -> list[tuple[str, ...]]:
+    """As many at a time as may be asked about; none is asked about too."""
+    starts = range(0, len(names) or 1, MOST_FILES)
+    return [tuple(names[start : start + MOST_FILES]) for start in starts]
 
 
 def _together(answers: list[Answer]) -> Answer:
@@ -122,10 +125,9 @@ def push(context: Context) -> Answer:
 
 
 def _crossed(context: Context, root: str, remote: str, url: str, pushes: "list[Push]") -> Answer:
-    """What commits that are not there yet touch of others' claims, as with `check`: commits that
-    were made under the claim, and not before it. Where nobody else has one, git is not asked."""
+    """Whether commits that are not there yet were made under another's claim, by whoever went by
+    the guard then. Where nobody else has one, git is not asked."""
     from interlock import guards
-    from interlock.contracts.times import rfc3339
     from interlock.repository import name_here
 
     nothing: Answer = {"allowed": True, "denied": [], "warned": []}
@@ -133,35 +135,14 @@ def _crossed(context: Context, root: str, remote: str, url: str, pushes: "list[P
     if not sent or repo is None:
         return nothing
     met = _guarded(context, ["./"], repo, root, "push")
-    since = [each["claim"]["acquired_at"] for each in (*met["denied"], *met["warned"])]
-    if not since:
+    if not met["denied"] and not met["warned"]:
         return nothing
-    touched: dict[str, str] = {}
+    commits: dict[str, None] = {}
     for push in sent:
         known = guards.known_there(root, remote, url, push)
-        for path, at in guards.unpushed(root, push.local_oid, known, _ms(min(since))).items():
-            touched[path] = max(rfc3339(at + 999), touched.get(path, ""))
-    if not touched:
-        return nothing
-    found = _guarded(context, list(touched), repo, root, "push")
-    later = {
-        each["path"]
-        for each in (*found["denied"], *found["warned"])
-        if touched[each["path"]] >= each["claim"]["acquired_at"]
-    }
-    if not later:
-        return nothing
-    return (
-        found
-        if len(later) == len(touched)
-        else _guarded(context, sorted(later), repo, root, "push")
-    )
-
-
-def _ms(time: str) -> int:
-    from datetime import datetime
-
-    return int(datetime.fromisoformat(time).timestamp() * 1000)
+        commits |= dict.fromkeys(guards.unpushed(root, push.local_oid, known))
+    asked = [acts.CheckPaths((), repo, None, some) for some in _some(list(commits))]
+    return _answered(context, asked, "push") if commits else nothing
 
 
 def _some_warned(crossed: Answer) -> Answer:

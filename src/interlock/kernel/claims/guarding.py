@@ -12,7 +12,7 @@ from typing import NamedTuple
 from interlock.contracts.acts import CheckPaths, ReportCommit
 from interlock.contracts.addresses import address
 from interlock.contracts.durations import covering as lasting
-from interlock.contracts.encoding import canonical
+from interlock.contracts.encoding import canonical, decode
 from interlock.contracts.globs import covering, matches, overlap
 from interlock.contracts.times import rfc3339
 from interlock.errors import ClaimHeld
@@ -33,22 +33,54 @@ class Crossing(NamedTuple):
 
 
 def check_paths(moment: Moment, act: CheckPaths) -> Answer:
-    return guarded(moment, act.repo, act.paths, act.worktree)
+    if not act.commits:
+        return guarded(moment, act.repo, act.paths, act.worktree)
+    found = _reported(moment, act)
+    met = [
+        Crossing(path, claim)
+        for claim in _others(moment, act.repo)
+        for path in found.get(claim.sender, ())
+        if _covers(claim, path)
+    ]
+    denies = moment.setting("guard") == "deny"
+    return _guarded(moment, met if denies else [], [] if denies else met)
 
 
 def guarded(moment: Moment, repo: str, paths: Sequence[str], worktree: str | None) -> Answer:
     """Which of these files are under another's claim, and whether that denies a change of them."""
-    mode = moment.setting("guard")
     denied: list[Crossing] = []
     warned: list[Crossing] = []
-    for claim in live(moment, "repo = ?", repo) if mode != "off" else ():
-        if claim.is_own(moment.caller):
-            continue
+    for claim in _others(moment, repo):
         here = claim.everywhere or _is_same_place(claim.worktree, worktree)
-        found = denied if mode == "deny" and here else warned
+        found = denied if moment.setting("guard") == "deny" and here else warned
         found += [Crossing(path, claim) for path in paths if _covers(claim, path)]
+    return _guarded(moment, denied, warned)
+
+
+def _others(moment: Moment, repo: str) -> list[Claim]:
+    """The claims on files of a repository that are not the caller's; none where nobody guards."""
+    if moment.setting("guard") == "off":
+        return []
+    return [claim for claim in live(moment, "repo = ?", repo) if not claim.is_own(moment.caller)]
+
+
+def _reported(moment: Moment, act: CheckPaths) -> dict[str, list[str]]:
+    """By holder, the files of theirs that any of the commits was reported to have changed. Whose a
+    commit is that nobody reported, nobody knows; most are the holder's own."""
+    wanted = set(act.commits)
+    rows = moment.all(
+        'SELECT "commit", holder, paths FROM claims_crossed WHERE repo = ? ORDER BY seq', act.repo
+    )
+    found: dict[str, dict[str, None]] = {}
+    for commit, holder, paths in rows:
+        if commit in wanted:
+            found.setdefault(holder, {}).update(dict.fromkeys(decode(paths)))
+    return {holder: list(paths) for holder, paths in found.items()}
+
+
+def _guarded(moment: Moment, denied: list[Crossing], warned: list[Crossing]) -> Answer:
     answer: Answer = {"allowed": not denied, "denied": _views(denied), "warned": _views(warned)}
-    answer |= {"guard": "off"} if mode == "off" else {}
+    answer |= {"guard": "off"} if moment.setting("guard") == "off" else {}
     return answer | (ClaimHeld(_why(moment, denied)).as_dict() if denied else {})
 
 
@@ -110,11 +142,10 @@ def _is_same_place(claimed: str | None, here: str | None) -> bool:
 
 def _covers(claim: Claim, path: str) -> bool:
     """Whether a file is under a claim, or a directory holds something that could be."""
-    beneath = None
-    if path.endswith("/"):
-        beneath = "**" if path == "./" else covering(path)
-    if beneath is None:
-        return any(matches(pattern, path.rstrip("/")) for pattern in claim.target.paths)
+    if not path.endswith("/"):
+        return any(matches(pattern, path) for pattern in claim.target.paths)
+    # A name that no pattern can spell stands for any.
+    beneath = (covering(path) if path != "./" else None) or "**"
     return any(overlap(pattern, beneath) for pattern in claim.target.paths)
 
 
