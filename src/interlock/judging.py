@@ -134,6 +134,7 @@ class Judge:
         failing = [found for found in results if not found["met"]]
         note = "; ".join(_told(found) for found in results)
         verdict = "fail" if failing else "pass"
+        fixes = dict.fromkeys(fix for found in failing for fix in found.pop("fix"))
         self._call(
             acts.GiveVerdict(
                 self._task,
@@ -141,7 +142,7 @@ class Judge:
                 verdict,
                 artifact["commit"],
                 f"Checked by interlock gate run{self._by}. {note}"[:LONGEST_NOTE],
-                tuple(dict.fromkeys(fix for found in failing for fix in found.pop("fix"))),
+                tuple(fixes),
                 tuple(found["evidence"] for found in results),
                 artifact["tree"],
                 self._digest(checks),
@@ -165,10 +166,10 @@ class Judge:
                 size = payload["output"]["size"]
                 steps = attached(acts.AddEvidence(payload), in_chunks(file), size)
                 kept = taken(steps, self._call)["evidence"]
+            if payload.get("interrupted") and payload.get("ended_by") != "time limit":
+                raise Told
             why = _why_not(check, recorded, artifact)
-            fix = self._fixes(check) if why is not None else []
-        if payload.get("interrupted") and payload.get("ended_by") != "time limit":
-            raise Told
+            fix = self._fixes(check, recorded) if why is not None else []
         found = {
             "check": check.name,
             "met": why is None,
@@ -178,11 +179,11 @@ class Judge:
         }
         return found if why is None else found | {"fix": fix}
 
-    def _fixes(self, check: Check) -> list[str]:
+    def _fixes(self, check: Check, recorded: evidence.Recorded) -> list[str]:
         """What would put it right: the scrub's own commands, and the check itself, to see that it
-        is met then."""
+        is met then. One that did not come to its end found nothing to speak of."""
         found: list[str] = []
-        if not check.command:
+        if not check.command and not recorded.payload.get("interrupted"):
             with suppress(Refusal):
                 rules = scrub.rules_of(self._rules.scrub)
                 found = [finding.fix for finding in scrub.findings(os.getcwd(), rules)]

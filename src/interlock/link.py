@@ -298,8 +298,8 @@ def shut_out(place: str, why: str) -> EngineUnavailable:
     return EngineUnavailable(
         f"{why} If this shell is sandboxed, it may use neither the server's socket nor the files "
         f"in {place}: use your client's own Interlock tools (MCP), which run outside of it, or "
-        "have a person allow that directory. interlock evidence run keeps a run in a file "
-        "meanwhile.",
+        "have a person allow that directory. Another workspace is named with --workspace. "
+        "interlock evidence run keeps a run in a file meanwhile.",
     )
 
 

@@ -84,6 +84,16 @@ def space() -> str | None:
         return None
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process was told to stand still, by a signal or a debugger."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state = file.read().rpartition(b")")[2].split()[0].decode()
+    except OSError:
+        state = (_ps("state=", pid) or "").strip()
+    return state[:1] in ("T", "t")
+
+
 def is_alive(pid: int, started: str) -> bool:
     found = look(pid)
     return found is not None and found.started == started

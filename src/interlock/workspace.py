@@ -79,11 +79,21 @@ def hide_from_git(directory: str) -> None:
 
 def _candidates(place: str) -> Iterator[str]:
     """Where the workspace of a directory would be. One that may not be passed through, and lies
-    above us all the same, says nothing."""
-    if os.access(place, os.X_OK):
-        yield os.path.join(place, LOCAL)
-        if in_git := _in_git(place):
-            yield in_git
+    above us all the same, says nothing; nor does what somebody else keeps closed there."""
+    if not os.access(place, os.X_OK):
+        return
+    if not _is_anothers(local := os.path.join(place, LOCAL)):
+        yield local
+    if not _is_anothers(os.path.join(place, ".git")) and (in_git := _in_git(place)):
+        yield in_git
+
+
+def _is_anothers(path: str) -> bool:
+    try:
+        owner = os.lstat(path).st_uid
+    except OSError:
+        return False
+    return owner != os.geteuid() and not os.access(path, os.X_OK) and os.path.isdir(path)
 
 
 def _in_git(place: str) -> str | None:

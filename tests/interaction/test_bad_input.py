@@ -193,7 +193,7 @@ ROWS: dict[str, Row] = {
         acts=False,
     ),
     "migrate": Row("--to redis://127.0.0.1:1/0", {"--to": "engine"}, acts=False),
-    "repair": Row("", {}, acts=False),
+    "repair": Row("--restore", {"--engine": "engine"}, acts=False),
     "doctor": Row("", {}, acts=False),
     "down": Row("", {}, acts=False),
     "mcp": Row("", {}, acts=False),

@@ -421,7 +421,7 @@ def test_a_person_is_told_what_ended_a_run_and_what_was_cut(shop: Workshop) -> N
         return story + done.complaint
 
     assert "  time limit  " in told("--time-limit", "1s", *python(SLEEP))
-    assert "  interrupted  " in told("--", "sh", "-c", "kill -INT $PPID; sleep 600")
+    assert "  interrupted  " in told("--", "sh", "-c", "kill -INT $PPID; exec sleep 600")
     limited = told("--memory-limit", str(1 << 30), "--", "sh", "-c", "kill -SEGV $$")
     assert "  signal  " in limited
     assert f"A signal ended it, under a memory limit of {1 << 30} bytes." in limited

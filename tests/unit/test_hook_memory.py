@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from interlock.hooks.memory import DOOR, Memory
+import pytest
+
+from interlock.hooks.memory import DOOR, Memo, Memory
 
 LIMIT_S = 30.0
 WAITING = """
@@ -56,3 +58,12 @@ def test_a_session_that_was_forgotten_is_waited_for_again(tmp_path: Path) -> Non
             pass
     with waiter(tmp_path, "s-1") as alone, waiter(tmp_path, "s-1") as another:
         assert (alone, another) == (True, False)
+
+
+@pytest.mark.parametrize("damaged", ["", "[0, false]", '[0, false, 7, "x"]', '{"held": 1}', "7"])
+def test_a_damaged_memory_is_an_empty_one(tmp_path: Path, damaged: str) -> None:
+    memory = Memory(str(tmp_path), "s-1")
+    memory.keep(Memo(owed="a warning"))
+    (path,) = (tmp_path / "windows" / "memos").iterdir()
+    path.write_text(damaged)
+    assert memory.recall() == Memo()

@@ -1,10 +1,13 @@
 """The rules of waking one by one, each in a sentence: who is told of what, when, and how often."""
 
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commandline import until
 from stepping import HOUR, MINUTE, OWNER, SECOND, Street, this_window
 
 from interlock import errors
@@ -28,6 +31,8 @@ from interlock.contracts.acts import (
     StartSession,
 )
 from interlock.node import dispatching, upkeep
+from interlock.processes import is_stopped, look
+from interlock.windows import about
 
 
 @pytest.fixture
@@ -446,24 +451,24 @@ def test_at_its_start_a_session_is_told_who_it_is_and_what_it_holds(street: Stre
     assert "claims" not in street.step(window, "prompt")
 
 
-def test_a_step_keeps_what_its_sender_holds_in_no_session(street: Street) -> None:
-    """As a shell does that does not know its client's session."""
+@pytest.mark.parametrize("unbound", [True, False])
+def test_what_is_held_in_no_session_is_kept_by_a_client_whose_shell_knows_none(
+    street: Street, unbound: bool
+) -> None:
     street.call(street.otto, AcquireClaim("B-1", ttl_s=100))
     street.ms += 60 * SECOND
-    street.step(street.otto._replace(session="s-1"), "tool")
+    street.step(street.otto._replace(session="s-1"), "tool", unbound=unbound)
     street.ms += 60 * SECOND
-    assert street.call(OWNER, CheckClaim("B-1"))["claimed"]
+    assert street.call(OWNER, CheckClaim("B-1"))["claimed"] is unbound
 
 
-@pytest.mark.parametrize("session", ["s-1", None])
-def test_a_client_that_lives_keeps_what_it_holds_while_it_is_idle(
-    street: Street, session: str | None
-) -> None:
+def test_a_client_that_lives_keeps_what_it_holds_while_it_is_idle(street: Street) -> None:
     window = street.otto._replace(session="s-1")
     street.step(window, "stop", window=this_window())
-    street.call(street.otto._replace(session=session), AcquireClaim("B-1", ttl_s=100))
+    street.call(window, AcquireClaim("B-1", ttl_s=100))
     street.call(street.otto._replace(session="s-2"), AcquireClaim("B-2", ttl_s=100))
     street.call(street.vera, AcquireClaim("B-3", ttl_s=100))
+    street.call(street.otto, AcquireClaim("B-4", ttl_s=100))
     street.ms += 40 * SECOND
     head = street.node.head()
     dispatching.keep(street.node)
@@ -478,6 +483,29 @@ def test_a_client_that_lives_keeps_what_it_holds_while_it_is_idle(
     street.ms += 60 * SECOND
     dispatching.keep(street.node)
     assert [c["item"] for c in street.call(OWNER, ListClaims())["claims"]] == []
+
+
+def test_nobody_keeps_what_a_stopped_client_holds(street: Street) -> None:
+    """It cannot know that it has lost it, and what it does then must bounce."""
+    with subprocess.Popen(["sleep", "60"]) as client:
+        try:
+            process = look(client.pid)
+            assert process is not None
+            window = street.otto._replace(session="s-1")
+            street.step(window, "stop", window={"client": "codex"} | about(process))
+            street.call(window, AcquireClaim("B-1", ttl_s=100))
+            client.send_signal(signal.SIGSTOP)
+            until(lambda: is_stopped(client.pid))
+            street.ms += 60 * SECOND
+            head = street.node.head()
+            dispatching.keep(street.node)
+            assert street.node.head() == head
+            client.send_signal(signal.SIGCONT)
+            until(lambda: not is_stopped(client.pid))
+            dispatching.keep(street.node)
+            assert street.node.head() == head + 1
+        finally:
+            client.kill()
 
 
 def test_an_end_gives_up_what_is_held_and_waited_for_but_not_the_session(street: Street) -> None:

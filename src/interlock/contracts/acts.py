@@ -542,7 +542,8 @@ class Attend(Act):
     has what it should be told there, which is marked as told by that adapter.
 
     `paths`, `repo` and `worktree` are of an edit, as with `CheckPaths`. `held` is how often in a
-    row it was kept from stopping. `window` says where the client runs, for presence; `until_ms` is
+    row it was kept from stopping. `unbound` says that the client's shell and tools do not know its
+    session. `window` says where the client runs, for presence; `until_ms` is
     the moment of this machine's monotonic clock after which nobody waits for the answer, and so
     nothing may count as told. Both are believed only from this machine."""
 
@@ -555,6 +556,7 @@ class Attend(Act):
     wait_s: int | None = None
     window: dict[str, Any] | None = None
     until_ms: int | None = None
+    unbound: bool = False
 
 
 # --- work

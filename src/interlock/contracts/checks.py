@@ -10,6 +10,7 @@ from typing import Any
 from interlock.contracts import acts
 from interlock.contracts.addresses import unicode
 from interlock.contracts.encoding import canonical, digest
+from interlock.contracts.times import LAST_MS
 from interlock.contracts.types import MAIN_MEMBER, plain, sendable
 from interlock.errors import InvalidMessage, TooLarge, Usage
 
@@ -369,7 +370,8 @@ def odd_member(name: str, value: Any) -> str | None:
     texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     if isinstance(value, dict):
         texts = [*value, *value.values()]
-    if not isinstance(value, kind) or not all(isinstance(text, str) for text in texts):
+    is_good = isinstance(value, kind) and all(isinstance(text, str) for text in texts)
+    if not is_good or (kind is int and not 0 <= value < LAST_MS):
         return f"{name} must be {what}."
     try:
         for text in texts:

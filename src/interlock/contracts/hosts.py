@@ -12,6 +12,8 @@ _PUBLIC: Final = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::([0-9]
 _USUAL: Final = {"http": 80, "https": 443}
 _LAST_PORT: Final = 65535
 _NEIGHBOURS: Final = 64
+# Behind so many bits of an IPv6 address stands an IPv4 one.
+_MAPPED_BITS: Final = 96
 
 
 @lru_cache  # every request asks twice, and mostly about the same
@@ -31,6 +33,17 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+
+
+def written_by_proxy(text: str) -> str | None:
+    """The address in what a proxy says of a client: some add the port, and brackets for that."""
+    host = text.strip()
+    if host.startswith("["):
+        host = host[1:].partition("]")[0]
+    elif host.count(":") == 1:
+        host = host.partition(":")[0]
+    found = _address(host)
+    return str(found) if found is not None else None
 
 
 def neighbourhood(host: str) -> str:
@@ -72,6 +85,9 @@ def proxy(text: str) -> str:
             "--proxy is the address from which a TLS proxy on another machine asks, such as "
             f"192.0.2.7, or a network of such, 192.0.2.0/28; not {text[:80]!r}."
         ) from None
+    if isinstance(found, IPv6Network) and found.prefixlen >= _MAPPED_BITS:
+        older = found.network_address.ipv4_mapped
+        found = ip_network((older, found.prefixlen - _MAPPED_BITS)) if older else found
     if found.prefixlen == 0:
         raise Usage(f"--proxy {text[:80]} would be everybody. Name the proxy's own address.")
     return str(found)

@@ -5,6 +5,8 @@ from functools import lru_cache
 from typing import Any
 
 DAY_MS = 86_400_000
+# The end of the year 9999, after which years have more digits.
+LAST_MS = 253_402_300_800_000
 # Seconds since 1970 stay below this for thousands of years; milliseconds passed it in 1973.
 _SECONDS_BELOW = 100_000_000_000
 _TIME = re.compile(
@@ -43,16 +45,24 @@ def read_time(value: Any) -> int | None:
     """The time that another program wrote: as RFC 3339, where UTC is meant if nothing is said, or
     as a number of seconds or milliseconds. None for what is none."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return int(value * 1000 if abs(value) < _SECONDS_BELOW else value)
+        if not 0 <= value < LAST_MS:
+            return None
+        return int(value * 1000 if value < _SECONDS_BELOW else value)
     found = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
         return None
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
     days = _days(year, month, day)
-    if not 1 <= month <= 12 or _civil(days) != (year, month, day) or hour > 24 or minute > 59:
+    if (
+        not 1 <= month <= 12
+        or _civil(days) != (year, month, day)
+        or hour > 23
+        or max(minute, second) > 59
+    ):
         return None
     ahead = int(f"{found[7]}1") * (int(found[8]) * 60 + int(found[9])) if found[7] else 0
-    return days * DAY_MS + ((hour * 60 + minute - ahead) * 60 + second) * 1000
+    ms = days * DAY_MS + ((hour * 60 + minute - ahead) * 60 + second) * 1000
+    return ms if 0 <= ms < LAST_MS else None
 
 
 def _days(year: int, month: int, day: int) -> int:

@@ -251,6 +251,9 @@ class Copy(SqliteEngine):
             except (HeadMoved, AnswerLost):
                 self.remote.leave()
                 raise _broken_off() from None
+            except BaseException:
+                self.remote.leave()
+                raise
 
     def forked(self, loss: Loss) -> Refusal:
         """What to tell whoever wants to write."""

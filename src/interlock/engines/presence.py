@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from interlock.contracts.acts import RUN
 from interlock.contracts.addresses import filename
 from interlock.engines.doorbell import Doorbell
-from interlock.processes import is_alive, space
+from interlock.processes import is_alive, is_stopped, space
 
 FRESH_MS = 10 * 60_000
 # Of a client elsewhere nobody knows whether it still runs.
@@ -180,9 +180,10 @@ class Presence:
         return [w.session for w in found if w.session and w.doing != ENDED and _runs(w) is False]
 
     def living(self, sender: str) -> set[str | None]:
-        """The sessions whose client surely runs here."""
-        found = self._told(sender)
-        return {window.session for window in found if window.doing != ENDED and _runs(window)}
+        """The sessions whose client surely runs here. One that is stopped holds nothing longer than
+        it would by itself."""
+        found = [window for window in self._told(sender) if window.doing != ENDED and _runs(window)]
+        return {window.session for window in found if not is_stopped(window.about["pid"])}
 
     def sweep(self, sender: str, now_ms: int) -> None:
         """Forgets windows that ended, or fell silent elsewhere, a while ago; and the drafts of
@@ -285,7 +286,7 @@ def _as_of(window: Window, now_ms: int) -> Window:
         return window
     runs, silent_ms = _runs(window), now_ms - window.at
     if runs is False or (runs is None and silent_ms > FORGOTTEN_MS):
-        return window._replace(doing=ENDED, at=now_ms)
+        return window._replace(doing=ENDED)
     if window.doing == WORKING and silent_ms > LONGEST_STEP_MS:
         return window._replace(doing=IDLE)
     return window

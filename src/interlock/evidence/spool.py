@@ -23,6 +23,9 @@ from interlock.errors import DigestMismatch, TooLarge, Usage
 FORM: Final = "interlock-run-1"
 # By these a client tells what it starts in which session that is.
 SESSIONS: Final = ("INTERLOCK_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID")
+# What hooks hand over, and what only whoever ran it does.
+WAITING: Final = ".json"
+REFUSED: Final = ".json.refused"
 MEMBERS: Final = {"form", "key", "payload", "output"}
 MOST_OUTPUT: Final = 65 << 20
 MOST_PAYLOAD: Final = 4 << 20
@@ -43,7 +46,14 @@ def new_key() -> str:
     return f"run-{os.urandom(16).hex()}"
 
 
-def write(payload: dict[str, Any], output: str, key: str, directory: str | None = None) -> str:
+def write(
+    payload: dict[str, Any],
+    output: str,
+    key: str,
+    directory: str | None = None,
+    *,
+    ending: str = WAITING,
+) -> str:
     """The path of a new file that holds the run; `output` is the path of what is to be stored.
     Nobody else may read it, and it appears whole or not at all. Raises TooLarge and Usage."""
     if os.path.getsize(output) > MOST_OUTPUT:
@@ -59,7 +69,7 @@ def write(payload: dict[str, Any], output: str, key: str, directory: str | None 
                 _fill(file, {"form": FORM, "key": key, "payload": payload}, source)
                 file.flush()
                 os.fsync(file.fileno())
-            path = part.removesuffix(".part") + ".json"
+            path = part.removesuffix(".part") + ending
             os.rename(part, path)
         except BaseException:
             os.unlink(part)
@@ -83,7 +93,7 @@ def waiting(session: str) -> list[str]:
     for name in names:
         path = os.path.join(directory, name)
         with suppress(FileNotFoundError):  # handed over meanwhile, by another hook
-            found += [(os.lstat(path).st_mtime_ns, path)] if name.endswith(".json") else []
+            found += [(os.lstat(path).st_mtime_ns, path)] if name.endswith(WAITING) else []
     return [path for _, path in sorted(found)]
 
 

@@ -37,9 +37,11 @@ def attending(
     window: dict[str, Any],
     until_ms: int | None = None,
     outlives: bool = False,
+    unbound: bool = False,
 ) -> Generator[Attend | EndSession, Answer, Said]:
     """`window` is what presence may know of the client; `until_ms` the moment until which it would
-    hear what is said. A session that `outlives` the client's own does not end with it."""
+    hear what is said. A session that `outlives` the client's own does not end with it; of one that
+    is `unbound`, the client's shell and tools do not know."""
     if step.kind == "other" and not step.forgets:
         return NOTHING
     memo = memory.recall()
@@ -47,7 +49,8 @@ def attending(
     words = client_of(client).CONTEXT
     kind = _kind(words, event, step, memo, outlives=outlives)
     told = []
-    for act in _acts(Attend(kind, client, held=held, window=window, until_ms=until_ms), step):
+    first = Attend(kind, client, held=held, window=window, until_ms=until_ms, unbound=unbound)
+    for act in _acts(first, step):
         answer = yield act
         told.append(_said(kind, answer))
         for session in answer.get("lost", ()):

@@ -30,7 +30,8 @@ class Memory:
     def recall(self) -> Memo:
         try:
             with open(self._path("memos"), encoding="utf-8") as file:
-                return Memo(*json.load(file))
+                held, forgot, owed = Memo(*json.load(file))
+            return Memo(int(held), bool(forgot), str(owed))
         except (OSError, ValueError, TypeError):
             return Memo()
 

@@ -3,7 +3,7 @@
 from interlock.contracts.acts import Attend
 from interlock.contracts.addresses import address
 from interlock.kernel.claims.guarding import guarded
-from interlock.kernel.claims.holding import give_up, keep
+from interlock.kernel.claims.holding import give_up, holds, keep
 from interlock.kernel.mail import waking
 from interlock.kernel.mail.messages import Message, envelope
 from interlock.kernel.mail.reading import counts
@@ -12,8 +12,8 @@ from interlock.kernel.workspace import is_paused
 
 
 def attend(moment: Moment, act: Attend) -> Answer:
-    """Keeps what the session holds, and what its sender holds in none, which a shell that does not
-    know its session has claimed; and tells it what it should know now.
+    """Keeps what the session holds; of a client whose shell does not know its session, also what
+    the sender holds in none. And tells it what it should know now.
 
     At its start who it is; whenever it works, of mail that it was not told of; before an edit,
     whose claim is in the way; before it stops, what should not wait; while it is idle, what may
@@ -24,7 +24,7 @@ def attend(moment: Moment, act: Attend) -> Answer:
         if session is not None and "paused" not in about:
             give_up(moment, session)
         return about
-    claims = keep(moment, None)
+    claims = keep(moment, None) if act.unbound else holds(moment, None)
     if session is not None:
         claims = [*keep(moment, session), *claims]
     if act.step == "start":

@@ -62,13 +62,11 @@ def bury(node: Node) -> None:
 
 
 def keep(node: Node) -> None:
-    """Renews what sessions hold whose client lives on this machine, be it idle, and what such a
-    client's sender holds in no session."""
+    """Renews what sessions hold whose client lives on this machine, be it idle."""
     with node.file.reading() as db:
         found = holding.due(node.moment(db))
-    for sender, session in sorted(found, key=repr):
-        living = node.presence.living(sender)
-        if session in living or (session is None and living):
+    for sender, session in found:
+        if session in node.presence.living(sender):
             node.do(partial(_keep, sender, session))
 
 

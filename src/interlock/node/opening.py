@@ -59,14 +59,17 @@ def open_engine(
         except BaseException:
             file.close()
             raise
+    from interlock.engines.copying import is_known
     from interlock.engines.locating import record
     from interlock.node.others import Others
 
     engine = _shared(directory, keys, clock, where, adopt=adopt, key=key)
     try:
-        if not is_repair:
+        if is_repair:  # which notes the address when what was lost is there
+            is_known(engine.remote, keys.sealing())
+        else:
             _refuse_another(directory, engine, where)
-        record(directory, where)
+            record(directory, where)
     except BaseException:
         engine.remote.close()
         engine.file.close()

@@ -78,7 +78,8 @@ class Others:
         age_s = self.engine.age_s()
         with self.engine.file.reading() as db:
             here = {self.engine.node: self.engine.head(db).seq}
-        nodes = {name: here.get(name, said["seq"]) for name, said in self.nodes.items()}
+        heard = self.nodes  # which the follower replaces
+        nodes = {name: here.get(name, said["seq"]) for name, said in heard.items()}
         return absent_dropped(
             engine=self.remote.name,
             url=self.where.shown,
@@ -92,7 +93,7 @@ class Others:
                     "node": name,
                     "seq": seq,
                     "lag": max(0, self.engine.end - seq),
-                    "seen_s_ago": max(0, now - self.nodes[name]["at"]) // 1000,
+                    "seen_s_ago": max(0, now - heard[name]["at"]) // 1000,
                 }
                 for name, seq in sorted(nodes.items())
             ],

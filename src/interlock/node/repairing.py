@@ -12,6 +12,7 @@ from interlock.contracts.addresses import address
 from interlock.contracts.facts import parse_header
 from interlock.contracts.times import rfc3339
 from interlock.engines.copying import Loss
+from interlock.engines.locating import record
 from interlock.engines.recognition import note_repair, repair_of
 from interlock.errors import Usage
 from interlock.kernel.claims.queueing import end_since
@@ -63,6 +64,7 @@ def restore(node: Node) -> Answer:
         with node.file.reading() as db:
             engine.mend(db, unlike)
             engine.pour(db, loss.common)
+        record(node.directory, shared.where)
     node.do(lambda turn: _say(turn, outcome, is_new=before is None))
     return _answer(loss) | {
         "ok": True,

@@ -79,7 +79,8 @@ class Hook:
         standard error, for whoever calls a hook by hand. Where none can be written, none is, nor
         where it is nothing to `keep`."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        line = f"{at} {self._client} {self._event}: {' '.join(what.split())[:500]}\n"
+        told = f"{self._client[:80]} {self._event[:80]}: {' '.join(what.split())[:500]}"
+        line = f"{at} {''.join(c if c.isprintable() else '?' for c in told)}\n"
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"interlock hook: {line}")
         if not keep:
@@ -195,6 +196,7 @@ def _attended(context: Context, link: Link, step: Step, until_ms: int) -> Said:
         window=_window(client, link, step),
         until_ms=until_ms,
         outlives=outlives,
+        unbound=not outlives and client not in windows.ONE_A_PROCESS,
     )
     try:
         act = next(script)

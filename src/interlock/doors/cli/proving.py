@@ -25,6 +25,7 @@ from interlock.errors import (
 
 INTERLOCK_FAILED = 125
 LOOK_AGAIN_S = 0.4
+TRY_AGAIN_S = 3.0
 # How long the end of a run waits for a renewal that is under way.
 LAST_RENEWAL_S = 5.0
 SHOWN_AT_ONCE = 1 << 18
@@ -44,8 +45,8 @@ def run(context: Context) -> int:
                 out=output.live(sys.stderr if context.json else sys.stdout),
                 err=output.live(sys.stderr),
             )
-        with recorded:
             _finish_first()
+        with recorded:
             payload = recorded.payload | _about(context)
             answer = _kept(context, payload, recorded.output, wanted.get("fence"))
     except evidence.NotStarted as trouble:
@@ -136,15 +137,17 @@ def _keep(
     end the run: the next look tries again, and a claim that was lost is told of at the end."""
     task, fence, lease_s = found["task"], found["fence"], found["lease_s"]
     renewal = acts.RenewClaim(task, ttl_s=lease_s, fence=fence)
-    while not ended.wait(max(LOOK_AGAIN_S, found["left_s"] - lease_s / 2)):
+    pause_s = found["left_s"] - lease_s / 2
+    while not ended.wait(max(LOOK_AGAIN_S, pause_s)):
         try:
             found = context.link.call(credentials, acts.PrepareEvidence(task, fence=fence))
             if found["left_s"] < lease_s / 2:
                 context.link.call(credentials, renewal)
+            pause_s = found["left_s"] - lease_s / 2
         except NotAllowed:
             return
         except (Refusal, OSError):
-            continue
+            pause_s = min(TRY_AGAIN_S, lease_s / 8)
 
 
 def _kept(context: Context, payload: Answer, path: str, fence: int | None) -> Answer:
@@ -176,11 +179,9 @@ def _put_aside(refusal: Refusal, payload: Answer, path: str, key: str) -> Refusa
     from interlock.evidence import spool
 
     try:
-        written = spool.write(payload, path, key)
+        aside = spool.write(payload, path, key, ending=spool.REFUSED)
     except Refusal:
         return refusal
-    aside = f"{written}.refused"
-    os.rename(written, aside)
     do = _to_hand_over(payload, aside)
     said = f"{refusal.message} What ran is in a file, and can be handed over when you may: {do}"
     return type(refusal)(said, **refusal.members | {"spooled": aside, "do": do})

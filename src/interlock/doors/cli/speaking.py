@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
@@ -12,9 +11,8 @@ from interlock.doors.cli.context import Context, here_and_now
 from interlock.doors.cli.serving import become
 from interlock.errors import Refusal, Usage
 from interlock.link import Link, is_served
-from interlock.processes import look
-from interlock.windows import about, in_window
-from interlock.workspace import as_configured, is_inside, link
+from interlock.windows import in_window
+from interlock.workspace import as_configured, link
 
 CHANNEL_WAIT_S = 45
 CHANNEL_PAUSE_S = 5.0
@@ -30,7 +28,6 @@ def mcp(context: Context) -> int:
     if not is_served(place) and not context.get("channel"):
         _serve_alone(context)
     window = _Window(context)
-    _show(context, window)
     own, here = context.get("session"), here_and_now()
     news = partial(_channel, context) if context.get("channel") else None
 
@@ -39,16 +36,6 @@ def mcp(context: Context) -> int:
 
     Bridge(Far(0, 1), find, window.is_current, news).run()
     return 0
-
-
-def _show(context: Context, window: "_Window") -> None:
-    """Says that a client is there, as long as this process is; it may have no hooks that would. Who
-    was started by `interlock run` is shown by that."""
-    this = look(os.getpid()) if not is_inside(os.environ) else None
-    if this is not None and is_served(context.place):
-        act = Attend("rest", "mcp", window={"client": "mcp"} | about(this))
-        with suppress(Refusal):
-            context.link.call(window.found()._replace(session=None), act)
 
 
 def _who_acts(context: Context, way: Link) -> Credentials:

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.contracts.hosts import Proxies, is_loopback
+from interlock.contracts.hosts import Proxies, is_loopback, written_by_proxy
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.tokens import PREFIX, PREFIXES, REFRESH
 from interlock.doors.http.answers import refused
@@ -152,8 +152,8 @@ def _seen_through(scope: Scope, headers: Headers) -> None:
     """Behind a proxy, whoever asks is whom the proxy says, which is the last of what is said: it
     adds to what came with the request, in the same line or in another."""
     said = ",".join(headers.getlist("x-forwarded-for")).rpartition(",")[2].strip()
-    if said:
-        scope["client"] = (said, 0)
+    if (peer := written_by_proxy(said)) is not None:
+        scope["client"] = (peer, 0)
 
 
 def _came_by(scheme: str, headers: Headers) -> bool:

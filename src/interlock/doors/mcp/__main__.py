@@ -11,10 +11,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 
 from interlock import workspace
-from interlock.contracts.acts import Attend, Credentials, Whoami
+from interlock.contracts.acts import Credentials, Whoami
 from interlock.doors.mcp.plans import Here
 from interlock.doors.mcp.service import server
 from interlock.doors.mcp.sessions import kept, window_kept
@@ -23,9 +23,8 @@ from interlock.doors.mcp.streams import converse
 from interlock.errors import Refusal, Usage
 from interlock.link import open_node
 from interlock.node.live import LiveNode
-from interlock.processes import look
 from interlock.repository import name_and_paths, name_here
-from interlock.windows import about, in_window, surrounding
+from interlock.windows import in_window, surrounding
 
 TERMINATED = 143
 INTERRUPTED = 130
@@ -70,21 +69,10 @@ async def _serve(
     with open_node(place) as node:
         async with LiveNode(node) as live:
             await live.call(credentials, Whoami())
-            await _show(live, credentials)
             whoever = _whoever(place, credentials, named)
             async with kept(live, credentials, session), window_kept(live, whoever):
                 app = server(live, whoever, here)
                 await converse(app, *standard_streams())
-
-
-async def _show(live: LiveNode, credentials: Credentials) -> None:
-    """Says that a client is there, as long as this process is; it may have no hooks that would. Who
-    was started by `interlock run` is shown by that."""
-    this = look(os.getpid()) if not workspace.is_inside(os.environ) else None
-    if this is not None:
-        act = Attend("rest", "mcp", window={"client": "mcp"} | about(this))
-        with suppress(Refusal):
-            await live.call(credentials._replace(session=None), act)
 
 
 def _whoever(

@@ -169,16 +169,21 @@ def keep_session(moment: Moment, act: KeepSession) -> Answer:
 
 def keep(moment: Moment, session: str | None) -> list[Claim]:
     """What the caller holds in a session, or in none, renewed where that is due."""
-    for claim in live(moment, "sender = ? AND session IS ?", moment.caller.sender, session):
+    for claim in holds(moment, session):
         if _is_due(moment, claim) and not is_paused(moment.state):
             extended = {"id": claim.id, "ttl": claim.ttl, "expires_at": moment.now + claim.ttl}
             moment.record("claim_extended", extended)
+    return holds(moment, session)
+
+
+def holds(moment: Moment, session: str | None) -> list[Claim]:
     return live(moment, "sender = ? AND session IS ?", moment.caller.sender, session)
 
 
-def due(moment: Moment) -> set[tuple[str, str | None]]:
+def due(moment: Moment) -> list[tuple[str, str | None]]:
     """The senders and sessions that hold something which is to be renewed now, if they live."""
-    return {(claim.sender, claim.session) for claim in live(moment) if _is_due(moment, claim)}
+    found = [claim for claim in live(moment) if _is_due(moment, claim)]
+    return list(dict.fromkeys((claim.sender, claim.session) for claim in found))
 
 
 def _is_due(moment: Moment, claim: Claim) -> bool:

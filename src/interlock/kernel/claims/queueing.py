@@ -60,7 +60,9 @@ def end_since(moment: Moment, after: int) -> None:
     granted = {fact.outcome["id"] for fact in facts if fact.kind == "claim_granted"}
     for claim in held(moment, "expires_at > ?", moment.now):
         if claim.id in granted:
-            moment.record("claim_expired", {"id": claim.id}, sender=SYSTEM)
+            reason = "the log forked"
+            moment.record("claim_released", {"id": claim.id, "reason": reason}, sender=SYSTEM)
+    serve(moment)
 
 
 def serve(moment: Moment) -> None:

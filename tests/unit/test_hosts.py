@@ -1,0 +1,57 @@
+"""Addresses as proxies write them, and times as other programs do."""
+
+from typing import Any
+
+import pytest
+
+from interlock.contracts.hosts import Proxies, proxy, written_by_proxy
+from interlock.contracts.times import read_time, rfc3339
+
+
+@pytest.mark.parametrize(
+    ("said", "peer"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        (" 192.0.2.7:51234", "192.0.2.7"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("[2001:db8::1]:443", "2001:db8::1"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("unknown", None),
+        ("", None),
+    ],
+)
+def test_a_client_is_known_by_its_address_however_the_proxy_writes_it(
+    said: str, peer: str | None
+) -> None:
+    assert written_by_proxy(said) == peer
+
+
+@pytest.mark.parametrize("named", ["192.0.2.7", "192.0.2.0/28", "::ffff:192.0.2.7"])
+def test_a_proxy_is_known_whichever_way_its_address_was_named(named: str) -> None:
+    proxies = Proxies([proxy(named)])
+    assert proxies.has("192.0.2.7")
+    assert proxies.has("::ffff:192.0.2.7")
+    assert not proxies.has("192.0.2.77")
+
+
+@pytest.mark.parametrize(
+    ("said", "time"),
+    [
+        (1794906000, "2026-11-17T09:00:00.000Z"),
+        (1794906000000, "2026-11-17T09:00:00.000Z"),
+        ("2026-11-17T10:00:00+01:00", "2026-11-17T09:00:00.000Z"),
+        ("2026-11-17", "2026-11-17T00:00:00.000Z"),
+    ],
+)
+def test_a_time_is_read_as_other_programs_write_it(said: Any, time: str) -> None:
+    assert rfc3339(read_time(said) or 0) == time
+
+
+@pytest.mark.parametrize(
+    "said",
+    [1e30, 10**29, -1, float("inf"), float("nan"), True, "2026-13-01", "2026-11-17T24:30:00Z",
+     "2026-11-17T10:00:61Z", "1969-12-31", "soon", None],
+)  # fmt: skip
+def test_what_is_no_time_is_none(said: Any) -> None:
+    assert read_time(said) is None
