@@ -43,10 +43,12 @@ def nearest(cwd: str) -> str | None:
     """A workspace made by `init --here`, in this directory or above it. What cannot be looked at is
     not taken for absent: whoever acted in another workspace would meet nobody's claims."""
     place = os.path.abspath(cwd)
+    is_within = False
     while True:
-        for candidate in _candidates(place):
+        for candidate in _candidates(place, is_within=is_within):
             if _is_workspace(candidate):
                 return candidate
+        is_within = is_within or os.path.lexists(os.path.join(place, ".git"))
         above = os.path.dirname(place)
         if above == place:
             return None
@@ -77,14 +79,16 @@ def hide_from_git(directory: str) -> None:
         file.write("*\n")
 
 
-def _candidates(place: str) -> Iterator[str]:
+def _candidates(place: str, *, is_within: bool) -> Iterator[str]:
     """Where the workspace of a directory would be. One that may not be passed through, and lies
-    above us all the same, says nothing; nor does what somebody else keeps closed there."""
+    above us all the same, says nothing; nor does what somebody else keeps closed there, unless it
+    is the repository that we stand in, and are not within another already."""
     if not os.access(place, os.X_OK):
         return
     if not _is_anothers(local := os.path.join(place, LOCAL)):
         yield local
-    if not _is_anothers(os.path.join(place, ".git")) and (in_git := _in_git(place)):
+    is_foreign = is_within and _is_anothers(os.path.join(place, ".git"))
+    if not is_foreign and (in_git := _in_git(place)):
         yield in_git
 
 

@@ -630,6 +630,7 @@ def test_bad_usage_is_refused_and_leaves_nothing(command: str, still: Scene) -> 
     still.settle()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [name for name in REFUSING if ROWS[name].acts])
 def test_senders_and_sessions_that_cannot_be_are_refused(command: str, still: Scene) -> None:
     words = [*command.split(), *[w for w in still.words(command) if w not in ("--from", "vera")]]

@@ -14,6 +14,7 @@ import pytest
 from commandline import Place
 from forking import Served
 
+from interlock import workspace
 from interlock.doors.cli import main
 
 NOBODY = 65534
@@ -120,3 +121,20 @@ def test_without_a_home_to_use_nobody_is_told_to_join(words: tuple[str, ...], mo
         assert "interlock join" not in message
     finally:
         shutil.rmtree(root)
+
+
+@as_another
+@pytest.mark.parametrize("closed", [".interlock", "outer/.git"])
+def test_what_somebody_else_keeps_closed_above_stops_nobody(closed: str) -> None:
+    """Else anybody could stop everybody who works below a directory that all may write."""
+    with tempfile.TemporaryDirectory() as own:
+        root = Path(own)
+        root.chmod(0o755)
+        (root / "outer" / "inner" / ".git").mkdir(parents=True)
+        (root / closed).mkdir(0o700)
+        child = os.fork()
+        if child == 0:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            os._exit(0 if workspace.nearest(str(root / "outer" / "inner")) is None else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
