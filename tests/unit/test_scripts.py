@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.contracts.acts import AcquireClaim, Credentials, Join
+from interlock.contracts.acts import AcquireClaim, Credentials, Join, StopWaiting
+from interlock.errors import NoIdentity
 from interlock.node import Node, scripts
-from interlock.node.scripts import Script, Sleep, play
+from interlock.node.scripts import Script, Sleep, play, script_of
 
 OWNER = Credentials(owner=True)
 LIMIT_S = 30
@@ -52,3 +53,20 @@ def test_a_lease_that_ends_is_noticed_though_nobody_commits(
     deadline = time.monotonic() + LIMIT_S
     assert node.call(vera, AcquireClaim("B-1", wait_s=2 * LIMIT_S))["acquired"]
     assert time.monotonic() < deadline, "it was asked for again only when the waiting was over"
+
+
+def test_whoever_goes_away_while_the_first_answer_is_on_its_way_leaves_the_queue() -> None:
+    script = script_of(AcquireClaim("B-1", wait_s=60))
+    assert script is not None
+    assert isinstance(next(script), AcquireClaim)
+    assert script.throw(KeyboardInterrupt()) == StopWaiting("B-1")
+    with pytest.raises(KeyboardInterrupt):
+        script.send({})
+
+
+def test_whoever_is_refused_at_once_has_no_queue_to_leave() -> None:
+    script = script_of(AcquireClaim("B-1", wait_s=60))
+    assert script is not None
+    next(script)
+    with pytest.raises(NoIdentity):
+        script.throw(NoIdentity())

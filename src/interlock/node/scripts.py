@@ -34,7 +34,7 @@ from interlock.contracts.acts import (
 )
 from interlock.contracts.checks import checked
 from interlock.contracts.tokens import INVITATION, SECRET_BYTES, compose, hashed
-from interlock.errors import NoAnswer
+from interlock.errors import NoAnswer, Refusal
 from interlock.kernel.moment import Answer
 
 if TYPE_CHECKING:
@@ -192,15 +192,16 @@ def _ask(act: Ask) -> Script:
 def _acquire(act: AcquireClaim) -> Script:
     """Acquires, standing in the queue for up to `wait_s`. However the waiting ends, the caller
     leaves the queue."""
-    answer: Answer = yield act
-    if answer["acquired"]:
-        return answer
-    act = checked(act)
     target = act.item, act.paths, act.repo
     wanted, stop = CheckClaim(*target), StopWaiting(*target)
-    asked = time.monotonic()
-    deadline = asked + (act.wait_s or 0)
+    answer: Answer | None = None
     try:
+        answer = yield act
+        if answer["acquired"]:
+            return answer
+        act = checked(act)
+        asked = time.monotonic()
+        deadline = asked + (act.wait_s or 0)
         who = yield Whoami()
         holder = who["address"], who.get("session")
         while (left := deadline - time.monotonic()) > 0:
@@ -214,8 +215,10 @@ def _acquire(act: AcquireClaim) -> Script:
             answer = yield act
             if answer["acquired"]:
                 return answer
-    except BaseException:
-        yield stop
+    except BaseException as trouble:
+        # Whoever was refused at once is not in the queue; whoever went away meanwhile may be.
+        if answer is not None or not isinstance(trouble, Refusal):
+            yield stop
         raise
     # Out of the queue first: what is handed over now would be held by somebody who was told no.
     yield stop
