@@ -26,6 +26,7 @@ from redis.retry import Retry
 
 from interlock.contracts.facts import GENESIS
 from interlock.engines import HeadMoved
+from interlock.engines import redis_scripts as scripts
 from interlock.engines.remote import (
     READ_BYTES,
     SLOT_MS,
@@ -46,309 +47,6 @@ OLDEST = 7
 # What an id that is none of ours has in place of a hash, so that no such entry is genuine.
 _STRANGE = "id "
 _ID = re.compile(rb"\d{1,20}-\d{1,20}")
-
-# map: log      stream   seq-0 -> hash, header, keeps, mac
-#      bodies   hash     seq -> salt and body
-#      turn     string   who has the turn; expires
-#      queue    list     who asked for it, in order
-#      bell:N   list     tells N that the turn is N's, and where the log ends
-#      uploads  set      names of uploads, sorted; chunks:UPLOAD is a hash of number -> bytes
-#      blobs    hash     digest -> upload; kept: the set of those uploads
-#      aside    stream   what was found in the log and is none of ours
-#      nodes    hash     name -> what it says of itself; seen: when, sorted
-_PARTS = """
-local function last(log)
-  local found = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
-  if not found then return '0-0', '' end
-  for at = 1, #found[2], 2 do
-    if found[2][at] == 'hash' then return found[1], found[2][at + 1] end
-  end
-  return found[1], ''
-end
--- A stream takes no id below one that it once had. Where somebody added and removed such a one,
--- the entries go into a new stream, which takes the place of the old one when it is whole.
-local function renewed(log)
-  local new, from = log .. ':new', '-'
-  redis.call('DEL', new)
-  repeat
-    local found = redis.call('XRANGE', log, from, '+', 'COUNT', 500)
-    for _, entry in ipairs(found) do
-      redis.call('XADD', new, entry[1], unpack(entry[2]))
-      from = '(' .. entry[1]
-    end
-  until #found == 0
-  if from == '-' then redis.call('DEL', log) else redis.call('RENAME', new, log) end
-end
--- What an error says; nothing where all went well.
-local function trouble(answer)
-  return type(answer) == 'table' and answer.err
-end
-local function add(log, entry)
-  local why = trouble(redis.pcall('XADD', log, unpack(entry)))
-  if why and string.find(why, 'equal or smaller', 1, true) then
-    local good, met = pcall(renewed, log)
-    if not good then return type(met) == 'table' and met.err or tostring(met) end
-    why = trouble(redis.pcall('XADD', log, unpack(entry)))
-  end
-  return why
-end
-local function milliseconds()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local function hand_over(log, turn, queue, bell, slot)
-  local first = redis.call('LPOP', queue)
-  if first then
-    local id, hash = last(log)
-    redis.call('SET', turn, first, 'PX', slot)
-    redis.call('DEL', bell .. first)
-    redis.call('RPUSH', bell .. first, id .. ' ' .. hash)
-    redis.call('PEXPIRE', bell .. first, slot)
-  end
-end
-"""
-
-_BEGIN = (
-    _PARTS
-    + """
-local log, turn, queue, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local me, slot, ours = ARGV[1], ARGV[2], ARGV[3]
-local holder = redis.call('GET', turn)
-local id, hash = last(log)
-if not holder then
-  local first = redis.call('LINDEX', queue, 0)
-  if not first and id == ours then return {1, milliseconds(), id, hash} end
-  if first and first ~= me then
-    hand_over(log, turn, queue, bell, slot)
-    holder = first
-  end
-end
-if holder and holder ~= me then
-  if not redis.call('LPOS', queue, me) then redis.call('RPUSH', queue, me) end
-  if redis.call('PTTL', turn) < 0 then redis.call('PEXPIRE', turn, slot) end
-  return {0, milliseconds(), redis.call('PTTL', turn)}
-end
-redis.call('SET', turn, me, 'PX', slot)
-redis.call('LREM', queue, 0, me)
-redis.call('DEL', bell .. me)
-return {1, milliseconds(), id, hash}
-"""
-)
-
-_GLIMPSE = (
-    _PARTS
-    + """
-local id, hash = last(KEYS[1])
-return {milliseconds(), id, hash}
-"""
-)
-
-_STAY = """
-if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-"""
-
-# What is a blob by now, nobody changes or drops, however late they come.
-_PUT_CHUNK = """
-local kept, uploads, chunks, upload = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
-if redis.call('SISMEMBER', kept, upload) == 1 then return end
-redis.call('ZADD', uploads, 0, upload)
-redis.call('HSET', chunks .. upload, ARGV[2], ARGV[3])
-"""
-
-_DROP_UPLOAD = """
-local kept, uploads, chunks, upload = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
-redis.call('ZREM', uploads, upload)
-if redis.call('SISMEMBER', kept, upload) == 0 then redis.call('DEL', chunks .. upload) end
-"""
-
-_LEAVE = (
-    _PARTS
-    + """
-local log, turn, queue, bell = unpack(KEYS)
-redis.call('LREM', queue, 0, ARGV[1])
-if redis.call('GET', turn) == ARGV[1] then
-  redis.call('DEL', turn)
-  hand_over(log, turn, queue, bell, ARGV[2])
-end
-local id, hash = last(log)
-return id == ARGV[3] and (hash == ARGV[4] or id == '0-0')
-"""
-)
-
-# An error undoes nothing of what a script did before it. So what goes before the entries takes
-# nothing away; and when they are kept, nothing that follows may say that they were not.
-_APPEND = (
-    _PARTS
-    + """
-local log, turn, queue, bell, bodies, blobs, uploads, chunks, kept = unpack(KEYS)
-local at = 0
-local function next()
-  at = at + 1
-  return ARGV[at]
-end
-local me, slot, after, hash = next(), next(), next(), next()
-local id, found = last(log)
-local good = id == after and (found == hash or id == '0-0')
-if good then
-  local entries, joined = {}, {}
-  for number = 1, tonumber(next()) do
-    local seq, hash, mac, keeps = string.match(next(), '^(%S+) (%S+) (%S+) (.*)$')
-    entries[number] = {seq .. '-0', 'hash', hash, 'header', next(), 'keeps', keeps, 'mac', mac}
-    local body = next()
-    if body ~= '' then redis.call('HSET', bodies, seq, body) end
-  end
-  for number = 1, tonumber(next()) do
-    local sha256, upload = next(), next()
-    local first = redis.call('HGET', blobs, sha256) or upload
-    if first == upload then
-      redis.call('SADD', kept, upload)
-      redis.call('HSET', blobs, sha256, upload)
-    end
-    joined[number] = {upload, first}
-  end
-  for number, entry in ipairs(entries) do
-    local why = add(log, entry)
-    if why then
-      for earlier = 1, number - 1 do redis.pcall('XDEL', log, entries[earlier][1]) end
-      return redis.error_reply(why)
-    end
-  end
-  for _, pair in ipairs(joined) do
-    if pair[1] ~= pair[2] then redis.pcall('DEL', chunks .. pair[1]) end
-    redis.pcall('ZREM', uploads, pair[1])
-  end
-  for _ = 1, tonumber(next()) do redis.pcall('HDEL', bodies, next()) end
-  for _ = 1, tonumber(next()) do
-    local sha256 = next()
-    local upload = redis.pcall('HGET', blobs, sha256)
-    if type(upload) == 'string' then
-      redis.pcall('DEL', chunks .. upload)
-      redis.pcall('SREM', kept, upload)
-    end
-    redis.pcall('HDEL', blobs, sha256)
-  end
-end
-redis.pcall('LREM', queue, 0, me)
-if redis.pcall('GET', turn) == me then
-  redis.pcall('DEL', turn)
-  pcall(hand_over, log, turn, queue, bell, slot)
-end
-return good and 1 or 0
-"""
-)
-
-# Entries at their positions again, in place of whatever is there: a stream takes none in between,
-# so it is made anew, and takes the place of the old one when it is whole.
-_MEND = (
-    _PARTS
-    + """
-local log, turn, queue, bell, bodies, aside = unpack(KEYS)
-local me, slot, after, hash = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local id, found = last(log)
-if id ~= after or found ~= hash then return 0 end
-local new, entries, displaced = log .. ':new', {}, {}
-for at = 5, #ARGV, 3 do
-  local seq, hash, mac, keeps = string.match(ARGV[at], '^(%S+) (%S+) (%S+) (.*)$')
-  local fields = {'hash', hash, 'header', ARGV[at + 1], 'keeps', keeps, 'mac', mac}
-  entries[#entries + 1] = {seq = tonumber(seq), id = seq .. '-0', fields = fields}
-  if ARGV[at + 2] ~= '' then redis.call('HSET', bodies, seq, ARGV[at + 2]) end
-end
-local function make()
-  local place, from = 1, '-'
-  local function add_up_to(seq)
-    while entries[place] and entries[place].seq <= seq do
-      redis.call('XADD', new, entries[place].id, unpack(entries[place].fields))
-      place = place + 1
-    end
-  end
-  redis.call('DEL', new)
-  repeat
-    local found = redis.call('XRANGE', log, from, '+', 'COUNT', 500)
-    for _, entry in ipairs(found) do
-      local seq, part = string.match(entry[1], '^(%d+)%-(%d+)$')
-      local before = place
-      add_up_to(tonumber(seq))
-      local mended = place > before and entries[place - 1].id == seq .. '-0'
-      if part ~= '0' or mended then
-        local same = mended and
-          table.concat(entry[2], '\\0') == table.concat(entries[place - 1].fields, '\\0')
-        if not same then displaced[#displaced + 1] = entry end
-      else
-        redis.call('XADD', new, entry[1], unpack(entry[2]))
-      end
-      from = '(' .. entry[1]
-    end
-  until #found == 0
-  add_up_to(math.huge)
-end
-local good, met = pcall(make)
-if not good then
-  redis.pcall('DEL', new)
-  return redis.error_reply(type(met) == 'table' and met.err or tostring(met))
-end
-for _, entry in ipairs(displaced) do
-  local fields = {}
-  for at = 1, #entry[2], 2 do fields[entry[2][at]] = entry[2][at + 1] end
-  redis.pcall('XADD', aside, '*', 'id', entry[1], 'header', fields.header or '', 'mac',
-    fields.mac or '')
-end
-redis.call('RENAME', new, log)
-redis.pcall('LREM', queue, 0, me)
-if redis.pcall('GET', turn) == me then
-  redis.pcall('DEL', turn)
-  pcall(hand_over, log, turn, queue, bell, slot)
-end
-return 1
-"""
-)
-
-_HEADERS = "return redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])"
-
-_DISCARD = """
-local count = redis.call('XLEN', KEYS[1])
-redis.call('DEL', KEYS[1])
-return count
-"""
-
-# Entries with their bodies; the last is the one that passes so many bytes.
-_READ = """
-local found, left = {}, tonumber(ARGV[3])
-for at, entry in ipairs(redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])) do
-  local body = redis.call('HGET', KEYS[2], string.match(entry[1], '^%d+'))
-  found[at] = {entry[1], entry[2], body}
-  left = left - (body and #body or 0)
-  if left <= 0 then break end
-end
-return found
-"""
-
-_SET_ASIDE = (
-    _PARTS
-    + """
-local log, aside, id = KEYS[1], KEYS[2], ARGV[1]
-local found = redis.call('XRANGE', log, id, id)[1]
-if not found then return 0 end
-local fields = {}
-for at = 1, #found[2], 2 do fields[found[2][at]] = found[2][at + 1] end
-if (fields.header or '') ~= ARGV[2] or (fields.mac or '') ~= ARGV[3] then return 0 end
-redis.call('XADD', aside, '*', 'id', id, 'header', ARGV[2], 'mac', ARGV[3])
-redis.call('XDEL', log, id)
-return 1
-"""
-)
-
-_BEAT = """
-local nodes, seen, me = KEYS[1], KEYS[2], ARGV[1]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', seen, '-inf', now - ARGV[3])) do
-  redis.call('HDEL', nodes, name)
-  redis.call('ZREM', seen, name)
-end
-redis.call('HSET', nodes, me, ARGV[2])
-redis.call('ZADD', seen, now, me)
-return redis.call('HGETALL', nodes)
-"""
 
 
 class RedisRemote:
@@ -436,7 +134,7 @@ class RedisRemote:
             while True:
                 is_alone = time.monotonic() - self._met > ALONE_AFTER_S
                 ours = self._ours if is_alone else ""
-                mine, now, *found = self._run(_BEGIN, keys, node, SLOT_MS, ours)
+                mine, now, *found = self._run(scripts.BEGIN, keys, node, SLOT_MS, ours)
                 heard = time.monotonic()
                 if not mine or found[0].decode() != self._ours:
                     self._met = heard
@@ -467,14 +165,14 @@ class RedisRemote:
             words += [blob.sha256, blob.upload]
         words += [len(batch.erased), *batch.erased, len(batch.dropped), *batch.dropped]
         keys = ["log", "turn", "queue", "bell:", "bodies", "blobs", "uploads", "chunks:", "kept"]
-        self._keep(_APPEND, keys, words)
+        self._keep(scripts.APPEND, keys, words)
         if batch.entries:
             self._ours = f"{batch.entries[-1].seq}-0"
 
     def mend(self, after: Glimpse, entries: Sequence[Sealed]) -> None:
         words = [word for entry in entries for word in _words(entry)]
         keys = ["log", "turn", "queue", "bell:", "bodies", "aside"]
-        self._keep(_MEND, keys, [*self._at(after), *words])
+        self._keep(scripts.MEND, keys, [*self._at(after), *words])
 
     def _at(self, head: Glimpse) -> list[Any]:
         return [self._node, SLOT_MS, f"{head.seq}-0", head.hash]
@@ -493,30 +191,30 @@ class RedisRemote:
 
     def stay(self) -> None:
         with self._reaching():
-            self._run(_STAY, ["turn"], self._node, SLOT_MS)
+            self._run(scripts.STAY, ["turn"], self._node, SLOT_MS)
 
     def leave(self, after: Glimpse | None = None) -> bool:
         seq, hash = (after.seq, after.hash) if after is not None else (0, "")
         keys = ["log", "turn", "queue", "bell:"]
         with suppress(RedisError, RedisClusterException, OSError, EngineUnavailable):
-            return bool(self._run(_LEAVE, keys, self._node, SLOT_MS, f"{seq}-0", hash))
+            return bool(self._run(scripts.LEAVE, keys, self._node, SLOT_MS, f"{seq}-0", hash))
         return False
 
     # --- beside it
 
     def glimpse(self) -> Glimpse:
         with self._reaching():
-            now, id, hash = self._run(_GLIMPSE, ["log"])
+            now, id, hash = self._run(scripts.GLIMPSE, ["log"])
             return _glimpse(id, hash, now)
 
     def read(self, after: int, limit: int) -> list[Sealed]:
         with self._reaching():
-            found = self._run(_READ, ["log", "bodies"], f"({after}-0", limit, READ_BYTES)
+            found = self._run(scripts.READ, ["log", "bodies"], f"({after}-0", limit, READ_BYTES)
             return [_sealed(*entry) for entry in found]
 
     def headers(self, after: int, limit: int) -> list[Sealed]:
         with self._reaching():
-            found = self._run(_HEADERS, ["log"], f"({after}-0", limit)
+            found = self._run(scripts.HEADERS, ["log"], f"({after}-0", limit)
             return [_sealed(id, words, None) for id, words in found]
 
     def wait(self, after: int, seconds: float) -> None:
@@ -529,7 +227,7 @@ class RedisRemote:
         id = entry.hash.removeprefix(_STRANGE) if strange else f"{entry.seq}-0"
         with self._reaching():
             mac = entry.mac.encode("latin-1", "replace")
-            self._run(_SET_ASIDE, ["log", "aside"], id, entry.header, mac)
+            self._run(scripts.SET_ASIDE, ["log", "aside"], id, entry.header, mac)
 
     def aside(self) -> int:
         with self._reaching():
@@ -537,17 +235,17 @@ class RedisRemote:
 
     def discard_aside(self) -> int:
         with self._reaching():
-            return int(self._run(_DISCARD, ["aside"]))
+            return int(self._run(scripts.DISCARD, ["aside"]))
 
     # --- uploads and blobs
 
     def put_chunk(self, upload: str, number: int, data: bytes) -> None:
         with self._reaching():
-            self._run(_PUT_CHUNK, ["kept", "uploads", "chunks:"], upload, number, data)
+            self._run(scripts.PUT_CHUNK, ["kept", "uploads", "chunks:"], upload, number, data)
 
     def drop_upload(self, upload: str) -> None:
         with self._reaching():
-            self._run(_DROP_UPLOAD, ["kept", "uploads", "chunks:"], upload)
+            self._run(scripts.DROP_UPLOAD, ["kept", "uploads", "chunks:"], upload)
 
     def drop_stale(self, before: str) -> None:
         with self._reaching():
@@ -573,7 +271,7 @@ class RedisRemote:
 
     def beat(self, node: str, about: bytes) -> dict[str, bytes]:
         with self._reaching():
-            found = self._run(_BEAT, ["nodes", "seen"], node, about, FORGOTTEN_AFTER_MS)
+            found = self._run(scripts.BEAT, ["nodes", "seen"], node, about, FORGOTTEN_AFTER_MS)
             names = [name.decode("utf-8", "replace") for name in found[::2]]
             return dict(zip(names, found[1::2], strict=True))
 
