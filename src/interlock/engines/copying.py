@@ -248,11 +248,10 @@ class Copy(SqliteEngine):
                 if self._compared(db).common < some[-1]:
                     raise HeadMoved  # it lost its tail meanwhile
                 self.remote.mend(glimpse, entries)
-            except (HeadMoved, AnswerLost):
+            except BaseException as trouble:
                 self.remote.leave()
-                raise _broken_off() from None
-            except BaseException:
-                self.remote.leave()
+                if isinstance(trouble, HeadMoved | AnswerLost):
+                    raise _broken_off() from None
                 raise
 
     def forked(self, loss: Loss) -> Refusal:
