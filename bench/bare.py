@@ -15,10 +15,10 @@ from uuid import uuid4
 import apsw
 
 from bench.scene import Sender
-from interlock.engines.file import LogFile
 from interlock.node import Node
+from interlock.stores.file import LogFile
 
-MOST_AT_ONCE = 256
+MAX_BATCH = 256
 CHANGES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 ONCE_A_BATCH = ("UPDATE head", "UPDATE state_position")
 
@@ -73,7 +73,7 @@ def _statement(sql: str, bindings: Sequence[Any], seq: int, id: str) -> Statemen
     return Statement(sql, list(bindings), seqs, tuple(p for p, value in places if value == id))
 
 
-class Ticket(NamedTuple):
+class PendingWrite(NamedTuple):
     rows: Rows
     id: str
     done: threading.Lock
@@ -88,7 +88,7 @@ class Group:
         row = self._db.execute("SELECT seq FROM head").fetchone()
         assert row is not None
         self._seq = int(row[0])
-        self._queue: SimpleQueue[Ticket | None] = SimpleQueue()
+        self._queue: SimpleQueue[PendingWrite | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -96,25 +96,25 @@ class Group:
         """Returns when the rows are durable."""
         done = threading.Lock()
         done.acquire()
-        self._queue.put(Ticket(rows, str(uuid4()), done))
+        self._queue.put(PendingWrite(rows, str(uuid4()), done))
         done.acquire()
 
     def _run(self) -> None:
         while first := self._queue.get():
-            tickets = [first]
+            writes = [first]
             with suppress(Empty):
-                while len(tickets) < MOST_AT_ONCE and (more := self._queue.get_nowait()):
-                    tickets.append(more)
+                while len(writes) < MAX_BATCH and (more := self._queue.get_nowait()):
+                    writes.append(more)
             self._db.execute("BEGIN IMMEDIATE")
-            for ticket in tickets:
+            for write in writes:
                 self._seq += 1
-                for statement in ticket.rows.message:
-                    statement.run(self._db, self._seq, ticket.id)
+                for statement in write.rows.message:
+                    statement.run(self._db, self._seq, write.id)
             for statement in first.rows.batch:
                 statement.run(self._db, self._seq, first.id)
             self._db.execute("COMMIT")
-            for ticket in tickets:
-                ticket.done.release()
+            for write in writes:
+                write.done.release()
 
     def close(self) -> None:
         self._queue.put(None)

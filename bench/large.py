@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 from bench.scene import OWNER, Sender, answer, child, opened
 from interlock.contracts.acts import Credentials, ListInbox, ShowLog
-from interlock.contracts.encoding import canonical, digest
-from interlock.kernel.moment import Caller
+from interlock.log.encoding import canonical, digest
 from interlock.node import Node, audit, upkeep
-from interlock.node.turn import Turn, new_id
+from interlock.node.batch import Batch, new_id
+from interlock.rooms.transaction import Caller
 
 AGENTS = 16
 OPEN = 100
@@ -109,26 +109,26 @@ def build(directory: str, messages: int) -> dict[str, Any]:
 
 
 def _record(
-    senders: list[Sender], sample: dict[str, Any], numbers: Iterable[int], total: int, turn: Turn
+    senders: list[Sender], sample: dict[str, Any], numbers: Iterable[int], total: int, turn: Batch
 ) -> None:
     """Every tenth message is the reader's; all of those but OPEN, spread over the log, are
     handled."""
     reader, *others = senders
-    pens = [turn.moment(Caller(sender.name, sender.name, "agent")) for sender in others]
+    pens = [turn.transaction(Caller(sender.name, sender.name, "agent")) for sender in others]
     each = total // READERS_SHARE // OPEN
     handled = []
     for number in numbers:
         for_reader = number % READERS_SHARE == 0
         to = reader.name if for_reader else others[number % len(others)].name
-        fact = pens[number % len(pens)].record(
+        fact = pens[number % len(pens)].append(
             "message_sent", _outcome(sample, to, number), _body(number)
         )
         place = number // READERS_SHARE
         if for_reader and (place % each or place >= each * OPEN):
             handled.append([fact.seq, to])
-    moment = turn.moment(Caller(reader.name, reader.name, "agent"))
+    tx = turn.transaction(Caller(reader.name, reader.name, "agent"))
     while handled:
-        moment.record("mail_moved", {"state": "acked", "items": handled[:500]})
+        tx.append("mail_moved", {"state": "acked", "items": handled[:500]})
         del handled[:500]
 
 

@@ -18,13 +18,13 @@ from typing import Any, cast
 from bench.raw import raw
 from bench.scene import TEXT
 from interlock.contracts.acts import Credentials, ListInbox, SendMessage
-from interlock.engines.remote import Appending, Glimpse, Remote, Sealed
-from interlock.engines.shared import SharedEngine
 from interlock.node import Node
+from interlock.stores.shared.engine import SharedEngine
+from interlock.stores.shared.remote import Appending, Remote, RemoteHead, Sealed
 
 LISTED = 20
 BATCHES_KEPT = 100
-LONGEST_S = 60.0
+MAX_S = 60.0
 
 
 class Watched:
@@ -35,7 +35,7 @@ class Watched:
         self.batches: deque[Sequence[Sealed]] = deque(maxlen=BATCHES_KEPT)
         self.handed_over: dict[int, float] = {}
 
-    def append(self, after: Glimpse, batch: Appending) -> None:
+    def append(self, after: RemoteHead, batch: Appending) -> None:
         self.batches.append(batch.entries)
         self.handed_over[batch.entries[-1].seq] = time.monotonic()
         self._remote.append(after, batch)
@@ -118,7 +118,7 @@ class Member:
 
     def reach(self, last: int) -> bool:
         """Waits until the node has followed so far."""
-        deadline = time.monotonic() + LONGEST_S
+        deadline = time.monotonic() + MAX_S
         while self.node.reached < last:
             assert time.monotonic() < deadline, "the node does not follow"
             time.sleep(0.01)
@@ -141,7 +141,7 @@ class Member:
 
     def noted(self, last: int) -> dict[int, float]:
         """When each was there, up to `last`."""
-        deadline = time.monotonic() + LONGEST_S
+        deadline = time.monotonic() + MAX_S
         while last not in self._folded:
             assert time.monotonic() < deadline, "the other node does not follow"
             time.sleep(0.01)

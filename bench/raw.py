@@ -12,7 +12,7 @@ import psycopg
 import redis
 from psycopg.sql import SQL
 
-from interlock.engines.remote import Sealed
+from interlock.stores.shared.remote import Sealed
 
 KEY = "bench:raw"
 

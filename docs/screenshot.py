@@ -26,9 +26,9 @@ from starlette.types import Receive, Scope, Send
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
-from interlock.contracts.encoding import digest
 from interlock.contracts.tokens import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.doors.web import routes
+from interlock.log.encoding import digest
 from interlock.node import Node
 from interlock.node.live import LiveNode
 from interlock.node.seals import Seals

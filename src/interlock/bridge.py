@@ -19,13 +19,13 @@ from interlock.link import NobodyThere, connected, server_of
 
 READ = 1 << 16
 # So much is kept for an end that takes nothing; then the other one is not read.
-MOST_KEPT = 1 << 20
+MAX_KEPT = 1 << 20
 GREETINGS = ("initialize", "notifications/initialized")
 GONE = -32000
 CHANNEL = "claude/channel"
 
 
-class Far(NamedTuple):
+class FdPair(NamedTuple):
     """The far end: where lines are read from and written to."""
 
     read: int
@@ -43,14 +43,14 @@ class Bridge:
 
     def __init__(
         self,
-        near: Far,
-        find: Callable[[], Far],
+        near: FdPair,
+        find: Callable[[], FdPair],
         is_current: Callable[[], bool] = lambda: True,
         news: Callable[[], int] | None = None,
     ) -> None:
         self._near, self._find, self._is_current, self._begin_news = near, find, is_current, news
         self._news: int | None = None
-        self._far: Far | None = None
+        self._far: FdPair | None = None
         self._asked, self._answers = Asked(), bytearray()
         self._greeting: list[bytes] = []
         self._open: dict[Any, str] = {}
@@ -71,9 +71,9 @@ class Bridge:
         waiting for us to do so."""
         far, near = self._far, self._near
         kept = self._asked.size if far else len(self._answers)
-        readers = [near.read] if not self._is_over and kept < MOST_KEPT else []
+        readers = [near.read] if not self._is_over and kept < MAX_KEPT else []
         writers = [near.write] if self._answers else []
-        if far and len(self._answers) < MOST_KEPT:
+        if far and len(self._answers) < MAX_KEPT:
             readers.append(far.read)
         if far and self._asked.size and not self._is_deaf:
             writers.append(far.write)
@@ -120,7 +120,7 @@ class Bridge:
         elif _wants_answer(line):
             self._begin_again([line])
 
-    def _ask(self, far: Far) -> None:
+    def _ask(self, far: FdPair) -> None:
         """One that takes no more may still answer what it has taken: its end shows when it is
         read."""
         try:
@@ -136,7 +136,7 @@ class Bridge:
 
     # --- from the far end to the client
 
-    def _hear_far(self, far: Far) -> None:
+    def _hear_far(self, far: FdPair) -> None:
         data = _read(far.read)
         if data is None:
             return
@@ -276,7 +276,7 @@ class Asked:
 
 def far_end(
     directory: str, credentials: Credentials, cwd: str, own_session: str | None = None
-) -> Far:
+) -> FdPair:
     """The server of a workspace, greeted; or, where none runs any more, a node of our own."""
     said = {name: value for name, value in credentials._asdict().items() if value}
     said |= {"cwd": cwd} | ({"own_session": own_session} if own_session is not None else {})
@@ -287,7 +287,7 @@ def far_end(
         socket = _greeted(about.mcp, json.dumps(said).encode() + b"\n")
     except NobodyThere:
         return _alone(directory, credentials, own_session)
-    return Far(socket, socket)
+    return FdPair(socket, socket)
 
 
 def _greeted(path: str, greeting: bytes) -> int:
@@ -301,7 +301,7 @@ def _greeted(path: str, greeting: bytes) -> int:
     return end
 
 
-def _alone(directory: str, credentials: Credentials, own_session: str | None) -> Far:
+def _alone(directory: str, credentials: Credentials, own_session: str | None) -> FdPair:
     import subprocess
     import sys
 
@@ -321,7 +321,7 @@ def _alone(directory: str, credentials: Credentials, own_session: str | None) ->
     )
     assert child.stdin is not None
     assert child.stdout is not None
-    return Far(os.dup(child.stdout.fileno()), os.dup(child.stdin.fileno()))
+    return FdPair(os.dup(child.stdout.fileno()), os.dup(child.stdin.fileno()))
 
 
 class Lines:
@@ -382,10 +382,10 @@ def _read(end: int) -> bytes | None:
         return b""
 
 
-def _with_writing_closed(far: Far) -> Far:
+def _with_writing_closed(far: FdPair) -> FdPair:
     if far.read != far.write:
         os.close(far.write)
-        return Far(far.read, far.read)
+        return FdPair(far.read, far.read)
     import _socket
 
     socket = _socket.socket(fileno=os.dup(far.write))

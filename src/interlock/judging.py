@@ -15,20 +15,20 @@ from typing import Any, BinaryIO, NamedTuple
 
 from interlock import evidence, project, scrub
 from interlock.contracts import acts
-from interlock.contracts.encoding import canonical, digest
 from interlock.contracts.uploads import attached, in_chunks, taken
 from interlock.errors import DigestMismatch, NotFound, Refusal, Usage
 from interlock.git import asked
+from interlock.log.encoding import canonical, digest
 from interlock.project import Check, Project
 
 Answer = dict[str, Any]
 Call = Callable[[Any], Answer]
 
 LOOKED_AT = 64 << 20
-LONGEST_NOTE = 4000
-LONGEST_FIX = 4096
+MAX_NOTE_LENGTH = 4000
+MAX_FIX_LENGTH = 4096
 # So many of the commands that a scrub names go to the worker; the evidence has all.
-MOST_FIXES = 3
+MAX_FIXES = 3
 # A large repository takes its time.
 CHECKOUT_S = 1800.0
 
@@ -141,7 +141,7 @@ class Judge:
                 gate,
                 verdict,
                 artifact["commit"],
-                f"Checked by interlock gate run{self._by}. {note}"[:LONGEST_NOTE],
+                f"Checked by interlock gate run{self._by}. {note}"[:MAX_NOTE_LENGTH],
                 tuple(fixes),
                 tuple(found["evidence"] for found in results),
                 artifact["tree"],
@@ -187,8 +187,8 @@ class Judge:
             with suppress(Refusal):
                 rules = scrub.rules_of(self._rules.scrub)
                 found = [finding.fix for finding in scrub.findings(os.getcwd(), rules)]
-        short = [fix for fix in dict.fromkeys(found) if len(fix) <= LONGEST_FIX]
-        return [*short[:MOST_FIXES], self._typed(check)]
+        short = [fix for fix in dict.fromkeys(found) if len(fix) <= MAX_FIX_LENGTH]
+        return [*short[:MAX_FIXES], self._typed(check)]
 
     def _command(self, check: Check) -> list[str]:
         if check.command:

@@ -38,11 +38,11 @@ LOCK = "server.lock"
 PATIENCE_S = 60.0
 # So long an answer may take before whoever only looks wonders whether the server hangs.
 QUIET_S = 5.0
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 SHORT = 1 << 18
-LONGEST_HEADER = 1 << 13
+MAX_HEADER_LENGTH = 1 << 13
 BARRED = (errno.EACCES, errno.EPERM, errno.EROFS)
-LONG = (
+UNBOUNDED_VERBS = (
     "Examine",
     "VerifyLog",
     "SignCheckpoint",
@@ -331,7 +331,7 @@ def _exchange(
             # A server that refuses what it has seen of a request may have answered already.
             connection.sendall(head + request.body)
         received = bytearray(_first(connection, path, patience_s) if looks else b"")
-        while chunk := connection.recv(MOST_BYTES):
+        while chunk := connection.recv(MAX_BYTES):
             received += chunk
     finally:
         connection.close()
@@ -344,7 +344,7 @@ def _exchange(
 def _first(connection: Any, path: str, patience_s: float | None) -> bytes:
     """What comes first, which takes long only where the server is alive."""
     try:
-        return bytes(connection.recv(MOST_BYTES))
+        return bytes(connection.recv(MAX_BYTES))
     except TimeoutError:
         if is_hanging(path):
             raise
@@ -398,7 +398,7 @@ def _may_go_astray(request: Request) -> bool:
     """Whether its path leads elsewhere, or it is longer than a server takes."""
     target = request.target
     longest = max(map(len, [target, *request.headers.values()]))
-    is_long = longest > LONGEST_HEADER or len(request.body) > SHORT
+    is_long = longest > MAX_HEADER_LENGTH or len(request.body) > SHORT
     return is_long or "%2F" in target or "//" in target or target.endswith("/")
 
 
@@ -411,7 +411,7 @@ def _credible(credentials: Credentials) -> None:
     if credentials.session is not None:
         session(credentials.session)
     token = credentials.token
-    if token is not None and (len(token) > LONGEST_HEADER or not unicode(token)):
+    if token is not None and (len(token) > MAX_HEADER_LENGTH or not unicode(token)):
         hashed(token)
         raise BadToken
 
@@ -457,7 +457,7 @@ def patience(act: Any) -> float:
 def _patience_here(act: Any) -> float | None:
     """On this machine a server that has gone is noticed at once, and work on the whole log may
     take as long as it takes."""
-    return None if type(act).__name__ in LONG else patience(act)
+    return None if type(act).__name__ in UNBOUNDED_VERBS else patience(act)
 
 
 def _while_here(act: Any, patience_s: float | None) -> Any:

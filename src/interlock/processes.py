@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-MOST_ANCESTORS = 64
+MAX_ANCESTORS = 64
 
 
 class Process(NamedTuple):
@@ -69,7 +69,7 @@ def words(pid: int) -> list[str]:
 def ancestors() -> Iterator[Process]:
     """Whoever started this process, whoever started that, and so on."""
     pid = os.getppid()
-    for _ in range(MOST_ANCESTORS):
+    for _ in range(MAX_ANCESTORS):
         if pid <= 1 or (found := look(pid)) is None:
             return
         yield found

@@ -25,11 +25,13 @@ from interlock import processes
 from interlock.contracts import acts, answers, tokens
 from interlock.contracts.acts import Credentials
 from interlock.contracts.answers import ANSWERS
-from interlock.contracts.encoding import digest
 from interlock.contracts.routes import ROUTES
 from interlock.errors import IdentityMismatch
-from interlock.kernel import KINDS
-from interlock.node import Node, dispatching, repairing
+from interlock.log.encoding import digest
+from interlock.node import Node
+from interlock.node import repair as repairing
+from interlock.node import wake_ups as dispatching
+from interlock.rooms.folding import KINDS
 
 START = 2_000_000_000_000  # a time that no clock of a test machine shows
 HOUR = 3_600_000

@@ -1,4 +1,4 @@
-"""What every engine promises (`interlock.engines.Engine`), over each engine there is.
+"""What every engine promises (`interlock.stores.Engine`), over each engine there is.
 
 An engine is added by giving `Setting` a way to open it; the tests know the protocol alone. What
 changes on a server goes there with the facts of its turn, so every turn here that changes anything
@@ -16,7 +16,8 @@ import apsw
 import pytest
 from databases import Server
 
-from interlock.contracts.facts import (
+from interlock.errors import DigestMismatch, NotFound, Usage
+from interlock.log.facts import (
     GENESIS,
     Entry,
     Header,
@@ -24,12 +25,11 @@ from interlock.contracts.facts import (
     header_hash,
     parse_header,
 )
-from interlock.engines import Engine, Head
-from interlock.engines.file import LogFile
-from interlock.engines.locating import Located, reach
-from interlock.engines.shared import SharedEngine
-from interlock.engines.sqlite import CHUNK, SqliteEngine
-from interlock.errors import DigestMismatch, NotFound, Usage
+from interlock.stores import Engine, Head
+from interlock.stores.file import LogFile
+from interlock.stores.shared.engine import SharedEngine
+from interlock.stores.shared.locating import Located, reach
+from interlock.stores.sqlite import CHUNK, SqliteEngine
 
 pytestmark = pytest.mark.indifferent
 

@@ -31,11 +31,11 @@ from model import COVERS, Message, Model, Refused, Target
 
 from interlock.contracts import acts, tokens
 from interlock.contracts.acts import Credentials
-from interlock.contracts.facts import Entry
-from interlock.engines.file import LogFile
-from interlock.engines.sqlite import SqliteEngine
 from interlock.errors import Refusal
+from interlock.log.facts import Entry
 from interlock.node import Node, audit, upkeep
+from interlock.stores.file import LogFile
+from interlock.stores.sqlite import SqliteEngine
 
 START = 2_000_000_000_000  # a time that no clock of a test machine shows
 SECOND, HOUR = 1000, 3_600_000

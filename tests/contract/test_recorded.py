@@ -16,23 +16,23 @@ import apsw
 import pytest
 from databases import Server
 
-from interlock import kernel
 from interlock.contracts.acts import Credentials
-from interlock.contracts.encoding import decode
-from interlock.contracts.facts import Entry, Header, header_hash, parse_header
-from interlock.engines import Head
-from interlock.engines.file import LogFile
-from interlock.engines.locating import Located, reach
-from interlock.engines.remote import Appending, seal
-from interlock.engines.sqlite import SqliteEngine
 from interlock.errors import NewerVersion
+from interlock.log.encoding import decode
+from interlock.log.facts import Entry, Header, header_hash, parse_header
 from interlock.node import Node, audit, upkeep
 from interlock.node.keys import Keys
+from interlock.rooms import folding
+from interlock.stores import Head
+from interlock.stores.file import LogFile
+from interlock.stores.shared.locating import Located, reach
+from interlock.stores.shared.remote import Appending, seal
+from interlock.stores.sqlite import SqliteEngine
 
 pytestmark = pytest.mark.indifferent
 
 RECORDINGS = sorted((Path(__file__).parent.parent / "recorded").glob("*.jsonl"))
-MOST_BYTES = 200_000
+MAX_BYTES = 200_000
 
 each_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
 
@@ -58,7 +58,7 @@ def headers(recording: Path) -> Iterator[Header]:
 
 def fresh_state() -> apsw.Connection:
     state = apsw.Connection(":memory:")
-    state.execute(kernel.TABLES)
+    state.execute(folding.TABLES)
     return state
 
 
@@ -75,19 +75,19 @@ def test_there_is_a_recording() -> None:
 def test_a_recorded_log_folds_to_the_state_that_was_written_down(recording: Path) -> None:
     state = fresh_state()
     for fact in headers(recording):
-        kernel.fold(state, fact)
+        folding.fold(state, fact)
     wanted = expected(recording)
-    assert wanted["schema"] == kernel.SCHEMA, "run: python tests/recorded/make.py --digest"
-    assert kernel.state_digest(state) == wanted["digest"]
+    assert wanted["schema"] == folding.SCHEMA, "run: python tests/recorded/make.py --digest"
+    assert folding.state_digest(state) == wanted["digest"]
 
 
 @each_recording
 def test_a_recorded_log_folds_to_the_same_state_twice(recording: Path) -> None:
     first, second = fresh_state(), fresh_state()
     for fact in headers(recording):
-        kernel.fold(first, fact)
-        kernel.fold(second, fact)
-        assert kernel.state_digest(first) == kernel.state_digest(second), f"#{fact.seq}"
+        folding.fold(first, fact)
+        folding.fold(second, fact)
+        assert folding.state_digest(first) == folding.state_digest(second), f"#{fact.seq}"
 
 
 def on_a_file(recording: Path, directory: Path) -> Node:
@@ -145,7 +145,7 @@ def test_a_recorded_log_verifies_offline(recording: Path) -> None:
 
 @each_recording
 def test_a_recording_is_small_enough_to_keep(recording: Path) -> None:
-    assert recording.stat().st_size < MOST_BYTES
+    assert recording.stat().st_size < MAX_BYTES
 
 
 @each_recording
@@ -159,10 +159,10 @@ def test_no_fact_goes_back_in_time_or_epoch(recording: Path) -> None:
 
 def test_every_kind_of_fact_occurs_in_a_recording() -> None:
     recorded = {fact.kind for recording in RECORDINGS for fact in headers(recording)}
-    assert sorted(recorded) == sorted(kernel.KINDS)
+    assert sorted(recorded) == sorted(folding.KINDS)
 
 
 def test_a_kind_of_fact_that_is_not_known_stops_the_fold() -> None:
     first = next(headers(RECORDINGS[0]))
     with pytest.raises(NewerVersion, match="nothing was skipped"):
-        kernel.fold(fresh_state(), first._replace(kind="workspace_dreamt"))
+        folding.fold(fresh_state(), first._replace(kind="workspace_dreamt"))

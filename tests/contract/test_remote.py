@@ -1,4 +1,4 @@
-"""What every remote promises (`interlock.engines.remote.Remote`), on real servers of each kind."""
+"""Every remote keeps these promises (`stores.shared.remote.Remote`), on real servers."""
 
 import hashlib
 import threading
@@ -14,21 +14,21 @@ from databases import PostgresServer, ValkeyServer
 from remotes import Remotes
 from wire import Wire
 
-from interlock.contracts.facts import GENESIS
-from interlock.engines.postgres import PostgresRemote
-from interlock.engines.redis import RedisRemote
-from interlock.engines.remote import (
+from interlock.errors import EngineUnavailable
+from interlock.log.facts import GENESIS
+from interlock.stores.shared.postgres import PostgresRemote
+from interlock.stores.shared.redis import RedisRemote
+from interlock.stores.shared.remote import (
     AnswerLost,
     Appending,
     Blob,
-    Glimpse,
     HeadMoved,
     Remote,
+    RemoteHead,
     Sealed,
     is_genuine,
     seal,
 )
-from interlock.errors import EngineUnavailable
 
 pytestmark = pytest.mark.indifferent
 
@@ -105,7 +105,7 @@ def reached(what: Callable[[], Any]) -> bool:
 
 
 def test_an_empty_log_ends_before_its_first_entry(remote: Remotes) -> None:
-    found = remote().glimpse()
+    found = remote().remote_head()
     assert (found.seq, found.hash) == (0, GENESIS)
     assert log(remote()) == []
 
@@ -133,13 +133,13 @@ def test_the_turn_and_a_glimpse_show_the_last_entry(remote: Remotes) -> None:
     writer = remote()
     assert writer.begin("node")[:2] == (2, entries[1].hash)
     writer.leave()
-    assert writer.glimpse()[:2] == (2, entries[1].hash)
+    assert writer.remote_head()[:2] == (2, entries[1].hash)
 
 
 def test_the_time_is_the_engines(remote: Remotes) -> None:
     writer = remote()
     before = time.time_ns() // 1_000_000
-    shown = [writer.glimpse().now, writer.begin("node").now, remote().glimpse().now]
+    shown = [writer.remote_head().now, writer.begin("node").now, remote().remote_head().now]
     after = time.time_ns() // 1_000_000
     writer.leave()
     assert [before, *shown, after] == sorted([before, *shown, after])
@@ -151,7 +151,7 @@ def test_workspaces_on_one_server_are_apart(remote: Remotes) -> None:
     blob = upload(ours, "upload", b"bytes")
     append(ours, b"kept", blobs=[blob])
     ours.beat("node", b"here")
-    assert theirs.glimpse().seq == 0
+    assert theirs.remote_head().seq == 0
     assert log(theirs) == []
     assert theirs.upload_of(blob.sha256) is None
     assert theirs.beat("other", b"there") == {"other": b"there"}
@@ -166,16 +166,16 @@ def test_workspaces_on_one_server_are_apart(remote: Remotes) -> None:
 @pytest.mark.parametrize(
     "after",
     [
-        pytest.param(lambda e: Glimpse(0, GENESIS), id="the beginning"),
-        pytest.param(lambda e: Glimpse(2, e[1].hash), id="an earlier entry"),
-        pytest.param(lambda e: Glimpse(2, e[2].hash), id="the last hash elsewhere"),
-        pytest.param(lambda e: Glimpse(3, e[1].hash), id="another hash"),
-        pytest.param(lambda e: Glimpse(3, ""), id="no hash"),
-        pytest.param(lambda e: Glimpse(4, e[2].hash), id="an entry to come"),
+        pytest.param(lambda e: RemoteHead(0, GENESIS), id="the beginning"),
+        pytest.param(lambda e: RemoteHead(2, e[1].hash), id="an earlier entry"),
+        pytest.param(lambda e: RemoteHead(2, e[2].hash), id="the last hash elsewhere"),
+        pytest.param(lambda e: RemoteHead(3, e[1].hash), id="another hash"),
+        pytest.param(lambda e: RemoteHead(3, ""), id="no hash"),
+        pytest.param(lambda e: RemoteHead(4, e[2].hash), id="an entry to come"),
     ],
 )
 def test_what_follows_anything_but_the_head_is_not_kept(
-    remote: Remotes, after: Callable[[Sequence[Sealed]], Glimpse]
+    remote: Remotes, after: Callable[[Sequence[Sealed]], RemoteHead]
 ) -> None:
     writer = remote()
     entries = append(writer, b"one", b"two")
@@ -198,7 +198,7 @@ def test_an_empty_log_has_nothing_but_a_beginning(remote: Remotes) -> None:
     writer = remote()
     writer.begin("node")
     with pytest.raises(HeadMoved):
-        writer.append(Glimpse(1, "f" * 64), Appending([sealed(2)]))
+        writer.append(RemoteHead(1, "f" * 64), Appending([sealed(2)]))
     assert log(writer) == []
 
 
@@ -210,7 +210,7 @@ def test_a_batch_without_entries_is_compared_too(remote: Remotes) -> None:
     assert [entry.body for entry in log(writer)] == [None, b"other"]
     writer.begin("node")
     with pytest.raises(HeadMoved):
-        writer.append(Glimpse(1, head.hash), Appending(erased=[2]))
+        writer.append(RemoteHead(1, head.hash), Appending(erased=[2]))
     assert [entry.body for entry in log(writer)] == [None, b"other"]
 
 
@@ -258,7 +258,7 @@ def test_nobody_starves(remote: Remotes) -> None:
 
     def work(name: str) -> None:
         writer = remote()
-        writer.glimpse()
+        writer.remote_head()
         together.wait(LIMIT_S)
         while True:
             head = writer.begin(name)
@@ -334,7 +334,7 @@ def test_an_answer_that_is_lost_is_called_lost(remote: Remotes, arrives: bool) -
             writer.append(head, Appending([entry]))
         until(remote.intruder().is_turn_free)
         assert (entry in log(remote())) is arrives
-        seq = until(lambda: reached(writer.glimpse)) and append(writer, b"next")[0].seq
+        seq = until(lambda: reached(writer.remote_head)) and append(writer, b"next")[0].seq
         assert seq == (3 if arrives else 2)
 
 
@@ -356,7 +356,7 @@ def test_a_connection_that_ended_in_the_turn_leaves_no_doubt(remote: Remotes) ->
 def verbs(remote: Remote) -> dict[str, Callable[[], Any]]:
     return {
         "begin": lambda: remote.begin("node"),
-        "glimpse": remote.glimpse,
+        "glimpse": remote.remote_head,
         "read": lambda: remote.read(0, 1),
         "wait": lambda: remote.wait(0, 0.01),
         "set_aside": lambda: remote.set_aside(sealed(1, key=FALSE_KEY)),
@@ -393,7 +393,7 @@ def test_a_server_that_does_not_answer_is_unavailable(remote: Remotes, verb: str
             verbs(node)[verb]()
     finally:
         remote.server.resume()
-    assert until(lambda: reached(node.glimpse))
+    assert until(lambda: reached(node.remote_head))
     assert append(node, b"two")[0].seq == 2
 
 
@@ -408,7 +408,7 @@ def test_a_server_that_stops_answering_in_the_turn_keeps_what_it_may(remote: Rem
             writer.append(head, Appending([sealed(2, b"two")]))
     finally:
         remote.server.resume()
-    until(lambda: reached(writer.glimpse))
+    until(lambda: reached(writer.remote_head))
     append(writer, b"next")
     bodies = [entry.body for entry in log(remote())]
     assert bodies in ([b"one", b"next"], [b"one", b"two", b"next"])
@@ -428,7 +428,7 @@ def test_a_server_that_comes_back_has_everything(own_remote: Remotes, end: str) 
         writer.begin("node")
     own_remote.server.start()
     for node in (writer, reader, own_remote()):
-        assert until(lambda node=node: reached(node.glimpse))  # type: ignore[misc]
+        assert until(lambda node=node: reached(node.remote_head))  # type: ignore[misc]
         assert log(node) == kept
         assert node.upload_of(blob.sha256) == "upload"
         assert chunks(node, "upload") == [(0, b"some "), (1, b"bytes")]
@@ -461,7 +461,7 @@ def test_a_forged_entry_is_set_aside_and_the_log_goes_on(remote: Remotes, place:
     head = writer.begin("node")
     assert (head.seq, head.hash) == (place, forged.hash)
     with pytest.raises(HeadMoved):
-        writer.append(Glimpse(2, kept[1].hash), Appending([sealed(3, b"three")]))
+        writer.append(RemoteHead(2, kept[1].hash), Appending([sealed(3, b"three")]))
     (found,) = writer.read(2, 10)
     assert found == forged
     assert not is_genuine(KEY, found)
@@ -475,9 +475,9 @@ def test_a_forged_entry_is_set_aside_and_the_log_goes_on(remote: Remotes, place:
 def test_nonsense_is_read_and_set_aside(remote: Remotes, length: int) -> None:
     writer = remote()
     kept = append(writer, *[b"body"] * length) if length else []
-    writer.glimpse()
+    writer.remote_head()
     remote.intruder().put_nonsense(length + 1)
-    assert writer.glimpse()[:2] != (length, kept[-1].hash if kept else GENESIS)
+    assert writer.remote_head()[:2] != (length, kept[-1].hash if kept else GENESIS)
     (found,) = writer.read(length, 10)
     assert not is_genuine(KEY, found)
     writer.set_aside(found)
@@ -553,9 +553,9 @@ def test_what_was_removed_or_changed_is_put_back_in_its_place(remote: Remotes) -
     intruder.replace(rest)
     assert [entry.seq for entry in reader.headers(0, 10)] == [1, 3, 4, 5, 6]
     head = writer.begin("node")
-    writer.mend(head, [entries[1], entries[2]])
+    writer.rewrite_entries(head, [entries[1], entries[2]])
     assert log(reader) == entries
-    assert (reader.glimpse()[:2], reader.aside()) == (head[:2], 1)
+    assert (reader.remote_head()[:2], reader.aside()) == (head[:2], 1)
     assert intruder.is_turn_free()
     assert append(writer, b"goes on")[0].seq == 7
 
@@ -566,7 +566,7 @@ def test_nothing_is_put_back_under_another_head(remote: Remotes) -> None:
     remote.intruder().replace([entries[0], entries[2]])
     writer.begin("node")
     with pytest.raises(HeadMoved):
-        writer.mend(Glimpse(2, entries[1].hash), [entries[1]])
+        writer.rewrite_entries(RemoteHead(2, entries[1].hash), [entries[1]])
     assert [entry.seq for entry in log(writer)] == [1, 3]
 
 
@@ -614,7 +614,7 @@ def test_chunks_are_kept_whatever_becomes_of_the_turn(remote: Remotes) -> None:
     writer.put_chunk("upload", 10, b"last")
     writer.put_chunk("upload", 0, b"first, again")
     with pytest.raises(HeadMoved):
-        writer.append(Glimpse(head.seq + 1, "f" * 64), Appending([sealed(head.seq + 2)]))
+        writer.append(RemoteHead(head.seq + 1, "f" * 64), Appending([sealed(head.seq + 2)]))
     expected = [(0, b"first, again"), (1, EVERY_BYTE * 4096), (10, b"last")]
     assert chunks(remote(), "upload") == expected
     assert chunks(remote(), "another") == []
@@ -712,7 +712,7 @@ def test_a_waiting_node_sees_what_another_appends(remote: Remotes) -> None:
     def wait() -> int:
         node = remote()
         deadline = time.monotonic() + LIMIT_S / 2
-        while (found := node.glimpse().seq) == 0 and time.monotonic() < deadline:
+        while (found := node.remote_head().seq) == 0 and time.monotonic() < deadline:
             waiting.set()
             node.wait(0, LIMIT_S)
         return found
@@ -731,7 +731,7 @@ def test_a_node_waits_and_writes_at_once(remote: Remotes) -> None:
 
     def wait() -> None:
         waiting.set()
-        while node.glimpse().seq < 20:
+        while node.remote_head().seq < 20:
             node.wait(20, 0.05)
 
     def write() -> None:
@@ -740,7 +740,7 @@ def test_a_node_waits_and_writes_at_once(remote: Remotes) -> None:
             append(node, b"body")
 
     at_once([wait, write, wait])
-    assert node.glimpse().seq == 20
+    assert node.remote_head().seq == 20
 
 
 # --- settings

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from interlock import kernel
 from interlock.contracts import tokens
 from interlock.contracts.acts import (
     AckMessages,
@@ -26,9 +25,10 @@ from interlock.contracts.acts import (
     Search,
     SendMessage,
 )
-from interlock.contracts.facts import GENESIS, header_hash
-from interlock.contracts.merkle import Frontier
+from interlock.log.facts import GENESIS, header_hash
+from interlock.log.merkle import Frontier
 from interlock.node import Node, audit, proofs, upkeep
+from interlock.rooms import folding
 
 OWNER = Credentials(owner=True)
 LIMIT_S = 60.0
@@ -192,5 +192,5 @@ def ends(db: apsw.Connection) -> tuple[int, str, Frontier]:
 
 
 def drop_state(db: apsw.Connection) -> None:
-    for table in (*kernel.tables(), "state_position"):
+    for table in (*folding.tables(), "state_position"):
         db.execute(f"DROP TABLE {table}")

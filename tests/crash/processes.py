@@ -21,10 +21,11 @@ from typing import Any
 from interlock import link
 from interlock.contracts import acts, paging, tokens, uploads
 from interlock.contracts.acts import Credentials
-from interlock.engines.file import LogFile
 from interlock.errors import Refusal
-from interlock.node import Node, audit, desk, upkeep
+from interlock.node import Node, audit, upkeep
+from interlock.node import write_queue as desk
 from interlock.node.keys import Keys
+from interlock.stores.file import LogFile
 
 LIMIT_S = 60.0
 OWNER = Credentials(owner=True)

@@ -43,10 +43,10 @@ from interlock.contracts.acts import (
     ShowLog,
     ShowThread,
 )
-from interlock.contracts.encoding import canonical, decode
-from interlock.contracts.facts import GENESIS, header_hash
-from interlock.contracts.notes import public_key, verifier_key
 from interlock.errors import LogDamaged, Refusal
+from interlock.log.encoding import canonical, decode
+from interlock.log.facts import GENESIS, header_hash
+from interlock.log.notes import public_key, verifier_key
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.node.keys import EVERY, signer
 

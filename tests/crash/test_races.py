@@ -36,9 +36,9 @@ from interlock.contracts.acts import (
     ReleaseClaim,
     SendMessage,
 )
-from interlock.contracts.facts import parse_header
-from interlock.engines.presence import Presence
+from interlock.log.facts import parse_header
 from interlock.node import Node, audit, upkeep
+from interlock.stores.presence import Presence
 from interlock.workspace import CredentialStore
 
 RACERS = 32

@@ -34,7 +34,6 @@ from damaged import (
     verified,
 )
 
-from interlock import kernel
 from interlock.contracts.acts import (
     AcquireClaim,
     CheckClaim,
@@ -48,12 +47,13 @@ from interlock.contracts.acts import (
     ShowLog,
     Whoami,
 )
-from interlock.contracts.encoding import canonical, decode
-from interlock.engines.file import LogFile
-from interlock.engines.sqlite import SqliteEngine
 from interlock.errors import BadToken, LogDamaged, NotAWorkspace, Refusal, Usage
+from interlock.log.encoding import canonical, decode
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.node.keys import EVERY
+from interlock.rooms import folding
+from interlock.stores.file import LogFile
+from interlock.stores.sqlite import SqliteEngine
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_a_rebuild_gives_the_same_state(sample: Sample) -> None:
     with sample.open() as node:
         rebuilt = upkeep.rebuild(node, OWNER)
     assert (rebuilt["digest"], rebuilt["changed"]) == (sample.digest, False)
-    assert (rebuilt["entries"], rebuilt["schema"]) == (sample.entries, kernel.SCHEMA)
+    assert (rebuilt["entries"], rebuilt["schema"]) == (sample.entries, folding.SCHEMA)
 
 
 def test_a_state_that_was_dropped_is_made_again_when_the_workspace_is_opened(
@@ -318,7 +318,7 @@ def an_empty_log_and_a_key(directory: Path) -> None:
 def an_empty_log_and_state(directory: Path) -> None:
     an_empty_log(directory)
     with closing(apsw.Connection(str(directory / "log.db"))) as db, db:
-        db.execute(kernel.TABLES)
+        db.execute(folding.TABLES)
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from databases import PostgresServer, Server, ValkeyServer
 
-from interlock.engines import recognition
-from interlock.engines.choosing import NEW, RECORD
-from interlock.engines.file import LogFile
-from interlock.engines.locating import Located, reach, record
-from interlock.engines.shared import SharedEngine
 from interlock.node.keys import Keys
+from interlock.stores import recognition
+from interlock.stores.choosing import NEW, RECORD
+from interlock.stores.file import LogFile
+from interlock.stores.shared.engine import SharedEngine
+from interlock.stores.shared.locating import Located, reach, record
 
 EMBEDDED = "sqlite"
 restores = pytest.mark.embedded("a log that an engine keeps is not restored over its nodes' heads")
@@ -87,6 +87,6 @@ def move_out(directory: Path) -> None:
     with file.writing() as db:
         recognition.note_engine(db, where.workspace)
     engine = SharedEngine(file, reach(where), Keys(str(directory)).sealing(), where.node)
-    engine.pour(file.writer, 0)
+    engine.push_entries(file.writer, 0)
     engine.close()
     file.close()

@@ -22,7 +22,7 @@ class Outage(Cut):
         self._is_down = False
         super().__init__(port)
 
-    def mend(self) -> None:
+    def rewrite_entries(self) -> None:
         self._is_down = False
 
     def _there(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:

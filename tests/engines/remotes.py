@@ -13,9 +13,9 @@ import pytest
 import redis
 from databases import PostgresServer, Server, ValkeyServer
 
-from interlock.engines.postgres import PostgresRemote
-from interlock.engines.redis import RedisRemote
-from interlock.engines.remote import Remote, Sealed
+from interlock.stores.shared.postgres import PostgresRemote
+from interlock.stores.shared.redis import RedisRemote
+from interlock.stores.shared.remote import Remote, Sealed
 
 ENGINES = ("postgres", "redis")
 

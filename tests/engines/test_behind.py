@@ -16,8 +16,8 @@ from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
 from interlock.errors import EngineUnavailable
 from interlock.node import Node
-from interlock.node.desk import Ticket
-from interlock.node.stations import validate
+from interlock.node.pipeline import validate
+from interlock.node.write_queue import PendingWrite
 
 LIMIT_S = 60.0
 # What a node says to each engine when it asks for the turn.
@@ -133,16 +133,16 @@ def test_what_a_node_heard_before_it_slept_refuses_nobody_who_came_since(
             ada.call(otto, acts.ReleaseClaim("B-1"))
             answer = asked(bert, vera, acts.AcquireClaim("B-1"))
             wire.let_go()
-            ticket = answer.get(timeout=LIMIT_S)
+            write = answer.get(timeout=LIMIT_S)
             other.get(timeout=LIMIT_S)
-            if not isinstance(ticket.error, EngineUnavailable):
+            if not isinstance(write.error, EngineUnavailable):
                 break  # else it slept so long that it gave up, and nothing is shown by that
-        assert ticket.error is None
-        assert ticket.result["acquired"], ticket.result
+        assert write.error is None
+        assert write.result["acquired"], write.result
 
 
-def asked(node: Node, who: Credentials, act: Any) -> "SimpleQueue[Ticket]":
+def asked(node: Node, who: Credentials, act: Any) -> "SimpleQueue[PendingWrite]":
     """Leaves an act on a node's desk; the ticket comes when it has been served."""
-    answered: SimpleQueue[Ticket] = SimpleQueue()
-    node.post(node.submission(who, validate(who, act)), answered.put)
+    answered: SimpleQueue[PendingWrite] = SimpleQueue()
+    node.post(node.write_request(who, validate(who, act)), answered.put)
     return answered

@@ -9,9 +9,9 @@ from remotes import Remotes
 from teams import Team, join, level
 
 from interlock.contracts.acts import Credentials, Whoami
-from interlock.engines.sqlite import clock_ms
 from interlock.node import Node
 from interlock.node.doctor import engine, examine
+from interlock.stores.sqlite import clock_ms
 
 pytestmark = pytest.mark.indifferent("it runs on each engine by itself")
 

@@ -18,12 +18,12 @@ from teams import LARGE, OWNER, Team, facts, hashes, join, level, send, texts
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
-from interlock.contracts.facts import parse_header
-from interlock.engines.remote import Sealed, seal
 from interlock.errors import EngineUnavailable, LogDamaged, LogForked, Usage
 from interlock.link import open_node
+from interlock.log.facts import parse_header
 from interlock.node import Node, audit
 from interlock.node.doctor import examine
+from interlock.stores.shared.remote import Sealed, seal
 
 
 @pytest.fixture

@@ -21,10 +21,11 @@ from teams import LARGE, OWNER, Answer, Team, facts, hashes, join, level, send, 
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
-from interlock.engines.remote import seal
 from interlock.errors import EngineUnavailable, LogForked, NotAllowed, NotAvailable, StaleFence
-from interlock.node import Node, audit, repairing, upkeep
-from interlock.node.turn import Turn
+from interlock.node import Node, audit, upkeep
+from interlock.node import repair as repairing
+from interlock.node.batch import Batch
+from interlock.stores.shared.remote import seal
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def team(tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes) -> Itera
     team.close()
 
 
-class Copy:
+class Replica:
     """What a server has on its disk at a moment, as a backup or a replica would."""
 
     def __init__(self, server: Server, path: Path) -> None:
@@ -65,9 +66,9 @@ class Copying:
     def __init__(self, team: Team, path: Path) -> None:
         self._team, self._path = team, path
 
-    def __call__(self) -> Copy:
+    def __call__(self) -> Replica:
         """Copies the server, and returns when all nodes have found it again."""
-        copy = Copy(self._team.remotes.server, self._path)
+        copy = Replica(self._team.remotes.server, self._path)
         for node in self._team.nodes:
             until(lambda node=node: _is_well(node))  # type: ignore[misc]
         return copy
@@ -239,7 +240,7 @@ def test_reads_of_a_node_that_has_more_than_the_engine_do_not_grow_old(
     assert texts(ada, otto) == ["kept", "lost"]
     copy.put_back()
     _notices(ada)
-    monkeypatch.setattr("interlock.node.OLDEST_S", 3.0)
+    monkeypatch.setattr("interlock.node.MAX_AGE_S", 3.0)
     later = time.monotonic() + 4.0
     until(lambda: time.monotonic() > later)
     assert texts(ada, otto) == ["kept", "lost"]
@@ -291,9 +292,9 @@ def test_a_repair_that_was_broken_off_is_said_by_the_next_one(
     copy.put_back()
     place, say = Place(team.root / "ada"), repairing._say
 
-    def breaks_off(turn: Turn, outcome: dict[str, Any], *, is_new: bool) -> None:
+    def breaks_off(turn: Batch, outcome: dict[str, Any], *, is_new: bool) -> None:
         if is_said:
-            turn.system().record("log_repaired", outcome)
+            turn.system().append("log_repaired", outcome)
         else:
             raise KeyboardInterrupt
 

@@ -20,14 +20,14 @@ from teams import LARGE, OWNER, Team, facts, join, level, send, texts
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
-from interlock.engines.choosing import NEW, RECORD
-from interlock.engines.file import LogFile
-from interlock.engines.redis import RedisRemote
-from interlock.engines.remote import seal
 from interlock.errors import EngineUnavailable, NotFound
 from interlock.link import open_node
 from interlock.node import Node, upkeep
 from interlock.node.doctor import examine
+from interlock.stores.choosing import NEW, RECORD
+from interlock.stores.file import LogFile
+from interlock.stores.shared.redis import RedisRemote
+from interlock.stores.shared.remote import seal
 
 Teams = Callable[[Remotes], Team]
 
@@ -114,13 +114,13 @@ def test_a_move_that_was_broken_off_is_begun_again(
     """Until it is done the file is the log, and goes on."""
     place.ok("send", "@otto", "here", "--key", "broken-off-here", "--from", "otto")
     place.ok("send", "@otto", "and on", "--from", "otto")
-    monkeypatch.setattr("interlock.engines.copying.AT_ONCE", 2)
+    monkeypatch.setattr("interlock.stores.shared.replica.AT_ONCE", 2)
     wire = Outage(remote.server.port)
     with wire:
         wire.cut_at(b"broken-off-here", arrives=arrives)
         place.no("ENGINE_UNAVAILABLE", "migrate", "--to", _url(remote, wire.port))
         assert wire.was_cut
-    half = remote().glimpse().seq
+    half = remote().remote_head().seq
     assert 0 < half < place.entries()
     place.ok("send", "@otto", "meanwhile", "--from", "otto")
     leak = place.ok("inbox", "--from", "otto")["messages"][0]
@@ -187,7 +187,7 @@ def test_a_move_that_was_broken_off_between_its_two_notes_is_ended_by_the_next_c
         patched.setattr(LogFile, "note_copy", dies)
         assert place.run("migrate", "--to", _url(remote)).status == 130
     before = place.ok("send", "@otto", "moved", "--from", "otto")["message"]["seq"]
-    assert remote().glimpse().seq == before
+    assert remote().remote_head().seq == before
     (place.workspace / RECORD).unlink()
     place.no("ENGINE_UNAVAILABLE", "inbox", "--from", "otto")
 
@@ -231,7 +231,7 @@ def test_bodies_travel_in_pieces_however_many_and_large_they_are(
 ) -> None:
     """Here a piece is a thousand bytes, so that a turn does not last for all of them."""
     for module in ("copying", "postgres", "redis"):
-        monkeypatch.setattr(f"interlock.engines.{module}.READ_BYTES", 1000)
+        monkeypatch.setattr(f"interlock.stores.{module}.READ_BYTES", 1000)
     with open_node(str(place.workspace)) as node:
         vera = join(node, "vera")
         for number in range(40):
@@ -248,7 +248,7 @@ def test_a_workspace_that_is_served_is_not_moved(place: Place, remote: Remotes) 
     with Served(place):
         said = place.no("USAGE", "migrate", "--to", _url(remote))
     assert "interlock down" in said["message"]
-    assert remote().glimpse().seq == 0
+    assert remote().remote_head().seq == 0
 
 
 # --- several nodes
@@ -400,7 +400,7 @@ def test_a_cluster_that_is_gone_after_the_append_leaves_the_outcome_unknown(
         with pytest.raises(EngineUnavailable) as caught:
             send(ada, otto, "@otto", "hello there", key="lost")
         assert caught.value.members["outcome"] == "unknown"
-        wire.mend()
+        wire.rewrite_entries()
         until(lambda: _is_sent(ada, otto))
         send(ada, otto, "@otto", "hello there", key="lost")
         assert texts(ada, otto) == ["hello there", "hello"]

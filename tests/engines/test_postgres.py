@@ -17,11 +17,18 @@ from psycopg import sql
 from remotes import PostgresIntruder
 from wire import Wire
 
-from interlock.engines import postgres as module
-from interlock.engines.postgres import PostgresRemote
-from interlock.engines.postgres_line import ASLEEP_MS
-from interlock.engines.remote import AnswerLost, Appending, HeadMoved, Sealed, is_genuine, seal
 from interlock.errors import EngineUnavailable, Refusal, Usage
+from interlock.stores.shared import postgres as module
+from interlock.stores.shared.postgres import PostgresRemote
+from interlock.stores.shared.postgres_connection import ASLEEP_MS
+from interlock.stores.shared.remote import (
+    AnswerLost,
+    Appending,
+    HeadMoved,
+    Sealed,
+    is_genuine,
+    seal,
+)
 
 LIMIT_S = 60.0
 KEY = b"the workspace's key"
@@ -150,7 +157,7 @@ def test_a_stricter_isolation_by_default_changes_nothing(database: Database) -> 
 
     def work() -> list[int]:
         remote = database.remote()
-        remote.glimpse()
+        remote.remote_head()
         together.wait(LIMIT_S)
         return [append(remote, b"body")[0].seq for _ in range(10)]
 
@@ -184,7 +191,7 @@ def test_a_row_with_nothing_in_it_is_set_aside(database: Database, column: Liter
     database.run("ALTER TABLE interlock_log ALTER " + column + " DROP NOT NULL")
     database.admin.put(sealed(2, b"forged", key=b"another"))
     database.run("UPDATE interlock_log SET " + column + " = NULL WHERE seq = 2")
-    assert remote.glimpse().seq == 2
+    assert remote.remote_head().seq == 2
     (found,) = remote.read(1, 10)
     assert not is_genuine(KEY, found)
     remote.set_aside(found)
@@ -213,9 +220,9 @@ def test_a_body_that_waits_for_its_entry_is_in_nobodys_way(database: Database) -
 @pytest.mark.parametrize("seq", [0, -5])
 def test_a_row_before_the_first_is_in_nobodys_way(database: Database, seq: int) -> None:
     remote = database.remote()
-    remote.glimpse()
+    remote.remote_head()
     database.admin.put(sealed(seq, key=b"another"))
-    assert remote.glimpse().seq == 0
+    assert remote.remote_head().seq == 0
     assert log(remote) == []
     assert append(remote, b"one")[0].seq == 1
     assert remote.aside() == 1
@@ -311,13 +318,13 @@ def test_connections_that_were_ended_while_nobody_used_them_are_made_again(
     remote = database.remote()
     append(remote, b"one")
     remote.wait(0, 0.01)
-    remote.glimpse()
+    remote.remote_head()
     database.run(
         "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity "
         "WHERE pid <> pg_backend_pid() AND datname = current_database()"
     )
     remote.wait(0, 0.01)
-    assert remote.glimpse().seq == 1
+    assert remote.remote_head().seq == 1
     assert append(remote, b"two")[0].seq == 2
 
 
@@ -439,7 +446,7 @@ def require(admin: PostgresIntruder, standby: LiteralString) -> None:
 
 
 def test_a_notice_wakes_who_waits(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_EVERY_S", LIMIT_S * 100)
+    monkeypatch.setattr(module, "POLL_INTERVAL_S", LIMIT_S * 100)
     waiter, writer = database.remote(), database.remote()
     waiter.wait(0, 0.01)
     with beside(lambda: waiter.wait(0, LIMIT_S)) as outcome:
@@ -456,7 +463,7 @@ def test_who_waits_finds_what_nobody_told(database: Database) -> None:
     with beside(lambda: waiter.wait(0, LIMIT_S)) as outcome:
         database.admin.put(sealed(1, key=b"another"))
         outcome()
-    assert waiter.glimpse().seq == 1
+    assert waiter.remote_head().seq == 1
 
 
 def test_a_node_that_was_silent_for_long_is_forgotten(database: Database) -> None:
@@ -484,7 +491,7 @@ def test_what_postgres_refuses_is_said_in_its_own_words(database: Database) -> N
         (database.url + "?sslmode=require", "SSL"),
     ]:
         with pytest.raises(EngineUnavailable) as refused:
-            database.remote(url).glimpse()
+            database.remote(url).remote_head()
         message = refused.value.message
         assert words in message
         assert urlsplit(database.url).netloc.rpartition("@")[2] in message
@@ -514,7 +521,7 @@ def test_a_right_that_is_missing_is_named(database: Database) -> None:
 )
 def test_an_url_that_makes_no_sense_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(Refusal) as refused:
-        PostgresRemote(url, WORKSPACE).glimpse()
+        PostgresRemote(url, WORKSPACE).remote_head()
     assert isinstance(refused.value, Usage | EngineUnavailable)
     assert "hush" not in refused.value.message
 

@@ -9,9 +9,17 @@ from commandline import until
 from databases import ValkeyServer
 from remotes import RedisIntruder, Remotes
 
-from interlock.engines import redis as module
-from interlock.engines.remote import Appending, Blob, Glimpse, HeadMoved, Remote, Sealed, seal
 from interlock.errors import EngineUnavailable
+from interlock.stores.shared import redis as module
+from interlock.stores.shared.remote import (
+    Appending,
+    Blob,
+    HeadMoved,
+    Remote,
+    RemoteHead,
+    Sealed,
+    seal,
+)
 
 pytestmark = pytest.mark.indifferent
 
@@ -81,7 +89,7 @@ def test_a_turn_that_was_not_written_down_is_in_nobodys_way(
     append(node, "node")
     node.begin("node")
     head = other.begin("other")
-    assert not node.leave(Glimpse(7, head.hash))
+    assert not node.leave(RemoteHead(7, head.hash))
     assert not remotes.intruder().is_turn_free()
     other.append(head, Appending([entry(2, b"other")]))
     assert texts(node) == [b"node", b"other"]
@@ -182,6 +190,6 @@ def test_the_turn_comes_with_the_end_of_the_log_and_the_engines_time(
         holder.append(head, Appending([new := entry(1, b"holder")]))
         found = begun.result(LIMIT_S)
     assert found[:2] == (1, new.hash)
-    assert head.now <= found.now <= waiting.glimpse().now
+    assert head.now <= found.now <= waiting.remote_head().now
     waiting.append(found, Appending([entry(2, b"waiting")]))
     assert texts(holder) == [b"holder", b"waiting"]

@@ -86,7 +86,7 @@ def test_reads_stop_when_nobody_knows_any_more_whether_a_token_was_revoked(
 ) -> None:
     ada = own_team.open("ada")
     otto = join(ada, "otto")
-    monkeypatch.setattr("interlock.node.OLDEST_S", 2.0)
+    monkeypatch.setattr("interlock.node.MAX_AGE_S", 2.0)
     own_team.remotes.server.kill()
     found = until(lambda: _trouble(ada, otto))
     assert "a token may have been revoked meanwhile" in found.message
@@ -187,7 +187,7 @@ def test_an_audit_says_how_old_what_it_read_is(
 ) -> None:
     ada = own_team.open("ada")
     assert "age_s" not in ada.call(OWNER, acts.VerifyLog())
-    monkeypatch.setattr("interlock.node.chores.SURE_FOR_S", 1.0)
+    monkeypatch.setattr("interlock.node.maintenance.SURE_FOR_S", 1.0)
     own_team.remotes.server.kill()
     for act in (acts.VerifyLog(), acts.ShowLog()):
         found = until(lambda act=act: _with_age(ada, act))  # type: ignore[misc]
@@ -317,7 +317,7 @@ def test_a_node_that_cannot_look_says_that_the_outcome_is_unknown(
         with pytest.raises(EngineUnavailable):
             send(ada, otto, "@otto", "hello there", key="the-key")
         (first,) = until(lambda: facts(bert, "message_sent"))
-        wire.mend()
+        wire.rewrite_entries()
         until(lambda: _is_sent(ada, otto, "something else"))
         for node in (ada, bert):
             again = send(node, otto, "@otto", "hello there", key="the-key")
@@ -338,7 +338,7 @@ def test_over_http_the_outcome_is_unknown_too_and_the_key_settles_it(
             wire.cut_at(KEEPS[remote.kind], arrives=True)
             lost = served.send(token, "@otto", "hello there", Idempotency_Key="the-key")
             assert (lost.status, lost.json["outcome"]) == (503, "unknown")
-            wire.mend()
+            wire.rewrite_entries()
 
             def sent() -> Any:
                 reply = served.send(token, "@otto", "hello there", Idempotency_Key="the-key")

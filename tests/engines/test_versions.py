@@ -9,8 +9,8 @@ from remotes import Remotes
 from teams import Team, join
 
 from interlock.contracts.acts import Whoami
-from interlock.engines.presence import Seen, Use
 from interlock.node import Node
+from interlock.stores.presence import Seen, Use
 
 pytestmark = pytest.mark.indifferent("it runs on each engine by itself")
 

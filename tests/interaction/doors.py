@@ -22,7 +22,7 @@ from commandline import EXIT_OF, LIMIT_S, Done, Place, lines
 import interlock
 from interlock.contracts import acts, answers
 from interlock.contracts.routes import ROUTES
-from interlock.doors.cli import examining
+from interlock.doors.cli import doctor as examining
 from interlock.errors import Refusal
 
 Members = dict[str, Any]

@@ -16,8 +16,8 @@ from commandline import Place
 from interlock.contracts.acts import Credentials
 from interlock.doors.cli.commands import COMMANDS, COMMON
 from interlock.doors.cli.parser import parse
-from interlock.engines.sqlite import clock_ms
 from interlock.node import Node
+from interlock.stores.sqlite import clock_ms
 
 OWNER = Credentials(owner=True)
 HOUR = 3_600_000

@@ -24,7 +24,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_clients import MODES, Caller, awaited
 
-from interlock.bridge import Bridge, Far, told
+from interlock.bridge import Bridge, FdPair, told
 from interlock.link import is_served
 
 TWENTY_MB = 20 << 20
@@ -259,7 +259,7 @@ def test_it_imports_little(town: Town) -> None:
     assert "interlock.bridge" in imported
     heavy = {"asyncio", "pydantic", "mcp", "mcp_types", "anyio", "starlette", "apsw", "subprocess"}
     assert not heavy & {name.partition(".")[0] for name in imported}
-    assert not any(name.startswith(("interlock.node", "interlock.kernel")) for name in imported)
+    assert not any(name.startswith(("interlock.node", "interlock.rooms")) for name in imported)
 
 
 def test_what_is_answered_again_after_a_restart_is_not_heard_twice(town: Town) -> None:
@@ -517,17 +517,17 @@ class Ends:
         for server in self.servers:
             server.settimeout(LIMIT_S)
         self.left = [far for _, far in pairs]
-        bridge = Bridge(Far(near.fileno(), near.fileno()), self._find, news=news)
+        bridge = Bridge(FdPair(near.fileno(), near.fileno()), self._find, news=news)
         self._thread = threading.Thread(target=bridge.run, daemon=True)
         self._thread.start()
         self._heard = self.client.makefile("rb")
         stack.enter_context(self._heard)
 
-    def _find(self) -> Far:
+    def _find(self) -> FdPair:
         if not self.left:
             raise FileNotFoundError
         end = self.left.pop(0).detach()
-        return Far(end, end)
+        return FdPair(end, end)
 
     def say(self, id: int, method: str) -> bytes:
         said = {"jsonrpc": "2.0", "id": id, "method": method}

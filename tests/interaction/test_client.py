@@ -27,7 +27,7 @@ from interlock.contracts import acts
 from interlock.contracts.answers import ANSWERS
 from interlock.contracts.routes import ROUTES
 from interlock.contracts.tokens import hashed, token_id
-from interlock.node.chores import CHORES
+from interlock.node.maintenance import MAINTENANCE
 from interlock.node.verbs import VERBS
 
 Row = Callable[[Town], None]
@@ -800,21 +800,21 @@ def prove_many(town: Town) -> None:
 
 @row
 def export(town: Town) -> None:
-    with _here_alone(town):
+    with host_cookie_name(town):
         assert town.owner.export(town.root / "export.jsonl")["entries"] > 0
         assert (town.root / "export.jsonl").exists()
 
 
 @row
 def backup(town: Town) -> None:
-    with _here_alone(town):
+    with host_cookie_name(town):
         assert town.owner.backup(town.root / "backup.db")["entries"] > 0
         assert (town.root / "backup.db").exists()
 
 
 @row
 def restore(town: Town) -> None:
-    with _here_alone(town):
+    with host_cookie_name(town):
         town.owner.backup(town.root / "to-restore.db")
         assert town.owner.restore(town.root / "to-restore.db")["restored"]
         with pytest.raises(errors.BadToken):
@@ -825,11 +825,11 @@ def restore(town: Town) -> None:
 
 @row
 def rebuild(town: Town) -> None:
-    with _here_alone(town):
+    with host_cookie_name(town):
         assert town.owner.rebuild()["changed"] is False
 
 
-def _here_alone(town: Town) -> AbstractContextManager[object]:
+def host_cookie_name(town: Town) -> AbstractContextManager[object]:
     """What names files of a machine is for that machine, and nothing that a URL leads to."""
     if town.way == "url":
         return pytest.raises(errors.NotFound)
@@ -891,7 +891,7 @@ def test_both_clients_have_the_same_verbs() -> None:
 
 def test_the_owner_may_do_what_the_table_of_verbs_says() -> None:
     routed = {route.act for route in ROUTES}
-    owners = {act for act, verb in VERBS.items() if verb.owner or verb.open} | set(CHORES)
+    owners = {act for act, verb in VERBS.items() if verb.owner or verb.open} | set(MAINTENANCE)
     # The owner may do these too, and is not taken to do them where nobody says so.
     unasked = {acts.CancelTask, acts.ResolveBlocker}
     assert routed - PERSONAL - ANYONES == (owners & routed) - unasked

@@ -17,8 +17,8 @@ from serving import Forked
 
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
-from interlock.contracts.health import MOST_TOLD, ORDER
-from interlock.doors.cli import examining
+from interlock.contracts.health import MAX_TOLD, ORDER
+from interlock.doors.cli import doctor as examining
 from interlock.node import Node, doctor
 from interlock.processes import look, space
 
@@ -80,11 +80,11 @@ def test_the_smallest_change_comes_first(town: Place) -> None:
 
 
 def test_of_very_many_findings_the_first_are_told_and_the_others_counted(town: Place) -> None:
-    for number in range(MOST_TOLD + 5):
+    for number in range(MAX_TOLD + 5):
         town.ok("send", f"@Missing_{number:02}", "hello", "--from", "vera")
     found = of(town, "recipients-known")
     assert [each["subject"] for each in found[:-1]] == [
-        f"@Missing_{number:02}" for number in range(MOST_TOLD)
+        f"@Missing_{number:02}" for number in range(MAX_TOLD)
     ]
     assert found[-1]["message"] == "And 5 more like these."
 

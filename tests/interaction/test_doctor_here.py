@@ -19,7 +19,7 @@ from interlock import workspace
 from interlock.contracts import acts
 from interlock.contracts.tokens import SECRET_BYTES, compose
 from interlock.doors.cli import serving
-from interlock.doors.cli.examining import HOOKS_LOG
+from interlock.doors.cli.doctor import HOOKS_LOG
 from interlock.link import server_of
 from interlock.node.doctor import examine
 from interlock.node.servers import running

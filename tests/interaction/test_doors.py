@@ -57,9 +57,9 @@ from interlock.contracts import acts
 from interlock.contracts.routes import ROUTES
 from interlock.doors.cli.commands import COMMANDS
 from interlock.doors.mcp.tools import INPUT
-from interlock.link import LONG
-from interlock.node.chores import CHORES
-from interlock.node.verbs import VERBS, WAYS_IN
+from interlock.link import UNBOUNDED_VERBS
+from interlock.node.maintenance import MAINTENANCE
+from interlock.node.verbs import SIGN_IN_VERBS, VERBS
 
 ABSENT = "00000000-0000-4000-8000-000000000000"
 NO_WORD = "the door has no word for it"
@@ -2087,11 +2087,13 @@ def test_every_verb_has_a_route() -> None:
     # Leave to do something with the log, which what is done with it asks for.
     leave = {acts.Inspect, acts.Maintain}
     # What the pages for people and the endpoints of OAuth ask for has no other way to it.
-    assert {*VERBS, *CHORES, acts.Ask} - routed == leave | {*WAYS_IN}
+    assert {*VERBS, *MAINTENANCE, acts.Ask} - routed == leave | {*SIGN_IN_VERBS}
 
 
 def test_whoever_asks_for_a_long_chore_waits_for_it() -> None:
-    assert {act.__name__ for act, chore in CHORES.items() if not chore.is_quick} == set(LONG)
+    assert {act.__name__ for act, chore in MAINTENANCE.items() if not chore.is_quick} == set(
+        UNBOUNDED_VERBS
+    )
 
 
 def test_every_code_has_a_row_or_is_tried_elsewhere() -> None:

@@ -30,7 +30,7 @@ from interlock.hooks import NOTHING, client_of
 pytestmark = pytest.mark.long
 
 BOUND_S = 30.0
-LONGEST_LOG = 256 << 10
+MAX_LOG_BYTES = 256 << 10
 PATCH = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-a\n+b\n*** End Patch"
 FILE = {"file_path": "src/a.py"}
 EDITS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -435,7 +435,7 @@ def test_an_output_that_nobody_reads_does_no_harm(scene: Scene) -> None:
 
 def test_the_log_of_troubles_stays_bounded(scene: Scene) -> None:
     log = scene.place.workspace / "hooks.log"
-    log.write_text("x" * LONGEST_LOG + "\n")
+    log.write_text("x" * MAX_LOG_BYTES + "\n")
     scene.words = ("--from", "nobody" * 1000)
     scene.answers({"codex": EDITS["codex"]})
     (line,) = log.read_text().splitlines()

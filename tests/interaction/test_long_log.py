@@ -11,9 +11,9 @@ from commandline import Place
 import interlock
 from interlock.contracts import acts, tokens
 from interlock.contracts.acts import Credentials
-from interlock.kernel.events import SCANNED_AT_ONCE
-from interlock.kernel.moment import Mine
 from interlock.node import Node, search
+from interlock.rooms.transaction import Mine
+from interlock.rooms.workspace.events import SCANNED_AT_ONCE
 
 pytestmark = pytest.mark.embedded("it opens the file by itself")
 

@@ -34,8 +34,8 @@ from interlock.contracts.tokens import INVITATION, hashed
 from interlock.errors import BadToken, NameTaken, NotFound, RateLimited
 from interlock.node import Node
 from interlock.node.passwords import (
-    MOST_TRIED,
-    MOST_WAITING,
+    MAX_TRIED,
+    MAX_WAITING,
     TRIES,
     TRIES_FROM_EVERYWHERE,
     TRIES_OF_ALL_NAMES,
@@ -279,7 +279,7 @@ def test_a_huge_secret_is_not_remembered(prefix: str) -> None:
 def test_so_many_sign_in_at_once_and_the_next_is_not_kept_waiting() -> None:
     attempts = Attempts()
     with contextlib.ExitStack() as crowd:
-        for number in range(MOST_WAITING):
+        for number in range(MAX_WAITING):
             crowd.enter_context(attempts.trying(f"nobody-{number}", f"192.0.2.{number}"))
         with pytest.raises(RateLimited, match="Many are signing in") as refused:
             crowd.enter_context(attempts.trying("vera", "203.0.113.1"))
@@ -335,7 +335,7 @@ def test_a_name_that_is_tried_from_everywhere_is_tried_less_often_and_never_shut
 
 def test_who_tries_very_many_names_makes_nothing_forgotten_that_is_tried_still() -> None:
     attempts = Attempts()
-    for number in range(MOST_TRIED):
+    for number in range(MAX_TRIED):
         fails(attempts, f"nobody-{number}", f"10.{number >> 8 & 255}.{number & 255}.1")
         if number % 2000 == 0:
             fails(attempts, "vera", "203.0.113.1")

@@ -30,7 +30,6 @@ from serving import Forked, Served
 from interlock.contracts import acts
 from interlock.contracts.acts import Credentials
 from interlock.contracts.tokens import hashed, token_id
-from interlock.engines.sqlite import clock_ms
 from interlock.errors import (
     BadToken,
     IdentityMismatch,
@@ -41,6 +40,7 @@ from interlock.errors import (
     Usage,
 )
 from interlock.node import Node
+from interlock.stores.sqlite import clock_ms
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -11,8 +11,8 @@ from commandline import LIMIT_S, Place, lines, until
 
 from interlock.doors.cli.commands import COMMANDS, COMMON
 from interlock.doors.cli.context import Context
+from interlock.doors.cli.mcp_stdio import _wake
 from interlock.doors.cli.parser import parse
-from interlock.doors.cli.speaking import _wake
 
 pytestmark = pytest.mark.long
 

@@ -16,14 +16,15 @@ from typing import Any
 
 import apsw
 
-from interlock import kernel
 from interlock.contracts import acts, tokens
 from interlock.contracts.acts import AcquireClaim, Credentials, SendMessage
-from interlock.contracts.encoding import decode, digest
-from interlock.contracts.facts import parse_header
 from interlock.errors import Refusal
-from interlock.kernel.moment import Answer
-from interlock.node import Node, audit, dispatching, upkeep
+from interlock.log.encoding import decode, digest
+from interlock.log.facts import parse_header
+from interlock.node import Node, audit, upkeep
+from interlock.node import wake_ups as dispatching
+from interlock.rooms import folding
+from interlock.rooms.transaction import Answer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # A day that no real clock has reached: a restore stamps its epoch with the machine's own clock,
@@ -294,16 +295,16 @@ def play(day: Day) -> None:
 def folded(path: str) -> Answer:
     """What folding the recorded headers gives, under the schema of this release."""
     state = apsw.Connection(":memory:")
-    state.execute(kernel.TABLES)
+    state.execute(folding.TABLES)
     with open(path, "rb") as file:
         about = decode(file.readline())
         for line in file:
-            kernel.fold(state, parse_header(decode(line)["header"].encode()))
+            folding.fold(state, parse_header(decode(line)["header"].encode()))
     return {
         "entries": about["entries"],
         "root": about["root"],
-        "schema": kernel.SCHEMA,
-        "digest": kernel.state_digest(state),
+        "schema": folding.SCHEMA,
+        "digest": folding.state_digest(state),
     }
 
 
@@ -321,7 +322,7 @@ def repair(day: Day) -> None:
     not in the log."""
     day.join("otto")
     outcome = {"first": 2, "last": 3, "node": "laptop-0a1b2c"}
-    day.node.do(lambda turn: turn.system().record("log_repaired", outcome))
+    day.node.do(lambda turn: turn.system().append("log_repaired", outcome))
 
 
 def waking(day: Day) -> None:

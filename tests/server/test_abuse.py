@@ -20,7 +20,7 @@ from serving import Served, read_reply
 from interlock.server import connections
 
 MIB = 1 << 20
-MOST_MEMORY = 250 * MIB
+MAX_MEMORY_BYTES = 250 * MIB
 HOST = b"Host: 127.0.0.1\r\n"
 SHORT = {
     "interlock.server.connections.HEAD_WITHIN_S": 1.0,
@@ -89,7 +89,7 @@ def others_go_on(town: Town) -> Iterator[None]:
     assert not living.is_alive()
     assert len(statuses) >= before + 4, "somebody was not answered"
     assert set(statuses) == {200}
-    assert max(memory) < MOST_MEMORY
+    assert max(memory) < MAX_MEMORY_BYTES
     assert [line for line in town.served.log() if line["level"] == "error"] == []
 
 

@@ -41,11 +41,11 @@ OUTSIDE = "https://interlock.example"
 EVIL = "https://evil.example"
 # So that every refusal is a fact, however many there were before.
 LOUD = {
-    "interlock.kernel.refusals.QUIET_MS": 0,
-    "interlock.kernel.refusals.PER_MINUTE": 10_000,
-    "interlock.node.live.REPORTED_EVERY_S": 0.0,
+    "interlock.rooms.workspace.refusals.QUIET_MS": 0,
+    "interlock.rooms.workspace.refusals.PER_MINUTE": 10_000,
+    "interlock.node.live.REPORT_INTERVAL_S": 0.0,
 }
-HASTY = {"interlock.kernel.identity.connections.CODE_FOR_MS": 0}
+HASTY = {"interlock.rooms.people.connections.CODE_FOR_MS": 0}
 LARGE = 65 << 10
 DEEP = 30_000
 FRAMED = {"Sec-Fetch-Dest": "iframe", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "cross-site"}

@@ -34,7 +34,7 @@ from starlette.types import Receive, Scope, Send
 
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
-from interlock.doors.oauth.endpoints import BEGIN_AGAIN, LONGEST_STATE
+from interlock.doors.oauth.endpoints import BEGIN_AGAIN, MAX_STATE_LENGTH
 
 __all__ = ["servers"]
 OUTSIDE = "https://interlock.example"
@@ -46,8 +46,8 @@ TRIES_OF_ALL_NAMES = 3
 # Every refusal would be a fact, if the server did not count by itself; and to guess too often takes
 # less time.
 CONSTANTS = {
-    "interlock.kernel.refusals.QUIET_MS": 0,
-    "interlock.kernel.refusals.PER_MINUTE": 10_000,
+    "interlock.rooms.workspace.refusals.QUIET_MS": 0,
+    "interlock.rooms.workspace.refusals.PER_MINUTE": 10_000,
     "interlock.node.passwords.TRIES": TRIES,
     "interlock.node.passwords.TRIES_OF_ALL_NAMES": TRIES_OF_ALL_NAMES,
 }
@@ -429,7 +429,7 @@ WRONG: dict[str, dict[str, str | None]] = {
     "has a short challenge": {"code_challenge": "a" * 42},
     "has a long challenge": {"code_challenge": "a" * 44},
     "has a challenge that is no digest": {"code_challenge": "=" * 43},
-    "has a long state": {"state": "x" * (LONGEST_STATE + 1)},
+    "has a long state": {"state": "x" * (MAX_STATE_LENGTH + 1)},
 }
 
 
@@ -519,14 +519,14 @@ def test_the_longest_question_goes_all_the_way(scene: Scene) -> None:
     ]
     app = App(scene.served, redirect=uris[0], redirect_uris=taken[-1], **about)
     before = scene.counted("FORGED_CONSENT")
-    for state in ("\x01" * LONGEST_STATE, "\U0001f511" * LONGEST_STATE, '"\\' * 1000):
+    for state in ("\x01" * MAX_STATE_LENGTH, "\U0001f511" * MAX_STATE_LENGTH, '"\\' * 1000):
         back = scene.vera.consent(app.asks(state=state))
         assert back.status_code == 303, back.text
         assert answered(back)["state"] == state
         assert app.exchange(answered(back)["code"]).status_code == 200
     assert scene.counted("FORGED_CONSENT") == before
     browser = Browser(scene.served)
-    signing_in = fields_of(browser.get(app.asks(state="\x01" * LONGEST_STATE)))
+    signing_in = fields_of(browser.get(app.asks(state="\x01" * MAX_STATE_LENGTH)))
     back = browser.submit(
         "/person/sign-in", signing_in | {"username": "vera", "password": PASSWORD}
     )

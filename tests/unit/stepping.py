@@ -7,9 +7,10 @@ from typing import Any
 
 from interlock.contracts import tokens
 from interlock.contracts.acts import Attend, Credentials, Join, SendMessage, ShowLog, ShowReceipts
-from interlock.engines.sqlite import clock_ms
-from interlock.node import Node, audit, dispatching
+from interlock.node import Node, audit
+from interlock.node import wake_ups as dispatching
 from interlock.processes import look, space
+from interlock.stores.sqlite import clock_ms
 
 OWNER = Credentials(owner=True)
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000

@@ -32,10 +32,6 @@ from interlock.contracts.acts import (
     ShowReceipts,
     ShowThread,
 )
-from interlock.contracts.encoding import canonical
-from interlock.contracts.facts import header_hash, parse_header
-from interlock.contracts.merkle import leaf_hash, node_hash
-from interlock.contracts.notes import open_note, parse_verifier_key
 from interlock.errors import (
     IdempotencyConflict,
     MissingScope,
@@ -44,6 +40,10 @@ from interlock.errors import (
     Refusal,
     Usage,
 )
+from interlock.log.encoding import canonical
+from interlock.log.facts import header_hash, parse_header
+from interlock.log.merkle import leaf_hash, node_hash
+from interlock.log.notes import open_note, parse_verifier_key
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.node.keys import EVERY, KEPT
 

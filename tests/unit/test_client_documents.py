@@ -185,7 +185,7 @@ def test_a_document_is_remembered_for_a_while(
 
 
 def test_what_is_remembered_has_a_limit(certified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "MOST_KEPT", 2)
+    monkeypatch.setattr(documents, "MAX_KEPT", 2)
 
     async def story(site: Site) -> None:
         found = site.documents()
@@ -655,4 +655,4 @@ def test_a_name_is_a_line_of_text() -> None:
     name = clients.published("https://client.example/c", document).client_name
     assert name is not None
     assert name.startswith("Claude is long")
-    assert len(name) == clients.LONGEST_NAME
+    assert len(name) == clients.MAX_NAME_LENGTH

@@ -35,16 +35,16 @@ from interlock.doors.http import limits
 from interlock.doors.mcp.tools import TOOLS
 from interlock.doors.oauth import documents
 from interlock.doors.web.visitors import ASKED_FOR_S
-from interlock.engines.redis import FORGOTTEN_AFTER_MS
-from interlock.kernel import KINDS
-from interlock.kernel.identity.connections import ACCESS_FOR_MS, CODE_FOR_MS, REFRESH_FOR_MS
-from interlock.kernel.identity.people import INVITED_FOR_MS, SIGNED_IN_FOR_MS
-from interlock.kernel.settings import SETTINGS
-from interlock.node import OLDEST_S, SURE_FOR_S, passwords
-from interlock.node.others import BEAT_EVERY_S
+from interlock.node import MAX_AGE_S, SURE_FOR_S, passwords
+from interlock.node.peer_nodes import BEAT_INTERVAL_S
+from interlock.rooms.folding import KINDS
+from interlock.rooms.people.connections import ACCESS_FOR_MS, CODE_FOR_MS, REFRESH_FOR_MS
+from interlock.rooms.people.people import INVITED_FOR_MS, SIGNED_IN_FOR_MS
+from interlock.rooms.workspace.settings import SETTINGS
 from interlock.server import connections
 from interlock.server.logs import LARGEST
 from interlock.server.serving import FAREWELL_S
+from interlock.stores.shared.redis import FORGOTTEN_AFTER_MS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -282,8 +282,8 @@ def test_the_workspace_page_names_every_setting_with_its_default() -> None:
 def test_the_server_page_gives_the_limits_as_they_are() -> None:
     page = (ROOT / "docs" / "server.md").read_text()
     for said in (
-        f"{connections.MOST_HEAD_BYTES >> 10} KiB, within {connections.HEAD_WITHIN_S:.0f} s",
-        f"{limits.MOST_BODY_BYTES >> 20} MiB, within {limits.SLOWEST_BODY_S:.0f} s",
+        f"{connections.MAX_HEAD_BYTES >> 10} KiB, within {connections.HEAD_WITHIN_S:.0f} s",
+        f"{limits.MAX_BODY_BYTES >> 20} MiB, within {limits.SLOWEST_BODY_S:.0f} s",
         f"{limits.REQUESTS_PER_S:.0f} a second, {limits.BURST:.0f} at once",
         f"| {connections.TAKEN_WITHIN_S:.0f} s |",
         f"less {connections.RESERVED_FILES}",
@@ -321,8 +321,8 @@ def test_the_scaling_page_gives_the_times_as_they_are() -> None:
     page = " ".join((ROOT / "docs" / "scaling.md").read_text().split())
     for said, real, told in (
         ("after five seconds they say how old they are", SURE_FOR_S, 5),
-        ("After five minutes nothing is read either", OLDEST_S, 5 * 60),
-        ("tells the others every second", BEAT_EVERY_S, 1),
+        ("After five minutes nothing is read either", MAX_AGE_S, 5 * 60),
+        ("tells the others every second", BEAT_INTERVAL_S, 1),
         ("silent for an hour is forgotten", FORGOTTEN_AFTER_MS / 1000, 60 * 60),
     ):
         assert said in page

@@ -17,13 +17,6 @@ from typing import IO
 import apsw
 import pytest
 
-from interlock.engines import host
-from interlock.engines.doorbell import Bell, Doorbell
-from interlock.engines.file import LogFile
-from interlock.engines.presence import FRESH_MS, GLANCE_MS, Presence
-from interlock.engines.recognition import APPLICATION_ID, FORMAT
-from interlock.engines.sqlite import SqliteEngine, clock_ms
-from interlock.engines.turnstile import Turnstile
 from interlock.errors import (
     EngineUnavailable,
     NewerVersion,
@@ -32,6 +25,13 @@ from interlock.errors import (
     Refusal,
     UnsafeFilesystem,
 )
+from interlock.stores import host
+from interlock.stores.doorbell import Bell, Doorbell
+from interlock.stores.file import LogFile
+from interlock.stores.presence import FRESH_MS, GLANCE_MS, Presence
+from interlock.stores.recognition import APPLICATION_ID, FORMAT
+from interlock.stores.sqlite import SqliteEngine, clock_ms
+from interlock.stores.turnstile import Turnstile
 
 LIMIT_S = 30.0
 
@@ -77,7 +77,7 @@ def within_limit(work: Callable[[], object]) -> bool:
 
 COUNTING = """
 import sys
-from interlock.engines.turnstile import Turnstile
+from interlock.stores.turnstile import Turnstile
 turnstile, path = Turnstile(sys.argv[1]), sys.argv[2]
 for _ in range(int(sys.argv[3])):
     with turnstile.passed():
@@ -90,7 +90,7 @@ print("done", flush=True)
 
 HOLDING = """
 import sys
-from interlock.engines.turnstile import Turnstile
+from interlock.stores.turnstile import Turnstile
 with Turnstile(sys.argv[1]).passed():
     print("held", flush=True)
     sys.stdin.read()
@@ -98,7 +98,7 @@ with Turnstile(sys.argv[1]).passed():
 
 QUEUEING = """
 import sys
-from interlock.engines.turnstile import Turnstile
+from interlock.stores.turnstile import Turnstile
 turnstile = Turnstile(sys.argv[1])
 print("queueing", flush=True)
 with turnstile.passed():
@@ -187,7 +187,7 @@ def test_a_turnstile_that_cannot_be_used_leaves_nothing_open(tmp_path: Path) -> 
 
 LISTENING = """
 import sys
-from interlock.engines.doorbell import Doorbell
+from interlock.stores.doorbell import Doorbell
 bell = Doorbell(sys.argv[1] + "/bells").listen()
 print("listening", flush=True)
 print("rung" if bell.wait(30) else "silent", flush=True)
@@ -350,7 +350,7 @@ def test_a_commit_that_rang_no_bell_is_noticed_by_looking(tmp_path: Path) -> Non
 
 BESIDE_MANY_FILES = """
 import os, resource, sys
-from interlock.engines.doorbell import Doorbell
+from interlock.stores.doorbell import Doorbell
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 others = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
@@ -691,8 +691,8 @@ def test_a_log_that_was_half_made_is_made_whole(
 
 MAKING = """
 import sys
-from interlock.engines.file import LogFile
-from interlock.engines.sqlite import SqliteEngine
+from interlock.stores.file import LogFile
+from interlock.stores.sqlite import SqliteEngine
 print("ready", flush=True)
 sys.stdin.readline()
 SqliteEngine(LogFile(sys.argv[1])).file.close()
@@ -723,7 +723,7 @@ def test_processes_that_make_a_log_at_once_make_one(tmp_path: Path) -> None:
 
 PRESENT = """
 import sys
-from interlock.engines.presence import Presence
+from interlock.stores.presence import Presence
 presence = Presence(sys.argv[1])
 with presence.listening(sys.argv[2]):
     print("listening", flush=True)

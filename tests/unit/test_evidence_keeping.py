@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from interlock.evidence.keeping import Keeper
-from interlock.evidence.transcript import MOST_WAITING, Transcript
+from interlock.evidence.transcript import MAX_WAITING, Transcript
 
 TOKEN = "gh" + "p_" + "aB3" * 12
 
@@ -103,9 +103,9 @@ def test_a_line_without_end_does_not_hold_back_the_other_stream_for_ever(
     tmp_path: os.PathLike[str],
 ) -> None:
     line = "x" * 1023 + "\n"
-    many = 3 * MOST_WAITING // len(line)
+    many = 3 * MAX_WAITING // len(line)
     written = Written(tmp_path).add((0, "working..."), *([(1, line)] * many))
-    assert os.path.getsize(written.path) > MOST_WAITING
+    assert os.path.getsize(written.path) > MAX_WAITING
     text = written.add((0, "done\n")).text()
     assert text.replace("working...", "").replace("done\n", "") == line * many
     assert text.index("working...") < text.index("done\n")

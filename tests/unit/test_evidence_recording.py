@@ -14,7 +14,7 @@ import pytest
 from interlock.contracts import messages
 from interlock.errors import Usage
 from interlock.evidence import Limits, NotStarted, Recorded, record
-from interlock.evidence.recording import MOST_WORDS
+from interlock.evidence.recording import MAX_WORDS
 
 TOKEN = "gh" + "p_" + "aB3" * 12
 
@@ -167,8 +167,8 @@ def test_the_input_is_the_commands_own() -> None:
 
 
 def test_a_command_with_more_words_than_the_contract_lists_is_one_line() -> None:
-    ran = seen(["true", *["a b"] * MOST_WORDS])
-    assert ran.payload["command"] == "true" + " 'a b'" * MOST_WORDS
+    ran = seen(["true", *["a b"] * MAX_WORDS])
+    assert ran.payload["command"] == "true" + " 'a b'" * MAX_WORDS
 
 
 def test_words_and_places_that_are_no_unicode_are_recorded_as_text() -> None:

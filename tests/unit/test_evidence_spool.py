@@ -162,13 +162,13 @@ def test_a_directory_that_cannot_be_written_to_is_refused_and_nothing_is_left(
 def test_output_larger_than_a_spool_file_holds_is_refused(tmp_path: os.PathLike[str]) -> None:
     source = os.path.join(tmp_path, "output")
     with open(source, "wb") as file:
-        file.truncate(spool.MOST_OUTPUT + 1)
+        file.truncate(spool.MAX_OUTPUT_BYTES + 1)
     with pytest.raises(TooLarge):
         spool.write(payload(), source, KEY, str(tmp_path))
     with pytest.raises(Usage):
         spool.read(source)
     with open(source, "wb") as file:
-        file.truncate(spool.MOST_OUTPUT * 2)
+        file.truncate(spool.MAX_OUTPUT_BYTES * 2)
     with pytest.raises(TooLarge):
         spool.read(source)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from interlock.contracts.hosts import Proxies, proxy, written_by_proxy
-from interlock.contracts.times import read_time, rfc3339
+from interlock.log.times import read_time, rfc3339
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import apsw
 import pytest
 
-from interlock.kernel.identity.folding import TABLES
-from interlock.kernel.identity.labels import Known, mentions
+from interlock.rooms.identity.fold import TABLES
+from interlock.rooms.identity.labels import Known, mentions
 
 
 @pytest.fixture

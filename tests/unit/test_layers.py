@@ -19,7 +19,7 @@ PYPROJECT = os.path.join(REPO, "pyproject.toml")
 PACKAGE = os.path.join(REPO, "src", "interlock")
 
 ONE_WAY = "Imports point one way"
-NODE_ONLY = "Only the node knows the kernel and the engines"
+NODE_ONLY = "Only the node imports the rooms and the stores"
 DOORS = "Doors do not know each other"
 FRONT = "The package itself imports nothing of its own"
 PURE = "Rules and contracts see no clock, chance, environment or network"
@@ -34,25 +34,25 @@ class Violation(NamedTuple):
 VIOLATIONS = [
     Violation(ONE_WAY, "errors", "from interlock import contracts"),
     Violation(ONE_WAY, "contracts", "import interlock.node"),
-    Violation(ONE_WAY, "kernel", "import interlock.engines"),
-    Violation(ONE_WAY, "kernel", "import interlock.node"),
-    Violation(ONE_WAY, "engines", "import interlock.kernel"),
-    Violation(ONE_WAY, "engines", "def late() -> None:\n    import interlock.doors"),
+    Violation(ONE_WAY, "rooms", "import interlock.stores"),
+    Violation(ONE_WAY, "rooms", "import interlock.node"),
+    Violation(ONE_WAY, "stores", "import interlock.rooms"),
+    Violation(ONE_WAY, "stores", "def late() -> None:\n    import interlock.doors"),
     Violation(ONE_WAY, "node", "import interlock.workspace"),
     Violation(ONE_WAY, "workspace", "import interlock.doors"),
     Violation(ONE_WAY, "doors.cli", "import interlock.__main__"),
     Violation(ONE_WAY, "cellar", "CELLAR = 'a module that no layer names'"),
-    Violation(NODE_ONLY, "doors.cli", "import interlock.kernel"),
-    Violation(NODE_ONLY, "doors.cli", "import interlock.engines"),
-    Violation(NODE_ONLY, "workspace", "import interlock.kernel"),
-    Violation(NODE_ONLY, "workspace", "import interlock.engines"),
-    Violation(NODE_ONLY, "__main__", "import interlock.kernel"),
+    Violation(NODE_ONLY, "doors.cli", "import interlock.rooms"),
+    Violation(NODE_ONLY, "doors.cli", "import interlock.stores"),
+    Violation(NODE_ONLY, "workspace", "import interlock.rooms"),
+    Violation(NODE_ONLY, "workspace", "import interlock.stores"),
+    Violation(NODE_ONLY, "__main__", "import interlock.rooms"),
     Violation(DOORS, "doors.side_door", "import interlock.doors.cli"),
     Violation(DOORS, "doors.cli", "import interlock.doors.side_door"),
     Violation(FRONT, "", "from interlock import errors"),
-    Violation(PURE, "kernel", "import time"),
-    Violation(PURE, "kernel", "def late() -> None:\n    from random import choice"),
-    Violation(PURE, "kernel", "import interlock.contracts.schemas"),
+    Violation(PURE, "rooms", "import time"),
+    Violation(PURE, "rooms", "def late() -> None:\n    from random import choice"),
+    Violation(PURE, "rooms", "import interlock.contracts.schemas"),
     Violation(PURE, "contracts", "from os import environ"),
     Violation(PURE, "contracts", "import http.client"),
     Violation(PURE, "errors", "import datetime as dt"),
@@ -121,7 +121,7 @@ def test_every_rule_has_an_import_that_breaks_it() -> None:
     assert {contract["name"] for contract in configured()} == {each.rule for each in VIOLATIONS}
 
 
-@pytest.mark.parametrize("package", ["kernel", "contracts", "errors"])
+@pytest.mark.parametrize("package", ["rooms", "contracts", "errors"])
 def test_every_foreign_module_on_the_list_is_caught(tree: str, package: str) -> None:
     (listed,) = (each["forbidden_modules"] for each in configured() if each["name"] == PURE)
     foreign = [module for module in listed if not module.startswith("interlock.")]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interlock.engines.locating import Located, parsed
 from interlock.errors import Usage
+from interlock.stores.shared.locating import Located, parsed
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pymerkle import InmemoryTree
 from pymerkle.proof import ConsistencyProof, InclusionProof
 
-from interlock.contracts.merkle import (
+from interlock.log.merkle import (
     EMPTY_ROOT,
     Frontier,
     consistency_path,

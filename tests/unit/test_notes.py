@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.contracts.notes import (
+from interlock.log.notes import (
     MAX_NOTE,
     Checkpoint,
     open_note,

@@ -14,14 +14,14 @@ import pytest
 from stepping import OWNER, Street, this_window, window_of
 
 from interlock.contracts.acts import EndSession, ListAgents, Mute, SendMessage
-from interlock.engines.presence import (
+from interlock.stores.presence import (
     ENDED,
     FORGOTTEN_MS,
     FRESH_MS,
     GLANCE_MS,
     IDLE,
     KEPT_MS,
-    LONGEST_STEP_MS,
+    MAX_STEP_MS,
     SAME_MS,
     WORKING,
     Presence,
@@ -93,7 +93,7 @@ def test_a_window_that_lives_is_not_forgotten(looks: Looks) -> None:
 
 def test_a_turn_of_which_nothing_is_heard_for_long_was_broken_off(looks: Looks) -> None:
     looks.step("tool")
-    looks.now += LONGEST_STEP_MS - GLANCE_MS
+    looks.now += MAX_STEP_MS - GLANCE_MS
     assert looks.reach() == "working"
     assert looks.reach() == "waits"
 

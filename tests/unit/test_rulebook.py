@@ -86,7 +86,7 @@ from interlock.contracts.acts import (
     TakeTask,
     Whoami,
 )
-from interlock.contracts.facts import Header, header_hash, parse_header
+from interlock.log.facts import Header, header_hash, parse_header
 from interlock.node import Node, audit, upkeep
 from interlock.node.verbs import VERBS
 

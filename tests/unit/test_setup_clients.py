@@ -15,10 +15,11 @@ import pytest
 from interlock.errors import Usage
 from interlock.guards import this_interlock
 from interlock.hooks import client_of
-from interlock.setup import CLIENTS, Setting, jsonc, looking, prepared, records, reversed_setting
+from interlock.setup import CLIENTS, Setting, jsonc, prepared, records, reversed_setting
+from interlock.setup import inspect as looking
 from interlock.setup.clients import Caller, client_named
-from interlock.setup.looking import Found
-from interlock.setup.ours import hooks_in
+from interlock.setup.inspect import Found
+from interlock.setup.own_entries import hooks_in
 from interlock.setup.places import place_at
 
 CALLER = Caller(("/opt/bin/interlock",), "otto", "/data/ws")

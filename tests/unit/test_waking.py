@@ -30,7 +30,8 @@ from interlock.contracts.acts import (
     Resume,
     StartSession,
 )
-from interlock.node import dispatching, upkeep
+from interlock.node import upkeep
+from interlock.node import wake_ups as dispatching
 from interlock.processes import is_stopped, look
 from interlock.windows import about
 

@@ -18,7 +18,7 @@ C = TypeVar("C")
 
 WAIT_S = 25
 FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
+MAX_PAUSE_S = 5.0
 
 
 class Listening(Generic[C]):
@@ -75,5 +75,5 @@ class Listening(Generic[C]):
         if not self._answered:
             raise trouble
         pause_s = self._pause_s
-        self._pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        self._pause_s = min(2 * pause_s, MAX_PAUSE_S)
         return pause_s

@@ -7,7 +7,7 @@ randomness to make a token from.
 from typing import Any, ClassVar, NamedTuple, NoReturn, Self, dataclass_transform
 
 # So many files are asked about at once.
-MOST_FILES = 10_000
+MAX_FILES = 10_000
 
 
 class Credentials(NamedTuple):

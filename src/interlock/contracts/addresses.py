@@ -4,7 +4,7 @@ import re
 
 from interlock.errors import InvalidRecipientShape, Usage
 
-LONGEST_FILENAME = 200
+MAX_FILENAME_LENGTH = 200
 BROADCAST = "AGENT:*"
 VALID_SHAPES = [
     "AGENT:* (everyone; the asterisk is required)",
@@ -77,7 +77,7 @@ def filename(name: str) -> str:
     escaped = "".join(
         c if (c.isascii() and c.isalnum()) or c in "-_@+" else f"%{ord(c):x}%" for c in name
     )
-    if len(escaped) <= LONGEST_FILENAME:
+    if len(escaped) <= MAX_FILENAME_LENGTH:
         return escaped
     import hashlib  # takes longer to import than the rest of this module, and few names need it
 

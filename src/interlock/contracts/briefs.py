@@ -16,7 +16,7 @@ from interlock.contracts.spelling import shown
 from interlock.errors import Usage
 
 CRITERIA = "acceptance criteria"
-CALLED_SO_TOO = ("acceptance criterion", "acceptance", "criteria", "definition of done")
+CRITERIA_SYNONYMS = ("acceptance criterion", "acceptance", "criteria", "definition of done")
 
 
 class Brief(NamedTuple):
@@ -118,4 +118,4 @@ def _sections(body: list[Line]) -> Iterator[tuple[Line, list[Line]]]:
 
 def _is_about_criteria(text: str) -> bool:
     words = text.casefold().strip(" \t*_:.0123456789")
-    return CRITERIA in words or words in CALLED_SO_TOO
+    return CRITERIA in words or words in CRITERIA_SYNONYMS

@@ -9,21 +9,21 @@ from typing import Any
 
 from interlock.contracts import acts
 from interlock.contracts.addresses import unicode
-from interlock.contracts.encoding import canonical, digest
-from interlock.contracts.times import LAST_MS
 from interlock.contracts.types import MAIN_MEMBER, plain, sendable
 from interlock.errors import InvalidMessage, TooLarge, Usage
+from interlock.log.encoding import canonical, digest
+from interlock.log.times import LAST_MS
 
 STATES = ("open", "taken", "submitted", "done", "failed", "cancelled")
 STEPS = ("start", "prompt", "edit", "tool", "busy", "stop", "rest", "idle", "end")
 PRIORITIES = ("low", "normal", "high", "critical")
-LONGEST_TTL_S = 365 * 86_400
-MOST_ROWS = 1000
-MOST_NAMED = 100
-LONGEST_WINDOW = 4096
-LONGEST_BRIEF = 256 << 10
-LONGEST_LOOKED_FOR = 1000
-LONGEST_CLIENT = 4096
+MAX_TTL_S = 365 * 86_400
+MAX_ROWS = 1000
+MAX_NAMED = 100
+MAX_WINDOW_BYTES = 4096
+MAX_BRIEF_BYTES = 256 << 10
+MAX_QUERY_LENGTH = 1000
+MAX_CLIENT_LENGTH = 4096
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/#@+-]{0,199}")
 SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 _REFERENCE = re.compile(r"#?[A-Za-z0-9-]{1,64}")
@@ -75,13 +75,13 @@ def session(value: str) -> str:
 
 
 def _ttl(value: int | None) -> None:
-    if value is not None and not 0 < value <= LONGEST_TTL_S:
+    if value is not None and not 0 < value <= MAX_TTL_S:
         raise Usage(f"A time is 1 second to 365 days, not {value} s.")
 
 
 def _rows(limit: int, after: int = 0) -> None:
-    if not 0 < limit <= MOST_ROWS:
-        raise Usage(f"A limit is 1 to {MOST_ROWS}, not {limit}.")
+    if not 0 < limit <= MAX_ROWS:
+        raise Usage(f"A limit is 1 to {MAX_ROWS}, not {limit}.")
     if not 0 <= after < 1 << 62:
         raise Usage(f"{after} is not a position in the log.")
 
@@ -154,8 +154,8 @@ def _message(act: Any) -> Any:
 
 
 def _ack(act: acts.AckMessages) -> acts.AckMessages:
-    if not 0 < len(act.messages) <= MOST_ROWS:
-        raise Usage(f"Name 1 to {MOST_ROWS} messages.")
+    if not 0 < len(act.messages) <= MAX_ROWS:
+        raise Usage(f"Name 1 to {MAX_ROWS} messages.")
     line(act.note, "note", 4096)
     for message in act.messages:
         _reference(message)
@@ -229,8 +229,8 @@ def _files(act: Any) -> Any:
     """Names of files from a repository's root."""
     line(act.repo, "repository", 1024)
     line(act.worktree, "worktree", 4096)
-    if len(act.paths) > acts.MOST_FILES:
-        raise Usage(f"At most {acts.MOST_FILES} files are looked at once, not {len(act.paths)}.")
+    if len(act.paths) > acts.MAX_FILES:
+        raise Usage(f"At most {acts.MAX_FILES} files are looked at once, not {len(act.paths)}.")
     for path in act.paths:
         if not path or len(path) > 4096 or "\0" in path or not unicode(path):
             raise Usage(f"{path[:80]!r} is no name of a file.")
@@ -240,8 +240,8 @@ def _files(act: Any) -> Any:
 
 
 def _check_paths(act: acts.CheckPaths) -> acts.CheckPaths:
-    if len(act.commits) > acts.MOST_FILES:
-        raise Usage(f"At most {acts.MOST_FILES} commits are looked at once.")
+    if len(act.commits) > acts.MAX_FILES:
+        raise Usage(f"At most {acts.MAX_FILES} commits are looked at once.")
     for commit in act.commits:
         _whole_object(commit, "commit")
     asked: acts.CheckPaths = _files(act)
@@ -273,7 +273,7 @@ def _attend(act: acts.Attend) -> acts.Attend:
 
 def _is_short(window: Any) -> bool:
     try:
-        return len(canonical(window)) <= LONGEST_WINDOW
+        return len(canonical(window)) <= MAX_WINDOW_BYTES
     except (TypeError, UnicodeEncodeError):
         return False
 
@@ -338,9 +338,9 @@ def _label_token(act: acts.LabelToken) -> acts.LabelToken:
 
 
 def _import(act: acts.ImportTokens) -> acts.ImportTokens:
-    if not 0 < len(act.rows) <= MOST_ROWS:
+    if not 0 < len(act.rows) <= MAX_ROWS:
         split = " Split the file." if act.rows else ""
-        raise Usage(f"1 to {MOST_ROWS} rows are imported at once, not {len(act.rows)}.{split}")
+        raise Usage(f"1 to {MAX_ROWS} rows are imported at once, not {len(act.rows)}.{split}")
     for number, row in enumerate(act.rows, 1):
         _token_row(number, row)
     labels = {row.get("label") for row in act.rows}
@@ -408,8 +408,8 @@ def _invite(act: acts.Invite) -> acts.Invite:
     _ttl(act.ttl_s)
     if act.kind not in (None, "agent", "human"):
         raise Usage("A kind is agent or human.")
-    if len(act.own) > MOST_NAMED:
-        raise Usage(f"A person can be given {MOST_NAMED} agents at once, not {len(act.own)}.")
+    if len(act.own) > MAX_NAMED:
+        raise Usage(f"A person can be given {MAX_NAMED} agents at once, not {len(act.own)}.")
     return act
 
 
@@ -448,7 +448,7 @@ def _grant(act: acts.GrantConnection) -> acts.GrantConnection:
     line(act.name, "connection's name", 80)
     _hash(act.code_hash)
     for what, value in (("client", act.client), ("address", act.redirect_uri)):
-        line(value, what, LONGEST_CLIENT)
+        line(value, what, MAX_CLIENT_LENGTH)
     return act
 
 
@@ -485,9 +485,9 @@ def _looked_for(value: str | None, what: str) -> None:
     """What is only compared may be any text, within what every door can carry."""
     if value is not None and not unicode(value):
         raise Usage(f"The {what} is not text that UTF-8 can hold.")
-    if value is not None and len(value) > LONGEST_LOOKED_FOR:
+    if value is not None and len(value) > MAX_QUERY_LENGTH:
         raise Usage(
-            f"The {what} has {len(value)} characters; at most {LONGEST_LOOKED_FOR} are allowed."
+            f"The {what} has {len(value)} characters; at most {MAX_QUERY_LENGTH} are allowed."
         )
 
 
@@ -536,8 +536,8 @@ def _create_task(act: acts.CreateTask) -> acts.CreateTask:
     said = {n: list(v) if isinstance(v, tuple) else v for n, v in act._asdict().items()}
     task_id = said.pop("id")
     _contract("task_created", said | {"task_id": task_id if task_id is not None else "T-1"})
-    if len((act.brief or "").encode()) > LONGEST_BRIEF:
-        raise TooLarge(f"A brief has at most {LONGEST_BRIEF} bytes. Put the rest into a file.")
+    if len((act.brief or "").encode()) > MAX_BRIEF_BYTES:
+        raise TooLarge(f"A brief has at most {MAX_BRIEF_BYTES} bytes. Put the rest into a file.")
     return act
 
 
@@ -596,8 +596,8 @@ def _evidence(act: acts.AddEvidence) -> acts.AddEvidence:
     line(act.payload.get("title"), "title")
     line(act.key, "key", 200)
     text = act.payload.get("text", "")
-    if len(text.encode()) > LONGEST_BRIEF:
-        raise TooLarge(f"A note has at most {LONGEST_BRIEF} bytes. Attach a file instead.")
+    if len(text.encode()) > MAX_BRIEF_BYTES:
+        raise TooLarge(f"A note has at most {MAX_BRIEF_BYTES} bytes. Attach a file instead.")
     return act._replace(payload=_without_secrets(act.payload))
 
 
@@ -638,8 +638,8 @@ def _verdict(act: acts.GiveVerdict) -> acts.GiveVerdict:
     said = {"task_id": act.task, "gate": act.gate, "verdict": act.verdict, "note": act.note}
     said["rules"] = act.rules
     lists = {"fix": list(act.fix), "artifact": placeholder}
-    if len(act.evidence) > MOST_NAMED:
-        raise Usage(f"A verdict names at most {MOST_NAMED} pieces of evidence.")
+    if len(act.evidence) > MAX_NAMED:
+        raise Usage(f"A verdict names at most {MAX_NAMED} pieces of evidence.")
     for named in act.evidence:
         _reference(named)
     _contract("gate_verdict", said | lists)
@@ -687,8 +687,8 @@ def _blockers(act: acts.ListBlockers) -> acts.ListBlockers:
 
 
 def _proofs(act: acts.ProveMany) -> acts.ProveMany:
-    if not 0 < len(act.seqs) <= MOST_ROWS:
-        raise Usage(f"Name 1 to {MOST_ROWS} entries.")
+    if not 0 < len(act.seqs) <= MAX_ROWS:
+        raise Usage(f"Name 1 to {MAX_ROWS} entries.")
     return act
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from textwrap import shorten
 from typing import Any, NamedTuple
 
-MOST_TOLD = 20
+MAX_TOLD = 20
 
 # Every check, the smallest change first: a word, somebody to be told, a token, a file, a process,
 # an engine.
@@ -48,8 +48,8 @@ class Finding(NamedTuple):
 def told(check: str, found: Iterable[Finding]) -> list[dict[str, Any]]:
     """The findings of one check as everybody gets them; of very many, the first and a count."""
     findings = list(found)
-    shown = findings[:MOST_TOLD]
-    if (more := len(findings) - MOST_TOLD) > 0:
+    shown = findings[:MAX_TOLD]
+    if (more := len(findings) - MAX_TOLD) > 0:
         shown.append(Finding(f"And {more} more like these.", "interlock doctor"))
     return [_told(check, finding) for finding in shown]
 

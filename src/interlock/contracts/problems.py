@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
-MOST_PROBLEMS: Final = 20
+MAX_PROBLEMS: Final = 20
 
 _WANTED: Final = {
     "string_type": "a string",
@@ -37,7 +37,7 @@ def explain(type: str, of: str, members: list[str], found: "ValidationError") ->
     the type or a kind of it, does have."""
     errors = found.errors(include_url=False)
     problems = []
-    for error in errors[:MOST_PROBLEMS]:
+    for error in errors[:MAX_PROBLEMS]:
         where = _where(type, error["loc"])
         problem = _problem(error)
         if error["type"] == "extra_forbidden" and len(where) == 1:

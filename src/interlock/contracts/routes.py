@@ -18,7 +18,7 @@ OWNER_HEADER = "Interlock-Owner"
 # writes there.
 SEEN_HEADER = "Interlock-Seq"
 # What is longer is nobody's name, and need not be said to its end.
-LONGEST_NAME = 1000
+MAX_NAME_LENGTH = 1000
 # --wait is the one word for waiting.
 ON_THE_WIRE = {"wait_s": "wait"}
 
@@ -183,7 +183,7 @@ def _headers(credentials: acts.Credentials) -> dict[str, str]:
     if credentials.session is not None:
         headers[SESSION_HEADER] = quoted(credentials.session)
     if credentials.claimed is not None:
-        headers[SENDER_HEADER] = quoted(credentials.claimed[:LONGEST_NAME])
+        headers[SENDER_HEADER] = quoted(credentials.claimed[:MAX_NAME_LENGTH])
     if credentials.owner:
         headers[OWNER_HEADER] = "yes"
     return headers

@@ -14,7 +14,7 @@ from interlock.contracts.tokens import PREFIX
 MASK: Final = b"[masked]"
 # The farthest that any rule looks before it is sure.
 HELD: Final = 2048
-LONGEST_KEY: Final = 1 << 16
+MAX_KEY_LENGTH: Final = 1 << 16
 
 
 class Rule(NamedTuple):
@@ -135,7 +135,7 @@ class Masker:
         while (sign := _SIGNS.search(text, look)) and sign.start() < sure:
             look = sign.start()
             if key := _KEY.match(text, look):
-                self._key_left = LONGEST_KEY
+                self._key_left = MAX_KEY_LENGTH
                 return self._masked(text, at, look, key.end())
             for rule in _BY_FIRST.get(text[look], ()):
                 if secret := rule.pattern.match(text, look):

@@ -8,12 +8,12 @@ verdict in its place and the others keep theirs.
 from typing import Any, NamedTuple
 
 from interlock.contracts.checks import HASH, odd_member
-from interlock.contracts.encoding import decode
-from interlock.contracts.times import read_time
 from interlock.contracts.tokens import hashed
 from interlock.errors import BadToken, TooLarge, Usage
+from interlock.log.encoding import decode
+from interlock.log.times import read_time
 
-LARGEST_FILE = 4 << 20
+MAX_FILE_BYTES = 4 << 20
 _DISPLAYED = ("display_name", "displayName", "name")
 _KEPT = ("agent", "label", "project", "active", "scope")
 _SHOWING = ("token", "token_hash")
@@ -33,8 +33,8 @@ class Prepared(NamedTuple):
 
 def parsed(data: bytes) -> list[Any]:
     """The rows that are written in a file."""
-    if len(data) > LARGEST_FILE:
-        raise TooLarge(f"A file of tokens has at most {LARGEST_FILE} bytes. Split the file.")
+    if len(data) > MAX_FILE_BYTES:
+        raise TooLarge(f"A file of tokens has at most {MAX_FILE_BYTES} bytes. Split the file.")
     try:
         found = _decoded(data.removeprefix(b"\xef\xbb\xbf"))
     except (ValueError, RecursionError) as wrong:

@@ -41,12 +41,12 @@ def is_redirected(code: str) -> bool:
         return False
 
 
-LONGEST_KEPT = 200
+MAX_KEPT_LENGTH = 200
 
 
 def hashed(token: str) -> str:
     """The SHA-256 under which a token is known. A mistyped token of ours is `BadToken`."""
-    return _remembered(token) if len(token) <= LONGEST_KEPT else _hashed(token)
+    return _remembered(token) if len(token) <= MAX_KEPT_LENGTH else _hashed(token)
 
 
 def _hashed(token: str) -> str:

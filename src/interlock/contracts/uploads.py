@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 
 from interlock.contracts.acts import AddEvidence, DropUpload, PutChunk, SendMessage
 from interlock.contracts.checks import checked
-from interlock.contracts.encoding import digest
 from interlock.contracts.types import MAIN_MEMBER
 from interlock.errors import Refusal
+from interlock.log.encoding import digest
 
 Answer = dict[str, Any]
 Steps = Generator[Any, Answer, Answer]

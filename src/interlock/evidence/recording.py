@@ -24,8 +24,8 @@ CANNOT_EXECUTE: Final = 126
 NOT_FOUND: Final = 127
 OUT_OF_TIME: Final = 124
 # What the contract of evidence takes as a list of words; beyond, the command is one line.
-MOST_WORDS: Final = 4096
-LONGEST_WORD: Final = 131_072
+MAX_WORDS: Final = 4096
+MAX_WORD_LENGTH: Final = 131_072
 
 
 class NotStarted(Exception):
@@ -186,7 +186,7 @@ def _payload(
     cut: bool,
 ) -> dict[str, Any]:
     words, masked = masked_words(command)
-    if len(words) <= MOST_WORDS and all(len(word) <= LONGEST_WORD for word in words):
+    if len(words) <= MAX_WORDS and all(len(word) <= MAX_WORD_LENGTH for word in words):
         shown: list[str] | str = words
     else:
         shown = shlex.join(words)

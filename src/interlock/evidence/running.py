@@ -19,7 +19,7 @@ from interlock.evidence.copying import Copier, Live, same
 from interlock.evidence.processes import Family, adopting
 
 TICK_S: Final = 0.02
-REAPED_EVERY_S: Final = 5.0
+REAP_INTERVAL_S: Final = 5.0
 # How long we try to end what cannot be ended, such as a process of another user.
 STUBBORN_S: Final = 5.0
 # The same signal to us and to our group is meant once.
@@ -189,9 +189,9 @@ class _Running:
         if self._ended is not None or self._kill_at is not None:
             return TICK_S
         if self._limits.time_s is None:
-            return REAPED_EVERY_S
+            return REAP_INTERVAL_S
         left = self._started + self._limits.time_s - time.monotonic()
-        return min(max(0.0, left), REAPED_EVERY_S)
+        return min(max(0.0, left), REAP_INTERVAL_S)
 
     def _look_at_the_clock(self) -> None:
         now = time.monotonic()

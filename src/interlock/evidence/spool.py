@@ -27,8 +27,8 @@ SESSIONS: Final = ("INTERLOCK_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_
 WAITING: Final = ".json"
 REFUSED: Final = ".json.refused"
 MEMBERS: Final = {"form", "key", "payload", "output"}
-MOST_OUTPUT: Final = 65 << 20
-MOST_PAYLOAD: Final = 4 << 20
+MAX_OUTPUT_BYTES: Final = 65 << 20
+MAX_PAYLOAD_BYTES: Final = 4 << 20
 _KEY: Final = re.compile("run-[0-9a-f]{32}")
 _BLOCK: Final = 3 << 18  # a multiple of three, so that the blocks of base64 join
 
@@ -56,10 +56,10 @@ def write(
 ) -> str:
     """The path of a new file that holds the run; `output` is the path of what is to be stored.
     Nobody else may read it, and it appears whole or not at all. Raises TooLarge and Usage."""
-    if os.path.getsize(output) > MOST_OUTPUT:
+    if os.path.getsize(output) > MAX_OUTPUT_BYTES:
         raise TooLarge(
-            f"The output is larger than the {MOST_OUTPUT} bytes that a spool file may hold. Run "
-            "it again with a smaller output limit."
+            f"The output is larger than {MAX_OUTPUT_BYTES} bytes, the limit of a spool file. Run it "
+            "again with a smaller output limit."
         )
     directory = directory or tempfile.gettempdir()
     try:
@@ -155,7 +155,7 @@ def read(path: str) -> Spooled:
 
 
 def _contents(path: str) -> bytes:
-    most = MOST_OUTPUT * 4 // 3 + MOST_PAYLOAD
+    most = MAX_OUTPUT_BYTES * 4 // 3 + MAX_PAYLOAD_BYTES
     try:
         # Whoever names a pipe or a device must not make us wait for it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -7,7 +7,7 @@ from interlock.contracts.secrets import MASK, Masker, Piece
 from interlock.evidence.keeping import Keeper
 
 # How much of one stream waits for another that has not ended its line.
-MOST_WAITING: Final = 1 << 16
+MAX_WAITING: Final = 1 << 16
 
 
 class _Arrival:
@@ -55,7 +55,7 @@ class Transcript:
             if self._arrivals[0].left:
                 break
             self._arrivals.popleft()
-        if self._waiting > MOST_WAITING:
+        if self._waiting > MAX_WAITING:
             for arrival in self._arrivals:
                 self._take(arrival)
             self._arrivals = deque(arrival for arrival in self._arrivals if arrival.left)

@@ -12,7 +12,7 @@ from interlock.hooks import NOTHING, Said, Step, client_of
 from interlock.hooks.memory import Memo, Memory
 
 Answer = dict[str, Any]
-MOST_OWED = 5
+MAX_OWED = 5
 SESSION_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-")
 
 
@@ -99,7 +99,7 @@ def _told_later(said: Said, owed: str, *, takes_words: bool) -> tuple[Said, str]
     lines = dict.fromkeys((*owed.splitlines(), *(said.context or "").splitlines()))
     if takes_words:
         return (said._replace(context="\n".join(lines)), "") if owed else (said, "")
-    return said, "\n".join([*lines][:MOST_OWED])
+    return said, "\n".join([*lines][:MAX_OWED])
 
 
 def _together(told: list[Said]) -> Said:

@@ -17,37 +17,37 @@ import apsw
 
 from interlock.contracts.acts import Attend, Credentials, EndSession
 from interlock.contracts.checks import checked
-from interlock.contracts.facts import parse_header
-from interlock.engines import FarBehind, Head, HeadMoved
-from interlock.engines.file import Listener
-from interlock.engines.presence import Presence
-from interlock.engines.sqlite import clock_ms
 from interlock.errors import EngineUnavailable, LogDamaged, NotAvailable, Refusal
-from interlock.kernel.claims import queueing
-from interlock.kernel.events import Event, event
-from interlock.kernel.mail import reading, waking
-from interlock.kernel.moment import OWNER_CALLER, Answer, Caller, Moment, NeedsTurn
-from interlock.kernel.workspace import is_paused
+from interlock.log.facts import parse_header
 from interlock.node import position as state
-from interlock.node.desk import Desk, Ticket
+from interlock.node.batch import Batch, BodyStore, new_id
+from interlock.node.flows import flow_of, run
 from interlock.node.keys import EVERY, Keys
 from interlock.node.opening import open_engine
-from interlock.node.scripts import play, script_of
-from interlock.node.stations import Submission, Validated, authorize, decide, identify, validate
-from interlock.node.turn import Beside, Turn, new_id
+from interlock.node.pipeline import Validated, WriteRequest, authorize, decide, identify, validate
 from interlock.node.verbs import VERBS
+from interlock.node.write_queue import PendingWrite, WriteQueue
+from interlock.rooms.claims import queue as queueing
+from interlock.rooms.mail import reading, waking
+from interlock.rooms.transaction import OWNER_CALLER, Answer, Caller, NeedsWrite, Transaction
+from interlock.rooms.workspace.events import Event, event
+from interlock.rooms.workspace.rules import is_paused
+from interlock.stores import FarBehind, Head, HeadMoved
+from interlock.stores.file import Listener
+from interlock.stores.presence import Presence
+from interlock.stores.sqlite import clock_ms
 
 if TYPE_CHECKING:
-    from interlock.engines.shared import GiveUp
+    from interlock.stores.shared.engine import GiveUp
 
 ATTENDED_WITHIN_S = 6.0
-TOUCH_EVERY_S = 5.0
-MOST_USES = 10_000
+TOUCH_INTERVAL_S = 5.0
+MAX_USES = 10_000
 TRIES = 16
 # What is read may be as old as this and pass for new; beyond, it says how old it is; and beyond
 # that, nothing is read at all.
 SURE_FOR_S = 5.0
-OLDEST_S = 300.0
+MAX_AGE_S = 300.0
 
 
 class Node:
@@ -71,7 +71,7 @@ class Node:
         self.presence = Presence(directory)
         self.keys = Keys(directory)
         self._position: state.Position | None = None
-        self._desk = Desk(self._serve)
+        self._queue = WriteQueue(self._serve)
         self._serving = threading.Lock()
         self._touched: dict[str, float] = {}
         self._used: dict[tuple[str, str | None, str | None], float] = {}
@@ -113,69 +113,73 @@ class Node:
 
         Raises the refusals of `errors`. What was answered is durable; what was refused has left
         nothing but, where it matters, its refusal."""
-        if (script := script_of(act)) is not None:
-            return play(self, credentials, script)
+        if (script := flow_of(act)) is not None:
+            return run(self, credentials, script)
         return self.verb(credentials, act)
 
     def verb(self, credentials: Credentials, act: Any) -> Answer:
         """Does one verb, at once."""
         self._after_fork()
         if type(act) not in VERBS:
-            from interlock.node.chores import CHORES
+            from interlock.node.maintenance import MAINTENANCE
 
-            return CHORES[type(act)].do(self, credentials, checked(act))
+            return MAINTENANCE[type(act)].do(self, credentials, checked(act))
         validated = validate(credentials, act)
         answer = self.look(credentials, validated) if validated.verb.looks else None
         if answer is not None:
             return answer
         try:
-            done: Answer = self._desk.submit(self.submission(credentials, validated))
+            done: Answer = self._queue.submit(self.write_request(credentials, validated))
         except NotAvailable:
-            if (answer := self.look_beside(credentials, validated)) is None:
+            if (answer := self.read_stale(credentials, validated)) is None:
                 raise
             return answer
         return done
 
-    def submission(self, credentials: Credentials, validated: Validated) -> Submission:
-        return Submission(credentials, validated, self.keys.fingerprint, _not_after(validated.act))
+    def write_request(self, credentials: Credentials, validated: Validated) -> WriteRequest:
+        return WriteRequest(
+            credentials, validated, self.keys.fingerprint, _not_after(validated.act)
+        )
 
-    def post(self, work: Callable[[Turn], Any], answered: Callable[[Ticket], None]) -> Ticket:
-        """Leaves an act to be done within a turn: see `Desk.post`."""
-        return self._desk.post(work, answered)
+    def post(
+        self, work: Callable[[Batch], Any], answered: Callable[[PendingWrite], None]
+    ) -> PendingWrite:
+        """Leaves an act to be done within a turn: see `WriteQueue.post`."""
+        return self._queue.post(work, answered)
 
-    def withdraw(self, ticket: Ticket) -> None:
-        self._desk.withdraw(ticket)
+    def withdraw(self, write: PendingWrite) -> None:
+        self._queue.withdraw(write)
 
-    def do(self, work: Callable[[Turn], Any]) -> Any:
+    def do(self, work: Callable[[Batch], Any]) -> Any:
         """Does upkeep that no verb decides within a turn, and gives its result after COMMIT."""
         self._after_fork()
-        return self._desk.submit(work)
+        return self._queue.submit(work)
 
-    def look_beside(self, credentials: Credentials, validated: Validated) -> Answer | None:
+    def read_stale(self, credentials: Credentials, validated: Validated) -> Answer | None:
         """While the engine cannot be written, whoever only wants to look sees what is here, and
         leaves no trace of it; None for a verb that must write."""
         if self.shared is None or not validated.verb.looks:
             return None
-        return self.look(credentials, validated, leaves_no_trace=True)
+        return self.look(credentials, validated, stale=True)
 
     def look(
-        self, credentials: Credentials, validated: Validated, *, leaves_no_trace: bool = False
+        self, credentials: Credentials, validated: Validated, *, stale: bool = False
     ) -> Answer | None:
         """Tries a verb that may not need to write; None if it does after all."""
-        leaves_no_trace = leaves_no_trace or bool(self.shared and self.shared.trouble)
+        stale = stale or bool(self.shared and self.shared.trouble)
         age_s = self._age(credentials.seen)
         with self.file.reading() as db:
-            moment = self.moment(db, leaves_no_trace=leaves_no_trace)
+            tx = self.transaction(db, stale=stale)
             try:
-                if _due(moment) and not leaves_no_trace:
+                if _due(tx) and not stale:
                     return None
-                authorized = authorize(moment, identify(moment, credentials, validated))
+                authorized = authorize(tx, identify(tx, credentials, validated))
                 self._touch(authorized.caller, credentials.peer)
-                answer = decide(moment, authorized)
+                answer = decide(tx, authorized)
                 if isinstance(authorized.act, Attend):
                     self._attended(authorized.caller, authorized.act, answer)
                 return answer | {"age_s": age_s} if age_s else answer
-            except NeedsTurn:
+            except NeedsWrite:
                 return None
             except Refusal as refusal:
                 # Among several nodes nobody is refused for what this one has not heard of yet.
@@ -191,7 +195,7 @@ class Node:
         if seen > self.reached:
             self.catch_up()
         age_s = self.engine.age_s()
-        if age_s is None or age_s > OLDEST_S:
+        if age_s is None or age_s > MAX_AGE_S:
             since = "since this was started" if age_s is None else f"for {age_s:.0f} s"
             why = f" {self.shared.trouble.state}" if self.shared.trouble else ""
             raise EngineUnavailable(
@@ -203,7 +207,7 @@ class Node:
     def is_due(self) -> bool:
         """Whether something has expired that nobody recorded yet."""
         with self.file.reading() as db:
-            return _due(self.moment(db))
+            return _due(self.transaction(db))
 
     def events(self, after: int, limit: int, most_bytes: int = 1 << 30) -> list[Event]:
         """What happened after a position, whomever it concerns: so many facts, or fewer where
@@ -223,22 +227,22 @@ class Node:
         with self.file.reading() as db:
             return self.engine.head(db).seq
 
-    def moment(self, db: apsw.Connection, *, leaves_no_trace: bool = False) -> Moment:
+    def transaction(self, db: apsw.Connection, *, stale: bool = False) -> Transaction:
         """A moment for looking only."""
         now = self.engine.now(self.engine.head(db))
-        beside = Beside(self.engine, db, self.presence, now, as_is=leaves_no_trace)
-        return Moment(db, beside, now, 0, OWNER_CALLER, new_id, leaves_no_trace=leaves_no_trace)
+        beside = BodyStore(self.engine, db, self.presence, now, as_is=stale)
+        return Transaction(db, beside, now, 0, OWNER_CALLER, new_id, stale=stale)
 
     def _touch(self, caller: Caller, peer: str | None) -> None:
         """Notes that somebody acts, and from where its token is used."""
         now = time.monotonic()
         known = caller.token is not None
-        if known and now - self._touched.get(caller.sender, -1e9) > TOUCH_EVERY_S:
+        if known and now - self._touched.get(caller.sender, -1e9) > TOUCH_INTERVAL_S:
             self._touched[caller.sender] = now
             self.presence.touch(caller.sender, self.shared.now() if self.shared else None)
         use = (caller.token or "", caller.session, peer)
-        if known and now - self._used.get(use, -1e9) > TOUCH_EVERY_S:
-            if len(self._used) >= MOST_USES:
+        if known and now - self._used.get(use, -1e9) > TOUCH_INTERVAL_S:
+            if len(self._used) >= MAX_USES:
                 self._used.clear()
             self._used[use] = now
             self.presence.used(*use, self.clock())
@@ -260,19 +264,19 @@ class Node:
 
     # --- the turn
 
-    def _serve(self, collect: Callable[[], list[Ticket]], wait: bool) -> Callable[[], None]:
+    def _serve(self, collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
         with self._serving:
-            tickets: list[Ticket] = []
+            writes: list[PendingWrite] = []
             for _ in range(TRIES):
                 try:
                     # What was collected is waited for: nobody else has it on their desk.
-                    with self.engine.turn(wait=wait or bool(tickets)):
-                        tickets = tickets or collect()
+                    with self.engine.turn(wait=wait or bool(writes)):
+                        writes = writes or collect()
                         turn = self._at_head()
                         if _due(turn.system()):
                             turn.attempt(_sweep)
-                        for ticket in tickets:
-                            self._attempt(turn, ticket)
+                        for write in writes:
+                            self._attempt(turn, write)
                         turn.close()
                     break
                 except HeadMoved:
@@ -287,21 +291,21 @@ class Node:
                 raise EngineUnavailable(
                     f"Other nodes were first {TRIES} times, and nothing was done. Try again."
                 )
-            return self._after_commit(turn, tickets)
+            return self._after_commit(turn, writes)
 
-    def _after_commit(self, turn: Turn, tickets: list[Ticket]) -> Callable[[], None]:
+    def _after_commit(self, turn: Batch, writes: list[PendingWrite]) -> Callable[[], None]:
         """The facts are in the log. What follows is done again at the next chance where it
         fails, and must not turn an answer into an error; what nobody need wait for is given
         back."""
         self.reached = turn.position.seq
-        for ticket in tickets:
-            work = ticket.work
-            if isinstance(work, Submission) and work.moment and not ticket.error:
-                self._touch(work.moment.caller, work.peer)
+        for write in writes:
+            work = write.work
+            if isinstance(work, WriteRequest) and work.transaction and not write.error:
+                self._touch(work.transaction.caller, work.peer)
                 if isinstance(work.act, Attend):
-                    self._attended(work.moment.caller, work.act, ticket.result)
+                    self._attended(work.transaction.caller, work.act, write.result)
                 elif isinstance(work.act, EndSession):
-                    self.note_end(work.moment.caller.sender, work.act.id)
+                    self.note_end(work.transaction.caller.sender, work.act.id)
         self._owes_scrub = self._owes_scrub or turn.store.erased
         self._scrub()
         if turn.head.seq // EVERY != turn.position.seq // EVERY:
@@ -320,24 +324,24 @@ class Node:
             with suppress(Refusal):
                 self._owes_scrub = not self.file.scrub()
 
-    def _attempt(self, turn: Turn, ticket: Ticket) -> None:
-        ticket.result = ticket.error = None
+    def _attempt(self, turn: Batch, write: PendingWrite) -> None:
+        write.result = write.error = None
         try:
-            ticket.result = turn.attempt(ticket.work)
+            write.result = turn.attempt(write.work)
         except Exception as trouble:
-            ticket.error = trouble
+            write.error = trouble
             if not turn.db.in_transaction:
                 raise
-            work = ticket.work
-            if isinstance(trouble, Refusal) and trouble.recorded and isinstance(work, Submission):
+            work = write.work
+            if isinstance(trouble, Refusal) and trouble.recorded and isinstance(work, WriteRequest):
                 work.refusal = trouble
                 turn.attempt(work.record_refusal)
 
-    def _at_head(self) -> Turn:
+    def _at_head(self) -> Batch:
         """The turn, with the state folded up to the head."""
         db = self.file.writer
         head = self.engine.head(db)
-        turn = Turn(self.engine, db, self.presence, head, self._folded(db, head))
+        turn = Batch(self.engine, db, self.presence, head, self._folded(db, head))
         if head.seq == 0:
             self._create(turn)
         return turn
@@ -382,15 +386,15 @@ class Node:
         self._scrub()
         return more
 
-    def _create(self, turn: Turn) -> None:
+    def _create(self, turn: Batch) -> None:
         if self.shared is not None:
             self.shared.refuse_absent()
         turn.position.workspace = new_id()
         self.keys.make()
         verifier = self.keys.verifier(turn.position.workspace)
-        turn.system().record("workspace_created", {"verifier": verifier})
+        turn.system().append("workspace_created", {"verifier": verifier})
 
-    def settle(self, give_up: "GiveUp", work: Callable[[Turn], Any]) -> Any:
+    def settle(self, give_up: "GiveUp", work: Callable[[Batch], Any]) -> Any:
         """Lets go of what the engine does not have, as it is shown within the turn, and does the
         work that says so, in the same."""
         assert self.shared is not None
@@ -423,7 +427,7 @@ class Node:
             self._forks = self.file.forks
             self._position = None
             self._serving = threading.Lock()
-            self._desk = Desk(self._serve)
+            self._queue = WriteQueue(self._serve)
             if self.shared is not None:
                 self.shared.begin_anew(self)
 
@@ -431,7 +435,7 @@ class Node:
         self._after_fork()
         if self.shared is not None:
             self.shared.end()
-        self._desk.close()
+        self._queue.close()
         self.engine.close()
         self.file.close()
 
@@ -451,13 +455,13 @@ def _not_after(act: Any) -> float | None:
     return within if act.until_ms is None else min(within, act.until_ms / 1000)
 
 
-def _due(moment: Moment) -> bool:
+def _due(tx: Transaction) -> bool:
     """Whether something has expired that nobody recorded yet, and may be recorded now."""
-    due = reading.is_due(moment) or queueing.is_due(moment) or waking.is_due(moment)
-    return due and not is_paused(moment.state)
+    due = reading.is_due(tx) or queueing.is_due(tx) or waking.is_due(tx)
+    return due and not is_paused(tx.state)
 
 
-def _sweep(turn: Turn) -> None:
+def _sweep(turn: Batch) -> None:
     reading.sweep(turn.system())
     waking.sweep(turn.system())
     queueing.expire(turn.system())

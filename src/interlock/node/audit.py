@@ -13,8 +13,9 @@ from typing import BinaryIO
 
 from interlock.contracts.acts import Credentials, Maintain, ShowLog
 from interlock.contracts.addresses import address
-from interlock.contracts.encoding import canonical, decode
-from interlock.contracts.facts import (
+from interlock.errors import LogDamaged, Usage
+from interlock.log.encoding import canonical, decode
+from interlock.log.facts import (
     GENESIS,
     Entry,
     Header,
@@ -22,16 +23,15 @@ from interlock.contracts.facts import (
     header_hash,
     parse_header,
 )
-from interlock.contracts.merkle import Frontier
-from interlock.contracts.notes import Checkpoint, open_note, parse_verifier_key
-from interlock.contracts.times import rfc3339
-from interlock.errors import LogDamaged, Usage
-from interlock.kernel.events import SCANNED_AT_ONCE, event
-from interlock.kernel.moment import Answer, State, absent_dropped
-from interlock.kernel.work.evidence import blob_of
+from interlock.log.merkle import Frontier
+from interlock.log.notes import Checkpoint, open_note, parse_verifier_key
+from interlock.log.times import rfc3339
 from interlock.node import Node, proofs
 from interlock.node import position as state
 from interlock.node.keys import signer
+from interlock.rooms.transaction import Answer, State, without_none
+from interlock.rooms.work.evidence import blob_of
+from interlock.rooms.workspace.events import SCANNED_AT_ONCE, event
 
 _ENTRIES = (
     "SELECT l.seq, l.header, b.salt, b.body FROM log l LEFT JOIN bodies b USING (seq) "
@@ -310,7 +310,7 @@ def _drafted(target: str) -> Iterator[BinaryIO]:
 
 def _exported(entry: Entry) -> bytes:
     return canonical(
-        absent_dropped(
+        without_none(
             seq=entry.seq,
             header=_text(entry.header, entry.seq),
             salt=entry.salt.hex() if entry.salt is not None else None,
@@ -363,7 +363,7 @@ def _parsed(header: bytes, seq: int) -> Header:
 
 
 def _fact(fact: Header, header: bytes) -> Answer:
-    return absent_dropped(
+    return without_none(
         seq=fact.seq,
         at=rfc3339(fact.at),
         kind=fact.kind,

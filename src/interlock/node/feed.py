@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
-from interlock.contracts.encoding import canonical
 from interlock.errors import Refusal
-from interlock.kernel.events import Event
+from interlock.log.encoding import canonical
 from interlock.node import Node
+from interlock.rooms.workspace.events import Event
 
 _LOG = logging.getLogger("interlock.feed")
 REMEMBERED = 4000
@@ -19,10 +19,10 @@ READ_AT_ONCE = 1000
 TOLD_AT_ONCE = 100
 TOLD_BYTES = 64 << 10
 BREATH_S = 0.005
-LOOK_EVERY_S = 1.0
+POLL_INTERVAL_S = 1.0
 
 
-class Told(NamedTuple):
+class EncodedEvent(NamedTuple):
     """An event as listeners are told of it: encoded once, for all of them."""
 
     seq: int
@@ -34,13 +34,13 @@ class Told(NamedTuple):
         return names is None or self.audience is None or not self.audience.isdisjoint(names)
 
 
-def _encoded(event: Event) -> Told:
-    return Told(event.seq, event.kind, event.audience, canonical(event.data))
+def _encoded(event: Event) -> EncodedEvent:
+    return EncodedEvent(event.seq, event.kind, event.audience, canonical(event.data))
 
 
-def _not_too_much(events: Iterable[Told]) -> list[Told]:
+def _not_too_much(events: Iterable[EncodedEvent]) -> list[EncodedEvent]:
     """The first of them: as much as is kept for somebody who may be slow to read it."""
-    told: list[Told] = []
+    told: list[EncodedEvent] = []
     size = 0
     for event in events:
         told.append(event)
@@ -50,7 +50,7 @@ def _not_too_much(events: Iterable[Told]) -> list[Told]:
     return told
 
 
-class Feed:
+class EventFeed:
     """The newest events in memory, and a bell for all who wait for more.
 
     Whoever follows has a position of its own and reads at its own pace: from memory where that is
@@ -60,7 +60,7 @@ class Feed:
     def __init__(self, node: Node, in_thread: Callable[..., Any]) -> None:
         self._node = node
         self._in_thread = in_thread
-        self._recent: list[Told] = []
+        self._recent: list[EncodedEvent] = []
         self._bytes = 0
         self._change = asyncio.Event()
         self._rung = asyncio.Event()
@@ -99,10 +99,10 @@ class Feed:
         with closing(self._node.listen()) as listener:
             while not self._ended.is_set():
                 try:
-                    heard = listener.wait(LOOK_EVERY_S)
+                    heard = listener.wait(POLL_INTERVAL_S)
                 except Exception:  # noqa: BLE001 - an ear that gives up leaves everybody deaf
                     _LOG.exception("the ear stumbled")
-                    heard = not self._ended.wait(LOOK_EVERY_S)
+                    heard = not self._ended.wait(POLL_INTERVAL_S)
                 if heard:
                     with suppress(RuntimeError):
                         self._loop.call_soon_threadsafe(self._rung.set)
@@ -116,7 +116,7 @@ class Feed:
             except Exception:  # noqa: BLE001 - the ears of everybody must not go deaf
                 _LOG.exception("the feed stumbled")
                 self._rung.set()
-                await asyncio.sleep(LOOK_EVERY_S)
+                await asyncio.sleep(POLL_INTERVAL_S)
             # A moment between two looks lets commits gather, where they come in a stream.
             await asyncio.sleep(BREATH_S)
 
@@ -134,7 +134,7 @@ class Feed:
             if len(found) < READ_AT_ONCE:
                 return
 
-    def _remember(self, found: list[Told]) -> None:
+    def _remember(self, found: list[EncodedEvent]) -> None:
         self._recent += found
         self.reached = found[-1].seq
         self._bytes += sum(len(event.json) for event in found)
@@ -142,10 +142,10 @@ class Feed:
             del self._recent[: len(self._recent) // 2]
             self._bytes = sum(len(event.json) for event in self._recent)
 
-    def _told(self, after: int) -> list[Told]:
+    def _told(self, after: int) -> list[EncodedEvent]:
         return list(map(_encoded, self._node.events(after, READ_AT_ONCE)))
 
-    def _some(self, after: int) -> list[Told]:
+    def _some(self, after: int) -> list[EncodedEvent]:
         """Events for one who is far behind; many may be, so it is few at a time."""
         return list(map(_encoded, self._node.events(after, TOLD_AT_ONCE, TOLD_BYTES)))
 
@@ -168,12 +168,14 @@ class Feed:
     async def _sweep(self) -> None:
         """Records what has expired, so that those who wait are told."""
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
             with suppress(Refusal):
                 if await self._in_thread(self._node.is_due):
                     await self._in_thread(self._node.do, lambda turn: None)
 
-    async def wait(self, after: int, seconds: float, matters: Callable[[Told], bool]) -> None:
+    async def wait(
+        self, after: int, seconds: float, matters: Callable[[EncodedEvent], bool]
+    ) -> None:
         """Until an event after that position matters, or the time is over."""
         with self._watching():
             await self._wait(after, self._loop.time() + seconds, matters)
@@ -186,7 +188,9 @@ class Feed:
         finally:
             self._watched -= 1
 
-    async def _wait(self, after: int, deadline: float, matters: Callable[[Told], bool]) -> None:
+    async def _wait(
+        self, after: int, deadline: float, matters: Callable[[EncodedEvent], bool]
+    ) -> None:
         while True:
             change = self._change
             found = self._remembered(after)
@@ -200,13 +204,13 @@ class Feed:
                 async with asyncio.timeout(left):
                     await change.wait()
 
-    async def follow(self, after: int, pause_s: float) -> AsyncIterator[list[Told]]:
+    async def follow(self, after: int, pause_s: float) -> AsyncIterator[list[EncodedEvent]]:
         """Events after a position, for ever, some at a time; an empty list after a pause."""
         with self._watching():
             async for events in self._follow_from(after, pause_s):
                 yield events
 
-    async def _follow_from(self, after: int, pause_s: float) -> AsyncIterator[list[Told]]:
+    async def _follow_from(self, after: int, pause_s: float) -> AsyncIterator[list[EncodedEvent]]:
         lives = self.lives
         while True:
             change = self._change
@@ -228,7 +232,7 @@ class Feed:
                 except TimeoutError:
                     yield []
 
-    def _remembered(self, after: int, most: int | None = None) -> list[Told] | None:
+    def _remembered(self, after: int, most: int | None = None) -> list[EncodedEvent] | None:
         """The events after a position, or None where memory does not go back that far. Every fact
         is an event, so positions are places in the list."""
         if after >= self.reached:

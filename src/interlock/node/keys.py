@@ -8,9 +8,9 @@ import hashlib
 import os
 from contextlib import suppress
 
-from interlock.contracts.merkle import Frontier
-from interlock.contracts.notes import Checkpoint, public_key, sign, verifier_key
 from interlock.errors import EngineUnavailable, LogDamaged, Refusal, Usage
+from interlock.log.merkle import Frontier
+from interlock.log.notes import Checkpoint, public_key, sign, verifier_key
 
 SEED_BYTES = 32
 # Said without the directory's path, because visitors of pages are told too.

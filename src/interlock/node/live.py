@@ -20,23 +20,23 @@ from typing import Any, NamedTuple
 
 from interlock.contracts.acts import Credentials, ReportRefusal, Whoami
 from interlock.errors import EngineUnavailable, NotAvailable, unknown_outcome
-from interlock.kernel.events import IDENTITY_KINDS, viewer_names
-from interlock.kernel.moment import Answer
 from interlock.node import Node
-from interlock.node.chores import CHORES
-from interlock.node.desk import PATIENCE_S, Ticket
-from interlock.node.feed import Feed, Told
-from interlock.node.scripts import Listening, Script, Sleep, script_of
-from interlock.node.stations import validate
+from interlock.node.feed import EncodedEvent, EventFeed
+from interlock.node.flows import Flow, Listening, Sleep, flow_of
+from interlock.node.maintenance import MAINTENANCE
+from interlock.node.pipeline import validate
 from interlock.node.verbs import VERBS
+from interlock.node.write_queue import PATIENCE_S, PendingWrite
+from interlock.rooms.transaction import Answer
+from interlock.rooms.workspace.events import IDENTITY_KINDS, viewer_names
 
 _LOG = logging.getLogger("interlock.feed")
 LOOKERS = 4
 # What goes through the whole log, such as a verification, takes nobody's place who only looks.
 CHORES_AT_ONCE = 1
 # How often the log keeps what strangers did, and how often the server's own log says it.
-REPORTED_EVERY_S = 60.0
-MOST_SAID = 1000
+REPORT_INTERVAL_S = 60.0
+MAX_SAID = 1000
 
 
 class Viewer(NamedTuple):
@@ -51,10 +51,10 @@ class LiveNode:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.feed = Feed(node, self._in_thread)
+        self.feed = EventFeed(node, self._in_thread)
         self._lookers = ThreadPoolExecutor(LOOKERS, thread_name_prefix="looker")
         self._chores = ThreadPoolExecutor(CHORES_AT_ONCE, thread_name_prefix="chore")
-        self._answered: deque[tuple[Ticket, asyncio.Future[Any]]] = deque()
+        self._answered: deque[tuple[PendingWrite, asyncio.Future[Any]]] = deque()
         self._told = False
         self.intrusions: Counter[str] = Counter()
         self._reported: dict[str, float] = {}
@@ -73,7 +73,7 @@ class LiveNode:
 
     async def call(self, credentials: Credentials, act: Any) -> Answer:
         """Does what is asked, to its end; the same answers and refusals as `Node.call`."""
-        if (script := script_of(act)) is not None:
+        if (script := flow_of(act)) is not None:
             return await self._play(credentials, script)
         return await self._verb(credentials, act)
 
@@ -86,7 +86,7 @@ class LiveNode:
 
     async def events(
         self, credentials: Credentials, after: int, pause_s: float
-    ) -> AsyncIterator[list[Told]]:
+    ) -> AsyncIterator[list[EncodedEvent]]:
         """What concerns the caller after a position, for ever; an empty list after a pause. Who
         may not look any more is refused."""
         names = (await self.identify(credentials)).names
@@ -109,7 +109,7 @@ class LiveNode:
         is_about_nobody = connection is None and person is None
         if is_about_nobody:
             now = self._loop.time()
-            if now - self._reported.get(code, -REPORTED_EVERY_S) < REPORTED_EVERY_S:
+            if now - self._reported.get(code, -REPORT_INTERVAL_S) < REPORT_INTERVAL_S:
                 return
             self._reported[code] = now
         digest = self.node.keys.fingerprint(f"{code} {peer}".encode())[:16]
@@ -123,7 +123,7 @@ class LiveNode:
         """Counts what was refused, and lets the server's own log say the first of a kind: nobody
         shall push out what else it says."""
         self.intrusions[code] += 1
-        if self.intrusions[code] <= MOST_SAID or connection is not None:
+        if self.intrusions[code] <= MAX_SAID or connection is not None:
             _LOG.warning("refused", extra={"code": code, "peer": peer, "connection": connection})
 
     async def entries(self) -> int:
@@ -132,7 +132,7 @@ class LiveNode:
 
     async def _verb(self, credentials: Credentials, act: Any) -> Answer:
         if type(act) not in VERBS:
-            threads = self._lookers if CHORES[type(act)].is_quick else self._chores
+            threads = self._lookers if MAINTENANCE[type(act)].is_quick else self._chores
             chore = self._loop.run_in_executor(threads, self.node.verb, credentials, act)
             found: Answer = await chore
             return found
@@ -142,9 +142,9 @@ class LiveNode:
             if looked is not None:
                 return looked
         try:
-            answer: Answer = await self._posted(self.node.submission(credentials, validated))
+            answer: Answer = await self._posted(self.node.write_request(credentials, validated))
         except NotAvailable:
-            beside = self.node.look_beside
+            beside = self.node.read_stale
             seen: Answer | None = await self._in_thread(beside, credentials, validated)
             if seen is None:
                 raise
@@ -158,16 +158,16 @@ class LiveNode:
         """Leaves work on the desk and waits for its answer. Whoever stops waiting has asked all
         the same."""
         future: asyncio.Future[Any] = self._loop.create_future()
-        ticket = self.node.post(work, lambda ticket: self._answer(ticket, future))
-        patience = self._loop.call_later(PATIENCE_S, self._out_of_patience, ticket, future)
+        write = self.node.post(work, lambda write: self._answer(write, future))
+        patience = self._loop.call_later(PATIENCE_S, self._out_of_patience, write, future)
         try:
             return await future
         finally:
             patience.cancel()
 
-    def _answer(self, ticket: Ticket, future: "asyncio.Future[Any]") -> None:
+    def _answer(self, write: PendingWrite, future: "asyncio.Future[Any]") -> None:
         """Called by the writer's thread for each of a batch: the loop is told once."""
-        self._answered.append((ticket, future))
+        self._answered.append((write, future))
         if not self._told:
             self._told = True
             with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
@@ -176,19 +176,19 @@ class LiveNode:
     def _resolve(self) -> None:
         self._told = False
         while self._answered:
-            ticket, future = self._answered.popleft()
+            write, future = self._answered.popleft()
             if future.done():
                 continue
-            if ticket.error is not None:
-                future.set_exception(ticket.error)
+            if write.error is not None:
+                future.set_exception(write.error)
             else:
-                future.set_result(ticket.result)
+                future.set_result(write.result)
 
-    def _out_of_patience(self, ticket: Ticket, future: "asyncio.Future[Any]") -> None:
+    def _out_of_patience(self, write: PendingWrite, future: "asyncio.Future[Any]") -> None:
         if future.done():
             return
         try:
-            self.node.withdraw(ticket)
+            self.node.withdraw(write)
         except EngineUnavailable as withdrawn:
             future.set_exception(withdrawn)
         else:
@@ -196,7 +196,7 @@ class LiveNode:
 
     # --- waiting
 
-    async def _play(self, credentials: Credentials, script: Script) -> Answer:
+    async def _play(self, credentials: Credentials, script: Flow) -> Answer:
         async with AsyncExitStack() as stack:
             seen = self.feed.reached
             reply: Any = None
@@ -246,7 +246,7 @@ def _give_up(future: "asyncio.Future[Any]") -> None:
         future.set_exception(unknown_outcome())
 
 
-def _matters(sleep: Sleep) -> Callable[[Told], bool]:
+def _matters(sleep: Sleep) -> Callable[[EncodedEvent], bool]:
     """Mail, or claims; and whatever may mean that who waits may do so no longer."""
     if sleep.names:
         return lambda event: (

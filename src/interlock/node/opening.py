@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from interlock.engines.choosing import is_embedded
-from interlock.engines.file import LogFile
-from interlock.engines.recognition import engine_of, length
-from interlock.engines.sqlite import SqliteEngine, clock_ms
 from interlock.errors import NotFound, Usage
 from interlock.node.keys import Keys, sealing
+from interlock.stores.choosing import is_embedded
+from interlock.stores.file import LogFile
+from interlock.stores.recognition import engine_of, length
+from interlock.stores.sqlite import SqliteEngine, clock_ms
 
 if TYPE_CHECKING:
-    from interlock.engines.locating import Located
-    from interlock.engines.remote import Remote
-    from interlock.engines.shared import SharedEngine
-    from interlock.node.others import Others
+    from interlock.node.peer_nodes import Others
+    from interlock.stores.shared.engine import SharedEngine
+    from interlock.stores.shared.locating import Located
+    from interlock.stores.shared.remote import Remote
 
 Clock = Callable[[], int]
 
@@ -22,7 +22,7 @@ Clock = Callable[[], int]
 def refuse_strange(url: str | None, key: bytes | None = None) -> None:
     """Refuses what is no engine's URL or no workspace's key, before anything is looked at."""
     if url is not None and url != "sqlite":
-        from interlock.engines.locating import parsed
+        from interlock.stores.shared.locating import parsed
 
         parsed(url)
     if key is not None:
@@ -31,7 +31,7 @@ def refuse_strange(url: str | None, key: bytes | None = None) -> None:
 
 def is_engine_of(directory: str, url: str) -> bool:
     """Whether a workspace's log is kept where the URL says."""
-    from interlock.engines.locating import is_recorded
+    from interlock.stores.shared.locating import is_recorded
 
     where = _located(directory, url)
     return where is None or is_recorded(directory, where)
@@ -59,9 +59,9 @@ def open_engine(
         except BaseException:
             file.close()
             raise
-    from interlock.engines.copying import is_known
-    from interlock.engines.locating import record
-    from interlock.node.others import Others
+    from interlock.node.peer_nodes import Others
+    from interlock.stores.shared.locating import record
+    from interlock.stores.shared.replica import is_known
 
     engine = _shared(directory, keys, clock, where, adopt=adopt, key=key)
     try:
@@ -78,7 +78,7 @@ def open_engine(
 
 
 def _located(directory: str, url: str | None) -> "Located | None":
-    from interlock.engines.locating import located
+    from interlock.stores.shared.locating import located
 
     return located(directory, url)
 
@@ -92,8 +92,8 @@ def _shared(
     adopt: bool,
     key: bytes | None,
 ) -> "SharedEngine":
-    from interlock.engines.locating import is_recorded, reach
-    from interlock.engines.shared import SharedEngine
+    from interlock.stores.shared.engine import SharedEngine
+    from interlock.stores.shared.locating import is_recorded, reach
 
     remote = reach(where)
     try:
@@ -101,7 +101,7 @@ def _shared(
         if not keys.exist() or (is_new and key is not None):
             _check_key(remote, where, key)
         elif is_new:
-            remote.glimpse()  # an address that never answered must not replace one that did
+            remote.remote_head()  # an address that never answered must not replace one that did
         file = LogFile(directory, adopt=adopt, is_copy=True)
     except BaseException:
         remote.close()
@@ -123,12 +123,12 @@ def _shared(
 def _end_move(file: LogFile, remote: "Remote", keys: Keys, where: "Located") -> None:
     """A move notes here where the log is kept, and then in the file. Where it was broken off in
     between, the engine has what the file has."""
-    from interlock.engines.copying import Copy
+    from interlock.stores.shared.replica import Replica
 
     with file.reading() as db:
         if engine_of(db) is not None or not length(db):
             return
-    copy = Copy(file, remote, keys.sealing(), where.node)
+    copy = Replica(file, remote, keys.sealing(), where.node)
     with file.writing() as db:
         loss = copy.loss(db)
         if loss.is_tail and loss.common:
@@ -137,7 +137,7 @@ def _end_move(file: LogFile, remote: "Remote", keys: Keys, where: "Located") -> 
 
 def _refuse_another(directory: str, engine: "SharedEngine", where: "Located") -> None:
     """An address that is new here must have something of the log that is here."""
-    from interlock.engines.locating import is_recorded
+    from interlock.stores.shared.locating import is_recorded
 
     if is_recorded(directory, where):
         return
@@ -153,12 +153,12 @@ def _refuse_another(directory: str, engine: "SharedEngine", where: "Located") ->
 def _check_key(remote: "Remote", where: "Located", key: bytes | None) -> None:
     """Refuses a key that is not the workspace's, or that came to a workspace which does not exist,
     before anything is made here."""
-    from interlock.engines.copying import is_known
+    from interlock.stores.shared.replica import is_known
 
     if key is not None:
         if not is_known(remote, sealing(key)):
             raise absent(where.workspace)
-    elif remote.glimpse().seq > 0:
+    elif remote.remote_head().seq > 0:
         raise Usage(
             f"The workspace {where.workspace} exists on that engine, and its key is not here. Take "
             "keys/checkpoint.key from the directory of one of its nodes, by a way that you trust, "

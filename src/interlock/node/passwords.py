@@ -28,9 +28,9 @@ TRIES_OF_ALL_NAMES = 100
 TRIES_FROM_EVERYWHERE = 50
 TRIES_UNDER_ATTACK = 3
 WITHIN_S = 600.0
-MOST_TRIED = 10_000
-MOST_WAITING = 16
-LONGEST_NAME = 80
+MAX_TRIED = 10_000
+MAX_WAITING = 16
+MAX_NAME_LENGTH = 80
 _SALT_BYTES = 16
 _at_once = threading.Semaphore(AT_ONCE)
 # A name, or all of them, and the address that tried it, or all of them.
@@ -68,11 +68,11 @@ class Attempts:
     @contextmanager
     def trying(self, name: str, peer: str) -> Iterator[None]:
         """Within it a password is tried; refused where that was done too often."""
-        name, peer = name[:LONGEST_NAME], neighbourhood(peer)
+        name, peer = name[:MAX_NAME_LENGTH], neighbourhood(peer)
         is_attacked = len(self._lately((name, None))) >= TRIES_FROM_EVERYWHERE
         _refuse_too_many(self._lately((name, peer)), TRIES_UNDER_ATTACK if is_attacked else TRIES)
         _refuse_too_many(self._lately((None, peer)), TRIES_OF_ALL_NAMES)
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING:
             raise RateLimited("Many are signing in just now. Try again.", retry_after_s=2)
         self._waiting += 1
         tried = self._lately((name, peer))
@@ -92,7 +92,7 @@ class Attempts:
 
     def failed(self, name: str, peer: str) -> bool:
         """Notes that it was wrong; gives whether that looks like guessing."""
-        name, peer = name[:LONGEST_NAME], neighbourhood(peer)
+        name, peer = name[:MAX_NAME_LENGTH], neighbourhood(peer)
         for key in ((None, peer), (name, None)):
             tried = self._lately(key)
             tried.append(time.monotonic())
@@ -102,12 +102,12 @@ class Attempts:
 
     def forget(self, name: str) -> None:
         """Begins anew for a name that has a new password."""
-        for key in [key for key in self._failed if key[0] == name[:LONGEST_NAME]]:
+        for key in [key for key in self._failed if key[0] == name[:MAX_NAME_LENGTH]]:
             del self._failed[key]
 
     def _keep(self, key: _Key, tried: deque[float]) -> None:
         self._failed.pop(key, None)
-        if len(self._failed) >= MOST_TRIED:
+        if len(self._failed) >= MAX_TRIED:
             del self._failed[next(iter(self._failed))]  # what was tried longest ago
         self._failed[key] = tried
 

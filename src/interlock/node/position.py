@@ -4,13 +4,13 @@ from contextlib import suppress
 
 from apsw import Connection
 
-from interlock import kernel
-from interlock.contracts.facts import GENESIS, Header, header_hash, parse_header
-from interlock.contracts.merkle import Frontier
-from interlock.engines import Engine, Head
 from interlock.errors import LogDamaged
-from interlock.kernel.moment import State
+from interlock.log.facts import GENESIS, Header, header_hash, parse_header
+from interlock.log.merkle import Frontier
 from interlock.node import search
+from interlock.rooms import folding
+from interlock.rooms.transaction import State
+from interlock.stores import Engine, Head
 
 # map: state_position  one row: the schema the state is folded under, and up to where
 _TABLE = """
@@ -37,7 +37,7 @@ class Position:
     def store(self, db: State) -> None:
         db.execute(
             "UPDATE state_position SET schema = ?, seq = ?, hash = ?, frontier = ?",
-            (kernel.SCHEMA, self.seq, self.hash, self.frontier.pack()),
+            (folding.SCHEMA, self.seq, self.hash, self.frontier.pack()),
         )
 
     def identify(self, db: State) -> None:
@@ -49,10 +49,10 @@ class Position:
 def is_current(db: State) -> bool:
     """Whether the state was folded by this version's rules."""
     there = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    if not there >= {"state_position", *kernel.tables()}:
+    if not there >= {"state_position", *folding.tables()}:
         return False
     row = db.execute("SELECT schema FROM state_position").fetchone()
-    return row is not None and row[0] == kernel.SCHEMA
+    return row is not None and row[0] == folding.SCHEMA
 
 
 def stands(db: State) -> bool:
@@ -83,7 +83,7 @@ def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> 
             fact = _parsed(header, seq)
             if seq != position.seq + 1 or fact.prev != position.hash:
                 break
-            kernel.fold(db, fact)
+            folding.fold(db, fact)
             if fact.kind == "body_redacted":
                 erased = _erase(db, engine, fact.outcome["target"]) or erased
             position.seq, position.hash = seq, header_hash(header)
@@ -131,11 +131,11 @@ def rebuild(db: Connection, engine: Engine, head: Head) -> Position:
     db.execute(_TABLE)
     for table in _state_tables(db):
         db.execute(f"DROP TABLE {table}")
-    db.execute(kernel.TABLES)
+    db.execute(folding.TABLES)
     search.begin_anew(db)
     db.execute(
         "INSERT OR REPLACE INTO state_position VALUES (1, ?, 0, ?, ?)",
-        (kernel.SCHEMA, GENESIS, Frontier().pack()),
+        (folding.SCHEMA, GENESIS, Frontier().pack()),
     )
     position = Position(0, GENESIS, Frontier())
     catch_up(db, engine, position, head)
@@ -145,6 +145,6 @@ def rebuild(db: Connection, engine: Engine, head: Head) -> Position:
 
 def _state_tables(db: State) -> list[str]:
     """What a state may have left behind: every table of a room's name, of whatever version."""
-    rooms = {name.partition("_")[0] for name in kernel.tables()}
+    rooms = {name.partition("_")[0] for name in folding.tables()}
     rows = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
     return [name for (name,) in rows if name.partition("_")[0] in rooms]

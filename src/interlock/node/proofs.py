@@ -6,8 +6,9 @@ verifier key can check a proof with no workspace at hand.
 
 from typing import Any, NamedTuple
 
-from interlock.contracts.facts import header_hash, parse_header
-from interlock.contracts.merkle import (
+from interlock.errors import LogDamaged, NotFound, Usage
+from interlock.log.facts import header_hash, parse_header
+from interlock.log.merkle import (
     Frontier,
     consistency_path,
     inclusion_path,
@@ -15,11 +16,10 @@ from interlock.contracts.merkle import (
     verify_consistency,
     verify_inclusion,
 )
-from interlock.contracts.notes import open_note, parse_verifier_key
-from interlock.errors import LogDamaged, NotFound, Usage
-from interlock.kernel.moment import Answer, State, absent_dropped
+from interlock.log.notes import open_note, parse_verifier_key
 from interlock.node import Node
 from interlock.node import position as state
+from interlock.rooms.transaction import Answer, State, without_none
 
 
 class Tree(NamedTuple):
@@ -152,7 +152,7 @@ def check_proof(proof: Any, verifier: str | None = None) -> Answer:
         raise Usage(f"That is not a proof that interlock audit prove wrote: {wrong}.") from None
     if not holds:
         return {"ok": False} | LogDamaged("The proof does not hold.").as_dict()
-    return absent_dropped(
+    return without_none(
         ok=True,
         proof=proof["proof"],
         seq=proof.get("seq"),

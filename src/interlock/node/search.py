@@ -6,9 +6,9 @@ from contextlib import closing
 
 import apsw
 
-from interlock.contracts.encoding import canonical
-from interlock.kernel.mail.messages import readable
-from interlock.kernel.moment import Mine, NeedsTurn, State
+from interlock.log.encoding import canonical
+from interlock.rooms.mail.records import readable
+from interlock.rooms.transaction import Mine, NeedsWrite, State
 
 # map: search_words     FTS5 over subject and payload text; rowid is the message's seq
 #      search_position  one row: the last body that was looked at
@@ -48,7 +48,7 @@ def find(db: State, query: str, mine: Mine, *, as_is: bool = False) -> Iterator[
         if as_is:
             yield from _beside(db, words, names)
         elif db.execute("PRAGMA query_only").fetchone()[0]:
-            raise NeedsTurn
+            raise NeedsWrite
         else:
             _catch_up(db)
     if _exists(db):

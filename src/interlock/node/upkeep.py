@@ -3,15 +3,15 @@
 import os
 import shutil
 
-from interlock import kernel
 from interlock.contracts.acts import Credentials, Maintain
-from interlock.contracts.merkle import Frontier
 from interlock.errors import LogDamaged, NotAWorkspace, Usage
-from interlock.kernel.moment import Answer
-from interlock.kernel.workspace import refuse_paused
+from interlock.log.merkle import Frontier
 from interlock.node import Node, audit
 from interlock.node import position as state
-from interlock.node.turn import Turn, new_id
+from interlock.node.batch import Batch, new_id
+from interlock.rooms import folding
+from interlock.rooms.transaction import Answer
+from interlock.rooms.workspace.rules import refuse_paused
 
 DRAFT = "restoring-"
 
@@ -27,14 +27,14 @@ def rebuild(node: Node, credentials: Credentials) -> Answer:
     """Folds the whole log again and says whether the state came out the same."""
     _allowed(node, credentials)
 
-    def work(turn: Turn) -> Answer:
-        before = kernel.state_digest(turn.db)
+    def work(turn: Batch) -> Answer:
+        before = folding.state_digest(turn.db)
         state.rebuild(turn.db, turn.engine, turn.reached())
-        after = kernel.state_digest(turn.db)
+        after = folding.state_digest(turn.db)
         return {"entries": turn.reached().seq, "digest": after, "changed": before != after}
 
     answer: Answer = node.do(work)
-    return {"rebuilt": True, "schema": kernel.SCHEMA} | answer
+    return {"rebuilt": True, "schema": folding.SCHEMA} | answer
 
 
 def storage(node: Node) -> Answer:
@@ -48,7 +48,7 @@ def storage(node: Node) -> Answer:
 
 def state_digest(node: Node) -> str:
     with node.file.reading() as db:
-        return kernel.state_digest(db)
+        return folding.state_digest(db)
 
 
 def backup(node: Node, credentials: Credentials, target: str) -> Answer:
@@ -120,7 +120,7 @@ def _abandoned(node: Node) -> state.Position:
 def _prepare(node: Node, draft: str, source: str, abandoned: state.Position) -> Answer:
     node.file.copy(source, os.path.join(draft, "log.db"))
 
-    def work(turn: Turn) -> Answer:
+    def work(turn: Batch) -> Answer:
         position = turn.position
         other = position.workspace != abandoned.workspace
         if other and abandoned.workspace and abandoned.seq > 1:
@@ -129,8 +129,8 @@ def _prepare(node: Node, draft: str, source: str, abandoned: state.Position) -> 
                 "--workspace DIRECTORY restore FILE"
             )
         node.keys.make()
-        moment = turn.system()
-        moment.epoch = max(position.epoch, abandoned.epoch) + 1
+        tx = turn.system()
+        tx.epoch = max(position.epoch, abandoned.epoch) + 1
         outcome = {
             "reason": "restore",
             "verifier": node.keys.verifier(position.workspace),
@@ -140,7 +140,7 @@ def _prepare(node: Node, draft: str, source: str, abandoned: state.Position) -> 
                 "root": abandoned.frontier.root().hex(),
             },
         }
-        fact = moment.record("epoch_started", outcome)
+        fact = tx.append("epoch_started", outcome)
         return {"restored": True, "epoch": fact.epoch, "entries": fact.seq}
 
     with Node(draft, clock=node.clock, adopt=True, engine="sqlite") as restored:

@@ -7,12 +7,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from interlock.contracts import acts
-from interlock.kernel import attending, events, overview, redaction, review, workspace
-from interlock.kernel.claims import guarding, holding, queueing
-from interlock.kernel.identity import connections, importing, names, people, sessions, tokens
-from interlock.kernel.mail import reading, sending
-from interlock.kernel.moment import Answer, Moment
-from interlock.kernel.work import blockers, evidence, gates, story, tasks
+from interlock.rooms.claims import guard as guarding
+from interlock.rooms.claims import queue as queueing
+from interlock.rooms.claims import rules as holding
+from interlock.rooms.identity import imports as importing
+from interlock.rooms.identity import names, sessions, tokens
+from interlock.rooms.mail import reading, sending
+from interlock.rooms.people import connections, people
+from interlock.rooms.transaction import Answer, Transaction
+from interlock.rooms.work import blockers, evidence, gates, story, tasks
+from interlock.rooms.workspace import attending, events, overview, redaction, review
+from interlock.rooms.workspace import rules as workspace
 
 
 class Verb(NamedTuple):
@@ -22,7 +27,7 @@ class Verb(NamedTuple):
     secret of its own, which its rule looks at."""
 
     name: str
-    decide: Callable[[Moment, Any], Answer]
+    decide: Callable[[Transaction, Any], Answer]
     scope: str | None = None
     looks: bool = False
     owner: bool = False
@@ -32,7 +37,7 @@ class Verb(NamedTuple):
 
 
 # What the pages where people sign in and the endpoints of OAuth ask for; no route leads here.
-WAYS_IN: dict[type, Verb] = {
+SIGN_IN_VERBS: dict[type, Verb] = {
     acts.ShowInvitation: Verb("invitation", people.show_invitation, looks=True, anyone=True),
     acts.Enrol: Verb("enrol", people.enrol, anyone=True),
     acts.SignIn: Verb("sign in", people.sign_in, anyone=True),
@@ -135,4 +140,4 @@ VERBS: dict[type, Verb] = {
     acts.RaiseBlocker: Verb("blocker raise", blockers.raise_blocker, "work"),
     acts.ResolveBlocker: Verb("blocker resolve", blockers.resolve, owner=True),
     acts.ListBlockers: Verb("blocker list", blockers.list_blockers, looks=True, open=True),
-} | WAYS_IN
+} | SIGN_IN_VERBS

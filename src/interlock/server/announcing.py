@@ -15,7 +15,7 @@ from interlock.node import Node
 from interlock.server.records import LOG
 from interlock.workspace import CredentialStore, dashboard, default
 
-MOST_NAMED = 8
+MAX_NAMED = 8
 
 
 def announcement(node: Node, about: About, *, loopback: bool) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _running(told: dict[str, Any]) -> str:
 
 def _text(told: dict[str, Any]) -> str:
     agents: list[str] = told["agents"]
-    named = " ".join(agents[:MOST_NAMED]) + (" …" if len(agents) > MOST_NAMED else "")
+    named = " ".join(agents[:MAX_NAMED]) + (" …" if len(agents) > MAX_NAMED else "")
     lines = [
         f"Interlock is up at {told['url']}, for {told['directory']}",
         "",

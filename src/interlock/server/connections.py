@@ -28,15 +28,15 @@ from interlock.errors import Refusal, TooLarge, Usage
 HEAD_WITHIN_S = 10.0
 # How long somebody may take none of what was sent, however much there is.
 TAKEN_WITHIN_S = 30.0
-MOST_HEAD_BYTES = 64 << 10
+MAX_HEAD_BYTES = 64 << 10
 # Commands put into a request's head whatever was typed.
-MOST_LOCAL_HEAD_BYTES = 16 << 20
+MAX_LOCAL_HEAD_BYTES = 16 << 20
 # For the log, its readers, and what else the process opens.
 RESERVED_FILES = 200
 FEWEST = 100
 
 
-class Crowd:
+class ConnectionLimit:
     """All connections of the server. The first of `idle` has been so for the longest time; one
     that has sent half a head is idle still."""
 
@@ -67,12 +67,12 @@ def room() -> int:
 
 
 class Connection(HttpToolsProtocol):
-    def __init__(self, *args: Any, crowd: Crowd, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, limit: ConnectionLimit, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._crowd = crowd
+        self._crowd = limit
         self._is_local = self._in_head = self._went_on = False
         self._head_bytes = self._unfinished_bytes = 0
-        self._most_head = MOST_HEAD_BYTES
+        self._most_head = MAX_HEAD_BYTES
         self._serving: RequestResponseCycle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._look_again: asyncio.TimerHandle | None = None
@@ -83,7 +83,7 @@ class Connection(HttpToolsProtocol):
         self._socket = transport.get_extra_info("socket")
         self._is_local = self._socket.family == socket.AF_UNIX
         if self._is_local:
-            self._most_head = MOST_LOCAL_HEAD_BYTES
+            self._most_head = MAX_LOCAL_HEAD_BYTES
         if not self._crowd.admit(len(self.connections)):
             self.drop()
             return
@@ -252,5 +252,5 @@ class Connection(HttpToolsProtocol):
 
 
 def _too_large() -> tuple[Refusal, int]:
-    limit = f"The head of a request has at most {MOST_HEAD_BYTES} bytes."
-    return TooLarge(limit, limit=MOST_HEAD_BYTES), 431
+    limit = f"The head of a request has at most {MAX_HEAD_BYTES} bytes."
+    return TooLarge(limit, limit=MAX_HEAD_BYTES), 431

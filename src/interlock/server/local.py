@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from interlock.contracts.acts import Credentials
-from interlock.contracts.encoding import decode
 from interlock.errors import Refusal
+from interlock.log.encoding import decode
 from interlock.node.live import LiveNode
 from interlock.repository import name_here
 from interlock.server.tools import door

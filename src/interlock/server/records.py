@@ -17,7 +17,7 @@ from interlock.workspace import OWNER, owner_token
 
 LOG = "server.log"
 # The kernel's own limit is 108 bytes on Linux and 104 on macOS.
-LONGEST_SOCKET_PATH = 100
+MAX_SOCKET_PATH_BYTES = 100
 LOOKERS_LEAVE_WITHIN_S = 0.5
 
 
@@ -45,7 +45,7 @@ def socket_path(directory: str, name: str) -> str:
     """Where a socket lies: in the workspace, or, where its path is too long for a socket, in a
     directory of the user's own among the temporary ones."""
     path = os.path.join(directory, name)
-    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
         return path
     short = hashlib.sha256(os.fsencode(os.path.realpath(directory))).hexdigest()[:16]
     apart = os.path.join(tempfile.gettempdir(), f"interlock-{os.getuid()}")
@@ -54,7 +54,7 @@ def socket_path(directory: str, name: str) -> str:
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise EngineUnavailable(f"{apart} is not yours alone, so no socket can be put there.")
     path = os.path.join(apart, f"{short}-{name}")
-    if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
         raise EngineUnavailable(
             f"The paths of the workspace and of {apart} are both too long for a socket. Set "
             "TMPDIR to a directory with a shorter path, for the server and its clients alike."

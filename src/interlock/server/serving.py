@@ -19,13 +19,13 @@ from starlette.routing import Route, Router
 from interlock import __version__
 from interlock.doors import oauth, web
 from interlock.doors.http import Guard, api
-from interlock.doors.http.api import Desk
+from interlock.doors.http.api import ApiContext
 from interlock.doors.http.metrics import Metrics
 from interlock.errors import EngineUnavailable
 from interlock.link import About
 from interlock.node import Node
 from interlock.node.live import LiveNode
-from interlock.server.connections import Connection, Crowd
+from interlock.server.connections import Connection, ConnectionLimit
 from interlock.server.local import local_socket, mcp_socket
 from interlock.server.records import Owner, publish, socket_path, withdraw
 from interlock.server.tools import Tools, loaded
@@ -163,11 +163,11 @@ def application(
     proxies: tuple[str, ...] = (),
 ) -> Application:
     metrics = Metrics()
-    desk = Desk(live, metrics, owner.is_shown, open_metrics=loopback)
-    tools = Tools(live, lambda scope: desk.credentials(HTTPConnection(scope)))
+    context = ApiContext(live, metrics, owner.is_shown, open_metrics=loopback)
+    tools = Tools(live, lambda scope: context.credentials(HTTPConnection(scope)))
     pages = web.routes(live, owner=owner.is_shown, key=owner.key)
     routes = [
-        *api(desk),
+        *api(context),
         Route("/mcp", tools),
         Route("/mcp/", tools),
         *oauth.routes(live, loaded, web.notices(live)),
@@ -188,7 +188,7 @@ def application(
 def configuration(app: Guard) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=partial(Connection, crowd=Crowd()),  # type: ignore[arg-type]
+        http=partial(Connection, limit=ConnectionLimit()),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,

@@ -16,15 +16,15 @@ from typing import Any
 
 from interlock.errors import Refusal
 from interlock.hooks.telling import pointer
-from interlock.node import dispatching
-from interlock.node.dispatching import Begun, Sleeper
+from interlock.node import wake_ups as dispatching
 from interlock.node.live import LiveNode
+from interlock.node.wake_ups import Begun, Sleeper
 from interlock.wake import Adapter, NotWoken, Pointer, Window
 
 _LOG = logging.getLogger("interlock.wake")
-LOOK_EVERY_S = 1.0
+POLL_INTERVAL_S = 1.0
 TRY_AGAIN_S = 60.0
-LONGEST_WAKE_S = 45.0
+MAX_WAKE_S = 45.0
 
 
 class Waker:
@@ -48,7 +48,7 @@ class Waker:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
             try:
                 await self._look()
             except Refusal as refusal:
@@ -57,7 +57,7 @@ class Waker:
                 _LOG.exception("the waker stumbled")
 
     async def _look(self) -> None:
-        await asyncio.to_thread(dispatching.bury, self._live.node)
+        await asyncio.to_thread(dispatching.release_dead_sessions, self._live.node)
         await asyncio.to_thread(dispatching.keep, self._live.node)
         found = await asyncio.to_thread(self._ways)
         now = asyncio.get_running_loop().time()
@@ -116,7 +116,7 @@ async def _told(adapter: Adapter, window: Window, begun: Begun) -> tuple[str, st
         tuple(message["id"] for message in begun.news),
     )
     try:
-        async with asyncio.timeout(LONGEST_WAKE_S):
+        async with asyncio.timeout(MAX_WAKE_S):
             await asyncio.to_thread(adapter.wake, window, line)
     except NotWoken as trouble:
         return "failed", str(trouble)[:200]

@@ -7,7 +7,7 @@ has. Entries are ours by what they call: they are found with or without a record
 stand in a module of its own.
 """
 
-from interlock.setup.acting import Setting, git_shown, prepared, reversed_setting
+from interlock.setup.apply import Setting, git_shown, prepared, reversed_setting
 from interlock.setup.clients import CLIENTS, GIT, Caller, client_named
 from interlock.setup.detecting import detected
 from interlock.setup.places import Place, place_at

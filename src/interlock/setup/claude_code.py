@@ -10,7 +10,7 @@ from typing import Any
 from interlock.hooks.claude_code import EDITORS
 from interlock.setup.clients import PATIENCE_S, Caller, Wanted, chosen
 from interlock.setup.documents import Document
-from interlock.setup.ours import SERVER, Hooks, Members
+from interlock.setup.own_entries import SERVER, Hooks, Members
 from interlock.setup.places import Place
 
 CLIENT = "claude-code"

@@ -5,7 +5,7 @@ import shlex
 from typing import Any, NamedTuple, Protocol, cast
 
 from interlock.setup.documents import Document
-from interlock.setup.ours import FROM, WORKSPACE, Hooks
+from interlock.setup.own_entries import FROM, WORKSPACE, Hooks
 from interlock.setup.places import Place, is_tracked
 
 CLIENTS = ("claude-code", "codex", "gemini", "cursor")

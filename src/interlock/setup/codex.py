@@ -9,7 +9,7 @@ import os
 
 from interlock.setup.clients import PATIENCE_S, Caller, Wanted, chosen, grouped
 from interlock.setup.documents import Document
-from interlock.setup.ours import SERVER, Hooks
+from interlock.setup.own_entries import SERVER, Hooks
 from interlock.setup.places import Place
 
 CLIENT = "codex"

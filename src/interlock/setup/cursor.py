@@ -6,7 +6,7 @@ import shlex
 from interlock.hooks.cursor import EDITORS
 from interlock.setup.clients import PATIENCE_S, Caller, Wanted, chosen
 from interlock.setup.documents import Document
-from interlock.setup.ours import SERVER, Hooks
+from interlock.setup.own_entries import SERVER, Hooks
 from interlock.setup.places import Place
 
 CLIENT = "cursor"

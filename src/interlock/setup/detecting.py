@@ -6,7 +6,8 @@ from typing import Any
 
 from interlock import git
 from interlock.contracts.addresses import address
-from interlock.setup import git_hooks, looking
+from interlock.setup import git_hooks
+from interlock.setup import inspect as looking
 from interlock.setup.clients import CLIENTS, GIT, client_named
 from interlock.setup.places import Place
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from interlock.errors import Usage
-from interlock.setup import jsonc, ours, toml
-from interlock.setup.ours import Hooks, Members
+from interlock.setup import jsonc, toml
+from interlock.setup import own_entries as ours
+from interlock.setup.own_entries import Hooks, Members
 
 BOM = "\ufeff"
 T = TypeVar("T")

@@ -9,7 +9,7 @@ import os
 from interlock.hooks.gemini import EDITORS
 from interlock.setup.clients import PATIENCE_S, Caller, Wanted, chosen, grouped
 from interlock.setup.documents import Document
-from interlock.setup.ours import SERVER, Hooks, Members
+from interlock.setup.own_entries import SERVER, Hooks, Members
 from interlock.setup.places import Place
 
 CLIENT = "gemini"

@@ -9,8 +9,9 @@ from interlock.contracts.addresses import address
 from interlock.contracts.health import Finding
 from interlock.errors import Usage
 from interlock.guards import this_interlock
-from interlock.setup import looking, records
-from interlock.setup.acting import prepared
+from interlock.setup import inspect as looking
+from interlock.setup import records
+from interlock.setup.apply import prepared
 from interlock.setup.clients import Caller, client_named
 from interlock.setup.places import USER, Place, place_at
 from interlock.setup.records import Record
@@ -26,7 +27,7 @@ class Workspace(NamedTuple):
     kept: Collection[str]
 
 
-def misfits(workspace: Workspace, environ: Mapping[str, str]) -> Iterator[Finding]:
+def bad_credentials(workspace: Workspace, environ: Mapping[str, str]) -> Iterator[Finding]:
     """What no longer fits of everything that was set up for a workspace, in whichever place. What
     was set up for a place that is gone disturbs nobody."""
     for record in records.every(records.shelf(workspace.home, environ)):

@@ -9,7 +9,7 @@ from interlock import __version__
 from interlock.setup import claude_code
 from interlock.setup.clients import Caller, Wanted
 from interlock.setup.documents import Document
-from interlock.setup.ours import SERVER
+from interlock.setup.own_entries import SERVER
 
 SKILL = """\
 ---

@@ -7,7 +7,7 @@ is refused, and left to its owner.
 import tomllib
 from typing import Any
 
-from interlock.setup.ours import Members
+from interlock.setup.own_entries import Members
 
 
 class NotToml(Exception):

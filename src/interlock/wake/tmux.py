@@ -16,7 +16,7 @@ from interlock.wake.text import typed
 # A client at rest draws nothing; one that is at work does, whatever else it shows.
 QUIET_S = 0.5
 SEEN_WITHIN_S = 5.0
-LOOK_EVERY_S = 0.1
+POLL_INTERVAL_S = 0.1
 
 
 class Tmux:
@@ -92,5 +92,5 @@ class _Wake:
         while not holds():
             if time.monotonic() > deadline:
                 return False
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_INTERVAL_S)
         return True

@@ -4,9 +4,9 @@ import os
 from typing import Any
 
 from interlock.contracts import acts
-from interlock.contracts.encoding import decode
 from interlock.doors.cli.context import Answer, Context, absolute
 from interlock.errors import NotAWorkspace, NotFound
+from interlock.log.encoding import decode
 
 
 def verify(context: Context) -> Answer:

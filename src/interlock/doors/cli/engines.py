@@ -6,7 +6,7 @@ from interlock.link import is_served, open_node
 
 
 def migrate(context: Context) -> Answer:
-    from interlock.node.moving import migrate
+    from interlock.node.migrate import migrate
     from interlock.node.opening import refuse_strange
 
     directory = _directory(context)
@@ -26,7 +26,7 @@ def repair(context: Context) -> Answer:
     engine = context.get("engine")
     if engine is not None and not put_back:
         raise Usage("--engine says where --restore puts the log, if not where it was.")
-    from interlock.node import repairing
+    from interlock.node import repair as repairing
     from interlock.node.opening import refuse_strange
 
     directory = _directory(context)

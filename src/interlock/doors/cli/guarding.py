@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock import evidence
 from interlock.contracts import acts
-from interlock.contracts.acts import MOST_FILES
+from interlock.contracts.acts import MAX_FILES
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Answer, Context, read_text
 from interlock.errors import GatesNotPassed, NotAvailable, Usage
@@ -96,8 +96,8 @@ def _refusing(what: str) -> Iterator[None]:
 
 def _some(names: list[str]) -> list[tuple[str, ...]]:
     """As many at a time as may be asked about; none is asked about too."""
-    starts = range(0, len(names) or 1, MOST_FILES)
-    return [tuple(names[start : start + MOST_FILES]) for start in starts]
+    starts = range(0, len(names) or 1, MAX_FILES)
+    return [tuple(names[start : start + MAX_FILES]) for start in starts]
 
 
 def _together(answers: list[Answer]) -> Answer:

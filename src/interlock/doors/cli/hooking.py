@@ -32,8 +32,8 @@ from interlock.link import Link
 LIMIT_S = 8.0
 # What is told after this might come too late to be heard.
 HEARD_WITHIN_S = 6.0
-LONGEST_INPUT = 32 << 20
-LONGEST_LOG = 256 << 10
+MAX_INPUT_BYTES = 32 << 20
+MAX_LOG_BYTES = 256 << 10
 WOKEN = 2
 WAIT_S = 45
 PAUSE_S = 5.0
@@ -89,7 +89,7 @@ class Hook:
         with suppress(OSError, ValueError):
             os.makedirs(home, 0o700, exist_ok=True)
             path = os.path.join(home, "hooks.log")
-            fresh = os.path.exists(path) and os.path.getsize(path) > LONGEST_LOG
+            fresh = os.path.exists(path) and os.path.getsize(path) > MAX_LOG_BYTES
             mode, errors = "w" if fresh else "a", "backslashreplace"
             with open(path, mode, encoding="utf-8", errors=errors) as file:
                 file.write(line)
@@ -170,8 +170,8 @@ def _standing(client: str, step: Step) -> str | None:
 
 
 def _input() -> Any:
-    data = sys.stdin.buffer.read(LONGEST_INPUT + 1) if sys.stdin is not None else b""
-    if len(data) > LONGEST_INPUT:
+    data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1) if sys.stdin is not None else b""
+    if len(data) > MAX_INPUT_BYTES:
         raise ValueError("The client's input is longer than anything that a hook is told.")
     try:
         return json.loads(data)

@@ -108,13 +108,13 @@ def import_tokens(context: Context) -> Answer:
 
 def _bytes_of(path: str) -> bytes:
     """A file's content, as far as one byte more than may be."""
-    from interlock.contracts.token_files import LARGEST_FILE
+    from interlock.contracts.token_files import MAX_FILE_BYTES
 
     if path == "-":
         return read_text().encode()
     try:
         with open(path, "rb") as file:
-            return file.read(LARGEST_FILE + 1)
+            return file.read(MAX_FILE_BYTES + 1)
     except OSError as trouble:
         raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None
 

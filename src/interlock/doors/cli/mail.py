@@ -3,13 +3,13 @@
 from typing import Any
 
 from interlock.contracts import acts
-from interlock.contracts.encoding import decode
 from interlock.contracts.types import MAIN_MEMBER, sendable
 from interlock.doors.cli.context import Answer, Context
 from interlock.errors import InvalidMessage, Usage
+from interlock.log.encoding import decode
 
 DEFAULT_ASK_S = 20
-LONGEST_ASK_S = 86_400
+MAX_ASK_S = 86_400
 WATCH_S = 25
 
 
@@ -71,7 +71,7 @@ def ask(context: Context) -> Answer:
             context.text(context.values["question"]),
             tuple(context.get("option", ())),
             seconds,
-            min(seconds, LONGEST_ASK_S) if "wait" in context.values else None,
+            min(seconds, MAX_ASK_S) if "wait" in context.values else None,
         )
     )
 

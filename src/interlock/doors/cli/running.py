@@ -17,7 +17,7 @@ from interlock.windows import about
 INTERLOCK_FAILED = 125
 CANNOT_EXECUTE = 126
 NOT_FOUND = 127
-LOOK_EVERY_S = 0.4
+POLL_INTERVAL_S = 0.4
 
 
 def run(context: Context) -> int:
@@ -89,7 +89,7 @@ def _keep(
     """Keeps the session's claims renewed while it lives. A moment without the log is no reason
     to end the client: the next look tries again."""
     assert credentials.session is not None
-    while not ended.wait(LOOK_EVERY_S):
+    while not ended.wait(POLL_INTERVAL_S):
         with suppress(Refusal):
             context.link.call(credentials, acts.KeepSession(credentials.session))
             if started:

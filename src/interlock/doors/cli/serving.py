@@ -15,8 +15,8 @@ from interlock.workspace import dashboard
 
 ENDS_WITHIN_S = 20.0
 STARTS_WITHIN_S = 10.0
-LOOK_EVERY_S = 0.05
-LONGEST_KEY = 1 << 10
+POLL_INTERVAL_S = 0.05
+MAX_KEY_LENGTH = 1 << 10
 
 
 def up(context: Context) -> Answer | int:
@@ -68,7 +68,7 @@ def _refuse_strange_engine(url: str | None, key: str | None) -> None:
 def _key(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            return file.read(LONGEST_KEY)
+            return file.read(MAX_KEY_LENGTH)
     except (OSError, ValueError) as trouble:
         raise Usage(f"--key names a file that cannot be read ({trouble}).") from None
 
@@ -149,7 +149,7 @@ def down(context: Context) -> Answer:
                 os.kill(pid, signal.SIGTERM)
         if waited_s > ENDS_WITHIN_S:
             raise _does_not_end(directory, pid)
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_INTERVAL_S)
     return {"stopped": False} if pid is None else {"stopped": True, "pid": pid}
 
 

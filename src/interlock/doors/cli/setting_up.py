@@ -33,7 +33,8 @@ def setup(context: Context) -> Answer:
 
 def _set_up(context: Context, place: "Place") -> Answer:
     from interlock import setup
-    from interlock.setup import looking, senders
+    from interlock.setup import inspect as looking
+    from interlock.setup import senders
 
     client, link, plugin = context.values["client"], context.link, _plugin(context)
     sender = senders.choose(

@@ -39,7 +39,7 @@ LONG_BODY = 64 << 10
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class Desk:
+class ApiContext:
     """What every endpoint needs. `owner` says whether a token is the owner's; `open_metrics`
     whether metrics are for everybody who can reach the server."""
 
@@ -120,24 +120,24 @@ def _bearer(header: str | None) -> str | None:
     return unquote(token.strip())
 
 
-def api(desk: Desk) -> list[BaseRoute]:
+def api(context: ApiContext) -> list[BaseRoute]:
     # One route a path, so that a refusal of a method names all that it takes; those without a name
     # in the path first, because the others would take them too.
     by_path: dict[str, dict[str, Endpoint]] = {}
     for found in sorted((*ROUTES, *SHORTHANDS), key=lambda route: "{" in route.path):
-        endpoint = _endpoint(desk, decoding.decoder(found))
+        endpoint = _endpoint(context, decoding.decoder(found))
         by_path.setdefault(found.path, {})[found.method] = endpoint
     routes: list[BaseRoute] = [
         Route(path, _by_method(endpoints), methods=list(endpoints))
         for path, endpoints in by_path.items()
     ]
     routes += [
-        Route("/v1/events", event_stream(desk.live, desk.metrics, desk.credentials)),
-        Route("/hooks/{client}/{event}", hook(desk.live, desk.credentials), methods=["POST"]),
+        Route("/v1/events", event_stream(context.live, context.metrics, context.credentials)),
+        Route("/hooks/{client}/{event}", hook(context.live, context.credentials), methods=["POST"]),
         Route("/openapi.json", _fixed(document())),
         Route("/healthz", _fixed({"ok": True})),
-        Route("/readyz", _ready(desk)),
-        Route("/metrics", _metrics(desk)),
+        Route("/readyz", _ready(context)),
+        Route("/metrics", _metrics(context)),
     ]
     return routes
 
@@ -151,7 +151,7 @@ def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
     return endpoint
 
 
-def _endpoint(desk: Desk, known: Decoder) -> Endpoint:
+def _endpoint(context: ApiContext, known: Decoder) -> Endpoint:
     route = known.route
 
     async def endpoint(request: Request) -> Response:
@@ -160,23 +160,25 @@ def _endpoint(desk: Desk, known: Decoder) -> Endpoint:
                 raise NotFound(
                     f"{route.path} names files of the server's machine: use the command there."
                 )
-            credentials, act = await _asked(desk, known, request)
+            credentials, act = await _asked(context, known, request)
             if isinstance(act, Attend) and not request.scope.get("interlock.local"):
                 # Who stands elsewhere knows no window here, and has another clock.
                 act = act._replace(window=None, until_ms=None)
-            call = desk.live.call(credentials, act)
+            call = context.live.call(credentials, act)
             waits = isinstance(act, Attend) or getattr(act, "wait_s", None) is not None
-            return desk.answered(await (while_there(request, call) if waits else call))
+            return context.answered(await (while_there(request, call) if waits else call))
         except Refusal as refusal:
-            desk.metrics.refusals[refusal.code] += 1
+            context.metrics.refusals[refusal.code] += 1
             raise
 
     return endpoint
 
 
-async def _asked(desk: Desk, known: Decoder, request: Request) -> tuple[Credentials, object]:
+async def _asked(
+    context: ApiContext, known: Decoder, request: Request
+) -> tuple[Credentials, object]:
     """The credentials and the act of a request."""
-    credentials = Credentials() if known.route.anyone else desk.credentials(request)
+    credentials = Credentials() if known.route.anyone else context.credentials(request)
     headers = request.headers
     data: bytes | None = None
     if known.route.method == "GET" or known.raw:
@@ -188,7 +190,7 @@ async def _asked(desk: Desk, known: Decoder, request: Request) -> tuple[Credenti
         else:
             if int(headers.get("content-length") or LONG_BODY) >= LONG_BODY:
                 # Nobody's long body is read before it is known that they may ask at all.
-                await desk.live.identify(credentials)
+                await context.live.identify(credentials)
             body = await request.body()
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if body and kind != wanted:
@@ -236,12 +238,12 @@ def _fixed(content: object) -> Endpoint:
     return endpoint
 
 
-def _ready(desk: Desk) -> Endpoint:
+def _ready(context: ApiContext) -> Endpoint:
     """Ready is who can read the log just now and, on a node, follow the engine that keeps it."""
 
     async def endpoint(request: Request) -> Response:
-        entries = await desk.live.entries()
-        shared = desk.live.node.shared
+        entries = await context.live.entries()
+        shared = context.live.node.shared
         if shared is not None and shared.trouble is not None:
             return refused(shared.trouble, 503)
         return Answer({"ready": True, "entries": entries})
@@ -249,14 +251,14 @@ def _ready(desk: Desk) -> Endpoint:
     return endpoint
 
 
-def _metrics(desk: Desk) -> Endpoint:
+def _metrics(context: ApiContext) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        if not desk.open_metrics or request.scope.get("interlock.outside"):
-            await desk.live.identify(desk.credentials(request))
-        shared = desk.live.node.shared
+        if not context.open_metrics or request.scope.get("interlock.outside"):
+            await context.live.identify(context.credentials(request))
+        shared = context.live.node.shared
         standing = await asyncio.to_thread(shared.standing) if shared else {}
         return PlainTextResponse(
-            desk.metrics.text(await desk.live.entries(), standing, desk.live.intrusions)
+            context.metrics.text(await context.live.entries(), standing, context.live.intrusions)
         )
 
     return endpoint

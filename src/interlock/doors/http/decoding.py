@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from starlette.datastructures import QueryParams
 
 from interlock.contracts import acts
-from interlock.contracts.encoding import decode
 from interlock.contracts.routes import ON_THE_WIRE, Route
 from interlock.errors import Usage
+from interlock.log.encoding import decode
 
 SENDER_MEMBERS = ("from", "source", "sender")
 # What a request may leave out although the act needs it.

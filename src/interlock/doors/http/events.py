@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from interlock.contracts.acts import Credentials
 from interlock.doors.http.metrics import Metrics
 from interlock.errors import NotAllowed, Refusal, Usage
-from interlock.node.feed import Told
+from interlock.node.feed import EncodedEvent
 from interlock.node.live import LiveNode
 
 HEARTBEAT_S = 15.0
@@ -76,5 +76,5 @@ async def _told(
         return  # whoever comes back may find the log at hand again
 
 
-def _encoded(event: Told) -> bytes:
+def _encoded(event: EncodedEvent) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.kind.encode(), event.json)

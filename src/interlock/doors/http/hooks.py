@@ -14,13 +14,13 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from interlock.contracts.acts import Attend, Credentials, EndSession
-from interlock.contracts.encoding import decode
 from interlock.doors.http.answers import Answer
 from interlock.doors.http.leaving import while_there
 from interlock.errors import BadToken, NoIdentity, Refusal, TokenExpired, Usage
 from interlock.hooks import NOTHING, Client, Said, client_of
 from interlock.hooks.attending import attending, session_of
 from interlock.hooks.memory import Memory
+from interlock.log.encoding import decode
 from interlock.node.live import LiveNode
 
 _LOG = logging.getLogger("interlock.hooks")
@@ -66,10 +66,10 @@ async def _attended(
         window={"client": client},
         outlives=shown.session is not None,
     )
-    return await _played(script, live, shown._replace(session=session))
+    return await _run(script, live, shown._replace(session=session))
 
 
-async def _played(script: Any, live: LiveNode, credentials: Credentials) -> Said:
+async def _run(script: Any, live: LiveNode, credentials: Credentials) -> Said:
     """Plays the script, whose own steps may look at files and repositories."""
     answer: Any = None
     while True:

@@ -10,7 +10,7 @@ from starlette.types import Message, Receive
 
 from interlock.errors import RateLimited, TooLarge, Usage
 
-MOST_BODY_BYTES = 8 << 20
+MAX_BODY_BYTES = 8 << 20
 SLOWEST_BODY_S = 30.0
 REQUESTS_PER_S = 600.0
 BURST = 3000.0
@@ -60,7 +60,7 @@ class Body:
 
     def __init__(self, receive: Receive, headers: Headers) -> None:
         declared = headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > MOST_BODY_BYTES:
+        if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
             raise _too_large()
         self._receive = receive
         self._size = 0
@@ -78,7 +78,7 @@ class Body:
         except TimeoutError:
             raise Slow(f"The body did not arrive within {SLOWEST_BODY_S:.0f} s.") from None
         self._size += len(message.get("body", b""))
-        if self._size > MOST_BODY_BYTES:
+        if self._size > MAX_BODY_BYTES:
             raise _too_large()
         self._is_whole = not message.get("more_body", False)
         return message
@@ -92,7 +92,7 @@ class Slow(Usage):
 
 def _too_large() -> TooLarge:
     return TooLarge(
-        f"A request has at most {MOST_BODY_BYTES} bytes. Upload a larger body in chunks to "
+        f"A request has at most {MAX_BODY_BYTES} bytes. Upload a larger body in chunks to "
         "/v1/blobs, and name the upload in the message.",
-        limit=MOST_BODY_BYTES,
+        limit=MAX_BODY_BYTES,
     )

@@ -29,7 +29,7 @@ from interlock.node.live import LiveNode
 Identify = Callable[[Scope], Credentials]
 
 KNOWN_S: Final = 5.0
-MOST_KNOWN: Final = 10_000
+MAX_KNOWN: Final = 10_000
 
 # What stands in a request's scope: whose it is, and the error object of a token that failed.
 _CREDENTIALS: Final = "interlock.credentials"
@@ -106,7 +106,7 @@ class _Callers:
         sender, until = self._known.get(credentials, ("", 0.0))
         if until < time.monotonic():
             sender = (await self._live.call(credentials, Whoami()))["sender"]
-            if len(self._known) >= MOST_KNOWN:
+            if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             self._known[credentials] = sender, time.monotonic() + KNOWN_S
         return sender

@@ -11,8 +11,8 @@ from interlock.doors.mcp.service import played
 from interlock.errors import Refusal
 from interlock.node.live import LiveNode
 
-KEEP_EVERY_S = 0.4
-KEEP_WINDOW_EVERY_S = 30.0
+KEEP_INTERVAL_S = 0.4
+KEEP_WINDOW_INTERVAL_S = 30.0
 
 
 @asynccontextmanager
@@ -49,7 +49,7 @@ async def window_kept(
 
     async def keep() -> None:
         while True:
-            await asyncio.sleep(KEEP_WINDOW_EVERY_S)
+            await asyncio.sleep(KEEP_WINDOW_INTERVAL_S)
             credentials = whoever(None)
             if credentials.session is not None:
                 with suppress(Refusal):
@@ -64,6 +64,6 @@ async def window_kept(
 
 async def _keep(live: LiveNode, credentials: Credentials, session: str) -> None:
     while True:
-        await asyncio.sleep(KEEP_EVERY_S)
+        await asyncio.sleep(KEEP_INTERVAL_S)
         with suppress(Refusal):
             await live.call(credentials, KeepSession(session))

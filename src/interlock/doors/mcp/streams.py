@@ -26,7 +26,7 @@ Inward = MemoryObjectSendStream[SessionMessage | Exception]
 Outward = MemoryObjectSendStream[SessionMessage]
 
 CHUNK: Final = 1 << 16
-MOST_PENDING: Final = 256
+MAX_PENDING: Final = 256
 LAST_ANSWERS_S: Final = 2.0
 _TOO_LONG: Final = wrong(INVALID_REQUEST, f"A message has at most {LONGEST} bytes.")
 
@@ -100,7 +100,7 @@ async def _hear(read: Read, inward: Inward, outward: Outward, pending: _Pending)
                 else:
                     pending.discard(cancelled(said))
                 await inward.send(SessionMessage(said))
-                await pending.at_most(MOST_PENDING)
+                await pending.at_most(MAX_PENDING)
         with anyio.move_on_after(LAST_ANSWERS_S):
             await pending.at_most(0)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 Schema = dict[str, Any]
 
-LONGEST_WAIT_S: Final = 45
+MAX_WAIT_S: Final = 45
 READ_BYTES: Final = 60_000
 
 INSTRUCTIONS: Final = (
@@ -152,7 +152,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
             done=_texts("ids of messages you have handled"),
             limit=_number("default 10", 1, 100),
             after=_number("seq from `next`"),
-            wait_s=_number("wait for mail", 1, LONGEST_WAIT_S),
+            wait_s=_number("wait for mail", 1, MAX_WAIT_S),
             thread=_text("message id: show that conversation"),
             query=_text("words: search all your mail"),
         ),
@@ -207,7 +207,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
             to=_text("@name"),
             question=_text(),
             options=_texts("choices to offer"),
-            wait_s=_number("default 20", 1, LONGEST_WAIT_S),
+            wait_s=_number("default 20", 1, MAX_WAIT_S),
             key=_text("same key again = same ask"),
         ),
         _result(
@@ -231,7 +231,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
             branch=_text(),
             worktree=_text(),
             note=_text("what you are doing"),
-            wait_s=_number("queue for it", 1, LONGEST_WAIT_S),
+            wait_s=_number("queue for it", 1, MAX_WAIT_S),
             check=_flag("only look, take nothing; alone: list all claims"),
         ),
         _result(

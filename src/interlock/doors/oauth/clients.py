@@ -11,7 +11,7 @@ from mcp.server.auth.provider import RegistrationError
 from mcp.shared.auth import InvalidRedirectUriError, OAuthClientInformationFull
 from pydantic import AnyUrl, ValidationError
 
-from interlock.contracts.checks import LONGEST_CLIENT
+from interlock.contracts.checks import MAX_CLIENT_LENGTH
 from interlock.contracts.hosts import is_loopback
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.doors.oauth.documents import NAMED, Documents, Refused
@@ -20,9 +20,9 @@ from interlock.node.keys import Keys
 from interlock.node.seals import Seals
 
 REGISTERED: Final = "reg_"
-LONGEST_NAME: Final = 80
-LONGEST_URI: Final = 500
-MOST_URIS: Final = 8
+MAX_NAME_LENGTH: Final = 80
+MAX_URI_LENGTH: Final = 500
+MAX_URIS: Final = 8
 # Schemes of clients' own have a dot in them, says RFC 8252: the name of whoever made the client,
 # backwards. These are known to be theirs all the same.
 _OWN: Final = (
@@ -83,7 +83,7 @@ class Clients:
             "has_secret": has_secret,
         }
         told.client_id = REGISTERED + self._seals.seal("client", about)
-        if len(told.client_id) > LONGEST_CLIENT:
+        if len(told.client_id) > MAX_CLIENT_LENGTH:
             raise RegistrationError("invalid_redirect_uri", "together they are too long")
         told.client_secret = self._secret(told.client_id) if has_secret else None
         told.client_name, told.scope = str(about["name"]), " ".join(BASIC_SCOPES)
@@ -133,19 +133,19 @@ def published(client_id: str, document: dict[str, Any]) -> Client:
 def clean(name: str | None) -> str:
     """A name as a line of text: people decide by it."""
     printable = "".join(c for c in name or "" if c.isprintable())
-    return " ".join(printable.split())[:LONGEST_NAME]
+    return " ".join(printable.split())[:MAX_NAME_LENGTH]
 
 
 def _refuse_strange(uris: list[str], method: str | None) -> None:
     if method not in METHODS:
         raise RegistrationError("invalid_client_metadata", f"method is one of {METHODS}")
-    if not 0 < len(uris) <= MOST_URIS:
-        raise RegistrationError("invalid_redirect_uri", f"1 to {MOST_URIS} redirect_uris")
+    if not 0 < len(uris) <= MAX_URIS:
+        raise RegistrationError("invalid_redirect_uri", f"1 to {MAX_URIS} redirect_uris")
     for uri in uris:
         parts = urlsplit(uri)
         plain = parts.scheme == "http" and is_loopback(parts.hostname or "")
         own = "." in parts.scheme or parts.scheme in _OWN
-        if len(uri) > LONGEST_URI or parts.fragment or "@" in parts.netloc:
+        if len(uri) > MAX_URI_LENGTH or parts.fragment or "@" in parts.netloc:
             raise RegistrationError("invalid_redirect_uri", "too long, or with a fragment or user")
         if not (plain or own or (parts.scheme == "https" and parts.hostname)):
             raise RegistrationError(

@@ -23,12 +23,12 @@ import httpx2 as httpx
 from interlock.errors import Usage
 
 LARGEST: Final = 16 << 10
-LONGEST_URL: Final = 1000
+MAX_URL_LENGTH: Final = 1000
 PATIENCE_S: Final = 5.0
 AT_ONCE: Final = 8
 KEPT_S: Final = 3600.0
 REFUSED_S: Final = 30.0
-MOST_KEPT: Final = 1000
+MAX_KEPT: Final = 1000
 
 NO_CLIENT: Final = "A client's id is what /register gave it, or an https address of its document."
 # What is read of a document: who and where the client is, and that it has no secret.
@@ -98,7 +98,7 @@ class Documents:
         until, found = self._kept.get(client_id, (0.0, Refused()))
         if until <= time.monotonic():
             found = await self._looked_at(client_id, _checked(client_id))
-            if len(self._kept) >= MOST_KEPT:
+            if len(self._kept) >= MAX_KEPT:
                 self._kept.clear()
             lasts_s = REFUSED_S if isinstance(found, Refused) else KEPT_S
             self._kept[client_id] = time.monotonic() + lasts_s, found
@@ -156,7 +156,7 @@ def _checked(client_id: str) -> SplitResult:
         url = urlsplit(client_id)
         port = url.port or 443
     is_plain = client_id.isascii() and client_id.isprintable() and " " not in client_id
-    if not is_plain or len(client_id) > LONGEST_URL or port is None:
+    if not is_plain or len(client_id) > MAX_URL_LENGTH or port is None:
         raise Refused(NO_CLIENT)
     if url.scheme != "https" or not url.hostname:
         raise Refused(NO_CLIENT)

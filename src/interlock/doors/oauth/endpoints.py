@@ -29,8 +29,8 @@ from interlock.doors.oauth.provider import OneRequest
 from interlock.errors import NotAllowed, NotAvailable
 from interlock.node.live import LiveNode
 
-LARGEST_FORM: Final = 64 << 10
-LONGEST_STATE: Final = 2000
+MAX_FORM_BYTES: Final = 64 << 10
+MAX_STATE_LENGTH: Final = 2000
 NOT_S256: Final = "A code_challenge by the code_challenge_method S256 is needed; nothing weaker."
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 NO_STORE: Final = {"Cache-Control": "no-store"}
@@ -113,7 +113,7 @@ class Endpoints:
         body = await _limited(request)
         if body is None:
             response: Response = _error(
-                "invalid_client_metadata", f"At most {LARGEST_FORM >> 10} KiB.", 413
+                "invalid_client_metadata", f"At most {MAX_FORM_BYTES >> 10} KiB.", 413
             )
         else:
             try:
@@ -141,10 +141,10 @@ class Endpoints:
 
 async def _limited(request: Request) -> bytes | None:
     """The body, which the request then remembers; None where it is too large."""
-    if int(request.headers.get("content-length") or 0) > LARGEST_FORM:
+    if int(request.headers.get("content-length") or 0) > MAX_FORM_BYTES:
         return None
     body = await request.body()
-    return body if len(body) <= LARGEST_FORM else None
+    return body if len(body) <= MAX_FORM_BYTES else None
 
 
 async def _refused_form(request: Request) -> Response | None:
@@ -152,7 +152,7 @@ async def _refused_form(request: Request) -> Response | None:
     if kind != "application/x-www-form-urlencoded":
         return _error("invalid_request", "The body is a form: x-www-form-urlencoded.", 400)
     if await _limited(request) is None:
-        return _error("invalid_request", f"At most {LARGEST_FORM >> 10} KiB.", 413)
+        return _error("invalid_request", f"At most {MAX_FORM_BYTES >> 10} KiB.", 413)
     return None
 
 
@@ -188,8 +188,8 @@ def _wrong_with(asked: QueryParams) -> str | None:
             return NOT_S256
         if not _CHALLENGE.fullmatch(asked["code_challenge"]):
             return "code_challenge is the SHA-256 of the verifier: 43 characters."
-    if len(asked.get("state", "")) > LONGEST_STATE:
-        return f"state has more than {LONGEST_STATE} characters."
+    if len(asked.get("state", "")) > MAX_STATE_LENGTH:
+        return f"state has more than {MAX_STATE_LENGTH} characters."
     return None
 
 

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from interlock.contracts import tokens
 from interlock.contracts.acts import GrantConnection, ListAgents, ListConnections
 from interlock.doors.web import person_views as views
-from interlock.doors.web.people import LARGEST_FORM
+from interlock.doors.web.people import MAX_FORM_BYTES
 from interlock.doors.web.views import Answer
 from interlock.doors.web.visitors import CONTENT, Visitors
 from interlock.doors.web.visits import peer_of, posted
@@ -38,7 +38,7 @@ class Consent:
         return await self._page(request, asked, wanted)
 
     async def answer(self, request: Request) -> Response:
-        form = await posted(request, LARGEST_FORM)
+        form = await posted(request, MAX_FORM_BYTES)
         asked = (form or {}).get("request", "")
         try:
             form = self._visitors.refuse_strangers(request, form)

@@ -16,7 +16,7 @@ from starlette.responses import (
 from interlock.contracts.tokens import hashed
 from interlock.doors.web import visits
 from interlock.doors.web.assets import Assets
-from interlock.doors.web.parts import MAIL, MOST_MAIL, Parts
+from interlock.doors.web.parts import MAIL, MAX_MAIL, Parts
 from interlock.doors.web.passes import Passes
 from interlock.doors.web.rendering import Templates
 from interlock.doors.web.stream import changes
@@ -184,4 +184,4 @@ def _position(request: Request) -> int | None:
 
 
 def _mail_shown(request: Request) -> int:
-    return MOST_MAIL if request.query_params.get("mail") == str(MOST_MAIL) else MAIL
+    return MAX_MAIL if request.query_params.get("mail") == str(MAX_MAIL) else MAIL

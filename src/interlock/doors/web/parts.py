@@ -24,7 +24,7 @@ from interlock.errors import NotFound, Refusal, Usage
 from interlock.node.live import LiveNode
 
 MAIL = 60
-MOST_MAIL = 500
+MAX_MAIL = 500
 PATHS_SHOWN = 4
 OPEN_TASKS = 100
 ENDED_TASKS = 50
@@ -99,7 +99,7 @@ class Parts:
         found = (await self._ask(ListMail(limit=shown + 1)))["messages"]
         messages = await run_in_threadpool(views.messages, found[:shown])
         more = len(found) > shown
-        return await self._made("mail", messages=messages, more=more, most=MOST_MAIL)
+        return await self._made("mail", messages=messages, more=more, most=MAX_MAIL)
 
     async def _message(self, id: str) -> Markup:
         (found,) = (await self._ask(ListMail(message=id)))["messages"]

@@ -93,10 +93,10 @@ class PersonPasses:
         self._pass, self._visit = f"interlock_person_{mark}", f"interlock_visit_{mark}"
 
     def token(self, request: Request) -> str | None:
-        return request.cookies.get(_here_alone(request, self._pass)) or None
+        return request.cookies.get(host_cookie_name(request, self._pass)) or None
 
     def sign_in(self, request: Request, response: Response, token: str) -> None:
-        _set(request, response, _here_alone(request, self._pass), token, LASTS_S, "lax")
+        _set(request, response, host_cookie_name(request, self._pass), token, LASTS_S, "lax")
         _forget(request, response, self._visit)
 
     def sign_out(self, request: Request, response: Response) -> None:
@@ -120,24 +120,24 @@ class PersonPasses:
         return self._forms.token(visit)
 
     def keep_visit(self, request: Request, response: Response, visit: str) -> None:
-        _set(request, response, _here_alone(request, self._visit), visit, None, "lax")
+        _set(request, response, host_cookie_name(request, self._visit), visit, None, "lax")
 
     def is_visitors_form(self, request: Request, token: str) -> bool:
         cookie = self._visited(request)
         return bool(cookie) and self._forms.goes_with(cookie, token)
 
     def _visited(self, request: Request) -> str:
-        return request.cookies.get(_here_alone(request, self._visit), "")
+        return request.cookies.get(host_cookie_name(request, self._visit), "")
 
 
-def _here_alone(request: Request, name: str) -> str:
+def host_cookie_name(request: Request, name: str) -> str:
     """The name of a cookie that, over TLS, no other host of the same domain can set."""
     return f"__Host-{name}" if request.url.scheme == "https" else name
 
 
 def _forget(request: Request, response: Response, name: str) -> None:
     secure = request.url.scheme == "https"
-    response.delete_cookie(_here_alone(request, name), secure=secure)
+    response.delete_cookie(host_cookie_name(request, name), secure=secure)
 
 
 def _mark(key: bytes) -> str:

@@ -22,7 +22,7 @@ from interlock.errors import BadToken, ForeignOrigin, NotAllowed, Refusal, Token
 from interlock.node.passwords import SHORTEST, refuse_weak
 
 # A form of signing in may hold what a client asked for.
-LARGEST_FORM = 32 << 10
+MAX_FORM_BYTES = 32 << 10
 DONE = {
     "ended": "It has ended. What used it can do nothing here any more.",
     "named": "The new name is kept.",
@@ -69,7 +69,7 @@ class People:
         )
 
     async def join(self, request: Request) -> Response:
-        form = await posted(request, LARGEST_FORM)
+        form = await posted(request, MAX_FORM_BYTES)
         try:
             found = await self._invitation(request)
         except (BadToken, TokenExpired) as refusal:
@@ -137,7 +137,7 @@ class People:
         return RedirectResponse("/person", 303)
 
     async def sign_in(self, request: Request) -> Response:
-        form = await posted(request, LARGEST_FORM) or {}
+        form = await posted(request, MAX_FORM_BYTES) or {}
         asked = form.get("request")
         name = form.get("username", "").strip().removeprefix("@")
         try:
@@ -148,7 +148,7 @@ class People:
         return _on_the_way(response, asked)
 
     async def sign_out(self, request: Request) -> Response:
-        form = self._visitors.refuse_strangers(request, await posted(request, LARGEST_FORM))
+        form = self._visitors.refuse_strangers(request, await posted(request, MAX_FORM_BYTES))
         response = await self._visitors.sign_out(request)
         return _on_the_way(response, form.get("request"))
 

@@ -33,7 +33,7 @@ SCOPES = {
 }
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _ORIGIN = re.compile(r"[a-z0-9.-]+(:[0-9]{1,5})?")
-LONGEST_SURFACE = 24
+MAX_SURFACE_LENGTH = 24
 
 
 def browser(agent: str) -> str:
@@ -157,5 +157,5 @@ def chosen(form: dict[str, str]) -> tuple[str, str | None] | None:
 def surface_of(client: str) -> str:
     """What a surface for this client may be called, from what the client calls itself."""
     letters = "".join(c for c in client.lower() if c.isascii() and c.isalnum())
-    short = letters.lstrip("0123456789")[:LONGEST_SURFACE]
+    short = letters.lstrip("0123456789")[:MAX_SURFACE_LENGTH]
     return short if NAME.fullmatch(short) else "connector"

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 
 from interlock.errors import Refusal
-from interlock.node.feed import Feed
+from interlock.node.feed import EventFeed
 
 PARTS = ("header", "agents", "claims", "mail", "work", "ended")
 BREATH_S = 0.25
@@ -40,7 +40,7 @@ _CHANGES = {
 }
 
 
-async def changes(feed: Feed, after: int | None) -> AsyncIterator[bytes]:
+async def changes(feed: EventFeed, after: int | None) -> AsyncIterator[bytes]:
     """Server-Sent Events after a position: `changed`, with the names of parts."""
     loop = asyncio.get_running_loop()
     began = looked = loop.time()

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
-LARGEST_FORM = 8192
+MAX_FORM_BYTES = 8192
 FRAMES = ("iframe", "frame", "embed", "object", "fencedframe")
 HEADERS = {
     "X-Frame-Options": "DENY",
@@ -40,7 +40,7 @@ def peer_of(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-async def posted(request: Request, largest: int = LARGEST_FORM) -> dict[str, str] | None:
+async def posted(request: Request, largest: int = MAX_FORM_BYTES) -> dict[str, str] | None:
     """The fields of a posted form, or None where it is none of ours."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":

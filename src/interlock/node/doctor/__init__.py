@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 from interlock.contracts.health import Finding, in_order, told, unmade
 from interlock.errors import NotAvailable
-from interlock.kernel import health
-from interlock.kernel.moment import Answer, Moment
 from interlock.node import Node
 from interlock.node.doctor import acting, engine, files
+from interlock.rooms.transaction import Answer, Transaction
+from interlock.rooms.workspace import health
 
 
 def examine(node: Node, *, everything: bool = True) -> Answer:
@@ -34,10 +34,12 @@ def _made(node: Node, look: Callable[[Node], Iterator[Finding]]) -> list[Finding
         return [unmade(trouble)]
 
 
-def _of_log(look: Callable[[Moment], Iterator[Finding]]) -> Callable[[Node], Iterator[Finding]]:
+def _of_log(
+    look: Callable[[Transaction], Iterator[Finding]],
+) -> Callable[[Node], Iterator[Finding]]:
     def looked(node: Node) -> Iterator[Finding]:
         with node.file.reading() as db:
-            yield from list(look(node.moment(db)))
+            yield from list(look(node.transaction(db)))
 
     return looked
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from interlock.contracts.acts import RUN
 from interlock.contracts.health import Finding
-from interlock.engines.presence import Use
-from interlock.kernel import health
-from interlock.kernel.claims.guarding import crossings
-from interlock.kernel.moment import Moment
 from interlock.node import Node
+from interlock.rooms.claims.guard import crossings
+from interlock.rooms.transaction import Transaction
+from interlock.rooms.workspace import health
+from interlock.stores.presence import Use
 
 CROSSED_FOR_MS = 7 * 86_400_000
 HERE = "this machine"
@@ -18,8 +18,8 @@ HERE = "this machine"
 
 def crossed(node: Node) -> Iterator[Finding]:
     with node.file.reading() as db:
-        moment = node.moment(db)
-        found = crossings(moment, moment.now - CROSSED_FOR_MS)
+        tx = node.transaction(db)
+        found = crossings(tx, tx.now - CROSSED_FOR_MS)
     for repo, commit, holder, sender in found:
         yield Finding(
             f"The commit {commit[:12]} in {repo}, made by @{sender} without asking the guard, "
@@ -30,27 +30,27 @@ def crossed(node: Node) -> Iterator[Finding]:
 
 def claims(node: Node) -> Iterator[Finding]:
     with node.file.reading() as db:
-        moment = node.moment(db)
-        holders = {row[0] for row in moment.all("SELECT sender FROM claims_held")}
+        tx = node.transaction(db)
+        holders = {row[0] for row in tx.all("SELECT sender FROM claims_held")}
         lost = {sender: node.presence.lost(sender) for sender in sorted(holders)}
-        yield from list(health.claims_alive(moment, lost))
+        yield from list(health.claims_alive(tx, lost))
 
 
 def sleepers(node: Node) -> Iterator[Finding]:
     """Whom something waits for, and who has no client with hooks, no bell and no live stream."""
     with node.file.reading() as db:
-        moment = node.moment(db)
-        for name, senders, why in health.waiting(moment):
-            reach, _ = moment.store.reach(senders)
-            told = [w for each in senders for w in node.presence.windows(each, moment.now)]
+        tx = node.transaction(db)
+        for name, senders, why in health.waiting(tx):
+            reach, _ = tx.store.reach(senders)
+            told = [w for each in senders for w in node.presence.windows(each, tx.now)]
             windows = [window for window in told if window.about.get("client") != RUN]
             if reach not in ("wakes", "working") and not windows:
-                yield _asleep(moment, name, senders, why)
+                yield _asleep(tx, name, senders, why)
 
 
-def _asleep(moment: Moment, name: str, senders: list[str], why: str) -> Finding:
+def _asleep(tx: Transaction, name: str, senders: list[str], why: str) -> Finding:
     """A client that a person connected has no hooks, and nothing of ours can be put there."""
-    here, people = health.ways_in(moment, senders)
+    here, people = health.ways_in(tx, senders)
     if people and not here:
         text = f"Mail waits for @{name}. Please let its client look."
         return Finding(
@@ -78,7 +78,7 @@ class Shared(NamedTuple):
 def tokens(node: Node) -> Iterator[Finding]:
     for token, sessions, places in _shared(node):
         with node.file.reading() as db:
-            row = node.moment(db).one(
+            row = node.transaction(db).one(
                 "SELECT sender, use FROM identity_tokens WHERE id = ? AND revoked_at IS NULL",
                 token,
             )

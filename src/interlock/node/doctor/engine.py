@@ -7,16 +7,16 @@ import sys
 from collections.abc import Iterator
 
 from interlock.contracts.health import Finding
-from interlock.engines.recognition import pragma
-from interlock.engines.sqlite import clock_ms
 from interlock.errors import LogForked, NotAvailable
 from interlock.node import Node
 from interlock.node.servers import Serving, is_named, running
 from interlock.processes import space
+from interlock.stores.recognition import pragma
+from interlock.stores.sqlite import clock_ms
 
 LAG_SUSPICIOUS = 1000
 SILENT_S = 30
-MOST_SHOWN = 8
+MAX_SHOWN = 8
 APART_MS = 5_000
 STARTING_MS = 10_000
 # What SQLite calls `FULL`: a commit waits for the disk.
@@ -49,8 +49,8 @@ def _unlike(node: Node) -> Iterator[Finding]:
     with node.file.reading() as db:
         found = engine.unlike(db, engine.head(db).seq)
     if found:
-        shown = ", ".join(f"#{seq}" for seq in found[:MOST_SHOWN])
-        more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+        shown = ", ".join(f"#{seq}" for seq in found[:MAX_SHOWN])
+        more = f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
         yield Finding(
             f"Somebody removed or changed {shown}{more} in the engine. This node has what was "
             "there; a new one cannot join.",

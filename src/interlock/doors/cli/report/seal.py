@@ -11,11 +11,11 @@ from html.parser import HTMLParser
 from typing import Any
 
 from interlock.contracts.addresses import address
-from interlock.contracts.encoding import decode
-from interlock.contracts.facts import Header, parse_header
-from interlock.contracts.notes import parse_verifier_key
-from interlock.contracts.times import rfc3339
 from interlock.errors import LogDamaged, Usage
+from interlock.log.encoding import decode
+from interlock.log.facts import Header, parse_header
+from interlock.log.notes import parse_verifier_key
+from interlock.log.times import rfc3339
 from interlock.node import proofs
 
 Answer = dict[str, Any]

@@ -5,7 +5,7 @@ from itertools import groupby
 from interlock.doors.cli.output import bold, dim, green, yellow
 from interlock.doors.cli.views.parts import Answer, count, time
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 
 def _migrated(answer: Answer) -> str:
@@ -68,8 +68,8 @@ def _restored(answer: Answer) -> str:
             f"#{answer['common_seq']}, up to #{answer['node_seq']}."
         )
     if mended := answer["mended"]:
-        shown = ", ".join(f"#{seq}" for seq in mended[:MOST_SHOWN])
-        more = " …" if len(mended) > MOST_SHOWN else ""
+        shown = ", ".join(f"#{seq}" for seq in mended[:MAX_SHOWN])
+        more = " …" if len(mended) > MAX_SHOWN else ""
         what = count(len(mended), "entry", "entries")
         rows.append(f"{green('Put back')} {what} further in: {shown}{more}.")
     return " ".join((*rows, "The log says so."))
@@ -85,10 +85,10 @@ def _changed(changed: list[Answer]) -> list[str]:
 def _facts(facts: list[Answer]) -> list[str]:
     rows = [
         f"  #{fact['seq']}  {time(fact['at'])}  {fact['kind']}  {fact['sender']}"
-        for fact in facts[:MOST_SHOWN]
+        for fact in facts[:MAX_SHOWN]
     ]
-    if len(facts) > MOST_SHOWN:
-        rows.append(dim(f"  and {len(facts) - MOST_SHOWN} more: --json"))
+    if len(facts) > MAX_SHOWN:
+        rows.append(dim(f"  and {len(facts) - MAX_SHOWN} more: --json"))
     return rows
 
 

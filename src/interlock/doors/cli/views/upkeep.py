@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from interlock.contracts.times import rfc3339
 from interlock.doors.cli.output import bold, dim, green, yellow
 from interlock.doors.cli.views.parts import Answer, count, table, time
+from interlock.log.times import rfc3339
 
 
 def _verified(answer: Answer) -> str:

@@ -8,8 +8,8 @@ from interlock.doors.cli.views.claims import claim_line
 from interlock.doors.cli.views.parts import INDENT, Answer, count, indented, quoted, table, time
 
 # So much of a message stands in a story.
-MOST_LINES = 5
-LONGEST_SHOWN = 500
+MAX_LINES = 5
+MAX_SHOWN_LENGTH = 500
 _STATES = {"done": green, "failed": yellow, "cancelled": dim, "submitted": yellow}
 
 
@@ -164,7 +164,7 @@ def _words(message: Answer) -> str:
     text = message.get("payload", {}).get(MAIN_MEMBER.get(message["type"]))
     if text is None:
         return ""
-    shown = "\n".join(text.split("\n")[:MOST_LINES])[:LONGEST_SHOWN]
+    shown = "\n".join(text.split("\n")[:MAX_LINES])[:MAX_SHOWN_LENGTH]
     is_part = message.get("part") or shown != text
     below = _below(shown) if shown and not (is_part and message["type"] == "command") else ""
     part = yellow(f"A part; all of it: interlock read {message['id']}")

@@ -1,0 +1,71 @@
+"""Facts: what the log holds. A header that is hashed and chained, and a body stored apart.
+
+The header carries the outcome, which is all that folding ever reads. The body (the text of a
+message) is bound to the header by a salted commitment, so it can be removed later without
+touching the chain, and nobody can guess it back from what remains.
+"""
+
+import hashlib
+from typing import Any, NamedTuple
+
+from interlock.log.encoding import canonical, decode
+from interlock.log.merkle import leaf_hash
+
+GENESIS = "0" * 64
+
+
+class Header(NamedTuple):
+    """One decided fact. `prev` is the hash of the header before; `act` names the idempotency key
+    and the salted digest of the request, where the caller gave a key."""
+
+    workspace: str
+    epoch: int
+    seq: int
+    at: int
+    kind: str
+    sender: str
+    outcome: dict[str, Any]
+    prev: str
+    body: str | None = None
+    token: str | None = None
+    session: str | None = None
+    act: dict[str, str] | None = None
+
+    def encode(self) -> bytes:
+        return canonical({k: v for k, v in zip(self._fields, self, strict=True) if v is not None})
+
+
+class Entry(NamedTuple):
+    """A fact as engines carry it: bytes, and nothing to interpret."""
+
+    seq: int
+    header: bytes
+    salt: bytes | None
+    body: bytes | None
+
+
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(("workspace", "kind", "sender", "prev", "body", "token", "session"), str),
+    **dict.fromkeys(("epoch", "seq", "at"), int),
+    **dict.fromkeys(("outcome", "act"), dict),
+}
+_REQUIRED = {"workspace", "epoch", "seq", "at", "kind", "sender", "outcome", "prev"}
+
+
+def parse_header(data: bytes) -> Header:
+    """The header behind its bytes; `ValueError` if they are not one."""
+    members = decode(data)
+    if not isinstance(members, dict) or not _TYPES.keys() >= members.keys() >= _REQUIRED:
+        raise ValueError("not a header: members are missing or unknown")
+    if any(type(value) is not _TYPES[name] for name, value in members.items()):
+        raise ValueError("not a header: a member has the wrong type")
+    return Header(**members)
+
+
+def header_hash(header: bytes) -> str:
+    """A header's hash is its leaf in the Merkle tree, so chain and tree bind the same bytes."""
+    return leaf_hash(header).hex()
+
+
+def commitment(salt: bytes, body: bytes) -> str:
+    return hashlib.sha256(salt + body).hexdigest()

@@ -1,0 +1,223 @@
+"""The other nodes on a shared engine: following what they append, and telling them of this one."""
+
+import logging
+import threading
+import time
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any
+
+from interlock.errors import Refusal
+from interlock.node.opening import absent
+from interlock.rooms.identity.names import names
+from interlock.rooms.transaction import without_none
+from interlock.stores.presence import Seen, Use, merged
+from interlock.stores.shared.engine import SharedEngine
+from interlock.stores.shared.locating import Located, reach
+from interlock.stores.shared.remote import Remote
+
+if TYPE_CHECKING:
+    from interlock.node import Node
+
+_LOG = logging.getLogger("interlock.node")
+_LOG.addHandler(logging.NullHandler())  # a command without a log says what is wrong by itself
+BEAT_INTERVAL_S = 1.0
+TRY_AGAIN_S = 0.5
+# Most commands end before there can be news, and need not wait for any.
+SOON_S = 0.2
+FIRST_BEAT_S = 2.0
+MAX_USES = 200
+
+
+class Others:
+    """One thread follows the engine for as long as the node is open. `nodes` is what each said
+    last; `trouble` why the engine cannot be followed, while it cannot."""
+
+    def __init__(self, engine: SharedEngine, where: Located, *, is_joining: bool) -> None:
+        self.engine = engine
+        self.where = where
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.set_aside = 0
+        self.trouble: Refusal | None = None
+        self._is_joining = is_joining
+        self._end = threading.Event()
+        self._has_beaten = threading.Event()
+        self._is_waiting = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def remote(self) -> Remote:
+        return self.engine.remote
+
+    def now(self) -> int:
+        return self.engine.clock()
+
+    def arriving(self) -> AbstractContextManager[bool]:
+        return self.engine.arriving()
+
+    def refuse_absent(self) -> None:
+        """For one who came with a key, and finds that the log has gone meanwhile."""
+        if self._is_joining:
+            raise absent(self.where.workspace)
+
+    def uses(self) -> dict[str | None, list[Use]]:
+        """How tokens are used at the other nodes, as each said last; under no name, at those on
+        this machine."""
+        found: dict[str | None, list[Use]] = {}
+        for name, said in self.nodes.items():
+            if name != self.engine.node:
+                where = None if said.get("machine") == self.engine.machine else name
+                found.setdefault(where, []).extend(_uses(said.get("uses")))
+        return found
+
+    def standing(self) -> dict[str, Any]:
+        """How the nodes stand to the engine: this one as it is, the others as of their last
+        beat."""
+        if self.trouble is None:
+            self._has_beaten.wait(FIRST_BEAT_S)
+        now = self.now()
+        age_s = self.engine.age_s()
+        with self.engine.file.reading() as db:
+            here = {self.engine.node: self.engine.head(db).seq}
+        heard = self.nodes  # which the follower replaces
+        nodes = {name: here.get(name, said["seq"]) for name, said in heard.items()}
+        return without_none(
+            engine=self.remote.name,
+            url=self.where.shown,
+            name=self.where.workspace,
+            node=self.engine.node,
+            confirmed_s_ago=None if age_s is None else int(age_s),
+            set_aside=self.set_aside,
+            trouble=self.trouble and self.trouble.state,
+            nodes=[
+                {
+                    "node": name,
+                    "seq": seq,
+                    "lag": max(0, self.engine.end - seq),
+                    "seen_s_ago": max(0, now - heard[name]["at"]) // 1000,
+                }
+                for name, seq in sorted(nodes.items())
+            ],
+        )
+
+    # --- following
+
+    def follow(self, node: "Node") -> None:
+        """Hears first how far the others are: the engine may have lost what they have, and then
+        nothing is written here."""
+        self._end.clear()
+        if self.engine.age_s() is not None:
+            with suppress(Refusal):
+                self.hear(node)
+        self._thread = threading.Thread(
+            target=self._run, args=(node, self._end), name="follower", daemon=True
+        )
+        self._thread.start()
+
+    def begin_anew(self, node: "Node") -> None:
+        """In a forked child: connections and a thread of its own."""
+        self.engine.remote = reach(self.where)
+        self._end = threading.Event()
+        self.follow(node)
+
+    def end(self) -> None:
+        """Ends the following. A thread that waits for news does nothing when it has waited, and
+        nobody waits for it: that would make every command as long as its patience."""
+        self._end.set()
+        if self._thread is not None and not self._is_waiting:
+            self._thread.join(10)
+
+    def _run(self, node: "Node", end: threading.Event) -> None:
+        if self._has_beaten.is_set() and end.wait(SOON_S):
+            return
+        beaten = time.monotonic() if self._has_beaten.is_set() else 0.0
+        unsaid: Refusal | None = None
+        while not end.is_set():
+            try:
+                if time.monotonic() - beaten >= BEAT_INTERVAL_S:
+                    unsaid = self._tried_to_hear(node)
+                    beaten = time.monotonic()
+                self._step(node, end)
+                self._note(unsaid)
+            except Refusal as trouble:
+                if end.is_set():
+                    return
+                self._note(trouble)
+                beaten = 0.0  # the others should hear at once how far we are
+                end.wait(TRY_AGAIN_S)
+            except Exception:  # noqa: BLE001 - a defect here must not end the following
+                if end.is_set():
+                    return
+                _LOG.exception("follower")
+                end.wait(TRY_AGAIN_S)
+
+    def _tried_to_hear(self, node: "Node") -> Refusal | None:
+        """Why the others could not be told of this node, by an engine that can still be read."""
+        try:
+            self.hear(node)
+        except Refusal as trouble:
+            self.remote.remote_head()
+            return trouble
+        return None
+
+    def _note(self, trouble: Refusal | None) -> None:
+        if trouble is not None and (
+            self.trouble is None or self.trouble.message != trouble.message
+        ):
+            _LOG.warning("engine", extra={"code": trouble.code, "why": trouble.message})
+        self.trouble = trouble
+
+    def _step(self, node: "Node", end: threading.Event) -> None:
+        """Waits for news, and takes over what is new. What this node appends itself wakes it too,
+        and is folded by whoever appended it."""
+        before = node.reached
+        self._is_waiting = True
+        try:
+            if not end.is_set():
+                self.remote.wait(before, BEAT_INTERVAL_S / 2)
+        finally:
+            self._is_waiting = False
+        if end.is_set():
+            return
+        node.let_pass()
+        if node.reached == before:
+            node.catch_up()
+
+    def hear(self, node: "Node") -> None:
+        """Tells the others of this node, and hears how far they are and who was seen there."""
+        with node.file.reading() as db:
+            known = names(db)
+        here = node.presence.here(known, self.now())
+        self.set_aside = self.remote.aside()
+        uses = node.presence.uses(self.now())[-MAX_USES:]
+        self.nodes = self.engine.beat({"seen": here, "uses": uses})
+        elsewhere: dict[str, Seen] = {}
+        for name, said in self.nodes.items():
+            if name != self.engine.node and self.now() - said["at"] < 10 * BEAT_INTERVAL_S * 1000:
+                for sender, seen in _seen(said.get("seen")).items():
+                    elsewhere[sender] = merged(seen, elsewhere.get(sender, Seen()))
+        node.presence.elsewhere = elsewhere
+        self._has_beaten.set()
+
+
+# What a node of another version says may have members that are unknown here, behind those that
+# are known. What makes no sense was not said: all of it is a hint.
+
+
+def _seen(said: Any) -> dict[str, Seen]:
+    try:
+        found = {sender: Seen(*seen[: len(Seen._fields)]) for sender, seen in said.items()}
+    except (TypeError, AttributeError):
+        return {}
+    return {
+        sender: seen
+        for sender, seen in found.items()
+        if isinstance(seen.at, int | None) and isinstance(seen.doing, str | None)
+    }
+
+
+def _uses(said: Any) -> list[Use]:
+    try:
+        found = [Use(*use[: len(Use._fields)]) for use in said]
+    except TypeError:
+        return []
+    return [use for use in found if isinstance(use.since, int) and isinstance(use.at, int)]

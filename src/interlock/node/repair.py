@@ -1,0 +1,206 @@
+"""Repair: when the engine came back without entries that a node has, or with others instead."""
+
+import json
+import os
+from contextlib import closing
+from itertools import islice
+from typing import Any, NamedTuple
+
+from apsw import Connection
+
+from interlock.contracts.addresses import address
+from interlock.errors import Usage
+from interlock.log.facts import parse_header
+from interlock.log.times import rfc3339
+from interlock.node import Node
+from interlock.node import position as state
+from interlock.node.batch import Batch
+from interlock.node.peer_nodes import Others
+from interlock.rooms.claims.queue import end_since
+from interlock.rooms.transaction import Answer
+from interlock.stores.recognition import note_repair, repair_of
+from interlock.stores.shared.locating import record
+from interlock.stores.shared.replica import Divergence
+
+MAX_LISTED = 1000
+
+
+def show(node: Node) -> Answer:
+    """What this node has and the engine does not, or has changed, or which other node has such."""
+    shared = _shared(node)
+    shared.hear(node)
+    with node.file.reading() as db:
+        loss = shared.engine.loss(db)
+        unlike = shared.engine.unlike(db, loss.common)
+        with closing(node.engine.follow(db, loss.common)) as facts:
+            lost = [_told(header) for _, header in islice(facts, MAX_LISTED)]
+        changed = [_told(_header(db, seq)) for seq in unlike[:MAX_LISTED]]
+        is_unsaid = repair_of(db) is not None
+    answer = _answer(loss) | {"lost": lost, "changed": changed}
+    if loss.ours == loss.common and shared.engine.is_behind_others():
+        return answer | {"ok": False, "elsewhere": shared.engine.heard.node}
+    if unlike:
+        answer["ok"] = False
+    if answer["ok"] and is_unsaid:
+        return answer | {"ok": False, "unsaid": True}
+    return answer
+
+
+def restore(node: Node) -> Answer:
+    """Puts back what the engine lost or has otherwise, from this node's copy, and says so in the
+    log. What is to be said is noted first: where this is broken off, the next one says it."""
+    shared = _shared(node)
+    engine = shared.engine
+    with node.alone():
+        with node.file.reading() as db:
+            loss = engine.loss(db)
+            unlike = engine.unlike(db, loss.common)
+            before = repair_of(db)
+        if loss.ours > loss.common and not loss.is_tail:
+            raise engine.forked(loss)
+        outcome = _outcome(engine.node, loss, unlike, before)
+        with node.file.writing() as db:
+            note_repair(db, json.dumps(outcome))
+        with node.file.reading() as db:
+            engine.rewrite_entries(db, unlike)
+            engine.push_entries(db, loss.common)
+        record(node.directory, shared.where)
+    node.do(lambda turn: _say(turn, outcome, is_new=before is None))
+    return _answer(loss) | {
+        "ok": True,
+        "restored": loss.ours - loss.common,
+        "mended": unlike[:MAX_LISTED],
+        "first": outcome["first"],
+        "last": outcome["last"],
+    }
+
+
+def _outcome(node: str, loss: Divergence, unlike: list[int], before: str | None) -> dict[str, Any]:
+    """What the log is to say, with what an earlier repair left unsaid."""
+    positions = [*unlike, *((loss.common + 1, loss.ours) if loss.ours > loss.common else ())]
+    mended = len(unlike)
+    if before is not None:
+        unsaid = json.loads(before)
+        positions += [unsaid["first"], unsaid["last"]]
+        mended += unsaid.get("mended", 0)
+    if not positions:
+        raise Usage("The engine has every entry that this node has: there is nothing to put back.")
+    outcome = {"first": min(positions), "last": max(positions), "node": node}
+    return outcome | ({"mended": mended} if mended else {})
+
+
+def _say(turn: Batch, outcome: dict[str, Any], *, is_new: bool) -> None:
+    """Unless the log does already, and only the note of it was left."""
+    facts = [] if is_new else list(turn.store.facts(outcome["last"]))
+    if not any(fact.kind == "log_repaired" and fact.outcome == outcome for fact in facts):
+        turn.system().append("log_repaired", outcome)
+    note_repair(turn.db, None)
+
+
+class _Abandoned(NamedTuple):
+    """What is given up, as it was found within the turn."""
+
+    loss: Divergence
+    position: state.Position
+    first: str
+    last: int
+
+
+def give_up(node: Node) -> Answer:
+    """Lets go of what the engine does not have, as a new epoch that names it: after which entry,
+    how far it went, and the first entry's hash, by which other nodes know whether it was theirs;
+    no hash where this node only heard of it. The node's copy as it was is kept beside."""
+    shared = _shared(node)
+    shared.hear(node)
+    heard = shared.engine.heard
+    given_up: list[_Abandoned] = []
+
+    def look(db: Connection, loss: Divergence) -> None:
+        _refuse_none(shared, db, loss)
+        position = state.load(db)
+        # Nodes on the engine's side of a fork are further than we are, and have lost nothing.
+        last = max(position.seq, heard.seq if heard.seq > loss.theirs else 0)
+        first = shared.engine.at(db, loss.common + 1).hash
+        given_up.append(_Abandoned(loss, position, first, last))
+
+    def work(turn: Batch) -> Any:
+        loss, position, first, last = given_up[-1]
+        tx = turn.system()
+        tx.epoch = max(turn.position.epoch, position.epoch, heard.epoch) + 1
+        outcome = {
+            "reason": "lost tail",
+            "verifier": node.keys.verifier(turn.position.workspace),
+            "abandoned": {
+                "epoch": position.epoch,
+                "seq": last,
+                "root": position.frontier.root().hex(),
+                "after": loss.common,
+                "first": first,
+            },
+        }
+        fact = tx.append("epoch_started", outcome)
+        end_since(tx, loss.common)
+        note_repair(turn.db, None)
+        return fact
+
+    fact = node.settle(look, work)
+    loss, position, _, last = given_up[-1]
+    name = f"abandoned-{position.epoch}-{position.seq}"
+    node.keys.set_aside(name)
+    return _answer(loss) | {
+        "ok": True,
+        "given_up": last - loss.common,
+        "epoch": fact.epoch,
+        "kept": os.path.join(node.directory, f"{name}.db"),
+    }
+
+
+def _refuse_none(shared: Others, db: Connection, loss: Divergence) -> None:
+    if loss.ours == loss.common and not shared.engine.are_others_ahead(db):
+        raise Usage("The engine has every entry that this node has: there is nothing to give up.")
+    if loss.common == 0:
+        raise Usage(
+            "The engine has nothing of this workspace any more, and giving that up would leave "
+            "none of it. Put it back: interlock repair --restore"
+        )
+
+
+def discard_aside(node: Node) -> Answer:
+    """Deletes what strangers wrote into the engine, when somebody has looked into it."""
+    return {"ok": True, "discarded": _shared(node).remote.discard_aside()}
+
+
+def _shared(node: Node) -> Others:
+    if node.shared is None:
+        raise Usage(
+            "The log of this workspace is in its own file, and no engine can have lost a part of "
+            "it. See interlock audit verify."
+        )
+    return node.shared
+
+
+def _answer(loss: Divergence) -> Answer:
+    return {
+        "ok": loss.ours == loss.common,
+        "common_seq": loss.common,
+        "node_seq": loss.ours,
+        "engine_seq": loss.theirs,
+        "is_tail": loss.is_tail,
+    }
+
+
+def _told(header: bytes) -> Answer:
+    fact = parse_header(header)
+    return {
+        "seq": fact.seq,
+        "at": rfc3339(fact.at),
+        "kind": fact.kind,
+        "sender": address(fact.sender),
+    }
+
+
+def _header(db: Connection, seq: int) -> bytes:
+    row = db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).fetchone()
+    assert row is not None
+    header: bytes = row[0]
+    return header

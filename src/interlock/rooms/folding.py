@@ -1,0 +1,68 @@
+"""The rulebook. One room a subject; each owns its tables, how it decides, and how it folds.
+
+Nothing here knows a clock, randomness, the environment or a network: the same log gives the
+same state for ever. `fold` is replay and decides nothing; a kind of fact that this version does
+not know stops it.
+"""
+
+import hashlib
+from collections.abc import Callable
+
+from interlock.errors import NewerVersion
+from interlock.log.encoding import canonical
+from interlock.log.facts import Header
+from interlock.rooms.claims import fold as claims
+from interlock.rooms.identity import fold as identity
+from interlock.rooms.mail import fold as mail
+from interlock.rooms.transaction import State
+from interlock.rooms.work import fold as work
+from interlock.rooms.workspace import refusals
+from interlock.rooms.workspace import rules as workspace
+
+_ROOMS = (workspace, identity, mail, claims, work, refusals)
+TABLES = "".join(room.TABLES for room in _ROOMS)
+
+# Raise this when a fold changes what it makes of old facts; other tables or kinds show by
+# themselves.
+FOLD_VERSION = 2
+_FOLDS: dict[str, list[Callable[[State, Header], None]]] = {}
+for _room in _ROOMS:
+    for _kind, _fold in _room.FOLDS.items():
+        _FOLDS.setdefault(_kind, []).append(_fold)
+KINDS = tuple(sorted(_FOLDS))
+_SHAPE = hashlib.sha256("\n".join([TABLES, *KINDS]).encode()).hexdigest()
+SCHEMA = f"{FOLD_VERSION}-{_SHAPE[:12]}"
+
+
+def fold(state: State, fact: Header) -> None:
+    """Brings the state up to and including this fact."""
+    folds = _FOLDS.get(fact.kind)
+    if folds is None:
+        raise NewerVersion(
+            f"The log holds a fact of the kind {fact.kind!r} at #{fact.seq}, which this Interlock "
+            "does not know. Upgrade it; nothing was skipped."
+        )
+    for apply in folds:
+        apply(state, fact)
+    if fact.act is not None:
+        workspace.fold_act(state, fact)
+
+
+def tables() -> list[str]:
+    """The names of the state's tables, in order."""
+    words = TABLES.replace("(", " ").split()
+    return sorted(
+        words[i + 2] for i, word in enumerate(words) if word == "CREATE" and words[i + 1] == "TABLE"
+    )
+
+
+def state_digest(state: State) -> str:
+    """SHA-256 over the logical rows of every table, in key order, under the schema's name."""
+    whole = hashlib.sha256(SCHEMA.encode())
+    for table in tables():
+        width = len(state.execute(f"PRAGMA table_info({table})").fetchall())
+        order = ", ".join(str(column) for column in range(1, width + 1))
+        whole.update(f"\n{table}\n".encode())
+        for row in state.execute(f"SELECT * FROM {table} ORDER BY {order}"):
+            whole.update(canonical(row) + b"\n")
+    return whole.hexdigest()

@@ -1,0 +1,54 @@
+"""Sessions: running clients of a sender, told apart as holders of claims."""
+
+from interlock.contracts.acts import EndSession, FindSession, StartSession
+from interlock.contracts.addresses import address
+from interlock.errors import IdentityMismatch, NameTaken, NotHolder
+from interlock.rooms.transaction import Answer, Caller, Transaction, without_none
+
+
+def refuse_foreign(tx: Transaction, caller: Caller) -> None:
+    """A session is one sender's: another who names it says what is not so."""
+    if caller.session is None:
+        return
+    row = tx.one("SELECT sender FROM identity_sessions WHERE session = ?", caller.session)
+    if row is not None and row[0] != caller.sender:
+        raise IdentityMismatch(
+            f"The session {caller.session} is @{row[0]}'s, and the token is @{caller.sender}'s.",
+            sender=address(caller.sender),
+        )
+
+
+def refuse_ended(tx: Transaction) -> None:
+    """What a client left running when it ended can hold nothing any more."""
+    row = tx.one(
+        "SELECT 1 FROM identity_sessions WHERE session = ? AND ended_at IS NOT NULL",
+        tx.caller.session,
+    )
+    if row is not None:
+        raise NotHolder(
+            f"The session {tx.caller.session} has ended, and can hold nothing. Start another: "
+            "interlock run SENDER -- COMMAND"
+        )
+
+
+def start_session(tx: Transaction, act: StartSession) -> Answer:
+    row = tx.one("SELECT sender, ended_at FROM identity_sessions WHERE session = ?", act.id)
+    if row is not None and (row[0] != tx.caller.sender or row[1] is not None):
+        raise NameTaken("That session was used before. Let interlock run make one.")
+    if row is None:
+        tx.append("session_started", {"session": act.id})
+    return {"session": act.id, "sender": tx.caller.sender}
+
+
+def end_session(tx: Transaction, act: EndSession) -> None:
+    """Marks a session as ended; the claims room gives up what it held."""
+    row = tx.one("SELECT sender, ended_at FROM identity_sessions WHERE session = ?", act.id)
+    if row is not None and row[0] == tx.caller.sender and row[1] is None:
+        tx.append("session_ended", {"session": act.id})
+
+
+def find_session(tx: Transaction, act: FindSession) -> Answer:
+    row = tx.one(
+        "SELECT sender FROM identity_sessions WHERE session = ? AND ended_at IS NULL", act.id
+    )
+    return without_none(session=act.id, sender=row[0] if row else None)

@@ -1,0 +1,329 @@
+"""Tokens: each bound to exactly one sender, with scopes and an optional end."""
+
+from typing import NamedTuple
+
+from interlock.contracts.acts import (
+    IdentifyToken,
+    LabelToken,
+    ListTokens,
+    MintToken,
+    ReaffirmTokens,
+    RevokeToken,
+    RotateToken,
+    ShowToken,
+)
+from interlock.contracts.addresses import address, check_name, near
+from interlock.contracts.scopes import BASIC_SCOPES
+from interlock.contracts.tokens import token_id
+from interlock.errors import (
+    BadToken,
+    IdentityMismatch,
+    MissingScope,
+    NameTaken,
+    NotFound,
+    TokenExpired,
+    UnknownSender,
+    Usage,
+    WrongAudience,
+)
+from interlock.log.times import rfc3339
+from interlock.rooms.identity import labels
+from interlock.rooms.transaction import Answer, Caller, State, Transaction, without_none
+
+
+class Token(NamedTuple):
+    """A token as it is kept, without its hash. `use` is `browser` or `connection` where it lies in
+    no file."""
+
+    id: str
+    sender: str
+    label: str | None
+    scopes: str
+    minted_by: str
+    minted_at: int
+    seq: int
+    expires_at: int | None
+    revoked_at: int | None
+    suspended: int
+    use: str | None
+    client: str | None
+    resource: str | None
+
+
+_COLUMNS = ", ".join(Token._fields)
+NONE_LIVE = "There is no such live token. interlock token list shows them."
+
+
+def authenticate(state: State, now: int, token_hash: str, session: str | None) -> Caller:
+    """Who holds this token, or `BadToken`, `TokenExpired`."""
+    row = state.execute(
+        "SELECT t.id, t.sender, t.scopes, t.expires_at, t.revoked_at, t.suspended, s.agent, "
+        "s.surface, a.kind, t.resource, t.use FROM identity_tokens t JOIN identity_senders s "
+        "USING (sender) JOIN identity_agents a ON a.name = s.agent WHERE t.hash = ?",
+        (token_hash,),
+    ).fetchone()
+    if row is None:
+        raise BadToken
+    token, sender, scopes, expires_at, revoked_at, suspended, agent, surface, kind = row[:9]
+    resource, use = row[9:]
+    if revoked_at is not None:
+        raise BadToken(
+            f"The token {token} of @{sender} was revoked. "
+            + (
+                "Its person can connect again."
+                if resource
+                else f"The owner can mint another: interlock token mint --sender {sender} --keep"
+            )
+        )
+    if suspended:
+        raise BadToken(
+            f"The token {token} of @{sender} is suspended since a part of the log was given up: "
+            "its revocation may have been among it. If it is still trusted: interlock token "
+            f"reaffirm {token}"
+        )
+    if expires_at is not None and expires_at <= now:
+        raise TokenExpired(
+            f"The token {token} of @{sender} expired at {rfc3339(expires_at)}. "
+            + (
+                "Its client has a refresh token."
+                if resource
+                else f"Its owner can mint another: interlock token rotate {token}"
+            )
+        )
+    # A client that acts for a person is not that person: what only people may do, it may not.
+    kind = "agent" if resource is not None else kind
+    allowed = frozenset(scopes.split())
+    return Caller(sender, agent, kind, surface, allowed, session, token, False, resource, use)
+
+
+def refuse_elsewhere(caller: Caller, audience: str | None) -> None:
+    """A connection's token is good where its client was told to use it, and nowhere else."""
+    if caller.resource is not None and not _covers(caller.resource, audience):
+        raise WrongAudience(
+            f"This token is for {caller.resource}, and was shown "
+            + (f"at {audience}. " if audience else "on the server's own machine. ")
+            + "Use it there, or let its client ask for one for this address."
+        )
+
+
+def _covers(resource: str, audience: str | None) -> bool:
+    return audience is not None and (audience + "/").startswith(resource.rstrip("/") + "/")
+
+
+def refuse_mismatch(caller: Caller, claimed: str | None) -> None:
+    """A sender that is named must be the one the token is bound to."""
+    if claimed is not None and claimed.removeprefix("@") != caller.sender:
+        raise IdentityMismatch(
+            f"The credentials shown are @{caller.sender}'s, and the request says {claimed[:80]!r}. "
+            "Leave the sender out: it comes from the token.",
+            sender=address(caller.sender),
+            claimed=claimed[:80],
+        )
+
+
+def granted_scopes(tx: Transaction, asked: tuple[str, ...]) -> tuple[str, ...]:
+    """Naming any of mail, claim, work narrows to those named; gate:NAME and admin are added."""
+    for scope in asked:
+        if scope not in (*BASIC_SCOPES, "admin") and not (
+            scope.startswith("gate:") and scope.removeprefix("gate:")
+        ):
+            raise Usage(
+                f"There is no scope {scope[:80]!r}. There are mail, claim, work, gate:NAME, admin."
+            )
+        if scope.startswith("gate:"):
+            check_name(scope.removeprefix("gate:"), "", "gate")
+    beyond = sorted({scope for scope in asked if scope not in BASIC_SCOPES})
+    if beyond and "admin" not in tx.caller.scopes:
+        raise MissingScope(
+            f"Granting {', '.join(beyond)} needs the scope admin, which @{tx.caller.sender} lacks.",
+            scope="admin",
+        )
+    basic = [scope for scope in BASIC_SCOPES if scope in asked] or list(BASIC_SCOPES)
+    return (*basic, *beyond)
+
+
+def mint_token(
+    tx: Transaction,
+    sender: str,
+    token_hash: str,
+    label: str | None,
+    scopes: tuple[str, ...],
+    expires_at: int | None,
+    *,
+    use: str | None = None,
+    client: str | None = None,
+) -> str:
+    made = token_id(token_hash)
+    if tx.one("SELECT 1 FROM identity_tokens WHERE id = ? OR hash = ?", made, token_hash):
+        raise NameTaken("That token is registered already. Make a new one.")
+    tx.append(
+        "token_minted",
+        without_none(
+            id=made,
+            hash=token_hash,
+            sender=sender,
+            label=label,
+            scopes=list(scopes),
+            expires_at=expires_at,
+            use=use,
+            client=client,
+        ),
+    )
+    return made
+
+
+def mint(tx: Transaction, act: MintToken) -> Answer:
+    name = act.sender.removeprefix("@")
+    known = tx.one("SELECT 1 FROM identity_senders WHERE sender = ?", name)
+    if known is None:
+        raise UnknownSender(
+            f"Nobody has joined as @{name[:80]}. A token needs a sender: interlock join NAME",
+            did_you_mean=near(name, _senders(tx)),
+        )
+    expires_at = tx.now + act.ttl_s * 1000 if act.ttl_s is not None else None
+    made = mint_token(
+        tx, name, act.token_hash, act.label, granted_scopes(tx, act.scopes), expires_at
+    )
+    return _view(tx, _token(tx, made))
+
+
+def _senders(tx: Transaction) -> list[str]:
+    return [row[0] for row in tx.all("SELECT sender FROM identity_senders ORDER BY sender")]
+
+
+def rotate(tx: Transaction, act: RotateToken) -> Answer:
+    """A new token with the old one's sender, label and scopes; the old ones end at once."""
+    chosen = _meant(tx, act.id, act.sender)
+    if not chosen:
+        raise NotFound(NONE_LIVE)
+    if act.sender is not None:
+        chosen = [token for token in chosen if token.use is None] or chosen
+    old = chosen[0]
+    if old.use == "browser":
+        raise Usage(
+            f"{old.id} is a browser's, where @{old.sender} signed in: to sign in again gives it "
+            f"another. To end it: interlock connection revoke {old.id}"
+        )
+    if old.use is not None:
+        raise Usage(
+            f"{old.id} is a {old.use}'s, which gets new tokens by itself. To end it: "
+            f"interlock connection revoke {old.id}"
+        )
+    if len(chosen) > 1:
+        raise Usage(
+            f"@{old.sender} has {len(chosen)} live tokens, with scopes of their own. Rotate one by "
+            "its ID: interlock token list",
+            tokens=[token.id for token in chosen],
+        )
+    # A token that expires is replaced by one that lives as long from now.
+    expires_at = tx.now + old.expires_at - old.minted_at if old.expires_at is not None else None
+    scopes = tuple(old.scopes.split())
+    made = mint_token(tx, old.sender, act.token_hash, old.label, scopes, expires_at)
+    tx.append("token_revoked", {"id": old.id, "replaced_by": made})
+    return _view(tx, _token(tx, made)) | {"replaced": [old.id]}
+
+
+def revoke(tx: Transaction, act: RevokeToken) -> Answer:
+    """Ends tokens; of a sender, also those that a client may still get for a code it has."""
+    ended = [token.id for token in _meant(tx, act.id, act.sender)]
+    if act.sender is not None:
+        codes = tx.all(
+            "SELECT id FROM identity_connections WHERE sender = ? AND refreshed_at IS NULL AND "
+            "ended_at IS NULL AND code_expires_at > ? ORDER BY id",
+            act.sender.removeprefix("@"),
+            tx.now,
+        )
+        ended += [row[0] for row in codes]
+    if not ended:
+        raise NotFound(NONE_LIVE)
+    for id in ended:
+        tx.append("token_revoked", {"id": id})
+    return {"revoked": ended}
+
+
+def reaffirm(tx: Transaction, act: ReaffirmTokens) -> Answer:
+    """Trusts tokens again that a restore suspended."""
+    suspended = _tokens(tx, "suspended ORDER BY id")
+    if act.id is not None or act.sender is not None:
+        suspended = [token for token in suspended if _is_meant(token, act.id, act.sender)]
+        if not suspended:
+            raise NotFound("There is no such suspended token. interlock token list shows them.")
+    for token in suspended:
+        tx.append("token_reaffirmed", {"id": token.id})
+    return {"reaffirmed": [token.id for token in suspended]}
+
+
+def _meant(tx: Transaction, id: str | None, sender: str | None) -> list[Token]:
+    """The live tokens meant by an id or a sender."""
+    if (id is None) == (sender is None):
+        raise Usage("Name one token by its ID, or all tokens of a sender with --sender.")
+    live = _tokens(tx, "revoked_at IS NULL ORDER BY seq")
+    return [token for token in live if _is_meant(token, id, sender)]
+
+
+def _is_meant(token: Token, id: str | None, sender: str | None) -> bool:
+    return token.id == id or (sender is not None and token.sender == sender.removeprefix("@"))
+
+
+def list_tokens(tx: Transaction, act: ListTokens) -> Answer:
+    known = labels.Known(tx.state)
+    return {"tokens": [_view(tx, token, known) for token in _tokens(tx, "1 ORDER BY seq")]}
+
+
+def show_token(tx: Transaction, act: ShowToken) -> Answer:
+    return _view(tx, _token(tx, act.id))
+
+
+def label_token(tx: Transaction, act: LabelToken) -> Answer:
+    """Writes another label on a token, which changes nothing about whose it is."""
+    if _token(tx, act.id).label != act.label:
+        tx.append("token_labelled", {"id": act.id, "label": act.label})
+    return _view(tx, _token(tx, act.id))
+
+
+def identify(tx: Transaction, act: IdentifyToken) -> Answer:
+    """Whose token this is. Whoever asks holds it, so it needs no other identity."""
+    for token in _tokens(tx, "hash = ?", act.token_hash):
+        is_over = token.expires_at is not None and token.expires_at <= tx.now
+        is_ended = token.revoked_at is not None or bool(token.suspended) or is_over
+        return {"known": True, "active": not is_ended} | _view(tx, token)
+    return {"known": False}
+
+
+def _tokens(tx: Transaction, where: str, *values: str) -> list[Token]:
+    rows = tx.all(f"SELECT {_COLUMNS} FROM identity_tokens WHERE {where}", *values)
+    return [Token(*row) for row in rows]
+
+
+def _token(tx: Transaction, id: str) -> Token:
+    for token in _tokens(tx, "id = ?", id):
+        return token
+    raise NotFound("There is no such token. interlock token list shows them.")
+
+
+def _view(tx: Transaction, token: Token, known: labels.Known | None = None) -> Answer:
+    wrong = None
+    if token.label is not None and token.revoked_at is None:
+        wrong = (known or labels.Known(tx.state)).contradiction(token.sender, token.label)
+    return without_none(
+        id=token.id,
+        sender=token.sender,
+        address=address(token.sender),
+        label=token.label,
+        contradiction=wrong,
+        scopes=token.scopes.split(),
+        use=token.use,
+        client=token.client,
+        resource=token.resource,
+        minted_by=address(token.minted_by),
+        minted_at=rfc3339(token.minted_at),
+        seq=token.seq,
+        expires_at=rfc3339(token.expires_at) if token.expires_at is not None else None,
+        revoked_at=rfc3339(token.revoked_at) if token.revoked_at is not None else None,
+        suspended=True if token.suspended else None,
+    )
+
+
+def token_story(tx: Transaction, id: str) -> Answer:
+    """For `explain`: the token as data, whoever asks."""
+    return _view(tx, _token(tx, id))

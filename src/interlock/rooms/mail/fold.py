@@ -1,0 +1,175 @@
+"""The mail room's tables, and how facts change them.
+
+A delivery's state only ever moves up the ladder, so receipts can arrive in any order and read
+state never reverts. Counts of open and unread mail are kept per mailbox, so that an inbox costs
+the same whatever its size.
+"""
+
+from interlock.log.facts import Header
+from interlock.rooms.transaction import State
+
+# map: mail_messages    one row a message, without its body; `deliveries` lists its recipients
+#      mail_deliveries  one row a recipient; `taken_by` is the surface that read it first
+#      mail_receipts    the history of a delivery after `accepted`
+#      mail_boxes       counts per recipient name
+#      mail_asks        questions, when they are due, and their first answer
+#      mail_wakes       attempts to wake somebody for a delivery; `due` is when one is in doubt
+TABLES = """
+CREATE TABLE mail_messages(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, sender TEXT NOT NULL,
+    recipient TEXT NOT NULL, type TEXT NOT NULL, thread TEXT NOT NULL, at INTEGER NOT NULL,
+    priority TEXT NOT NULL, reply_to TEXT, expires_at INTEGER, hops INTEGER NOT NULL,
+    nth INTEGER NOT NULL, token TEXT, session TEXT, redacted INTEGER NOT NULL,
+    deliveries TEXT NOT NULL, wake INTEGER) STRICT;
+CREATE INDEX mail_sent ON mail_messages(sender, seq);
+CREATE INDEX mail_threads ON mail_messages(thread) WHERE thread <> id;
+CREATE TABLE mail_deliveries(recipient TEXT NOT NULL, seq INTEGER NOT NULL, state TEXT NOT NULL,
+    closed INTEGER NOT NULL, expires_at INTEGER, taken_by TEXT, PRIMARY KEY (recipient, seq))
+    STRICT, WITHOUT ROWID;
+CREATE INDEX mail_open ON mail_deliveries(recipient, seq) WHERE closed = 0;
+CREATE INDEX mail_new ON mail_deliveries(recipient, seq) WHERE state = 'accepted';
+CREATE INDEX mail_due ON mail_deliveries(expires_at)
+    WHERE closed = 0 AND expires_at IS NOT NULL;
+CREATE TABLE mail_receipts(seq INTEGER NOT NULL, recipient TEXT NOT NULL, fact INTEGER NOT NULL,
+    state TEXT NOT NULL, at INTEGER NOT NULL, by TEXT, adapter TEXT,
+    PRIMARY KEY (seq, recipient, fact)) STRICT, WITHOUT ROWID;
+CREATE TABLE mail_boxes(recipient TEXT PRIMARY KEY, open INTEGER NOT NULL, unread INTEGER NOT NULL,
+    woken_at INTEGER) STRICT, WITHOUT ROWID;
+CREATE TABLE mail_asks(seq INTEGER PRIMARY KEY, due_at INTEGER, answer INTEGER) STRICT;
+CREATE TABLE mail_wakes(seq INTEGER NOT NULL, recipient TEXT NOT NULL, id TEXT NOT NULL,
+    adapter TEXT NOT NULL, at INTEGER NOT NULL, due INTEGER NOT NULL, outcome TEXT, why TEXT,
+    PRIMARY KEY (seq, recipient, id)) STRICT, WITHOUT ROWID;
+CREATE INDEX mail_wakes_begun ON mail_wakes(due) WHERE outcome IS NULL;
+CREATE INDEX mail_wakes_ids ON mail_wakes(id);
+"""
+
+UNREAD = ("accepted", "woken", "shown")
+LADDER = {"accepted": 0, "woken": 1, "shown": 2, "read": 3, "acked": 4, "declined": 4, "expired": 4}
+
+
+def _fold_sent(state: State, fact: Header) -> None:
+    outcome = fact.outcome
+    expires_at = outcome.get("expires_at")
+    state.execute(
+        "INSERT INTO mail_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
+        (
+            fact.seq,
+            outcome["id"],
+            fact.sender,
+            outcome["to"],
+            outcome["type"],
+            outcome["thread"],
+            fact.at,
+            outcome["priority"],
+            outcome.get("reply_to"),
+            expires_at,
+            outcome.get("hops", 0),
+            outcome.get("nth", 0),
+            fact.token,
+            fact.session,
+            " ".join(outcome["deliveries"]),
+            int(outcome["wake"]) if "wake" in outcome else None,
+        ),
+    )
+    for recipient in outcome["deliveries"]:
+        state.execute(
+            "INSERT INTO mail_deliveries VALUES (?, ?, 'accepted', 0, ?, NULL)",
+            (recipient, fact.seq, expires_at),
+        )
+        state.execute(
+            "INSERT INTO mail_boxes VALUES (?, 1, 1, NULL) "
+            "ON CONFLICT DO UPDATE SET open = open + 1, unread = unread + 1",
+            (recipient,),
+        )
+    if outcome["type"] == "ask":
+        state.execute(
+            "INSERT INTO mail_asks VALUES (?, ?, NULL)", (fact.seq, outcome.get("due_at"))
+        )
+    if "answers" in outcome:
+        state.execute(
+            "UPDATE mail_asks SET answer = ? WHERE seq = ? AND answer IS NULL",
+            (fact.seq, outcome["answers"]),
+        )
+
+
+def _fold_moved(state: State, fact: Header) -> None:
+    """One fold for every receipt: `items` are (message, recipient), `state` where they get to."""
+    reached = fact.outcome["state"]
+    by = None if reached == "expired" else fact.sender
+    for seq, recipient in fact.outcome["items"]:
+        _move(state, seq, recipient, reached, by)
+        _note_receipt(state, fact, seq, recipient, reached, by)
+
+
+def _note_receipt(
+    state: State, fact: Header, seq: int, recipient: str, reached: str, by: str | None
+) -> None:
+    state.execute(
+        "INSERT OR IGNORE INTO mail_receipts VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (seq, recipient, fact.seq, reached, fact.at, by, fact.outcome.get("adapter")),
+    )
+    if reached == "woken":
+        state.execute(
+            "UPDATE mail_boxes SET woken_at = ? WHERE recipient = ?", (fact.at, recipient)
+        )
+
+
+def _move(state: State, seq: int, recipient: str, reached: str, by: str | None) -> None:
+    before, closed = state.execute(
+        "SELECT state, closed FROM mail_deliveries WHERE recipient = ? AND seq = ?",
+        (recipient, seq),
+    ).fetchone()
+    if LADDER[reached] <= LADDER[before]:
+        return
+    closes = LADDER[reached] == LADDER["acked"]
+    takes = by if reached in ("read", "acked", "declined") else None
+    was_unread, is_unread = before in UNREAD, reached in UNREAD
+    # What was read does not expire any more: it stays open until it is acked.
+    state.execute(
+        "UPDATE mail_deliveries SET state = ?, closed = ?, taken_by = coalesce(taken_by, ?), "
+        "expires_at = iif(?, expires_at, NULL) WHERE recipient = ? AND seq = ?",
+        (reached, int(closes or closed), takes, is_unread, recipient, seq),
+    )
+    state.execute(
+        "UPDATE mail_boxes SET open = open - ?, unread = unread - ? WHERE recipient = ?",
+        (int(closes and not closed), int(was_unread and not is_unread), recipient),
+    )
+
+
+def _fold_redacted(state: State, fact: Header) -> None:
+    state.execute(
+        "UPDATE mail_messages SET redacted = ? WHERE seq = ?", (fact.seq, fact.outcome["target"])
+    )
+
+
+def _fold_wake_begun(state: State, fact: Header) -> None:
+    begun = fact.outcome
+    for seq, recipient in begun["items"]:
+        state.execute(
+            "INSERT INTO mail_wakes VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)",
+            (seq, recipient, begun["id"], begun["adapter"], fact.at, begun["expires_at"]),
+        )
+
+
+def _fold_wake_ended(state: State, fact: Header) -> None:
+    """What was woken is a receipt. What is in doubt is not."""
+    ended = fact.outcome
+    items = state.execute(
+        "SELECT seq, recipient FROM mail_wakes WHERE id = ? ORDER BY seq, recipient", (ended["id"],)
+    ).fetchall()
+    state.execute(
+        "UPDATE mail_wakes SET outcome = ?, why = ? WHERE id = ?",
+        (ended["outcome"], ended.get("why"), ended["id"]),
+    )
+    for seq, recipient in items:
+        if ended["outcome"] == "woken":
+            _move(state, seq, recipient, "woken", None)
+            _note_receipt(state, fact, seq, recipient, "woken", None)
+
+
+FOLDS = {
+    "message_sent": _fold_sent,
+    "mail_moved": _fold_moved,
+    "body_redacted": _fold_redacted,
+    "wake_begun": _fold_wake_begun,
+    "wake_ended": _fold_wake_ended,
+}

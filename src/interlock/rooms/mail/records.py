@@ -1,0 +1,288 @@
+"""One message: finding it by what people type, who may see it, and showing all or part of it."""
+
+from typing import Any, NamedTuple
+
+from interlock.contracts.addresses import address
+from interlock.contracts.types import MAIN_MEMBER, MESSAGE_VERSION
+from interlock.errors import LogDamaged, NotFound, Usage
+from interlock.log.encoding import decode
+from interlock.log.facts import Header
+from interlock.log.times import rfc3339
+from interlock.rooms.identity.names import agent_of
+from interlock.rooms.transaction import Answer, Caller, Transaction, without_none
+
+COLUMNS = (
+    "seq, id, sender, recipient, type, thread, at, priority, reply_to, expires_at, hops, token, "
+    "session, redacted, deliveries, wake"
+)
+PREFIX_LENGTH = 6
+LISTED_BYTES = 65_536
+
+
+class Message(NamedTuple):
+    """A row of mail_messages."""
+
+    seq: int
+    id: str
+    sender: str
+    to: str
+    type: str
+    thread: str
+    at: int
+    priority: str
+    reply_to: str | None
+    expires_at: int | None
+    hops: int
+    token: str | None
+    session: str | None
+    redacted: int
+    deliveries: str
+    wake: int | None
+
+    @property
+    def recipients(self) -> list[str]:
+        return self.deliveries.split()
+
+
+def wakes(message: Message) -> bool:
+    """Whether it may wake an idle recipient: what is sent to somebody does, a broadcast does not,
+    unless the sender says otherwise."""
+    return bool(message.wake) if message.wake is not None else message.to.startswith("@")
+
+
+def from_fact(fact: Header) -> Message:
+    """The row that the fact of a send is folded into."""
+    said = fact.outcome
+    return Message(
+        seq=fact.seq,
+        id=said["id"],
+        sender=fact.sender,
+        to=said["to"],
+        type=said["type"],
+        thread=said["thread"],
+        at=fact.at,
+        priority=said["priority"],
+        reply_to=said.get("reply_to"),
+        expires_at=said.get("expires_at"),
+        hops=said.get("hops", 0),
+        token=fact.token,
+        session=fact.session,
+        redacted=0,
+        deliveries=" ".join(said["deliveries"]),
+        wake=said.get("wake"),
+    )
+
+
+def by_seq(tx: Transaction, seq: int) -> Message:
+    row = tx.one(f"SELECT {COLUMNS} FROM mail_messages WHERE seq = ?", seq)
+    assert row is not None
+    return Message(*row)
+
+
+def locate(tx: Transaction, reference: str, *, of_all: bool = False) -> Message:
+    """The message behind an id, a unique prefix of it, or #SEQ, that the caller may see; `of_all`
+    is for what an admin may do to a message without reading it.
+
+    What is not the caller's to see is `NotFound`, exactly as what does not exist is."""
+    candidates = _candidates(tx, reference)
+    found = [message for message in candidates if of_all or visible(tx, message)]
+    if len(found) > 1:
+        raise Usage(
+            f"{reference!r} begins the ids of {len(found)} messages. Give more of it.",
+            matches=[message.id for message in found[:5]],
+        )
+    if not found:
+        raise NotFound(f"There is no message {reference[:80]!r} that you may see.")
+    return found[0]
+
+
+def _candidates(tx: Transaction, reference: str) -> list[Message]:
+    select = f"SELECT {COLUMNS} FROM mail_messages WHERE "
+    if reference.startswith("#"):
+        digits = reference[1:]
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
+            raise Usage(f"{reference[:80]!r} is not a position. Write #SEQ, for example #42.")
+        rows = tx.all(select + "seq = ?", int(digits))
+    elif len(reference) < PREFIX_LENGTH:
+        raise Usage(
+            f"{reference[:80]!r} is too short to name a message. Give its id, at least "
+            f"{PREFIX_LENGTH} characters of it, or #SEQ."
+        )
+    else:
+        rows = tx.all(
+            select + "id >= ? AND id < ? ORDER BY seq LIMIT 20", reference, reference + "\U0010ffff"
+        )
+    return [Message(*row) for row in rows]
+
+
+def visible(tx: Transaction, message: Message) -> bool:
+    """Whether the caller sent it, got it, or may look at everything as the owner."""
+    return tx.caller.owner or sent_by(tx, message) or bool(received(tx, message))
+
+
+def sent_by(tx: Transaction, message: Message) -> bool:
+    return tx.caller.agent == agent_of(tx.state, message.sender)
+
+
+def received(tx: Transaction, message: Message) -> list[tuple[str, str, str | None, int]]:
+    """The deliveries of the message to the caller: recipient, state, taken_by, closed."""
+    rows = tx.all(
+        "SELECT recipient, state, taken_by, closed FROM mail_deliveries "
+        "WHERE seq = ? AND recipient IN (?, ?) ORDER BY recipient",
+        message.seq,
+        *mailboxes(tx.caller),
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+
+def mailboxes(caller: Caller) -> tuple[str, str]:
+    """A sender sees its own mail and its agent's; nobody else's, on any door."""
+    return caller.sender, caller.agent
+
+
+def standing(tx: Transaction, message: Message) -> list[tuple[str, str]]:
+    """Where each delivery of the message stands: recipient and state."""
+    found = []
+    for name in message.recipients:
+        row = tx.one(
+            "SELECT state FROM mail_deliveries WHERE recipient = ? AND seq = ?", name, message.seq
+        )
+        assert row is not None
+        found.append((name, str(row[0])))
+    return found
+
+
+def envelope(message: Message, body: dict[str, Any] | None, taken_by: str | None = None) -> Answer:
+    """A message without its payload, as every door shows it."""
+    body = body or {}
+    return without_none(
+        id=message.id,
+        seq=message.seq,
+        type=message.type,
+        version=MESSAGE_VERSION,
+        source=f"agent:{message.sender}",
+        **{"from": address(message.sender)},
+        to=message.to,
+        thread=message.thread,
+        at=rfc3339(message.at),
+        priority=message.priority,
+        subject=body.get("subject"),
+        reply_to=message.reply_to,
+        expires_at=rfc3339(message.expires_at) if message.expires_at is not None else None,
+        sha256=body.get("sha256"),
+        size=body.get("size"),
+        taken_by=address(taken_by) if taken_by is not None else None,
+        redacted=True if message.redacted else None,
+    )
+
+
+def listed(
+    tx: Transaction, message: Message, taken_by: str | None = None, most: int = LISTED_BYTES
+) -> Answer:
+    """A message in a list: whole where it is short, else its beginning, marked as a part. A
+    command is shown whole or not at all, so that nobody runs the half of one."""
+    body = load(tx, message)
+    if body is None:
+        return envelope(message, None, taken_by)
+    stop = most
+    if message.type == "command" and body["size"] > most:
+        stop = 0
+    return envelope(message, body, taken_by) | content(tx, message, body, 0, stop)
+
+
+def load(tx: Transaction, message: Message) -> dict[str, Any] | None:
+    """The stored body, or None where it was redacted."""
+    stored = None if message.redacted else tx.store.body(message.seq)
+    if stored is None:
+        return None
+    body = readable(stored, message.seq)
+    if not isinstance(body.get("payload"), dict) or not isinstance(body.get("size"), int):
+        raise damaged(message.seq)
+    return body
+
+
+def readable(stored: bytes, seq: int) -> dict[str, Any]:
+    """A body as it was stored; `LogDamaged` where somebody has changed it since."""
+    try:
+        body = decode(stored)
+    except ValueError:
+        raise damaged(seq) from None
+    if not isinstance(body, dict):
+        raise damaged(seq)
+    return body
+
+
+def damaged(seq: int) -> LogDamaged:
+    return LogDamaged(f"The body of #{seq} was changed. See interlock audit verify.", seq=seq)
+
+
+def content(
+    tx: Transaction, message: Message, body: dict[str, Any], start: int, stop: int | None
+) -> Answer:
+    """The payload with the bytes [start, stop) of its main text, whole characters only."""
+    payload: dict[str, Any] = body["payload"]
+    main = MAIN_MEMBER.get(message.type)
+    size: int = body["size"]
+    if main is None or (main not in payload and "blob" not in body):
+        return {"payload": payload}
+    end = size if stop is None else min(stop, size)
+    if start == 0 and end == size:
+        text = _bytes(tx, message, body, main, 0, size).decode()
+        return {"payload": {main: text} | payload}
+    if start > size:
+        raise Usage(f"The body has {size} bytes; {start} is beyond its end.", size=size)
+    window = _bytes(tx, message, body, main, start, end + 3)
+    shown = _whole_characters(window, end - start, start)
+    following = start + len(shown)
+    rest = {name: value for name, value in payload.items() if name != main}
+    return without_none(
+        payload={main: shown.decode()} | rest if shown else rest,
+        part=True,
+        shown=len(shown),
+        offset=start or None,
+        next_offset=following if following < size else None,
+    )
+
+
+def _bytes(
+    tx: Transaction, message: Message, body: dict[str, Any], main: str, start: int, stop: int
+) -> bytes:
+    if "blob" in body:
+        return kept_bytes(tx, message.seq, body["blob"], start, min(stop, body["size"]))
+    encoded: bytes = body["payload"][main].encode()
+    return encoded[start:stop]
+
+
+def kept_bytes(tx: Transaction, seq: int, sha256: str, start: int, stop: int) -> bytes:
+    """The bytes [start, stop) of the blob that a body points to; `LogDamaged` where any of them
+    is gone."""
+    if stop <= start:
+        return b""
+    try:
+        data = tx.store.blob(sha256, start, stop)
+    except NotFound:
+        data = b""
+    if len(data) != stop - start:
+        raise LogDamaged(f"Bytes that #{seq} keeps are gone. See interlock audit verify.", seq=seq)
+    return data
+
+
+def _whole_characters(window: bytes, length: int, start: int) -> bytes:
+    """At most `length` bytes of the window, cut between characters; at least one character if
+    any was asked for, so that following next_offset always gets on."""
+    if window and _inside(window[0]):
+        raise Usage(f"Byte {start} is inside a character. Follow next_offset from 0.")
+    if length <= 0:
+        return b""
+    end = min(length, len(window))
+    while end < len(window) and end > 0 and _inside(window[end]):
+        end -= 1
+    if end == 0:
+        end = 1
+        while end < len(window) and _inside(window[end]):
+            end += 1
+    return window[:end]
+
+
+def _inside(byte: int) -> bool:
+    return 0x80 <= byte < 0xC0

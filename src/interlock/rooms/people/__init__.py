@@ -1,0 +1,1 @@
+"""People: invitations, passwords, the agents that a person owns, and the clients they connect."""

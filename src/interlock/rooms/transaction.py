@@ -1,0 +1,179 @@
+"""The state that a request is decided against, and the facts that it appends.
+
+A verb's `decide` reads the state, appends facts, and returns the answer. Each appended fact is
+folded at once, so the rule sees its own effect. A rule that refuses raises; the node then undoes
+the facts of that request.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
+
+from interlock.log.facts import Header
+from interlock.rooms.workspace.settings import SETTINGS
+
+Answer = dict[str, Any]
+Row = tuple[Any, ...]
+
+
+class Rows(Protocol):
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+    def __iter__(self) -> Any: ...
+
+
+class State(Protocol):
+    """The folded state: the part of a SQLite connection that rules use."""
+
+    def execute(self, sql: str, bindings: Any = ...) -> Rows: ...
+
+
+class Caller(NamedTuple):
+    """The authenticated caller. The token decides `sender`. The caller names its own `session`, and
+    the node refuses the session of another sender. `resource` is the only address where a
+    connection's token is valid. `use` says whether the token belongs to a connection or to a
+    browser where a person signed in."""
+
+    sender: str
+    agent: str
+    kind: str
+    surface: str | None = None
+    scopes: frozenset[str] = frozenset()
+    session: str | None = None
+    token: str | None = None
+    owner: bool = False
+    resource: str | None = None
+    use: str | None = None
+
+
+OWNER = "owner"
+SYSTEM = "interlock"
+OWNER_CALLER = Caller(OWNER, OWNER, "human", scopes=frozenset({"admin"}), owner=True)
+SYSTEM_CALLER = Caller(SYSTEM, SYSTEM, "system")
+# A caller that is not authenticated: the request carries its own secret.
+NOBODY_CALLER = Caller(SYSTEM, SYSTEM, "nobody")
+
+
+class Mine(NamedTuple):
+    """The mail that a caller may search: received by `mailboxes`, or sent by `senders`."""
+
+    mailboxes: tuple[str, ...]
+    senders: tuple[str, ...]
+
+
+class Store(Protocol):
+    """Data outside the headers: bodies, blobs, presence, the index. Folding never reads it."""
+
+    def facts(self, after: int) -> Iterable[Header]: ...
+
+    def body(self, seq: int) -> bytes | None: ...
+
+    def same_request(self, seq: int, request: bytes) -> bool: ...
+
+    def blob(self, sha256: str, start: int, stop: int) -> bytes: ...
+
+    def put_chunk(self, upload: str, number: int, data: bytes) -> None: ...
+
+    def drop_upload(self, upload: str) -> None: ...
+
+    def keep_blob(self, upload: str, sha256: str, seq: int) -> int: ...
+
+    def forget(self, seq: int) -> None: ...
+
+    def reach(
+        self, names: Iterable[str], may_wake: Callable[[], bool] = ...
+    ) -> tuple[str, int | None]: ...
+
+    def search(self, query: str, mine: Mine) -> Iterable[int]: ...
+
+
+class Request(NamedTuple):
+    """The idempotency key of a request, and the request's bytes."""
+
+    key: str
+    content: bytes
+
+
+class NeedsWrite(Exception):
+    """A read-only attempt must append a fact: decide it again in a write transaction."""
+
+
+class Transaction:
+    """The state at one position of the log, its time, and the caller.
+
+    Without `writer` the transaction is read-only, and `append` raises `NeedsWrite`. A `stale`
+    transaction serves reads while the engine is unavailable. `settings` are the values in force,
+    where the node has already read them."""
+
+    __slots__ = (
+        *("_settings", "_writer", "caller", "epoch", "new_id", "now", "stale", "state"),
+        "store",
+    )
+
+    def __init__(
+        self,
+        state: State,
+        store: Store,
+        now: int,
+        epoch: int,
+        caller: Caller,
+        new_id: Callable[[], str],
+        writer: Callable[..., Header] | None = None,
+        settings: dict[str, str] | None = None,
+        *,
+        stale: bool = False,
+    ) -> None:
+        self.state = state
+        self.store = store
+        self.now = now
+        self.epoch = epoch
+        self.caller = caller
+        self.new_id = new_id
+        self.stale = stale
+        self._writer = writer
+        self._settings = settings
+
+    def append(
+        self,
+        kind: str,
+        outcome: dict[str, Any],
+        body: bytes | None = None,
+        *,
+        sender: str | None = None,
+        request: Request | None = None,
+    ) -> Header:
+        """Append a fact and fold it. The fact is durable after COMMIT."""
+        if self._writer is None:
+            raise NeedsWrite
+        return self._writer(self, kind, outcome, body, sender or self.caller.sender, request)
+
+    def append_if_writable(self, kind: str, outcome: dict[str, Any]) -> None:
+        """Append a fact, such as a receipt, unless the engine is unavailable."""
+        if not self.stale:
+            self.append(kind, outcome)
+
+    def setting(self, name: str) -> str:
+        """The value of a setting at this position of the log."""
+        if self._settings is None:
+            self._settings = settings_of(self.state)
+        return self._settings.get(name, SETTINGS[name].default)
+
+    def one(self, sql: str, *bindings: Any) -> Row | None:
+        """The first row, or None."""
+        row: Row | None = self.state.execute(sql, bindings).fetchone()
+        return row
+
+    def all(self, sql: str, *bindings: Any) -> list[Row]:
+        rows: list[Row] = self.state.execute(sql, bindings).fetchall()
+        return rows
+
+
+def settings_of(state: State) -> dict[str, str]:
+    """The settings that were changed from their defaults."""
+    return dict(state.execute("SELECT name, value FROM workspace_settings").fetchall())
+
+
+def without_none(**members: Any) -> Answer:
+    """The given members in order, without those that are None."""
+    return {name: value for name, value in members.items() if value is not None}

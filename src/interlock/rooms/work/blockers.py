@@ -1,0 +1,102 @@
+"""Blockers: messages that say what stands in the way, open until they are resolved."""
+
+from interlock.contracts.acts import ListBlockers, RaiseBlocker, ResolveBlocker, SendMessage
+from interlock.contracts.addresses import address
+from interlock.contracts.checks import checked
+from interlock.errors import MissingScope, OwnWork
+from interlock.log.encoding import canonical
+from interlock.rooms.identity.names import agent_of
+from interlock.rooms.mail.records import by_seq, visible
+from interlock.rooms.mail.sending import send
+from interlock.rooms.transaction import OWNER, Answer, Transaction, without_none
+from interlock.rooms.work.holders import holders, may_judge
+from interlock.rooms.work.records import (
+    STANDING,
+    Blocker,
+    blocker_view,
+    blockers,
+    find_blocker,
+    find_task,
+    open_task,
+    workers,
+)
+
+
+def raise_blocker(tx: Transaction, act: RaiseBlocker) -> Answer:
+    """Sends it to the task's worker; where the worker itself is stuck, to whoever asked for it or
+    could judge it, or at least to itself."""
+    payload = without_none(
+        what=act.what, severity=act.severity, fix=list(act.fix) or None, task_id=act.task
+    )
+    to = act.to or _concerned(tx, act.task or "")
+    if act.task is not None:
+        open_task(tx, act.task)
+    sent = send(tx, checked(SendMessage(to=to, type="blocker", payload=payload, wake=True)))
+    (made,) = blockers(tx, "id = ?", sent["message"]["id"])
+    return {"blocker": blocker_view(tx, made)} | {
+        name: sent[name] for name in ("deliveries", "notices")
+    }
+
+
+def _concerned(tx: Transaction, id: str) -> str:
+    task = open_task(tx, id)
+    stuck = tx.caller.agent in workers(tx, task.id)
+    first = task.sender if stuck or task.worker is None else task.worker
+    judges = [sender for gate in task.gates.split() for sender in holders(tx, gate)]
+    others = (
+        name
+        for name in (first, *judges)
+        if name != OWNER and agent_of(tx.state, name) != tx.caller.agent
+    )
+    return address(next(others, tx.caller.sender))
+
+
+def resolve(tx: Transaction, act: ResolveBlocker) -> Answer:
+    """It stands in the way no more, says whoever raised it, a holder of its gate, or a person."""
+    found = find_blocker(tx, act.id)
+    if found.resolved is None:
+        _refuse_resolver(tx, found)
+        outcome = without_none(id=found.id, task=found.task)
+        body = canonical({"note": act.note}) if act.note is not None else None
+        tx.append("blocker_resolved", outcome, body)
+    return {"blocker": blocker_view(tx, find_blocker(tx, found.id))}
+
+
+def _refuse_resolver(tx: Transaction, found: Blocker) -> None:
+    caller = tx.caller
+    raised = agent_of(tx.state, found.sender) == caller.agent
+    judges = found.gate is not None and may_judge(tx, caller, found.gate)
+    own = found.task is not None and caller.agent in workers(tx, found.task)
+    if raised or (judges and not own):
+        return
+    if own:
+        how = (
+            f"It is resolved when the gate {found.gate} passes a new submission"
+            if found.gate is not None
+            else f"Ask {address(found.sender)} to resolve it"
+        )
+        raise OwnWork(
+            f"Whoever works on {found.task} does not decide that nothing stands in its way. {how}, "
+            "or a person can.",
+            task=found.task,
+        )
+    if caller.kind != "human" and "admin" not in caller.scopes:
+        raise MissingScope(
+            f"{address(found.sender)} raised it. Resolving it is for them, for a person, or for a "
+            "token with the scope admin.",
+            scope="admin",
+        )
+
+
+def list_blockers(tx: Transaction, act: ListBlockers) -> Answer:
+    which = "1" if act.all else STANDING
+    if act.task is None:
+        found = blockers(tx, which)
+    else:
+        found = blockers(tx, f"{which} AND task = ?", find_task(tx, act.task).id)
+    return {"blockers": [blocker_view(tx, b) for b in found if may_see(tx, b)]}
+
+
+def may_see(tx: Transaction, blocker: Blocker) -> bool:
+    """What blocks a task is everybody's business; any other is mail, for those who may read it."""
+    return blocker.task is not None or visible(tx, by_seq(tx, blocker.seq))

@@ -1,0 +1,1 @@
+"""The workspace: settings, pause, recorded refusals, and the views over several rooms."""

@@ -1,0 +1,1 @@
+"""One log on a database server that several nodes share: PostgreSQL, Redis or Valkey."""

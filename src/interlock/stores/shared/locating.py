@@ -1,0 +1,206 @@
+"""Which engine a workspace's directory belongs to: none but its own file, or one on a server.
+
+The record lies beside the file and not in it, because a URL may hold a password; the file knows
+only that its log is kept elsewhere, and under which name.
+"""
+
+import json
+import os
+import re
+import shlex
+from typing import NamedTuple
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from interlock.errors import EngineUnavailable, LogDamaged, Usage
+from interlock.stores.choosing import NEW, RECORD, is_embedded
+from interlock.stores.shared.remote import Remote
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+_EXTRAS = {
+    **dict.fromkeys(("redis", "rediss", "valkey", "valkeys"), "redis"),
+    **dict.fromkeys(("postgres", "postgresql"), "postgres"),
+}
+_TLS = ("ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile")
+
+
+class Located(NamedTuple):
+    """A server's URL, the name of the workspace on it, and the name of this node."""
+
+    url: str
+    workspace: str
+    node: str
+
+    def typed(self, *commands: str) -> str:
+        """Commands for the engine's own program, as a shell takes them. It asks for the password,
+        or finds it where it looks for one."""
+        parts = urlsplit(self.url)
+        user, _, place = parts.netloc.rpartition("@")
+        place = (f"{name}@" if (name := user.partition(":")[0]) else "") + place
+        if _EXTRAS[parts.scheme] == "postgres":
+            url = shlex.quote(_url(parts._replace(netloc=place), _public(parts)))
+            return f"psql {url} " + " ".join(f"-c {shlex.quote(each)}" for each in commands)
+        scheme = parts.scheme.replace("valkey", "redis")
+        url = shlex.quote(_url(parts._replace(scheme=scheme, netloc=place), []))
+        return " && ".join(f"redis-cli -u {url} {command}" for command in commands)
+
+    @property
+    def shown(self) -> str:
+        """The URL that another node is started with; in place of a password stands the word."""
+        parts = urlsplit(self.url)
+        user, at, place = parts.netloc.rpartition("@")
+        if at:
+            place = user.partition(":")[0] + (":PASSWORD" if ":" in user else "") + at + place
+        options = [*_public(parts), f"workspace={self.workspace}"]
+        return _url(parts._replace(netloc=place), options)
+
+
+def located(directory: str, given: str | None, name_of_new: str | None = None) -> Located | None:
+    """The engine of a directory: the one given, else the recorded one, else, where there is no
+    workspace yet, the one that new workspaces are to have. One that names no workspace gets the
+    name given here, or one of its own."""
+    if is_embedded(directory, given):
+        return None
+    recorded = _recorded(directory)
+    if given is None and recorded is None:
+        given = os.environ.get(NEW)
+    if given is None or given == "sqlite":
+        if given == "sqlite" and recorded is not None:
+            raise Usage(f"The log of this workspace is kept by {recorded.shown}.")
+        return recorded
+    url, name = parsed(given)
+    if recorded is None:
+        return Located(url, name or name_of_new or os.urandom(8).hex(), _node_name())
+    if name not in (None, recorded.workspace):
+        raise Usage(
+            f"This directory is a node of the workspace {recorded.workspace}, not of {name}. Use "
+            "another directory: interlock --workspace DIRECTORY up --engine URL"
+        )
+    return recorded._replace(url=url)
+
+
+def record(directory: str, where: Located) -> None:
+    """Writes down where the log is kept, unless that stands there already."""
+    if is_recorded(directory, where):
+        return
+    path = os.path.join(directory, RECORD)
+    draft = f"{path}.{os.urandom(8).hex()}"
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(where._asdict(), file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+
+
+def is_recorded(directory: str, where: Located) -> bool:
+    return _recorded(directory) == where
+
+
+def reach(where: Located) -> Remote:
+    """The remote behind a URL. What it needs is imported here, and is an optional install."""
+    extra = _EXTRAS[urlsplit(where.url).scheme]
+    try:
+        if extra == "redis":
+            from interlock.stores.shared.redis import RedisRemote
+
+            return RedisRemote(_redis_url(where.url), where.workspace)
+        from interlock.stores.shared.postgres import PostgresRemote
+
+        return PostgresRemote(where.url, where.workspace)
+    except ImportError as trouble:
+        raise EngineUnavailable(
+            f"That engine needs a package that is not installed ({trouble.name}). Install it with: "
+            f"pip install 'interlock[{extra}]'"
+        ) from None
+
+
+def parsed(given: str) -> tuple[str, str | None]:
+    """An engine's URL without what is ours in it, and the workspace's name, if it has one."""
+    try:
+        parts = urlsplit(given)
+        kind = _EXTRAS.get(parts.scheme)
+        usable = bool(parts.hostname or (parts.query and kind == "postgres"))
+        _ = parts.port
+    except ValueError:
+        kind, usable = None, False
+    if kind is None or not usable:
+        raise Usage(
+            "An engine is redis://HOST:PORT/DB or postgres://HOST:PORT/DATABASE, with "
+            "?workspace=NAME to join one that exists; without --engine the log is kept in the "
+            "embedded file."
+        )
+    names = [_value(option) for option in _options(parts) if _name(option) == "workspace"]
+    if len(names) > 1 or (names and not _NAME.fullmatch(names[0])):
+        raise Usage(
+            "The name of a workspace on an engine has up to 64 lower-case letters, digits and "
+            "hyphens: ?workspace=team"
+        )
+    rest = [option for option in _options(parts) if _name(option) != "workspace"]
+    if kind == "redis":
+        _refuse_strange_options(parts, rest)
+    return _url(parts, rest), names[0] if names else None
+
+
+def _refuse_strange_options(parts: SplitResult, options: list[str]) -> None:
+    """Redis' driver hands whatever it is given to itself, and falls over what it does not know."""
+    known = {"db", *(_TLS if parts.scheme in ("rediss", "valkeys") else ())}
+    strange = sorted({_name(option) for option in options} - known)
+    if strange:
+        raise Usage(
+            f"An engine at {parts.scheme}:// has no option {strange[0][:80]!r}. There are "
+            f"{', '.join(sorted(known))} and workspace; the user and the password go before the "
+            f"host: {parts.scheme}://USER:PASSWORD@HOST:PORT/DB"
+        )
+    numbers = [_value(option) for option in options if _name(option) == "db"]
+    numbers += filter(None, [parts.path.removeprefix("/")])
+    if not all(number.isascii() and number.isdigit() for number in numbers):
+        raise Usage(f"A database of Redis is a number: {parts.scheme}://HOST:PORT/0")
+
+
+def _options(parts: SplitResult) -> list[str]:
+    """As they were written: what a plus or a %20 means is for the driver to say."""
+    return [option for option in parts.query.split("&") if option]
+
+
+def _public(parts: SplitResult) -> list[str]:
+    return [option for option in _options(parts) if "pass" not in _name(option).lower()]
+
+
+def _name(option: str) -> str:
+    return unquote(option.partition("=")[0])
+
+
+def _value(option: str) -> str:
+    return unquote(option.partition("=")[2])
+
+
+def _url(parts: SplitResult, options: list[str]) -> str:
+    """With both slashes also where no host follows them."""
+    query = "?" + "&".join(options) if options else ""
+    return f"{parts.scheme}://{parts.netloc}{parts.path}{query}"
+
+
+def _redis_url(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return {"valkey": "redis", "valkeys": "rediss"}.get(scheme, scheme) + "://" + rest
+
+
+def _recorded(directory: str) -> Located | None:
+    try:
+        with open(os.path.join(directory, RECORD), "rb") as file:
+            return Located(**json.load(file))
+    except FileNotFoundError:
+        return None
+    except PermissionError as trouble:
+        raise EngineUnavailable(
+            f"The workspace {directory} cannot be used: {trouble.strerror}."
+        ) from None
+    except (OSError, ValueError, TypeError):
+        raise LogDamaged(
+            f"{RECORD} in {directory} cannot be read. Say again where the log is kept: interlock "
+            "up --engine URL, after moving that file away."
+        ) from None
+
+
+def _node_name() -> str:
+    plain = re.sub(r"[^a-z0-9]+", "-", os.uname().nodename.lower()).strip("-")[:40]
+    return f"{plain or 'node'}-{os.urandom(3).hex()}"

@@ -1,0 +1,345 @@
+"""PostgreSQL: a row for each entry, and a row whose lock is the turn, which PostgreSQL gives in
+the order of asking.
+
+The truth is the log's last row. Two appends to one position cannot both be: its primary key sees
+to that, whoever holds the lock.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.errors import LockNotAvailable, UniqueViolation
+from psycopg.pq import TransactionStatus
+
+from interlock.errors import EngineUnavailable
+from interlock.log.facts import GENESIS
+from interlock.stores.shared import postgres_statements as statements
+from interlock.stores.shared.postgres_connection import TURN_WITHIN_MS, Connection, Line, Server
+from interlock.stores.shared.remote import (
+    READ_BYTES,
+    AnswerLost,
+    Appending,
+    Blob,
+    HeadMoved,
+    RemoteHead,
+    Sealed,
+)
+
+POLL_INTERVAL_S = 0.5
+ALIVE_AFTER_S = 1.0
+FORGOTTEN_AFTER = "1 hour"
+
+
+class PostgresRemote:
+    """A workspace's `Remote` in PostgreSQL."""
+
+    name = "postgres"
+
+    def __init__(self, url: str, workspace: str) -> None:
+        self._workspace = workspace
+        self._server = Server(url)
+        self._channel = "interlock_" + hashlib.sha256(workspace.encode()).hexdigest()[:32]
+        self._begin = sql.SQL(statements.BEGIN).format(workspace=sql.Literal(workspace))
+        self._turns = Line(self._server, self._prepare_turns)
+        self._looks = Line(self._server, self._prepare)
+        self._hints = Line(self._server, self._listen)
+        self._rung = False
+
+    def _prepare(self, db: Connection) -> None:
+        db.execute(statements.TABLES)
+
+    def _prepare_turns(self, db: Connection) -> None:
+        self._prepare(db)
+        db.execute(statements.HEAD, (self._workspace,))
+
+    def _listen(self, db: Connection) -> None:
+        self._prepare(db)
+        db.add_notify_handler(self._ring)
+        db.execute(f"LISTEN {self._channel}")
+
+    def _ring(self, _: psycopg.Notify) -> None:
+        self._rung = True
+
+    # --- the turn
+
+    def begin(self, node: str) -> RemoteHead:
+        """Where the turn is long in coming, a look beside it tells a server that is busy from
+        one that is gone."""
+        with self._turns.use() as db:
+            try:
+                with db.patient(ALIVE_AFTER_S, self.remote_head):
+                    found = db.execute(self._begin)
+            except LockNotAvailable:
+                raise EngineUnavailable(
+                    f"The turn did not come within {TURN_WITHIN_MS // 1000} s, and nothing was "
+                    "done. Other nodes are writing; try again."
+                ) from None
+            found.nextset()
+            if found.fetchone() is None:
+                raise EngineUnavailable(
+                    "The workspace's row in interlock_heads was removed. Nothing was done; try "
+                    "again, and it will be there."
+                )
+            found.nextset()
+            return _glimpse(found.fetchone())
+
+    def append(self, after: RemoteHead, batch: Appending) -> None:
+        self._keep(lambda db: self._write(db, after, batch))
+
+    def rewrite_entries(self, after: RemoteHead, entries: Sequence[Sealed]) -> None:
+        self._keep(lambda db: self._mended(db, after, entries))
+
+    def _keep(self, write: Callable[[Connection], bool]) -> None:
+        """What fails before COMMIT is sent was not kept, and what fails later is not known."""
+        db = self._turns.held()
+        if db is None or db.info.transaction_status != TransactionStatus.INTRANS:
+            raise HeadMoved
+        try:
+            good = write(db)
+        except psycopg.Error as trouble:
+            over = db.broken or isinstance(trouble, UniqueViolation)
+            self.leave()
+            raise (HeadMoved() if over else self._server.unavailable(trouble)) from None
+        if not good:
+            self.leave()
+            raise HeadMoved
+        self._commit(db)
+        self._tell(db)
+
+    def _commit(self, db: Connection) -> None:
+        try:
+            kept = db.execute("COMMIT").statusmessage == "COMMIT"
+        except psycopg.Error as trouble:
+            self._turns.drop()
+            raise AnswerLost(str(trouble).partition("\n")[0]) from None
+        if not kept:
+            raise HeadMoved
+
+    def _tell(self, db: Connection) -> None:
+        """Not in the transaction: there it would hold up every other workspace until the disk has
+        this one."""
+        try:
+            db.execute(f"NOTIFY {self._channel}")
+        except psycopg.Error:
+            self._turns.drop()
+
+    def _write(self, db: Connection, after: RemoteHead, batch: Appending) -> bool:
+        """Puts a batch into the turn's transaction; False where the head has moved."""
+        given = self._at(after) | _columns(batch.entries)
+        if db.execute(statements.APPEND, given).fetchone() != (True,):
+            return False
+        if batch.blobs:
+            self._keep_blobs(db, batch.blobs)
+        if batch.erased:
+            db.execute(statements.ERASE, (self._workspace, list(batch.erased)))
+        if batch.dropped:
+            db.execute(statements.DROP_BLOBS, (self._workspace, list(batch.dropped)))
+        return True
+
+    def _mended(self, db: Connection, after: RemoteHead, entries: Sequence[Sealed]) -> bool:
+        db.execute(statements.UNSEAT, (self._workspace, [entry.seq for entry in entries]))
+        given = self._at(after) | _columns(entries)
+        return db.execute(statements.APPEND, given).fetchone() == (True,)
+
+    def _at(self, head: RemoteHead) -> dict[str, Any]:
+        return {
+            "workspace": self._workspace,
+            "seq": head.seq,
+            "hash": head.hash,
+            "genesis": GENESIS,
+        }
+
+    def _keep_blobs(self, db: Connection, blobs: Sequence[Blob]) -> None:
+        """Of two uploads of the same bytes the first stays."""
+        uploads = [blob.upload for blob in blobs]
+        digests, sizes = [blob.sha256 for blob in blobs], [blob.size for blob in blobs]
+        db.execute(statements.KEEP_BLOBS, (self._workspace, digests, uploads, sizes))
+        db.execute(statements.DROP_UPLOADS, (self._workspace, uploads, self._workspace))
+
+    def stay(self) -> None:
+        db = self._turns.held()
+        if db is not None:
+            with suppress(psycopg.Error):  # the append finds out
+                db.execute("SELECT 1")
+
+    def leave(self, after: RemoteHead | None = None) -> bool:
+        """As long as the transaction was ours, nobody appended. One that the server broke off
+        vouches for nothing."""
+        db = self._turns.held()
+        if db is None:
+            return False
+        was_ours = db.info.transaction_status == TransactionStatus.INTRANS
+        try:
+            db.execute("ROLLBACK")
+        except psycopg.Error:
+            self._turns.drop()
+            return False
+        return was_ours
+
+    # --- beside it
+
+    def remote_head(self) -> RemoteHead:
+        with self._looks.use() as db:
+            return self._glimpsed(db)
+
+    def _glimpsed(self, db: Connection) -> RemoteHead:
+        return _glimpse(
+            db.execute(statements.LAST.format(workspace="%s"), (self._workspace,)).fetchone()
+        )
+
+    def read(self, after: int, limit: int) -> list[Sealed]:
+        with self._looks.use() as db:
+            return self._entries(db, after, limit)
+
+    def _entries(self, db: Connection, after: int, limit: int) -> list[Sealed]:
+        given = (self._workspace, after, limit, READ_BYTES)
+        found = db.execute(statements.READ, given, binary=True)
+        return [_sealed(*row) for row in found]
+
+    def headers(self, after: int, limit: int) -> list[Sealed]:
+        with self._looks.use() as db:
+            found = db.execute(statements.HEADERS, (self._workspace, after, limit), binary=True)
+            return [_sealed(*row) for row in found]
+
+    def wait(self, after: int, seconds: float) -> None:
+        """A notice is a hint; what counts is the look behind it."""
+        deadline = time.monotonic() + seconds
+        while True:
+            with self._hints.use() as db:
+                self._rung = False
+                left = deadline - time.monotonic()
+                if self._glimpsed(db).seq > after or left <= 0:
+                    return
+                if not self._rung and not self._hints.is_closed:
+                    db.has_spoken(min(left, POLL_INTERVAL_S))
+
+    def set_aside(self, entry: Sealed) -> None:
+        where = {"workspace": self._workspace, "seq": entry.seq}
+        with self._looks.use() as db, db.transaction():
+            db.execute(statements.LOCK_ENTRY, where)
+            found = self._entries(db, entry.seq - 1, 1)
+            if found and found[0][:5] == entry[:5]:
+                db.execute(statements.SET_ASIDE, where)
+
+    def aside(self) -> int:
+        with self._looks.use() as db:
+            db.execute(statements.SET_STRAYS_ASIDE, (self._workspace,))
+            return _number(db.execute(statements.ASIDE, (self._workspace,)).fetchone())
+
+    def discard_aside(self) -> int:
+        with self._looks.use() as db:
+            return db.execute(statements.DISCARD_ASIDE, (self._workspace,)).rowcount
+
+    # --- uploads and blobs: kept at once, whatever becomes of the turn
+
+    def put_chunk(self, upload: str, number: int, data: bytes) -> None:
+        with self._looks.use() as db:
+            given = {"upload": upload, "number": number, "data": data}
+            db.execute(statements.PUT_CHUNK, given | {"workspace": self._workspace})
+
+    def drop_upload(self, upload: str) -> None:
+        with self._looks.use() as db:
+            db.execute(statements.DROP_UPLOADS, (self._workspace, [upload], self._workspace))
+
+    def drop_stale(self, before: str) -> None:
+        with self._looks.use() as db:
+            db.execute(statements.DROP_STALE, (self._workspace, before, self._workspace))
+
+    def chunks(self, upload: str) -> Iterator[tuple[int, bytes]]:
+        number = -1
+        while True:
+            with self._looks.use() as db:
+                found = db.execute(statements.CHUNK, (self._workspace, upload, number), binary=True)
+                row = found.fetchone()
+            if row is None:
+                return
+            number = row[0]
+            yield number, row[1]
+
+    def upload_of(self, sha256: str) -> str | None:
+        with self._looks.use() as db:
+            row = db.execute(statements.UPLOAD_OF, (self._workspace, sha256)).fetchone()
+        return None if row is None else _text(row[0])
+
+    # --- operations
+
+    def beat(self, node: str, about: bytes) -> dict[str, bytes]:
+        with self._looks.use() as db:
+            db.execute(statements.FORGET_NODES, (self._workspace, FORGOTTEN_AFTER))
+            db.execute(statements.BEAT, (self._workspace, node, about))
+            found = db.execute(statements.NODES, (self._workspace,), binary=True)
+            return {_text(name): said for name, said in found}
+
+    def hazards(self) -> list[str]:
+        with self._looks.use() as db:
+            settings = {
+                _text(name): _text(value) for name, value in db.execute(statements.SETTINGS)
+            }
+            followers = _number(db.execute(statements.FOLLOWERS).fetchone())
+        found = [_HAZARDS[name] for name in _HAZARDS if settings.get(name) == "off"]
+        if followers and not settings.get("synchronous_standby_names"):
+            found.append(_ASYNCHRONOUS)
+        return found
+
+    def close(self) -> None:
+        self._hints.hang_up()
+        for line in (self._turns, self._looks):
+            line.close()
+
+
+_HAZARDS = {
+    "fsync": "fsync is off: a crash of the machine may lose what was acknowledged, or all of it. "
+    "ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf()",
+    "full_page_writes": "full_page_writes is off: a crash of the machine may leave pages that are "
+    "half written. ALTER SYSTEM SET full_page_writes = on; SELECT pg_reload_conf()",
+    "synchronous_commit": "synchronous_commit is off, in our sessions too: a crash may lose the "
+    "last acknowledged writes. ALTER SYSTEM SET synchronous_commit = on; SELECT pg_reload_conf()",
+}
+_ASYNCHRONOUS = (
+    "it has replicas, and synchronous_standby_names is empty: a failover to one may lose the last "
+    "acknowledged writes. ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT "
+    "pg_reload_conf(), or after a failover: interlock repair"
+)
+
+
+def _glimpse(row: tuple[Any, ...] | None) -> RemoteHead:
+    assert row is not None  # the query gives one row, whatever the log has
+    seq, hash, now = row
+    return RemoteHead(now=now) if seq is None else RemoteHead(seq, _text(hash), now)
+
+
+def _columns(entries: Sequence[Sealed]) -> dict[str, Any]:
+    said = [entry for entry in entries if entry.salt is not None and entry.body is not None]
+    return {
+        "seqs": [entry.seq for entry in entries],
+        "hashes": [entry.hash for entry in entries],
+        "headers": [entry.header for entry in entries],
+        "keeps": ["\n".join(entry.keeps) for entry in entries],
+        "macs": [entry.mac for entry in entries],
+        "said": [entry.seq for entry in said],
+        "salts": [entry.salt for entry in said],
+        "bodies": [entry.body for entry in said],
+    }
+
+
+def _sealed(seq: int, hash: Any, header: Any, keeps: Any, mac: Any, salt: Any, body: Any) -> Sealed:
+    """What whoever has the password wrote need not be what the table was made for."""
+    digests = tuple(_text(keeps).split("\n")) if keeps else ()
+    known = header if isinstance(header, bytes) else b""
+    return Sealed(seq, _text(hash), known, digests, _text(mac), salt, body)
+
+
+def _text(value: Any) -> str:
+    """Text, which a database without an encoding gives as bytes."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value if isinstance(value, str) else ""
+
+
+def _number(row: tuple[Any, ...] | None) -> int:
+    return int(row[0]) if row else 0

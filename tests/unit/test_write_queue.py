@@ -1,0 +1,82 @@
+"""The desk, with a counter behind it instead of a log."""
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+import pytest
+
+from interlock.errors import EngineUnavailable
+from interlock.node.write_queue import PendingWrite, WriteQueue
+
+LIMIT_S = 30.0
+
+
+def test_what_nobody_need_wait_for_is_done_after_the_answers_and_before_the_next_turn() -> None:
+    done: list[str] = []
+
+    def serve(collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
+        for write in collect():
+            write.result = write.work(None)
+        done.append("turn")
+        return lambda: done.append("afterwards")
+
+    desk = WriteQueue(serve)
+    assert desk.submit(lambda _: "answer") == "answer"
+    desk.post(lambda _: None, lambda _: done.append("answer"))
+    desk.close()
+    assert done == ["turn", "afterwards", "turn", "answer", "afterwards"]
+
+
+def test_what_comes_during_a_turn_for_which_everything_was_withdrawn_is_served_next() -> None:
+    may_begin, begun, may_end = threading.Event(), threading.Event(), threading.Event()
+
+    def serve(collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
+        assert may_begin.wait(LIMIT_S)
+        writes = collect()
+        begun.set()
+        assert may_end.wait(LIMIT_S)
+        for write in writes:
+            write.result = write.work(None)
+        return lambda: None
+
+    desk, answers = WriteQueue(serve), SimpleQueue[PendingWrite]()
+    first = desk.post(lambda _: "first", answers.put)
+    with pytest.raises(EngineUnavailable):
+        desk.withdraw(first)
+    may_begin.set()
+    assert begun.wait(LIMIT_S)
+    desk.post(lambda _: "second", answers.put)
+    may_end.set()
+    assert answers.get(timeout=LIMIT_S).result == "second"
+    desk.close()
+
+
+def test_what_ends_the_one_who_serves_ends_nobody_else() -> None:
+    answers = SimpleQueue[PendingWrite]()
+
+    def serve(collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
+        desk.post(lambda _: None, answers.put)
+        assert len(collect()) == 2
+        raise KeyboardInterrupt
+
+    desk = WriteQueue(serve)
+    with pytest.raises(KeyboardInterrupt):
+        desk.submit(lambda _: None)
+    error = answers.get(timeout=LIMIT_S).error
+    assert isinstance(error, EngineUnavailable)
+    assert error.members == {"outcome": "unknown"}
+
+
+def test_what_a_turn_raises_is_the_error_of_everyone_in_it() -> None:
+    answers = SimpleQueue[PendingWrite]()
+
+    def serve(collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
+        desk.post(lambda _: None, answers.put)
+        collect()
+        raise OverflowError
+
+    desk = WriteQueue(serve)
+    with pytest.raises(OverflowError):
+        desk.submit(lambda _: None)
+    assert isinstance(answers.get(timeout=LIMIT_S).error, OverflowError)
