@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from bench.commands import command, environment
 from bench.scene import CALLERS, Sender, answer, child, opened
-from interlock.contracts.acts import Credentials
+from interlock.verbs.credentials import Credentials
 from interlock.node import Node
 
 

@@ -16,7 +16,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from bench.scene import OWNER, Sender, answer, child, opened
-from interlock.contracts.acts import Credentials, ListInbox, ShowLog
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.mail.verbs import ListInbox
+from interlock.rooms.workspace.verbs import ShowLog
 from interlock.log.encoding import canonical, digest
 from interlock.node import Node, audit, upkeep
 from interlock.node.batch import Batch, new_id

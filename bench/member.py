@@ -17,7 +17,8 @@ from typing import Any, cast
 
 from bench.raw import raw
 from bench.scene import TEXT
-from interlock.contracts.acts import Credentials, ListInbox, SendMessage
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.node import Node
 from interlock.stores.shared.engine import SharedEngine
 from interlock.stores.shared.remote import Appending, Remote, RemoteHead, Sealed

@@ -24,8 +24,12 @@ from playwright.sync_api import Browser, sync_playwright
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, ListInbox, PutChunk, ReadMessage, SendMessage
+from interlock.rooms.claims.verbs import AcquireClaim
+from interlock.rooms.work.verbs import AddEvidence, CompleteTask, CreateGate, CreateTask, GiveVerdict, SubmitTask, TakeTask
+from interlock.rooms.people.verbs import Invite
+from interlock.rooms.identity.verbs import Join
+from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.doors.web import routes
 from interlock.log.encoding import digest
@@ -81,7 +85,7 @@ class Day:
     def join(self, name: str, surface: str | None = None, kind: str | None = None) -> None:
         token = compose(os.urandom(SECRET_BYTES))
         joined = self.node.call(
-            OWNER, acts.Join(name, surface=surface, kind=kind, token_hash=hashed(token))
+            OWNER, Join(name, surface=surface, kind=kind, token_hash=hashed(token))
         )
         self.tokens[joined["sender"]] = token
 
@@ -94,7 +98,7 @@ class Day:
     ) -> str:
         member = {"ask": "question", "command": "command", "blocker": "what"}.get(type, "text")
         payload = {member: text} | more.pop("payload", {})
-        answer = self.does(ago, who, acts.SendMessage(to, type, payload, **more))
+        answer = self.does(ago, who, SendMessage(to, type, payload, **more))
         return str(answer["message"]["id"])
 
     def ran(self, ago: float, who: str, tree: str, exit_code: int, tests: dict[str, int]) -> None:
@@ -115,8 +119,8 @@ class Day:
             "tests": tests,
             "output": {"sha256": digest(output), "size": len(output)},
         }
-        upload = self.does(ago, who, acts.PutChunk(output, len(output)), SESSION)["upload"]
-        self.does(ago, who, acts.AddEvidence(payload, upload), SESSION)
+        upload = self.does(ago, who, PutChunk(output, len(output)), SESSION)["upload"]
+        self.does(ago, who, AddEvidence(payload, upload), SESSION)
 
     def seen(self, **minutes: float) -> None:
         for sender, ago in minutes.items():
@@ -134,8 +138,8 @@ def play(day: Day) -> None:
         ("vera", None, "human"),
     ):
         day.join(name, surface, kind)
-    day.node.call(OWNER, acts.CreateGate("review", ("vera",)))
-    day.node.call(OWNER, acts.CreateGate("wording", ("iris", "vera")))
+    day.node.call(OWNER, CreateGate("review", ("vera",)))
+    day.node.call(OWNER, CreateGate("wording", ("iris", "vera")))
     morning(day)
     work(day)
     afternoon(day)
@@ -153,12 +157,12 @@ def morning(day: Day) -> None:
         subject="Plan for today",
     )
     for ago, who in ((210, "otto-cli"), (208, "neo-gpt"), (205, "iris")):
-        day.does(ago, who, acts.ListInbox())
-        day.does(ago, who, acts.ReadMessage(plan))
-        day.does(ago, who, acts.AckMessages((plan,)))
+        day.does(ago, who, ListInbox())
+        day.does(ago, who, ReadMessage(plan))
+        day.does(ago, who, AckMessages((plan,)))
     took = day.mail(204, "otto-cli", "@vera", "I take B-0444.", reply_to=plan)
-    day.does(198, "vera", acts.ReadMessage(took))
-    day.does(198, "vera", acts.AckMessages((took,)))
+    day.does(198, "vera", ReadMessage(took))
+    day.does(198, "vera", AckMessages((took,)))
     ask = day.mail(
         96,
         "neo-gpt",
@@ -168,12 +172,12 @@ def morning(day: Day) -> None:
         payload={"options": ["keep the old rate", "convert"]},
         subject="Tax rates of old invoices",
     )
-    day.does(90, "vera", acts.ReadMessage(ask))
-    day.does(89, "vera", acts.AnswerAsk(ask, "Keep them. They are documents."))
-    day.does(88, "neo-gpt", acts.ListInbox())
+    day.does(90, "vera", ReadMessage(ask))
+    day.does(89, "vera", AnswerAsk(ask, "Keep them. They are documents."))
+    day.does(88, "neo-gpt", ListInbox())
     more = day.mail(74, "vera", "@iris", "Can you take B-0451 as well?")
-    day.does(71, "iris", acts.ReadMessage(more))
-    day.does(71, "iris", acts.AckMessages((more,), decline=True, note="Not before Thursday."))
+    day.does(71, "iris", ReadMessage(more))
+    day.does(71, "iris", AckMessages((more,), decline=True, note="Not before Thursday."))
 
 
 def work(day: Day) -> None:
@@ -186,20 +190,20 @@ def work(day: Day) -> None:
     ):
         criteria = ("The tests of the checkout pass", "The error page says what happened")
         brief = BRIEF if id == "B-0444" else None
-        day.does(70, "vera", acts.CreateTask(title, id, brief, criteria[: len(gates)], gates))
-    day.does(69, "neo-gpt", acts.TakeTask("B-0430"))
-    day.does(68.5, "neo-gpt", acts.SubmitTask("B-0430", "51ce" * 10, "27d0" * 10))
-    day.does(68, "neo-gpt", acts.CompleteTask("B-0430"))
-    day.does(67, "neo-gpt", acts.TakeTask("B-0449", branch="tax-rates", ttl_s=7200))
-    take = acts.TakeTask("B-0444", "fix/double-checkout", "../shop-checkout", ttl_s=7200)
+        day.does(70, "vera", CreateTask(title, id, brief, criteria[: len(gates)], gates))
+    day.does(69, "neo-gpt", TakeTask("B-0430"))
+    day.does(68.5, "neo-gpt", SubmitTask("B-0430", "51ce" * 10, "27d0" * 10))
+    day.does(68, "neo-gpt", CompleteTask("B-0430"))
+    day.does(67, "neo-gpt", TakeTask("B-0449", branch="tax-rates", ttl_s=7200))
+    take = TakeTask("B-0444", "fix/double-checkout", "../shop-checkout", ttl_s=7200)
     day.does(66, "otto-cli", take, SESSION)
     day.ran(63, "otto-cli", "3f1a", exit_code=1, tests={"passed": 40, "failed": 1})
     day.ran(61, "otto-cli", "4f1c", exit_code=0, tests={"passed": 41})
-    day.does(60, "otto-cli", acts.SubmitTask("B-0444", "4f1c" * 10, "4f1c" * 10), SESSION)
+    day.does(60, "otto-cli", SubmitTask("B-0444", "4f1c" * 10, "4f1c" * 10), SESSION)
     day.does(
         58,
         "vera",
-        acts.GiveVerdict(
+        GiveVerdict(
             "B-0444",
             "review",
             "fail",
@@ -209,16 +213,16 @@ def work(day: Day) -> None:
     )
     day.ran(55, "otto-cli", "9be7", exit_code=0, tests={"passed": 44})
     note = {"kind": "note", "task_id": "B-0444", "criterion": 2, "text": "Iris has read the page."}
-    said = day.does(54.6, "otto-cli", acts.AddEvidence(note), SESSION)["evidence"]["id"]
-    day.does(54, "otto-cli", acts.SubmitTask("B-0444", "9be7" * 10, "9be7" * 10), SESSION)
-    day.does(53, "iris", acts.GiveVerdict("B-0444", "wording", "pass", evidence=(said,)))
+    said = day.does(54.6, "otto-cli", AddEvidence(note), SESSION)["evidence"]["id"]
+    day.does(54, "otto-cli", SubmitTask("B-0444", "9be7" * 10, "9be7" * 10), SESSION)
+    day.does(53, "iris", GiveVerdict("B-0444", "wording", "pass", evidence=(said,)))
 
 
 def afternoon(day: Day) -> None:
     day.does(
         41,
         "neo-gpt",
-        acts.AcquireClaim(
+        AcquireClaim(
             paths=("src/invoices/**", "tests/test_invoices.py"),
             repo="acme/shop",
             branch="tax-rates",
@@ -226,9 +230,9 @@ def afternoon(day: Day) -> None:
         ),
     )
     day.does(
-        30, "vera", acts.AcquireClaim(item="release-4.2", ttl_s=86_400, note="Nobody merges but me")
+        30, "vera", AcquireClaim(item="release-4.2", ttl_s=86_400, note="Nobody merges but me")
     )
-    day.does(23, "iris", acts.AcquireClaim(item="docs/checkout.md", ttl_s=1600, note="Wording"))
+    day.does(23, "iris", AcquireClaim(item="docs/checkout.md", ttl_s=1600, note="Wording"))
     day.mail(40, "neo-gpt", "@vara", "Which rate has the shop in Basel?", ttl_s=900)
     blocker = day.mail(
         34,
@@ -239,9 +243,9 @@ def afternoon(day: Day) -> None:
         payload={"severity": "stop", "fix": ["pytest -q tests/test_invoices.py"]},
         priority="high",
     )
-    day.does(31, "neo-gpt", acts.ListInbox())
-    day.does(31, "neo-gpt", acts.ReadMessage(blocker))
-    day.does(22, "neo-gpt", acts.AckMessages((blocker,), note="Fixed in 9be77d0."))
+    day.does(31, "neo-gpt", ListInbox())
+    day.does(31, "neo-gpt", ReadMessage(blocker))
+    day.does(22, "neo-gpt", AckMessages((blocker,), note="Fixed in 9be77d0."))
     command = day.mail(
         19,
         "vera",
@@ -250,8 +254,8 @@ def afternoon(day: Day) -> None:
         "command",
         payload={"why": "main is green again"},
     )
-    day.does(17, "otto-cli", acts.ListInbox())
-    day.does(17, "otto-cli", acts.ReadMessage(command))
+    day.does(17, "otto-cli", ListInbox())
+    day.does(17, "otto-cli", ReadMessage(command))
     review = day.mail(
         12,
         "otto-cli",
@@ -262,10 +266,10 @@ def afternoon(day: Day) -> None:
         "it out.\n\n" + "<p>Your order was received once, however often you clicked.</p>\n" * 40,
         subject="Wording of the error page",
     )
-    day.does(9, "iris", acts.ListInbox())
-    day.does(9, "iris", acts.ReadMessage(review))
+    day.does(9, "iris", ListInbox())
+    day.does(9, "iris", ReadMessage(review))
     day.mail(6, "neo-gpt", "@otto", "Rates are in; main is green at 9be77d0.")
-    day.does(5, "otto-desktop", acts.ListInbox())
+    day.does(5, "otto-desktop", ListInbox())
     day.mail(2, "iris", "@vera", "May the error page promise a refund?", "ask")
     day.mail(0.4, "otto-cli", "@vera", "B-0444 is ready for your eyes: fix/double-checkout.")
 
@@ -349,7 +353,7 @@ def main() -> None:
         os.makedirs("shop/.interlock")
         day = Day("shop/.interlock")
         play(day)
-        day.node.call(OWNER, acts.Invite("vera", own=("otto",), code_hash=hashed(invitation)))
+        day.node.call(OWNER, Invite("vera", own=("otto",), code_hash=hashed(invitation)))
         with served(day, token) as url:
             named = f"--host-resolver-rules=MAP interlock.example:80 {url.partition('//')[2]}"
             browser = playwright.chromium.launch(executable_path=chromium, args=[*ARGUMENTS, named])

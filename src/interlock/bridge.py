@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from interlock.contracts.acts import Credentials
 from interlock.errors import EngineUnavailable
 from interlock.link import NobodyThere, connected, server_of
+from interlock.verbs.credentials import Credentials
 
 READ = 1 << 16
 # So much is kept for an end that takes nothing; then the other one is not read.

@@ -11,17 +11,18 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from interlock import evidence, project, scrub
-from interlock.contracts import acts
-from interlock.contracts.uploads import attached, in_chunks, taken
 from interlock.errors import DigestMismatch, NotFound, Refusal, Usage
 from interlock.git import asked
 from interlock.log.encoding import canonical, digest
 from interlock.project import Check, Project
+from interlock.rooms.mail.uploads import attach, in_chunks
+from interlock.rooms.work.verbs import AddEvidence, GiveVerdict, PrepareVerdict, ShowTask
+from interlock.verbs.answers import Answer
+from interlock.verbs.flows import run
 
-Answer = dict[str, Any]
 Call = Callable[[Any], Answer]
 
 LOOKED_AT = 64 << 20
@@ -79,7 +80,7 @@ class Judge:
         """Judges every gate of the task that has checks, or the one that is named."""
         wanted = self._wanted(gate)
         for name, checks in wanted.items():
-            prepared = self._call(acts.PrepareVerdict(self._task, name))
+            prepared = self._call(PrepareVerdict(self._task, name))
             if not new_rules:
                 self._refuse_new_rules(name, prepared.get("rules"), self._digest(checks))
         artifact = prepared["artifact"]
@@ -87,7 +88,7 @@ class Judge:
         return [self._judged(name, checks, artifact) for name, checks in wanted.items()]
 
     def _wanted(self, named: str | None) -> dict[str, list[Check]]:
-        shown = self._call(acts.ShowTask(self._task))["task"]
+        shown = self._call(ShowTask(self._task))["task"]
         gates = [named] if named is not None else [gate["gate"] for gate in shown["gates"]]
         checks = list(self._rules.checks)
         if all(check.name != project.SCRUB for check in checks):
@@ -133,10 +134,10 @@ class Judge:
         results = [self._result(check, artifact) for check in checks]
         failing = [found for found in results if not found["met"]]
         note = "; ".join(_told(found) for found in results)
-        verdict = "fail" if failing else "pass"
+        verdict: Literal["pass", "fail"] = "fail" if failing else "pass"
         fixes = dict.fromkeys(fix for found in failing for fix in found.pop("fix"))
         self._call(
-            acts.GiveVerdict(
+            GiveVerdict(
                 self._task,
                 gate,
                 verdict,
@@ -164,8 +165,8 @@ class Judge:
             payload = recorded.payload | {"task_id": self._task, "title": check.name}
             with open(recorded.output, "rb") as file:
                 size = payload["output"]["size"]
-                steps = attached(acts.AddEvidence(payload), in_chunks(file), size)
-                kept = taken(steps, self._call)["evidence"]
+                flow = attach(AddEvidence(payload), in_chunks(file), size)
+                kept = run(flow, self._call)["evidence"]
             if payload.get("interrupted") and payload.get("ended_by") != "time limit":
                 raise Told
             why = _why_not(check, recorded, artifact)

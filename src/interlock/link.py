@@ -14,8 +14,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from interlock import __version__
-from interlock.contracts.acts import Credentials
-from interlock.contracts.routes import SEEN_HEADER, Request, encode
 from interlock.errors import (
     BadToken,
     EngineUnavailable,
@@ -25,13 +23,15 @@ from interlock.errors import (
     Usage,
     by_code,
 )
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.http import SEEN_HEADER, Request, encode
 
 if TYPE_CHECKING:
     import http.client
 
     from interlock.node import Node
 
-Answer = dict[str, Any]
 
 ABOUT = "server.json"
 LOCK = "server.lock"
@@ -42,17 +42,6 @@ MAX_BYTES = 1 << 20
 SHORT = 1 << 18
 MAX_HEADER_LENGTH = 1 << 13
 BARRED = (errno.EACCES, errno.EPERM, errno.EROFS)
-UNBOUNDED_VERBS = (
-    "Examine",
-    "VerifyLog",
-    "SignCheckpoint",
-    "Prove",
-    "ProveMany",
-    "ExportLog",
-    "Backup",
-    "Restore",
-    "Rebuild",
-)
 
 
 class Link(Protocol):
@@ -360,15 +349,16 @@ def _is_large(act: Any) -> bool:
         return False
     if not any(isinstance(text, str) and len(text) > SHORT for text in payload.values()):
         return False
-    from interlock.contracts.uploads import is_large
+    from interlock.rooms.mail.uploads import is_large
 
     return is_large(act)
 
 
 def _in_steps(link: Link, credentials: Credentials, act: Any) -> Answer:
-    from interlock.contracts.uploads import steps, taken
+    from interlock.rooms.mail.uploads import send
+    from interlock.verbs.flows import run
 
-    return taken(steps(act), lambda step: link.call(credentials, step))
+    return run(send(act), lambda step: link.call(credentials, step))
 
 
 def seen_headers(seen: int) -> dict[str, str]:
@@ -405,11 +395,11 @@ def _may_go_astray(request: Request) -> bool:
 def _credible(credentials: Credentials) -> None:
     """What is too long to be a token or a session, or is no text, is neither."""
     from interlock.contracts.addresses import unicode
-    from interlock.contracts.checks import session
     from interlock.contracts.tokens import hashed
+    from interlock.verbs.types import SESSION_ID
 
     if credentials.session is not None:
-        session(credentials.session)
+        SESSION_ID.check("session", credentials.session)
     token = credentials.token
     if token is not None and (len(token) > MAX_HEADER_LENGTH or not unicode(token)):
         hashed(token)
@@ -417,9 +407,9 @@ def _credible(credentials: Credentials) -> None:
 
 
 def _checked(act: Any) -> None:
-    from interlock.contracts.checks import checked
+    from interlock.verbs.verb import validated
 
-    checked(act)
+    validated(act)
 
 
 def decoded(status: int, body: bytes) -> Answer:
@@ -457,7 +447,7 @@ def patience(act: Any) -> float:
 def _patience_here(act: Any) -> float | None:
     """On this machine a server that has gone is noticed at once, and work on the whole log may
     take as long as it takes."""
-    return None if type(act).__name__ in UNBOUNDED_VERBS else patience(act)
+    return None if act.declared.unbounded else patience(act)
 
 
 def _while_here(act: Any, patience_s: float | None) -> Any:

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from interlock.contracts import durations
 from interlock.contracts.shapes import NAME, SHAPES
-from interlock.contracts.spelling import listed, near, shown
 from interlock.errors import Usage
 from interlock.repository import normalised
+from interlock.verbs import durations
+from interlock.verbs.spelling import listed, near, shown
 
 FILE = "interlock.toml"
 SCRUB = "scrub"

@@ -2,6 +2,7 @@
 every clone or every worktree of it means the same one."""
 
 import os
+from typing import Any
 
 from interlock import git
 from interlock.errors import Usage
@@ -22,6 +23,13 @@ def name_and_paths(repo: str | None, paths: list[str]) -> tuple[str, tuple[str, 
             "--repo NAME"
         )
     return _name("."), tuple(_from_root(path, root) for path in paths)
+
+
+def located(request: Any) -> Any:
+    """A request on paths, with the name of its repository and the paths from its root. By default
+    the repository is the one of the working directory."""
+    repo, paths = name_and_paths(request.repo, list(request.paths))
+    return request._replace(repo=repo, paths=paths)
 
 
 def name_here(place: str = ".") -> str | None:

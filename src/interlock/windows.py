@@ -10,8 +10,8 @@ import os
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from interlock.contracts.acts import Credentials
 from interlock.processes import Process, ancestors, is_alive, space, words
+from interlock.verbs.credentials import Credentials
 
 # Clients that have one session at a time in a process. One that has several says nothing by it.
 ONE_A_PROCESS = ("claude-code", "codex", "gemini")

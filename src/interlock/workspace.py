@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from interlock.contracts.acts import Credentials, FindSession
 from interlock.contracts.addresses import address, filename, unicode
 from interlock.errors import EngineUnavailable, NoIdentity, UnknownSender, Usage
 from interlock.link import Link, LocalLink, RemoteLink, shut_out
+from interlock.rooms.identity.verbs import FindSession
+from interlock.verbs.credentials import Credentials
 from interlock.windows import surrounding
 
 LOCAL = ".interlock"

@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, FindAnswer, ListInbox, ReadMessage, Redact, SendMessage
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim, RenewClaim, StopWaiting, TakeOverClaim
+from interlock.rooms.workspace.verbs import ChangeSetting, Pause, Resume, Whoami
+from interlock.rooms.identity.verbs import CreateGroup, EndSession, Join, KeepSession, MintToken, RevokeToken, RotateToken, StartSession
+from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import hashed, token_id
 
 Answer: TypeAlias = dict[str, Any]
@@ -38,39 +41,39 @@ COVERS = {
 }
 
 NEEDS = {
-    acts.Join: "admin",
-    acts.CreateGroup: "admin",
-    acts.MintToken: "admin",
-    acts.RotateToken: "admin",
-    acts.RevokeToken: "admin",
-    acts.ChangeSetting: "admin",
-    acts.Pause: "admin",
-    acts.Resume: "admin",
-    acts.SendMessage: "mail",
-    acts.AnswerAsk: "mail",
-    acts.FindAnswer: "mail",
-    acts.ListInbox: "mail",
-    acts.ReadMessage: "mail",
-    acts.AckMessages: "mail",
-    acts.AcquireClaim: "claim",
-    acts.RenewClaim: "claim",
-    acts.ReleaseClaim: "claim",
-    acts.TakeOverClaim: "claim",
-    acts.StopWaiting: "claim",
+    Join: "admin",
+    CreateGroup: "admin",
+    MintToken: "admin",
+    RotateToken: "admin",
+    RevokeToken: "admin",
+    ChangeSetting: "admin",
+    Pause: "admin",
+    Resume: "admin",
+    SendMessage: "mail",
+    AnswerAsk: "mail",
+    FindAnswer: "mail",
+    ListInbox: "mail",
+    ReadMessage: "mail",
+    AckMessages: "mail",
+    AcquireClaim: "claim",
+    RenewClaim: "claim",
+    ReleaseClaim: "claim",
+    TakeOverClaim: "claim",
+    StopWaiting: "claim",
 }
 LOOKS = {
-    acts.FindAnswer,
-    acts.ListInbox,
-    acts.ReadMessage,
-    acts.KeepSession,
-    acts.Whoami,
-    acts.CheckClaim,
-    acts.ListClaims,
+    FindAnswer,
+    ListInbox,
+    ReadMessage,
+    KeepSession,
+    Whoami,
+    CheckClaim,
+    ListClaims,
 }
-WHILE_PAUSED = {acts.Pause, acts.Resume}
+WHILE_PAUSED = {Pause, Resume}
 FOR_THE_OWNER = {
-    *(acts.Join, acts.CreateGroup, acts.MintToken, acts.RotateToken, acts.RevokeToken),
-    *(acts.ChangeSetting, acts.Pause, acts.Resume, acts.CheckClaim, acts.ListClaims),
+    *(Join, CreateGroup, MintToken, RotateToken, RevokeToken),
+    *(ChangeSetting, Pause, Resume, CheckClaim, ListClaims),
 }
 
 
@@ -263,18 +266,18 @@ class Model:
 
     # --- the workspace
 
-    def pause(self, caller: Caller, act: acts.Pause) -> Answer:
+    def pause(self, caller: Caller, act: Pause) -> Answer:
         self._record("workspace_paused")
         self.paused = True
         return {"paused": True}
 
-    def resume(self, caller: Caller, act: acts.Resume) -> Answer:
+    def resume(self, caller: Caller, act: Resume) -> Answer:
         if self.paused:
             self._record("workspace_resumed")
         self.paused = False
         return {"paused": False}
 
-    def change_setting(self, caller: Caller, act: acts.ChangeSetting) -> Answer:
+    def change_setting(self, caller: Caller, act: ChangeSetting) -> Answer:
         assert act.name == "recipients"
         if self.strict != (act.value == "strict"):
             self._record("setting_changed", name=act.name, value=act.value)
@@ -283,7 +286,7 @@ class Model:
 
     # --- identity
 
-    def join(self, caller: Caller, act: acts.Join) -> Answer:
+    def join(self, caller: Caller, act: Join) -> Answer:
         sender = act.name if act.surface is None else f"{act.name}-{act.surface}"
         known = act.name in self.agents
         if (
@@ -308,7 +311,7 @@ class Model:
         self.tokens[token_id(token_hash)] = Token(sender, scopes, expires_at)
         self._record("token_minted", sender=sender, id=token_id(token_hash))
 
-    def mint(self, caller: Caller, act: acts.MintToken) -> Answer:
+    def mint(self, caller: Caller, act: MintToken) -> Answer:
         if act.sender not in self.senders:
             raise Refused("UNKNOWN_SENDER")
         ends = self.now + act.ttl_s * 1000 if act.ttl_s is not None else None
@@ -325,14 +328,14 @@ class Model:
             raise Refused("NOT_FOUND")
         return found
 
-    def revoke(self, caller: Caller, act: acts.RevokeToken) -> Answer:
+    def revoke(self, caller: Caller, act: RevokeToken) -> Answer:
         found = self._chosen(act)
         for id in found:
             self.tokens[id].revoked = True
             self._record("token_revoked", id=id)
         return {"revoked": found}
 
-    def rotate(self, caller: Caller, act: acts.RotateToken) -> Answer:
+    def rotate(self, caller: Caller, act: RotateToken) -> Answer:
         found = self._chosen(act)
         old = self.tokens[found[-1]]
         self._mint(old.sender, act.token_hash, old.scopes, old.expires_at)
@@ -341,7 +344,7 @@ class Model:
             self._record("token_revoked", id=id)
         return {"id": token_id(act.token_hash), "sender": old.sender, "replaced": found}
 
-    def create_group(self, caller: Caller, act: acts.CreateGroup) -> Answer:
+    def create_group(self, caller: Caller, act: CreateGroup) -> Answer:
         names = {*self.senders, *self.agents}
         if act.name in names | RESERVED:
             raise Refused("NAME_TAKEN")
@@ -352,7 +355,7 @@ class Model:
         self._record("group_set", name=act.name, members=members)
         return {"name": act.name, "members": ["@" + member for member in members]}
 
-    def start_session(self, caller: Caller, act: acts.StartSession) -> Answer:
+    def start_session(self, caller: Caller, act: StartSession) -> Answer:
         known = self.sessions.get(act.id)
         if known is not None and known != (caller.sender, True):
             raise Refused("NAME_TAKEN")
@@ -361,7 +364,7 @@ class Model:
             self.sessions[act.id] = (caller.sender, True)
         return {"session": act.id, "sender": caller.sender}
 
-    def end_session(self, caller: Caller, act: acts.EndSession) -> Answer:
+    def end_session(self, caller: Caller, act: EndSession) -> Answer:
         if self.sessions.get(act.id) == (caller.sender, True):
             self._record("session_ended", session=act.id)
             self.sessions[act.id] = (caller.sender, False)
@@ -373,14 +376,14 @@ class Model:
         self._serve()
         return {"ended": act.id, "released": [claim.essence for claim in given_up]}
 
-    def keep_session(self, caller: Caller, act: acts.KeepSession) -> Answer:
+    def keep_session(self, caller: Caller, act: KeepSession) -> Answer:
         for claim in self._live():
             low = claim.expires_at - self.now < claim.ttl // 2
             if claim.holder == (caller.sender, act.id) and low and not self.paused:
                 self._extend(claim, claim.ttl)
         return {}
 
-    def whoami(self, caller: Caller, act: acts.Whoami) -> Answer:
+    def whoami(self, caller: Caller, act: Whoami) -> Answer:
         holder = caller.sender, caller.session
         held = [claim.essence for claim in self._live() if claim.holder == holder]
         who = {"sender": caller.sender, "agent": caller.agent, "scopes": sorted(caller.scopes)}
@@ -397,7 +400,7 @@ class Model:
         counts = [self.counts(box) for box in boxes]
         return {"open": sum(c[0] for c in counts), "unread": sum(c[1] for c in counts)}
 
-    def send(self, caller: Caller, act: acts.SendMessage) -> Answer:
+    def send(self, caller: Caller, act: SendMessage) -> Answer:
         before = self._done_before(caller, act)
         if before is not None:
             return self._accepted(before)
@@ -409,7 +412,7 @@ class Model:
             self.keys[caller.sender, act.key] = (act, message.seq)
         return self._accepted(message)
 
-    def _done_before(self, caller: Caller, act: acts.SendMessage) -> Message | None:
+    def _done_before(self, caller: Caller, act: SendMessage) -> Message | None:
         if act.key is None or (caller.sender, act.key) not in self.keys:
             return None
         first, seq = self.keys[caller.sender, act.key]
@@ -437,7 +440,7 @@ class Model:
     def _agent_of(self, sender: str) -> str:
         return self.senders.get(sender, sender)
 
-    def _deliver(self, sender: str, act: acts.SendMessage, recipients: list[str]) -> Message:
+    def _deliver(self, sender: str, act: SendMessage, recipients: list[str]) -> Message:
         ends = self.now + act.ttl_s * 1000 if act.ttl_s is not None else None
         text = act.payload.get("text") or act.payload["question"]
         boxes = {name: Delivery() for name in recipients}
@@ -446,7 +449,7 @@ class Model:
         return self.messages[seq]
 
     def _notify(self, recipient: str, text: str) -> None:
-        note = acts.SendMessage("@" + recipient, "send", {"text": text})
+        note = SendMessage("@" + recipient, "send", {"text": text})
         self._deliver("interlock", note, [recipient])
 
     def _accepted(self, message: Message) -> Answer:
@@ -491,7 +494,7 @@ class Model:
             if by is not None and state != "shown" and delivery.taken_by is None:
                 delivery.taken_by = by
 
-    def inbox(self, caller: Caller, act: acts.ListInbox) -> Answer:
+    def inbox(self, caller: Caller, act: ListInbox) -> Answer:
         rows = [
             (message, name, delivery)
             for message in self.messages.values()
@@ -513,7 +516,7 @@ class Model:
         taken = delivery.taken_by
         return "@" + taken if taken not in (None, caller.sender) else None
 
-    def read(self, caller: Caller, act: acts.ReadMessage) -> Answer:
+    def read(self, caller: Caller, act: ReadMessage) -> Answer:
         message = self._locate(caller, act.message)
         mine = self._mine(caller, message)
         for name, delivery in mine.items():
@@ -527,7 +530,7 @@ class Model:
             said["payload"] = None if message.redacted else {main: message.text}
         return said
 
-    def ack(self, caller: Caller, act: acts.AckMessages) -> Answer:
+    def ack(self, caller: Caller, act: AckMessages) -> Answer:
         found = [self._locate(caller, id) for id in act.messages]
         if not all(self._mine(caller, message) for message in found):
             raise Refused("NOT_FOUND")
@@ -542,12 +545,12 @@ class Model:
             self._move(open_ones.values(), state, caller.sender)
         return {state: list(act.messages)} if len(open_ones) == len(found) else {}
 
-    def answer(self, caller: Caller, act: acts.AnswerAsk) -> Answer:
+    def answer(self, caller: Caller, act: AnswerAsk) -> Answer:
         ask = self._locate(caller, act.message)
         if ask.type != "ask":
             raise Refused("INVALID_MESSAGE")
         payload = {"text": act.text, "ask": ask.id}
-        sent = acts.SendMessage("@" + ask.sender, "answer", payload, key=act.key)
+        sent = SendMessage("@" + ask.sender, "answer", payload, key=act.key)
         before = self._done_before(caller, sent)
         if before is not None:
             return self._accepted(before)
@@ -564,13 +567,13 @@ class Model:
             self._move(handled, "acked", caller.sender)
         return answer
 
-    def find_answer(self, caller: Caller, act: acts.FindAnswer) -> Answer:
+    def find_answer(self, caller: Caller, act: FindAnswer) -> Answer:
         ask = self._locate(caller, act.message)
         if ask.answer is None:
             return {"answered": False}
         return {"answered": True, "answer": self._envelope(self.messages[ask.answer])}
 
-    def redact(self, caller: Caller, act: acts.Redact) -> Answer:
+    def redact(self, caller: Caller, act: Redact) -> Answer:
         message = self._locate(caller, act.message, of_all="admin" in caller.scopes)
         if "admin" not in caller.scopes and not self._sent_by(caller, message):
             raise Refused("MISSING_SCOPE")
@@ -607,7 +610,7 @@ class Model:
         mine = [claim for claim in found if claim.holder == holder and claim.target == target]
         return mine[0] if mine else None, [claim for claim in found if claim.holder != holder]
 
-    def acquire(self, caller: Caller, act: acts.AcquireClaim) -> Answer:
+    def acquire(self, caller: Caller, act: AcquireClaim) -> Answer:
         self._refuse_ended(caller)
         target = target_of(act)
         mine, others = self._split(caller.holder, target)
@@ -640,7 +643,7 @@ class Model:
         self.claims.remove(claim)
         self._record(kind)
 
-    def renew(self, caller: Caller, act: acts.RenewClaim) -> Answer:
+    def renew(self, caller: Caller, act: RenewClaim) -> Answer:
         claim = self._own(caller, target_of(act), act.fence)
         self._extend(claim, act.ttl_s * 1000)
         return {"renewed": True, "claim": claim.essence}
@@ -653,7 +656,7 @@ class Model:
             raise Refused("NOT_HOLDER")
         return mine
 
-    def release(self, caller: Caller, act: acts.ReleaseClaim) -> Answer:
+    def release(self, caller: Caller, act: ReleaseClaim) -> Answer:
         target = target_of(act)
         if self._split(caller.holder, target) == (None, []) and act.fence is None:
             return {"released": False}
@@ -661,7 +664,7 @@ class Model:
         self._serve()
         return {"released": True}
 
-    def take_over(self, caller: Caller, act: acts.TakeOverClaim) -> Answer:
+    def take_over(self, caller: Caller, act: TakeOverClaim) -> Answer:
         if caller.kind != "human" and "admin" not in caller.scopes:
             raise Refused("MISSING_SCOPE")
         self._refuse_ended(caller)
@@ -678,11 +681,11 @@ class Model:
         claim_now = self._grant(caller.holder, target, act.ttl_s * 1000)
         return {"acquired": True, "claim": claim_now, "taken_from": taken_from}
 
-    def check_claim(self, caller: Caller, act: acts.CheckClaim) -> Answer:
+    def check_claim(self, caller: Caller, act: CheckClaim) -> Answer:
         found = [claim.essence for claim in self.meeting(target_of(act))]
         return {"claimed": bool(found), "claims": found}
 
-    def list_claims(self, caller: Caller, act: acts.ListClaims) -> Answer:
+    def list_claims(self, caller: Caller, act: ListClaims) -> Answer:
         return {"claims": [claim.essence for claim in self._live()]}
 
     def _ahead(self, holder: Holder, target: Target) -> list[Waiter]:
@@ -712,7 +715,7 @@ class Model:
         self.waiting.remove(waiter)
         self._record("claim_wait_ended")
 
-    def stop_waiting(self, caller: Caller, act: acts.StopWaiting) -> Answer:
+    def stop_waiting(self, caller: Caller, act: StopWaiting) -> Answer:
         self._leave(caller.holder, target_of(act))
         self._serve()
         return {"waiting": False}
@@ -746,30 +749,30 @@ def target_of(act: Any) -> Target:
 
 
 VERBS: dict[type, Callable[[Model, Caller, Any], Answer]] = {
-    acts.Pause: Model.pause,
-    acts.Resume: Model.resume,
-    acts.ChangeSetting: Model.change_setting,
-    acts.Join: Model.join,
-    acts.MintToken: Model.mint,
-    acts.RevokeToken: Model.revoke,
-    acts.RotateToken: Model.rotate,
-    acts.CreateGroup: Model.create_group,
-    acts.StartSession: Model.start_session,
-    acts.EndSession: Model.end_session,
-    acts.KeepSession: Model.keep_session,
-    acts.Whoami: Model.whoami,
-    acts.SendMessage: Model.send,
-    acts.ListInbox: Model.inbox,
-    acts.ReadMessage: Model.read,
-    acts.AckMessages: Model.ack,
-    acts.AnswerAsk: Model.answer,
-    acts.FindAnswer: Model.find_answer,
-    acts.Redact: Model.redact,
-    acts.AcquireClaim: Model.acquire,
-    acts.RenewClaim: Model.renew,
-    acts.ReleaseClaim: Model.release,
-    acts.TakeOverClaim: Model.take_over,
-    acts.StopWaiting: Model.stop_waiting,
-    acts.CheckClaim: Model.check_claim,
-    acts.ListClaims: Model.list_claims,
+    Pause: Model.pause,
+    Resume: Model.resume,
+    ChangeSetting: Model.change_setting,
+    Join: Model.join,
+    MintToken: Model.mint,
+    RevokeToken: Model.revoke,
+    RotateToken: Model.rotate,
+    CreateGroup: Model.create_group,
+    StartSession: Model.start_session,
+    EndSession: Model.end_session,
+    KeepSession: Model.keep_session,
+    Whoami: Model.whoami,
+    SendMessage: Model.send,
+    ListInbox: Model.inbox,
+    ReadMessage: Model.read,
+    AckMessages: Model.ack,
+    AnswerAsk: Model.answer,
+    FindAnswer: Model.find_answer,
+    Redact: Model.redact,
+    AcquireClaim: Model.acquire,
+    RenewClaim: Model.renew,
+    ReleaseClaim: Model.release,
+    TakeOverClaim: Model.take_over,
+    StopWaiting: Model.stop_waiting,
+    CheckClaim: Model.check_claim,
+    ListClaims: Model.list_claims,
 }

@@ -22,9 +22,16 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
 from interlock import processes
-from interlock.contracts import acts, answers, tokens
-from interlock.contracts.acts import Credentials
-from interlock.contracts.answers import ANSWERS
+from interlock.client.answers import ANSWERS
+from interlock.contracts import answers, tokens
+from interlock.rooms.people.verbs import AcceptInvitation, Invite, ListConnections, NameConnection, RevokeConnection, SignIn
+from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, Ask, DropUpload, Explain, FindAnswer, ListInbox, ListMail, PutChunk, ReadMessage, Redact, Search, SendMessage, ShowReceipts, ShowThread
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, CheckPaths, ListClaims, ReleaseClaim, RenewClaim, ReportCommit, StopWaiting, TakeOverClaim
+from interlock.rooms.work.verbs import AddEvidence, CancelTask, CheckGate, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, ListBlockers, ListGates, ListTasks, PrepareEvidence, PrepareVerdict, RaiseBlocker, ResolveBlocker, ShowEvidence, ShowTask, SubmitTask, TakeTask
+from interlock.rooms.workspace.verbs import Attend, Backup, ChangeSetting, Examine, ExportLog, ListEvents, ListSettings, Pause, Prove, ProveMany, Rebuild, Restore, Resume, Review, ShowLog, ShowStatus, ShowStorage, SignCheckpoint, VerifyLog, Whoami
+from interlock.rooms.identity.verbs import CreateGroup, EndSession, FindSession, IdentifyToken, ImportTokens, Join, KeepSession, LabelToken, ListAgents, ListGroups, ListTokens, MintToken, Mute, ReaffirmTokens, RevokeToken, RotateToken, ShowToken, StartSession
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.credentials import Credentials
 from interlock.contracts.routes import ROUTES
 from interlock.errors import IdentityMismatch
 from interlock.log.encoding import digest
@@ -67,13 +74,13 @@ class Town:
         return answer
 
     def join(self, name: str, surface: str | None = None, **said: Any) -> Credentials:
-        return Credentials(token=self.call(OWNER, acts.Join(name, surface, **said))["token"])
+        return Credentials(token=self.call(OWNER, Join(name, surface, **said))["token"])
 
     def uploaded(self, who: Credentials, data: bytes) -> str:
-        return str(self.call(who, acts.PutChunk(data, len(data)))["upload"])
+        return str(self.call(who, PutChunk(data, len(data)))["upload"])
 
     def send(self, who: Credentials, to: str, text: str = "hello", **said: Any) -> str:
-        sent = self.call(who, acts.SendMessage(to, "send", {"text": text}, **said))
+        sent = self.call(who, SendMessage(to, "send", {"text": text}, **said))
         return str(sent["message"]["id"])
 
 
@@ -87,246 +94,246 @@ def people(town: Town) -> tuple[Credentials, Credentials, Credentials]:
 
 def an_hour_of_mail(town: Town) -> None:
     cli, desktop, vera = people(town)
-    town.call(OWNER, acts.ListAgents())
-    town.call(cli, acts.StartSession("s-1"))
+    town.call(OWNER, ListAgents())
+    town.call(cli, StartSession("s-1"))
     first = town.send(cli, "@vera", "for you", subject="a line", key="k-1")
     town.send(cli, "@vara", "for whom?", ttl_s=60)
     town.send(cli, "@somebody-else")
     town.send(cli, "@vera", "another")
     reply = town.send(vera, "@otto", "to either", reply_to=first, ttl_s=60)
-    town.call(vera, acts.ListInbox(limit=1, adapter="test"))
-    town.call(vera, acts.ListInbox("sent", limit=1))
-    town.call(cli, acts.ReadMessage(reply))
-    town.call(desktop, acts.ReadMessage(reply))
-    town.call(desktop, acts.ListInbox("all"))
-    town.call(vera, acts.ReadMessage(first))
-    town.call(cli, acts.ReadMessage(first, 2, 4))
-    town.call(cli, acts.ReadMessage(first, 2, 100))
-    town.call(cli, acts.ReadMessage(first, 0, 2))
-    town.call(vera, acts.AckMessages((first,), note="done"))
+    town.call(vera, ListInbox(limit=1, adapter="test"))
+    town.call(vera, ListInbox("sent", limit=1))
+    town.call(cli, ReadMessage(reply))
+    town.call(desktop, ReadMessage(reply))
+    town.call(desktop, ListInbox("all"))
+    town.call(vera, ReadMessage(first))
+    town.call(cli, ReadMessage(first, 2, 4))
+    town.call(cli, ReadMessage(first, 2, 100))
+    town.call(cli, ReadMessage(first, 0, 2))
+    town.call(vera, AckMessages((first,), note="done"))
     declined = town.send(cli, "@vera", "would you?")
-    town.call(vera, acts.AckMessages((declined,), decline=True))
-    town.call(cli, acts.ShowReceipts(first))
-    town.call(vera, acts.ShowReceipts(declined))
-    town.call(cli, acts.ShowThread(first, limit=1))
-    town.call(cli, acts.ShowThread(first))
-    town.call(vera, acts.Search("either"))
-    town.call(OWNER, acts.ListMail())
-    town.call(vera, acts.ListMail())
-    town.call(cli, acts.Explain(first))
-    town.call(cli, acts.Redact(first, "named a customer"))
-    town.call(cli, acts.Explain(first))
-    town.call(vera, acts.ReadMessage(first))
+    town.call(vera, AckMessages((declined,), decline=True))
+    town.call(cli, ShowReceipts(first))
+    town.call(vera, ShowReceipts(declined))
+    town.call(cli, ShowThread(first, limit=1))
+    town.call(cli, ShowThread(first))
+    town.call(vera, Search("either"))
+    town.call(OWNER, ListMail())
+    town.call(vera, ListMail())
+    town.call(cli, Explain(first))
+    town.call(cli, Redact(first, "named a customer"))
+    town.call(cli, Explain(first))
+    town.call(vera, ReadMessage(first))
     unread = town.send(cli, "@vera", "too late", ttl_s=60)
     town.ms += HOUR
-    town.call(cli, acts.ListInbox())
-    town.call(vera, acts.AckMessages((unread,)))
-    notice = town.call(cli, acts.ListInbox())["messages"][-1]
+    town.call(cli, ListInbox())
+    town.call(vera, AckMessages((unread,)))
+    notice = town.call(cli, ListInbox())["messages"][-1]
     assert notice["from"] == "@interlock"
-    town.call(cli, acts.Explain(notice["id"]))
+    town.call(cli, Explain(notice["id"]))
 
 
 def questions(town: Town) -> None:
     cli, _, vera = people(town)
-    asked = town.call(cli, acts.Ask("@nobody", "is anybody there?", wait_s=1))
-    town.call(cli, acts.FindAnswer(asked["id"]))
-    town.call(cli, acts.SendMessage("@vera", "ask", {"question": "in time?", "timeout_s": 1}))
+    asked = town.call(cli, Ask("@nobody", "is anybody there?", wait_s=1))
+    town.call(cli, FindAnswer(asked["id"]))
+    town.call(cli, SendMessage("@vera", "ask", {"question": "in time?", "timeout_s": 1}))
     helper = threading.Thread(target=_answer_when_asked, args=(town.node, vera))
     helper.start()
-    found = town.call(cli, acts.Ask("@vera", "may I?", ("yes", "no"), LIMIT_S))
+    found = town.call(cli, Ask("@vera", "may I?", ("yes", "no"), LIMIT_S))
     helper.join(LIMIT_S)
     assert found["answered"], found
-    town.call(cli, acts.FindAnswer(found["id"]))
-    (ask, *_) = town.call(vera, acts.ListInbox())["messages"]
-    town.call(vera, acts.AnswerAsk(ask["id"], "just so", key="k-2"))
+    town.call(cli, FindAnswer(found["id"]))
+    (ask, *_) = town.call(vera, ListInbox())["messages"]
+    town.call(vera, AnswerAsk(ask["id"], "just so", key="k-2"))
     town.ms += HOUR
-    town.call(cli, acts.SendMessage("@vera", "ask", {"question": "and now?"}))
-    late = town.call(cli, acts.SendMessage("@vera", "ask", {"question": "late?", "timeout_s": 1}))
+    town.call(cli, SendMessage("@vera", "ask", {"question": "and now?"}))
+    late = town.call(cli, SendMessage("@vera", "ask", {"question": "late?", "timeout_s": 1}))
     town.ms += HOUR
     with pytest.raises(IdentityMismatch):
-        town.call(cli._replace(claimed="vera"), acts.Whoami())
+        town.call(cli._replace(claimed="vera"), Whoami())
     assert late["accepted"]
-    town.call(OWNER, acts.Review())
+    town.call(OWNER, Review())
 
 
 def _answer_when_asked(node: Node, vera: Credentials) -> None:
-    inbox = node.call(vera, acts.ListInbox(wait_s=LIMIT_S))["messages"]
+    inbox = node.call(vera, ListInbox(wait_s=LIMIT_S))["messages"]
     while not (asked := [m for m in inbox if m["payload"].get("question") == "may I?"]):
-        inbox = node.call(vera, acts.ListInbox(after=inbox[-1]["seq"], wait_s=LIMIT_S))["messages"]
-    node.call(vera, acts.AnswerAsk(asked[0]["id"], "yes"))
+        inbox = node.call(vera, ListInbox(after=inbox[-1]["seq"], wait_s=LIMIT_S))["messages"]
+    node.call(vera, AnswerAsk(asked[0]["id"], "yes"))
 
 
 def large_bodies(town: Town) -> None:
     cli, *_ = people(town)
-    put = town.call(cli, acts.PutChunk(b"x" * 10, 20))
-    town.call(cli, acts.DropUpload(put["upload"]))
+    put = town.call(cli, PutChunk(b"x" * 10, 20))
+    town.call(cli, DropUpload(put["upload"]))
     town.send(cli, "@vera", "x" * (1 << 21))
 
 
 def claims(town: Town) -> None:
     cli, desktop, vera = people(town)
     where: Any = {"branch": "main", "worktree": "/w", "note": "mine"}
-    town.call(OWNER, acts.CheckClaim("B-1"))
-    got = town.call(cli, acts.AcquireClaim("B-1", **where))
-    town.call(cli, acts.AcquireClaim("B-1", branch="other", ttl_s=7200))
-    town.call(desktop, acts.AcquireClaim(paths=("src/**",), repo="r", worktree="/w"))
-    town.call(vera, acts.AcquireClaim("B-1"))
-    town.step(vera, acts.AcquireClaim("B-1", wait_s=60, **where))
-    town.step(desktop, acts.AcquireClaim("B-1", wait_s=60))
-    town.call(desktop, acts.StopWaiting("B-1"))
+    town.call(OWNER, CheckClaim("B-1"))
+    got = town.call(cli, AcquireClaim("B-1", **where))
+    town.call(cli, AcquireClaim("B-1", branch="other", ttl_s=7200))
+    town.call(desktop, AcquireClaim(paths=("src/**",), repo="r", worktree="/w"))
+    town.call(vera, AcquireClaim("B-1"))
+    town.step(vera, AcquireClaim("B-1", wait_s=60, **where))
+    town.step(desktop, AcquireClaim("B-1", wait_s=60))
+    town.call(desktop, StopWaiting("B-1"))
     town.ms += 20_000
-    town.step(vera, acts.AcquireClaim("B-1", wait_s=60))
-    town.call(desktop, acts.AcquireClaim("B-1"))
-    town.call(vera, acts.CheckClaim("B-1"))
-    town.call(cli, acts.RenewClaim("B-1", fence=got["claim"]["fence"]))
-    town.call(cli, acts.Whoami())
-    town.call(desktop, acts.Whoami())
-    town.call(vera, acts.Whoami())
-    town.call(OWNER, acts.ListClaims())
-    town.call(cli, acts.ReleaseClaim("B-1"))
-    town.call(cli, acts.ReleaseClaim("B-2"))
-    town.call(cli, acts.AcquireClaim("B-2", **where))
-    town.call(vera, acts.TakeOverClaim("it is urgent", "B-2"))
-    town.call(desktop, acts.AcquireClaim("B-3"))
-    town.call(vera, acts.TakeOverClaim("this too", "B-3", **where))
-    town.call(cli, acts.FindSession("s-1"))
-    town.call(cli, acts.StartSession("s-1"))
-    town.call(cli, acts.FindSession("s-1"))
-    town.call(cli, acts.AcquireClaim("B-4"))
-    town.call(cli, acts.KeepSession("s-1"))
-    town.call(cli, acts.EndSession("s-1"))
+    town.step(vera, AcquireClaim("B-1", wait_s=60))
+    town.call(desktop, AcquireClaim("B-1"))
+    town.call(vera, CheckClaim("B-1"))
+    town.call(cli, RenewClaim("B-1", fence=got["claim"]["fence"]))
+    town.call(cli, Whoami())
+    town.call(desktop, Whoami())
+    town.call(vera, Whoami())
+    town.call(OWNER, ListClaims())
+    town.call(cli, ReleaseClaim("B-1"))
+    town.call(cli, ReleaseClaim("B-2"))
+    town.call(cli, AcquireClaim("B-2", **where))
+    town.call(vera, TakeOverClaim("it is urgent", "B-2"))
+    town.call(desktop, AcquireClaim("B-3"))
+    town.call(vera, TakeOverClaim("this too", "B-3", **where))
+    town.call(cli, FindSession("s-1"))
+    town.call(cli, StartSession("s-1"))
+    town.call(cli, FindSession("s-1"))
+    town.call(cli, AcquireClaim("B-4"))
+    town.call(cli, KeepSession("s-1"))
+    town.call(cli, EndSession("s-1"))
     town.ms += 3 * HOUR
-    town.call(OWNER, acts.Review())
+    town.call(OWNER, Review())
 
 
 def guarding(town: Town) -> None:
     cli, desktop, vera = people(town)
     where: Any = {"paths": ("src/**",), "repo": "r", "worktree": "/w"}
-    town.call(cli, acts.AcquireClaim(**where))
-    town.call(cli, acts.AcquireClaim(**where, everywhere=True))
-    town.call(desktop, acts.AcquireClaim(paths=("doc/*",), repo="r", worktree="/w"))
-    town.step(desktop, acts.AcquireClaim("B-1", wait_s=60))
-    town.call(vera, acts.TakeOverClaim("it is urgent", "B-1", everywhere=True))
-    town.step(desktop, acts.AcquireClaim("B-1", wait_s=60, everywhere=True))
+    town.call(cli, AcquireClaim(**where))
+    town.call(cli, AcquireClaim(**where, everywhere=True))
+    town.call(desktop, AcquireClaim(paths=("doc/*",), repo="r", worktree="/w"))
+    town.step(desktop, AcquireClaim("B-1", wait_s=60))
+    town.call(vera, TakeOverClaim("it is urgent", "B-1", everywhere=True))
+    town.step(desktop, AcquireClaim("B-1", wait_s=60, everywhere=True))
     for paths in (("src/a.py", "doc/a"), ("doc/a",), ("src/a.py",)):
-        town.call(vera, acts.CheckPaths(paths, "r", "/v"))
-        town.call(vera, acts.ReportCommit(COMMIT, paths, "r", "/v"))
-    town.call(OWNER, acts.Examine())
-    town.call(OWNER, acts.ChangeSetting("guard", "off"))
-    town.call(vera, acts.CheckPaths(("src/a.py",), "r", "/v"))
-    town.call(vera, acts.Attend("edit", "test", ("src/a.py",), "r", "/v"))
+        town.call(vera, CheckPaths(paths, "r", "/v"))
+        town.call(vera, ReportCommit(COMMIT, paths, "r", "/v"))
+    town.call(OWNER, Examine())
+    town.call(OWNER, ChangeSetting("guard", "off"))
+    town.call(vera, CheckPaths(("src/a.py",), "r", "/v"))
+    town.call(vera, Attend("edit", "test", ("src/a.py",), "r", "/v"))
 
 
 def attending(town: Town) -> None:
     """A client's session at each of its steps, and another that is woken from outside."""
     cli, desktop, vera = people(town)
-    town.call(OWNER, acts.ChangeSetting("wake.quiet_s", "0"))
-    town.call(cli, acts.Attend("start", "test"))
-    town.call(cli, acts.AcquireClaim(paths=("src/**",), repo="r"))
-    town.call(cli, acts.Attend("start", "test"))
+    town.call(OWNER, ChangeSetting("wake.quiet_s", "0"))
+    town.call(cli, Attend("start", "test"))
+    town.call(cli, AcquireClaim(paths=("src/**",), repo="r"))
+    town.call(cli, Attend("start", "test"))
     sent = town.send(vera, "@otto")
-    town.call(cli, acts.Attend("prompt", "test"))
-    town.call(desktop, acts.Attend("tool", "test"))
-    town.call(desktop, acts.Attend("edit", "test", ("src/a.py",), "r", "/w"))
-    town.call(cli, acts.Attend("edit", "test", ("src/a.py",), "r", "/w"))
-    town.call(vera, acts.SendMessage("@otto-cli", "ask", {"question": "well?"}))
-    town.call(cli, acts.Attend("stop", "test", held=1))
-    town.call(cli, acts.Attend("idle", "test", wait_s=1))
-    town.call(cli, acts.ShowReceipts(sent))
-    town.call(OWNER, acts.Pause())
-    town.call(cli, acts.Attend("tool", "test"))
-    town.call(OWNER, acts.Resume())
-    town.call(cli, acts.Attend("end", "test"))
+    town.call(cli, Attend("prompt", "test"))
+    town.call(desktop, Attend("tool", "test"))
+    town.call(desktop, Attend("edit", "test", ("src/a.py",), "r", "/w"))
+    town.call(cli, Attend("edit", "test", ("src/a.py",), "r", "/w"))
+    town.call(vera, SendMessage("@otto-cli", "ask", {"question": "well?"}))
+    town.call(cli, Attend("stop", "test", held=1))
+    town.call(cli, Attend("idle", "test", wait_s=1))
+    town.call(cli, ShowReceipts(sent))
+    town.call(OWNER, Pause())
+    town.call(cli, Attend("tool", "test"))
+    town.call(OWNER, Resume())
+    town.call(cli, Attend("end", "test"))
     dead = {"pid": os.getpid(), "started": "long ago", "space": processes.space()}
-    town.call(cli._replace(session="s-2"), acts.Attend("tool", "test", window=dead))
-    assert town.call(cli, acts.Attend("start", "test"))["lost"] == ["s-2"]
+    town.call(cli._replace(session="s-2"), Attend("tool", "test", window=dead))
+    assert town.call(cli, Attend("start", "test"))["lost"] == ["s-2"]
     for outcome, why in (("failed", "it is busy"), ("woken", None), ("unknown", None)):
         late = town.send(vera, "@otto-desktop")
         begun = dispatching.begin(town.node, "otto-desktop", "test")
         assert begun is not None
-        town.call(vera, acts.ShowReceipts(late))
+        town.call(vera, ShowReceipts(late))
         dispatching.end(town.node, begun, "otto-desktop", outcome, why)
-        town.call(vera, acts.ShowReceipts(late))
-    town.call(OWNER, acts.Mute("otto", 60))
-    town.call(cli, acts.Mute())
-    town.call(OWNER, acts.ListAgents())
-    town.call(cli, acts.Mute(off=True))
+        town.call(vera, ShowReceipts(late))
+    town.call(OWNER, Mute("otto", 60))
+    town.call(cli, Mute())
+    town.call(OWNER, ListAgents())
+    town.call(cli, Mute(off=True))
 
 
 def tasks(town: Town) -> None:
     """Every way that a task can go."""
     cli, desktop, vera = people(town)
-    town.call(OWNER, acts.CreateGate("athena", ("@vera", "@otto")))
+    town.call(OWNER, CreateGate("athena", ("@vera", "@otto")))
     said: Any = {"priority": "high", "assignee": "@otto", "labels": ("ui",), "brief": "By name."}
-    first = acts.CreateTask("Sort it", "T-1", criteria=("it sorts",), gates=("athena",), **said)
+    first = CreateTask("Sort it", "T-1", criteria=("it sorts",), gates=("athena",), **said)
     town.call(vera, first)
-    town.call(vera, acts.CreateTask("Show it", depends_on=("T-1",), assignee="@ghost"))
-    town.call(OWNER, acts.ListTasks(limit=1))
-    town.call(OWNER, acts.ListTasks("live"))
-    town.call(vera, acts.TakeTask("T-2"))
-    town.call(OWNER, acts.ShowTask("T-2"))
-    town.call(OWNER, acts.ShowTask("T-1"))
-    town.call(vera, acts.PrepareEvidence("T-1", 1))
-    town.call(vera, acts.AcquireClaim("B-1", worktree="/w"))
+    town.call(vera, CreateTask("Show it", depends_on=("T-1",), assignee="@ghost"))
+    town.call(OWNER, ListTasks(limit=1))
+    town.call(OWNER, ListTasks("live"))
+    town.call(vera, TakeTask("T-2"))
+    town.call(OWNER, ShowTask("T-2"))
+    town.call(OWNER, ShowTask("T-1"))
+    town.call(vera, PrepareEvidence("T-1", 1))
+    town.call(vera, AcquireClaim("B-1", worktree="/w"))
     where: Any = {"branch": "main", "worktree": "/w", "note": "mine"}
-    fence = town.call(cli, acts.TakeTask("T-1", **where))["claim"]["fence"]
-    town.call(cli, acts.TakeTask("T-1"))
-    town.call(desktop, acts.TakeTask("T-1"))
-    town.step(vera, acts.AcquireClaim("T-1", wait_s=60))
-    town.call(desktop, acts.TakeTask("T-1"))
-    town.call(vera, acts.StopWaiting("T-1"))
-    town.call(cli, acts.PrepareEvidence("T-1"))
-    town.call(cli, acts.SubmitTask("T-1", COMMIT, TREE, fence))
-    town.call(vera, acts.Whoami())
-    town.call(cli, acts.Whoami())
-    town.call(OWNER, acts.Review())
-    town.call(OWNER, acts.ListGates())
-    town.call(vera, acts.PrepareVerdict("T-1", "athena"))
-    town.call(cli, acts.CompleteTask("T-1"))
-    town.call(OWNER, acts.CheckGate("athena", COMMIT))
-    town.call(vera, acts.GiveVerdict("T-1", "athena", "fail", COMMIT, "red", ("make fix",)))
-    town.call(cli, acts.CompleteTask("T-1"))
-    town.call(OWNER, acts.CheckGate("athena", COMMIT))
-    town.call(OWNER, acts.ShowTask("T-1"))
-    ran = town.call(cli, acts.AddEvidence(a_run(), town.uploaded(cli, OUTPUT)))
-    town.call(cli, acts.SubmitTask("T-1", COMMIT))
+    fence = town.call(cli, TakeTask("T-1", **where))["claim"]["fence"]
+    town.call(cli, TakeTask("T-1"))
+    town.call(desktop, TakeTask("T-1"))
+    town.step(vera, AcquireClaim("T-1", wait_s=60))
+    town.call(desktop, TakeTask("T-1"))
+    town.call(vera, StopWaiting("T-1"))
+    town.call(cli, PrepareEvidence("T-1"))
+    town.call(cli, SubmitTask("T-1", COMMIT, TREE, fence))
+    town.call(vera, Whoami())
+    town.call(cli, Whoami())
+    town.call(OWNER, Review())
+    town.call(OWNER, ListGates())
+    town.call(vera, PrepareVerdict("T-1", "athena"))
+    town.call(cli, CompleteTask("T-1"))
+    town.call(OWNER, CheckGate("athena", COMMIT))
+    town.call(vera, GiveVerdict("T-1", "athena", "fail", COMMIT, "red", ("make fix",)))
+    town.call(cli, CompleteTask("T-1"))
+    town.call(OWNER, CheckGate("athena", COMMIT))
+    town.call(OWNER, ShowTask("T-1"))
+    ran = town.call(cli, AddEvidence(a_run(), town.uploaded(cli, OUTPUT)))
+    town.call(cli, SubmitTask("T-1", COMMIT))
     relied_on = (ran["evidence"]["id"],)
     by_checks: Any = {"evidence": relied_on, "tree": TREE, "rules": digest(b"make test")}
-    town.call(vera, acts.GiveVerdict("T-1", "athena", "pass", **by_checks))
+    town.call(vera, GiveVerdict("T-1", "athena", "pass", **by_checks))
     said = {"kind": "note", "text": "it sorts", "task_id": "T-4", "criterion": 1}
-    other = acts.CreateTask("Note it", "T-4", criteria=("it is noted",), gates=("athena",))
+    other = CreateTask("Note it", "T-4", criteria=("it is noted",), gates=("athena",))
     town.call(vera, other)
-    town.call(cli, acts.TakeTask("T-4"))
-    note = town.call(cli, acts.AddEvidence(said))["evidence"]["id"]
-    town.call(cli, acts.SubmitTask("T-4", COMMIT, TREE))
-    town.call(vera, acts.GiveVerdict("T-4", "athena", "pass", evidence=(note,)))
-    town.call(OWNER, acts.ShowTask("T-4"))
-    town.call(vera, acts.PrepareVerdict("T-1", "athena"))
-    town.call(OWNER, acts.CheckGate("athena", COMMIT))
-    town.call(OWNER, acts.ShowTask("T-1"))
-    town.call(cli, acts.CompleteTask("T-1"))
-    town.call(OWNER, acts.ShowTask("T-1"))
-    town.call(desktop, acts.TakeTask("T-2"))
-    town.call(desktop, acts.FailTask("T-2", "it cannot be shown"))
-    town.call(cli, acts.CreateTask("Print it", "T-3"))
-    town.call(cli, acts.CancelTask("T-3"))
-    town.call(OWNER, acts.ListTasks())
+    town.call(cli, TakeTask("T-4"))
+    note = town.call(cli, AddEvidence(said))["evidence"]["id"]
+    town.call(cli, SubmitTask("T-4", COMMIT, TREE))
+    town.call(vera, GiveVerdict("T-4", "athena", "pass", evidence=(note,)))
+    town.call(OWNER, ShowTask("T-4"))
+    town.call(vera, PrepareVerdict("T-1", "athena"))
+    town.call(OWNER, CheckGate("athena", COMMIT))
+    town.call(OWNER, ShowTask("T-1"))
+    town.call(cli, CompleteTask("T-1"))
+    town.call(OWNER, ShowTask("T-1"))
+    town.call(desktop, TakeTask("T-2"))
+    town.call(desktop, FailTask("T-2", "it cannot be shown"))
+    town.call(cli, CreateTask("Print it", "T-3"))
+    town.call(cli, CancelTask("T-3"))
+    town.call(OWNER, ListTasks())
 
 
 def evidence(town: Town) -> None:
     cli, _, vera = people(town)
-    town.call(vera, acts.CreateTask("Sort it", "T-1", criteria=("it sorts",)))
-    town.call(cli, acts.TakeTask("T-1"))
+    town.call(vera, CreateTask("Sort it", "T-1", criteria=("it sorts",)))
+    town.call(cli, TakeTask("T-1"))
     about: Any = {"task_id": "T-1", "criterion": 1, "title": "seen"}
-    town.call(cli, acts.AddEvidence({"kind": "note", "text": "it works"} | about))
-    town.call(vera, acts.AddEvidence({"kind": "url", "url": "https://example.com/"}))
+    town.call(cli, AddEvidence({"kind": "note", "text": "it works"} | about))
+    town.call(vera, AddEvidence({"kind": "url", "url": "https://example.com/"}))
     kept = {"sha256": digest(BINARY), "size": len(BINARY)}
     file = {"kind": "file", "name": "a.bin", "task_id": "T-1"} | kept
-    added = town.call(cli, acts.AddEvidence(file, town.uploaded(cli, BINARY)))
-    town.call(OWNER, acts.ShowEvidence(added["evidence"]["id"]))
-    ran = town.call(cli, acts.AddEvidence(a_run(), town.uploaded(cli, OUTPUT)))
-    town.call(OWNER, acts.ShowEvidence(ran["evidence"]["id"], 2, 5))
-    town.call(OWNER, acts.ShowEvidence(ran["evidence"]["id"]))
+    added = town.call(cli, AddEvidence(file, town.uploaded(cli, BINARY)))
+    town.call(OWNER, ShowEvidence(added["evidence"]["id"]))
+    ran = town.call(cli, AddEvidence(a_run(), town.uploaded(cli, OUTPUT)))
+    town.call(OWNER, ShowEvidence(ran["evidence"]["id"], 2, 5))
+    town.call(OWNER, ShowEvidence(ran["evidence"]["id"]))
     whole = a_run() | {
         "exit_code": 1,
         "interrupted": True,
@@ -336,32 +343,32 @@ def evidence(town: Town) -> None:
         "spooled": True,
         "tests": {"passed": 2, "failed": 1, "skipped": 1, "errors": 1},
     }
-    town.call(cli, acts.AddEvidence(whole, town.uploaded(cli, OUTPUT)))
+    town.call(cli, AddEvidence(whole, town.uploaded(cli, OUTPUT)))
     bare = {name: value for name, value in whole.items() if name not in ("commit", "tree", "dirty")}
     bare |= {"tests": {}, "output": {"sha256": digest(b""), "size": 0}}
-    town.call(cli, acts.AddEvidence(bare))
-    note = town.call(vera, acts.AddEvidence({"kind": "note", "text": "the word is sesame"}))
-    town.call(vera, acts.Redact(note["evidence"]["id"], "a password"))
-    town.call(OWNER, acts.ShowEvidence(note["evidence"]["id"]))
-    town.call(OWNER, acts.ShowTask("T-1"))
+    town.call(cli, AddEvidence(bare))
+    note = town.call(vera, AddEvidence({"kind": "note", "text": "the word is sesame"}))
+    town.call(vera, Redact(note["evidence"]["id"], "a password"))
+    town.call(OWNER, ShowEvidence(note["evidence"]["id"]))
+    town.call(OWNER, ShowTask("T-1"))
 
 
 def blockers(town: Town) -> None:
     cli, _, vera = people(town)
-    town.call(OWNER, acts.CreateGate("athena", ("@vera",)))
-    town.call(vera, acts.CreateTask("Sort it", "T-1", gates=("athena",)))
-    town.call(cli, acts.TakeTask("T-1"))
-    town.call(cli, acts.SubmitTask("T-1", COMMIT, TREE))
-    town.call(vera, acts.GiveVerdict("T-1", "athena", "fail", note="red"))
-    raised = town.call(vera, acts.RaiseBlocker("it is slow", "T-1", fix=("make fast",)))["blocker"]
-    leaked = town.call(cli, acts.RaiseBlocker("sesame does not open", to="@vara"))["blocker"]
-    town.call(cli, acts.Redact(leaked["id"], "a password"))
-    town.call(OWNER, acts.ListBlockers())
-    town.call(OWNER, acts.Review())
-    town.call(cli, acts.CompleteTask("T-1"))
-    town.call(vera, acts.ResolveBlocker(raised["id"], "it is quick now"))
-    town.call(cli, acts.ResolveBlocker(leaked["id"]))
-    town.call(OWNER, acts.ListBlockers("T-1", all=True))
+    town.call(OWNER, CreateGate("athena", ("@vera",)))
+    town.call(vera, CreateTask("Sort it", "T-1", gates=("athena",)))
+    town.call(cli, TakeTask("T-1"))
+    town.call(cli, SubmitTask("T-1", COMMIT, TREE))
+    town.call(vera, GiveVerdict("T-1", "athena", "fail", note="red"))
+    raised = town.call(vera, RaiseBlocker("it is slow", "T-1", fix=("make fast",)))["blocker"]
+    leaked = town.call(cli, RaiseBlocker("sesame does not open", to="@vara"))["blocker"]
+    town.call(cli, Redact(leaked["id"], "a password"))
+    town.call(OWNER, ListBlockers())
+    town.call(OWNER, Review())
+    town.call(cli, CompleteTask("T-1"))
+    town.call(vera, ResolveBlocker(raised["id"], "it is quick now"))
+    town.call(cli, ResolveBlocker(leaked["id"]))
+    town.call(OWNER, ListBlockers("T-1", all=True))
 
 
 def a_run() -> Answer:
@@ -384,27 +391,27 @@ def a_run() -> Answer:
 def identity(town: Town) -> None:
     cli, *_ = people(town)
     hashed = tokens.hashed("a token of our own making")
-    town.call(OWNER, acts.Join("milo", token_hash=tokens.hashed("another")))
-    town.call(OWNER, acts.ListAgents("otto"))
-    town.call(cli, acts.Whoami())
+    town.call(OWNER, Join("milo", token_hash=tokens.hashed("another")))
+    town.call(OWNER, ListAgents("otto"))
+    town.call(cli, Whoami())
     town.ms += 1000
-    town.call(OWNER, acts.ListAgents())
-    town.call(OWNER, acts.CreateGroup("devs", ("@otto", "@vera")))
-    town.call(OWNER, acts.ListGroups())
-    town.call(OWNER, acts.MintToken("milo", "for a day", (), 60, hashed))
-    made = town.call(OWNER, acts.MintToken("milo"))
-    town.call(OWNER, acts.ShowToken(made["id"]))
-    town.call(OWNER, acts.RotateToken(made["id"]))
+    town.call(OWNER, ListAgents())
+    town.call(OWNER, CreateGroup("devs", ("@otto", "@vera")))
+    town.call(OWNER, ListGroups())
+    town.call(OWNER, MintToken("milo", "for a day", (), 60, hashed))
+    made = town.call(OWNER, MintToken("milo"))
+    town.call(OWNER, ShowToken(made["id"]))
+    town.call(OWNER, RotateToken(made["id"]))
     brought = tokens.hashed("brought along")
-    town.call(OWNER, acts.RotateToken(tokens.token_id(hashed), token_hash=brought))
+    town.call(OWNER, RotateToken(tokens.token_id(hashed), token_hash=brought))
     mine = tokens.hashed(cli.token or "")
     for known in (mine, brought, tokens.hashed(made["token"]), tokens.hashed("unknown")):
-        town.call(OWNER, acts.IdentifyToken(known))
-    town.call(OWNER, acts.ShowToken(tokens.token_id(brought)))
-    town.call(OWNER, acts.LabelToken(tokens.token_id(brought), "Milo, at home"))
+        town.call(OWNER, IdentifyToken(known))
+    town.call(OWNER, ShowToken(tokens.token_id(brought)))
+    town.call(OWNER, LabelToken(tokens.token_id(brought), "Milo, at home"))
     imports(town)
-    town.call(OWNER, acts.RevokeToken(sender="milo"))
-    town.call(OWNER, acts.ListTokens())
+    town.call(OWNER, RevokeToken(sender="milo"))
+    town.call(OWNER, ListTokens())
 
 
 def letting_people_in(town: Town) -> None:
@@ -413,31 +420,31 @@ def letting_people_in(town: Town) -> None:
     nobody = Credentials()
     kept = tokens.hashed("kept by who joins")
     rosa = signed_in(town.node, "rosa", "robo")
-    asked = acts.SignIn("rosa", VERIFIER, tokens.hashed("in a browser without a name"))
+    asked = SignIn("rosa", VERIFIER, tokens.hashed("in a browser without a name"))
     town.node.call(nobody, asked)
     acting = connected(town.node, rosa, "robo", "phone")
-    town.call(OWNER, acts.IdentifyToken(tokens.hashed(acting.token)))
-    town.call(OWNER, acts.Explain(town.send(Credentials(acting.token, audience=RESOURCE), "@rosa")))
+    town.call(OWNER, IdentifyToken(tokens.hashed(acting.token)))
+    town.call(OWNER, Explain(town.send(Credentials(acting.token, audience=RESOURCE), "@rosa")))
     refreshed(town.node, acting)
-    town.call(OWNER, acts.MintToken("rosa", "Rosa, at home", ttl_s=60))
-    town.call(OWNER, acts.MintToken("robo"))
+    town.call(OWNER, MintToken("rosa", "Rosa, at home", ttl_s=60))
+    town.call(OWNER, MintToken("robo"))
     granted(town.node, rosa, "rosa")
     town.call(
-        OWNER, acts.Invite("hugo", "desk", ("rex",), ttl_s=60, code_hash=tokens.hashed("a code"))
+        OWNER, Invite("hugo", "desk", ("rex",), ttl_s=60, code_hash=tokens.hashed("a code"))
     )
-    town.call(nobody, acts.AcceptInvitation("a code", kept))
-    code = town.call(OWNER, acts.Invite("hanna"))["invitation"]
-    town.call(OWNER, acts.Invite("hugo", "desk", ("rex",)))
-    withdrawn = town.call(OWNER, acts.Invite("nobody"))["id"]
-    town.call(OWNER, acts.ListConnections())
-    town.call(nobody, acts.AcceptInvitation(code))
+    town.call(nobody, AcceptInvitation("a code", kept))
+    code = town.call(OWNER, Invite("hanna"))["invitation"]
+    town.call(OWNER, Invite("hugo", "desk", ("rex",)))
+    withdrawn = town.call(OWNER, Invite("nobody"))["id"]
+    town.call(OWNER, ListConnections())
+    town.call(nobody, AcceptInvitation(code))
     for who in (OWNER, Credentials(token=rosa)):
-        town.call(who, acts.ListConnections())
-    town.call(OWNER, acts.NameConnection(acting.id, "her phone"))
-    town.call(OWNER, acts.ListTokens())
-    town.call(Credentials(token=rosa), acts.RevokeConnection(acting.id))
-    town.call(OWNER, acts.RevokeConnection(withdrawn))
-    town.call(OWNER, acts.RevokeConnection("@hugo"))
+        town.call(who, ListConnections())
+    town.call(OWNER, NameConnection(acting.id, "her phone"))
+    town.call(OWNER, ListTokens())
+    town.call(Credentials(token=rosa), RevokeConnection(acting.id))
+    town.call(OWNER, RevokeConnection(withdrawn))
+    town.call(OWNER, RevokeConnection("@hugo"))
 
 
 def imports(town: Town) -> None:
@@ -451,55 +458,55 @@ def imports(town: Town) -> None:
         {"agent": "nils"},
         {"token_hash": "6" * 64, "label": "nobody's"},
     )
-    town.call(OWNER, acts.ImportTokens(rows[:1]))
-    town.call(OWNER, acts.ImportTokens(rows))
-    town.call(OWNER, acts.ImportTokens(rows, apply=True))
-    town.call(OWNER, acts.Explain(town.send(acts.Credentials("old"), "@vera")))
-    town.call(OWNER, acts.Examine())
-    town.call(OWNER, acts.ImportTokens(rows, {"Otto": "otto"}, apply=True))
+    town.call(OWNER, ImportTokens(rows[:1]))
+    town.call(OWNER, ImportTokens(rows))
+    town.call(OWNER, ImportTokens(rows, apply=True))
+    town.call(OWNER, Explain(town.send(Credentials("old"), "@vera")))
+    town.call(OWNER, Examine())
+    town.call(OWNER, ImportTokens(rows, {"Otto": "otto"}, apply=True))
 
 
 def the_workspace(town: Town) -> None:
     cli, *_ = people(town)
-    town.call(OWNER, acts.ListSettings())
-    town.call(OWNER, acts.ChangeSetting("recipients", "strict"))
-    town.call(OWNER, acts.Pause())
-    town.call(OWNER, acts.ShowStatus())
-    town.call(OWNER, acts.Pause("a disk is full"))
-    town.call(OWNER, acts.ShowStatus())
-    town.call(OWNER, acts.Resume())
-    town.call(OWNER, acts.ShowStorage())
-    town.call(cli, acts.ShowStorage())
+    town.call(OWNER, ListSettings())
+    town.call(OWNER, ChangeSetting("recipients", "strict"))
+    town.call(OWNER, Pause())
+    town.call(OWNER, ShowStatus())
+    town.call(OWNER, Pause("a disk is full"))
+    town.call(OWNER, ShowStatus())
+    town.call(OWNER, Resume())
+    town.call(OWNER, ShowStorage())
+    town.call(cli, ShowStorage())
 
 
 def audit(town: Town) -> None:
     cli, *_ = people(town)
     town.send(cli, "@vera")
-    town.call(cli, acts.ShowLog(limit=2))
-    town.call(cli, acts.VerifyLog())
-    town.call(cli, acts.SignCheckpoint())
-    town.call(cli, acts.Prove(seq=2))
-    town.call(cli, acts.Prove(since=3))
-    town.call(cli, acts.ProveMany((1, 3)))
-    town.call(OWNER, acts.ExportLog(str(town.directory.parent / "export.jsonl")))
-    town.call(OWNER, acts.Rebuild())
-    town.call(OWNER, acts.ShowLog())
+    town.call(cli, ShowLog(limit=2))
+    town.call(cli, VerifyLog())
+    town.call(cli, SignCheckpoint())
+    town.call(cli, Prove(seq=2))
+    town.call(cli, Prove(since=3))
+    town.call(cli, ProveMany((1, 3)))
+    town.call(OWNER, ExportLog(str(town.directory.parent / "export.jsonl")))
+    town.call(OWNER, Rebuild())
+    town.call(OWNER, ShowLog())
 
 
 def a_restore(town: Town) -> None:
     cli, *_ = people(town)
-    town.call(OWNER, acts.ShowStorage())
+    town.call(OWNER, ShowStorage())
     backup = str(town.directory.parent / "backup.db")
-    town.call(OWNER, acts.Backup(backup))
-    town.call(OWNER, acts.Restore(backup))
+    town.call(OWNER, Backup(backup))
+    town.call(OWNER, Restore(backup))
     mine = tokens.hashed(cli.token or "")
-    town.call(OWNER, acts.IdentifyToken(mine))
-    town.call(OWNER, acts.ShowToken(tokens.token_id(mine)))
-    town.call(OWNER, acts.ListTokens())
-    town.call(OWNER, acts.RotateToken(tokens.token_id(mine)))
-    town.call(OWNER, acts.MintToken("otto-cli"))
-    town.call(OWNER, acts.ReaffirmTokens())
-    town.call(OWNER, acts.ShowLog())
+    town.call(OWNER, IdentifyToken(mine))
+    town.call(OWNER, ShowToken(tokens.token_id(mine)))
+    town.call(OWNER, ListTokens())
+    town.call(OWNER, RotateToken(tokens.token_id(mine)))
+    town.call(OWNER, MintToken("otto-cli"))
+    town.call(OWNER, ReaffirmTokens())
+    town.call(OWNER, ShowLog())
 
 
 def damage(town: Town) -> None:
@@ -507,7 +514,7 @@ def damage(town: Town) -> None:
     log = apsw.Connection(os.path.join(town.directory, "log.db"))
     log.execute("UPDATE log SET header = CAST(replace(header, 'otto', 'milo') AS BLOB)")
     log.close()
-    town.call(OWNER, acts.VerifyLog())
+    town.call(OWNER, VerifyLog())
 
 
 def an_engine(town: Town) -> None:
@@ -518,22 +525,22 @@ def an_engine(town: Town) -> None:
         (beside / "node").mkdir()
         town.node = Node(str(beside / "node"), engine=server.url + "?workspace=town")
         people(town)
-        town.call(OWNER, acts.ShowStorage())
+        town.call(OWNER, ShowStorage())
         lost = town.node.head()
         with closing(redis.Redis(port=server.port)) as client:
             client.xdel("interlock:{town}:log", f"{lost}-0")
         assert repairing.restore(town.node)["restored"] == 1
-        town.call(OWNER, acts.ListEvents(limit=1000))
+        town.call(OWNER, ListEvents(limit=1000))
         with closing(redis.Redis(port=server.port)) as client:
             client.xdel("interlock:{town}:log", f"{town.node.head()}-0")
         assert repairing.give_up(town.node)["given_up"] == 1
-        town.call(OWNER, acts.ListEvents(limit=1000))
+        town.call(OWNER, ListEvents(limit=1000))
     _until_troubled(town)
-    town.call(OWNER, acts.ShowStorage())
+    town.call(OWNER, ShowStorage())
     town.node.close()
     town.node = Node(str(beside / "node"))
     _until_troubled(town)
-    town.call(OWNER, acts.ShowStorage())
+    town.call(OWNER, ShowStorage())
 
 
 def _until_troubled(town: Town) -> None:
@@ -561,8 +568,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[type, Answer]]:
         town = Town(tmp_path_factory.mktemp("town") / "workspace", engine)
         hour(town)
         if hour not in (damage, an_engine):
-            town.call(OWNER, acts.ListEvents(limit=2))
-            town.call(OWNER, acts.ListEvents(limit=1000))
+            town.call(OWNER, ListEvents(limit=2))
+            town.call(OWNER, ListEvents(limit=1000))
         town.node.close()
         found += town.told
     return found
@@ -605,7 +612,7 @@ def test_an_answer_with_anything_besides_or_anything_less_is_none(
     check = TypeAdapter(ANSWERS[act])
     with pytest.raises(ValidationError):
         check.validate_python(example | {"surprise": 1})
-    if act is acts.AckMessages:
+    if act is AckMessages:
         return  # every message has one of three states, and none of them is sure
     with pytest.raises(ValidationError):
         check.validate_python({})
@@ -654,7 +661,7 @@ def test_every_kind_of_fact_is_an_event_that_was_seen(told: list[tuple[type, Ans
     kinds = {
         event["kind"]
         for act, answer in told
-        if act is acts.ListEvents
+        if act is ListEvents
         for event in answer["events"]
     }
     assert kinds == set(KINDS)

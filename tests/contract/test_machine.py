@@ -29,8 +29,12 @@ from hypothesis.stateful import (
 )
 from model import COVERS, Message, Model, Refused, Target
 
-from interlock.contracts import acts, tokens
-from interlock.contracts.acts import Credentials
+from interlock.contracts import tokens
+from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, FindAnswer, ListInbox, ReadMessage, Redact, SendMessage
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim, RenewClaim, StopWaiting, TakeOverClaim
+from interlock.rooms.workspace.verbs import ChangeSetting, Pause, Resume, ShowLog, ShowStatus, Whoami
+from interlock.rooms.identity.verbs import CreateGroup, EndSession, Join, KeepSession, MintToken, RevokeToken, RotateToken, StartSession
+from interlock.verbs.credentials import Credentials
 from interlock.errors import Refusal
 from interlock.log.facts import Entry
 from interlock.node import Node, audit, upkeep
@@ -113,7 +117,7 @@ class Workspace(RuleBasedStateMachine):
         self.model = Model()
         self.minted = 0
         self.steps_of_pause = 0
-        self.sent_with_key: list[tuple[Credentials, acts.SendMessage]] = []
+        self.sent_with_key: list[tuple[Credentials, SendMessage]] = []
         self.last_at = 0
         self.last_fence = 0
         self.reached: dict[tuple[str, int], str] = {}
@@ -133,7 +137,7 @@ class Workspace(RuleBasedStateMachine):
 
     def settle(self) -> None:
         """Lets both notice how late it is, and compares what they count."""
-        told = self.node.call(OWNER, acts.ShowStatus())
+        told = self.node.call(OWNER, ShowStatus())
         model, now = self.model, ms(told["now"])
         model.pass_time(now)
         self.compare_facts()
@@ -171,7 +175,7 @@ class Workspace(RuleBasedStateMachine):
         """The log has gained what the model says and nothing else; time and fences never fall."""
         expected = self.model.facts
         before = self.model.seq - len(expected)
-        facts = audit.show(self.node, acts.ShowLog(after=before, limit=1000))["facts"]
+        facts = audit.show(self.node, ShowLog(after=before, limit=1000))["facts"]
         assert [fact["kind"] for fact in facts] == [kind for kind, _ in expected]
         for fact, (kind, said) in zip(facts, expected, strict=True):
             assert matches(said, fact["outcome"]), f"{fact}, and the model says {said}"
@@ -229,8 +233,8 @@ class Workspace(RuleBasedStateMachine):
             ("mira", None, "human", ("admin",)),
         ):
             hash = tokens.hashed(self.new_token())
-            self.tell(OWNER, acts.Join(name, surface, kind, scopes=scopes, token_hash=hash))
-        self.tell(OWNER, acts.CreateGroup("devs", ("otto-cli", "vera")))
+            self.tell(OWNER, Join(name, surface, kind, scopes=scopes, token_hash=hash))
+        self.tell(OWNER, CreateGroup("devs", ("otto-cli", "vera")))
 
     @step(
         "identity",
@@ -249,7 +253,7 @@ class Workspace(RuleBasedStateMachine):
         kind: str | None,
         scopes: tuple[str, ...],
     ) -> None:
-        act = acts.Join(name, surface, kind, scopes=scopes)
+        act = Join(name, surface, kind, scopes=scopes)
         by_whom = self.by(by)
         self.tell(by_whom, act._replace(token_hash=tokens.hashed(self.new_token())))
 
@@ -263,7 +267,7 @@ class Workspace(RuleBasedStateMachine):
     def mint(
         self, by: Actor | None, sender: str, scopes: tuple[str, ...], ttl_s: int | None
     ) -> None:
-        act = acts.MintToken(sender, None, scopes, ttl_s)
+        act = MintToken(sender, None, scopes, ttl_s)
         by_whom = self.by(by)
         self.tell(by_whom, act._replace(token_hash=tokens.hashed(self.new_token())))
 
@@ -277,9 +281,9 @@ class Workspace(RuleBasedStateMachine):
         token = self.token_of(of)
         sender = self.model.tokens[id_of(token)].sender if id_of(token) in self.model.tokens else ""
         if how == "revoke all":
-            self.tell(self.by(by), acts.RevokeToken(sender=sender or "nobody"))
+            self.tell(self.by(by), RevokeToken(sender=sender or "nobody"))
         elif how == "revoke":
-            self.tell(self.by(by), acts.RevokeToken(id=id_of(token)))
+            self.tell(self.by(by), RevokeToken(id=id_of(token)))
         else:
             self.rotate(token, self.by(by))
 
@@ -290,7 +294,7 @@ class Workspace(RuleBasedStateMachine):
         if old is not None and old.expires_at is not None and old.expires_at <= self.model.now:
             return
         hash = tokens.hashed(self.new_token())
-        answer = self.tell(by, acts.RotateToken(id=id_of(token), token_hash=hash))
+        answer = self.tell(by, RotateToken(id=id_of(token), token_hash=hash))
         if old is None or answer is None:
             return
         ends = ms(answer["expires_at"]) if "expires_at" in answer else None
@@ -304,7 +308,7 @@ class Workspace(RuleBasedStateMachine):
         2,
         by=actors,
         says=claims_to_be,
-        verb=st.sampled_from((acts.StartSession, acts.EndSession, acts.KeepSession)),
+        verb=st.sampled_from((StartSession, EndSession, KeepSession)),
         session=st.sampled_from(SESSIONS),
     )
     def go_through_a_session(self, by: Actor, says: str | None, verb: Any, session: str) -> None:
@@ -339,7 +343,7 @@ class Workspace(RuleBasedStateMachine):
     ) -> None:
         payload = {"question" if type == "ask" else "text": text}
         about = self.model.messages and reply_to is not None and self.latest(reply_to).id
-        act = acts.SendMessage(to, type, payload, reply_to=about or None, key=act_key, ttl_s=ttl_s)
+        act = SendMessage(to, type, payload, reply_to=about or None, key=act_key, ttl_s=ttl_s)
         credentials = self.by(by, session, says)
         if self.tell(credentials, act) and act_key is not None:
             self.sent_with_key.append((credentials, act))
@@ -375,13 +379,13 @@ class Workspace(RuleBasedStateMachine):
             token = self.token_of(stranger)
         if token is not None:
             handling = {
-                "list": acts.ListInbox(),
-                "read": acts.ReadMessage(message.id),
-                "ack": acts.AckMessages((message.id,), note="done"),
-                "decline": acts.AckMessages((message.id, self.latest(which + 1).id), decline=True),
-                "answer": acts.AnswerAsk(message.id, "yes"),
-                "answer again": acts.AnswerAsk(message.id, "yes", key="again"),
-                "redact": acts.Redact(message.id, "a secret"),
+                "list": ListInbox(),
+                "read": ReadMessage(message.id),
+                "ack": AckMessages((message.id,), note="done"),
+                "decline": AckMessages((message.id, self.latest(which + 1).id), decline=True),
+                "answer": AnswerAsk(message.id, "yes"),
+                "answer again": AnswerAsk(message.id, "yes", key="again"),
+                "redact": Redact(message.id, "a secret"),
             }
             self.tell(Credentials(token=token), handling[how])
 
@@ -392,8 +396,8 @@ class Workspace(RuleBasedStateMachine):
             return
         message = self.latest(which)
         if token := self.good_token(message.sender):
-            self.tell(Credentials(token=token), acts.FindAnswer(message.id))
-            self.tell(Credentials(token=token), acts.ReadMessage(message.id))
+            self.tell(Credentials(token=token), FindAnswer(message.id))
+            self.tell(Credentials(token=token), ReadMessage(message.id))
 
     @step(
         "mail",
@@ -403,8 +407,8 @@ class Workspace(RuleBasedStateMachine):
         limit=st.sampled_from((1, 3, 100)),
     )
     def look(self, by: Actor, says: str | None, which: str, limit: int) -> None:
-        self.tell(self.by(by, None, says), acts.ListInbox(which, limit))
-        self.tell(self.by(by), acts.Whoami())
+        self.tell(self.by(by, None, says), ListInbox(which, limit))
+        self.tell(self.by(by), Whoami())
 
     def latest(self, which: int) -> Message:
         return list(self.model.messages.values())[-1 - which % len(self.model.messages)]
@@ -430,7 +434,7 @@ class Workspace(RuleBasedStateMachine):
         ttl_s: int,
         wait_s: int | None,
     ) -> None:
-        act = acts.AcquireClaim(**on, ttl_s=ttl_s, wait_s=wait_s)
+        act = AcquireClaim(**on, ttl_s=ttl_s, wait_s=wait_s)
         self.tell(self.by(by, session, says), act)
 
     @step(
@@ -439,12 +443,12 @@ class Workspace(RuleBasedStateMachine):
         session=sessions,
         on=targets,
         fence=st.none() | st.integers(1, 20),
-        verb=st.sampled_from((acts.RenewClaim, acts.ReleaseClaim)),
+        verb=st.sampled_from((RenewClaim, ReleaseClaim)),
     )
     def meddle(self, by: Actor, session: str | None, on: On, fence: int | None, verb: Any) -> None:
         """Anybody renews or releases anything, with or without a fence, or looks who holds it."""
         self.tell(self.by(by, session), verb(**on, fence=fence))
-        self.tell(OWNER, acts.CheckClaim(**on))
+        self.tell(OWNER, CheckClaim(**on))
 
     @step(
         "claims",
@@ -462,10 +466,10 @@ class Workspace(RuleBasedStateMachine):
         if token := self.good_token(sender):
             on = on_what(claim.target)
             going_on = {
-                "acquire": acts.AcquireClaim(**on, ttl_s=ttl_s),
-                "renew": acts.RenewClaim(**on, ttl_s=ttl_s, fence=claim.fence),
-                "release": acts.ReleaseClaim(**on, fence=claim.fence),
-                "keep": acts.KeepSession(session or "s1"),
+                "acquire": AcquireClaim(**on, ttl_s=ttl_s),
+                "renew": RenewClaim(**on, ttl_s=ttl_s, fence=claim.fence),
+                "release": ReleaseClaim(**on, fence=claim.fence),
+                "keep": KeepSession(session or "s1"),
             }
             self.tell(Credentials(token=token, session=session), going_on[how])
 
@@ -486,22 +490,22 @@ class Workspace(RuleBasedStateMachine):
         if how == "take over":
             self.take_over(credentials, claim.target, on)
         elif how == "stop waiting":
-            self.tell(credentials, acts.StopWaiting(**on))
+            self.tell(credentials, StopWaiting(**on))
         else:
             wait_s = 5 if how == "wait a little" else 600
-            self.tell(credentials, acts.AcquireClaim(**on, wait_s=wait_s))
+            self.tell(credentials, AcquireClaim(**on, wait_s=wait_s))
 
     def take_over(self, by: Credentials, target: Target, on: On) -> None:
         """Not while anybody waits for a path: whether what is freed beside it goes to the queue
         at once is not said. Nor while the taker waits for it itself, or takes from several."""
         if target.paths and (self.model.waiting or len(self.model.meeting(target)) > 1):
             return
-        self.tell(by, acts.StopWaiting(**on))
-        self.tell(by, acts.TakeOverClaim("the build is red", **on))
+        self.tell(by, StopWaiting(**on))
+        self.tell(by, TakeOverClaim("the build is red", **on))
         if mira := self.good_token("mira"):
             by = Credentials(token=mira)
-            self.tell(by, acts.StopWaiting(**on))
-            self.tell(by, acts.TakeOverClaim("a person says so", **on))
+            self.tell(by, StopWaiting(**on))
+            self.tell(by, TakeOverClaim("a person says so", **on))
 
     # --- the workspace and its clock
 
@@ -517,10 +521,10 @@ class Workspace(RuleBasedStateMachine):
     def manage(self, by: Actor | None, how: str, name: str, members: list[str], steps: int) -> None:
         """Somebody changes who may be written to, or pauses everything for a few steps."""
         managing = {
-            "strict": acts.ChangeSetting("recipients", "strict"),
-            "open": acts.ChangeSetting("recipients", "open"),
-            "pause": acts.Pause("a look around"),
-            "group": acts.CreateGroup(name, tuple(members)),
+            "strict": ChangeSetting("recipients", "strict"),
+            "open": ChangeSetting("recipients", "open"),
+            "pause": Pause("a look around"),
+            "group": CreateGroup(name, tuple(members)),
         }
         self.steps_of_pause = steps
         self.tell(self.by(by), managing[how])
@@ -544,7 +548,7 @@ class Workspace(RuleBasedStateMachine):
         assert self.log_time() >= self.last_at
         self.settle()
         as_it_is = "strict" if self.model.strict else "open"
-        self.tell(OWNER, acts.ChangeSetting("recipients", as_it_is))
+        self.tell(OWNER, ChangeSetting("recipients", as_it_is))
 
     def log_time(self) -> int:
         with self.node.file.reading() as db:
@@ -591,10 +595,10 @@ class Workspace(RuleBasedStateMachine):
     def a_pause_ends(self) -> None:
         self.steps_of_pause -= 1
         if self.model.paused and self.steps_of_pause < 0:
-            self.tell(OWNER, acts.Resume())
+            self.tell(OWNER, Resume())
 
     def nothing_is_held_twice(self) -> None:
-        listed = self.tell(OWNER, acts.ListClaims())
+        listed = self.tell(OWNER, ListClaims())
         found = listed["claims"] if listed else []
         items = [claim["item"] for claim in found if "item" in claim]
         assert len(items) == len(set(items))

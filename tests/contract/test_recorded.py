@@ -16,7 +16,7 @@ import apsw
 import pytest
 from databases import Server
 
-from interlock.contracts.acts import Credentials
+from interlock.verbs.credentials import Credentials
 from interlock.errors import NewerVersion
 from interlock.log.encoding import decode
 from interlock.log.facts import Entry, Header, header_hash, parse_header

@@ -13,18 +13,10 @@ from typing import Any, NamedTuple
 import apsw
 
 from interlock.contracts import tokens
-from interlock.contracts.acts import (
-    AckMessages,
-    AcquireClaim,
-    Credentials,
-    Join,
-    ListInbox,
-    ReadMessage,
-    Redact,
-    ReleaseClaim,
-    Search,
-    SendMessage,
-)
+from interlock.rooms.mail.verbs import AckMessages, ListInbox, ReadMessage, Redact, Search, SendMessage
+from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.identity.verbs import Join
 from interlock.log.facts import GENESIS, header_hash
 from interlock.log.merkle import Frontier
 from interlock.node import Node, audit, proofs, upkeep

@@ -19,8 +19,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from interlock import link
-from interlock.contracts import acts, paging, tokens, uploads
-from interlock.contracts.acts import Credentials
+from interlock.contracts import paging, tokens, uploads
+from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
+from interlock.rooms.workspace.verbs import ChangeSetting, ShowLog, ShowStatus
+from interlock.rooms.identity.verbs import Join
+from interlock.rooms.mail.verbs import ListInbox, SendMessage
+from interlock.verbs.credentials import Credentials
 from interlock.errors import Refusal
 from interlock.node import Node, audit, upkeep
 from interlock.node import write_queue as desk
@@ -173,13 +177,13 @@ def join(node: Node, *senders: str) -> dict[str, str]:
     """Registers senders and gives their tokens."""
     found = {sender: tokens.compose(os.urandom(tokens.SECRET_BYTES)) for sender in senders}
     for sender, token in found.items():
-        node.call(OWNER, acts.Join(sender, token_hash=tokens.hashed(token)))
+        node.call(OWNER, Join(sender, token_hash=tokens.hashed(token)))
     return found
 
 
 def facts(node: Node, kind: str | None = None, after: int = 0) -> list[Json]:
     """The facts of the log after a position, as `audit show` gives them."""
-    steps = paging.steps(acts.ShowLog(after, 1 << 30, kind))
+    steps = paging.steps(ShowLog(after, 1 << 30, kind))
     found: list[Json] = uploads.taken(steps, lambda act: audit.show(node, act))["facts"]
     return found
 
@@ -263,7 +267,7 @@ class Server:
             self._node = link.open_node(directory)
         else:
             self._node = Node(directory, clock=self._clock)
-        return self.node.call(OWNER, acts.ShowStatus())
+        return self.node.call(OWNER, ShowStatus())
 
     def do_open_late(self, directory: str) -> Json:
         """Opens a workspace, with a pause after it was seen not to be there yet."""
@@ -298,17 +302,17 @@ class Server:
         """Sends so many, one after the other; gives the sequence and id of each."""
         sent = []
         for number in range(count):
-            act = acts.SendMessage(to, "send", {"text": f"{prefix}-{number}"})
+            act = SendMessage(to, "send", {"text": f"{prefix}-{number}"})
             message = self.node.call(Credentials(token=token), act)["message"]
             sent.append([message["seq"], message["id"]])
         return {"sent": sent}
 
     def do_inbox(self, token: str, wait_s: int) -> Json:
-        act = acts.ListInbox(adapter="test", wait_s=wait_s)
+        act = ListInbox(adapter="test", wait_s=wait_s)
         return self.node.call(Credentials(token=token), act)
 
     def do_acquire(self, token: str, item: str, wait_s: int) -> Json:
-        act = acts.AcquireClaim(item=item, wait_s=wait_s)
+        act = AcquireClaim(item=item, wait_s=wait_s)
         return self.node.call(Credentials(token=token), act)
 
     def do_verify(self, pause: bool = False) -> Json:
@@ -374,10 +378,10 @@ class Writer:
 
     def found(self) -> None:
         """Prepares a workspace that nobody has used yet."""
-        unlimited = acts.ChangeSetting("limits.sends_per_minute", "0")
+        unlimited = ChangeSetting("limits.sends_per_minute", "0")
         self.node.call(OWNER, unlimited)
         token_hash = tokens.hashed(self.credentials.token or "")
-        self.node.call(OWNER, acts.Join("writer", token_hash=token_hash))
+        self.node.call(OWNER, Join("writer", token_hash=token_hash))
         say(["!", "joined", "writer"])
 
     def write(self, threads: int) -> None:
@@ -400,14 +404,14 @@ class Writer:
         self._send(text, key=text)
 
     def _send(self, text: str, key: str | None = None) -> None:
-        act = acts.SendMessage("@reader", "send", {"text": text}, key=key)
+        act = SendMessage("@reader", "send", {"text": text}, key=key)
         message = self.node.call(self.credentials, act)["message"]
         say(["!", "sent", text, message["id"], message["seq"]])
 
     def _claim(self, text: str) -> None:
-        claim = self.node.call(self.credentials, acts.AcquireClaim(item=text))["claim"]
+        claim = self.node.call(self.credentials, AcquireClaim(item=text))["claim"]
         say(["!", "claimed", text, claim["id"], claim["fence"]])
-        self.node.call(self.credentials, acts.ReleaseClaim(item=text, fence=claim["fence"]))
+        self.node.call(self.credentials, ReleaseClaim(item=text, fence=claim["fence"]))
         say(["!", "released", text, claim["id"], claim["fence"]])
 
 

@@ -30,19 +30,10 @@ from damaged import (
     verified,
 )
 
-from interlock.contracts.acts import (
-    AddEvidence,
-    Credentials,
-    ExportLog,
-    ListInbox,
-    PutChunk,
-    ReadMessage,
-    Redact,
-    Search,
-    ShowEvidence,
-    ShowLog,
-    ShowThread,
-)
+from interlock.rooms.work.verbs import AddEvidence, ShowEvidence
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.workspace.verbs import ExportLog, ShowLog
+from interlock.rooms.mail.verbs import ListInbox, PutChunk, ReadMessage, Redact, Search, ShowThread
 from interlock.errors import LogDamaged, Refusal
 from interlock.log.encoding import canonical, decode
 from interlock.log.facts import GENESIS, header_hash

@@ -23,14 +23,10 @@ import pytest
 from processes import LIMIT_S, OWNER, Worker, facts, join, send
 
 from interlock import link
-from interlock.contracts.acts import (
-    AcquireClaim,
-    ChangeSetting,
-    CheckClaim,
-    Credentials,
-    ListInbox,
-    SendMessage,
-)
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim
+from interlock.rooms.workspace.verbs import ChangeSetting
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.node import Node, audit, proofs, upkeep
 
 # A child that needs longer hangs: on a lock that its parent's other threads held, for example.

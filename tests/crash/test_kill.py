@@ -19,14 +19,10 @@ from processes import LIMIT_S, OWNER, Json, Worker, command, environment, facts,
 
 from interlock import link, workspace
 from interlock.contracts import tokens
-from interlock.contracts.acts import (
-    ChangeSetting,
-    Credentials,
-    Join,
-    ListAgents,
-    ListInbox,
-    SendMessage,
-)
+from interlock.rooms.workspace.verbs import ChangeSetting
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.identity.verbs import Join, ListAgents
+from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.node import Node, audit, proofs, upkeep
 
 SEEDS = range(10)

@@ -28,14 +28,9 @@ from processes import (
     workers,
 )
 
-from interlock.contracts.acts import (
-    AcquireClaim,
-    CheckClaim,
-    Credentials,
-    ListInbox,
-    ReleaseClaim,
-    SendMessage,
-)
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.log.facts import parse_header
 from interlock.node import Node, audit, upkeep
 from interlock.stores.presence import Presence

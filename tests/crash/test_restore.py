@@ -34,19 +34,10 @@ from damaged import (
     verified,
 )
 
-from interlock.contracts.acts import (
-    AcquireClaim,
-    CheckClaim,
-    ListAgents,
-    ListInbox,
-    ReadMessage,
-    ReaffirmTokens,
-    RevokeToken,
-    Search,
-    SendMessage,
-    ShowLog,
-    Whoami,
-)
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim
+from interlock.rooms.identity.verbs import ListAgents, ReaffirmTokens, RevokeToken
+from interlock.rooms.mail.verbs import ListInbox, ReadMessage, Search, SendMessage
+from interlock.rooms.workspace.verbs import ShowLog, Whoami
 from interlock.errors import BadToken, LogDamaged, NotAWorkspace, Refusal, Usage
 from interlock.log.encoding import canonical, decode
 from interlock.node import Node, audit, proofs, upkeep
@@ -341,7 +332,8 @@ def test_a_workspace_that_was_half_made_is_made_whole(
 
 WRITING = """
 import os, sys
-from interlock.contracts.acts import Credentials, SendMessage
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.mail.verbs import SendMessage
 from interlock.errors import Refusal
 from interlock.node import Node
 node, who, stop = Node(sys.argv[1]), Credentials(token=sys.argv[2]), sys.argv[3]
@@ -681,10 +673,10 @@ def test_a_backup_that_does_not_verify_is_refused(
 
 SERVING = """
 import json, sys
-from interlock.contracts import acts
+from interlock.verbs.credentials import Credentials
 from interlock.errors import Refusal
 from interlock.node import Node
-node, who = Node(sys.argv[1]), acts.Credentials(token=sys.argv[2])
+node, who = Node(sys.argv[1]), Credentials(token=sys.argv[2])
 print("ready", flush=True)
 for line in sys.stdin:
     name, members = json.loads(line)
@@ -768,7 +760,7 @@ def test_what_another_process_wrote_is_in_the_new_log_or_in_the_abandoned_one(
 
 RESTORING = """
 import sys
-from interlock.contracts.acts import Credentials
+from interlock.verbs.credentials import Credentials
 from interlock.node import Node, upkeep
 with Node(sys.argv[1]) as node:
     print("ready", flush=True)

@@ -15,8 +15,11 @@ from typing import Any
 from commandline import Place, until
 from remotes import Remotes
 
-from interlock.contracts import acts, paging, tokens, uploads
-from interlock.contracts.acts import Credentials
+from interlock.contracts import paging, tokens, uploads
+from interlock.rooms.identity.verbs import Join
+from interlock.rooms.mail.verbs import ListInbox, SendMessage
+from interlock.rooms.workspace.verbs import ShowLog
+from interlock.verbs.credentials import Credentials
 from interlock.link import open_node
 from interlock.node import Node, audit, upkeep
 
@@ -76,13 +79,13 @@ class Team:
 def join(node: Node, name: str) -> Credentials:
     """Registers somebody, who acts with a token from then on."""
     token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-    node.call(OWNER, acts.Join(name, token_hash=tokens.hashed(token)))
+    node.call(OWNER, Join(name, token_hash=tokens.hashed(token)))
     return Credentials(token=token)
 
 
 def send(node: Node, who: Credentials, to: str, text: str, key: str | None = None) -> Answer:
     """The message as it was accepted; one that is large goes as a blob, as every door has it."""
-    act = acts.SendMessage(to, "send", {"text": text}, key=key)
+    act = SendMessage(to, "send", {"text": text}, key=key)
     if uploads.is_large(act):
         answer = uploads.taken(uploads.steps(act), lambda step: node.call(who, step))
     else:
@@ -93,12 +96,12 @@ def send(node: Node, who: Credentials, to: str, text: str, key: str | None = Non
 
 def texts(node: Node, who: Credentials) -> list[str]:
     """What lies in somebody's inbox, oldest first, but for what was redacted."""
-    found = node.call(who, acts.ListInbox(limit=1000))["messages"]
+    found = node.call(who, ListInbox(limit=1000))["messages"]
     return [message["payload"]["text"] for message in found if "payload" in message]
 
 
 def facts(node: Node, kind: str | None = None, after: int = 0) -> list[Answer]:
-    steps = paging.steps(acts.ShowLog(after, 1 << 30, kind))
+    steps = paging.steps(ShowLog(after, 1 << 30, kind))
     found: list[Answer] = uploads.taken(steps, lambda act: audit.show(node, act))["facts"]
     return found
 

@@ -12,8 +12,9 @@ import pytest
 from remotes import Remotes
 from teams import Team, join
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
+from interlock.rooms.workspace.verbs import Whoami
+from interlock.verbs.credentials import Credentials
 from interlock.errors import EngineUnavailable
 from interlock.node import Node
 from interlock.node.pipeline import validate
@@ -112,7 +113,7 @@ def test_a_token_is_good_on_every_node_as_soon_as_one_has_minted_it(team: Team) 
     ada, bert = team.open("ada"), team.open("bert")
     for number in range(30):
         who = join(ada, f"agent-{number}")
-        assert bert.call(who, acts.Whoami())["sender"] == f"agent-{number}"
+        assert bert.call(who, Whoami())["sender"] == f"agent-{number}"
 
 
 def test_what_a_node_heard_before_it_slept_refuses_nobody_who_came_since(
@@ -123,15 +124,15 @@ def test_what_a_node_heard_before_it_slept_refuses_nobody_who_came_since(
     with Valve(remote.server.port) as wire:
         ada, bert = team.open("ada"), team.open("bert", port=wire.port)
         otto, vera = join(ada, "otto"), join(ada, "vera")
-        ada.call(otto, acts.AcquireClaim("B-2"))
+        ada.call(otto, AcquireClaim("B-2"))
         while True:
-            ada.call(otto, acts.AcquireClaim("B-1"))
+            ada.call(otto, AcquireClaim("B-1"))
             bert.catch_up()
             wire.hold_at(ASKS_FOR_THE_TURN[remote.kind])
-            other = asked(bert, vera, acts.AcquireClaim("B-2"))
+            other = asked(bert, vera, AcquireClaim("B-2"))
             assert wire.holds.wait(LIMIT_S)
-            ada.call(otto, acts.ReleaseClaim("B-1"))
-            answer = asked(bert, vera, acts.AcquireClaim("B-1"))
+            ada.call(otto, ReleaseClaim("B-1"))
+            answer = asked(bert, vera, AcquireClaim("B-1"))
             wire.let_go()
             write = answer.get(timeout=LIMIT_S)
             other.get(timeout=LIMIT_S)

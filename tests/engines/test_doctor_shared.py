@@ -8,7 +8,8 @@ from commandline import until
 from remotes import Remotes
 from teams import Team, join, level
 
-from interlock.contracts.acts import Credentials, Whoami
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.workspace.verbs import Whoami
 from interlock.node import Node
 from interlock.node.doctor import engine, examine
 from interlock.stores.sqlite import clock_ms

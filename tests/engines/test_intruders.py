@@ -16,8 +16,10 @@ from remotes import PostgresIntruder, RedisIntruder, Remotes
 from serving import Served, free_port
 from teams import LARGE, OWNER, Team, facts, hashes, join, level, send, texts
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.work.verbs import AddEvidence, ShowEvidence
+from interlock.rooms.identity.verbs import ListAgents
+from interlock.rooms.mail.verbs import ListInbox, PutChunk
+from interlock.verbs.credentials import Credentials
 from interlock.errors import EngineUnavailable, LogDamaged, LogForked, Usage
 from interlock.link import open_node
 from interlock.log.facts import parse_header
@@ -223,7 +225,7 @@ def _goes_on(team: Team, *nodes: Node) -> None:
     newcomer = team.open("newcomer")
     level(*nodes, newcomer)
     assert texts(newcomer, vera) == ["still here"]
-    assert "mallory" not in json.dumps(newcomer.call(OWNER, acts.ListAgents()))
+    assert "mallory" not in json.dumps(newcomer.call(OWNER, ListAgents()))
 
 
 @pytest.mark.parametrize("what", FORGERIES)
@@ -298,7 +300,7 @@ def test_a_changed_body_is_never_shown_and_the_audit_says_so(
     intruder.change_body(first, body.replace(b"vera", b"mall"))
     bert = team.open("bert")
     assert hashes(bert) == hashes(ada)
-    assert "mall" not in json.dumps(bert.call(otto, acts.ListInbox()))
+    assert "mall" not in json.dumps(bert.call(otto, ListInbox()))
     found = audit.verify(bert)
     assert (found["ok"], found["seq"]) == (False, first)
     assert "its body is missing, and no redaction says so" in found["message"]
@@ -313,10 +315,10 @@ def test_changed_bytes_of_evidence_are_never_shown_and_the_audit_says_so(
     ada = team.open("ada")
     otto = join(ada, "otto")
     text = b"all 42 tests passed"
-    upload = ada.call(otto, acts.PutChunk(text, len(text)))["upload"]
+    upload = ada.call(otto, PutChunk(text, len(text)))["upload"]
     kept = {"sha256": hashlib.sha256(text).hexdigest(), "size": len(text)}
-    made = ada.call(otto, acts.AddEvidence({"kind": "file", "name": "log"} | kept, upload))
-    seq, shown = made["evidence"]["seq"], acts.ShowEvidence(made["evidence"]["id"])
+    made = ada.call(otto, AddEvidence({"kind": "file", "name": "log"} | kept, upload))
+    seq, shown = made["evidence"]["seq"], ShowEvidence(made["evidence"]["id"])
     intruder.change_chunks(b"all 99 tests passed")
     bert = team.open("bert")
     found = audit.verify(bert)

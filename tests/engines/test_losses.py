@@ -19,8 +19,10 @@ from remotes import Remotes
 from serving import Served
 from teams import LARGE, OWNER, Answer, Team, facts, hashes, join, level, send, texts
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.claims.verbs import AcquireClaim, RenewClaim
+from interlock.rooms.mail.verbs import Redact, Search
+from interlock.rooms.workspace.verbs import Whoami
+from interlock.verbs.credentials import Credentials
 from interlock.errors import EngineUnavailable, LogForked, NotAllowed, NotAvailable, StaleFence
 from interlock.node import Node, audit, upkeep
 from interlock.node import repair as repairing
@@ -110,7 +112,7 @@ def _writes(node: Node, who: Credentials) -> bool:
 
 
 def _redact(node: Node, message: Answer) -> None:
-    node.call(OWNER, acts.Redact(message["id"], "a leak"))
+    node.call(OWNER, Redact(message["id"], "a leak"))
 
 
 def _grown(team: Team) -> tuple[Node, Node, Credentials]:
@@ -200,7 +202,7 @@ def test_a_node_that_is_behind_the_lost_tail_does_not_write_either(
         send(bert, otto, "@otto", "no")
     assert ada.shared is not None
     assert f"run interlock repair on {ada.shared.engine.node}" in caught.value.message
-    assert bert.call(otto, acts.Whoami())["open"] == 1
+    assert bert.call(otto, Whoami())["open"] == 1
     assert Place(team.root / "ada").ok("repair", "--restore")["restored"] == 1
     for node in (ada, bert):
         until(lambda node=node: _writes(node, otto))  # type: ignore[misc]
@@ -316,7 +318,7 @@ def test_a_repair_that_was_broken_off_is_said_by_the_next_one(
 
 def test_a_lost_tail_that_is_given_up_begins_a_new_epoch(team: Team, copying: Copying) -> None:
     ada, bert, otto = _grown(team)
-    before = ada.call(otto, acts.AcquireClaim(item="B-1"))["claim"]["fence"]
+    before = ada.call(otto, AcquireClaim(item="B-1"))["claim"]["fence"]
     copy, common = copying(), ada.head()
     send(bert, otto, "@otto", "abandoned words")
     level(ada, bert)
@@ -344,12 +346,12 @@ def test_a_lost_tail_that_is_given_up_begins_a_new_epoch(team: Team, copying: Co
     assert texts(ada, otto) == texts(bert, otto) == ["kept", "again"]
     assert _found(ada, otto, "abandoned") == _found(bert, otto, "abandoned") == 0
     assert _found(ada, otto, "again") == _found(bert, otto, "again") == 1
-    after = bert.call(otto, acts.AcquireClaim(item="B-2"))["claim"]["fence"]
+    after = bert.call(otto, AcquireClaim(item="B-2"))["claim"]["fence"]
     assert after > before + (1 << 32)
 
 
 def _found(node: Node, who: Credentials, word: str) -> int:
-    return len(node.call(who, acts.Search(word))["messages"])
+    return len(node.call(who, Search(word))["messages"])
 
 
 def _has_kept(path: Path, length: int) -> None:
@@ -406,24 +408,24 @@ def test_who_held_something_on_either_side_of_a_fork_does_not_go_on_with_the_sam
 ) -> None:
     ada, bert, otto = _grown(team)
     vera = join(ada, "vera")
-    kept = ada.call(vera, acts.AcquireClaim(item="B-0"))["claim"]
+    kept = ada.call(vera, AcquireClaim(item="B-0"))["claim"]
     copy = copying()
-    lost = ada.call(otto, acts.AcquireClaim(item="B-1"))["claim"]
+    lost = ada.call(otto, AcquireClaim(item="B-1"))["claim"]
     for node in (ada, bert):
         team.end(node)
     copy.put_back()
     caro = team.open("caro")
-    held = caro.call(vera, acts.AcquireClaim(item="B-1"))["claim"]
+    held = caro.call(vera, AcquireClaim(item="B-1"))["claim"]
     assert held["fence"] == lost["fence"]
     place = Place(team.root / "ada")
     place.ok("repair", "--give-up")
     place.ok("token", "reaffirm", "--all")
     until(lambda: _writes(caro, otto))
     with pytest.raises(StaleFence):
-        caro.call(vera, acts.RenewClaim(item="B-1", fence=held["fence"]))
-    again = caro.call(vera, acts.AcquireClaim(item="B-1"))["claim"]
+        caro.call(vera, RenewClaim(item="B-1", fence=held["fence"]))
+    again = caro.call(vera, AcquireClaim(item="B-1"))["claim"]
     assert again["fence"] > (1 << 40)
-    renewed = caro.call(vera, acts.RenewClaim(item="B-0", fence=kept["fence"]))["claim"]
+    renewed = caro.call(vera, RenewClaim(item="B-0", fence=kept["fence"]))["claim"]
     assert renewed["fence"] == kept["fence"]
 
 

@@ -18,8 +18,9 @@ from remotes import Remotes
 from serving import Served, free_port
 from teams import LARGE, OWNER, Team, facts, join, level, send, texts
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.mail.verbs import Redact
+from interlock.rooms.workspace.verbs import Whoami
+from interlock.verbs.credentials import Credentials
 from interlock.errors import EngineUnavailable, NotFound
 from interlock.link import open_node
 from interlock.node import Node, upkeep
@@ -230,8 +231,8 @@ def test_bodies_travel_in_pieces_however_many_and_large_they_are(
     place: Place, remote: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here a piece is a thousand bytes, so that a turn does not last for all of them."""
-    for module in ("copying", "postgres", "redis"):
-        monkeypatch.setattr(f"interlock.stores.{module}.READ_BYTES", 1000)
+    for module in ("replica", "postgres", "redis"):
+        monkeypatch.setattr(f"interlock.stores.shared.{module}.READ_BYTES", 1000)
     with open_node(str(place.workspace)) as node:
         vera = join(node, "vera")
         for number in range(40):
@@ -353,7 +354,7 @@ def test_everything_works_on_a_cluster(teams: Teams, clustered: Remotes) -> None
     otto = join(ada, "otto")
     message = send(ada, otto, "@otto", LARGE)
     send(bert, otto, "@otto", "hello", key="once")
-    ada.call(OWNER, acts.Redact(message["id"], "a leak"))
+    ada.call(OWNER, Redact(message["id"], "a leak"))
     level(ada, bert)
     header = clustered().read(0, 1)[0].header
     clustered.intruder().put(seal(os.urandom(32), ada.head() + 1, header))
@@ -444,7 +445,7 @@ def test_a_cluster_that_is_away_refuses_writes_as_any_engine_does(
         server.kill()
         with pytest.raises(EngineUnavailable):
             send(ada, otto, "@otto", "hello", key="the-key")
-        assert ada.call(otto, acts.Whoami())["open"] == 0
+        assert ada.call(otto, Whoami())["open"] == 0
         server.start()
         until(lambda: _is_sent(ada, otto))
         server.pause()

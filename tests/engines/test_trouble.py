@@ -16,8 +16,9 @@ from remotes import PostgresIntruder, RedisIntruder, Remotes
 from serving import Reply, Served
 from teams import OWNER, Team, facts, join, level, send, texts
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.mail.verbs import Search
+from interlock.rooms.workspace.verbs import ShowLog, VerifyLog, Whoami
+from interlock.verbs.credentials import Credentials
 from interlock.errors import EngineUnavailable
 from interlock.node import Node
 
@@ -97,7 +98,7 @@ def test_reads_stop_when_nobody_knows_any_more_whether_a_token_was_revoked(
 def _trouble(node: Node, who: Credentials) -> EngineUnavailable | None:
     """Why nothing can be read there."""
     try:
-        node.call(who, acts.Whoami())
+        node.call(who, Whoami())
     except EngineUnavailable as trouble:
         return trouble
     return None
@@ -178,7 +179,7 @@ def test_what_was_never_looked_for_is_found_without_the_engine_too(own_team: Tea
 
 
 def _searched(node: Node, who: Credentials, query: str) -> list[str]:
-    found = node.call(who, acts.Search(query))["messages"]
+    found = node.call(who, Search(query))["messages"]
     return [message["payload"]["text"] for message in found]
 
 
@@ -186,10 +187,10 @@ def test_an_audit_says_how_old_what_it_read_is(
     own_team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = own_team.open("ada")
-    assert "age_s" not in ada.call(OWNER, acts.VerifyLog())
+    assert "age_s" not in ada.call(OWNER, VerifyLog())
     monkeypatch.setattr("interlock.node.maintenance.SURE_FOR_S", 1.0)
     own_team.remotes.server.kill()
-    for act in (acts.VerifyLog(), acts.ShowLog()):
+    for act in (VerifyLog(), ShowLog()):
         found = until(lambda act=act: _with_age(ada, act))  # type: ignore[misc]
         assert found["age_s"] >= 1
         assert "cannot be used" in found["trouble"]

@@ -8,7 +8,7 @@ import pytest
 from remotes import Remotes
 from teams import Team, join
 
-from interlock.contracts.acts import Whoami
+from interlock.rooms.workspace.verbs import Whoami
 from interlock.node import Node
 from interlock.stores.presence import Seen, Use
 

@@ -20,7 +20,13 @@ from urllib.parse import quote, urlencode
 from commandline import EXIT_OF, LIMIT_S, Done, Place, lines
 
 import interlock
-from interlock.contracts import acts, answers
+from interlock.client import answers
+from interlock.rooms.people.verbs import AcceptInvitation, Invite, ListConnections, NameConnection, RevokeConnection
+from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, Ask, DropUpload, Explain, FindAnswer, ListInbox, ListMail, PutChunk, ReadMessage, Redact, Search, SendMessage, ShowReceipts, ShowThread
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, CheckPaths, ListClaims, ReleaseClaim, RenewClaim, ReportCommit, StopWaiting, TakeOverClaim
+from interlock.rooms.work.verbs import AddEvidence, CancelTask, CheckGate, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, ListBlockers, ListGates, ListTasks, PrepareEvidence, PrepareVerdict, RaiseBlocker, ResolveBlocker, ShowEvidence, ShowTask, SubmitTask, TakeTask
+from interlock.rooms.workspace.verbs import Attend, Backup, ChangeSetting, Examine, ExportLog, ListEvents, ListSettings, Pause, Prove, ProveMany, Rebuild, Restore, Resume, Review, ShowLog, ShowStatus, ShowStorage, SignCheckpoint, VerifyLog, Whoami
+from interlock.rooms.identity.verbs import CreateGroup, EndSession, FindSession, IdentifyToken, ImportTokens, Join, KeepSession, LabelToken, ListAgents, ListGroups, ListTokens, MintToken, Mute, ReaffirmTokens, RevokeToken, RotateToken, ShowToken, StartSession
 from interlock.contracts.routes import ROUTES
 from interlock.doors.cli import doctor as examining
 from interlock.errors import Refusal
@@ -123,92 +129,92 @@ class Python:
 
 
 METHODS = {
-    acts.SendMessage: "send",
-    acts.ListInbox: "inbox",
-    acts.ReadMessage: "read",
-    acts.AckMessages: "ack",
-    acts.ShowReceipts: "receipts",
-    acts.ShowThread: "thread",
-    acts.AnswerAsk: "answer",
-    acts.Explain: "explain",
-    acts.Redact: "redact",
-    acts.Ask: "ask",
-    acts.FindAnswer: "find_answer",
-    acts.Search: "search",
-    acts.ListMail: "mail",
-    acts.PutChunk: "put_chunk",
-    acts.DropUpload: "drop_upload",
-    acts.AcquireClaim: "acquire",
-    acts.ListClaims: "claims",
-    acts.CheckClaim: "check",
-    acts.RenewClaim: "renew",
-    acts.ReleaseClaim: "release",
-    acts.TakeOverClaim: "take_over",
-    acts.StopWaiting: "stop_waiting",
-    acts.CheckPaths: "guard",
-    acts.ReportCommit: "report_commit",
-    acts.CreateTask: "create_task",
-    acts.ListTasks: "tasks",
-    acts.ShowTask: "task",
-    acts.TakeTask: "take",
-    acts.SubmitTask: "submit",
-    acts.CompleteTask: "complete",
-    acts.FailTask: "fail",
-    acts.CancelTask: "cancel",
-    acts.PrepareEvidence: "prepare_evidence",
-    acts.AddEvidence: "add_evidence",
-    acts.ShowEvidence: "evidence",
-    acts.CreateGate: "create_gate",
-    acts.ListGates: "gates",
-    acts.CheckGate: "check_gate",
-    acts.PrepareVerdict: "prepare_verdict",
-    acts.GiveVerdict: "judge",
-    acts.RaiseBlocker: "raise_blocker",
-    acts.ListBlockers: "blockers",
-    acts.ResolveBlocker: "resolve_blocker",
-    acts.Whoami: "whoami",
-    acts.ListAgents: "agents",
-    acts.Join: "join",
-    acts.Invite: "invite",
-    acts.AcceptInvitation: "accept_invitation",
-    acts.ListConnections: "connections",
-    acts.NameConnection: "name_connection",
-    acts.RevokeConnection: "revoke_connection",
-    acts.ListGroups: "groups",
-    acts.CreateGroup: "create_group",
-    acts.ListTokens: "tokens",
-    acts.ShowToken: "show_token",
-    acts.MintToken: "mint_token",
-    acts.RotateToken: "rotate_token",
-    acts.RevokeToken: "revoke_token",
-    acts.ReaffirmTokens: "reaffirm_tokens",
-    acts.LabelToken: "label_token",
-    acts.ImportTokens: "import_tokens",
-    acts.IdentifyToken: "identify_token",
-    acts.StartSession: "start_session",
-    acts.FindSession: "find_session",
-    acts.KeepSession: "keep_session",
-    acts.EndSession: "end_session",
-    acts.Attend: "attend",
-    acts.Mute: "mute",
-    acts.ShowStatus: "status",
-    acts.ShowStorage: "storage",
-    acts.Examine: "doctor",
-    acts.Review: "review",
-    acts.ListSettings: "settings",
-    acts.ChangeSetting: "change_setting",
-    acts.Pause: "pause",
-    acts.Resume: "resume",
-    acts.ListEvents: "events",
-    acts.ShowLog: "log",
-    acts.VerifyLog: "verify",
-    acts.SignCheckpoint: "checkpoint",
-    acts.Prove: "prove",
-    acts.ProveMany: "prove_many",
-    acts.ExportLog: "export",
-    acts.Backup: "backup",
-    acts.Restore: "restore",
-    acts.Rebuild: "rebuild",
+    SendMessage: "send",
+    ListInbox: "inbox",
+    ReadMessage: "read",
+    AckMessages: "ack",
+    ShowReceipts: "receipts",
+    ShowThread: "thread",
+    AnswerAsk: "answer",
+    Explain: "explain",
+    Redact: "redact",
+    Ask: "ask",
+    FindAnswer: "find_answer",
+    Search: "search",
+    ListMail: "mail",
+    PutChunk: "put_chunk",
+    DropUpload: "drop_upload",
+    AcquireClaim: "acquire",
+    ListClaims: "claims",
+    CheckClaim: "check",
+    RenewClaim: "renew",
+    ReleaseClaim: "release",
+    TakeOverClaim: "take_over",
+    StopWaiting: "stop_waiting",
+    CheckPaths: "guard",
+    ReportCommit: "report_commit",
+    CreateTask: "create_task",
+    ListTasks: "tasks",
+    ShowTask: "task",
+    TakeTask: "take",
+    SubmitTask: "submit",
+    CompleteTask: "complete",
+    FailTask: "fail",
+    CancelTask: "cancel",
+    PrepareEvidence: "prepare_evidence",
+    AddEvidence: "add_evidence",
+    ShowEvidence: "evidence",
+    CreateGate: "create_gate",
+    ListGates: "gates",
+    CheckGate: "check_gate",
+    PrepareVerdict: "prepare_verdict",
+    GiveVerdict: "judge",
+    RaiseBlocker: "raise_blocker",
+    ListBlockers: "blockers",
+    ResolveBlocker: "resolve_blocker",
+    Whoami: "whoami",
+    ListAgents: "agents",
+    Join: "join",
+    Invite: "invite",
+    AcceptInvitation: "accept_invitation",
+    ListConnections: "connections",
+    NameConnection: "name_connection",
+    RevokeConnection: "revoke_connection",
+    ListGroups: "groups",
+    CreateGroup: "create_group",
+    ListTokens: "tokens",
+    ShowToken: "show_token",
+    MintToken: "mint_token",
+    RotateToken: "rotate_token",
+    RevokeToken: "revoke_token",
+    ReaffirmTokens: "reaffirm_tokens",
+    LabelToken: "label_token",
+    ImportTokens: "import_tokens",
+    IdentifyToken: "identify_token",
+    StartSession: "start_session",
+    FindSession: "find_session",
+    KeepSession: "keep_session",
+    EndSession: "end_session",
+    Attend: "attend",
+    Mute: "mute",
+    ShowStatus: "status",
+    ShowStorage: "storage",
+    Examine: "doctor",
+    Review: "review",
+    ListSettings: "settings",
+    ChangeSetting: "change_setting",
+    Pause: "pause",
+    Resume: "resume",
+    ListEvents: "events",
+    ShowLog: "log",
+    VerifyLog: "verify",
+    SignCheckpoint: "checkpoint",
+    Prove: "prove",
+    ProveMany: "prove_many",
+    ExportLog: "export",
+    Backup: "backup",
+    Restore: "restore",
+    Rebuild: "rebuild",
 }
 
 
@@ -241,17 +247,17 @@ class Command:
         """The act's own part of what the command says."""
         said: Members = done.json
         storage = set(answers.Storage.__annotations__)
-        if act is acts.ShowStatus:
+        if act is ShowStatus:
             return {n: v for n, v in said.items() if n not in {*storage, "credentials"}}
-        if act is acts.ShowStorage:
+        if act is ShowStorage:
             return {name: said[name] for name in storage if name in said}
-        if act is acts.Examine:  # the command looks at files of its machine too
+        if act is Examine:  # the command looks at files of its machine too
             return said | {"checks": said["checks"] - len(examining.CHECKS)}
-        if act in (acts.Join, acts.RotateToken) and "kept" in said:
+        if act in (Join, RotateToken) and "kept" in said:
             assert os.path.exists(said.pop("kept")), done
-        if act is acts.Invite and self.is_served:
+        if act is Invite and self.is_served:
             assert said.pop("link") == scene.url + said["path"]
-        if act is acts.AcceptInvitation:
+        if act is AcceptInvitation:
             assert said.pop("workspace") == scene.url
             said["token"] = json.loads(Path(said.pop("kept")).read_text())["token"]
         return said
@@ -278,111 +284,111 @@ _SENDER = {"sender": "--sender"}
 _NOTE, _FENCE, _FIX = {"note": "--note"}, {"fence": "--fence"}, {"fix": "--fix"}
 
 SPELLINGS = {
-    acts.SendMessage: Spelling(
+    SendMessage: Spelling(
         "send",
         ("to", "text"),
         {name: f"--{name}" for name in ("type", "payload", "subject", "thread", "priority", "key")}
         | {"reply_to": "--reply-to", "ttl_s": "--ttl", "wake": "--wake", "no_wake": "--no-wake"},
     ),
-    acts.ListInbox: Spelling(
+    ListInbox: Spelling(
         "inbox", (), _PAGE | {"wait_s": "--wait", "all": "--all", "sent": "--sent"}
     ),
-    acts.ReadMessage: Spelling("read", ("message",), {"range": "--range"}),
-    acts.AckMessages: Spelling("ack", ("messages",), {"decline": "--decline", "note": "--note"}),
-    acts.ShowReceipts: Spelling("receipts", ("message",)),
-    acts.ShowThread: Spelling("thread", ("message",), _PAGE),
-    acts.AnswerAsk: Spelling("answer", ("message", "text")),
-    acts.Explain: Spelling("explain", ("message",)),
-    acts.Redact: Spelling("redact", ("message",), {"reason": "--reason"}),
-    acts.Ask: Spelling("ask", ("to", "question"), {"options": "--option", "wait_s": "--wait"}),
-    acts.Search: Spelling("search", ("query",), {"limit": "--limit"}),
-    acts.AcquireClaim: Spelling(
+    ReadMessage: Spelling("read", ("message",), {"range": "--range"}),
+    AckMessages: Spelling("ack", ("messages",), {"decline": "--decline", "note": "--note"}),
+    ShowReceipts: Spelling("receipts", ("message",)),
+    ShowThread: Spelling("thread", ("message",), _PAGE),
+    AnswerAsk: Spelling("answer", ("message", "text")),
+    Explain: Spelling("explain", ("message",)),
+    Redact: Spelling("redact", ("message",), {"reason": "--reason"}),
+    Ask: Spelling("ask", ("to", "question"), {"options": "--option", "wait_s": "--wait"}),
+    Search: Spelling("search", ("query",), {"limit": "--limit"}),
+    AcquireClaim: Spelling(
         "claim acquire", (), _THING | _WHERE | _EVERYWHERE | {"wait_s": "--wait"}
     ),
-    acts.ListClaims: Spelling("claim list", (), {"mine": "--mine"}),
-    acts.CheckClaim: Spelling("claim check", (), _THING),
-    acts.RenewClaim: Spelling("claim renew", (), _THING | {"ttl_s": "--ttl", "fence": "--fence"}),
-    acts.ReleaseClaim: Spelling("claim release", (), _THING | {"fence": "--fence"}),
-    acts.TakeOverClaim: Spelling("claim take-over", (), _THING | _WHERE | {"reason": "--reason"}),
-    acts.CheckPaths: Spelling("guard check", ("paths",)),
-    acts.ReportCommit: Spelling("guard note"),
-    acts.CreateTask: Spelling(
+    ListClaims: Spelling("claim list", (), {"mine": "--mine"}),
+    CheckClaim: Spelling("claim check", (), _THING),
+    RenewClaim: Spelling("claim renew", (), _THING | {"ttl_s": "--ttl", "fence": "--fence"}),
+    ReleaseClaim: Spelling("claim release", (), _THING | {"fence": "--fence"}),
+    TakeOverClaim: Spelling("claim take-over", (), _THING | _WHERE | {"reason": "--reason"}),
+    CheckPaths: Spelling("guard check", ("paths",)),
+    ReportCommit: Spelling("guard note"),
+    CreateTask: Spelling(
         "task create",
         (),
         {name: f"--{name}" for name in ("title", "id", "brief", "priority", "assignee")}
         | {"criteria": "--criterion", "gates": "--gate", "labels": "--label"}
         | {"depends_on": "--depends-on"},
     ),
-    acts.ListTasks: Spelling("task list", (), _PAGE | {"state": "--state", "mine": "--mine"}),
-    acts.ShowTask: Spelling("task show", ("id",)),
-    acts.TakeTask: Spelling("task take", ("id",), _WHERE),
-    acts.SubmitTask: Spelling(
+    ListTasks: Spelling("task list", (), _PAGE | {"state": "--state", "mine": "--mine"}),
+    ShowTask: Spelling("task show", ("id",)),
+    TakeTask: Spelling("task take", ("id",), _WHERE),
+    SubmitTask: Spelling(
         "task submit", ("id",), _FENCE | {"commit": "--commit", "tree": "--tree"}
     ),
-    acts.CompleteTask: Spelling("task complete", ("id",), _FENCE),
-    acts.FailTask: Spelling("task fail", ("id",), _FENCE | _NOTE),
-    acts.CancelTask: Spelling("task cancel", ("id",), _NOTE),
-    acts.AddEvidence: Spelling(
+    CompleteTask: Spelling("task complete", ("id",), _FENCE),
+    FailTask: Spelling("task fail", ("id",), _FENCE | _NOTE),
+    CancelTask: Spelling("task cancel", ("id",), _NOTE),
+    AddEvidence: Spelling(
         "evidence add",
         (),
         {name: f"--{name}" for name in ("task", "criterion", "title", "file", "url", "note")}
         | _FENCE,
     ),
-    acts.ShowEvidence: Spelling("evidence show", ("id",), {"range": "--range"}),
-    acts.CreateGate: Spelling(
+    ShowEvidence: Spelling("evidence show", ("id",), {"range": "--range"}),
+    CreateGate: Spelling(
         "gate create", ("name",), {"holders": "--holder", "replace": "--replace"}
     ),
-    acts.ListGates: Spelling("gate list"),
-    acts.GiveVerdict: Spelling(
+    ListGates: Spelling("gate list"),
+    GiveVerdict: Spelling(
         "gate {verdict}",
         ("task", "gate"),
         _NOTE | _FIX | {"commit": "--commit", "evidence": "--evidence"},
     ),
-    acts.RaiseBlocker: Spelling(
+    RaiseBlocker: Spelling(
         "blocker raise", ("task", "what"), _FIX | {"severity": "--severity", "to": "--to"}
     ),
-    acts.ListBlockers: Spelling("blocker list", (), {"task": "--task", "all": "--all"}),
-    acts.ResolveBlocker: Spelling("blocker resolve", ("id",), _NOTE),
-    acts.Whoami: Spelling("whoami"),
-    acts.ListAgents: Spelling("agents", ("name",)),
-    acts.Join: Spelling("join", ("name",), {"surface": "--surface", "kind": "--kind"} | _TOKEN),
-    acts.Invite: Spelling(
+    ListBlockers: Spelling("blocker list", (), {"task": "--task", "all": "--all"}),
+    ResolveBlocker: Spelling("blocker resolve", ("id",), _NOTE),
+    Whoami: Spelling("whoami"),
+    ListAgents: Spelling("agents", ("name",)),
+    Join: Spelling("join", ("name",), {"surface": "--surface", "kind": "--kind"} | _TOKEN),
+    Invite: Spelling(
         "invite",
         ("name",),
         {"surface": "--surface", "own": "--own", "kind": "--kind", "ttl_s": "--ttl"},
     ),
-    acts.AcceptInvitation: Spelling("join", ("link",)),
-    acts.ListConnections: Spelling("connection list"),
-    acts.NameConnection: Spelling("connection name", ("id", "name")),
-    acts.RevokeConnection: Spelling("connection revoke", ("id",)),
-    acts.Mute: Spelling("mute", ("name",), {"ttl_s": "--ttl", "off": "--off"}),
-    acts.ListGroups: Spelling("group list"),
-    acts.CreateGroup: Spelling("group create", ("name",), {"members": "--member"}),
-    acts.ListTokens: Spelling("token list"),
-    acts.ShowToken: Spelling("token show", ("id",)),
-    acts.MintToken: Spelling("token mint", (), _SENDER | _TOKEN | {"ttl_s": "--ttl"}),
-    acts.RotateToken: Spelling("token rotate", ("id",), _SENDER),
-    acts.RevokeToken: Spelling("token revoke", ("id",), _SENDER),
-    acts.ReaffirmTokens: Spelling("token reaffirm", ("id",), _SENDER | {"all": "--all"}),
-    acts.LabelToken: Spelling("token label", ("id", "label")),
-    acts.ImportTokens: Spelling("token import", ("file",), {"map": "--map", "apply": "--apply"}),
-    acts.IdentifyToken: Spelling("token identify", ("token",)),
-    acts.ShowStatus: Spelling("status"),
-    acts.ShowStorage: Spelling("status"),
-    acts.Examine: Spelling("doctor"),
-    acts.Review: Spelling("review", (), {"since_s": "--since"}),
-    acts.ListSettings: Spelling("settings"),
-    acts.ChangeSetting: Spelling("settings", ("name", "value")),
-    acts.Pause: Spelling("pause", (), {"reason": "--reason"}),
-    acts.Resume: Spelling("resume"),
-    acts.ShowLog: Spelling("audit show", (), _PAGE | {"kind": "--kind"}),
-    acts.VerifyLog: Spelling("audit verify", (), {"checkpoint": "--checkpoint"}),
-    acts.SignCheckpoint: Spelling("audit checkpoint"),
-    acts.Prove: Spelling("audit prove", ("seq",), {"since": "--since"}),
-    acts.ExportLog: Spelling("audit export", ("file",)),
-    acts.Backup: Spelling("backup", ("file",)),
-    acts.Restore: Spelling("restore", ("file",)),
-    acts.Rebuild: Spelling("rebuild"),
+    AcceptInvitation: Spelling("join", ("link",)),
+    ListConnections: Spelling("connection list"),
+    NameConnection: Spelling("connection name", ("id", "name")),
+    RevokeConnection: Spelling("connection revoke", ("id",)),
+    Mute: Spelling("mute", ("name",), {"ttl_s": "--ttl", "off": "--off"}),
+    ListGroups: Spelling("group list"),
+    CreateGroup: Spelling("group create", ("name",), {"members": "--member"}),
+    ListTokens: Spelling("token list"),
+    ShowToken: Spelling("token show", ("id",)),
+    MintToken: Spelling("token mint", (), _SENDER | _TOKEN | {"ttl_s": "--ttl"}),
+    RotateToken: Spelling("token rotate", ("id",), _SENDER),
+    RevokeToken: Spelling("token revoke", ("id",), _SENDER),
+    ReaffirmTokens: Spelling("token reaffirm", ("id",), _SENDER | {"all": "--all"}),
+    LabelToken: Spelling("token label", ("id", "label")),
+    ImportTokens: Spelling("token import", ("file",), {"map": "--map", "apply": "--apply"}),
+    IdentifyToken: Spelling("token identify", ("token",)),
+    ShowStatus: Spelling("status"),
+    ShowStorage: Spelling("status"),
+    Examine: Spelling("doctor"),
+    Review: Spelling("review", (), {"since_s": "--since"}),
+    ListSettings: Spelling("settings"),
+    ChangeSetting: Spelling("settings", ("name", "value")),
+    Pause: Spelling("pause", (), {"reason": "--reason"}),
+    Resume: Spelling("resume"),
+    ShowLog: Spelling("audit show", (), _PAGE | {"kind": "--kind"}),
+    VerifyLog: Spelling("audit verify", (), {"checkpoint": "--checkpoint"}),
+    SignCheckpoint: Spelling("audit checkpoint"),
+    Prove: Spelling("audit prove", ("seq",), {"since": "--since"}),
+    ExportLog: Spelling("audit export", ("file",)),
+    Backup: Spelling("backup", ("file",)),
+    Restore: Spelling("restore", ("file",)),
+    Rebuild: Spelling("rebuild"),
 }
 
 
@@ -407,36 +413,36 @@ def spelled(act: type, members: Members, scene: Scene) -> list[str]:
 
 def _as_typed(act: type, said: Members, scene: Scene) -> Members:
     """The members in the form that people type."""
-    if act is acts.SendMessage:
+    if act is SendMessage:
         payload = said.pop("payload")
         text_alone = set(payload) == {"text"} and said.get("type", "send") == "send"
         said |= payload if text_alone else {"payload": json.dumps(payload)}
         if said.get("wake") is False:
             said["no_wake"] = not said.pop("wake")
-    if act is acts.ListInbox and "which" in said:
+    if act is ListInbox and "which" in said:
         said[said.pop("which")] = True
-    if act in (acts.ReadMessage, acts.ShowEvidence) and "start" in said:
+    if act in (ReadMessage, ShowEvidence) and "start" in said:
         said["range"] = f"{said.pop('start')}-{said.pop('stop') - 1}"
-    if act is acts.Ask and "timeout_s" in said:
+    if act is Ask and "timeout_s" in said:
         assert said.pop("timeout_s") == said["wait_s"], "--wait is both"
-    if act is acts.ReaffirmTokens and not said:
+    if act is ReaffirmTokens and not said:
         said["all"] = True
-    if act is acts.ImportTokens:
+    if act is ImportTokens:
         file = scene.place.root / "tokens.json"
         file.write_text(json.dumps(said.pop("rows")))
         said |= {"file": str(file)}
         said["map"] = [f"{label}={agent}" for label, agent in said.get("map", {}).items()]
-    if act is acts.AcceptInvitation:
+    if act is AcceptInvitation:
         said["link"] = f"{scene.url}/invite/{said.pop('code')}"
-    if act is acts.ListTasks:
+    if act is ListTasks:
         said.setdefault("state", "all")
-    if act is acts.CheckPaths:
+    if act is CheckPaths:
         said = {"paths": said["paths"]}  # where one stands is where they are
-    if act is acts.ReportCommit:
+    if act is ReportCommit:
         said = {}  # it is the last one, and git knows which
-    if act is acts.AddEvidence:
+    if act is AddEvidence:
         said = _as_attached(said)
-    if act is acts.VerifyLog and "checkpoint" in said:
+    if act is VerifyLog and "checkpoint" in said:
         file = scene.place.root / "kept.checkpoint"
         file.write_text(said["checkpoint"])
         said["checkpoint"] = str(file)
@@ -478,7 +484,7 @@ class Http:
             headers["Idempotency-Key"] = said.pop("key")
         if "wait_s" in said:
             said["wait"] = said.pop("wait_s")
-        if act is acts.IdentifyToken:
+        if act is IdentifyToken:
             said["token_hash"] = hashlib.sha256(said.pop("token").encode()).hexdigest()
         for name in [name for name in said if f"{{{name}}}" in path]:
             path = path.replace(f"{{{name}}}", quote(str(said.pop(name)), safe=""))
@@ -568,31 +574,31 @@ def _attached(said: Members) -> Members:
 
 
 TOOLS: dict[type, tuple[str, Callable[[Members], Members]]] = {
-    acts.Whoami: ("whoami", dict),
-    acts.ListAgents: ("agents", dict),
-    acts.SendMessage: ("send", _mail),
-    acts.AnswerAsk: ("send", lambda said: {"reply_to": said.pop("message")} | said),
-    acts.ListInbox: ("inbox", dict),
-    acts.ShowThread: ("inbox", lambda said: {"thread": said.pop("message")} | said),
-    acts.Search: ("inbox", dict),
-    acts.ReadMessage: ("read", _range),
-    acts.AckMessages: ("ack", lambda said: {"ids": said.pop("messages")} | said),
-    acts.Ask: ("ask", dict),
-    acts.AcquireClaim: ("claim", dict),
-    acts.CheckClaim: ("claim", lambda said: said | {"check": True}),
-    acts.ListClaims: ("claim", lambda said: said | {"check": True}),
-    acts.ReleaseClaim: ("release", dict),
-    acts.ListTasks: ("task", _listed),
-    acts.ShowTask: _task("show"),
-    acts.CreateTask: _task("create"),
-    acts.TakeTask: _task("take"),
-    acts.SubmitTask: ("task", _submitted),
-    acts.CompleteTask: _task("complete"),
-    acts.FailTask: _task("fail"),
-    acts.CancelTask: _task("cancel"),
-    acts.ResolveBlocker: _task("resolve_blocker"),
-    acts.AddEvidence: ("evidence", _attached),
-    acts.GiveVerdict: ("verdict", lambda said: {"task_id": said.pop("task")} | said),
+    Whoami: ("whoami", dict),
+    ListAgents: ("agents", dict),
+    SendMessage: ("send", _mail),
+    AnswerAsk: ("send", lambda said: {"reply_to": said.pop("message")} | said),
+    ListInbox: ("inbox", dict),
+    ShowThread: ("inbox", lambda said: {"thread": said.pop("message")} | said),
+    Search: ("inbox", dict),
+    ReadMessage: ("read", _range),
+    AckMessages: ("ack", lambda said: {"ids": said.pop("messages")} | said),
+    Ask: ("ask", dict),
+    AcquireClaim: ("claim", dict),
+    CheckClaim: ("claim", lambda said: said | {"check": True}),
+    ListClaims: ("claim", lambda said: said | {"check": True}),
+    ReleaseClaim: ("release", dict),
+    ListTasks: ("task", _listed),
+    ShowTask: _task("show"),
+    CreateTask: _task("create"),
+    TakeTask: _task("take"),
+    SubmitTask: ("task", _submitted),
+    CompleteTask: _task("complete"),
+    FailTask: _task("fail"),
+    CancelTask: _task("cancel"),
+    ResolveBlocker: _task("resolve_blocker"),
+    AddEvidence: ("evidence", _attached),
+    GiveVerdict: ("verdict", lambda said: {"task_id": said.pop("task")} | said),
 }
 
 
@@ -685,21 +691,21 @@ _FEW_TOOLS = "agents have few tools: this is for people and programs"
 NOT_OFFERED: dict[str, dict[type, str]] = {
     "python": {},
     "cli": {
-        acts.PutChunk: _WITHIN,
-        acts.DropUpload: _WITHIN,
-        acts.FindAnswer: _WITHIN,
-        acts.StopWaiting: _WITHIN,
-        acts.PrepareEvidence: _WITHIN,
-        acts.PrepareVerdict: _WITHIN,
-        acts.CheckGate: _WITHIN,
-        acts.ProveMany: _WITHIN,
-        acts.StartSession: _A_RUN,
-        acts.FindSession: _A_RUN,
-        acts.KeepSession: _A_RUN,
-        acts.EndSession: _A_RUN,
-        acts.Attend: _A_HOOK,
-        acts.ListMail: _FOR_PEOPLE,
-        acts.ListEvents: _FOR_PEOPLE,
+        PutChunk: _WITHIN,
+        DropUpload: _WITHIN,
+        FindAnswer: _WITHIN,
+        StopWaiting: _WITHIN,
+        PrepareEvidence: _WITHIN,
+        PrepareVerdict: _WITHIN,
+        CheckGate: _WITHIN,
+        ProveMany: _WITHIN,
+        StartSession: _A_RUN,
+        FindSession: _A_RUN,
+        KeepSession: _A_RUN,
+        EndSession: _A_RUN,
+        Attend: _A_HOOK,
+        ListMail: _FOR_PEOPLE,
+        ListEvents: _FOR_PEOPLE,
     },
     "http": {route.act: _HERE for route in ROUTES if route.local},
     "mcp": {route.act: _FEW_TOOLS for route in ROUTES if route.act not in TOOLS},

@@ -13,7 +13,7 @@ from typing import Any
 
 from commandline import Place
 
-from interlock.contracts.acts import Credentials
+from interlock.verbs.credentials import Credentials
 from interlock.doors.cli.commands import COMMANDS, COMMON
 from interlock.doors.cli.parser import parse
 from interlock.node import Node

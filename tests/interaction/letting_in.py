@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.people.verbs import Enrol, GrantConnection, Invite, OpenConnection, RefreshConnection
+from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import (
     CODE,
     INVITATION,
@@ -44,14 +44,14 @@ def secret(prefix: str = PREFIX) -> str:
 def invited(node: Node, name: str, *own: str) -> str:
     """The code of an invitation."""
     code = secret(INVITATION)
-    node.call(OWNER, acts.Invite(name, own=own, code_hash=hashed(code)))
+    node.call(OWNER, Invite(name, own=own, code_hash=hashed(code)))
     return code
 
 
 def signed_in(node: Node, name: str, *own: str) -> str:
     """The token of a person's browser. They own these agents, and were invited before."""
     token = secret()
-    asked = acts.Enrol(invited(node, name, *own), VERIFIER, hashed(token), BROWSER)
+    asked = Enrol(invited(node, name, *own), VERIFIER, hashed(token), BROWSER)
     node.call(ANYBODY, asked)
     return token
 
@@ -61,7 +61,7 @@ def granted(
 ) -> Connected:
     """A connection that a person has consented to, and that its client has not opened yet."""
     made = Connected("", "", secret(CODE), secret(), secret(REFRESH))
-    asked = acts.GrantConnection(
+    asked = GrantConnection(
         agent,
         surface,
         scopes or ("mail", "claim", "work"),
@@ -81,7 +81,7 @@ def connected(
 ) -> Connected:
     """A connection that its client has opened."""
     made = granted(node, browser, agent, surface, *scopes)
-    asked = acts.OpenConnection(made.code, CLIENT, hashed(made.token), hashed(made.refresh))
+    asked = OpenConnection(made.code, CLIENT, hashed(made.token), hashed(made.refresh))
     answer = node.call(ANYBODY, asked)
     assert "refused" not in answer, answer
     return made
@@ -90,7 +90,7 @@ def connected(
 def refreshed(node: Node, before: Connected) -> Connected:
     """The same connection with its next pair of tokens."""
     made = before._replace(token=secret(), refresh=secret(REFRESH))
-    asked = acts.RefreshConnection(before.refresh, CLIENT, hashed(made.token), hashed(made.refresh))
+    asked = RefreshConnection(before.refresh, CLIENT, hashed(made.token), hashed(made.refresh))
     answer = node.call(ANYBODY, asked)
     assert "refused" not in answer, answer
     return made

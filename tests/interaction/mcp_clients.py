@@ -31,7 +31,8 @@ from prepared import Prepared
 from starlette.types import Scope
 
 from interlock.contracts import tokens
-from interlock.contracts.acts import Credentials, Join
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.identity.verbs import Join
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.mcp import Mounted, serve

@@ -21,10 +21,11 @@ from forking import Servers
 import interlock
 from interlock import errors
 from interlock.client import AsyncClient, Client
+from interlock.client.answers import ANSWERS
 from interlock.client.asking import Verb
 from interlock.client.who import ANYONES, PERSONAL
-from interlock.contracts import acts
-from interlock.contracts.answers import ANSWERS
+from interlock.rooms.work.verbs import CancelTask, ResolveBlocker
+from interlock.rooms.workspace.verbs import Whoami
 from interlock.contracts.routes import ROUTES
 from interlock.contracts.tokens import hashed, token_id
 from interlock.node.maintenance import MAINTENANCE
@@ -893,7 +894,7 @@ def test_the_owner_may_do_what_the_table_of_verbs_says() -> None:
     routed = {route.act for route in ROUTES}
     owners = {act for act, verb in VERBS.items() if verb.owner or verb.open} | set(MAINTENANCE)
     # The owner may do these too, and is not taken to do them where nobody says so.
-    unasked = {acts.CancelTask, acts.ResolveBlocker}
+    unasked = {CancelTask, ResolveBlocker}
     assert routed - PERSONAL - ANYONES == (owners & routed) - unasked
     assert {act for act, verb in VERBS.items() if verb.anyone} & routed == ANYONES
 
@@ -951,7 +952,7 @@ def test_text_is_given_once(town: Town) -> None:
 
 
 def test_any_act_can_be_asked_for_as_it_is(town: Town) -> None:
-    assert town.otto.call(acts.Whoami())["sender"] == "otto"
+    assert town.otto.call(Whoami())["sender"] == "otto"
 
 
 def test_a_large_body_comes_back_as_it_was(town: Town) -> None:

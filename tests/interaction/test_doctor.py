@@ -15,8 +15,13 @@ from forking import Servers
 from letting_in import connected, signed_in
 from serving import Forked
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.claims.verbs import AcquireClaim
+from interlock.rooms.workspace.verbs import Attend, Whoami
+from interlock.rooms.identity.verbs import Join, MintToken
+from interlock.rooms.people.verbs import NameConnection
+from interlock.rooms.mail.verbs import SendMessage
+from interlock.rooms.work.verbs import SubmitTask, TakeTask
+from interlock.verbs.credentials import Credentials
 from interlock.contracts.health import MAX_TOLD, ORDER
 from interlock.doors.cli import doctor as examining
 from interlock.node import Node, doctor
@@ -27,11 +32,11 @@ THERE = "192.0.2.7"
 
 
 def joined(node: Node, name: str, **said: Any) -> Credentials:
-    return Credentials(token=node.call(OWNER, acts.Join(name, **said))["token"])
+    return Credentials(token=node.call(OWNER, Join(name, **said))["token"])
 
 
 def written(node: Node, by: Credentials, to: str) -> str:
-    return str(node.call(by, acts.SendMessage(to, "send", {"text": "hello"}))["message"]["id"])
+    return str(node.call(by, SendMessage(to, "send", {"text": "hello"}))["message"]["id"])
 
 
 def window_of(pid: int) -> dict[str, Any]:
@@ -169,9 +174,9 @@ def test_a_connection_that_is_called_after_another_is_named_anew(place: Place) -
         joined(node, "mia")
         made = connected(node, browser, "otto", "phone")
         for name in ("Vera's phone", "otto and mia", "On the train"):
-            node.call(OWNER, acts.NameConnection(made.id, name))
+            node.call(OWNER, NameConnection(made.id, name))
             assert of(place, "labels-agree") == []
-        node.call(OWNER, acts.NameConnection(made.id, "Mia's phone"))
+        node.call(OWNER, NameConnection(made.id, "Mia's phone"))
     (found,) = of(place, "labels-agree")
     assert found["subject"] == made.id
     assert "names @mia, but it acts as @otto-phone for @vera" in found["message"]
@@ -188,8 +193,8 @@ def test_a_label_of_a_token_that_has_ended_misleads_nobody(town: Place) -> None:
 def test_a_token_that_soon_expires_is_rotated(place: Place) -> None:
     with ago(place, 6 * DAY) as node:
         joined(node, "otto")
-        made = node.call(OWNER, acts.MintToken("otto", ttl_s=7 * 86_400))
-        node.call(OWNER, acts.MintToken("otto", ttl_s=30 * 86_400))
+        made = node.call(OWNER, MintToken("otto", ttl_s=7 * 86_400))
+        node.call(OWNER, MintToken("otto", ttl_s=30 * 86_400))
     found = only(place, "tokens-lasting")
     assert found["subject"] == made["id"]
     typed(place, found)
@@ -239,7 +244,7 @@ def test_one_token_in_two_sessions_at_once_is_found(town: Place) -> None:
 def asks_from(place: Place, token: str, peer: str | None) -> None:
     """Somebody elsewhere asks, of a node that has just been started."""
     with ago(place, 0) as node:
-        node.call(Credentials(token=token, peer=peer), acts.Whoami())
+        node.call(Credentials(token=token, peer=peer), Whoami())
 
 
 def test_one_token_at_two_addresses_at_once_is_found(place: Place) -> None:
@@ -403,10 +408,10 @@ def test_of_a_connected_client_its_person_is_asked(place: Place) -> None:
 def test_an_agent_whose_client_tells_by_hooks_can_be_reached(place: Place) -> None:
     with ago(place, 2 * HOUR) as node:
         otto = joined(node, "otto")
-        node.call(otto, acts.AcquireClaim("B-1", ttl_s=86_400))
+        node.call(otto, AcquireClaim("B-1", ttl_s=86_400))
     assert "@otto holds B-1" in of(place, "agents-wakeable")[0]["message"]
     with ago(place, 0) as node:
-        node.call(otto._replace(session="s-1"), acts.Attend("start", "claude-code"))
+        node.call(otto._replace(session="s-1"), Attend("start", "claude-code"))
     assert of(place, "agents-wakeable") == []
 
 
@@ -439,8 +444,8 @@ def test_a_claim_whose_client_has_died_is_found(place: Place) -> None:
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
         next(lines(client))
         with ago(place, 0) as node:
-            node.call(otto, acts.Attend("start", "claude-code", window=window_of(client.pid)))
-            node.call(otto, acts.AcquireClaim(paths=("src/a b.py",), repo="example.org/o/r"))
+            node.call(otto, Attend("start", "claude-code", window=window_of(client.pid)))
+            node.call(otto, AcquireClaim(paths=("src/a b.py",), repo="example.org/o/r"))
         assert findings(place) == []
         client.kill()
     found = only(place, "claims-alive")
@@ -542,8 +547,8 @@ def test_a_gate_that_was_held_by_scope_alone_is_found(town: Place) -> None:
     town.ok(*task, "--from", "otto-cli")
     with ago(town, 0) as node:
         otto = Credentials(token=town.ok("token", "mint", "--sender", "otto-cli")["token"])
-        node.call(otto, acts.TakeTask("T-1"))
-        node.call(otto, acts.SubmitTask("T-1", COMMIT, TREE))
+        node.call(otto, TakeTask("T-1"))
+        node.call(otto, SubmitTask("T-1", COMMIT, TREE))
     assert findings(town) == []
     town.ok("token", "revoke", made["id"])
     found = only(town, "gates-held")
@@ -558,9 +563,9 @@ def test_a_gate_that_only_the_worker_holds_is_found(town: Place) -> None:
     town.ok(*task, "--from", "vera")
     with ago(town, 0) as node:
         otto = Credentials(token=town.ok("token", "mint", "--sender", "otto-cli")["token"])
-        node.call(otto, acts.TakeTask("T-1"))
+        node.call(otto, TakeTask("T-1"))
         assert findings(town) == []
-        node.call(otto, acts.SubmitTask("T-1", COMMIT, TREE))
+        node.call(otto, SubmitTask("T-1", COMMIT, TREE))
     found = only(town, "gates-held")
     assert "Only @otto-cli can hold the gate athena" in found["message"]
     assert found["do"] == "interlock gate create athena --replace --holder otto --holder vera"

@@ -16,7 +16,7 @@ from forking import Servers
 from serving import Forked
 
 from interlock import workspace
-from interlock.contracts import acts
+from interlock.rooms.identity.verbs import Join
 from interlock.contracts.tokens import SECRET_BYTES, compose
 from interlock.doors.cli import serving
 from interlock.doors.cli.doctor import HOOKS_LOG
@@ -132,7 +132,7 @@ def test_a_file_that_does_not_wait_for_the_disk_is_found(
 def test_a_log_that_is_ahead_of_the_clock_is_found(town: Place) -> None:
     assert findings(town) == []
     with ago(town, -HOUR) as node:
-        node.call(OWNER, acts.Join("bert"))
+        node.call(OWNER, Join("bert"))
     found = only(town, "clock-level")
     assert "s ahead of the" in found["message"]
     assert "clock" in found["do"] or "ntp" in found["do"] or "networktime" in found["do"]

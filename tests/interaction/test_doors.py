@@ -53,7 +53,12 @@ from playing import (
 from interlock import errors
 from interlock.client import Client
 from interlock.client.asking import Verb
-from interlock.contracts import acts
+from interlock.rooms.people.verbs import AcceptInvitation, Invite, ListConnections, NameConnection, RevokeConnection
+from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, Ask, DropUpload, Explain, FindAnswer, ListInbox, ListMail, PutChunk, ReadMessage, Redact, Search, SendMessage, ShowReceipts, ShowThread
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, CheckPaths, ListClaims, ReleaseClaim, RenewClaim, ReportCommit, StopWaiting, TakeOverClaim
+from interlock.rooms.work.verbs import AddEvidence, CancelTask, CheckGate, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, ListBlockers, ListGates, ListTasks, PrepareEvidence, PrepareVerdict, RaiseBlocker, ResolveBlocker, ShowEvidence, ShowTask, SubmitTask, TakeTask
+from interlock.rooms.workspace.verbs import Attend, Backup, ChangeSetting, Examine, ExportLog, Inspect, ListEvents, ListSettings, Maintain, Pause, Prove, ProveMany, Rebuild, Restore, Resume, Review, ShowLog, ShowStatus, ShowStorage, SignCheckpoint, VerifyLog, Whoami
+from interlock.rooms.identity.verbs import CreateGroup, EndSession, FindSession, IdentifyToken, ImportTokens, Join, KeepSession, LabelToken, ListAgents, ListGroups, ListTokens, MintToken, Mute, ReaffirmTokens, RevokeToken, RotateToken, ShowToken, StartSession
 from interlock.contracts.routes import ROUTES
 from interlock.doors.cli.commands import COMMANDS
 from interlock.doors.mcp.tools import INPUT
@@ -84,18 +89,18 @@ def done(name: str, act: type, who: Who, members: Members = NOTHING, **about: An
 
 
 def setting(name: str, value: str) -> Step:
-    return Step(OWNER, acts.ChangeSetting, {"name": name, "value": value})
+    return Step(OWNER, ChangeSetting, {"name": name, "value": value})
 
 
 def sent(who: Who, to: str, text: str, keeps: str = "it", **more: Any) -> Step:
     members = {"to": to, "type": "send", "payload": {"text": text}, **more}
     return Step(
-        who, acts.SendMessage, members, {keeps: "message.id", f"{keeps}_seq": "message.seq"}
+        who, SendMessage, members, {keeps: "message.id", f"{keeps}_seq": "message.seq"}
     )
 
 
 def held(who: Who, item: str, **more: Any) -> Step:
-    return Step(who, acts.AcquireClaim, {"item": item, **more}, {"held": "claim.fence"})
+    return Step(who, AcquireClaim, {"item": item, **more}, {"held": "claim.fence"})
 
 
 def _newest_ask(owner: Client) -> str | None:
@@ -112,9 +117,9 @@ def _is_waiting(address: str) -> Any:
     return look
 
 
-ANSWERED = Meanwhile(_newest_ask, Step(VERA, acts.AnswerAsk, {"message": "$seen", "text": "yes"}))
+ANSWERED = Meanwhile(_newest_ask, Step(VERA, AnswerAsk, {"message": "$seen", "text": "yes"}))
 LIMITED = "--wait is how long to wait, and the question's time limit as well"
-PAUSED = Step(OWNER, acts.Pause, {"reason": "lunch"})
+PAUSED = Step(OWNER, Pause, {"reason": "lunch"})
 OLD = {"token_hash": "a" * 64, "agent": "nova", "label": "Nova, at work", "scope": ["mail"]}
 OLD_NEO = {"token_hash": "b" * 64, "agent": "nova", "label": "Neo GPT"}
 SHAPES = [
@@ -125,35 +130,35 @@ SHAPES = [
 MAIL = (
     done(
         "a message is accepted",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {**HELLO, "subject": "s", "priority": "high"},
     ),
-    done("a message of a session", acts.SendMessage, Who("otto-cli", "s-1"), HELLO),
+    done("a message of a session", SendMessage, Who("otto-cli", "s-1"), HELLO),
     done(
         "a broadcast",
-        acts.SendMessage,
+        SendMessage,
         VERA,
         {"to": "AGENT:*", "payload": {"text": "all"}, "wake": True},
     ),
-    done("mail for a group", acts.SendMessage, NOVA, {"to": "@team", "payload": {"text": "team"}}),
+    done("mail for a group", SendMessage, NOVA, {"to": "@team", "payload": {"text": "team"}}),
     done(
         "mail for a name that nobody has is kept and said",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {"to": "@ver", "payload": {"text": "hi"}, "wake": False},
         has={"accepted": True},
     ),
     done(
         "the same key and body give the first answer",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {**HELLO, "key": "k"},
         first=(sent(OTTO, "@vera", "hi", key="k"),),
     ),
     done(
         "a command has its reason",
-        acts.SendMessage,
+        SendMessage,
         VERA,
         {
             "to": "@otto-cli",
@@ -168,7 +173,7 @@ MAIL = (
     ),
     done(
         "a blocker has its fix",
-        acts.SendMessage,
+        SendMessage,
         VERA,
         {
             "to": "@otto-cli",
@@ -178,7 +183,7 @@ MAIL = (
     ),
     done(
         "a blocker on a task that is not there",
-        acts.SendMessage,
+        SendMessage,
         VERA,
         {
             "to": "@otto-cli",
@@ -189,7 +194,7 @@ MAIL = (
     ),
     done(
         "an ask by hand",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {
             "to": "@vera",
@@ -200,34 +205,34 @@ MAIL = (
     ),
     done(
         "an announcement",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {"to": "AGENT:*", "type": "announce", "payload": {"client": "c", "pid": 7}},
         but={"mcp": NO_WORD},
     ),
     done(
         "a reply",
-        acts.SendMessage,
+        SendMessage,
         VERA,
         {"to": "@otto-cli", "reply_to": "$mail", "payload": {"text": "r"}},
     ),
     done(
         "a message in a thread",
-        acts.SendMessage,
+        SendMessage,
         VERA,
         {"to": "@otto-cli", "thread": "$mail", "payload": {"text": "t"}},
         but={"mcp": NO_WORD},
     ),
     done(
-        "mail that expires", acts.SendMessage, OTTO, {**HELLO, "ttl_s": 3600}, but={"mcp": NO_WORD}
+        "mail that expires", SendMessage, OTTO, {**HELLO, "ttl_s": 3600}, but={"mcp": NO_WORD}
     ),
     done(
-        "a large body", acts.SendMessage, OTTO, {"to": "@vera", "payload": {"text": "ä" * 600_000}}
+        "a large body", SendMessage, OTTO, {"to": "@vera", "payload": {"text": "ä" * 600_000}}
     ),
     refused(
         "INVALID_RECIPIENT_SHAPE",
         "a recipient of neither shape",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {"to": "AGENT:vera", "payload": {"text": "hi"}},
         has={"to": "AGENT:vera", "valid_shapes": SHAPES, "did_you_mean": ["@vera"]},
@@ -235,7 +240,7 @@ MAIL = (
     refused(
         "INVALID_RECIPIENT_SHAPE",
         "a bare name",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {"to": "nobody", "payload": {"text": "hi"}},
         has={"valid_shapes": SHAPES},
@@ -243,7 +248,7 @@ MAIL = (
     refused(
         "UNKNOWN_TYPE",
         "a type that there is not",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {**HELLO, "type": "gossip"},
         but={"mcp": "the tool's schema lists the types"},
@@ -251,7 +256,7 @@ MAIL = (
     refused(
         "USE_VERB",
         "a type that belongs to a verb",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {**HELLO, "type": "evidence"},
         but={"mcp": "the tool's schema lists the types"},
@@ -259,42 +264,42 @@ MAIL = (
     refused(
         "INVALID_MESSAGE",
         "a command without its reason",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {"to": "@vera", "type": "command", "payload": {"command": "make"}},
     ),
     refused(
         "INVALID_MESSAGE",
         "no text",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {"to": "@vera", "payload": {"text": ""}},
     ),
     refused(
         "INVALID_MESSAGE",
         "a payload with a member too many",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {"to": "@vera", "payload": {"text": "hi", "more": 1}},
         but={"mcp": "its arguments are not the payload"},
     ),
     refused(
-        "USAGE", "a subject of two lines", acts.SendMessage, OTTO, {**HELLO, "subject": "a\nb"}
+        "USAGE", "a subject of two lines", SendMessage, OTTO, {**HELLO, "subject": "a\nb"}
     ),
     refused(
         "NOT_FOUND",
         "a reply to what is not yours",
-        acts.SendMessage,
+        SendMessage,
         NOVA,
         {**HELLO, "reply_to": "$mail"},
     ),
     refused(
-        "NOT_FOUND", "a reply to nothing", acts.SendMessage, NOVA, {**HELLO, "reply_to": ABSENT}
+        "NOT_FOUND", "a reply to nothing", SendMessage, NOVA, {**HELLO, "reply_to": ABSENT}
     ),
     refused(
         "IDEMPOTENCY_CONFLICT",
         "another body under the same key",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {**HELLO, "key": "k"},
         first=(sent(OTTO, "@vera", "other", key="k"),),
@@ -302,7 +307,7 @@ MAIL = (
     refused(
         "UNKNOWN_RECIPIENT",
         "a name that nobody has, where names are strict",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {"to": "@ver", "payload": {"text": "hi"}},
         first=(setting("recipients", "strict"),),
@@ -311,7 +316,7 @@ MAIL = (
     refused(
         "TOO_LARGE",
         "more than the workspace takes",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {"to": "@vera", "payload": {"text": "x" * 11}},
         first=(setting("limits.message_bytes", "10"),),
@@ -320,7 +325,7 @@ MAIL = (
     refused(
         "RATE_LIMITED",
         "more than one a minute, where one is the limit",
-        acts.SendMessage,
+        SendMessage,
         MIRA,
         HELLO,
         first=(setting("limits.sends_per_minute", "1"), sent(MIRA, "@vera", "x")),
@@ -329,7 +334,7 @@ MAIL = (
     refused(
         "TOO_MANY_HOPS",
         "a chain of replies that is too long",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         {**HELLO, "reply_to": "$it"},
         first=(setting("limits.hops", "1"), sent(VERA, "@otto-cli", "re", reply_to="$mail")),
@@ -337,7 +342,7 @@ MAIL = (
     refused(
         "PAUSED",
         "a send in a pause",
-        acts.SendMessage,
+        SendMessage,
         OTTO,
         HELLO,
         first=(PAUSED,),
@@ -346,7 +351,7 @@ MAIL = (
     refused(
         "MISSING_SCOPE",
         "a send without the scope",
-        acts.SendMessage,
+        SendMessage,
         LENA,
         HELLO,
         has={"scope": "mail"},
@@ -354,7 +359,7 @@ MAIL = (
     refused(
         "IDENTITY_MISMATCH",
         "a send in another's name",
-        acts.SendMessage,
+        SendMessage,
         Who("otto-cli", claims_to_be="vera"),
         HELLO,
         has={"sender": "@otto-cli", "claimed": "vera"},
@@ -362,147 +367,147 @@ MAIL = (
     ),
     done(
         "a send in one's own name",
-        acts.SendMessage,
+        SendMessage,
         Who("otto-cli", claims_to_be="@otto-cli"),
         HELLO,
         but={"python": NO_WORD},
     ),
-    refused("BAD_TOKEN", "a send with a token of elsewhere", acts.SendMessage, STRANGER, HELLO),
-    refused("BAD_TOKEN", "a send with a mistyped token", acts.SendMessage, TYPO, HELLO),
-    refused("TOKEN_EXPIRED", "a send with an old token", acts.SendMessage, LATE, HELLO),
+    refused("BAD_TOKEN", "a send with a token of elsewhere", SendMessage, STRANGER, HELLO),
+    refused("BAD_TOKEN", "a send with a mistyped token", SendMessage, TYPO, HELLO),
+    refused("TOKEN_EXPIRED", "a send with an old token", SendMessage, LATE, HELLO),
     refused(
         "NO_IDENTITY",
         "a send by nobody",
-        acts.SendMessage,
+        SendMessage,
         NOBODY,
         HELLO,
         own_words=True,
         but={"mcp stdio": "it does not start for nobody"},
     ),
     refused(
-        "USAGE", "a session that cannot be one", acts.SendMessage, Who("otto-cli", "../x"), HELLO
+        "USAGE", "a session that cannot be one", SendMessage, Who("otto-cli", "../x"), HELLO
     ),
-    done("open mail", acts.ListInbox, VERA, has={"open": 2, "unread": 2}),
-    done("mail in pages", acts.ListInbox, VERA, {"limit": 1}, has={"next": "$mail_seq"}),
-    done("mail after a position", acts.ListInbox, VERA, {"after": "$mail_seq"}, has={"open": 2}),
+    done("open mail", ListInbox, VERA, has={"open": 2, "unread": 2}),
+    done("mail in pages", ListInbox, VERA, {"limit": 1}, has={"next": "$mail_seq"}),
+    done("mail after a position", ListInbox, VERA, {"after": "$mail_seq"}, has={"open": 2}),
     done(
         "all mail",
-        acts.ListInbox,
+        ListInbox,
         VERA,
         {"which": "all"},
-        first=(Step(VERA, acts.AckMessages, {"messages": ["$mail"]}),),
+        first=(Step(VERA, AckMessages, {"messages": ["$mail"]}),),
         but={"mcp": NO_WORD},
     ),
-    done("what was sent", acts.ListInbox, OTTO, {"which": "sent"}, but={"mcp": NO_WORD}),
+    done("what was sent", ListInbox, OTTO, {"which": "sent"}, but={"mcp": NO_WORD}),
     done(
         "mail that is waited for",
-        acts.ListInbox,
+        ListInbox,
         NOVA,
         {"wait_s": 40},
         meanwhile=Meanwhile(_is_waiting("@nova"), sent(OTTO, "@nova", "at last")),
         has={"open": 1},
     ),
     done(
-        "mail that is waited for in vain", acts.ListInbox, NOVA, {"wait_s": 1}, has={"messages": []}
+        "mail that is waited for in vain", ListInbox, NOVA, {"wait_s": 1}, has={"messages": []}
     ),
-    refused("MISSING_SCOPE", "mail without the scope", acts.ListInbox, LENA),
-    done("a message is read", acts.ReadMessage, VERA, {"message": "$mail"}, has={"id": "$mail"}),
+    refused("MISSING_SCOPE", "mail without the scope", ListInbox, LENA),
+    done("a message is read", ReadMessage, VERA, {"message": "$mail"}, has={"id": "$mail"}),
     done(
         "a part of it",
-        acts.ReadMessage,
+        ReadMessage,
         VERA,
         {"message": "$mail", "start": 0, "stop": 5},
         has={"part": True},
     ),
-    done("the end of it", acts.ReadMessage, VERA, {"message": "$mail", "start": 6, "stop": 100}),
-    done("its sender sees the receipts", acts.ReadMessage, OTTO, {"message": "$mail"}),
-    refused("NOT_FOUND", "another's mail", acts.ReadMessage, NOVA, {"message": "$mail"}),
-    refused("NOT_FOUND", "no mail at all", acts.ReadMessage, NOVA, {"message": ABSENT}),
-    refused("USAGE", "a name that is too short", acts.ReadMessage, VERA, {"message": "abc"}),
-    refused("USAGE", "a position that is none", acts.ReadMessage, VERA, {"message": "#x"}),
+    done("the end of it", ReadMessage, VERA, {"message": "$mail", "start": 6, "stop": 100}),
+    done("its sender sees the receipts", ReadMessage, OTTO, {"message": "$mail"}),
+    refused("NOT_FOUND", "another's mail", ReadMessage, NOVA, {"message": "$mail"}),
+    refused("NOT_FOUND", "no mail at all", ReadMessage, NOVA, {"message": ABSENT}),
+    refused("USAGE", "a name that is too short", ReadMessage, VERA, {"message": "abc"}),
+    refused("USAGE", "a position that is none", ReadMessage, VERA, {"message": "#x"}),
     refused(
         "USAGE",
         "a range beyond the end",
-        acts.ReadMessage,
+        ReadMessage,
         VERA,
         {"message": "$mail", "start": 99, "stop": 100},
     ),
     done(
         "handled",
-        acts.AckMessages,
+        AckMessages,
         VERA,
         {"messages": ["$mail", "$ask"]},
         has={"acked": ["$mail", "$ask"]},
     ),
     done(
         "declined",
-        acts.AckMessages,
+        AckMessages,
         VERA,
         {"messages": ["$mail"], "decline": True, "note": "no time"},
     ),
     refused(
         "NOT_FOUND",
         "one of several that is not there",
-        acts.AckMessages,
+        AckMessages,
         VERA,
         {"messages": ["$mail", ABSENT]},
     ),
     refused(
         "NOT_FOUND",
         "another's mail cannot be handled",
-        acts.AckMessages,
+        AckMessages,
         NOVA,
         {"messages": ["$mail"]},
     ),
     done(
         "how far it got",
-        acts.ShowReceipts,
+        ShowReceipts,
         OTTO,
         {"message": "$mail"},
         first=(
-            Step(VERA, acts.ReadMessage, {"message": "$mail"}),
-            Step(VERA, acts.AckMessages, {"messages": ["$mail"], "decline": True, "note": "no"}),
+            Step(VERA, ReadMessage, {"message": "$mail"}),
+            Step(VERA, AckMessages, {"messages": ["$mail"], "decline": True, "note": "no"}),
         ),
     ),
     refused(
-        "NOT_FOUND", "receipts of another's mail", acts.ShowReceipts, NOVA, {"message": "$mail"}
+        "NOT_FOUND", "receipts of another's mail", ShowReceipts, NOVA, {"message": "$mail"}
     ),
     done(
         "a conversation",
-        acts.ShowThread,
+        ShowThread,
         OTTO,
         {"message": "$mail"},
         first=(sent(VERA, "@otto-cli", "re", reply_to="$mail"),),
     ),
-    refused("NOT_FOUND", "another's conversation", acts.ShowThread, NOVA, {"message": "$mail"}),
+    refused("NOT_FOUND", "another's conversation", ShowThread, NOVA, {"message": "$mail"}),
     done(
         "an answer",
-        acts.AnswerAsk,
+        AnswerAsk,
         VERA,
         {"message": "$ask", "text": "yes"},
         # Over MCP it is a reply, for which the ask is read.
-        first=(Step(VERA, acts.ReadMessage, {"message": "$ask"}),),
+        first=(Step(VERA, ReadMessage, {"message": "$ask"}),),
         has={"accepted": True},
     ),
     refused(
         "NOT_FOUND",
         "an answer to another's ask",
-        acts.AnswerAsk,
+        AnswerAsk,
         NOVA,
         {"message": "$ask", "text": "yes"},
     ),
-    done("who is behind it", acts.Explain, OWNER, {"message": "$mail"}),
-    done("who is behind one's own", acts.Explain, OTTO, {"message": "$mail"}),
-    refused("NOT_FOUND", "who is behind another's", acts.Explain, NOVA, {"message": "$mail"}),
-    done("a body is removed", acts.Redact, OWNER, {"message": "$mail", "reason": "secret"}),
-    done("one's own body is removed", acts.Redact, OTTO, {"message": "$mail", "reason": "secret"}),
+    done("who is behind it", Explain, OWNER, {"message": "$mail"}),
+    done("who is behind one's own", Explain, OTTO, {"message": "$mail"}),
+    refused("NOT_FOUND", "who is behind another's", Explain, NOVA, {"message": "$mail"}),
+    done("a body is removed", Redact, OWNER, {"message": "$mail", "reason": "secret"}),
+    done("one's own body is removed", Redact, OTTO, {"message": "$mail", "reason": "secret"}),
     refused(
-        "USAGE", "removed for no reason", acts.Redact, OTTO, {"message": "$mail", "reason": " "}
+        "USAGE", "removed for no reason", Redact, OTTO, {"message": "$mail", "reason": " "}
     ),
-    refused("NOT_FOUND", "another's body", acts.Redact, NOVA, {"message": "$mail", "reason": "r"}),
+    refused("NOT_FOUND", "another's body", Redact, NOVA, {"message": "$mail", "reason": "r"}),
     done(
         "a question that is answered",
-        acts.Ask,
+        Ask,
         OTTO,
         {"to": "@vera", "question": "free?", "options": ["yes", "no"], "wait_s": 40},
         meanwhile=ANSWERED,
@@ -511,7 +516,7 @@ MAIL = (
     ),
     done(
         "a question with a time limit that is answered",
-        acts.Ask,
+        Ask,
         OTTO,
         {"to": "@vera", "question": "free?", "wait_s": 40, "timeout_s": 40},
         meanwhile=ANSWERED,
@@ -521,7 +526,7 @@ MAIL = (
     no(
         "NO_ANSWER",
         "a question that nobody answers",
-        acts.Ask,
+        Ask,
         OTTO,
         {"to": "@vera", "question": "free?", "wait_s": 1},
         but={"cli": LIMITED},
@@ -529,7 +534,7 @@ MAIL = (
     no(
         "NO_ANSWER",
         "a question with a time limit that nobody answers",
-        acts.Ask,
+        Ask,
         OTTO,
         {"to": "@vera", "question": "free?", "wait_s": 1, "timeout_s": 1},
         but={"mcp": NO_WORD},
@@ -537,112 +542,112 @@ MAIL = (
     refused(
         "INVALID_RECIPIENT_SHAPE",
         "a question to nobody",
-        acts.Ask,
+        Ask,
         OTTO,
         {"to": "vera", "question": "q", "wait_s": 1},
     ),
     done(
         "an ask that stands open",
-        acts.FindAnswer,
+        FindAnswer,
         OTTO,
         {"message": "$ask"},
         has={"answered": False},
     ),
     done(
         "an ask that was answered",
-        acts.FindAnswer,
+        FindAnswer,
         OTTO,
         {"message": "$ask"},
-        first=(Step(VERA, acts.AnswerAsk, {"message": "$ask", "text": "yes"}),),
+        first=(Step(VERA, AnswerAsk, {"message": "$ask", "text": "yes"}),),
         has={"answered": True},
     ),
-    refused("NOT_FOUND", "another's ask", acts.FindAnswer, NOVA, {"message": "$ask"}),
+    refused("NOT_FOUND", "another's ask", FindAnswer, NOVA, {"message": "$ask"}),
     done(
-        "what is found", acts.Search, VERA, {"query": "hello", "limit": 5}, has={"query": "hello"}
+        "what is found", Search, VERA, {"query": "hello", "limit": 5}, has={"query": "hello"}
     ),
-    done("nothing is found of others", acts.Search, NOVA, {"query": "hello"}, has={"messages": []}),
-    done("everybody's mail, for the owner", acts.ListMail, OWNER, {"limit": 2}),
-    done("everybody's mail, for an admin", acts.ListMail, DORA),
-    refused("MISSING_SCOPE", "everybody's mail, for an agent", acts.ListMail, OTTO),
-    done("a chunk", acts.PutChunk, OTTO, {"data": b"\x00half", "size": 10}, has={"number": 0}),
-    refused("USAGE", "a chunk of nothing", acts.PutChunk, OTTO, {"data": b"", "size": 0}),
-    refused("TOO_LARGE", "a chunk of too much", acts.PutChunk, OTTO, {"data": b"x", "size": 10**9}),
+    done("nothing is found of others", Search, NOVA, {"query": "hello"}, has={"messages": []}),
+    done("everybody's mail, for the owner", ListMail, OWNER, {"limit": 2}),
+    done("everybody's mail, for an admin", ListMail, DORA),
+    refused("MISSING_SCOPE", "everybody's mail, for an agent", ListMail, OTTO),
+    done("a chunk", PutChunk, OTTO, {"data": b"\x00half", "size": 10}, has={"number": 0}),
+    refused("USAGE", "a chunk of nothing", PutChunk, OTTO, {"data": b"", "size": 0}),
+    refused("TOO_LARGE", "a chunk of too much", PutChunk, OTTO, {"data": b"x", "size": 10**9}),
     done(
         "an upload is given up",
-        acts.DropUpload,
+        DropUpload,
         OTTO,
         {"upload": "$upload"},
-        first=(Step(OTTO, acts.PutChunk, {"data": b"half", "size": 9}, {"upload": "upload"}),),
+        first=(Step(OTTO, PutChunk, {"data": b"half", "size": 9}, {"upload": "upload"}),),
     ),
 )
 
 S1, S2 = Who("otto-cli", "s-1"), Who("otto-cli", "s-2")
 PATHS = {"paths": ["src/**", "doc"], "repo": "example.com/other"}
 WHERE = {"branch": "b", "worktree": "/w", "note": "n"}
-STARTED = Step(OTTO, acts.StartSession, {"id": "s-1"})
+STARTED = Step(OTTO, StartSession, {"id": "s-1"})
 
 CLAIMS = (
     done(
         "a claim",
-        acts.AcquireClaim,
+        AcquireClaim,
         VERA,
         {**WHERE, "item": "B-9", "ttl_s": 600},
         has={"acquired": True},
     ),
-    done("a claim of a session", acts.AcquireClaim, S1, {"item": "B-9", "ttl_s": 600}),
-    done("a claim on paths", acts.AcquireClaim, OTTO, {**PATHS, "ttl_s": 600}),
-    done("one's own again", acts.AcquireClaim, OTTO, {"item": "B-1", "ttl_s": 7200}),
+    done("a claim of a session", AcquireClaim, S1, {"item": "B-9", "ttl_s": 600}),
+    done("a claim on paths", AcquireClaim, OTTO, {**PATHS, "ttl_s": 600}),
+    done("one's own again", AcquireClaim, OTTO, {"item": "B-1", "ttl_s": 7200}),
     done(
         "a worktree that another uses is said",
-        acts.AcquireClaim,
+        AcquireClaim,
         VERA,
         {"item": "B-9", "ttl_s": 600, "worktree": "/w"},
         first=(held(OTTO, "B-8", worktree="/w"),),
     ),
     done(
         "a claim that is waited for",
-        acts.AcquireClaim,
+        AcquireClaim,
         VERA,
         {"item": "B-1", "ttl_s": 600, "wait_s": 40},
         meanwhile=Meanwhile(
             lambda owner: owner.status()["waiting"] == 1,
-            Step(OTTO, acts.ReleaseClaim, {"item": "B-1"}),
+            Step(OTTO, ReleaseClaim, {"item": "B-1"}),
         ),
         has={"acquired": True},
     ),
-    no("CLAIM_HELD", "what another holds", acts.AcquireClaim, VERA, {"item": "B-1", "ttl_s": 600}),
+    no("CLAIM_HELD", "what another holds", AcquireClaim, VERA, {"item": "B-1", "ttl_s": 600}),
     no(
         "CLAIM_HELD",
         "what another session holds",
-        acts.AcquireClaim,
+        AcquireClaim,
         S2,
         {"item": "B-1", "ttl_s": 600},
     ),
     no(
         "CLAIM_HELD",
         "paths that meet held ones",
-        acts.AcquireClaim,
+        AcquireClaim,
         OTTO,
         {"paths": ["src/a.py"], "repo": "example.com/r", "ttl_s": 600},
     ),
     no(
         "CLAIM_HELD",
         "waited for in vain",
-        acts.AcquireClaim,
+        AcquireClaim,
         VERA,
         {"item": "B-1", "ttl_s": 600, "wait_s": 1},
     ),
     refused(
         "USAGE",
         "an item that cannot be one",
-        acts.AcquireClaim,
+        AcquireClaim,
         OTTO,
         {"item": "-5 %", "ttl_s": 600},
     ),
     refused(
         "USAGE",
         "a lease of two years",
-        acts.AcquireClaim,
+        AcquireClaim,
         OTTO,
         {"item": "B-9", "ttl_s": 99999999},
         own_words=True,
@@ -650,128 +655,128 @@ CLAIMS = (
     refused(
         "USAGE",
         "a path out of the repository",
-        acts.AcquireClaim,
+        AcquireClaim,
         OTTO,
         {"paths": ["../x"], "repo": "example.com/r", "ttl_s": 600},
     ),
     refused(
         "MISSING_SCOPE",
         "a claim without the scope",
-        acts.AcquireClaim,
+        AcquireClaim,
         MIRA,
         {"item": "B-9", "ttl_s": 600},
     ),
     refused(
         "PAUSED",
         "a claim in a pause",
-        acts.AcquireClaim,
+        AcquireClaim,
         VERA,
         {"item": "B-9", "ttl_s": 600},
         first=(PAUSED,),
     ),
-    done("every claim", acts.ListClaims, OTTO),
+    done("every claim", ListClaims, OTTO),
     done(
-        "every claim, for the owner", acts.ListClaims, OWNER, but={"mcp": "the owner is no sender"}
+        "every claim, for the owner", ListClaims, OWNER, but={"mcp": "the owner is no sender"}
     ),
     done(
-        "one's own claims", acts.ListClaims, VERA, {"mine": True}, but={"mcp": "whoami lists them"}
+        "one's own claims", ListClaims, VERA, {"mine": True}, but={"mcp": "whoami lists them"}
     ),
     done(
         "what nobody holds",
-        acts.CheckClaim,
+        CheckClaim,
         OTTO,
         {"item": "B-9"},
         has={"claimed": False, "claims": []},
     ),
-    no(None, "what somebody holds", acts.CheckClaim, VERA, {"item": "B-1"}, has={"claimed": True}),
+    no(None, "what somebody holds", CheckClaim, VERA, {"item": "B-1"}, has={"claimed": True}),
     no(
         None,
         "paths that somebody holds",
-        acts.CheckClaim,
+        CheckClaim,
         OTTO,
         {"paths": ["src/a.py"], "repo": "example.com/r"},
     ),
     done(
         "a longer lease",
-        acts.RenewClaim,
+        RenewClaim,
         OTTO,
         {"item": "B-1", "ttl_s": 7200, "fence": "$fence"},
         has={"renewed": True},
     ),
     done(
         "a longer lease, by its id",
-        acts.RenewClaim,
+        RenewClaim,
         OTTO,
         {"id": "$claim", "ttl_s": 7200},
         but={"cli": NO_WORD},
     ),
-    refused("NOT_HOLDER", "another's lease", acts.RenewClaim, VERA, {"item": "B-1"}),
-    refused("NOT_HOLDER", "a lease of another session", acts.RenewClaim, S1, {"item": "B-1"}),
+    refused("NOT_HOLDER", "another's lease", RenewClaim, VERA, {"item": "B-1"}),
+    refused("NOT_HOLDER", "a lease of another session", RenewClaim, S1, {"item": "B-1"}),
     refused(
         "STALE_FENCE",
         "a lease with an old fence",
-        acts.RenewClaim,
+        RenewClaim,
         OTTO,
         {"item": "B-1", "fence": "$fence"},
-        first=(Step(OTTO, acts.ReleaseClaim, {"item": "B-1"}), held(OTTO, "B-1")),
+        first=(Step(OTTO, ReleaseClaim, {"item": "B-1"}), held(OTTO, "B-1")),
     ),
-    refused("NOT_HOLDER", "a lease that there is not", acts.RenewClaim, OTTO, {"item": "B-9"}),
-    done("given up", acts.ReleaseClaim, OTTO, {"item": "B-1"}, has={"released": True}),
+    refused("NOT_HOLDER", "a lease that there is not", RenewClaim, OTTO, {"item": "B-9"}),
+    done("given up", ReleaseClaim, OTTO, {"item": "B-1"}, has={"released": True}),
     done(
         "given up, with its fence",
-        acts.ReleaseClaim,
+        ReleaseClaim,
         OTTO,
         {"item": "B-1", "fence": "$fence"},
         but={"mcp": NO_WORD},
     ),
     done(
         "given up, by its id",
-        acts.ReleaseClaim,
+        ReleaseClaim,
         OTTO,
         {"id": "$claim"},
         but={"cli": NO_WORD, "mcp": NO_WORD},
     ),
     done(
         "given up, on paths",
-        acts.ReleaseClaim,
+        ReleaseClaim,
         VERA,
         {"paths": ["src/**"], "repo": "example.com/r"},
     ),
-    done("nobody's", acts.ReleaseClaim, OTTO, {"item": "B-9"}, has={"released": False}),
-    refused("NOT_HOLDER", "another's cannot be given up", acts.ReleaseClaim, VERA, {"item": "B-1"}),
+    done("nobody's", ReleaseClaim, OTTO, {"item": "B-9"}, has={"released": False}),
+    refused("NOT_HOLDER", "another's cannot be given up", ReleaseClaim, VERA, {"item": "B-1"}),
     refused(
         "STALE_FENCE",
         "what was taken over meanwhile",
-        acts.ReleaseClaim,
+        ReleaseClaim,
         OTTO,
         {"item": "B-1", "fence": "$fence"},
-        first=(Step(VERA, acts.TakeOverClaim, {"reason": "away", "item": "B-1"}),),
+        first=(Step(VERA, TakeOverClaim, {"reason": "away", "item": "B-1"}),),
         but={"mcp": NO_WORD},
     ),
     done(
         "taken over",
-        acts.TakeOverClaim,
+        TakeOverClaim,
         VERA,
         {**WHERE, "item": "B-1", "reason": "away", "ttl_s": 600},
     ),
     refused(
         "NOT_FOUND",
         "taken over from nobody",
-        acts.TakeOverClaim,
+        TakeOverClaim,
         VERA,
         {"item": "B-9", "reason": "r"},
     ),
     refused(
         "MISSING_SCOPE",
         "taken over by an agent",
-        acts.TakeOverClaim,
+        TakeOverClaim,
         NOVA,
         {"item": "B-1", "reason": "r"},
     ),
-    done("out of the queue", acts.StopWaiting, NOVA, {"item": "B-1"}, has={"waiting": False}),
+    done("out of the queue", StopWaiting, NOVA, {"item": "B-1"}, has={"waiting": False}),
     done(
         "a claim that guards every copy",
-        acts.AcquireClaim,
+        AcquireClaim,
         OTTO,
         {**PATHS, "worktree": "/w", "everywhere": True},
         but={"mcp": NO_WORD},
@@ -780,20 +785,20 @@ CLAIMS = (
 
 HERE = {"repo": "$root/cwd/.git", "worktree": "$root/cwd"}
 COMMITTED = {"commit": "$commit", "paths": [PROOF], **HERE}
-THEIRS = Step(NOVA, acts.AcquireClaim, {"paths": ["*.txt"], **HERE, "note": "n"})
-ELSEWHERE_HELD = Step(NOVA, acts.AcquireClaim, {"paths": ["*.txt"], **HERE, "worktree": "/far"})
+THEIRS = Step(NOVA, AcquireClaim, {"paths": ["*.txt"], **HERE, "note": "n"})
+ELSEWHERE_HELD = Step(NOVA, AcquireClaim, {"paths": ["*.txt"], **HERE, "worktree": "/far"})
 
 GUARD = (
     done(
         "files that nobody holds",
-        acts.CheckPaths,
+        CheckPaths,
         OTTO,
         {"paths": [PROOF], **HERE},
         has={"allowed": True, "denied": [], "warned": []},
     ),
     done(
         "files of one's own",
-        acts.CheckPaths,
+        CheckPaths,
         NOVA,
         {"paths": [PROOF], **HERE},
         first=(THEIRS,),
@@ -802,7 +807,7 @@ GUARD = (
     no(
         "CLAIM_HELD",
         "files that another holds",
-        acts.CheckPaths,
+        CheckPaths,
         OTTO,
         {"paths": [PROOF, "a.py"], **HERE},
         first=(THEIRS,),
@@ -811,7 +816,7 @@ GUARD = (
     no(
         "CLAIM_HELD",
         "files that somebody holds, for one who has no name",
-        acts.CheckPaths,
+        CheckPaths,
         OWNER,
         {"paths": [PROOF], **HERE},
         first=(THEIRS,),
@@ -819,7 +824,7 @@ GUARD = (
     ),
     done(
         "files that another holds in another worktree",
-        acts.CheckPaths,
+        CheckPaths,
         OTTO,
         {"paths": [PROOF], **HERE},
         first=(ELSEWHERE_HELD,),
@@ -827,7 +832,7 @@ GUARD = (
     ),
     done(
         "files that another holds, where nothing guards them",
-        acts.CheckPaths,
+        CheckPaths,
         OTTO,
         {"paths": [PROOF], **HERE},
         first=(THEIRS, setting("guard", "off")),
@@ -836,24 +841,24 @@ GUARD = (
     refused(
         "USAGE",
         "files outside the repository",
-        acts.CheckPaths,
+        CheckPaths,
         OTTO,
         {"paths": ["../x"], **HERE},
         own_words=True,
     ),
-    done("a commit that crosses nothing", acts.ReportCommit, OTTO, COMMITTED, has={"crossed": []}),
-    done("a commit that crosses a claim", acts.ReportCommit, OTTO, COMMITTED, first=(THEIRS,)),
+    done("a commit that crosses nothing", ReportCommit, OTTO, COMMITTED, has={"crossed": []}),
+    done("a commit that crosses a claim", ReportCommit, OTTO, COMMITTED, first=(THEIRS,)),
     done(
         "a commit that was reported before",
-        acts.ReportCommit,
+        ReportCommit,
         OTTO,
         COMMITTED,
-        first=(THEIRS, Step(OTTO, acts.ReportCommit, COMMITTED)),
+        first=(THEIRS, Step(OTTO, ReportCommit, COMMITTED)),
     ),
     refused(
         "USAGE",
         "a commit by half its name",
-        acts.ReportCommit,
+        ReportCommit,
         OTTO,
         {**COMMITTED, "commit": "abc"},
         but={"cli": "git names it"},
@@ -862,26 +867,26 @@ GUARD = (
 
 NOT_THERE = "0" * 40
 PASSED = {"task": "T-4", "gate": "athena", "verdict": "pass", "commit": "$commit"}
-PASS = Step(DORA, acts.GiveVerdict, PASSED)
+PASS = Step(DORA, GiveVerdict, PASSED)
 SUBMITTED = {"id": "T-3", "commit": "$commit", "tree": "$tree"}
 SAID = {"kind": "note", "text": "it works", "task_id": "T-3"}
-UPLOADED = Step(NOVA, acts.PutChunk, {"data": PROVED, "size": len(PROVED)}, {"upload": "upload"})
+UPLOADED = Step(NOVA, PutChunk, {"data": PROVED, "size": len(PROVED)}, {"upload": "upload"})
 RAN_BEFORE = (
     UPLOADED,
     Step(
         NOVA,
-        acts.AddEvidence,
+        AddEvidence,
         {"payload": {**RAN, "task_id": "T-3", "criterion": 1}, "upload": "$upload"},
     ),
 )
 # T-3 is otto's by now.
 LOST = (
-    Step(NOVA, acts.ReleaseClaim, {"item": "T-3"}),
-    Step(OTTO, acts.TakeTask, {"id": "T-3"}, {"new_fence": "claim.fence"}),
+    Step(NOVA, ReleaseClaim, {"item": "T-3"}),
+    Step(OTTO, TakeTask, {"id": "T-3"}, {"new_fence": "claim.fence"}),
 )
 RAISED = Step(
     VERA,
-    acts.RaiseBlocker,
+    RaiseBlocker,
     {"what": "it is slow", "task": "T-3", "fix": ["make fast"]},
     {"raised": "blocker.id"},
 )
@@ -889,10 +894,10 @@ NO_SENDER = {"mcp": "the owner is no sender"}
 RUNS = {"cli": "it runs them itself", "mcp": "no tool runs anything"}
 
 TASKS = (
-    done("a task", acts.CreateTask, OTTO, {"title": "Name it"}),
+    done("a task", CreateTask, OTTO, {"title": "Name it"}),
     done(
         "a task with its brief",
-        acts.CreateTask,
+        CreateTask,
         OTTO,
         {
             "title": "Name it",
@@ -905,14 +910,14 @@ TASKS = (
     ),
     done(
         "a task for somebody",
-        acts.CreateTask,
+        CreateTask,
         OTTO,
         {"title": "Name it", "assignee": "@vera", "priority": "high", "labels": ["ui", "list"]},
         but={"mcp": NO_WORD},
     ),
     done(
         "a task for a name that nobody has",
-        acts.CreateTask,
+        CreateTask,
         OTTO,
         {"title": "Name it", "assignee": "@ghost"},
         but={"mcp": NO_WORD},
@@ -920,7 +925,7 @@ TASKS = (
     refused(
         "GATE_HAS_NO_HOLDER",
         "a gate that nobody holds",
-        acts.CreateTask,
+        CreateTask,
         OTTO,
         {"title": "Name it", "gates": ["atena"]},
         has={"gate": "atena", "did_you_mean": ["athena"]},
@@ -928,97 +933,97 @@ TASKS = (
     refused(
         "GATE_HAS_NO_HOLDER",
         "a gate that only the worker holds",
-        acts.CreateTask,
+        CreateTask,
         OTTO,
         {"title": "Name it", "gates": ["athena"], "assignee": "@dora"},
         but={"mcp": NO_WORD},
         has={"gate": "athena"},
     ),
     refused(
-        "NAME_TAKEN", "a task that is there", acts.CreateTask, OTTO, {"title": "x", "id": "T-1"}
+        "NAME_TAKEN", "a task that is there", CreateTask, OTTO, {"title": "x", "id": "T-1"}
     ),
     refused(
         "NOT_FOUND",
         "a task that depends on none",
-        acts.CreateTask,
+        CreateTask,
         OTTO,
         {"title": "x", "depends_on": ["T-9"]},
     ),
     refused(
         "USAGE",
         "a task that depends on itself",
-        acts.CreateTask,
+        CreateTask,
         OTTO,
         {"title": "x", "id": "B-7", "depends_on": ["B-7"]},
     ),
-    refused("USAGE", "a title that is too long", acts.CreateTask, OTTO, {"title": "x" * 281}),
+    refused("USAGE", "a title that is too long", CreateTask, OTTO, {"title": "x" * 281}),
     refused(
         "INVALID_MESSAGE",
         "a gate that cannot be one",
-        acts.CreateTask,
+        CreateTask,
         OTTO,
         {"title": "x", "gates": ["Pallas Athene"]},
     ),
     refused(
         "MISSING_SCOPE",
         "a task without the scope",
-        acts.CreateTask,
+        CreateTask,
         MIRA,
         {"title": "x"},
         has={"scope": "work"},
     ),
-    refused("PAUSED", "a task in a pause", acts.CreateTask, OTTO, {"title": "x"}, first=(PAUSED,)),
-    done("the tasks that live", acts.ListTasks, OTTO, {"state": "live"}),
-    done("every task, for the owner", acts.ListTasks, OWNER, but={"mcp": NO_WORD}),
+    refused("PAUSED", "a task in a pause", CreateTask, OTTO, {"title": "x"}, first=(PAUSED,)),
+    done("the tasks that live", ListTasks, OTTO, {"state": "live"}),
+    done("every task, for the owner", ListTasks, OWNER, but={"mcp": NO_WORD}),
     done(
         "the tasks that are not wanted",
-        acts.ListTasks,
+        ListTasks,
         OTTO,
         {"state": "cancelled"},
         but={"mcp": NO_WORD},
     ),
-    done("one's own tasks", acts.ListTasks, NOVA, {"mine": True}, but={"mcp": "whoami lists them"}),
-    done("tasks in pages", acts.ListTasks, VERA, {"limit": 2}, but={"mcp": NO_WORD}),
+    done("one's own tasks", ListTasks, NOVA, {"mine": True}, but={"mcp": "whoami lists them"}),
+    done("tasks in pages", ListTasks, VERA, {"limit": 2}, but={"mcp": NO_WORD}),
     refused(
         "USAGE",
         "a state that there is not",
-        acts.ListTasks,
+        ListTasks,
         OTTO,
         {"state": "asleep"},
         own_words=True,
         but={"mcp": NO_WORD},
     ),
-    done("a task that waits", acts.ShowTask, OTTO, {"id": "T-1"}),
-    done("a task that is submitted", acts.ShowTask, VERA, {"id": "T-4"}),
-    done("a task, for the owner", acts.ShowTask, OWNER, {"id": "T-3"}, but=NO_SENDER),
-    refused("NOT_FOUND", "a task that there is not", acts.ShowTask, OTTO, {"id": "T-99"}),
-    refused("USAGE", "a task that cannot be one", acts.ShowTask, OTTO, {"id": "T 1"}),
+    done("a task that waits", ShowTask, OTTO, {"id": "T-1"}),
+    done("a task that is submitted", ShowTask, VERA, {"id": "T-4"}),
+    done("a task, for the owner", ShowTask, OWNER, {"id": "T-3"}, but=NO_SENDER),
+    refused("NOT_FOUND", "a task that there is not", ShowTask, OTTO, {"id": "T-99"}),
+    refused("USAGE", "a task that cannot be one", ShowTask, OTTO, {"id": "T 1"}),
     done(
-        "a task is taken", acts.TakeTask, OTTO, {"id": "T-1", "note": "mine"}, has={"taken": True}
+        "a task is taken", TakeTask, OTTO, {"id": "T-1", "note": "mine"}, has={"taken": True}
     ),
     done(
         "a task is taken, and where",
-        acts.TakeTask,
+        TakeTask,
         S1,
         {**WHERE, "id": "T-1", "ttl_s": 600},
         but={"mcp": NO_WORD},
     ),
-    done("one's own task again", acts.TakeTask, NOVA, {"id": "T-3"}, has={"taken": True}),
-    no("CLAIM_HELD", "another's task", acts.TakeTask, OTTO, {"id": "T-3"}, has={"taken": False}),
+    done("one's own task again", TakeTask, NOVA, {"id": "T-3"}, has={"taken": True}),
+    no("CLAIM_HELD", "another's task", TakeTask, OTTO, {"id": "T-3"}, has={"taken": False}),
     no(
         "GATES_NOT_PASSED",
         "a task that waits for another",
-        acts.TakeTask,
+        TakeTask,
         OTTO,
         {"id": "T-2"},
         has={"taken": False},
     ),
-    refused("ALREADY_DONE", "a task that is not wanted", acts.TakeTask, OTTO, {"id": "T-5"}),
-    refused("NOT_FOUND", "no task to take", acts.TakeTask, OTTO, {"id": "T-99"}),
-    refused("MISSING_SCOPE", "taken without the scope", acts.TakeTask, MIRA, {"id": "T-1"}),
+    refused("ALREADY_DONE", "a task that is not wanted", TakeTask, OTTO, {"id": "T-5"}),
+    refused("NOT_FOUND", "no task to take", TakeTask, OTTO, {"id": "T-99"}),
+    refused("MISSING_SCOPE", "taken without the scope", TakeTask, MIRA, {"id": "T-1"}),
     done(
         "a commit is submitted",
-        acts.SubmitTask,
+        SubmitTask,
         NOVA,
         {**SUBMITTED, "fence": "$work_fence"},
         first=RAN_BEFORE,
@@ -1027,7 +1032,7 @@ TASKS = (
     refused(
         "USAGE",
         "a commit that is none",
-        acts.SubmitTask,
+        SubmitTask,
         NOVA,
         {"id": "T-3", "commit": "x"},
         own_words=True,
@@ -1035,21 +1040,21 @@ TASKS = (
     refused(
         "USAGE",
         "a commit whose tree nobody knows",
-        acts.SubmitTask,
+        SubmitTask,
         NOVA,
         {"id": "T-3", "commit": NOT_THERE},
     ),
     refused(
         "NOT_HOLDER",
         "another's task is submitted",
-        acts.SubmitTask,
+        SubmitTask,
         OTTO,
         SUBMITTED,
     ),
     refused(
         "STALE_FENCE",
         "submitted under a lost claim",
-        acts.SubmitTask,
+        SubmitTask,
         NOVA,
         {**SUBMITTED, "fence": "$work_fence"},
         first=LOST,
@@ -1057,7 +1062,7 @@ TASKS = (
     refused(
         "STALE_FENCE",
         "submitted where the claim was lost",
-        acts.SubmitTask,
+        SubmitTask,
         NOVA,
         SUBMITTED,
         first=LOST,
@@ -1065,13 +1070,13 @@ TASKS = (
     refused(
         "ALREADY_DONE",
         "submitted too late",
-        acts.SubmitTask,
+        SubmitTask,
         NOVA,
         {**SUBMITTED, "id": "T-5"},
     ),
     done(
         "a task is done",
-        acts.CompleteTask,
+        CompleteTask,
         NOVA,
         {"id": "T-4"},
         first=(PASS,),
@@ -1080,66 +1085,66 @@ TASKS = (
     no(
         "GATES_NOT_PASSED",
         "done without a pass",
-        acts.CompleteTask,
+        CompleteTask,
         NOVA,
         {"id": "T-4"},
         has={"completed": False},
     ),
-    no("GATES_NOT_PASSED", "done with nothing to show", acts.CompleteTask, NOVA, {"id": "T-3"}),
+    no("GATES_NOT_PASSED", "done with nothing to show", CompleteTask, NOVA, {"id": "T-3"}),
     no(
         "GATES_NOT_PASSED",
         "done with a verdict on what was submitted before",
-        acts.CompleteTask,
+        CompleteTask,
         NOVA,
         {"id": "T-4"},
-        first=(PASS, Step(NOVA, acts.SubmitTask, {**SUBMITTED, "id": "T-4"})),
+        first=(PASS, Step(NOVA, SubmitTask, {**SUBMITTED, "id": "T-4"})),
     ),
     refused(
         "ALREADY_DONE",
         "done twice",
-        acts.CompleteTask,
+        CompleteTask,
         NOVA,
         {"id": "T-4"},
-        first=(PASS, Step(NOVA, acts.CompleteTask, {"id": "T-4"})),
+        first=(PASS, Step(NOVA, CompleteTask, {"id": "T-4"})),
         has={"task": "T-4", "state": "done"},
     ),
     refused(
         "STALE_FENCE",
         "done under a lost claim",
-        acts.CompleteTask,
+        CompleteTask,
         NOVA,
         {"id": "T-3", "fence": "$work_fence"},
         first=LOST,
     ),
-    refused("NOT_HOLDER", "another's task is done", acts.CompleteTask, OTTO, {"id": "T-4"}),
-    done("a task is given up", acts.FailTask, NOVA, {"id": "T-3", "note": "it cannot be"}),
+    refused("NOT_HOLDER", "another's task is done", CompleteTask, OTTO, {"id": "T-4"}),
+    done("a task is given up", FailTask, NOVA, {"id": "T-3", "note": "it cannot be"}),
     refused(
         "STALE_FENCE",
         "given up under a lost claim",
-        acts.FailTask,
+        FailTask,
         NOVA,
         {"id": "T-3", "fence": "$work_fence"},
         first=LOST,
     ),
-    refused("NOT_HOLDER", "another's task is given up", acts.FailTask, OTTO, {"id": "T-3"}),
-    refused("ALREADY_DONE", "given up too late", acts.FailTask, NOVA, {"id": "T-5"}),
-    done("a task is not wanted", acts.CancelTask, DORA, {"id": "T-1", "note": "no time"}),
-    done("a person does not want it", acts.CancelTask, VERA, {"id": "T-3"}),
-    refused("MISSING_SCOPE", "an agent does not want it", acts.CancelTask, OTTO, {"id": "T-1"}),
-    refused("ALREADY_DONE", "cancelled twice", acts.CancelTask, DORA, {"id": "T-5"}),
+    refused("NOT_HOLDER", "another's task is given up", FailTask, OTTO, {"id": "T-3"}),
+    refused("ALREADY_DONE", "given up too late", FailTask, NOVA, {"id": "T-5"}),
+    done("a task is not wanted", CancelTask, DORA, {"id": "T-1", "note": "no time"}),
+    done("a person does not want it", CancelTask, VERA, {"id": "T-3"}),
+    refused("MISSING_SCOPE", "an agent does not want it", CancelTask, OTTO, {"id": "T-1"}),
+    refused("ALREADY_DONE", "cancelled twice", CancelTask, DORA, {"id": "T-5"}),
 )
 
 EVIDENCE = (
     done(
         "evidence of the worker would be taken",
-        acts.PrepareEvidence,
+        PrepareEvidence,
         NOVA,
         {"task": "T-3", "criterion": 1},
         has={"task": "T-3", "fence": "$work_fence"},
     ),
     done(
         "evidence of a reader would be taken",
-        acts.PrepareEvidence,
+        PrepareEvidence,
         VERA,
         {"task": "T-3"},
         has={"task": "T-3"},
@@ -1147,7 +1152,7 @@ EVIDENCE = (
     refused(
         "STALE_FENCE",
         "evidence of who lost it would not be taken",
-        acts.PrepareEvidence,
+        PrepareEvidence,
         NOVA,
         {"task": "T-3"},
         first=LOST,
@@ -1155,21 +1160,21 @@ EVIDENCE = (
     refused(
         "STALE_FENCE",
         "evidence under another fence would not be taken",
-        acts.PrepareEvidence,
+        PrepareEvidence,
         NOVA,
         {"task": "T-3", "fence": 999},
     ),
-    done("a note", acts.AddEvidence, NOVA, {"payload": {**SAID, "criterion": 1, "title": "seen"}}),
-    done("a note of a reader", acts.AddEvidence, VERA, {"payload": SAID}, has={"counts": False}),
+    done("a note", AddEvidence, NOVA, {"payload": {**SAID, "criterion": 1, "title": "seen"}}),
+    done("a note of a reader", AddEvidence, VERA, {"payload": SAID}, has={"counts": False}),
     done(
         "a page",
-        acts.AddEvidence,
+        AddEvidence,
         NOVA,
         {"payload": {"kind": "url", "url": "https://example.com/ci/7", "task_id": "T-3"}},
     ),
     done(
         "a file",
-        acts.AddEvidence,
+        AddEvidence,
         NOVA,
         {"payload": {"kind": "file", "name": PROOF, **KEPT, "task_id": "T-3"}, "upload": "$upload"},
         first=(UPLOADED,),
@@ -1177,7 +1182,7 @@ EVIDENCE = (
     ),
     done(
         "a run",
-        acts.AddEvidence,
+        AddEvidence,
         NOVA,
         {
             "payload": {**RAN, "task_id": "T-3", "criterion": 1},
@@ -1190,7 +1195,7 @@ EVIDENCE = (
     ),
     done(
         "a run that failed",
-        acts.AddEvidence,
+        AddEvidence,
         NOVA,
         {
             "payload": {**RAN, "task_id": "T-3", "criterion": 1, "exit_code": 2},
@@ -1203,7 +1208,7 @@ EVIDENCE = (
     refused(
         "DIGEST_MISMATCH",
         "a run with other bytes than it says",
-        acts.AddEvidence,
+        AddEvidence,
         NOVA,
         {
             "payload": {**RAN, "task_id": "T-3", "output": {**KEPT, "sha256": "0" * 64}},
@@ -1215,7 +1220,7 @@ EVIDENCE = (
     refused(
         "USAGE",
         "a run whose bytes were not uploaded",
-        acts.AddEvidence,
+        AddEvidence,
         NOVA,
         {"payload": {**RAN, "task_id": "T-3"}},
         but=RUNS,
@@ -1223,21 +1228,21 @@ EVIDENCE = (
     refused(
         "USAGE",
         "a criterion that there is not",
-        acts.AddEvidence,
+        AddEvidence,
         NOVA,
         {"payload": {**SAID, "criterion": 9}},
     ),
     refused(
         "INVALID_MESSAGE",
         "a page that is none",
-        acts.AddEvidence,
+        AddEvidence,
         NOVA,
         {"payload": {"kind": "url", "url": "over there", "task_id": "T-3"}},
     ),
     refused(
         "STALE_FENCE",
         "a note under a lost claim",
-        acts.AddEvidence,
+        AddEvidence,
         NOVA,
         {"payload": SAID, "fence": "$work_fence"},
         first=LOST,
@@ -1246,7 +1251,7 @@ EVIDENCE = (
     refused(
         "STALE_FENCE",
         "a note of who lost it",
-        acts.AddEvidence,
+        AddEvidence,
         NOVA,
         {"payload": SAID},
         first=LOST,
@@ -1254,49 +1259,49 @@ EVIDENCE = (
     refused(
         "ALREADY_DONE",
         "a note too late",
-        acts.AddEvidence,
+        AddEvidence,
         NOVA,
         {"payload": {**SAID, "task_id": "T-5"}},
     ),
-    refused("MISSING_SCOPE", "a note without the scope", acts.AddEvidence, MIRA, {"payload": SAID}),
-    done("what was run", acts.ShowEvidence, VERA, {"id": "$ran"}, has={"counts": True}),
-    done("what was said", acts.ShowEvidence, OWNER, {"id": "$said"}, has={"counts": False}),
+    refused("MISSING_SCOPE", "a note without the scope", AddEvidence, MIRA, {"payload": SAID}),
+    done("what was run", ShowEvidence, VERA, {"id": "$ran"}, has={"counts": True}),
+    done("what was said", ShowEvidence, OWNER, {"id": "$said"}, has={"counts": False}),
     done(
         "a part of what was run",
-        acts.ShowEvidence,
+        ShowEvidence,
         VERA,
         {"id": "$ran", "start": 2, "stop": 5},
     ),
     refused(
         "USAGE",
         "a part beyond its end",
-        acts.ShowEvidence,
+        ShowEvidence,
         VERA,
         {"id": "$ran", "start": 99, "stop": 100},
         has={"size": len(PROVED)},
     ),
-    refused("NOT_FOUND", "evidence that there is not", acts.ShowEvidence, VERA, {"id": ABSENT}),
+    refused("NOT_FOUND", "evidence that there is not", ShowEvidence, VERA, {"id": ABSENT}),
 )
 
 GATES = (
-    done("a gate", acts.CreateGate, OWNER, {"name": "hera", "holders": ["@vera", "nova"]}),
+    done("a gate", CreateGate, OWNER, {"name": "hera", "holders": ["@vera", "nova"]}),
     done(
         "other holders of a gate",
-        acts.CreateGate,
+        CreateGate,
         DORA,
         {"name": "athena", "holders": ["@vera"], "replace": True},
     ),
     refused(
         "NAME_TAKEN",
         "a gate that is there",
-        acts.CreateGate,
+        CreateGate,
         OWNER,
         {"name": "athena", "holders": ["@vera"]},
     ),
     refused(
         "GATE_HAS_NO_HOLDER",
         "a gate held by nobody",
-        acts.CreateGate,
+        CreateGate,
         OWNER,
         {"name": "hera", "holders": ["@ver"]},
         has={"gate": "hera", "did_you_mean": ["@vera"]},
@@ -1304,21 +1309,21 @@ GATES = (
     refused(
         "USAGE",
         "a gate of no name",
-        acts.CreateGate,
+        CreateGate,
         OWNER,
         {"name": "He ra", "holders": ["@vera"]},
     ),
     refused(
         "MISSING_SCOPE",
         "an agent makes no gate",
-        acts.CreateGate,
+        CreateGate,
         OTTO,
         {"name": "hera", "holders": ["@vera"]},
     ),
-    done("the gates", acts.ListGates, OTTO),
+    done("the gates", ListGates, OTTO),
     done(
         "a verdict would be taken",
-        acts.PrepareVerdict,
+        PrepareVerdict,
         DORA,
         {"task": "T-4", "gate": "athena"},
         has={"artifact": {"commit": "$commit", "tree": "$tree"}},
@@ -1326,35 +1331,35 @@ GATES = (
     refused(
         "OWN_WORK",
         "a verdict of the worker would not be taken",
-        acts.PrepareVerdict,
+        PrepareVerdict,
         NOVA,
         {"task": "T-4", "gate": "athena"},
     ),
-    done("a pass", acts.GiveVerdict, DORA, {**PASSED, "note": "well done"}),
+    done("a pass", GiveVerdict, DORA, {**PASSED, "note": "well done"}),
     done(
         "a pass that relies on evidence",
-        acts.GiveVerdict,
+        GiveVerdict,
         DORA,
         {**PASSED, "evidence": ["$ran"]},
     ),
     done(
         "a pass on whatever is submitted",
-        acts.GiveVerdict,
+        GiveVerdict,
         DORA,
         {"task": "T-4", "gate": "athena", "verdict": "pass"},
         but={"mcp": "the tool has to say which commit was looked at"},
     ),
     done(
         "a fail",
-        acts.GiveVerdict,
+        GiveVerdict,
         DORA,
         {**PASSED, "verdict": "fail", "note": "it is red", "fix": ["make fix", "make test"]},
     ),
-    done("a fail without a word", acts.GiveVerdict, DORA, {**PASSED, "verdict": "fail"}),
+    done("a fail without a word", GiveVerdict, DORA, {**PASSED, "verdict": "fail"}),
     refused(
         "OWN_WORK",
         "one's own work",
-        acts.GiveVerdict,
+        GiveVerdict,
         NOVA,
         PASSED,
         has={"task": "T-4", "gate": "athena"},
@@ -1362,7 +1367,7 @@ GATES = (
     refused(
         "MISSING_SCOPE",
         "a gate that one does not hold",
-        acts.GiveVerdict,
+        GiveVerdict,
         VERA,
         PASSED,
         has={"scope": "gate:athena"},
@@ -1370,7 +1375,7 @@ GATES = (
     refused(
         "NOT_SUBMITTED",
         "another commit than the submitted one",
-        acts.GiveVerdict,
+        GiveVerdict,
         DORA,
         {**PASSED, "commit": NOT_THERE},
         has={"task": "T-4", "submitted": {"commit": "$commit", "tree": "$tree"}},
@@ -1378,7 +1383,7 @@ GATES = (
     refused(
         "NOT_SUBMITTED",
         "nothing that could be judged",
-        acts.GiveVerdict,
+        GiveVerdict,
         DORA,
         {**PASSED, "task": "T-3"},
         has={"task": "T-3", "state": "taken"},
@@ -1386,7 +1391,7 @@ GATES = (
     refused(
         "NOT_FOUND",
         "a gate that the task has not",
-        acts.GiveVerdict,
+        GiveVerdict,
         DORA,
         {**PASSED, "gate": "hera"},
         has={"gates": ["athena"]},
@@ -1394,20 +1399,20 @@ GATES = (
     refused(
         "NOT_FOUND",
         "a verdict that relies on another's evidence",
-        acts.GiveVerdict,
+        GiveVerdict,
         DORA,
         {**PASSED, "evidence": ["$said"]},
     ),
     refused(
         "ALREADY_DONE",
         "a verdict too late",
-        acts.GiveVerdict,
+        GiveVerdict,
         DORA,
         {**PASSED, "task": "T-5"},
     ),
     done(
         "a commit that passed",
-        acts.CheckGate,
+        CheckGate,
         OTTO,
         {"gate": "athena", "commit": "$commit"},
         first=(PASS,),
@@ -1416,70 +1421,70 @@ GATES = (
     no(
         "GATES_NOT_PASSED",
         "a commit that has not passed",
-        acts.CheckGate,
+        CheckGate,
         OWNER,
         {"gate": "athena", "commit": "$commit"},
         has={"passed": False},
     ),
     done(
         "a blocker of a task",
-        acts.RaiseBlocker,
+        RaiseBlocker,
         VERA,
         {"what": "it is slow", "task": "T-3", "severity": "warn", "fix": ["make fast"]},
     ),
     done(
         "a blocker for somebody",
-        acts.RaiseBlocker,
+        RaiseBlocker,
         NOVA,
         {"what": "it is slow", "task": "T-3", "to": "@vera"},
     ),
     done(
         "a blocker of no task",
-        acts.RaiseBlocker,
+        RaiseBlocker,
         NOVA,
         {"what": "it is slow", "to": "@vera"},
         but={"cli": NO_WORD},
     ),
     done(
         "a blocker for whoever can be found",
-        acts.RaiseBlocker,
+        RaiseBlocker,
         DORA,
         {"what": "it is slow", "task": "T-1"},
     ),
     refused(
         "MISSING_SCOPE",
         "a blocker without the scope",
-        acts.RaiseBlocker,
+        RaiseBlocker,
         MIRA,
         {"what": "it is slow", "task": "T-3"},
     ),
     refused(
         "ALREADY_DONE",
         "a blocker too late",
-        acts.RaiseBlocker,
+        RaiseBlocker,
         VERA,
         {"what": "it is slow", "task": "T-5"},
     ),
-    done("what stands in the way", acts.ListBlockers, OTTO),
+    done("what stands in the way", ListBlockers, OTTO),
     done(
         "what stood in the way of a task",
-        acts.ListBlockers,
+        ListBlockers,
         OWNER,
         {"task": "T-3", "all": True},
-        first=(Step(NOVA, acts.ResolveBlocker, {"id": "$blocker"}),),
+        first=(Step(NOVA, ResolveBlocker, {"id": "$blocker"}),),
     ),
-    refused("NOT_FOUND", "what stands in no task's way", acts.ListBlockers, OTTO, {"task": "T-99"}),
-    done("one's own blocker is resolved", acts.ResolveBlocker, NOVA, {"id": "$blocker"}),
+    refused("NOT_FOUND", "what stands in no task's way", ListBlockers, OTTO, {"task": "T-99"}),
+    done("one's own blocker is resolved", ResolveBlocker, NOVA, {"id": "$blocker"}),
     done(
         "a person resolves a blocker",
-        acts.ResolveBlocker,
+        ResolveBlocker,
         VERA,
         {"id": "$blocker", "note": "there it is"},
     ),
     refused(
         "OWN_WORK",
         "the worker resolves no blocker",
-        acts.ResolveBlocker,
+        ResolveBlocker,
         NOVA,
         {"id": "$raised"},
         first=(RAISED,),
@@ -1488,25 +1493,25 @@ GATES = (
     refused(
         "MISSING_SCOPE",
         "another agent resolves none",
-        acts.ResolveBlocker,
+        ResolveBlocker,
         OTTO,
         {"id": "$blocker"},
     ),
-    refused("NOT_FOUND", "a blocker that there is not", acts.ResolveBlocker, VERA, {"id": ABSENT}),
+    refused("NOT_FOUND", "a blocker that there is not", ResolveBlocker, VERA, {"id": ABSENT}),
 )
 
 INVITED = {"code": "$invitation"}
 BY_LINK = {ON_THE_FILE: "a link leads to a server"}
 
 IDENTITY = (
-    done("who one is", acts.Whoami, OTTO, has={"sender": "otto-cli", "open": 1}),
-    done("who one is in a session", acts.Whoami, S1, first=(STARTED,), has={"session": "s-1"}),
-    refused("BAD_TOKEN", "who a stranger is", acts.Whoami, STRANGER),
-    refused("TOKEN_EXPIRED", "who one was", acts.Whoami, LATE),
+    done("who one is", Whoami, OTTO, has={"sender": "otto-cli", "open": 1}),
+    done("who one is in a session", Whoami, S1, first=(STARTED,), has={"session": "s-1"}),
+    refused("BAD_TOKEN", "who a stranger is", Whoami, STRANGER),
+    refused("TOKEN_EXPIRED", "who one was", Whoami, LATE),
     refused(
         "NO_IDENTITY",
         "the owner is no sender",
-        acts.Whoami,
+        Whoami,
         OWNER,
         own_words=True,
         but={"mcp": "it is nobody there"},
@@ -1514,82 +1519,82 @@ IDENTITY = (
     refused(
         "IDENTITY_MISMATCH",
         "who another is",
-        acts.Whoami,
+        Whoami,
         Who("otto-cli", claims_to_be="vera"),
         but={"python": NO_WORD},
     ),
-    done("who is there", acts.ListAgents, VERA),
+    done("who is there", ListAgents, VERA),
     done(
-        "who is there, for the owner", acts.ListAgents, OWNER, but={"mcp": "the owner is no sender"}
+        "who is there, for the owner", ListAgents, OWNER, but={"mcp": "the owner is no sender"}
     ),
-    done("one who is there", acts.ListAgents, VERA, {"name": "nova"}),
-    done("one who is not there", acts.ListAgents, VERA, {"name": "ghost"}, has={"agents": []}),
+    done("one who is there", ListAgents, VERA, {"name": "nova"}),
+    done("one who is not there", ListAgents, VERA, {"name": "ghost"}, has={"agents": []}),
     done(
         "somebody joins",
-        acts.Join,
+        Join,
         OWNER,
         {"name": "rita", "surface": "web", "kind": "agent", "label": "Rita"},
     ),
     done(
         "somebody joins with scopes",
-        acts.Join,
+        Join,
         DORA,
         {"name": "rita", "kind": "human", "scopes": ["mail", "gate:athena"]},
     ),
-    refused("NAME_TAKEN", "a name that is taken", acts.Join, OWNER, {"name": "vera"}),
-    refused("USAGE", "a name that cannot be one", acts.Join, OWNER, {"name": "Rita Ré"}),
+    refused("NAME_TAKEN", "a name that is taken", Join, OWNER, {"name": "vera"}),
+    refused("USAGE", "a name that cannot be one", Join, OWNER, {"name": "Rita Ré"}),
     refused(
-        "USAGE", "a scope that there is not", acts.Join, OWNER, {"name": "rita", "scopes": ["root"]}
+        "USAGE", "a scope that there is not", Join, OWNER, {"name": "rita", "scopes": ["root"]}
     ),
-    refused("MISSING_SCOPE", "an agent lets nobody join", acts.Join, OTTO, {"name": "rita"}),
+    refused("MISSING_SCOPE", "an agent lets nobody join", Join, OTTO, {"name": "rita"}),
     refused(
-        "PAUSED", "nobody joins in a pause", acts.Join, OWNER, {"name": "rita"}, first=(PAUSED,)
+        "PAUSED", "nobody joins in a pause", Join, OWNER, {"name": "rita"}, first=(PAUSED,)
     ),
-    done("a person is invited", acts.Invite, OWNER, {"name": "hugo", "own": ["@nova", "remi"]}),
+    done("a person is invited", Invite, OWNER, {"name": "hugo", "own": ["@nova", "remi"]}),
     done(
         "another machine is invited",
-        acts.Invite,
+        Invite,
         DORA,
         {"name": "otto", "surface": "laptop", "ttl_s": 3600},
         has={"sender": "otto-laptop", "kind": "agent"},
     ),
-    done("an agent is invited", acts.Invite, OWNER, {"name": "remi", "kind": "agent"}),
+    done("an agent is invited", Invite, OWNER, {"name": "remi", "kind": "agent"}),
     refused(
-        "NAME_TAKEN", "a kind that it is not", acts.Invite, OWNER, {"name": "nova", "kind": "human"}
+        "NAME_TAKEN", "a kind that it is not", Invite, OWNER, {"name": "nova", "kind": "human"}
     ),
-    refused("USAGE", "an agent owns none", acts.Invite, OWNER, {"name": "nova", "own": ["remi"]}),
+    refused("USAGE", "an agent owns none", Invite, OWNER, {"name": "nova", "own": ["remi"]}),
     refused(
         "NAME_TAKEN",
         "an agent is one person's",
-        acts.Invite,
+        Invite,
         OWNER,
         {"name": "hugo", "own": ["robo"]},
     ),
-    refused("MISSING_SCOPE", "a person invites nobody", acts.Invite, VERA, {"name": "hugo"}),
-    refused("MISSING_SCOPE", "an agent invites nobody", acts.Invite, OTTO, {"name": "hugo"}),
+    refused("MISSING_SCOPE", "a person invites nobody", Invite, VERA, {"name": "hugo"}),
+    refused("MISSING_SCOPE", "an agent invites nobody", Invite, OTTO, {"name": "hugo"}),
     refused(
         "PAUSED",
         "nobody is invited in a pause",
-        acts.Invite,
+        Invite,
         OWNER,
         {"name": "hugo"},
         first=(PAUSED,),
     ),
-    done("an invitation", acts.AcceptInvitation, NOBODY, INVITED, but=BY_LINK),
-    done("an invitation, whoever shows it", acts.AcceptInvitation, STRANGER, INVITED, but=BY_LINK),
+    done("an invitation", AcceptInvitation, NOBODY, INVITED, but=BY_LINK),
+    done("an invitation, whoever shows it", AcceptInvitation, STRANGER, INVITED, but=BY_LINK),
     refused(
         "BAD_TOKEN",
         "an invitation is good once",
-        acts.AcceptInvitation,
+        AcceptInvitation,
         NOBODY,
         INVITED,
-        first=(Step(OTTO, acts.AcceptInvitation, INVITED),),
+        first=(Step(OTTO, AcceptInvitation, INVITED),),
         but=BY_LINK,
     ),
     refused(
         "BAD_TOKEN",
         "an invitation that there is not",
-        acts.AcceptInvitation,
+        AcceptInvitation,
         NOBODY,
         {"code": "nobody-is-invited"},
         but=BY_LINK,
@@ -1597,7 +1602,7 @@ IDENTITY = (
     refused(
         "TOKEN_EXPIRED",
         "an invitation too late",
-        acts.AcceptInvitation,
+        AcceptInvitation,
         NOBODY,
         {"code": "$late_invitation"},
         but=BY_LINK,
@@ -1605,19 +1610,19 @@ IDENTITY = (
     refused(
         "PAUSED",
         "nobody joins by an invitation in a pause",
-        acts.AcceptInvitation,
+        AcceptInvitation,
         NOBODY,
         INVITED,
         first=(PAUSED,),
         but=BY_LINK,
     ),
-    done("one's own connections", acts.ListConnections, VERA),
-    done("one's own connections, in a browser", acts.ListConnections, BROWSER),
-    done("everybody's connections", acts.ListConnections, OWNER),
-    refused("MISSING_SCOPE", "an agent sees no connections", acts.ListConnections, OTTO),
+    done("one's own connections", ListConnections, VERA),
+    done("one's own connections, in a browser", ListConnections, BROWSER),
+    done("everybody's connections", ListConnections, OWNER),
+    refused("MISSING_SCOPE", "an agent sees no connections", ListConnections, OTTO),
     done(
         "a connection is named",
-        acts.NameConnection,
+        NameConnection,
         VERA,
         {"id": "$connection", "name": "my phone"},
         has={"name": "my phone"},
@@ -1625,380 +1630,380 @@ IDENTITY = (
     refused(
         "MISSING_SCOPE",
         "an agent names no connection",
-        acts.NameConnection,
+        NameConnection,
         NOVA,
         {"id": "$connection", "name": "mine"},
     ),
     refused(
         "USAGE",
         "a connection has a name",
-        acts.NameConnection,
+        NameConnection,
         VERA,
         {"id": "$connection", "name": " "},
     ),
     done(
         "a connection ends",
-        acts.RevokeConnection,
+        RevokeConnection,
         VERA,
         {"id": "$connection"},
         has={"revoked": ["$connection"]},
     ),
     done(
         "a connection ends in a pause",
-        acts.RevokeConnection,
+        RevokeConnection,
         VERA,
         {"id": "$connection"},
         first=(PAUSED,),
     ),
-    done("an invitation is withdrawn", acts.RevokeConnection, OWNER, {"id": "$invited"}),
-    refused("NOT_FOUND", "another's invitation", acts.RevokeConnection, VERA, {"id": "$invited"}),
-    done("a browser is signed out", acts.RevokeConnection, DORA, {"id": "$signed_in"}),
+    done("an invitation is withdrawn", RevokeConnection, OWNER, {"id": "$invited"}),
+    refused("NOT_FOUND", "another's invitation", RevokeConnection, VERA, {"id": "$invited"}),
+    done("a browser is signed out", RevokeConnection, DORA, {"id": "$signed_in"}),
     done(
         "a person is locked out",
-        acts.RevokeConnection,
+        RevokeConnection,
         OWNER,
         {"id": "@vera"},
         has={"person": "@vera"},
     ),
-    refused("NOT_FOUND", "nobody is locked out", acts.RevokeConnection, OWNER, {"id": "@nobody"}),
-    refused("NOT_FOUND", "no agent is locked out", acts.RevokeConnection, OWNER, {"id": "@otto"}),
-    refused("MISSING_SCOPE", "who may lock out", acts.RevokeConnection, VERA, {"id": "@vera"}),
+    refused("NOT_FOUND", "nobody is locked out", RevokeConnection, OWNER, {"id": "@nobody"}),
+    refused("NOT_FOUND", "no agent is locked out", RevokeConnection, OWNER, {"id": "@otto"}),
+    refused("MISSING_SCOPE", "who may lock out", RevokeConnection, VERA, {"id": "@vera"}),
     refused(
         "NOT_FOUND",
         "a connection that there is not",
-        acts.RevokeConnection,
+        RevokeConnection,
         OWNER,
         {"id": "con_000000000000"},
     ),
     refused(
         "MISSING_SCOPE",
         "an agent ends no connection",
-        acts.RevokeConnection,
+        RevokeConnection,
         OTTO,
         {"id": "$connection"},
     ),
-    refused("WRONG_AUDIENCE", "a token for another place", acts.Whoami, CONNECTION, own_words=True),
-    done("the groups", acts.ListGroups, OTTO),
-    done("a group", acts.CreateGroup, OWNER, {"name": "crew", "members": ["@nova", "@vera"]}),
+    refused("WRONG_AUDIENCE", "a token for another place", Whoami, CONNECTION, own_words=True),
+    done("the groups", ListGroups, OTTO),
+    done("a group", CreateGroup, OWNER, {"name": "crew", "members": ["@nova", "@vera"]}),
     refused(
         "NAME_TAKEN",
         "a group of a taken name",
-        acts.CreateGroup,
+        CreateGroup,
         OWNER,
         {"name": "vera", "members": ["@nova"]},
     ),
     refused(
         "MISSING_SCOPE",
         "an agent makes no group",
-        acts.CreateGroup,
+        CreateGroup,
         OTTO,
         {"name": "crew", "members": ["@nova"]},
     ),
-    done("the tokens", acts.ListTokens, OWNER),
-    refused("MISSING_SCOPE", "an agent sees no tokens", acts.ListTokens, OTTO),
-    done("a token", acts.ShowToken, DORA, {"id": "$vera_token"}),
+    done("the tokens", ListTokens, OWNER),
+    refused("MISSING_SCOPE", "an agent sees no tokens", ListTokens, OTTO),
+    done("a token", ShowToken, DORA, {"id": "$vera_token"}),
     refused(
-        "NOT_FOUND", "a token that there is not", acts.ShowToken, OWNER, {"id": "tok_000000000000"}
+        "NOT_FOUND", "a token that there is not", ShowToken, OWNER, {"id": "tok_000000000000"}
     ),
     done(
-        "another token", acts.MintToken, OWNER, {"sender": "vera", "label": "spare", "ttl_s": 3600}
+        "another token", MintToken, OWNER, {"sender": "vera", "label": "spare", "ttl_s": 3600}
     ),
-    refused("UNKNOWN_SENDER", "a token of nobody", acts.MintToken, OWNER, {"sender": "ghost"}),
-    done("a new token for an old one", acts.RotateToken, OWNER, {"id": "$nova_token"}),
-    done("a new token for a sender's", acts.RotateToken, OWNER, {"sender": "vera"}),
-    refused("USAGE", "a new token for none", acts.RotateToken, OWNER),
-    done("a token ends", acts.RevokeToken, OWNER, {"id": "$vera_token"}),
-    done("a sender's tokens end", acts.RevokeToken, DORA, {"sender": "vera"}),
+    refused("UNKNOWN_SENDER", "a token of nobody", MintToken, OWNER, {"sender": "ghost"}),
+    done("a new token for an old one", RotateToken, OWNER, {"id": "$nova_token"}),
+    done("a new token for a sender's", RotateToken, OWNER, {"sender": "vera"}),
+    refused("USAGE", "a new token for none", RotateToken, OWNER),
+    done("a token ends", RevokeToken, OWNER, {"id": "$vera_token"}),
+    done("a sender's tokens end", RevokeToken, DORA, {"sender": "vera"}),
     refused(
-        "NOT_FOUND", "a token that cannot end", acts.RevokeToken, OWNER, {"id": "tok_000000000000"}
+        "NOT_FOUND", "a token that cannot end", RevokeToken, OWNER, {"id": "tok_000000000000"}
     ),
-    done("another label", acts.LabelToken, DORA, {"id": "$vera_token", "label": "Vera, at home"}),
+    done("another label", LabelToken, DORA, {"id": "$vera_token", "label": "Vera, at home"}),
     done(
         "a label that contradicts",
-        acts.LabelToken,
+        LabelToken,
         OWNER,
         {"id": "$vera_token", "label": "nova"},
         has={"label": "nova", "sender": "vera"},
     ),
-    refused("USAGE", "no label", acts.LabelToken, OWNER, {"id": "$vera_token", "label": " "}),
+    refused("USAGE", "no label", LabelToken, OWNER, {"id": "$vera_token", "label": " "}),
     refused(
         "NOT_FOUND",
         "a label for no token",
-        acts.LabelToken,
+        LabelToken,
         OWNER,
         {"id": "tok_000000000000", "label": "vera"},
     ),
     refused(
         "MISSING_SCOPE",
         "an agent labels no token",
-        acts.LabelToken,
+        LabelToken,
         OTTO,
         {"id": "$vera_token", "label": "vera"},
     ),
     done(
         "what would be imported",
-        acts.ImportTokens,
+        ImportTokens,
         OWNER,
         {"rows": [OLD]},
         has={"applied": False, "importable": 1, "imported": 0},
     ),
-    done("an old token", acts.ImportTokens, DORA, {"rows": [OLD], "apply": True}),
+    done("an old token", ImportTokens, DORA, {"rows": [OLD], "apply": True}),
     no(
         None,
         "old tokens that are not ready",
-        acts.ImportTokens,
+        ImportTokens,
         OWNER,
         {"rows": [OLD, OLD_NEO, {"label": "nobody's", "token_hash": "c" * 64}], "apply": True},
         has={"ok": False, "imported": 2},
     ),
     done(
         "an old token of a label",
-        acts.ImportTokens,
+        ImportTokens,
         OWNER,
         {"rows": [OLD_NEO], "map": {"Neo GPT": "neo-gpt"}, "apply": True},
-        first=(Step(OWNER, acts.ImportTokens, {"rows": [OLD_NEO], "apply": True}),),
+        first=(Step(OWNER, ImportTokens, {"rows": [OLD_NEO], "apply": True}),),
         has={"imported": 1},
     ),
-    refused("USAGE", "no old tokens", acts.ImportTokens, OWNER, {"rows": []}),
+    refused("USAGE", "no old tokens", ImportTokens, OWNER, {"rows": []}),
     refused(
         "USAGE",
         "a label that no row has",
-        acts.ImportTokens,
+        ImportTokens,
         OWNER,
         {"rows": [OLD], "map": {"Neo": "neo-gpt"}},
     ),
-    refused("MISSING_SCOPE", "an agent imports none", acts.ImportTokens, OTTO, {"rows": [OLD]}),
+    refused("MISSING_SCOPE", "an agent imports none", ImportTokens, OTTO, {"rows": [OLD]}),
     refused(
         "PAUSED",
         "nothing is imported in a pause",
-        acts.ImportTokens,
+        ImportTokens,
         OWNER,
         {"rows": [OLD], "apply": True},
         first=(PAUSED,),
     ),
-    done("tokens are trusted again", acts.ReaffirmTokens, OWNER),
+    done("tokens are trusted again", ReaffirmTokens, OWNER),
     done(
         "one token is trusted again",
-        acts.ReaffirmTokens,
+        ReaffirmTokens,
         OWNER,
         {"sender": "vera"},
-        first=(Step(OWNER, acts.Restore, {"file": "$backup"}),),
+        first=(Step(OWNER, Restore, {"file": "$backup"}),),
     ),
     refused(
-        "MISSING_SCOPE", "an agent trusts no token", acts.ReaffirmTokens, OTTO, {"sender": "vera"}
+        "MISSING_SCOPE", "an agent trusts no token", ReaffirmTokens, OTTO, {"sender": "vera"}
     ),
     done(
-        "whose a token is", acts.IdentifyToken, OTTO, {"token": "$its_token"}, has={"known": True}
+        "whose a token is", IdentifyToken, OTTO, {"token": "$its_token"}, has={"known": True}
     ),
     no(
         None,
         "nobody's token",
-        acts.IdentifyToken,
+        IdentifyToken,
         OWNER,
         {"token": "of-somebody-else"},
         has={"known": False},
     ),
-    done("a session", acts.StartSession, OTTO, {"id": "s-9"}),
-    refused("USAGE", "no session", acts.StartSession, OTTO, {"id": "../x"}),
+    done("a session", StartSession, OTTO, {"id": "s-9"}),
+    refused("USAGE", "no session", StartSession, OTTO, {"id": "../x"}),
     done(
         "whose a session is",
-        acts.FindSession,
+        FindSession,
         OWNER,
         {"id": "s-1"},
         first=(STARTED,),
         has={"sender": "otto-cli"},
     ),
-    done("nobody's session", acts.FindSession, OWNER, {"id": "s-7"}, has={"session": "s-7"}),
+    done("nobody's session", FindSession, OWNER, {"id": "s-7"}, has={"session": "s-7"}),
     done(
-        "a session is kept", acts.KeepSession, S1, {"id": "s-1"}, first=(STARTED, held(S1, "B-9"))
+        "a session is kept", KeepSession, S1, {"id": "s-1"}, first=(STARTED, held(S1, "B-9"))
     ),
-    done("a session ends", acts.EndSession, S1, {"id": "s-1"}, first=(STARTED, held(S1, "B-9"))),
-    done("a client starts", acts.Attend, S1, {"step": "start", "adapter": "test"}),
+    done("a session ends", EndSession, S1, {"id": "s-1"}, first=(STARTED, held(S1, "B-9"))),
+    done("a client starts", Attend, S1, {"step": "start", "adapter": "test"}),
     done(
         "a client is pointed to its mail",
-        acts.Attend,
+        Attend,
         OTTO,
         {"step": "prompt", "adapter": "test"},
         has={"address": "@otto-cli", "open": 1, "unread": 1},
     ),
     done(
         "a client is handed what is urgent",
-        acts.Attend,
+        Attend,
         OTTO,
         {"step": "stop", "adapter": "test", "held": 1},
     ),
     done(
         "an idle client waits for what wakes it",
-        acts.Attend,
+        Attend,
         OTTO,
         {"step": "idle", "adapter": "test", "wait_s": 1},
     ),
     no(
         "CLAIM_HELD",
         "a client edits what another holds",
-        acts.Attend,
+        Attend,
         OTTO,
         {"step": "edit", "adapter": "test", "paths": [PROOF], **HERE},
         first=(THEIRS,),
     ),
     done(
         "a client ends",
-        acts.Attend,
+        Attend,
         S1,
         {"step": "end", "adapter": "test"},
         first=(STARTED, held(S1, "B-9")),
     ),
     done(
         "a client in a pause",
-        acts.Attend,
+        Attend,
         OTTO,
         {"step": "tool", "adapter": "test"},
         first=(PAUSED,),
         has={"paused": True},
     ),
-    refused("USAGE", "no step", acts.Attend, OTTO, {"step": "jump", "adapter": "test"}),
+    refused("USAGE", "no step", Attend, OTTO, {"step": "jump", "adapter": "test"}),
     refused(
         "NO_IDENTITY",
         "a client of nobody",
-        acts.Attend,
+        Attend,
         OWNER,
         {"step": "start", "adapter": "test"},
         own_words=True,
     ),
-    done("nothing wakes me", acts.Mute, OTTO, has={"address": "@otto-cli", "muted": True}),
-    done("nothing wakes me for a while", acts.Mute, OTTO, {"name": "@otto", "ttl_s": 600}),
-    done("nothing wakes another", acts.Mute, OWNER, {"name": "nova"}),
+    done("nothing wakes me", Mute, OTTO, has={"address": "@otto-cli", "muted": True}),
+    done("nothing wakes me for a while", Mute, OTTO, {"name": "@otto", "ttl_s": 600}),
+    done("nothing wakes another", Mute, OWNER, {"name": "nova"}),
     done(
         "I am woken again",
-        acts.Mute,
+        Mute,
         OTTO,
         {"off": True},
-        first=(Step(OTTO, acts.Mute),),
+        first=(Step(OTTO, Mute),),
         has={"muted": False},
     ),
-    refused("MISSING_SCOPE", "an agent mutes no other", acts.Mute, OTTO, {"name": "nova"}),
-    refused("NOT_FOUND", "nobody to mute", acts.Mute, OWNER, {"name": "nov"}),
-    refused("PAUSED", "muting in a pause", acts.Mute, OTTO, first=(PAUSED,)),
+    refused("MISSING_SCOPE", "an agent mutes no other", Mute, OTTO, {"name": "nova"}),
+    refused("NOT_FOUND", "nobody to mute", Mute, OWNER, {"name": "nov"}),
+    refused("PAUSED", "muting in a pause", Mute, OTTO, first=(PAUSED,)),
     refused(
-        "IDENTITY_MISMATCH", "another's session", acts.Whoami, Who("nova", "s-1"), first=(STARTED,)
+        "IDENTITY_MISMATCH", "another's session", Whoami, Who("nova", "s-1"), first=(STARTED,)
     ),
 )
 
 WORKSPACE = (
     done(
         "how it stands",
-        acts.ShowStatus,
+        ShowStatus,
         OWNER,
         has={"senders": 7, "messages": 7, "tasks": 4, "blockers": 1, "paused": False},
     ),
     done(
         "how it stands in a pause",
-        acts.ShowStatus,
+        ShowStatus,
         OTTO,
         first=(PAUSED,),
         has={"pause_reason": "lunch"},
     ),
-    done("how long the log is", acts.ShowStorage, OWNER),
-    done("how long the log is, for an agent", acts.ShowStorage, OTTO),
+    done("how long the log is", ShowStorage, OWNER),
+    done("how long the log is, for an agent", ShowStorage, OTTO),
     done(
         "what needs a person",
-        acts.Review,
+        Review,
         OWNER,
         {"since_s": 86400},
         first=(sent(OTTO, "@vera", "x", ttl_s=60),),
     ),
-    refused("MISSING_SCOPE", "an agent reviews nothing", acts.Review, OTTO),
-    done("nothing is wrong", acts.Examine, OWNER, has={"ok": True, "findings": []}),
+    refused("MISSING_SCOPE", "an agent reviews nothing", Review, OTTO),
+    done("nothing is wrong", Examine, OWNER, has={"ok": True, "findings": []}),
     no(
         None,
         "a commit that nobody guarded is wrong",
-        acts.Examine,
+        Examine,
         OTTO,
-        first=(THEIRS, Step(OTTO, acts.ReportCommit, COMMITTED)),
+        first=(THEIRS, Step(OTTO, ReportCommit, COMMITTED)),
         has={"ok": False},
     ),
-    done("the settings", acts.ListSettings, OTTO),
-    done("a setting", acts.ChangeSetting, OWNER, {"name": "recipients", "value": "strict"}),
+    done("the settings", ListSettings, OTTO),
+    done("a setting", ChangeSetting, OWNER, {"name": "recipients", "value": "strict"}),
     refused(
         "USAGE",
         "a setting that there is not",
-        acts.ChangeSetting,
+        ChangeSetting,
         OWNER,
         {"name": "nope", "value": "x"},
     ),
     refused(
         "USAGE",
         "a value that cannot be",
-        acts.ChangeSetting,
+        ChangeSetting,
         OWNER,
         {"name": "limits.hops", "value": "0"},
     ),
     refused(
         "MISSING_SCOPE",
         "an agent sets nothing",
-        acts.ChangeSetting,
+        ChangeSetting,
         OTTO,
         {"name": "recipients", "value": "open"},
     ),
-    done("a pause", acts.Pause, OWNER, {"reason": "lunch"}, has={"reason": "lunch"}),
-    done("a pause for no reason", acts.Pause, DORA),
-    refused("MISSING_SCOPE", "an agent pauses nothing", acts.Pause, OTTO),
-    done("the pause ends", acts.Resume, OWNER, first=(PAUSED,)),
-    refused("MISSING_SCOPE", "an agent resumes nothing", acts.Resume, OTTO, first=(PAUSED,)),
+    done("a pause", Pause, OWNER, {"reason": "lunch"}, has={"reason": "lunch"}),
+    done("a pause for no reason", Pause, DORA),
+    refused("MISSING_SCOPE", "an agent pauses nothing", Pause, OTTO),
+    done("the pause ends", Resume, OWNER, first=(PAUSED,)),
+    refused("MISSING_SCOPE", "an agent resumes nothing", Resume, OTTO, first=(PAUSED,)),
 )
 
 DAMAGED = "UPDATE bodies SET body = CAST('x' AS BLOB) WHERE seq = $mail_seq"
 
 AUDIT = (
-    done("what happened, for an agent", acts.ListEvents, OTTO, {"limit": 50}),
+    done("what happened, for an agent", ListEvents, OTTO, {"limit": 50}),
     done(
         "what happened, for the owner",
-        acts.ListEvents,
+        ListEvents,
         OWNER,
         {"after": 2, "limit": 3},
         has={"more": True},
     ),
-    done("the facts", acts.ShowLog, OWNER, {"after": 1, "limit": 4}),
-    done("the facts of a kind, for an agent", acts.ShowLog, NOVA, {"kind": "claim_granted"}),
+    done("the facts", ShowLog, OWNER, {"after": 1, "limit": 4}),
+    done("the facts of a kind, for an agent", ShowLog, NOVA, {"kind": "claim_granted"}),
     refused(
         "USAGE",
         "more facts than there may be",
-        acts.ShowLog,
+        ShowLog,
         OWNER,
         {"limit": 5000},
         own_words=True,
     ),
-    done("the log is as it was", acts.VerifyLog, OWNER, has={"ok": True}),
-    done("the log is as it was, for an agent", acts.VerifyLog, OTTO, {"checkpoint": "$checkpoint"}),
+    done("the log is as it was", VerifyLog, OWNER, has={"ok": True}),
+    done("the log is as it was, for an agent", VerifyLog, OTTO, {"checkpoint": "$checkpoint"}),
     no(
         "LOG_DAMAGED",
         "the log is damaged",
-        acts.VerifyLog,
+        VerifyLog,
         OWNER,
         damage=DAMAGED,
         has={"seq": "$mail_seq"},
     ),
-    refused("USAGE", "a checkpoint of nothing", acts.VerifyLog, OWNER, {"checkpoint": "x"}),
-    done("a checkpoint", acts.SignCheckpoint, OWNER),
-    done("a proof of an entry", acts.Prove, OWNER, {"seq": 2}, has={"proof": "inclusion"}),
-    done("a proof of growth", acts.Prove, OTTO, {"since": 3}, has={"proof": "consistency"}),
-    refused("NOT_FOUND", "a proof of what is not there", acts.Prove, OWNER, {"seq": 999}),
-    done("proofs of entries", acts.ProveMany, OTTO, {"seqs": [2, 5]}, has={"proof": "inclusions"}),
-    refused("NOT_FOUND", "proofs of what is not there", acts.ProveMany, OWNER, {"seqs": [2, 999]}),
+    refused("USAGE", "a checkpoint of nothing", VerifyLog, OWNER, {"checkpoint": "x"}),
+    done("a checkpoint", SignCheckpoint, OWNER),
+    done("a proof of an entry", Prove, OWNER, {"seq": 2}, has={"proof": "inclusion"}),
+    done("a proof of growth", Prove, OTTO, {"since": 3}, has={"proof": "consistency"}),
+    refused("NOT_FOUND", "a proof of what is not there", Prove, OWNER, {"seq": 999}),
+    done("proofs of entries", ProveMany, OTTO, {"seqs": [2, 5]}, has={"proof": "inclusions"}),
+    refused("NOT_FOUND", "proofs of what is not there", ProveMany, OWNER, {"seqs": [2, 999]}),
 )
 
 LOCAL = (
-    done("the log in a file", acts.ExportLog, OWNER, {"file": "$root/new.jsonl"}),
-    refused("USAGE", "a file that exists", acts.ExportLog, OWNER, {"file": "$root/made.db"}),
+    done("the log in a file", ExportLog, OWNER, {"file": "$root/new.jsonl"}),
+    refused("USAGE", "a file that exists", ExportLog, OWNER, {"file": "$root/made.db"}),
     refused(
-        "MISSING_SCOPE", "no export for an agent", acts.ExportLog, OTTO, {"file": "$root/new.jsonl"}
+        "MISSING_SCOPE", "no export for an agent", ExportLog, OTTO, {"file": "$root/new.jsonl"}
     ),
-    done("a backup", acts.Backup, OWNER, {"file": "$root/new.db"}),
-    refused("USAGE", "a backup over a file", acts.Backup, OWNER, {"file": "$root/made.db"}),
-    refused("MISSING_SCOPE", "no backup for an agent", acts.Backup, OTTO, {"file": "$root/new.db"}),
+    done("a backup", Backup, OWNER, {"file": "$root/new.db"}),
+    refused("USAGE", "a backup over a file", Backup, OWNER, {"file": "$root/made.db"}),
+    refused("MISSING_SCOPE", "no backup for an agent", Backup, OTTO, {"file": "$root/new.db"}),
     done(
         "a backup is put back",
-        acts.Restore,
+        Restore,
         OWNER,
         {"file": "$root/made.db"},
         has={"restored": True},
@@ -2006,19 +2011,19 @@ LOCAL = (
     refused(
         "NOT_A_WORKSPACE",
         "no backup to put back",
-        acts.Restore,
+        Restore,
         OWNER,
         {"file": "$root/nowhere.db"},
     ),
     refused(
         "MISSING_SCOPE",
         "nothing is put back by an agent",
-        acts.Restore,
+        Restore,
         OTTO,
         {"file": "$root/made.db"},
     ),
-    done("the state is folded again", acts.Rebuild, OWNER, has={"rebuilt": True, "changed": False}),
-    refused("MISSING_SCOPE", "no folding for an agent", acts.Rebuild, OTTO),
+    done("the state is folded again", Rebuild, OWNER, has={"rebuilt": True, "changed": False}),
+    refused("MISSING_SCOPE", "no folding for an agent", Rebuild, OTTO),
 )
 
 TABLE = (*MAIL, *CLAIMS, *GUARD, *TASKS, *EVIDENCE, *GATES, *IDENTITY, *WORKSPACE, *AUDIT, *LOCAL)
@@ -2041,7 +2046,7 @@ def first_door_town(tmp_path_factory: pytest.TempPathFactory) -> Town:
 
 
 def _marks(row: Row) -> Any:
-    restored = {acts.Restore} & {row.act, *(step.act for step in row.first)}
+    restored = {Restore} & {row.act, *(step.act for step in row.first)}
     return restores if restored and row.code != "MISSING_SCOPE" else ()
 
 
@@ -2085,9 +2090,9 @@ def test_every_act_has_a_row_that_works() -> None:
 def test_every_verb_has_a_route() -> None:
     routed = {route.act for route in ROUTES}
     # Leave to do something with the log, which what is done with it asks for.
-    leave = {acts.Inspect, acts.Maintain}
+    leave = {Inspect, Maintain}
     # What the pages for people and the endpoints of OAuth ask for has no other way to it.
-    assert {*VERBS, *MAINTENANCE, acts.Ask} - routed == leave | {*SIGN_IN_VERBS}
+    assert {*VERBS, *MAINTENANCE, Ask} - routed == leave | {*SIGN_IN_VERBS}
 
 
 def test_whoever_asks_for_a_long_chore_waits_for_it() -> None:

@@ -9,8 +9,11 @@ import pytest
 from commandline import Place
 
 import interlock
-from interlock.contracts import acts, tokens
-from interlock.contracts.acts import Credentials
+from interlock.contracts import tokens
+from interlock.rooms.workspace.verbs import ChangeSetting, ShowLog
+from interlock.rooms.identity.verbs import CreateGroup, Join
+from interlock.rooms.mail.verbs import Search, SendMessage
+from interlock.verbs.credentials import Credentials
 from interlock.node import Node, search
 from interlock.rooms.transaction import Mine
 from interlock.rooms.workspace.events import SCANNED_AT_ONCE
@@ -36,7 +39,7 @@ class Long(NamedTuple):
 
 def join(node: Node, name: str) -> str:
     token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-    node.call(OWNER, acts.Join(name, token_hash=tokens.hashed(token)))
+    node.call(OWNER, Join(name, token_hash=tokens.hashed(token)))
     return token
 
 
@@ -47,15 +50,15 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Long:
     with Node(str(place.workspace)) as node:
         # Whether it outlives a loss of power is not the question here.
         node.file.writer.execute("PRAGMA synchronous = OFF")
-        node.call(OWNER, acts.ChangeSetting("limits.sends_per_minute", "0"))
+        node.call(OWNER, ChangeSetting("limits.sends_per_minute", "0"))
         otto, neo, _ = (join(node, name) for name in ("otto", "neo", "vera"))
-        node.call(OWNER, acts.CreateGroup("red", ("@vera",)))
+        node.call(OWNER, CreateGroup("red", ("@vera",)))
         for number in range(SCANNED_AT_ONCE):
-            said = acts.SendMessage("@vera", "send", {"text": f"hello {number}"})
+            said = SendMessage("@vera", "send", {"text": f"hello {number}"})
             node.call(Credentials(token=otto), said)
         for name in ("green", "blue"):
-            node.call(OWNER, acts.CreateGroup(name, ("@vera",)))
-        said = acts.SendMessage("@neo", "send", {"text": "hello, you"})
+            node.call(OWNER, CreateGroup(name, ("@vera",)))
+        said = SendMessage("@neo", "send", {"text": "hello, you"})
         node.call(Credentials(token=otto), said)
         entries = node.head()
     return Long(place, otto, neo, entries)
@@ -63,12 +66,12 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Long:
 
 def test_one_call_looks_through_a_part_and_says_where_to_go_on(long: Long) -> None:
     for token in (long.otto, long.neo):
-        first = long.call(token, acts.ShowLog(kind="group_set"))
+        first = long.call(token, ShowLog(kind="group_set"))
         assert groups(first) == ["red"]
         assert first["next"] == SCANNED_AT_ONCE
-        rest = long.call(token, acts.ShowLog(first["next"], 1, "group_set"))
+        rest = long.call(token, ShowLog(first["next"], 1, "group_set"))
         assert groups(rest) == ["green"]
-        last = long.call(token, acts.ShowLog(rest["next"], 2, "group_set"))
+        last = long.call(token, ShowLog(rest["next"], 2, "group_set"))
         assert groups(last) == ["blue"]
         assert "next" not in last
 
@@ -78,7 +81,7 @@ def groups(answer: Any) -> list[str]:
 
 
 def test_facts_that_are_somebody_elses_are_looked_through_in_parts_too(long: Long) -> None:
-    first = long.call(long.neo, acts.ShowLog(kind="message_sent"))
+    first = long.call(long.neo, ShowLog(kind="message_sent"))
     assert first == {"facts": [], "next": SCANNED_AT_ONCE}
 
 
@@ -105,7 +108,7 @@ def test_both_clients_give_the_first_facts_wherever_they_are(long: Long) -> None
 
 
 def test_a_search_is_handed_ones_own_mail_alone(long: Long) -> None:
-    (message,) = long.call(long.neo, acts.Search("hello"))["messages"]
+    (message,) = long.call(long.neo, Search("hello"))["messages"]
     assert message["seq"] == long.entries
     with Node(str(long.place.workspace)) as node, node.file.reading() as db:
         found = search.find(db, "hello", Mine(("neo", "neo"), ("neo",)))

@@ -22,13 +22,9 @@ from mcp_clients import (
 )
 from prepared import Prepared
 
-from interlock.contracts.acts import (
-    AcquireClaim,
-    Review,
-    SendMessage,
-    ShowReceipts,
-    ShowStatus,
-)
+from interlock.rooms.claims.verbs import AcquireClaim
+from interlock.rooms.workspace.verbs import Review, ShowStatus
+from interlock.rooms.mail.verbs import SendMessage, ShowReceipts
 from interlock.contracts.addresses import VALID_SHAPES
 from interlock.doors.mcp.calls import PLANS
 from interlock.doors.mcp.tools import INPUT, INSTRUCTIONS, TOOLS

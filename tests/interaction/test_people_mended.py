@@ -28,8 +28,10 @@ from letting_in import (
 )
 from serving import Forked
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.people.verbs import AcceptInvitation, GrantConnection, Invite, ListConnections, OpenConnection, RevokeConnection, ShowInvitation, SignIn
+from interlock.rooms.workspace.verbs import Examine, Whoami
+from interlock.rooms.identity.verbs import RevokeToken
+from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import INVITATION, hashed
 from interlock.errors import BadToken, NameTaken, NotFound, RateLimited
 from interlock.node import Node
@@ -51,13 +53,13 @@ def node(town: Place) -> Iterator[Node]:
 
 
 def opens(node: Node, made: Connected) -> dict[str, Any]:
-    asked = acts.OpenConnection(made.code, CLIENT, hashed(secret()), hashed(secret()))
+    asked = OpenConnection(made.code, CLIENT, hashed(secret()), hashed(secret()))
     answer: dict[str, Any] = node.call(ANYBODY, asked)
     return answer
 
 
 def shows(node: Node, token: str) -> str:
-    return str(node.call(Credentials(token=token, audience=RESOURCE), acts.Whoami())["sender"])
+    return str(node.call(Credentials(token=token, audience=RESOURCE), Whoami())["sender"])
 
 
 # --- after a restore
@@ -73,7 +75,7 @@ def test_what_was_spent_after_the_backup_is_not_good_again(town: Place) -> None:
     with Node(str(town.workspace)) as node:
         after = refreshed(node, made)
         opens(node, unopened)
-        node.call(ANYBODY, acts.AcceptInvitation(unused, hashed(secret())))
+        node.call(ANYBODY, AcceptInvitation(unused, hashed(secret())))
         renewed = signed_in(node, "rosa")
     town.ok("restore", "../kept.db")
     town.ok("token", "reaffirm", "--all")
@@ -82,9 +84,9 @@ def test_what_was_spent_after_the_backup_is_not_good_again(town: Place) -> None:
             lambda: refreshed(node, made),
             lambda: refreshed(node, after),
             lambda: opens(node, unopened),
-            lambda: node.call(ANYBODY, acts.AcceptInvitation(unused, hashed(secret()))),
-            lambda: node.call(ANYBODY, acts.ShowInvitation(unused)),
-            lambda: node.call(ANYBODY, acts.SignIn("rosa", VERIFIER, hashed(secret()))),
+            lambda: node.call(ANYBODY, AcceptInvitation(unused, hashed(secret()))),
+            lambda: node.call(ANYBODY, ShowInvitation(unused)),
+            lambda: node.call(ANYBODY, SignIn("rosa", VERIFIER, hashed(secret()))),
             *(lambda token=token: shows(node, token) for token in (browser, other, renewed)),
             *(lambda token=made.token: shows(node, token) for made in (made, after)),
         ]
@@ -92,7 +94,7 @@ def test_what_was_spent_after_the_backup_is_not_good_again(town: Place) -> None:
             with pytest.raises(BadToken):
                 asked()
         assert shows(node, kept_token(town, "otto-cli")) == "otto-cli", "this one was reaffirmed"
-        listed = node.call(OWNER, acts.ListConnections())
+        listed = node.call(OWNER, ListConnections())
         assert listed == {kind: [] for kind in listed}
 
 
@@ -129,15 +131,15 @@ def test_what_the_log_has_of_a_password_signs_nobody_in(town: Place, node: Node)
     (proof,) = logged
     assert len(proof) == len(VERIFIER) == 64, "it has the shape of what signs in"
     with pytest.raises(BadToken):
-        node.call(ANYBODY, acts.SignIn("rosa", proof, hashed(secret())))
-    assert node.call(ANYBODY, acts.SignIn("rosa", VERIFIER, hashed(secret())))["sender"] == "rosa"
+        node.call(ANYBODY, SignIn("rosa", proof, hashed(secret())))
+    assert node.call(ANYBODY, SignIn("rosa", VERIFIER, hashed(secret())))["sender"] == "rosa"
 
 
 # --- what is made twice
 
 
 def invite_by(node: Node, name: str, code_hash: str, surface: str | None = None) -> None:
-    node.call(OWNER, acts.Invite(name, surface, code_hash=code_hash))
+    node.call(OWNER, Invite(name, surface, code_hash=code_hash))
 
 
 def test_an_invitation_is_made_once_whatever_became_of_the_first(node: Node) -> None:
@@ -148,7 +150,7 @@ def test_an_invitation_is_made_once_whatever_became_of_the_first(node: Node) -> 
     for hash, name in ((hashed(code), "hugo"), (hashed(code), "hanna"), (alike, "hanna")):
         with pytest.raises(NameTaken, match="made before"):
             invite_by(node, name, hash)
-    node.call(ANYBODY, acts.AcceptInvitation(code, hashed(secret())))
+    node.call(ANYBODY, AcceptInvitation(code, hashed(secret())))
     for hash in (hashed(code), alike):
         with pytest.raises(NameTaken, match="made before"):
             invite_by(node, "hanna", hash)
@@ -158,7 +160,7 @@ def test_an_invitation_is_made_once_whatever_became_of_the_first(node: Node) -> 
 def test_a_code_is_made_once_whatever_became_of_the_first(node: Node) -> None:
     browser = signed_in(node, "rosa")
     made = granted(node, browser, "rosa")
-    asked = acts.GrantConnection(
+    asked = GrantConnection(
         *("rosa", None, ("mail",), CLIENT, "A client", RESOURCE),
         *("https://client.example/back", "c" * 43, hashed(made.code)),
     )
@@ -166,7 +168,7 @@ def test_a_code_is_made_once_whatever_became_of_the_first(node: Node) -> None:
     for again in (asked, alike):
         with pytest.raises(NameTaken, match="made before"):
             node.call(Credentials(token=browser), again)
-    node.call(Credentials(token=browser), acts.RevokeConnection(made.id))
+    node.call(Credentials(token=browser), RevokeConnection(made.id))
     for again in (asked, alike):
         with pytest.raises(NameTaken, match="made before"):
             node.call(Credentials(token=browser), again)
@@ -200,7 +202,7 @@ def test_ending_the_tokens_of_a_sender_ends_the_codes_that_would_give_another(
     browser = signed_in(node, "rosa", "otto")
     live, unopened = connected(node, browser, "otto"), granted(node, browser, "otto")
     elsewhere = granted(node, browser, "otto", "phone")
-    revoked = node.call(OWNER, acts.RevokeToken(sender="otto"))["revoked"]
+    revoked = node.call(OWNER, RevokeToken(sender="otto"))["revoked"]
     assert revoked == [live.id, unopened.id]
     with pytest.raises(BadToken):
         opens(node, unopened)
@@ -209,11 +211,11 @@ def test_ending_the_tokens_of_a_sender_ends_the_codes_that_would_give_another(
 
 def test_a_sender_who_has_nothing_but_a_code_loses_that(node: Node) -> None:
     unopened = granted(node, signed_in(node, "rosa", "robo"), "robo")
-    assert node.call(OWNER, acts.RevokeToken(sender="robo"))["revoked"] == [unopened.id]
+    assert node.call(OWNER, RevokeToken(sender="robo"))["revoked"] == [unopened.id]
     with pytest.raises(BadToken):
         opens(node, unopened)
     with pytest.raises(NotFound):
-        node.call(OWNER, acts.RevokeToken(sender="robo"))
+        node.call(OWNER, RevokeToken(sender="robo"))
 
 
 def test_a_code_that_was_ended_unopened_is_refused_and_accuses_nobody(
@@ -221,12 +223,12 @@ def test_a_code_that_was_ended_unopened_is_refused_and_accuses_nobody(
 ) -> None:
     browser = signed_in(node, "rosa")
     unopened = granted(node, browser, "rosa")
-    node.call(Credentials(token=browser), acts.RevokeConnection(unopened.id))
+    node.call(Credentials(token=browser), RevokeConnection(unopened.id))
     with pytest.raises(BadToken, match="unless the person ends it"):
         opens(node, unopened)
     assert town.facts("request_refused") == []
     made = connected(node, browser, "rosa")
-    node.call(Credentials(token=browser), acts.RevokeConnection(made.id))
+    node.call(Credentials(token=browser), RevokeConnection(made.id))
     assert opens(node, made) == {"refused": "CODE_REPLAYED"}
 
 
@@ -249,7 +251,7 @@ def test_the_doctor_tells_people_nothing_of_others_tokens(town: Place, node: Nod
     browser = signed_in(node, "rosa")
 
     def told(**shown: Any) -> str:
-        return json.dumps(node.call(Credentials(**shown), acts.Examine()))
+        return json.dumps(node.call(Credentials(**shown), Examine()))
 
     for shown in ({"owner": True}, {"token": admin}):
         assert minted["id"] in told(**shown)

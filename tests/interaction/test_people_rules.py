@@ -27,8 +27,12 @@ from letting_in import (
 )
 from serving import Forked, Served
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.people.verbs import AcceptInvitation, CloseConnection, Enrol, Invite, ListConnections, NameConnection, OpenConnection, RefreshConnection, RevokeConnection, ShowPerson, SignIn, SignOut
+from interlock.rooms.claims.verbs import AcquireClaim, TakeOverClaim
+from interlock.rooms.work.verbs import CreateGate, CreateTask, GiveVerdict, SubmitTask, TakeTask
+from interlock.rooms.workspace.verbs import ListEvents, Pause, Resume, ShowLog, Whoami
+from interlock.rooms.identity.verbs import MintToken
+from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import hashed, token_id
 from interlock.errors import (
     BadToken,
@@ -72,17 +76,17 @@ def node(town: Place, clock: Clock) -> Iterator[Node]:
 
 def joins(node: Node, code: str) -> str:
     """Who joins by an invitation on another machine."""
-    return str(node.call(ANYBODY, acts.AcceptInvitation(code))["sender"])
+    return str(node.call(ANYBODY, AcceptInvitation(code))["sender"])
 
 
 def who(node: Node, token: str) -> str:
-    return str(node.call(Credentials(token=token, audience=AT), acts.Whoami())["sender"])
+    return str(node.call(Credentials(token=token, audience=AT), Whoami())["sender"])
 
 
 def listed(node: Node, token: str | None) -> dict[str, list[Any]]:
     """What somebody, or the owner, sees of connections, browsers, tokens and invitations: ids."""
     shown = Credentials(token=token, owner=token is None)
-    answer = node.call(shown, acts.ListConnections())
+    answer = node.call(shown, ListConnections())
     return {kind: [found["id"] for found in group] for kind, group in answer.items()}
 
 
@@ -127,7 +131,7 @@ def test_an_invitation_names_nobody_who_is_something_else(town: Place) -> None:
 def test_an_invitation_is_good_once(node: Node) -> None:
     code = invited(node, "hugo")
     assert joins(node, code) == "hugo"
-    for use in (acts.AcceptInvitation(code), acts.Enrol(code, VERIFIER, hashed("t"))):
+    for use in (AcceptInvitation(code), Enrol(code, VERIFIER, hashed("t"))):
         with pytest.raises(BadToken, match="was used"):
             node.call(ANYBODY, use)
 
@@ -135,7 +139,7 @@ def test_an_invitation_is_good_once(node: Node) -> None:
 def test_of_a_name_one_invitation_is_good_at_a_time(node: Node) -> None:
     first, elsewhere, second = (
         invited(node, "hugo"),
-        node.call(Credentials(owner=True), acts.Invite("hugo", "desk"))["invitation"],
+        node.call(Credentials(owner=True), Invite("hugo", "desk"))["invitation"],
         invited(node, "hugo"),
     )
     with pytest.raises(BadToken, match="a later one took its place"):
@@ -145,7 +149,7 @@ def test_of_a_name_one_invitation_is_good_at_a_time(node: Node) -> None:
 
 
 def test_an_invitation_ends_after_three_days_or_when_it_is_said(node: Node, clock: Clock) -> None:
-    short = node.call(Credentials(owner=True), acts.Invite("hugo", ttl_s=60))["invitation"]
+    short = node.call(Credentials(owner=True), Invite("hugo", ttl_s=60))["invitation"]
     long = invited(node, "hanna")
     clock.ahead = 60_000
     with pytest.raises(TokenExpired, match="expired"):
@@ -171,33 +175,33 @@ def test_an_invitation_can_be_withdrawn(town: Place) -> None:
 def test_a_name_is_invited_as_one_kind_at_a_time(node: Node) -> None:
     code = invited(node, "hugo")
     with pytest.raises(NameTaken, match="invited as a person"):
-        node.call(Credentials(owner=True), acts.Invite("hugo", "cli", kind="agent"))
+        node.call(Credentials(owner=True), Invite("hugo", "cli", kind="agent"))
     assert joins(node, code) == "hugo"
 
 
 def test_a_pause_keeps_everybody_out_and_uses_nothing_up(node: Node) -> None:
     code, browser = invited(node, "hugo"), signed_in(node, "rosa")
-    node.call(Credentials(owner=True), acts.Pause("a leak"))
+    node.call(Credentials(owner=True), Pause("a leak"))
     for asked in (
-        acts.AcceptInvitation(code),
-        acts.Enrol(code, VERIFIER, hashed("t")),
-        acts.SignIn("rosa", VERIFIER, hashed("t")),
+        AcceptInvitation(code),
+        Enrol(code, VERIFIER, hashed("t")),
+        SignIn("rosa", VERIFIER, hashed("t")),
     ):
         with pytest.raises(Paused):
             node.call(ANYBODY, asked)
     with pytest.raises(Paused):
         granted(node, browser, "rosa")
-    node.call(Credentials(owner=True), acts.Resume())
+    node.call(Credentials(owner=True), Resume())
     assert joins(node, code) == "hugo"
 
 
 def test_in_a_pause_what_was_let_in_can_be_ended(node: Node) -> None:
     browser = signed_in(node, "rosa")
     connection, another = connected(node, browser, "rosa"), connected(node, browser, "rosa")
-    node.call(Credentials(owner=True), acts.Pause("a leak"))
-    node.call(Credentials(token=browser), acts.RevokeConnection(connection.id))
-    node.call(ANYBODY, acts.CloseConnection(another.refresh, CLIENT))
-    node.call(Credentials(token=browser), acts.SignOut())
+    node.call(Credentials(owner=True), Pause("a leak"))
+    node.call(Credentials(token=browser), RevokeConnection(connection.id))
+    node.call(ANYBODY, CloseConnection(another.refresh, CLIENT))
+    node.call(Credentials(token=browser), SignOut())
     assert listed(node, None)["connections"] == listed(node, None)["sessions"] == []
 
 
@@ -206,7 +210,7 @@ def test_a_person_who_is_locked_out_has_no_way_in_left(town: Place, node: Node) 
     opened, unopened = connected(node, browser, "otto"), granted(node, browser, "vera")
     link, kept = invited(node, "vera"), kept_token(town, "vera")
     others = signed_in(node, "rosa")
-    answer = node.call(Credentials(owner=True), acts.RevokeConnection("@vera"))
+    answer = node.call(Credentials(owner=True), RevokeConnection("@vera"))
     assert (answer["person"], answer["agents"]) == ("@vera", ["@otto"])
     ended = {opened.id, unopened.id, token_id(hashed(browser)), token_id(hashed(kept))}
     assert ended | {"inv_" + hashed(link)[:12]} == set(answer["revoked"])
@@ -214,11 +218,11 @@ def test_a_person_who_is_locked_out_has_no_way_in_left(town: Place, node: Node) 
         with pytest.raises(BadToken):
             who(node, token)
     for asked in (
-        acts.SignIn("vera", VERIFIER, hashed(secret())),
-        acts.AcceptInvitation(link),
-        acts.Enrol(link, VERIFIER, hashed(secret())),
-        acts.OpenConnection(unopened.code, CLIENT, hashed(secret()), hashed(secret())),
-        acts.RefreshConnection(opened.refresh, CLIENT, hashed(secret()), hashed(secret())),
+        SignIn("vera", VERIFIER, hashed(secret())),
+        AcceptInvitation(link),
+        Enrol(link, VERIFIER, hashed(secret())),
+        OpenConnection(unopened.code, CLIENT, hashed(secret()), hashed(secret())),
+        RefreshConnection(opened.refresh, CLIENT, hashed(secret()), hashed(secret())),
     ):
         with pytest.raises(BadToken):
             node.call(ANYBODY, asked)
@@ -230,15 +234,15 @@ def test_a_lock_out_withdraws_what_the_person_or_its_agents_could_come_back_by(
     town: Place, node: Node
 ) -> None:
     signed_in(node, "rosa", "robo")
-    admin = node.call(Credentials(owner=True), acts.MintToken("rosa", scopes=("admin",)))
+    admin = node.call(Credentials(owner=True), MintToken("rosa", scopes=("admin",)))
     rosa = Credentials(token=admin["token"])
-    spare = node.call(rosa, acts.MintToken("otto-cli"))["id"]
+    spare = node.call(rosa, MintToken("otto-cli"))["id"]
     links = [invited(node, "robo"), invited(node, "hanna")]
     made = [secret(), secret()]
     for name, code in zip(("backdoor", "otto"), made, strict=True):
         surface = "laptop" if name == "otto" else None
-        node.call(rosa, acts.Invite(name, surface, code_hash=hashed(code)))
-    answer = node.call(Credentials(owner=True), acts.RevokeConnection("@rosa"))
+        node.call(rosa, Invite(name, surface, code_hash=hashed(code)))
+    answer = node.call(Credentials(owner=True), RevokeConnection("@rosa"))
     assert answer["minted"] == [spare]
     for code in (links[0], *made):
         with pytest.raises(BadToken):
@@ -255,7 +259,7 @@ def test_who_is_invited_only_can_be_locked_out_too(town: Place) -> None:
 
 def test_who_was_locked_out_comes_back_by_an_invitation_and_owns_what_it_says(node: Node) -> None:
     signed_in(node, "rosa", "robo")
-    node.call(Credentials(owner=True), acts.RevokeConnection("@rosa"))
+    node.call(Credentials(owner=True), RevokeConnection("@rosa"))
     hanna = signed_in(node, "hanna", "robo")
     with pytest.raises(NameTaken, match="is @hanna's"):
         invited(node, "rosa", "robo")
@@ -305,7 +309,7 @@ def test_an_agent_is_one_persons(node: Node) -> None:
 
 def test_surfaces_go_with_their_agent(node: Node) -> None:
     browser = signed_in(node, "rosa", "otto")
-    person = node.call(Credentials(token=browser), acts.ShowPerson())
+    person = node.call(Credentials(token=browser), ShowPerson())
     assert person["agents"] == [
         {"agent": "rosa", "senders": ["@rosa"]},
         {"agent": "otto", "senders": ["@otto", "@otto-cli"]},
@@ -320,7 +324,7 @@ def test_a_client_acts_only_as_what_is_its_persons(node: Node) -> None:
     for another in ("otto", "hugo", "vera", "ghost", "robo-cli", "owner", "interlock"):
         with pytest.raises(IdentityMismatch, match="is not yours"):
             granted(node, browser, another)
-    refusals = node.call(Credentials(owner=True), acts.ShowLog(kind="request_refused"))["facts"]
+    refusals = node.call(Credentials(owner=True), ShowLog(kind="request_refused"))["facts"]
     assert {fact["sender"] for fact in refusals} == {"@rosa"}
     assert listed(node, None)["connections"] == []
 
@@ -330,7 +334,7 @@ def test_nobody_lets_a_client_in_with_a_token_that_lies_in_a_file(node: Node, to
     vera, otto = kept_token(town, "vera"), kept_token(town, "otto-cli")
     connection = connected(node, signed_in(node, "rosa"), "rosa")
     for token in (vera, otto, connection.token):
-        for asked in (acts.ShowPerson(), acts.SignOut()):
+        for asked in (ShowPerson(), SignOut()):
             with pytest.raises(MissingScope):
                 node.call(Credentials(token=token, audience=AT), asked)
     with pytest.raises(MissingScope):
@@ -340,7 +344,7 @@ def test_nobody_lets_a_client_in_with_a_token_that_lies_in_a_file(node: Node, to
 def test_a_connection_has_no_scope_beyond_an_agents(node: Node) -> None:
     browser = signed_in(node, "rosa")
     mail_only = connected(node, browser, "rosa", None, "mail")
-    answer = node.call(Credentials(token=mail_only.token, audience=AT), acts.Whoami())
+    answer = node.call(Credentials(token=mail_only.token, audience=AT), Whoami())
     assert answer["scopes"] == ["mail"]
     for scopes in (("admin",), ("mail", "admin"), ("gate:athena",), ("",)):
         with pytest.raises(Usage):
@@ -351,10 +355,10 @@ def test_a_client_that_acts_for_a_person_is_not_that_person(node: Node, town: Pl
     rosa = Credentials(token=signed_in(node, "rosa"))
     client = Credentials(token=connected(node, rosa.token or "", "rosa").token, audience=AT)
     otto = Credentials(token=kept_token(town, "otto-cli"))
-    node.call(otto, acts.AcquireClaim(item="B-1"))
+    node.call(otto, AcquireClaim(item="B-1"))
     with pytest.raises(MissingScope):
-        node.call(client, acts.TakeOverClaim("in a hurry", item="B-1"))
-    assert node.call(rosa, acts.TakeOverClaim("it is mine", item="B-1"))["acquired"]
+        node.call(client, TakeOverClaim("in a hurry", item="B-1"))
+    assert node.call(rosa, TakeOverClaim("it is mine", item="B-1"))["acquired"]
 
 
 def test_a_client_is_no_second_reader_in_its_persons_place(node: Node, town: Place) -> None:
@@ -363,17 +367,17 @@ def test_a_client_is_no_second_reader_in_its_persons_place(node: Node, town: Pla
     as_rosa = Credentials(token=connected(node, browser, "rosa", "web").token, audience=AT)
     otto = Credentials(token=kept_token(town, "otto-cli"))
     owner = Credentials(owner=True)
-    node.call(owner, acts.CreateGate("athena", ("rosa",)))
-    node.call(owner, acts.CreateGate("robot", ("rosa-web",)))
-    made = node.call(otto, acts.CreateTask("Read twice", gates=("athena", "robot")))
+    node.call(owner, CreateGate("athena", ("rosa",)))
+    node.call(owner, CreateGate("robot", ("rosa-web",)))
+    made = node.call(otto, CreateTask("Read twice", gates=("athena", "robot")))
     id = made["task"]["id"]
-    fence = node.call(otto, acts.TakeTask(id))["claim"]["fence"]
-    node.call(otto, acts.SubmitTask(id, "1" * 40, "2" * 40, fence=fence))
+    fence = node.call(otto, TakeTask(id))["claim"]["fence"]
+    node.call(otto, SubmitTask(id, "1" * 40, "2" * 40, fence=fence))
     with pytest.raises(MissingScope):
-        node.call(as_rosa, acts.GiveVerdict(id, "athena", "pass"))
-    node.call(rosa, acts.GiveVerdict(id, "athena", "pass"))
+        node.call(as_rosa, GiveVerdict(id, "athena", "pass"))
+    node.call(rosa, GiveVerdict(id, "athena", "pass"))
     # Whoever makes the gate may want just this client: then it is named.
-    node.call(as_rosa, acts.GiveVerdict(id, "robot", "pass"))
+    node.call(as_rosa, GiveVerdict(id, "robot", "pass"))
 
 
 # --- what a person sees, names and ends
@@ -404,9 +408,9 @@ def test_agents_and_clients_see_name_and_end_none_not_even_their_own_persons(
     connection, hers = connected(node, rosa, "otto", "phone"), connected(node, rosa, "rosa")
     for token in (kept_token(town, "otto-cli"), connection.token, hers.token):
         for asked in (
-            acts.ListConnections(),
-            acts.NameConnection(connection.id, "mine"),
-            acts.RevokeConnection(connection.id),
+            ListConnections(),
+            NameConnection(connection.id, "mine"),
+            RevokeConnection(connection.id),
         ):
             with pytest.raises(MissingScope):
                 node.call(Credentials(token=token, audience=AT), asked)
@@ -477,8 +481,8 @@ def test_a_code_opens_a_connection_once_within_a_minute(node: Node, clock: Clock
         who(node, made.token)
 
 
-def _opening(made: Connected) -> acts.OpenConnection:
-    return acts.OpenConnection(made.code, CLIENT, hashed(secret()), hashed(secret()))
+def _opening(made: Connected) -> OpenConnection:
+    return OpenConnection(made.code, CLIENT, hashed(secret()), hashed(secret()))
 
 
 def test_a_token_lives_an_hour_and_is_refreshed_for_a_month(node: Node, clock: Clock) -> None:
@@ -496,7 +500,7 @@ def test_a_token_lives_an_hour_and_is_refreshed_for_a_month(node: Node, clock: C
 def test_a_refresh_token_that_comes_back_ends_the_connection(node: Node) -> None:
     before = connected(node, signed_in(node, "rosa"), "rosa")
     after = refreshed(node, before)
-    again = acts.RefreshConnection(before.refresh, CLIENT, hashed(secret()), hashed(secret()))
+    again = RefreshConnection(before.refresh, CLIENT, hashed(secret()), hashed(secret()))
     assert node.call(ANYBODY, again) == {"refused": "REFRESH_REUSED"}
     for dead in (before, after):
         with pytest.raises(BadToken):
@@ -530,7 +534,7 @@ def test_after_a_restore_people_begin_anew(town: Place) -> None:
             lambda: who(node, made.token),
             lambda: refreshed(node, made),
             lambda: joins(node, unused),
-            lambda: node.call(ANYBODY, acts.SignIn("rosa", VERIFIER, hashed("t"))),
+            lambda: node.call(ANYBODY, SignIn("rosa", VERIFIER, hashed("t"))),
         ):
             _refused(refused)
         assert listed(node, None) == {kind: [] for kind in listed(node, None)}
@@ -651,8 +655,8 @@ def test_no_secret_and_nothing_that_proves_one_is_shown_to_anybody(town: Place) 
         after = refreshed(node, before)
         secrets = {code, browser, before.code, VERIFIER}
         secrets |= {before.token, before.refresh, after.token, after.refresh}
-        told = json.dumps(node.call(Credentials(owner=True), acts.ListEvents(limit=1000)))
-        listed = json.dumps(node.call(Credentials(owner=True), acts.ListConnections()))
+        told = json.dumps(node.call(Credentials(owner=True), ListEvents(limit=1000)))
+        listed = json.dumps(node.call(Credentials(owner=True), ListConnections()))
     assert "connection_refreshed" in told
     for found in secrets:
         assert found not in told + listed

@@ -29,7 +29,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from interlock.contracts.acts import Credentials, SendMessage
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.mail.verbs import SendMessage
 from interlock.contracts.tokens import SECRET_BYTES, compose
 from interlock.doors.web import routes, stream, views
 from interlock.doors.web.passes import LASTS_S, Passes

@@ -25,7 +25,8 @@ from test_web import (
 )
 from working import GATE, HOLDER, TASK, WORKER, Workshop
 
-from interlock.contracts.acts import CreateTask, Credentials
+from interlock.rooms.work.verbs import CreateTask
+from interlock.verbs.credentials import Credentials
 from interlock.doors.web import task_views
 from interlock.node import Node
 

@@ -16,8 +16,16 @@ from typing import Any
 
 import apsw
 
-from interlock.contracts import acts, tokens
-from interlock.contracts.acts import AcquireClaim, Credentials, SendMessage
+from interlock.contracts import tokens
+from interlock.rooms.people.verbs import AcceptInvitation, CloseConnection, Enrol, GrantConnection, Invite, NameConnection, OpenConnection, RefreshConnection, ReportRefusal, RevokeConnection, SignIn, SignOut
+from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, ListInbox, PutChunk, ReadMessage, Redact, Search
+from interlock.rooms.work.verbs import AddEvidence, CancelTask, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, RaiseBlocker, ResolveBlocker, SubmitTask, TakeTask
+from interlock.rooms.workspace.verbs import Attend, ChangeSetting, Pause, Resume, Whoami
+from interlock.rooms.claims.verbs import CheckPaths, ReleaseClaim, RenewClaim, ReportCommit, StopWaiting, TakeOverClaim
+from interlock.rooms.identity.verbs import CreateGroup, EndSession, ImportTokens, Join, KeepSession, LabelToken, MintToken, Mute, ReaffirmTokens, RevokeToken, RotateToken, StartSession
+from interlock.rooms.claims.verbs import AcquireClaim
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.mail.verbs import SendMessage
 from interlock.errors import Refusal
 from interlock.log.encoding import decode, digest
 from interlock.log.facts import parse_header
@@ -76,7 +84,7 @@ class Day:
 
     def join(self, name: str, surface: str | None = None, **more: Any) -> Credentials:
         token, hash = self.token()
-        self.do(OWNER, acts.Join(name, surface, token_hash=hash, **more))
+        self.do(OWNER, Join(name, surface, token_hash=hash, **more))
         return Credentials(token=token)
 
 
@@ -91,19 +99,19 @@ class Cast:
 
 
 def identity(day: Day, cast: Cast) -> None:
-    day.do(OWNER, acts.CreateGroup("builders", ("@otto-cli", "@neo-gpt", "@vera")))
-    day.do(cast.vera, acts.CreateGroup("builders", ("@otto", "@neo-gpt")))
+    day.do(OWNER, CreateGroup("builders", ("@otto-cli", "@neo-gpt", "@vera")))
+    day.do(cast.vera, CreateGroup("builders", ("@otto", "@neo-gpt")))
     token, hash = day.token()
-    day.do(cast.vera, acts.MintToken("otto-cli", "for an hour", ("mail",), 3600, hash))
-    day.do(Credentials(token=token), acts.Whoami())
-    minted = day.do(OWNER, acts.MintToken("neo-gpt", token_hash=day.token()[1]))
-    day.do(OWNER, acts.RotateToken(minted["id"], token_hash=day.token()[1]))
-    day.do(OWNER, acts.MintToken("otto-desktop", token_hash=day.token()[1]))
-    day.do(cast.vera, acts.ChangeSetting("names.pattern", "[a-z.]+@[a-z.]+"))
+    day.do(cast.vera, MintToken("otto-cli", "for an hour", ("mail",), 3600, hash))
+    day.do(Credentials(token=token), Whoami())
+    minted = day.do(OWNER, MintToken("neo-gpt", token_hash=day.token()[1]))
+    day.do(OWNER, RotateToken(minted["id"], token_hash=day.token()[1]))
+    day.do(OWNER, MintToken("otto-desktop", token_hash=day.token()[1]))
+    day.do(cast.vera, ChangeSetting("names.pattern", "[a-z.]+@[a-z.]+"))
     guest = day.join("kim@example.org", kind="human")
     day.send(guest, "@vera", "send", {"text": "Good morning: 早上好, 🌞."})
-    day.do(OWNER, acts.RevokeToken(sender="kim@example.org"))
-    day.refuse(guest, acts.Whoami())
+    day.do(OWNER, RevokeToken(sender="kim@example.org"))
+    day.refuse(guest, Whoami())
 
 
 def mail(day: Day, cast: Cast) -> str:
@@ -112,9 +120,9 @@ def mail(day: Day, cast: Cast) -> str:
     day.send(cli, "AGENT:*", "announce", {"text": "otto is here", "client": "cli", "pid": 4711})
     day.send(vera, "@builders", "send", {"text": "Standup at ten.", "content_type": "text/plain"})
     first = day.send(vera, "@otto", "send", {"text": "Who takes B-0444?"}, subject="B-0444")
-    day.do(cli, acts.ListInbox(adapter="watch"))
-    day.do(desktop, acts.ListInbox())
-    day.do(cli, acts.ReadMessage(first))
+    day.do(cli, ListInbox(adapter="watch"))
+    day.do(desktop, ListInbox())
+    day.do(cli, ReadMessage(first))
     reply = day.send(cli, "@vera", "send", {"text": "I do."}, reply_to=first, key="reply-1")
     day.send(cli, "@vera", "send", {"text": "I do."}, reply_to=first, key="reply-1")
     day.refuse(cli, SendMessage("@vera", "send", {"text": "Not I."}, key="reply-1"))
@@ -137,15 +145,15 @@ def mail(day: Day, cast: Cast) -> str:
     asked = day.send(
         neo, "@vera", "ask", {"question": "Merge?", "options": ["yes", "no"], "timeout_s": 600}
     )
-    day.do(vera, acts.AnswerAsk(asked, "yes", key="answer-1"))
+    day.do(vera, AnswerAsk(asked, "yes", key="answer-1"))
     day.send(neo, "@otto-desktop", "ask", {"question": "Is anybody there?", "timeout_s": 60})
     day.send(cli, "@nobody-yet", "send", {"text": "Kept until you join."}, wake=False)
     day.send(cli, "@neo-gpt", "send", {"text": "Too late."}, ttl_s=300, priority="low")
     day.send(neo, "@vera", "send", {"text": "z" * ((1 << 20) + 1)}, subject="as a blob")
-    opened = day.do(vera, acts.ListInbox())["messages"]
-    day.do(vera, acts.AckMessages(tuple(m["id"] for m in opened[:3]), note="done"))
-    day.do(vera, acts.AckMessages((opened[3]["id"],), decline=True))
-    day.do(neo, acts.Search("merge"))
+    opened = day.do(vera, ListInbox())["messages"]
+    day.do(vera, AckMessages(tuple(m["id"] for m in opened[:3]), note="done"))
+    day.do(vera, AckMessages((opened[3]["id"],), decline=True))
+    day.do(neo, Search("merge"))
     return day.send(cli, "@vera", "send", {"text": "the password is sesame"}, key="slip")
 
 
@@ -153,7 +161,7 @@ def claims(day: Day, cast: Cast) -> None:
     cli, desktop, neo, vera = cast.cli, cast.desktop, cast.neo, cast.vera
     held = day.do(cli, AcquireClaim(item="B-0444", branch="b-0444", worktree="/w/1", ttl_s=600))
     day.do(cli, AcquireClaim(item="B-0444", note="nearly there", ttl_s=1200))
-    day.do(cli, acts.RenewClaim(item="B-0444", ttl_s=1800, fence=held["claim"]["fence"]))
+    day.do(cli, RenewClaim(item="B-0444", ttl_s=1800, fence=held["claim"]["fence"]))
     day.do(neo, AcquireClaim(paths=("src/**", "doc/*.md"), repo=REPO))
     day.do(cli, AcquireClaim(paths=("src/a.py",), repo=REPO))
     # Two wait; the first shows that it is alive, the second does not.
@@ -162,38 +170,38 @@ def claims(day: Day, cast: Cast) -> None:
     for _ in range(3):
         day.later(0.3)
         day.do(neo, AcquireClaim(item="B-0444", wait_s=3600))
-    day.refuse(neo, acts.ReleaseClaim(item="B-0444"))
-    day.do(cli, acts.ReleaseClaim(item="B-0444"))
+    day.refuse(neo, ReleaseClaim(item="B-0444"))
+    day.do(cli, ReleaseClaim(item="B-0444"))
     day.do(neo, AcquireClaim(item="B-0444", ttl_s=600, branch="neo/b-0444"))
-    day.do(vera, acts.TakeOverClaim("neo is away", item="B-0444", ttl_s=120))
-    day.refuse(neo, acts.RenewClaim(item="B-0444", fence=held["claim"]["fence"]))
+    day.do(vera, TakeOverClaim("neo is away", item="B-0444", ttl_s=120))
+    day.refuse(neo, RenewClaim(item="B-0444", fence=held["claim"]["fence"]))
     day.do(desktop, AcquireClaim(item="B-0444", wait_s=60))
-    day.do(desktop, acts.StopWaiting(item="B-0444"))
+    day.do(desktop, StopWaiting(item="B-0444"))
     day.later(3)
-    day.do(neo, acts.ListInbox())
+    day.do(neo, ListInbox())
     # What an ending session gives up, and what it no longer waits for.
     window = cli._replace(session="window-1")
-    day.do(window, acts.StartSession("window-1"))
+    day.do(window, StartSession("window-1"))
     day.do(window, AcquireClaim(item="B-0445", ttl_s=900))
     day.do(neo, AcquireClaim(item="B-0446", ttl_s=900))
     day.do(window, AcquireClaim(item="B-0446", wait_s=300))
     day.later(10)
-    day.do(window, acts.KeepSession("window-1"))
-    day.do(window, acts.EndSession("window-1"))
+    day.do(window, KeepSession("window-1"))
+    day.do(window, EndSession("window-1"))
 
 
 def order(day: Day, cast: Cast, slip: str) -> None:
     """Settings, refusals that are recorded, a pause, a redaction."""
-    day.do(OWNER, acts.ChangeSetting("recipients", "strict"))
+    day.do(OWNER, ChangeSetting("recipients", "strict"))
     day.refuse(cast.cli, SendMessage("@nobody", "send", {"text": "anyone?"}))
-    day.do(OWNER, acts.ChangeSetting("recipients", "open"))
+    day.do(OWNER, ChangeSetting("recipients", "open"))
     day.refuse(cast.cli._replace(claimed="@vera"), SendMessage("@neo-gpt", "send", {"text": "x"}))
-    day.refuse(cast.cli, acts.Join("mole", scopes=("admin",), token_hash=day.token()[1]))
-    day.refuse(cast.neo, acts.TakeOverClaim("I want it", item="B-0446"))
-    day.do(cast.vera, acts.Pause("the disk is moved"))
+    day.refuse(cast.cli, Join("mole", scopes=("admin",), token_hash=day.token()[1]))
+    day.refuse(cast.neo, TakeOverClaim("I want it", item="B-0446"))
+    day.do(cast.vera, Pause("the disk is moved"))
     day.refuse(cast.cli, AcquireClaim(item="B-0447"))
-    day.do(cast.vera, acts.Resume())
-    day.do(cast.cli, acts.Redact(slip, "a password"))
+    day.do(cast.vera, Resume())
+    day.do(cast.cli, Redact(slip, "a password"))
     day.refuse(cast.cli, SendMessage("@vera", "send", {"text": "another"}, key="slip"))
 
 
@@ -204,9 +212,9 @@ def restore(day: Day, cast: Cast) -> None:
     day.send(cast.cli, "@vera", "send", {"text": "abandoned"})
     day.do(cast.neo, AcquireClaim(item="B-0448", ttl_s=60))
     upkeep.restore(day.node, OWNER, backup)
-    day.refuse(cast.vera, acts.Whoami())
-    day.do(OWNER, acts.ReaffirmTokens(sender="vera"))
-    day.do(OWNER, acts.ReaffirmTokens(sender="otto-cli"))
+    day.refuse(cast.vera, Whoami())
+    day.do(OWNER, ReaffirmTokens(sender="vera"))
+    day.do(OWNER, ReaffirmTokens(sender="otto-cli"))
     day.do(cast.vera, AcquireClaim(item="B-0448", ttl_s=60))
     day.later(2)
     day.do(cast.cli, AcquireClaim(item="B-0448"))
@@ -217,9 +225,9 @@ def work(day: Day) -> None:
     """Tasks: one is failed by its gate, mended and done, one is given up, one cancelled."""
     cast = Cast(day)
     cli, vera = cast.cli, cast.vera
-    day.do(OWNER, acts.CreateGate("review", ("@vera",)))
-    day.do(OWNER, acts.CreateGate("review", ("@vera", "@otto-desktop"), replace=True))
-    shown = acts.CreateTask(
+    day.do(OWNER, CreateGate("review", ("@vera",)))
+    day.do(OWNER, CreateGate("review", ("@vera", "@otto-desktop"), replace=True))
+    shown = CreateTask(
         "Sort the list",
         "B-0450",
         "By name, then by date.",
@@ -230,42 +238,42 @@ def work(day: Day) -> None:
         labels=("ui", "list"),
     )
     day.do(vera, shown)
-    day.do(vera, acts.CreateTask("Print the list", depends_on=("B-0450",)))
-    day.do(cli, acts.TakeTask("T-2"))
-    fence = day.do(cli, acts.TakeTask("B-0450", "b-0450", "/w/1", ttl_s=600))["claim"]["fence"]
+    day.do(vera, CreateTask("Print the list", depends_on=("B-0450",)))
+    day.do(cli, TakeTask("T-2"))
+    fence = day.do(cli, TakeTask("B-0450", "b-0450", "/w/1", ttl_s=600))["claim"]["fence"]
     _prove(day, cli, commit="1" * 40, tree="2" * 40, exit_code=2)
-    day.do(cli, acts.SubmitTask("B-0450", "1" * 40, fence=fence))
-    day.refuse(cast.desktop, acts.GiveVerdict("B-0450", "review", "pass"))
+    day.do(cli, SubmitTask("B-0450", "1" * 40, fence=fence))
+    day.refuse(cast.desktop, GiveVerdict("B-0450", "review", "pass"))
     fix = ("make fmt", "make test")
-    day.do(vera, acts.GiveVerdict("B-0450", "review", "fail", note="it is red", fix=fix))
+    day.do(vera, GiveVerdict("B-0450", "review", "fail", note="it is red", fix=fix))
     day.later(20)
     # The lease has ended; another window goes on, and its fence is another.
     window = cli._replace(session="window-2")
-    day.do(window, acts.TakeTask("B-0450"))
-    day.refuse(cli, acts.SubmitTask("B-0450", "3" * 40, "4" * 40, fence))
+    day.do(window, TakeTask("B-0450"))
+    day.refuse(cli, SubmitTask("B-0450", "3" * 40, "4" * 40, fence))
     _prove(day, window, commit="3" * 40, tree="4" * 40, exit_code=0)
     note = {"kind": "note", "text": "I read it twice.", "task_id": "B-0450", "criterion": 2}
-    said = day.do(window, acts.AddEvidence(note))["evidence"]["id"]
+    said = day.do(window, AddEvidence(note))["evidence"]["id"]
     slip = {"kind": "url", "url": "https://ci.example/7?token=sesame", "task_id": "B-0450"}
-    leaked = day.do(vera, acts.AddEvidence(slip))["evidence"]["id"]
-    day.do(vera, acts.Redact(leaked, "a token"))
-    stuck = day.do(window, acts.RaiseBlocker("no reviewer is here", "B-0450"))["blocker"]["id"]
-    day.do(vera, acts.ResolveBlocker(stuck, "now there is"))
-    day.do(window, acts.SubmitTask("B-0450", "3" * 40, "4" * 40))
-    day.do(window, acts.CompleteTask("B-0450"))
+    leaked = day.do(vera, AddEvidence(slip))["evidence"]["id"]
+    day.do(vera, Redact(leaked, "a token"))
+    stuck = day.do(window, RaiseBlocker("no reviewer is here", "B-0450"))["blocker"]["id"]
+    day.do(vera, ResolveBlocker(stuck, "now there is"))
+    day.do(window, SubmitTask("B-0450", "3" * 40, "4" * 40))
+    day.do(window, CompleteTask("B-0450"))
     judged: Any = {"evidence": (said,), "tree": "4" * 40, "rules": digest(b"make test")}
-    day.do(vera, acts.GiveVerdict("B-0450", "review", "pass", "3" * 7, **judged))
-    day.do(window, acts.CompleteTask("B-0450"))
-    day.refuse(window, acts.FailTask("B-0450"))
-    day.do(cli, acts.TakeTask("T-2"))
-    day.do(cli, acts.FailTask("T-2", "there is no printer"))
-    day.do(vera, acts.CreateTask("Buy a printer"))
-    day.do(vera, acts.CancelTask("T-3", "too dear"))
+    day.do(vera, GiveVerdict("B-0450", "review", "pass", "3" * 7, **judged))
+    day.do(window, CompleteTask("B-0450"))
+    day.refuse(window, FailTask("B-0450"))
+    day.do(cli, TakeTask("T-2"))
+    day.do(cli, FailTask("T-2", "there is no printer"))
+    day.do(vera, CreateTask("Buy a printer"))
+    day.do(vera, CancelTask("T-3", "too dear"))
 
 
 def _prove(day: Day, who: Credentials, *, commit: str, tree: str, exit_code: int) -> None:
     output = f"make: exit {exit_code}\n".encode()
-    upload = day.do(who, acts.PutChunk(output, len(output)))["upload"]
+    upload = day.do(who, PutChunk(output, len(output)))["upload"]
     run = {
         "kind": "run",
         "task_id": "B-0450",
@@ -279,7 +287,7 @@ def _prove(day: Day, who: Credentials, *, commit: str, tree: str, exit_code: int
         "dirty": False,
         "output": {"sha256": digest(output), "size": len(output)},
     }
-    day.do(who, acts.AddEvidence(run, upload))
+    day.do(who, AddEvidence(run, upload))
 
 
 def play(day: Day) -> None:
@@ -331,22 +339,22 @@ def waking(day: Day) -> None:
     cast = Cast(day)
     neo, vera = cast.neo, cast.vera
     window = cast.cli._replace(session="window-3")
-    day.do(OWNER, acts.ChangeSetting("wake.quiet_s", "0"))
+    day.do(OWNER, ChangeSetting("wake.quiet_s", "0"))
     day.send(vera, "@otto", "send", {"text": "Who takes B-0460?"})
     day.send(vera, "AGENT:*", "announce", {"text": "vera is here"}, wake=True)
-    day.do(window, acts.Attend("prompt", "claude-code"))
+    day.do(window, Attend("prompt", "claude-code"))
     red = {"what": "main is red", "severity": "stop", "fix": ["make"]}
     blocked = day.send(vera, "@otto-cli", "blocker", red)
-    day.do(window, acts.Attend("stop", "claude-code"))
-    day.do(window, acts.AckMessages((blocked,)))
+    day.do(window, Attend("stop", "claude-code"))
+    day.do(window, AckMessages((blocked,)))
     day.send(vera, "@otto", "send", {"text": "Are you there?"})
-    day.do(window, acts.Attend("idle", "claude-code-rewake"))
+    day.do(window, Attend("idle", "claude-code-rewake"))
     _wakes(day, cast)
-    day.do(neo, acts.Mute(ttl_s=600))
-    day.do(vera, acts.Mute("@otto"))
-    day.do(vera, acts.Mute("@otto", off=True))
+    day.do(neo, Mute(ttl_s=600))
+    day.do(vera, Mute("@otto"))
+    day.do(vera, Mute("@otto", off=True))
     _crossings(day, cast, window)
-    day.do(window, acts.Attend("end", "claude-code"))
+    day.do(window, Attend("end", "claude-code"))
 
 
 def _wakes(day: Day, cast: Cast) -> None:
@@ -361,7 +369,7 @@ def _wakes(day: Day, cast: Cast) -> None:
     day.send(cast.cli, "@neo-gpt", "send", {"text": "And for this."})
     assert dispatching.begin(day.node, "neo-gpt", "command") is not None
     day.later(2)
-    day.do(cast.vera, acts.ListInbox())
+    day.do(cast.vera, ListInbox())
 
 
 def _crossings(day: Day, cast: Cast, window: Credentials) -> None:
@@ -370,9 +378,9 @@ def _crossings(day: Day, cast: Cast, window: Credentials) -> None:
     day.do(window, AcquireClaim(**claimed, ttl_s=900, everywhere=True))
     waiting = AcquireClaim(paths=("src/a.py",), repo=REPO, wait_s=600, everywhere=True)
     day.node.verb(cast.neo, waiting)
-    day.do(cast.neo, acts.CheckPaths(("src/a.py",), REPO, "/w/4"))
-    day.do(cast.neo, acts.ReportCommit("5" * 40, ("src/a.py", "src/b.py"), REPO, "/w/4"))
-    day.do(cast.neo, acts.ReportCommit("5" * 40, ("src/a.py", "src/b.py"), REPO, "/w/4"))
+    day.do(cast.neo, CheckPaths(("src/a.py",), REPO, "/w/4"))
+    day.do(cast.neo, ReportCommit("5" * 40, ("src/a.py", "src/b.py"), REPO, "/w/4"))
+    day.do(cast.neo, ReportCommit("5" * 40, ("src/a.py", "src/b.py"), REPO, "/w/4"))
 
 
 def people(day: Day) -> None:
@@ -380,18 +388,18 @@ def people(day: Day) -> None:
     joins; tokens come from another bus; and after a restore she begins anew."""
     cast = Cast(day)
     invited = _invited(day, cast.vera, "kim")
-    day.do(cast.vera, acts.RevokeConnection("inv_" + tokens.hashed(invited)[:12]))
+    day.do(cast.vera, RevokeConnection("inv_" + tokens.hashed(invited)[:12]))
     laptop = _invited(day, OWNER, "otto", surface="laptop")
-    day.do(Credentials(), acts.AcceptInvitation(laptop, day.token()[1]))
-    day.refuse(Credentials(), acts.AcceptInvitation(laptop, day.token()[1]))
+    day.do(Credentials(), AcceptInvitation(laptop, day.token()[1]))
+    day.refuse(Credentials(), AcceptInvitation(laptop, day.token()[1]))
     _invited(day, OWNER, "rosa")
     rosa = _enrolled(day, "rosa", "otto", "robo")
     second, hash = day.token()
-    day.do(Credentials(), acts.SignIn("rosa", VERIFIER, hash, "Firefox on Linux"))
-    day.refuse(Credentials(), acts.SignIn("rosa", "b" * 64, day.token()[1]))
+    day.do(Credentials(), SignIn("rosa", VERIFIER, hash, "Firefox on Linux"))
+    day.refuse(Credentials(), SignIn("rosa", "b" * 64, day.token()[1]))
     _connections(day, rosa)
-    day.do(Credentials(token=second), acts.SignOut())
-    day.do(Credentials(), acts.ReportRefusal("TOKEN_IN_URL", "e" * 16))
+    day.do(Credentials(token=second), SignOut())
+    day.do(Credentials(), ReportRefusal("TOKEN_IN_URL", "e" * 16))
     _imports(day)
     backup = os.path.join(day.directory, "backup.db")
     upkeep.backup(day.node, OWNER, backup)
@@ -403,20 +411,20 @@ def people(day: Day) -> None:
     kim = _enrolled(day, "kim", "kites")
     _opened(day, kim, "kites", "phone")
     _invited(day, OWNER, "kim", surface="laptop")
-    day.refuse(cast.neo, acts.RevokeConnection("@kim"))
-    day.do(OWNER, acts.RevokeConnection("@kim"))
+    day.refuse(cast.neo, RevokeConnection("@kim"))
+    day.do(OWNER, RevokeConnection("@kim"))
 
 
 def _invited(day: Day, who: Credentials, name: str, **more: Any) -> str:
     code, hash = day.token(tokens.INVITATION)
-    day.do(who, acts.Invite(name, code_hash=hash, **more))
+    day.do(who, Invite(name, code_hash=hash, **more))
     return code
 
 
 def _enrolled(day: Day, name: str, *own: str) -> Credentials:
     code = _invited(day, OWNER, name, own=own)
     token, hash = day.token()
-    day.do(Credentials(), acts.Enrol(code, VERIFIER, hash))
+    day.do(Credentials(), Enrol(code, VERIFIER, hash))
     return Credentials(token=token)
 
 
@@ -426,9 +434,9 @@ def _granted(day: Day, who: Credentials, agent: str, surface: str | None) -> str
     return code
 
 
-def _asked(agent: str, surface: str | None, code_hash: str) -> acts.GrantConnection:
+def _asked(agent: str, surface: str | None, code_hash: str) -> GrantConnection:
     client = CLIENT, "A client", RESOURCE, "https://client.example/back"
-    return acts.GrantConnection(agent, surface, ("mail", "work"), *client, "c" * 43, code_hash)
+    return GrantConnection(agent, surface, ("mail", "work"), *client, "c" * 43, code_hash)
 
 
 def _opened(
@@ -437,7 +445,7 @@ def _opened(
     """The code of a connection, what its client shows, and what refreshes it."""
     code = _granted(day, who, agent, surface)
     (token, hash), (refresh, refresh_hash) = day.token(), day.token(tokens.REFRESH)
-    day.do(Credentials(), acts.OpenConnection(code, CLIENT, hash, refresh_hash))
+    day.do(Credentials(), OpenConnection(code, CLIENT, hash, refresh_hash))
     return code, Credentials(token=token, audience=RESOURCE), refresh
 
 
@@ -445,25 +453,25 @@ def _connections(day: Day, rosa: Credentials) -> None:
     """One that goes on, one whose refresh token comes back, one whose code does, one that its
     client closes, and one that rosa ends."""
     code, phone, refresh = _opened(day, rosa, "otto", "phone")
-    day.do(rosa, acts.NameConnection("con_" + tokens.hashed(code)[:12], "my phone"))
+    day.do(rosa, NameConnection("con_" + tokens.hashed(code)[:12], "my phone"))
     day.send(phone, "@vera", "send", {"text": "From my phone."})
-    day.refuse(phone._replace(audience=None), acts.Whoami())
+    day.refuse(phone._replace(audience=None), Whoami())
     day.refuse(rosa, _asked("vera", None, day.token(tokens.CODE)[1]))
     day.later(90)
-    day.refuse(phone, acts.Whoami())
-    asked = acts.RefreshConnection(refresh, CLIENT, day.token()[1], day.token(tokens.REFRESH)[1])
+    day.refuse(phone, Whoami())
+    asked = RefreshConnection(refresh, CLIENT, day.token()[1], day.token(tokens.REFRESH)[1])
     day.do(Credentials(), asked)
     _, _, copied = _opened(day, rosa, "robo", None)
     for _ in range(2):
         new = day.token()[1], day.token(tokens.REFRESH)[1]
-        day.do(Credentials(), acts.RefreshConnection(copied, CLIENT, *new))
+        day.do(Credentials(), RefreshConnection(copied, CLIENT, *new))
     replayed, *_ = _opened(day, rosa, "robo", "laptop")
     new = day.token()[1], day.token(tokens.REFRESH)[1]
-    day.do(Credentials(), acts.OpenConnection(replayed, CLIENT, *new))
+    day.do(Credentials(), OpenConnection(replayed, CLIENT, *new))
     _, _, closed = _opened(day, rosa, "rosa", None)
-    day.do(Credentials(), acts.CloseConnection(closed, CLIENT))
+    day.do(Credentials(), CloseConnection(closed, CLIENT))
     ended, *_ = _opened(day, rosa, "rosa", "desk")
-    day.do(rosa, acts.RevokeConnection("con_" + tokens.hashed(ended)[:12]))
+    day.do(rosa, RevokeConnection("con_" + tokens.hashed(ended)[:12]))
 
 
 def _imports(day: Day) -> None:
@@ -471,9 +479,9 @@ def _imports(day: Day) -> None:
         {"token_hash": "1" * 64, "agent": "neo-gpt", "label": "Neo GPT", "display_name": "Neo GPT"},
         {"token_hash": "2" * 64, "agent": "otto-cli", "label": "Milo", "scope": ["mail"]},
     )
-    day.do(OWNER, acts.ImportTokens(rows, apply=True))
-    day.do(OWNER, acts.ImportTokens(rows, {"Milo": "milo"}, apply=True))
-    day.do(OWNER, acts.LabelToken(tokens.token_id("1" * 64), "neo-gpt, at work"))
+    day.do(OWNER, ImportTokens(rows, apply=True))
+    day.do(OWNER, ImportTokens(rows, {"Milo": "milo"}, apply=True))
+    day.do(OWNER, LabelToken(tokens.token_id("1" * 64), "neo-gpt, at work"))
 
 
 # What was played on the day of each recording. Earlier ones stay as they are.

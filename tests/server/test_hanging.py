@@ -14,7 +14,8 @@ from forking import Servers
 from serving import Forked, Served, servers
 
 from interlock import __version__, link
-from interlock.contracts.acts import Credentials, ShowStatus
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.workspace.verbs import ShowStatus
 from interlock.link import About, LocalLink
 from interlock.server import records
 

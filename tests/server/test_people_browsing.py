@@ -23,8 +23,8 @@ from test_web import (
     wider_than_the_window,
 )
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.people.verbs import ShowPerson
+from interlock.verbs.credentials import Credentials
 from interlock.errors import Refusal
 
 __all__ = ["browser", "town"]
@@ -214,7 +214,7 @@ def test_no_script_reads_the_cookie_and_no_address_holds_a_secret_but_the_code(
         assert not [url for url in seen if mine["value"] in url or quote(PASSWORD) in url]
         assert [url for url in seen if "ilc_" in url] == client.told
         with pytest.raises(Refusal):
-            town.node.call(Credentials(mine["value"][:-1]), acts.ShowPerson())
+            town.node.call(Credentials(mine["value"][:-1]), ShowPerson())
 
 
 @needs_browser

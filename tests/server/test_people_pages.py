@@ -27,8 +27,9 @@ from test_web import (
 )
 from test_web import serving as unguarded
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
+from interlock.rooms.people.verbs import FindGrant, Invite, ListConnections, RevokeConnection
+from interlock.rooms.identity.verbs import Join
+from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import hashed
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
@@ -71,7 +72,7 @@ class Town(NamedTuple):
 
     def invite(self, name: str, *own: str, surface: str | None = None, ttl_s: int = 600) -> str:
         """The path of an invitation."""
-        return str(self.node.call(OWNER, acts.Invite(name, surface, own, ttl_s=ttl_s))["path"])
+        return str(self.node.call(OWNER, Invite(name, surface, own, ttl_s=ttl_s))["path"])
 
     def asked(self, **members: Any) -> str:
         """The path to which a client leads that wants to be connected."""
@@ -89,11 +90,11 @@ class Town(NamedTuple):
         return f"/consent?request={sealed}"
 
     def connections(self) -> list[Any]:
-        found: list[Any] = self.node.call(OWNER, acts.ListConnections())["connections"]
+        found: list[Any] = self.node.call(OWNER, ListConnections())["connections"]
         return found
 
     def sessions(self) -> list[Any]:
-        found: list[Any] = self.node.call(OWNER, acts.ListConnections())["sessions"]
+        found: list[Any] = self.node.call(OWNER, ListConnections())["sessions"]
         return found
 
     def refusals(self) -> list[str]:
@@ -231,7 +232,7 @@ def test_an_invitation_expires(town: Town) -> None:
 
 
 def test_an_agent_on_another_machine_is_told_the_command(town: Town) -> None:
-    town.node.call(OWNER, acts.Join("otto"))
+    town.node.call(OWNER, Join("otto"))
     path = town.invite("otto", surface="laptop")
     shown = ask(town.web, path)
     assert f"interlock join {town.url}{path}" in shown.text
@@ -363,7 +364,7 @@ def test_signing_in_again_ends_what_the_browser_had_before(town: Town) -> None:
 def test_a_token_that_is_no_persons_opens_no_page(town: Town) -> None:
     visitor = joined(town, "anna")
     (name,) = (name for name in visitor.jar if "person" in name)
-    agents = str(town.node.call(OWNER, acts.Join("otto"))["token"])
+    agents = str(town.node.call(OWNER, Join("otto"))["token"])
     for token in (agents, "nonsense", fresh_token(), "ilk_cut"):
         visitor.jar[name] = token
         reply = visitor.get("/person")
@@ -555,7 +556,7 @@ def test_allowing_gives_the_client_a_code_for_the_chosen_sender(town: Town) -> N
     assert connection["person"] == "@anna"
     assert connection["scopes"] == ["mail", "work"]
     assert connection["name"] == "My laptop"
-    grant = town.node.call(Credentials(), acts.FindGrant(answer["code"]))
+    grant = town.node.call(Credentials(), FindGrant(answer["code"]))
     assert grant["challenge"] == "c" * 43
 
 
@@ -598,7 +599,7 @@ def test_nobody_can_let_a_client_be_somebody_elses_sender(town: Town) -> None:
 def test_what_cannot_be_is_said_on_the_page_with_what_was_filled_in(
     town: Town, fields: dict[str, str], status: int, said: str
 ) -> None:
-    town.node.call(OWNER, acts.Join("otto-cli"))
+    town.node.call(OWNER, Join("otto-cli"))
     reply = joined(town, "anna", "otto").answer(town.asked(), scope_work="on", **fields)
     assert reply.status == status
     assert said in reply.text
@@ -742,7 +743,7 @@ def test_a_revoked_person_cannot_consent_and_is_asked_to_sign_in(town: Town) -> 
     anna, asked = joined(town, "anna"), town.asked()
     form = form_of(anna.get(asked))
     (session,) = town.sessions()
-    town.node.call(OWNER, acts.RevokeConnection(session["id"]))
+    town.node.call(OWNER, RevokeConnection(session["id"]))
     sealed = asked.partition("request=")[2]
     fields = {"form": form, "request": sealed, "answer": "allow", "sender": "own anna"}
     reply = anna.post("/consent", fields | {"scope mail": "on"})

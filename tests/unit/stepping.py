@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from interlock.contracts import tokens
-from interlock.contracts.acts import Attend, Credentials, Join, SendMessage, ShowLog, ShowReceipts
+from interlock.rooms.workspace.verbs import Attend, ShowLog
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.identity.verbs import Join
+from interlock.rooms.mail.verbs import SendMessage, ShowReceipts
 from interlock.node import Node, audit
 from interlock.node import wake_ups as dispatching
 from interlock.processes import look, space

@@ -17,21 +17,11 @@ from pymerkle import InmemoryTree
 from pymerkle.proof import InclusionProof
 
 from interlock.contracts import tokens
-from interlock.contracts.acts import (
-    AckMessages,
-    AcquireClaim,
-    Credentials,
-    Explain,
-    Join,
-    ListInbox,
-    ReadMessage,
-    Redact,
-    Search,
-    SendMessage,
-    ShowLog,
-    ShowReceipts,
-    ShowThread,
-)
+from interlock.rooms.mail.verbs import AckMessages, Explain, ListInbox, ReadMessage, Redact, Search, SendMessage, ShowReceipts, ShowThread
+from interlock.rooms.claims.verbs import AcquireClaim
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.identity.verbs import Join
+from interlock.rooms.workspace.verbs import ShowLog
 from interlock.errors import (
     IdempotencyConflict,
     MissingScope,

@@ -25,8 +25,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from interlock.contracts import acts, tokens
-from interlock.contracts.acts import Credentials
+from interlock.contracts import tokens
+from interlock.rooms.people.verbs import Enrol, GrantConnection, Invite
+from interlock.rooms.workspace.verbs import ShowLog
+from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import INVITATION, PREFIX, SECRET_BYTES, compose, hashed
 from interlock.doors.oauth import clients, documents, endpoints
 from interlock.doors.oauth.documents import Documents, Refused, is_public
@@ -251,7 +253,7 @@ class Visit:
         code = tokens.code(os.urandom(SECRET_BYTES), redirected=wanted["redirected"])
         taken = ("client", "client_name", "resource", "redirect_uri", "challenge", "scopes")
         said = {name: wanted[name] for name in taken}
-        act = acts.GrantConnection(agent="vera", surface=None, code_hash=hashed(code), **said)
+        act = GrantConnection(agent="vera", surface=None, code_hash=hashed(code), **said)
         await self.live.call(self.vera, act._replace(scopes=tuple(wanted["scopes"])))
         return code
 
@@ -272,8 +274,8 @@ async def visit(directory: str) -> AsyncIterator[Visit]:
             invitation, token = (
                 compose(os.urandom(SECRET_BYTES), kind) for kind in (INVITATION, PREFIX)
             )
-            await live.call(OWNER, acts.Invite("vera", code_hash=hashed(invitation)))
-            await live.call(Credentials(), acts.Enrol(invitation, "0" * 64, hashed(token)))
+            await live.call(OWNER, Invite("vera", code_hash=hashed(invitation)))
+            await live.call(Credentials(), Enrol(invitation, "0" * 64, hashed(token)))
             served = application(live, Owner(directory), loopback=True)
             transport = httpx2.ASGITransport(app=served.guard)
             async with httpx2.AsyncClient(transport=transport, base_url=BASE) as http:
@@ -316,7 +318,7 @@ def test_a_client_with_a_document_is_answered_where_that_says_and_is_nobody_else
             given = (await vera.exchange(code, id)).json()
             stolen = await vera.refresh(given["refresh_token"], other)
             assert (stolen.status_code, stolen.json()["error"]) == (400, "invalid_grant")
-            facts = (await vera.live.call(OWNER, acts.ShowLog(0, 100, "request_refused")))["facts"]
+            facts = (await vera.live.call(OWNER, ShowLog(0, 100, "request_refused")))["facts"]
             kept = [fact["outcome"]["code"] for fact in facts]
             assert kept == ["WRONG_REDIRECT", "WRONG_CLIENT", "WRONG_CLIENT"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.contracts.durations import LONGEST, covering, seconds
+from interlock.verbs.durations import LONGEST, covering, seconds
 
 
 @pytest.mark.parametrize(

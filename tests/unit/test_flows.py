@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.contracts.acts import AcquireClaim, Credentials, Join, StopWaiting
+from interlock.rooms.claims.verbs import AcquireClaim, StopWaiting
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.identity.verbs import Join
 from interlock.errors import NoIdentity
 from interlock.node import Node
 from interlock.node import flows as scripts

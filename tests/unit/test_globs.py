@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from interlock.contracts.globs import LONGEST, canonical, covering, matches, overlap
 from interlock.errors import Usage
+from interlock.verbs.globs import LONGEST, canonical, covering, matches, overlap
 
 # --- spelling
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_table import COMMANDS, COMMON
 
-from interlock.contracts import durations
 from interlock.doors.cli import help
 from interlock.doors.cli.grammar import (
     HELP,
@@ -22,6 +21,7 @@ from interlock.doors.cli.grammar import (
 )
 from interlock.doors.cli.parser import parse, switched_on
 from interlock.errors import Usage
+from interlock.verbs import durations
 
 
 def read(*argv: str) -> Parsed:

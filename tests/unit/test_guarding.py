@@ -10,20 +10,10 @@ import pytest
 from stepping import HOUR, OWNER, Street
 
 from interlock import errors
-from interlock.contracts.acts import (
-    AcquireClaim,
-    ChangeSetting,
-    CheckClaim,
-    CheckPaths,
-    Credentials,
-    Examine,
-    ListInbox,
-    Pause,
-    ReleaseClaim,
-    ReportCommit,
-    Resume,
-    TakeOverClaim,
-)
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, CheckPaths, ReleaseClaim, ReportCommit, TakeOverClaim
+from interlock.rooms.workspace.verbs import ChangeSetting, Examine, Pause, Resume
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.mail.verbs import ListInbox
 
 COMMIT = "5" * 40
 

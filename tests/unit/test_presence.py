@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from stepping import OWNER, Street, this_window, window_of
 
-from interlock.contracts.acts import EndSession, ListAgents, Mute, SendMessage
+from interlock.rooms.identity.verbs import EndSession, ListAgents, Mute
+from interlock.rooms.mail.verbs import SendMessage
 from interlock.stores.presence import (
     ENDED,
     FORGOTTEN_MS,

@@ -10,29 +10,11 @@ from pathlib import Path
 import pytest
 
 from interlock.contracts import tokens
-from interlock.contracts.acts import (
-    AcquireClaim,
-    AnswerAsk,
-    Ask,
-    CheckClaim,
-    Credentials,
-    EndSession,
-    Join,
-    ListAgents,
-    ListInbox,
-    MintToken,
-    Pause,
-    PutChunk,
-    ReadMessage,
-    Redact,
-    ReleaseClaim,
-    Review,
-    SendMessage,
-    ShowLog,
-    ShowReceipts,
-    StartSession,
-    Whoami,
-)
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim
+from interlock.rooms.mail.verbs import AnswerAsk, Ask, ListInbox, PutChunk, ReadMessage, Redact, SendMessage, ShowReceipts
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.identity.verbs import EndSession, Join, ListAgents, MintToken, StartSession
+from interlock.rooms.workspace.verbs import Pause, Review, ShowLog, Whoami
 from interlock.errors import (
     EngineUnavailable,
     IdentityMismatch,
@@ -89,7 +71,8 @@ def test_more_leases_may_end_at_once_than_are_swept_at_once(node: Node, clock: C
 def test_threads_may_fork_at_the_same_time(tmp_path: Path) -> None:
     script = """
 import os, sys, threading
-from interlock.contracts.acts import Credentials, ListAgents
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.identity.verbs import ListAgents
 from interlock.node import Node
 node = Node(sys.argv[1])
 def fork():

@@ -17,75 +17,13 @@ from hypothesis import strategies as st
 
 from interlock import errors
 from interlock.contracts import tokens
-from interlock.contracts.acts import (
-    AcceptInvitation,
-    AckMessages,
-    AcquireClaim,
-    AddEvidence,
-    AnswerAsk,
-    Ask,
-    Attend,
-    CancelTask,
-    ChangePassword,
-    ChangeSetting,
-    CheckClaim,
-    CompleteTask,
-    CreateGate,
-    CreateGroup,
-    CreateTask,
-    Credentials,
-    DropUpload,
-    EndSession,
-    Enrol,
-    Explain,
-    FailTask,
-    FindAnswer,
-    GiveVerdict,
-    GrantConnection,
-    IdentifyToken,
-    ImportTokens,
-    Invite,
-    Join,
-    KeepSession,
-    LabelToken,
-    ListAgents,
-    ListClaims,
-    ListInbox,
-    ListTokens,
-    MintToken,
-    Mute,
-    NameConnection,
-    OpenConnection,
-    Pause,
-    PutChunk,
-    RaiseBlocker,
-    ReadMessage,
-    ReaffirmTokens,
-    Redact,
-    RefreshConnection,
-    ReleaseClaim,
-    RenewClaim,
-    ReportRefusal,
-    ResolveBlocker,
-    Resume,
-    Review,
-    RevokeToken,
-    RotateToken,
-    Search,
-    SendMessage,
-    ShowLog,
-    ShowReceipts,
-    ShowStatus,
-    ShowThread,
-    ShowToken,
-    SignIn,
-    StartSession,
-    StopWaiting,
-    SubmitTask,
-    TakeOverClaim,
-    TakeTask,
-    Whoami,
-)
+from interlock.rooms.people.verbs import AcceptInvitation, ChangePassword, Enrol, GrantConnection, Invite, NameConnection, OpenConnection, RefreshConnection, ReportRefusal, SignIn
+from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, Ask, DropUpload, Explain, FindAnswer, ListInbox, PutChunk, ReadMessage, Redact, Search, SendMessage, ShowReceipts, ShowThread
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim, RenewClaim, StopWaiting, TakeOverClaim
+from interlock.rooms.work.verbs import AddEvidence, CancelTask, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, RaiseBlocker, ResolveBlocker, SubmitTask, TakeTask
+from interlock.rooms.workspace.verbs import Attend, ChangeSetting, Pause, Resume, Review, ShowLog, ShowStatus, Whoami
+from interlock.rooms.identity.verbs import CreateGroup, EndSession, IdentifyToken, ImportTokens, Join, KeepSession, LabelToken, ListAgents, ListTokens, MintToken, Mute, ReaffirmTokens, RevokeToken, RotateToken, ShowToken, StartSession
+from interlock.verbs.credentials import Credentials
 from interlock.log.facts import Header, header_hash, parse_header
 from interlock.node import Node, audit, upkeep
 from interlock.node.verbs import VERBS

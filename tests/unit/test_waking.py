@@ -11,25 +11,11 @@ from commandline import until
 from stepping import HOUR, MINUTE, OWNER, SECOND, Street, this_window
 
 from interlock import errors
-from interlock.contracts.acts import (
-    AckMessages,
-    AcquireClaim,
-    Attend,
-    ChangeSetting,
-    CheckClaim,
-    FindSession,
-    ListAgents,
-    ListClaims,
-    ListInbox,
-    Mute,
-    Pause,
-    RaiseBlocker,
-    ReadMessage,
-    ReleaseClaim,
-    ResolveBlocker,
-    Resume,
-    StartSession,
-)
+from interlock.rooms.mail.verbs import AckMessages, ListInbox, ReadMessage
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim
+from interlock.rooms.workspace.verbs import Attend, ChangeSetting, Pause, Resume
+from interlock.rooms.identity.verbs import FindSession, ListAgents, Mute, StartSession
+from interlock.rooms.work.verbs import RaiseBlocker, ResolveBlocker
 from interlock.node import upkeep
 from interlock.node import wake_ups as dispatching
 from interlock.processes import is_stopped, look

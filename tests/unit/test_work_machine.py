@@ -26,8 +26,12 @@ from hypothesis.stateful import (
 )
 from work_model import ENDED, Holder, Model, Person, Refused, Task
 
-from interlock.contracts import acts, tokens
-from interlock.contracts.acts import Credentials
+from interlock.contracts import tokens
+from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim, TakeOverClaim
+from interlock.rooms.work.verbs import AddEvidence, CancelTask, CheckGate, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, ListBlockers, ListGates, RaiseBlocker, ResolveBlocker, ShowTask, SubmitTask, TakeTask
+from interlock.rooms.identity.verbs import EndSession, Join
+from interlock.rooms.workspace.verbs import ShowLog, ShowStatus, Whoami
+from interlock.verbs.credentials import Credentials
 from interlock.errors import Refusal
 from interlock.node import Node, audit, upkeep
 
@@ -141,13 +145,13 @@ class Work(RuleBasedStateMachine):
 
     def settle(self) -> None:
         """Lets both notice how late it is."""
-        told = self.node.call(Credentials(owner=True), acts.ShowStatus())
+        told = self.node.call(Credentials(owner=True), ShowStatus())
         self.model.pass_time(ms(told["now"]))
         self.compare_facts()
 
     def compare_facts(self) -> None:
         """The log has gained what the model says, and nothing else."""
-        facts = audit.show(self.node, acts.ShowLog(after=self.head, limit=1000))["facts"]
+        facts = audit.show(self.node, ShowLog(after=self.head, limit=1000))["facts"]
         expected, self.model.facts = self.model.facts, []
         assert [fact["kind"] for fact in facts] == [kind for kind, _ in expected]
         for fact, (_, said) in zip(facts, expected, strict=True):
@@ -158,18 +162,18 @@ class Work(RuleBasedStateMachine):
     def a_team_with_gates_and_tasks(self) -> None:
         for name, surface, kind, scopes in JOINED:
             token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-            act = acts.Join(name, surface, kind, scopes=scopes, token_hash=tokens.hashed(token))
+            act = Join(name, surface, kind, scopes=scopes, token_hash=tokens.hashed(token))
             joined = self.node.call(Credentials(owner=True), act)
             sender = joined["sender"]
             self.tokens[sender] = token
             self.model.people[sender] = Person(sender, name, kind, frozenset(joined["scopes"]))
         self.head = self.node.head()
         for gate, holders in GATES.items():
-            self.tell(("owner", None), acts.CreateGate(gate, holders))
+            self.tell(("owner", None), CreateGate(gate, holders))
         vera = ("vera", None)
-        self.tell(vera, acts.CreateTask("one", "T-1", criteria=("x",), gates=("athena", "legal")))
-        self.tell(vera, acts.CreateTask("two", "T-2", criteria=("x", "y"), depends_on=("T-1",)))
-        self.tell(vera, acts.CreateTask("three", "T-3", criteria=("x",), gates=("style",)))
+        self.tell(vera, CreateTask("one", "T-1", criteria=("x",), gates=("athena", "legal")))
+        self.tell(vera, CreateTask("two", "T-2", criteria=("x", "y"), depends_on=("T-1",)))
+        self.tell(vera, CreateTask("three", "T-3", criteria=("x",), gates=("style",)))
 
     # --- tasks
 
@@ -213,12 +217,12 @@ class Work(RuleBasedStateMachine):
         id = f"T-{number}" if taken < NONE - 1 else self.chosen(taken)
         wanted = ("tests pass", "docs say so")[:criteria]
         after = tuple(self.chosen(which) for which in depends_on)
-        made = acts.CreateTask("work", id, None, wanted, tuple(gates), after, assignee=assignee)
+        made = CreateTask("work", id, None, wanted, tuple(gates), after, assignee=assignee)
         self.tell(by, made)
 
     @step(3, by=actors, which=which_task, ttl_s=st.sampled_from((60, 3600)))
     def take_on(self, by: Holder, which: int, ttl_s: int) -> None:
-        self.tell(by, acts.TakeTask(self.chosen(which), ttl_s=ttl_s))
+        self.tell(by, TakeTask(self.chosen(which), ttl_s=ttl_s))
 
     @step(
         3,
@@ -233,7 +237,7 @@ class Work(RuleBasedStateMachine):
     ) -> None:
         id = self.chosen(which)
         tree = TREES[commit] if says_tree else None
-        self.tell(self.worker(id, by), acts.SubmitTask(id, commit, tree, self.fence(id, fence)))
+        self.tell(self.worker(id, by), SubmitTask(id, commit, tree, self.fence(id, fence)))
 
     @step(
         4,
@@ -246,9 +250,9 @@ class Work(RuleBasedStateMachine):
         id = self.chosen(which)
         presented = self.fence(id, fence)
         ending = {
-            "complete": acts.CompleteTask(id, presented),
-            "fail": acts.FailTask(id, "it cannot be done", presented),
-            "cancel": acts.CancelTask(id),
+            "complete": CompleteTask(id, presented),
+            "fail": FailTask(id, "it cannot be done", presented),
+            "cancel": CancelTask(id),
         }
         owner = ("owner", None) if how == "cancel" and fence == "later" else None
         self.tell(owner or self.worker(id, by), ending[how])
@@ -283,7 +287,7 @@ class Work(RuleBasedStateMachine):
         payload = said | {"task_id": id}
         if criterion is not None:
             payload["criterion"] = criterion
-        answer = self.tell(by, acts.AddEvidence(payload, fence=fence))
+        answer = self.tell(by, AddEvidence(payload, fence=fence))
         if answer is not None:
             self.model.tasks[id].evidence[-1].id = answer["evidence"]["id"]
 
@@ -341,7 +345,7 @@ class Work(RuleBasedStateMachine):
         own = [piece.id for piece in task.evidence]
         named = {"nothing": (), "all": tuple(own[-5:])}.get(naming, tuple(others[:1]))
         note = "not yet" if verdict == "fail" else None
-        act = acts.GiveVerdict(task.id, gate, verdict, commit, note, evidence=named)
+        act = GiveVerdict(task.id, gate, verdict, commit, note, evidence=named)
         self.learn_blocker(self.tell(by, act))
 
     def learn_blocker(self, answer: dict[str, Any] | None) -> None:
@@ -356,7 +360,7 @@ class Work(RuleBasedStateMachine):
         replace=st.booleans(),
     )
     def make_gate(self, by: Holder, name: str, holders: tuple[str, ...], replace: bool) -> None:
-        self.tell(by, acts.CreateGate(name, holders, replace))
+        self.tell(by, CreateGate(name, holders, replace))
 
     # --- blockers
 
@@ -370,7 +374,7 @@ class Work(RuleBasedStateMachine):
     def block(self, by: Holder, which: int | None, to: str | None, severity: str) -> None:
         id = self.chosen(which) if which is not None else None
         if id is not None or to is not None:
-            self.learn_blocker(self.tell(by, acts.RaiseBlocker("no disk", id, to, severity)))
+            self.learn_blocker(self.tell(by, RaiseBlocker("no disk", id, to, severity)))
 
     @step(
         4,
@@ -388,7 +392,7 @@ class Work(RuleBasedStateMachine):
             agents = self.model.workers(self.model.tasks[found.task])
         able = [sender for sender in self.tokens if self.model.agent(sender) in agents] or ["mal"]
         actor = (able[nth % len(able)], None) if isinstance(by, str) else by
-        self.tell(actor, acts.ResolveBlocker(found.id))
+        self.tell(actor, ResolveBlocker(found.id))
 
     # --- claims, and time
 
@@ -402,10 +406,10 @@ class Work(RuleBasedStateMachine):
         item = self.chosen(which)
         actor = self.worker(item, by)
         holding = {
-            "acquire": acts.AcquireClaim(item),
-            "release": acts.ReleaseClaim(item),
-            "take over": acts.TakeOverClaim("the build is red", item),
-            "end the session": acts.EndSession(actor[1] or "s1"),
+            "acquire": AcquireClaim(item),
+            "release": ReleaseClaim(item),
+            "take over": TakeOverClaim("the build is red", item),
+            "end the session": EndSession(actor[1] or "s1"),
         }
         self.tell(("mira", None) if how == "take over" and by is None else actor, holding[how])
 
@@ -434,18 +438,18 @@ class Work(RuleBasedStateMachine):
         if id not in self.model.tasks:
             return
         task = self.model.tasks[id]
-        self.tell(by, acts.TakeTask(id))
+        self.tell(by, TakeTask(id))
         worker = self.worker(id, None)
         for number in range(1, task.criteria + 1):
             if forgets != "proof":
                 self.add(worker, id, number, evidence(quality, commit), task.fence)
         if forgets != "submission":
-            self.tell(worker, acts.SubmitTask(id, commit, TREES[commit], task.fence))
+            self.tell(worker, SubmitTask(id, commit, TREES[commit], task.fence))
         for gate in task.gates if forgets != "verdict" else ():
             naming = "nothing" if forgets == "naming" else "all"
             self.pronounce(self.able(task, gate, nth), task, gate, "pass", naming)
         if forgets != "completion":
-            self.tell(worker, acts.CompleteTask(id))
+            self.tell(worker, CompleteTask(id))
 
     @step(
         5,
@@ -470,9 +474,9 @@ class Work(RuleBasedStateMachine):
             verdict = "fail" if gate == failing else "pass"
             self.pronounce(self.able(task, gate, nth), task, gate, verdict, naming)
         self.unblock("worker", 0, nth)
-        self.learn_blocker(self.tell(other, acts.RaiseBlocker("no disk", task.id, "@nora")))
+        self.learn_blocker(self.tell(other, RaiseBlocker("no disk", task.id, "@nora")))
         if submits_again:
-            self.tell(self.worker(task.id, None), acts.SubmitTask(task.id, *artifact))
+            self.tell(self.worker(task.id, None), SubmitTask(task.id, *artifact))
         for gate in task.gates:
             self.pronounce(self.able(task, gate, nth), task, gate, "pass", naming)
 
@@ -495,9 +499,9 @@ class Work(RuleBasedStateMachine):
             self.tick(3600)
         elif how != "nothing":
             self.hold(None, which, how)
-        self.tell(by, acts.TakeTask(id))
-        self.tell(worker, acts.SubmitTask(id, commit, TREES[commit], self.fence(id, fence)))
-        self.tell(worker, acts.CompleteTask(id, self.fence(id, fence)))
+        self.tell(by, TakeTask(id))
+        self.tell(worker, SubmitTask(id, commit, TREES[commit], self.fence(id, fence)))
+        self.tell(worker, CompleteTask(id, self.fence(id, fence)))
 
     # One rule for all steps: with several, a run would often do without one of them.
     @rule(steps=st.lists(st.one_of(STEPS), min_size=3, max_size=8))
@@ -513,7 +517,7 @@ class Work(RuleBasedStateMachine):
     @invariant()
     def every_task_stands_where_the_model_has_it(self) -> None:
         for task in self.model.tasks.values():
-            shown = self.look(("owner", None), acts.ShowTask(task.id))
+            shown = self.look(("owner", None), ShowTask(task.id))
             view = shown["task"]
             assert view["state"] == task.state
             assert lacking(shown["missing"]) == self.model.missing(task)
@@ -542,7 +546,7 @@ class Work(RuleBasedStateMachine):
     @invariant()
     def everybody_sees_what_is_theirs_to_do(self) -> None:
         for actor in ACTORS:
-            who = self.look(actor, acts.Whoami())
+            who = self.look(actor, Whoami())
             assert [task["id"] for task in who["tasks"]] == self.model.works_on(actor)
             due = [(due["task"], due["gate"]) for due in who["verdicts_due"]]
             assert due == self.model.due(self.model.people[actor[0]])
@@ -550,14 +554,14 @@ class Work(RuleBasedStateMachine):
     @invariant()
     def gates_and_blockers_are_as_the_model_has_them(self) -> None:
         owner = ("owner", None)
-        for gate in self.look(owner, acts.ListGates())["gates"]:
+        for gate in self.look(owner, ListGates())["gates"]:
             able = [f"@{sender}" for sender in self.model.holders(gate["name"])]
             assert gate["can_judge"] == able
         for name in NAMES:
             for commit in COMMITS:
-                passed = self.look(owner, acts.CheckGate(name, commit))["passed"]
+                passed = self.look(owner, CheckGate(name, commit))["passed"]
                 assert passed == self.model.has_passed(name, commit)
-        listed = self.look(owner, acts.ListBlockers(all=True))["blockers"]
+        listed = self.look(owner, ListBlockers(all=True))["blockers"]
         assert [(b["id"], b.get("task"), b.get("resolved_by")) for b in listed] == [
             (b.id, b.task, b.resolved_by) for b in self.model.blockers
         ]

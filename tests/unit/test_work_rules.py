@@ -11,47 +11,12 @@ import pytest
 
 from interlock import errors
 from interlock.contracts import tokens
-from interlock.contracts.acts import (
-    AckMessages,
-    AcquireClaim,
-    AddEvidence,
-    CancelTask,
-    ChangeSetting,
-    CheckClaim,
-    CheckGate,
-    CompleteTask,
-    CreateGate,
-    CreateTask,
-    Credentials,
-    EndSession,
-    FailTask,
-    GiveVerdict,
-    Join,
-    ListBlockers,
-    ListGates,
-    ListInbox,
-    ListTasks,
-    MintToken,
-    PutChunk,
-    RaiseBlocker,
-    ReadMessage,
-    Redact,
-    ReleaseClaim,
-    ResolveBlocker,
-    Review,
-    RevokeToken,
-    Search,
-    SendMessage,
-    ShowEvidence,
-    ShowLog,
-    ShowReceipts,
-    ShowTask,
-    StartSession,
-    SubmitTask,
-    TakeOverClaim,
-    TakeTask,
-    Whoami,
-)
+from interlock.rooms.mail.verbs import AckMessages, ListInbox, PutChunk, ReadMessage, Redact, Search, SendMessage, ShowReceipts
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim, TakeOverClaim
+from interlock.rooms.work.verbs import AddEvidence, CancelTask, CheckGate, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, ListBlockers, ListGates, ListTasks, RaiseBlocker, ResolveBlocker, ShowEvidence, ShowTask, SubmitTask, TakeTask
+from interlock.rooms.workspace.verbs import ChangeSetting, Review, ShowLog, Whoami
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.identity.verbs import EndSession, Join, MintToken, RevokeToken, StartSession
 from interlock.contracts.uploads import attached, pieces, taken
 from interlock.node import Node, audit, upkeep
 

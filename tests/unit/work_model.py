@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from interlock.contracts import acts
+from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim, TakeOverClaim
+from interlock.rooms.work.verbs import AddEvidence, CancelTask, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, RaiseBlocker, ResolveBlocker, SubmitTask, TakeTask
+from interlock.rooms.identity.verbs import EndSession
 
 Answer: TypeAlias = dict[str, Any]
 Holder: TypeAlias = tuple[str, str | None]  # sender and session
@@ -17,14 +19,14 @@ RECORDED = {"MISSING_SCOPE", "OWN_WORK", "STALE_FENCE"}
 REFUSALS_A_MINUTE = 20
 ENDED = {"done", "failed", "cancelled"}
 NEEDS = {
-    acts.CreateGate: "admin",
-    acts.CancelTask: None,
-    acts.GiveVerdict: None,
-    acts.ResolveBlocker: None,
-    acts.EndSession: None,
-    acts.AcquireClaim: "claim",
-    acts.ReleaseClaim: "claim",
-    acts.TakeOverClaim: "claim",
+    CreateGate: "admin",
+    CancelTask: None,
+    GiveVerdict: None,
+    ResolveBlocker: None,
+    EndSession: None,
+    AcquireClaim: "claim",
+    ReleaseClaim: "claim",
+    TakeOverClaim: "claim",
 }
 
 
@@ -260,7 +262,7 @@ class Model:
 
     # --- tasks
 
-    def create(self, act: acts.CreateTask) -> Answer:
+    def create(self, act: CreateTask) -> Answer:
         assert act.id is not None
         if act.id in self.tasks:
             raise Refused("NAME_TAKEN")
@@ -279,11 +281,11 @@ class Model:
             self.tell(act.assignee[1:], "task_created")
         return {"task": {"id": act.id, "state": "open"}}
 
-    def take(self, act: acts.TakeTask) -> Answer:
+    def take(self, act: TakeTask) -> Answer:
         task = self.live(act.id)
         if waiting := self.open_dependencies(task):
             return {"taken": False, "code": "GATES_NOT_PASSED", "missing": waiting}
-        if not self.acquire(acts.AcquireClaim(act.id, ttl_s=act.ttl_s))["acquired"]:
+        if not self.acquire(AcquireClaim(act.id, ttl_s=act.ttl_s))["acquired"]:
             return {"taken": False, "code": "CLAIM_HELD"}
         if self.claims[task.id].fence != task.fence:
             keeps = task.state == "submitted" and self.agent(task.taken[-1][0]) == self.by.agent
@@ -295,7 +297,7 @@ class Model:
             self.tell(task.maker, "task_claimed")
         return {"taken": True, "task": {"state": task.state}, "claim": {"fence": task.fence}}
 
-    def submit(self, act: acts.SubmitTask) -> Answer:
+    def submit(self, act: SubmitTask) -> Answer:
         task = self.live(act.id)
         self.under_claim(task, act.fence)
         own = self.own_trees(act.commit)
@@ -321,7 +323,7 @@ class Model:
         mine = [p for p in pieces if p.is_run and p.clean and p.agent == self.by.agent]
         return [p.tree for p in mine if p.commit == commit and p.tree is not None]
 
-    def complete(self, act: acts.CompleteTask) -> Answer:
+    def complete(self, act: CompleteTask) -> Answer:
         task = self.live(act.id)
         if task.taken or act.fence is not None:
             self.under_claim(task, act.fence)
@@ -329,12 +331,12 @@ class Model:
             return {"completed": False, "code": "GATES_NOT_PASSED", "missing": lacking}
         return {"completed": True} | self.end(task, "done")
 
-    def fail(self, act: acts.FailTask) -> Answer:
+    def fail(self, act: FailTask) -> Answer:
         task = self.live(act.id)
         self.under_claim(task, act.fence)
         return self.end(task, "failed")
 
-    def cancel(self, act: acts.CancelTask) -> Answer:
+    def cancel(self, act: CancelTask) -> Answer:
         task = self.live(act.id)
         allowed = self.agent(task.maker) == self.by.agent or self.by.kind == "human"
         if not allowed and "admin" not in self.by.scopes:
@@ -354,7 +356,7 @@ class Model:
 
     # --- evidence, gates and blockers
 
-    def add_evidence(self, act: acts.AddEvidence) -> Answer:
+    def add_evidence(self, act: AddEvidence) -> Answer:
         said = act.payload
         task = self.live(said["task_id"])
         if act.fence is not None or self.by.agent in self.workers(task):
@@ -374,7 +376,7 @@ class Model:
         fits = task.state != "submitted" or task.artifact is None or task.artifact[1] == tree
         return {"counts": good and fits and number is not None}
 
-    def create_gate(self, act: acts.CreateGate) -> Answer:
+    def create_gate(self, act: CreateGate) -> Answer:
         agents = {person.agent for person in self.people.values()}
         wanted = tuple(sorted({holder.removeprefix("@") for holder in act.holders}))
         if not set(wanted) <= agents | set(self.people):
@@ -387,7 +389,7 @@ class Model:
             self.record("gate_created", name=act.name, holders=list(wanted))
         return {"gate": {"holders": [f"@{name}" for name in wanted]}}
 
-    def give_verdict(self, act: acts.GiveVerdict) -> Answer:
+    def give_verdict(self, act: GiveVerdict) -> Answer:
         task = self.live(act.task)
         if self.by.agent in self.workers(task):
             raise Refused("OWN_WORK")
@@ -424,7 +426,7 @@ class Model:
                 self.record("blocker_resolved", id=blocker.id)
         self.post(worker, "gate_verdict")
 
-    def raise_blocker(self, act: acts.RaiseBlocker) -> Answer:
+    def raise_blocker(self, act: RaiseBlocker) -> Answer:
         task = self.live(act.task) if act.task is not None else None
         to = act.to
         if to is None:
@@ -439,7 +441,7 @@ class Model:
         self.record("message_sent", type="blocker", to=to, wake=True)
         return {"blocker": {"to": to, "by": f"@{self.by.sender}"}}
 
-    def resolve(self, act: acts.ResolveBlocker) -> Answer:
+    def resolve(self, act: ResolveBlocker) -> Answer:
         (found,) = (blocker for blocker in self.blockers if blocker.id == act.id)
         if found.resolved_by is None:
             own = found.task is not None and self.by.agent in self.workers(self.tasks[found.task])
@@ -462,7 +464,7 @@ class Model:
         self.record("claim_granted", item=item, fence=self.fences)
         return {"acquired": True, "claim": {"fence": self.fences}}
 
-    def acquire(self, act: acts.AcquireClaim) -> Answer:
+    def acquire(self, act: AcquireClaim) -> Answer:
         assert act.item is not None
         claim = self.claims.get(act.item)
         if claim is None:
@@ -473,7 +475,7 @@ class Model:
         self.record("claim_extended")
         return {"acquired": True, "claim": {"fence": claim.fence}}
 
-    def release(self, act: acts.ReleaseClaim) -> Answer:
+    def release(self, act: ReleaseClaim) -> Answer:
         assert act.item is not None
         if act.item not in self.claims:
             return {"released": False}
@@ -483,7 +485,7 @@ class Model:
         self.record("claim_released")
         return {"released": True}
 
-    def take_over(self, act: acts.TakeOverClaim) -> Answer:
+    def take_over(self, act: TakeOverClaim) -> Answer:
         assert act.item is not None
         if self.by.kind != "human" and "admin" not in self.by.scopes:
             raise Refused("MISSING_SCOPE")
@@ -495,7 +497,7 @@ class Model:
             self.post(before[0], "send")
         return self.grant(act.item, act.ttl_s)
 
-    def end_session(self, act: acts.EndSession) -> Answer:
+    def end_session(self, act: EndSession) -> Answer:
         for item, claim in list(self.claims.items()):
             if claim.holder == (self.by.sender, act.id):
                 del self.claims[item]
@@ -504,19 +506,19 @@ class Model:
 
 
 _VERBS: dict[type, Callable[[Model, Any], Answer]] = {
-    acts.CreateTask: Model.create,
-    acts.TakeTask: Model.take,
-    acts.SubmitTask: Model.submit,
-    acts.CompleteTask: Model.complete,
-    acts.FailTask: Model.fail,
-    acts.CancelTask: Model.cancel,
-    acts.AddEvidence: Model.add_evidence,
-    acts.CreateGate: Model.create_gate,
-    acts.GiveVerdict: Model.give_verdict,
-    acts.RaiseBlocker: Model.raise_blocker,
-    acts.ResolveBlocker: Model.resolve,
-    acts.AcquireClaim: Model.acquire,
-    acts.ReleaseClaim: Model.release,
-    acts.TakeOverClaim: Model.take_over,
-    acts.EndSession: Model.end_session,
+    CreateTask: Model.create,
+    TakeTask: Model.take,
+    SubmitTask: Model.submit,
+    CompleteTask: Model.complete,
+    FailTask: Model.fail,
+    CancelTask: Model.cancel,
+    AddEvidence: Model.add_evidence,
+    CreateGate: Model.create_gate,
+    GiveVerdict: Model.give_verdict,
+    RaiseBlocker: Model.raise_blocker,
+    ResolveBlocker: Model.resolve,
+    AcquireClaim: Model.acquire,
+    ReleaseClaim: Model.release,
+    TakeOverClaim: Model.take_over,
+    EndSession: Model.end_session,
 }

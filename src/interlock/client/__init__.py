@@ -7,8 +7,8 @@
         async for message in client.listen():
             ...
 
-Answers are the dictionaries of `interlock.contracts.answers`, refusals the exceptions of
-`interlock.errors`. A plain "no" (held by another, nobody answered) is an answer.
+Answers are the dictionaries of `interlock.client.answers`, refusals the exceptions of
+`interlock.errors`. A plain "no" (a held claim, no answer in time) is an answer.
 """
 
 import asyncio
@@ -21,19 +21,21 @@ from typing import Any, Self, TypeVar, cast
 from interlock import workspace
 from interlock.client.asking import Asked
 from interlock.client.claims import Claims
-from interlock.client.identity import Identity
 from interlock.client.mail import Mail
-from interlock.client.upkeep import Upkeep
-from interlock.client.ways import LocalWay, RemoteWay, Way, taken
-from interlock.client.who import Who, is_on_paths, located
-from interlock.client.work import Work
-from interlock.contracts import paging, uploads
-from interlock.contracts.acts import ShowLog
+from interlock.client.methods import Methods
+from interlock.client.tokens import Tokens
+from interlock.client.ways import LocalWay, RemoteWay, Way
+from interlock.client.who import Who
+from interlock.repository import located
+from interlock.rooms.workspace.paging import pages
+from interlock.rooms.workspace.verbs import ShowLog
+from interlock.verbs.answers import Answer
+from interlock.verbs.flows import run, run_async
+from interlock.verbs.verb import Verb
 
 __all__ = ["AsyncClient", "Client", "connect"]
 
 R = TypeVar("R")
-Answer = dict[str, Any]
 
 
 def connect(
@@ -55,7 +57,7 @@ def connect(
     return Client(workspace.find(named, os.environ, here), token, session)
 
 
-class Client(Mail, Claims, Work, Identity, Upkeep):
+class Client(Mail, Claims, Tokens, Methods):
     """The verbs as methods that give their answer. Several threads may use one client; `with`
     closes it, and `async with` gives its asynchronous twin."""
 
@@ -67,19 +69,20 @@ class Client(Mail, Claims, Work, Identity, Upkeep):
         self._opening = threading.Lock()
         self._is_open = False
 
-    def call(self, act: Any) -> Answer:
-        """Asks for any act of `interlock.contracts.acts`, as it is."""
+    def call(self, request: Verb) -> Answer:
+        """Make any request, as it is."""
         with self._opening:
-            credentials = self._who.credentials(act)
+            credentials = self._who.credentials(request)
             if not self._is_open:
                 self._link.open()
                 self._is_open = True
-        return self._link.call(credentials, act)
+        return self._link.call(credentials, request)
 
     def do(self, asked: Asked[R]) -> R:
-        if isinstance(asked.act, ShowLog):
-            return cast(R, uploads.taken(paging.steps(asked.act), self.call))
-        return cast(R, self.call(located(asked.act)))
+        if isinstance(asked.request, ShowLog):
+            return cast(R, run(pages(asked.request), self.call))
+        is_on_paths = getattr(asked.request, "paths", ())
+        return cast(R, self.call(located(asked.request) if is_on_paths else asked.request))
 
     def close(self) -> None:
         self._link.close()
@@ -112,27 +115,27 @@ class Client(Mail, Claims, Work, Identity, Upkeep):
         await twin.__aexit__(*trouble)
 
 
-class AsyncClient(Mail, Claims, Work, Identity, Upkeep):
+class AsyncClient(Mail, Claims, Tokens, Methods):
     """The verbs as coroutines. A call that is cancelled lets go of its connection at once; what it
     asked for may have been done."""
 
     def __init__(self, way: Way, who: Who) -> None:
         self._way, self._who = way, who
 
-    async def call(self, act: Any) -> Answer:
-        """Asks for any act of `interlock.contracts.acts`, as it is."""
-        credentials = self._who.known(act)
+    async def call(self, request: Verb) -> Answer:
+        """Make any request, as it is."""
+        credentials = self._who.known(request)
         if credentials is None:
-            credentials = await asyncio.to_thread(self._who.credentials, act)
-        return await self._way.call(credentials, act)
+            credentials = await asyncio.to_thread(self._who.credentials, request)
+        return await self._way.call(credentials, request)
 
     async def do(self, asked: Asked[R]) -> R:
-        act = asked.act
-        if isinstance(act, ShowLog):
-            return cast(R, await taken(paging.steps(act), self.call))
-        if is_on_paths(act):
-            act = await asyncio.to_thread(located, act)
-        return cast(R, await self.call(act))
+        request = asked.request
+        if isinstance(request, ShowLog):
+            return cast(R, await run_async(pages(request), self.call))
+        if getattr(request, "paths", ()):
+            request = await asyncio.to_thread(located, request)
+        return cast(R, await self.call(request))
 
     @asynccontextmanager
     async def asynchronous(self) -> AsyncIterator[Self]:

@@ -1,38 +1,59 @@
-"""One description of each verb, for both clients.
+"""One definition of each method, for both clients.
 
-A verb is written once, as a method that says which act is asked for and what type its answer has.
-On a `Client` it is a method that gives the answer, on an `AsyncClient` a coroutine; type checkers
-and editors see it as such, with its own parameters.
+A definition returns the request and the type of its answer. On a `Client` the method returns the
+answer, on an `AsyncClient` it is a coroutine. Type checkers and editors see it as such, with its
+own parameters.
 """
 
-from collections.abc import Callable, Coroutine
+import os
+from collections.abc import Callable, Coroutine, Iterable
 from functools import wraps
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 if TYPE_CHECKING:
     from interlock.client import AsyncClient, Client
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Texts = str | Iterable[str]
+Path: TypeAlias = "str | os.PathLike[str]"
+
+
+def texts(given: Texts) -> tuple[str, ...]:
+    """Several texts. One text stands for itself."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def absolute(path: Path) -> str:
+    return os.path.abspath(os.fspath(path))
 
 
 class Asked(Generic[R]):
-    """An act, and the type of its answer."""
+    """A request, and the type of its answer."""
 
-    def __init__(self, act: Any) -> None:
-        self.act = act
+    def __init__(self, request: Any) -> None:
+        self.request = request
 
 
-class Verb(Generic[P, R]):
-    """Makes a method of a description: `@Verb` above it."""
+class Method(Generic[P, R]):
+    """Decorates a definition."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Asked[R]]) -> None:
         self.describe = describe
         self.__doc__ = describe.__doc__
 
     @overload
-    def __get__(self, client: None, kind: type) -> "Verb[P, R]": ...
+    def __get__(self, client: None, kind: type) -> "Method[P, R]": ...
 
     @overload
     def __get__(self, client: "Client", kind: type) -> Callable[P, R]: ...

@@ -7,9 +7,10 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from interlock.contracts import acts
-from interlock.contracts.answers import Message
+from interlock.client.answers import Message
 from interlock.errors import EngineUnavailable
+from interlock.rooms.mail.verbs import ListInbox
+from interlock.rooms.workspace.verbs import ShowStorage
 
 if TYPE_CHECKING:
     from interlock.client import AsyncClient, Client
@@ -58,8 +59,8 @@ class Listening(Generic[C]):
 
     def _act(self) -> Any:
         if self.after is None:
-            return acts.ShowStorage()
-        return acts.ListInbox(after=self.after, adapter="python", wait_s=WAIT_S)
+            return ShowStorage()
+        return ListInbox(after=self.after, adapter="python", wait_s=WAIT_S)
 
     def _arrived(self, answer: dict[str, Any]) -> list[Message]:
         self._answered = True

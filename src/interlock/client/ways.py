@@ -7,15 +7,11 @@ waited in this process stops.
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock import __version__
-from interlock.contracts import uploads
-from interlock.contracts.acts import Credentials
-from interlock.contracts.routes import SEEN_HEADER, Request
-from interlock.errors import EngineUnavailable, Refusal
+from interlock.errors import EngineUnavailable
 from interlock.link import (
     NobodyThere,
     decoded,
@@ -27,11 +23,14 @@ from interlock.link import (
     seen_in,
     server_of,
 )
+from interlock.rooms.mail import uploads
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import run_async
+from interlock.verbs.http import SEEN_HEADER, Request
 
 if TYPE_CHECKING:
     from interlock.node.live import LiveNode
-
-Answer = dict[str, Any]
 
 
 class Way(Protocol):
@@ -148,20 +147,4 @@ class LocalWay:
 
 
 async def _in_steps(way: Way, credentials: Credentials, act: Any) -> Answer:
-    return await taken(uploads.steps(act), lambda step: way.call(credentials, step))
-
-
-async def taken(steps: uploads.Steps, do: Callable[[Any], Awaitable[Answer]]) -> Answer:
-    """`uploads.taken`, for those who may not block."""
-    try:
-        step = next(steps)
-        while True:
-            try:
-                answer = await do(step)
-            except Refusal as refusal:
-                step = steps.throw(refusal)
-            else:
-                step = steps.send(answer)
-    except StopIteration as end:
-        last: Answer = end.value
-        return last
+    return await run_async(uploads.send(act), lambda step: way.call(credentials, step))

@@ -1,76 +1,32 @@
-"""Who acts through a client, and where path claims are meant."""
+"""The credentials of a client."""
 
 import os
 from contextlib import closing
-from typing import Any
 
 from interlock import workspace
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
-from interlock.contracts.routes import ROUTES
-
-# What a sender does: what only a sender can, and what ends something that others wait for. The rest
-# may be done by whoever owns an embedded workspace, without being anybody in it.
-PERSONAL = frozenset(
-    {
-        acts.SendMessage,
-        acts.PutChunk,
-        acts.DropUpload,
-        acts.Ask,
-        acts.AnswerAsk,
-        acts.FindAnswer,
-        acts.ListInbox,
-        acts.ReadMessage,
-        acts.AckMessages,
-        acts.ShowReceipts,
-        acts.ShowThread,
-        acts.Search,
-        acts.AcquireClaim,
-        acts.RenewClaim,
-        acts.ReleaseClaim,
-        acts.TakeOverClaim,
-        acts.StopWaiting,
-        acts.CreateTask,
-        acts.TakeTask,
-        acts.SubmitTask,
-        acts.CompleteTask,
-        acts.FailTask,
-        acts.CancelTask,
-        acts.PrepareEvidence,
-        acts.AddEvidence,
-        acts.PrepareVerdict,
-        acts.GiveVerdict,
-        acts.RaiseBlocker,
-        acts.ResolveBlocker,
-        acts.Whoami,
-        acts.StartSession,
-        acts.EndSession,
-        acts.KeepSession,
-        acts.Attend,
-    }
-)
-# What carries a secret of its own, whoever asks.
-ANYONES = frozenset(route.act for route in ROUTES if route.anyone)
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.verb import Verb
 
 
 class Who:
-    """The token that was given; else what the command would act as. Whoever it is by the first act
-    that needs it, it stays, whatever changes in the environment or among the credentials kept."""
+    """The credentials of a client: the given token, else those that the command would use. They
+    are settled with the first request that needs them."""
 
     def __init__(self, place: str, token: str | None, session: str | None) -> None:
         self._place, self._token, self._session = place, token, session
         self._found: dict[bool, Credentials] = {}
 
-    def known(self, act: Any) -> Credentials | None:
-        if type(act) in ANYONES:
+    def known(self, request: Verb) -> Credentials | None:
+        if request.declared.anyone:
             return Credentials()
-        return self._found.get(_owner_may(act))
+        return self._found.get(not request.needs_sender())
 
-    def credentials(self, act: Any) -> Credentials:
-        """Looks for them the first time, which may take a look into the workspace."""
-        found = self.known(act)
+    def credentials(self, request: Verb) -> Credentials:
+        """Find the credentials on first use, which may open the workspace."""
+        found = self.known(request)
         if found is None:
-            found = self._found[_owner_may(act)] = self._settle(owner_may=_owner_may(act))
+            owner_may = not request.needs_sender()
+            found = self._found[owner_may] = self._settle(owner_may=owner_may)
         return found
 
     def _settle(self, *, owner_may: bool) -> Credentials:
@@ -84,22 +40,3 @@ class Who:
             return workspace.who_acts(
                 link, environ, named=None, session=self._session, owner_may=owner_may
             )
-
-
-def _owner_may(act: Any) -> bool:
-    return type(act) not in PERSONAL and not getattr(act, "mine", False)
-
-
-def is_on_paths(act: Any) -> bool:
-    return bool(getattr(act, "paths", ()))
-
-
-def located(act: Any) -> Any:
-    """An act on paths with the repository's own name, and the paths from its root: what is not
-    said is the repository that one stands in."""
-    if not is_on_paths(act):
-        return act
-    from interlock.repository import name_and_paths
-
-    repo, paths = name_and_paths(act.repo, list(act.paths))
-    return act._replace(repo=repo, paths=paths)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from interlock.contracts import front_matter
 from interlock.contracts.checklists import items
 from interlock.contracts.markdown import Line, heading, lines
-from interlock.contracts.spelling import shown
 from interlock.errors import Usage
+from interlock.verbs.spelling import shown
 
 CRITERIA = "acceptance criteria"
 CRITERIA_SYNONYMS = ("acceptance criterion", "acceptance", "criteria", "definition of done")

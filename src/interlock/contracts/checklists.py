@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from interlock.contracts.front_matter import refusal
 from interlock.contracts.markdown import Line, heading
-from interlock.contracts.spelling import shown
+from interlock.verbs.spelling import shown
 
 _LISTED = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]+(.*))?")
 _BOX = re.compile(r"\[[ xX]\](?:[ \t]+(.*))?")

@@ -21,8 +21,7 @@ from typing import Any
 import orjson
 
 from interlock.contracts.types import MAIN_MEMBER
-
-Answer = dict[str, Any]
+from interlock.verbs.answers import Answer
 
 TAG = "interlock-message"
 VERIFIED = (

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from interlock.contracts.spelling import listed, near, shown
 from interlock.errors import Usage
+from interlock.verbs.spelling import listed, near, shown
 
 WORDS = ("id", "title", "priority", "assignee")
 LISTS = ("gates", "labels", "depends_on")

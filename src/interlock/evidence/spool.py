@@ -58,8 +58,8 @@ def write(
     Nobody else may read it, and it appears whole or not at all. Raises TooLarge and Usage."""
     if os.path.getsize(output) > MAX_OUTPUT_BYTES:
         raise TooLarge(
-            f"The output is larger than {MAX_OUTPUT_BYTES} bytes, the limit of a spool file. Run it "
-            "again with a smaller output limit."
+            f"The output is larger than {MAX_OUTPUT_BYTES} bytes, the limit of a spool file. Run "
+            "it again with a smaller output limit."
         )
     directory = directory or tempfile.gettempdir()
     try:

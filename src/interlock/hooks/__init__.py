@@ -7,8 +7,8 @@ accepts. Nothing here looks at a workspace: what is said at a step is the node's
 
 from typing import Any, NamedTuple, Protocol
 
-from interlock.contracts.spelling import near
 from interlock.errors import Usage
+from interlock.verbs.spelling import near
 
 CLIENTS = ("claude-code", "codex", "cursor", "gemini")
 

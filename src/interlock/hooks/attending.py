@@ -1,17 +1,19 @@
 """What a step of a client comes to: what the node is asked, and what the client is told then.
 
-It is written as a script, because whoever runs it may be a command or a server: it yields acts, is
-sent their answers, and returns what is to be said.
+It is a flow, because a command or a server may run it: it yields requests, is sent their answers,
+and returns the words for the client.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from interlock.contracts.acts import Attend, EndSession
 from interlock.hooks import NOTHING, Said, Step, client_of
 from interlock.hooks.memory import Memo, Memory
+from interlock.rooms.identity.verbs import EndSession
+from interlock.rooms.workspace.verbs import Attend
+from interlock.verbs.answers import Answer
+from interlock.verbs.flows import Flow
 
-Answer = dict[str, Any]
 MAX_OWED = 5
 SESSION_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-")
 
@@ -38,7 +40,7 @@ def attending(
     until_ms: int | None = None,
     outlives: bool = False,
     unbound: bool = False,
-) -> Generator[Attend | EndSession, Answer, Said]:
+) -> Flow[Said]:
     """`window` is what presence may know of the client; `until_ms` the moment until which it would
     hear what is said. A session that `outlives` the client's own does not end with it; of one that
     is `unbound`, the client's shell and tools do not know."""
@@ -47,7 +49,7 @@ def attending(
     memo = memory.recall()
     held = max(step.held, memo.held) if step.held else 0
     words = client_of(client).CONTEXT
-    kind = _kind(words, event, step, memo, outlives=outlives)
+    kind: Any = _kind(words, event, step, memo, outlives=outlives)
     told = []
     first = Attend(kind, client, held=held, window=window, until_ms=until_ms, unbound=unbound)
     for act in _acts(first, step):
@@ -84,7 +86,7 @@ def _acts(act: Attend, step: Step) -> Iterator[Attend]:
 
         for place in places(step):
             yield act._replace(paths=place.paths, repo=place.repo, worktree=place.worktree)
-    elif act.step != "other":
+    elif step.kind != "other":
         yield act
 
 

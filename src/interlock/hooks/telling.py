@@ -1,11 +1,8 @@
 """What an agent is told at a step: short, factual, and of others' words only what stands in an
 envelope of our making."""
 
-from typing import Any
-
 from interlock.hooks import NOTHING, Said
-
-Answer = dict[str, Any]
+from interlock.verbs.answers import Answer
 
 
 def said(step: str, answer: Answer) -> Said:

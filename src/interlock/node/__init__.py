@@ -8,39 +8,51 @@ on the same workspace, and after fork().
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from interlock.contracts.acts import Attend, Credentials, EndSession
-from interlock.contracts.checks import checked
 from interlock.errors import EngineUnavailable, LogDamaged, NotAvailable, Refusal
 from interlock.log.facts import parse_header
 from interlock.node import position as state
 from interlock.node.batch import Batch, BodyStore, new_id
-from interlock.node.flows import flow_of, run
+from interlock.node.flows import LOOK_AGAIN_S, flow_of
 from interlock.node.keys import EVERY, Keys
 from interlock.node.opening import open_engine
-from interlock.node.pipeline import Validated, WriteRequest, authorize, decide, identify, validate
-from interlock.node.verbs import VERBS
+from interlock.node.pipeline import (
+    Maintenance,
+    Read,
+    Validated,
+    Write,
+    WriteRequest,
+    authorize,
+    decide,
+    identify,
+    submit,
+)
 from interlock.node.write_queue import PendingWrite, WriteQueue
 from interlock.rooms.claims import queue as queueing
+from interlock.rooms.identity.verbs import EndSession
 from interlock.rooms.mail import reading, waking
-from interlock.rooms.transaction import OWNER_CALLER, Answer, Caller, NeedsWrite, Transaction
+from interlock.rooms.transaction import OWNER_CALLER, Caller, NeedsWrite, Transaction
 from interlock.rooms.workspace.events import Event, event
 from interlock.rooms.workspace.rules import is_paused
+from interlock.rooms.workspace.verbs import Attend
 from interlock.stores import FarBehind, Head, HeadMoved
 from interlock.stores.file import Listener
 from interlock.stores.presence import Presence
 from interlock.stores.sqlite import clock_ms
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import Listening, Sleep, run
+from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from interlock.stores.shared.engine import GiveUp
 
-ATTENDED_WITHIN_S = 6.0
 TOUCH_INTERVAL_S = 5.0
 MAX_USES = 10_000
 TRIES = 16
@@ -106,83 +118,86 @@ class Node:
                     self.shared.trouble = trouble
             self.shared.follow(self)
 
-    # --- acts
+    # --- requests
 
-    def call(self, credentials: Credentials, act: Any) -> Answer:
-        """Does what is asked, to its end: the path of every act, from every door.
-
-        Raises the refusals of `errors`. What was answered is durable; what was refused has left
-        nothing but, where it matters, its refusal."""
-        if (script := flow_of(act)) is not None:
-            return run(self, credentials, script)
-        return self.verb(credentials, act)
-
-    def verb(self, credentials: Credentials, act: Any) -> Answer:
-        """Does one verb, at once."""
+    def call(self, credentials: Credentials, request: Verb) -> Answer:
+        """Do a request to its end, in the caller's thread. Raises the refusals of `errors`."""
         self._after_fork()
-        if type(act) not in VERBS:
-            from interlock.node.maintenance import MAINTENANCE
+        flow = flow_of(request)
+        if flow is None:
+            return self._submit(credentials, request)
+        with ExitStack() as until_end:
+            # Listen before the first step: a commit between a look and a sleep must end the sleep.
+            listener = until_end.enter_context(closing(self.listen()))
+            return run(flow, partial(self._flow_step, credentials, until_end, listener))
 
-            return MAINTENANCE[type(act)].do(self, credentials, checked(act))
-        validated = validate(credentials, act)
-        answer = self.look(credentials, validated) if validated.verb.looks else None
-        if answer is not None:
-            return answer
-        try:
-            done: Answer = self._queue.submit(self.write_request(credentials, validated))
-        except NotAvailable:
-            if (answer := self.read_stale(credentials, validated)) is None:
-                raise
-            return answer
-        return done
+    def _submit(self, credentials: Credentials, request: Verb) -> Answer:
+        return run(submit(credentials, request, self.keys.fingerprint), self._step)
 
-    def write_request(self, credentials: Credentials, validated: Validated) -> WriteRequest:
-        return WriteRequest(
-            credentials, validated, self.keys.fingerprint, _not_after(validated.act)
-        )
+    def _step(self, wanted: Any) -> Any:
+        """Do one step of a request's path."""
+        match wanted:
+            case Read(valid, stale):
+                return self.read(valid, stale=stale)
+            case Write(write):
+                return self._queue.submit(write)
+            case Maintenance(valid):
+                from interlock.node.maintenance import maintain
+
+                return maintain(self, valid)
+
+    def _flow_step(
+        self, credentials: Credentials, until_end: ExitStack, listener: Listener, wanted: Any
+    ) -> Any:
+        """Do one step of a verb that waits."""
+        match wanted:
+            case Sleep(seconds):
+                # The end of a lease is no commit, so a sleeper looks again after a while.
+                deadline = time.monotonic() + min(seconds, LOOK_AGAIN_S)
+                while not listener.wait(deadline - time.monotonic()):
+                    if time.monotonic() >= deadline:
+                        break
+                return True
+            case Listening(sender, asleep):
+                return until_end.enter_context(self.presence.listening(sender, asleep=asleep))
+        return self._submit(credentials, wanted)
 
     def post(
         self, work: Callable[[Batch], Any], answered: Callable[[PendingWrite], None]
     ) -> PendingWrite:
-        """Leaves an act to be done within a turn: see `WriteQueue.post`."""
+        """Enqueue a write, for a caller on the event loop: see `WriteQueue.post`."""
         return self._queue.post(work, answered)
 
     def withdraw(self, write: PendingWrite) -> None:
         self._queue.withdraw(write)
 
     def do(self, work: Callable[[Batch], Any]) -> Any:
-        """Does upkeep that no verb decides within a turn, and gives its result after COMMIT."""
+        """Do maintenance that no verb decides in the write transaction. Returns after COMMIT."""
         self._after_fork()
         return self._queue.submit(work)
 
-    def read_stale(self, credentials: Credentials, validated: Validated) -> Answer | None:
-        """While the engine cannot be written, whoever only wants to look sees what is here, and
-        leaves no trace of it; None for a verb that must write."""
-        if self.shared is None or not validated.verb.looks:
+    def read(self, valid: Validated, *, stale: bool = False) -> Answer | None:
+        """Decide a request in a read transaction; None where it must append a fact. A stale read
+        serves callers of a shared engine that takes no writes."""
+        if stale and self.shared is None:
             return None
-        return self.look(credentials, validated, stale=True)
-
-    def look(
-        self, credentials: Credentials, validated: Validated, *, stale: bool = False
-    ) -> Answer | None:
-        """Tries a verb that may not need to write; None if it does after all."""
         stale = stale or bool(self.shared and self.shared.trouble)
-        age_s = self._age(credentials.seen)
+        age_s = self._age(valid.credentials.seen)
         with self.file.reading() as db:
             tx = self.transaction(db, stale=stale)
             try:
                 if _due(tx) and not stale:
                     return None
-                authorized = authorize(tx, identify(tx, credentials, validated))
-                self._touch(authorized.caller, credentials.peer)
+                authorized = authorize(tx, identify(tx, valid))
+                self._touch(authorized.caller, valid.credentials.peer)
                 answer = decide(tx, authorized)
-                if isinstance(authorized.act, Attend):
-                    self._attended(authorized.caller, authorized.act, answer)
+                if isinstance(valid.request, Attend):
+                    self._attended(authorized.caller, valid.request, answer)
                 return answer | {"age_s": age_s} if age_s else answer
             except NeedsWrite:
                 return None
             except Refusal as refusal:
-                # Among several nodes nobody is refused for what this one has not heard of yet.
+                # Another node may have appended the fact that allows the request.
                 if refusal.recorded or self.shared is not None:
                     return None
                 raise
@@ -228,13 +243,13 @@ class Node:
             return self.engine.head(db).seq
 
     def transaction(self, db: apsw.Connection, *, stale: bool = False) -> Transaction:
-        """A moment for looking only."""
+        """A read transaction at the head of the log."""
         now = self.engine.now(self.engine.head(db))
         beside = BodyStore(self.engine, db, self.presence, now, as_is=stale)
         return Transaction(db, beside, now, 0, OWNER_CALLER, new_id, stale=stale)
 
     def _touch(self, caller: Caller, peer: str | None) -> None:
-        """Notes that somebody acts, and from where its token is used."""
+        """Record in presence that the caller acts, and from where its token is used."""
         now = time.monotonic()
         known = caller.token is not None
         if known and now - self._touched.get(caller.sender, -1e9) > TOUCH_INTERVAL_S:
@@ -248,15 +263,15 @@ class Node:
             self.presence.used(*use, self.clock())
 
     def _attended(self, caller: Caller, act: Attend, answer: Answer) -> None:
-        """Notes what a client's window is doing from this step on. One that something was handed
-        over to does not stop."""
+        """Record in presence what the client's window does from this step on. A client that got
+        messages at its stop goes on working."""
         step = "busy" if act.step == "stop" and "messages" in answer else act.step
         self.presence.attended(caller.sender, caller.session, step, act.window, self._clock_ms())
         if step == "start" and (lost := self.presence.lost(caller.sender)):
             answer["lost"] = lost
 
     def note_end(self, sender: str, session: str) -> None:
-        """A session has ended, whoever said so."""
+        """Record in presence that a session has ended."""
         self.presence.attended(sender, session, "end", None, self._clock_ms())
 
     def _clock_ms(self) -> int:
@@ -300,12 +315,12 @@ class Node:
         self.reached = turn.position.seq
         for write in writes:
             work = write.work
-            if isinstance(work, WriteRequest) and work.transaction and not write.error:
-                self._touch(work.transaction.caller, work.peer)
-                if isinstance(work.act, Attend):
-                    self._attended(work.transaction.caller, work.act, write.result)
-                elif isinstance(work.act, EndSession):
-                    self.note_end(work.transaction.caller.sender, work.act.id)
+            if isinstance(work, WriteRequest) and work.caller and not write.error:
+                self._touch(work.caller, work.valid.credentials.peer)
+                if isinstance(work.request, Attend):
+                    self._attended(work.caller, work.request, write.result)
+                elif isinstance(work.request, EndSession):
+                    self.note_end(work.caller.sender, work.request.id)
         self._owes_scrub = self._owes_scrub or turn.store.erased
         self._scrub()
         if turn.head.seq // EVERY != turn.position.seq // EVERY:
@@ -334,8 +349,7 @@ class Node:
                 raise
             work = write.work
             if isinstance(trouble, Refusal) and trouble.recorded and isinstance(work, WriteRequest):
-                work.refusal = trouble
-                turn.attempt(work.record_refusal)
+                turn.attempt(partial(work.record, trouble))
 
     def _at_head(self) -> Batch:
         """The turn, with the state folded up to the head."""
@@ -444,15 +458,6 @@ class Node:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _not_after(act: Any) -> float | None:
-    """A hook gives up after eight seconds, and what it is not told must not count as told. When
-    that is, it says itself: this process may have been stopped for longer than it knows."""
-    if not isinstance(act, Attend):
-        return None
-    within = time.monotonic() + ATTENDED_WITHIN_S
-    return within if act.until_ms is None else min(within, act.until_ms / 1000)
 
 
 def _due(tx: Transaction) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from interlock.contracts.acts import Credentials, Maintain, ShowLog
 from interlock.contracts.addresses import address
 from interlock.errors import LogDamaged, Usage
 from interlock.log.encoding import canonical, decode
@@ -29,9 +28,12 @@ from interlock.log.times import rfc3339
 from interlock.node import Node, proofs
 from interlock.node import position as state
 from interlock.node.keys import signer
-from interlock.rooms.transaction import Answer, State, without_none
+from interlock.rooms.transaction import State, without_none
 from interlock.rooms.work.evidence import blob_of
 from interlock.rooms.workspace.events import SCANNED_AT_ONCE, event
+from interlock.rooms.workspace.verbs import Maintain, ShowLog
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
 
 _ENTRIES = (
     "SELECT l.seq, l.header, b.salt, b.body FROM log l LEFT JOIN bodies b USING (seq) "

@@ -1,7 +1,7 @@
-"""A node on an event loop: many callers, most of them waiting, and one ear at the log.
+"""A node on the event loop: many callers, most of them waiting.
 
-The loop never touches the file. What looks is done in a few threads, what writes is left on the
-desk, and one thread listens for commits; all who wait are told from memory.
+The event loop never touches the file. A few threads do the reads, the write queue does the writes,
+and one thread listens for commits. Waiting callers are served from memory.
 """
 
 import asyncio
@@ -16,25 +16,28 @@ from contextlib import (
     nullcontext,
     suppress,
 )
+from functools import partial
 from typing import Any, NamedTuple
 
-from interlock.contracts.acts import Credentials, ReportRefusal, Whoami
 from interlock.errors import EngineUnavailable, NotAvailable, unknown_outcome
 from interlock.node import Node
 from interlock.node.feed import EncodedEvent, EventFeed
-from interlock.node.flows import Flow, Listening, Sleep, flow_of
-from interlock.node.maintenance import MAINTENANCE
-from interlock.node.pipeline import validate
-from interlock.node.verbs import VERBS
+from interlock.node.flows import flow_of
+from interlock.node.pipeline import Maintenance, Read, Write, submit
 from interlock.node.write_queue import PATIENCE_S, PendingWrite
-from interlock.rooms.transaction import Answer
+from interlock.rooms.people.verbs import ReportRefusal
 from interlock.rooms.workspace.events import IDENTITY_KINDS, viewer_names
+from interlock.rooms.workspace.verbs import Whoami
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import Listening, Sleep, run_async
+from interlock.verbs.verb import Verb
 
 _LOG = logging.getLogger("interlock.feed")
-LOOKERS = 4
-# What goes through the whole log, such as a verification, takes nobody's place who only looks.
-CHORES_AT_ONCE = 1
-# How often the log keeps what strangers did, and how often the server's own log says it.
+READERS = 4
+# A verb that reads the whole log, such as a verification, must not delay the readers.
+UNBOUNDED_AT_ONCE = 1
+# The log records one refused stranger of a kind in this time.
 REPORT_INTERVAL_S = 60.0
 MAX_SAID = 1000
 
@@ -52,8 +55,8 @@ class LiveNode:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.feed = EventFeed(node, self._in_thread)
-        self._lookers = ThreadPoolExecutor(LOOKERS, thread_name_prefix="looker")
-        self._chores = ThreadPoolExecutor(CHORES_AT_ONCE, thread_name_prefix="chore")
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
+        self._unbounded = ThreadPoolExecutor(UNBOUNDED_AT_ONCE, thread_name_prefix="unbounded")
         self._answered: deque[tuple[PendingWrite, asyncio.Future[Any]]] = deque()
         self._told = False
         self.intrusions: Counter[str] = Counter()
@@ -68,20 +71,41 @@ class LiveNode:
     async def __aexit__(self, *_: object) -> None:
         """Ends the ear and lets what was begun come to its end."""
         await self.feed.stop()
-        self._lookers.shutdown(wait=True)
-        self._chores.shutdown(wait=True)
+        self._readers.shutdown(wait=True)
+        self._unbounded.shutdown(wait=True)
 
-    async def call(self, credentials: Credentials, act: Any) -> Answer:
-        """Does what is asked, to its end; the same answers and refusals as `Node.call`."""
-        if (script := flow_of(act)) is not None:
-            return await self._play(credentials, script)
-        return await self._verb(credentials, act)
+    async def call(self, credentials: Credentials, request: Verb) -> Answer:
+        """Do a request to its end. The same answers and refusals as `Node.call`."""
+        flow = flow_of(request)
+        if flow is None:
+            return await self._submit(credentials, request)
+        async with AsyncExitStack() as until_end:
+            waiter = _Waiter(self, credentials, until_end)
+            return await run_async(flow, waiter.step)
+
+    async def _submit(self, credentials: Credentials, request: Verb) -> Answer:
+        path = submit(credentials, request, self.node.keys.fingerprint)
+        return await run_async(path, self._step)
+
+    async def _step(self, wanted: Any) -> Any:
+        """Do one step of a request's path."""
+        match wanted:
+            case Read(valid, stale):
+                return await self._in_thread(partial(self.node.read, valid, stale=stale))
+            case Write(write):
+                return await self._enqueue(write)
+            case Maintenance(valid):
+                from interlock.node.maintenance import maintain
+
+                is_unbounded = valid.request.declared.unbounded
+                threads = self._unbounded if is_unbounded else self._readers
+                return await self._loop.run_in_executor(threads, maintain, self.node, valid)
 
     async def identify(self, credentials: Credentials) -> Viewer:
-        """Who would see events; refused as any other act would be."""
+        """The viewer of events. Raises the refusals of any other request."""
         if credentials.owner:
             return Viewer(None, None)
-        who = await self._verb(credentials, Whoami())
+        who = await self._submit(credentials, Whoami())
         return Viewer(who["sender"], viewer_names(who["sender"], who["agent"], who["scopes"]))
 
     async def events(
@@ -130,33 +154,11 @@ class LiveNode:
         found: int = await self._in_thread(self.node.head)
         return found
 
-    async def _verb(self, credentials: Credentials, act: Any) -> Answer:
-        if type(act) not in VERBS:
-            threads = self._lookers if MAINTENANCE[type(act)].is_quick else self._chores
-            chore = self._loop.run_in_executor(threads, self.node.verb, credentials, act)
-            found: Answer = await chore
-            return found
-        validated = validate(credentials, act)
-        if validated.verb.looks:
-            looked: Answer | None = await self._in_thread(self.node.look, credentials, validated)
-            if looked is not None:
-                return looked
-        try:
-            answer: Answer = await self._posted(self.node.write_request(credentials, validated))
-        except NotAvailable:
-            beside = self.node.read_stale
-            seen: Answer | None = await self._in_thread(beside, credentials, validated)
-            if seen is None:
-                raise
-            return seen
-        return answer
-
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        return await self._loop.run_in_executor(self._lookers, work, *arguments)
+        return await self._loop.run_in_executor(self._readers, work, *arguments)
 
-    async def _posted(self, work: Callable[[Any], Any]) -> Any:
-        """Leaves work on the desk and waits for its answer. Whoever stops waiting has asked all
-        the same."""
+    async def _enqueue(self, work: Callable[[Any], Any]) -> Any:
+        """Enqueue a write and wait for its answer. A caller that stops waiting does not undo it."""
         future: asyncio.Future[Any] = self._loop.create_future()
         write = self.node.post(work, lambda write: self._answer(write, future))
         patience = self._loop.call_later(PATIENCE_S, self._out_of_patience, write, future)
@@ -194,31 +196,6 @@ class LiveNode:
         else:
             self._loop.call_later(PATIENCE_S, _give_up, future)
 
-    # --- waiting
-
-    async def _play(self, credentials: Credentials, script: Flow) -> Answer:
-        async with AsyncExitStack() as stack:
-            seen = self.feed.reached
-            reply: Any = None
-            trouble: BaseException | None = None
-            while True:
-                try:
-                    wanted = script.send(reply) if trouble is None else script.throw(trouble)
-                except StopIteration as end:
-                    answer: Answer = end.value
-                    return answer
-                try:
-                    if isinstance(wanted, Sleep):
-                        await self.feed.wait(seen, wanted.seconds, _matters(wanted))
-                        seen, reply = self.feed.reached, not self.feed.closing
-                    elif isinstance(wanted, Listening):
-                        stack.enter_context(self.listening(*wanted))
-                    else:
-                        reply = await self._verb(credentials, wanted)
-                    trouble = None
-                except BaseException as raised:  # noqa: BLE001 - the script raises it again
-                    trouble = raised
-
     def present(self, viewer: Viewer) -> AbstractContextManager[None]:
         return self.listening(viewer.sender) if viewer.sender is not None else nullcontext()
 
@@ -239,6 +216,26 @@ class LiveNode:
                 self._listening[key] = count - 1, shown
             else:
                 shown.__exit__(None, None, None)
+
+
+class _Waiter:
+    """Does the steps of one verb that waits. A sleep ends with the first event since the last
+    step that may matter."""
+
+    def __init__(self, live: LiveNode, credentials: Credentials, until_end: AsyncExitStack) -> None:
+        self._live, self._credentials, self._until_end = live, credentials, until_end
+        self._seen = live.feed.reached
+
+    async def step(self, wanted: Any) -> Any:
+        feed = self._live.feed
+        match wanted:
+            case Sleep(seconds):
+                await feed.wait(self._seen, seconds, _matters(wanted))
+                self._seen = feed.reached
+                return not feed.closing
+            case Listening(sender, asleep):
+                return self._until_end.enter_context(self._live.listening(sender, asleep))
+        return await self._live._submit(self._credentials, wanted)
 
 
 def _give_up(future: "asyncio.Future[Any]") -> None:

@@ -1,33 +1,45 @@
-"""Chores: what is asked of a node and decided by no rule, because it is about the log itself."""
+"""Verbs about the log itself. The node runs them, and no rule decides them."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
 from interlock.errors import Usage
 from interlock.node import SURE_FOR_S, Node, audit, proofs, upkeep
-from interlock.rooms.transaction import Answer
+from interlock.node.pipeline import Validated
 from interlock.rooms.workspace.events import viewer_names
+from interlock.rooms.workspace.verbs import (
+    Backup,
+    Examine,
+    ExportLog,
+    Inspect,
+    Prove,
+    ProveMany,
+    Rebuild,
+    Restore,
+    ShowLog,
+    ShowStorage,
+    SignCheckpoint,
+    VerifyLog,
+    Whoami,
+)
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
 
 
-class MaintenanceVerb(NamedTuple):
-    """`is_quick` chores do not go through the whole log."""
-
-    name: str
-    do: Callable[[Node, Credentials, Any], Answer]
-    is_quick: bool = False
+def maintain(node: Node, valid: Validated) -> Answer:
+    """Run a maintenance verb."""
+    request, credentials = valid
+    return MAINTENANCE[type(request)](node, credentials, request)
 
 
-def _looked(node: Node, credentials: Credentials) -> None:
-    """The owner may look at a log in whatever state it is; anybody else must be somebody."""
+def _authenticated(node: Node, credentials: Credentials) -> None:
+    """The owner may inspect a log in any state. Every other caller needs a valid token."""
     if not credentials.owner:
-        node.verb(credentials, acts.Inspect())
+        node.call(credentials, Inspect())
 
 
 def _dated(node: Node, answer: Answer) -> Answer:
-    """What is read while nobody confirms that it is the end of the log says so, and how old it
-    is."""
+    """Add the age of the state, where the engine has not confirmed that it is current."""
     age_s = node.engine.age_s()
     if node.shared is None or (age_s is not None and age_s <= SURE_FOR_S):
         return answer
@@ -36,88 +48,88 @@ def _dated(node: Node, answer: Answer) -> Answer:
     return answer | age | why
 
 
-def _verify(node: Node, credentials: Credentials, act: acts.VerifyLog) -> Answer:
-    _looked(node, credentials)
-    return _dated(node, audit.verify(node, act.checkpoint))
+def _verify(node: Node, credentials: Credentials, request: VerifyLog) -> Answer:
+    _authenticated(node, credentials)
+    return _dated(node, audit.verify(node, request.checkpoint))
 
 
-def _show(node: Node, credentials: Credentials, act: acts.ShowLog) -> Answer:
-    """The owner sees every fact; anybody else those that they would be told of."""
+def _show(node: Node, credentials: Credentials, request: ShowLog) -> Answer:
+    """The owner sees every fact. Other callers see the facts that concern them."""
     if credentials.owner:
-        return _dated(node, audit.show(node, act))
-    who = node.verb(credentials, acts.Whoami())
+        return _dated(node, audit.show(node, request))
+    who = node.call(credentials, Whoami())
     names = viewer_names(who["sender"], who["agent"], who["scopes"])
-    return _dated(node, audit.show(node, act, names))
+    return _dated(node, audit.show(node, request, names))
 
 
-def _checkpoint(node: Node, credentials: Credentials, act: acts.SignCheckpoint) -> Answer:
-    _looked(node, credentials)
+def _checkpoint(node: Node, credentials: Credentials, request: SignCheckpoint) -> Answer:
+    _authenticated(node, credentials)
     return proofs.checkpoint(node)
 
 
-def _prove(node: Node, credentials: Credentials, act: acts.Prove) -> Answer:
-    _looked(node, credentials)
-    if act.seq is not None:
-        return proofs.prove(node, act.seq)
-    assert act.since is not None
-    return proofs.prove_growth(node, act.since)
+def _prove(node: Node, credentials: Credentials, request: Prove) -> Answer:
+    _authenticated(node, credentials)
+    if request.seq is not None:
+        return proofs.prove(node, request.seq)
+    assert request.since is not None
+    return proofs.prove_growth(node, request.since)
 
 
-def _prove_many(node: Node, credentials: Credentials, act: acts.ProveMany) -> Answer:
-    _looked(node, credentials)
-    return proofs.prove_many(node, act.seqs)
+def _prove_many(node: Node, credentials: Credentials, request: ProveMany) -> Answer:
+    _authenticated(node, credentials)
+    return proofs.prove_many(node, request.seqs)
 
 
-def _storage(node: Node, credentials: Credentials, act: acts.ShowStorage) -> Answer:
-    """Where the log lies is the owner's business; how long it is, everybody's."""
-    _looked(node, credentials)
+def _storage(node: Node, credentials: Credentials, request: ShowStorage) -> Answer:
+    """Only the owner sees the location of the log. Every caller sees its length."""
+    _authenticated(node, credentials)
     found = upkeep.storage(node)
     if not credentials.owner:
         found = {name: said for name, said in found.items() if name not in ("directory", "url")}
     return found
 
 
-def _export(node: Node, credentials: Credentials, act: acts.ExportLog) -> Answer:
+def _export(node: Node, credentials: Credentials, request: ExportLog) -> Answer:
     try:
-        return audit.export(node, credentials, act.file)
+        return audit.export(node, credentials, request.file)
     except FileExistsError:
-        raise Usage(f"{act.file} exists already; an export goes into a new file.") from None
+        raise Usage(f"{request.file} exists. Give a new file.") from None
     except OSError as trouble:
-        raise Usage(f"{act.file} cannot be written: {trouble.strerror}.") from None
+        raise Usage(f"{request.file} cannot be written: {trouble.strerror}.") from None
 
 
-def _backup(node: Node, credentials: Credentials, act: acts.Backup) -> Answer:
-    return upkeep.backup(node, credentials, act.file)
+def _backup(node: Node, credentials: Credentials, request: Backup) -> Answer:
+    return upkeep.backup(node, credentials, request.file)
 
 
-def _restore(node: Node, credentials: Credentials, act: acts.Restore) -> Answer:
-    return upkeep.restore(node, credentials, act.file)
+def _restore(node: Node, credentials: Credentials, request: Restore) -> Answer:
+    return upkeep.restore(node, credentials, request.file)
 
 
-def _rebuild(node: Node, credentials: Credentials, act: acts.Rebuild) -> Answer:
+def _rebuild(node: Node, credentials: Credentials, request: Rebuild) -> Answer:
     return upkeep.rebuild(node, credentials)
 
 
-def _examine(node: Node, credentials: Credentials, act: acts.Examine) -> Answer:
-    """What is about others' tokens and mail is for the owner and for admins."""
+def _examine(node: Node, credentials: Credentials, request: Examine) -> Answer:
+    """Only the owner and admins see findings about other senders' tokens and mail."""
     from interlock.node.doctor import examine
 
     if credentials.owner:
         return examine(node)
-    who = node.verb(credentials, acts.Whoami())
+    who = node.call(credentials, Whoami())
     return examine(node, everything="admin" in who["scopes"])
 
 
-MAINTENANCE: dict[type, MaintenanceVerb] = {
-    acts.ShowStorage: MaintenanceVerb("storage", _storage, is_quick=True),
-    acts.Examine: MaintenanceVerb("doctor", _examine),
-    acts.VerifyLog: MaintenanceVerb("audit verify", _verify),
-    acts.ShowLog: MaintenanceVerb("audit show", _show, is_quick=True),
-    acts.SignCheckpoint: MaintenanceVerb("audit checkpoint", _checkpoint),
-    acts.Prove: MaintenanceVerb("audit prove", _prove),
-    acts.ProveMany: MaintenanceVerb("audit prove", _prove_many),
-    acts.ExportLog: MaintenanceVerb("audit export", _export),
-    acts.Backup: MaintenanceVerb("backup", _backup),
-    acts.Restore: MaintenanceVerb("restore", _restore),
-    acts.Rebuild: MaintenanceVerb("rebuild", _rebuild),
+MAINTENANCE: dict[type, Callable[[Node, Credentials, Any], Answer]] = {
+    ShowStorage: _storage,
+    Examine: _examine,
+    VerifyLog: _verify,
+    ShowLog: _show,
+    SignCheckpoint: _checkpoint,
+    Prove: _prove,
+    ProveMany: _prove_many,
+    ExportLog: _export,
+    Backup: _backup,
+    Restore: _restore,
+    Rebuild: _rebuild,
 }

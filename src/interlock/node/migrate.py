@@ -3,9 +3,9 @@
 from interlock.errors import Usage
 from interlock.node import Node
 from interlock.node import position as state
-from interlock.rooms.transaction import Answer
 from interlock.stores.shared.locating import located, reach, record
 from interlock.stores.shared.replica import Replica
+from interlock.verbs.answers import Answer
 
 
 def migrate(node: Node, url: str) -> Answer:

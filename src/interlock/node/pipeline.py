@@ -1,133 +1,193 @@
-"""The stations of an act: validated, authenticated, authorized, decided.
+"""The path of every request, from a door to the disk.
 
-Each has a type of its own that only the one before leads to, so that skipping one does not
-type-check. Validation needs no state and comes before the turn; the others stand at the head.
+    submit ─ validate ─┬─ Read ── authenticate → authorize → decide
+                       └─ Write ─ queue → transaction ─ authenticate → authorize → decide
+                                                          → append → fold → COMMIT → answer
+
+Each stage has a type of its own that only the stage before it produces, so that code which skips a
+stage does not type-check.
 """
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from interlock.contracts.acts import Credentials
-from interlock.contracts.checks import checked, session
 from interlock.contracts.tokens import hashed
-from interlock.errors import EngineUnavailable, MissingScope, NoIdentity, Refusal
+from interlock.errors import EngineUnavailable, MissingScope, NoIdentity, NotAvailable, Refusal
 from interlock.node.batch import Batch
-from interlock.node.verbs import VERBS, Verb
 from interlock.rooms.identity.sessions import refuse_foreign
 from interlock.rooms.identity.tokens import authenticate, refuse_elsewhere, refuse_mismatch
-from interlock.rooms.transaction import NOBODY_CALLER, OWNER_CALLER, Answer, Caller, Transaction
+from interlock.rooms.transaction import NOBODY_CALLER, OWNER_CALLER, Caller, Transaction
 from interlock.rooms.workspace.refusals import record_refusal
 from interlock.rooms.workspace.rules import is_paused, refuse_paused
+from interlock.rooms.workspace.verbs import Attend
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import Flow
+from interlock.verbs.types import SESSION_ID
+from interlock.verbs.verb import Verb, validated
+
+# A hook gives up after eight seconds. The node must not count mail as shown that it never saw.
+ATTEND_TIMEOUT_S = 6.0
 
 
 class Validated(NamedTuple):
-    """An act whose shape is right, whoever asks."""
+    """A request of the right shape, from any caller."""
 
-    verb: Verb
-    act: Any
+    request: Verb
+    credentials: Credentials
 
 
 class Authenticated(NamedTuple):
-    """A valid act, and who asks, at this position of the log."""
+    """A valid request, and its caller at this position of the log."""
 
-    validated: Validated
+    request: Verb
     caller: Caller
 
 
 class Authorized(NamedTuple):
-    """An act that the caller may do, at this position of the log."""
+    """A request that the caller may make at this position of the log."""
 
-    verb: Verb
-    act: Any
+    request: Verb
     caller: Caller
 
 
-def validate(credentials: Credentials, act: Any) -> Validated:
-    """Whether the request has the shape that its verb asks for."""
+class Read(NamedTuple):
+    """Decide a request in a read transaction. The result is None where it must append a fact. A
+    `stale` read serves a caller while the engine is unavailable."""
+
+    valid: Validated
+    stale: bool = False
+
+
+class Write(NamedTuple):
+    """Decide a request in the write transaction. The result is durable."""
+
+    write: "WriteRequest"
+
+
+class Maintenance(NamedTuple):
+    """Run a verb about the log itself, which no rule decides: see `node.maintenance`."""
+
+    valid: Validated
+
+
+def submit(
+    credentials: Credentials, request: Verb, fingerprint: Callable[[bytes], str]
+) -> Flow[Answer]:
+    """The path of every request: from commands without a server, from the event loop, and on a node
+    of a shared engine. Returns the answer, or raises a refusal.
+
+    The caller runs this flow: `Node.call` in a thread, `LiveNode.call` on the event loop. A verb
+    that waits is a flow of requests (`node.flows`), and each of them takes this path. A refused
+    request leaves no fact, except for a refusal that an auditor wants to see."""
+    # The check of the shape needs no state, so a malformed request costs no transaction.
+    valid = validate(credentials, request)
+    if request.declared.maintenance:
+        return (yield Maintenance(valid))
+    # Most reads append nothing, and are decided beside the writers.
+    read_only = request.declared.read_only
+    if read_only and (answer := (yield Read(valid))) is not None:
+        return answer
+    # The write queue commits this write together with its neighbours, and answers after COMMIT.
+    write = WriteRequest(valid, fingerprint)
+    try:
+        return (yield Write(write))
+    except NotAvailable:
+        # The engine takes no writes. A read is answered from the local state, without a receipt.
+        stale = (yield Read(valid, stale=True)) if read_only else None
+        if stale is None:
+            raise
+        return stale
+
+
+def validate(credentials: Credentials, request: Verb) -> Validated:
+    """Check the shape of a request. Raises Usage, InvalidMessage or TooLarge."""
     if credentials.session is not None:
-        session(credentials.session)
-    return Validated(VERBS[type(act)], checked(act))
+        SESSION_ID.check("session", credentials.session)
+    return Validated(validated(request), credentials)
 
 
-def identify(tx: Transaction, credentials: Credentials, validated: Validated) -> Authenticated:
-    """Who acts, from the token alone; a sender that was named must not contradict it."""
-    verb = validated.verb
-    if verb.anyone:
+def identify(tx: Transaction, valid: Validated) -> Authenticated:
+    """Find the caller from the token alone. A sender that the request names must not contradict
+    it."""
+    request, credentials = valid
+    declared = request.declared
+    if declared.anyone:
         tx.caller = caller = NOBODY_CALLER
     elif credentials.token is not None:
-        shown = credentials.session
-        caller = authenticate(tx.state, tx.now, hashed(credentials.token), shown)
+        caller = authenticate(tx.state, tx.now, hashed(credentials.token), credentials.session)
         tx.caller = caller
         refuse_elsewhere(caller, credentials.audience)
         refuse_mismatch(caller, credentials.claimed)
         refuse_foreign(tx, caller)
-    elif credentials.owner and (verb.owner or verb.open):
+    elif credentials.owner and (declared.owner or declared.open):
         caller = OWNER_CALLER
         refuse_mismatch(caller, credentials.claimed)
     else:
         raise NoIdentity
-    return Authenticated(validated, caller)
+    return Authenticated(request, caller)
 
 
 def authorize(tx: Transaction, authenticated: Authenticated) -> Authorized:
-    """Whether the token's scopes allow the act."""
-    (verb, act), caller = authenticated
-    if verb.scope is not None and verb.scope not in caller.scopes:
+    """Check the scope of the token, and that the workspace is not paused."""
+    request, caller = authenticated
+    declared = request.declared
+    if declared.scope is not None and declared.scope not in caller.scopes:
         raise MissingScope(
-            f"{verb.name} needs the scope {verb.scope}, and @{caller.sender}'s token has "
+            f"{declared.name} needs the scope {declared.scope}, and @{caller.sender}'s token has "
             f"{', '.join(sorted(caller.scopes)) or 'none'}.",
-            scope=verb.scope,
+            scope=declared.scope,
         )
-    if not (verb.looks or verb.when_paused):
+    if not (declared.read_only or declared.when_paused):
         refuse_paused(tx.state)
-    return Authorized(verb, act, caller)
+    return Authorized(request, caller)
 
 
 def decide(tx: Transaction, authorized: Authorized) -> Answer:
+    """Decide the request. The rule appends facts, and each is folded at once."""
     tx.caller = authorized.caller
-    return authorized.verb.decide(tx, authorized.act)
+    return authorized.request.decide(tx)
 
 
 class WriteRequest:
-    """An act on its way through the turn; remembers who was refused, and why."""
+    """A request on its way through the write transaction. A batch that starts again decides it
+    again."""
 
-    def __init__(
-        self,
-        credentials: Credentials,
-        validated: Validated,
-        fingerprint: Callable[[bytes], str],
-        not_after: float | None = None,
-    ) -> None:
-        """What is decided `not_after` a moment of the monotonic clock is refused after it: whoever
-        asked has gone."""
-        self._credentials = credentials
-        self._validated = validated
+    def __init__(self, valid: Validated, fingerprint: Callable[[bytes], str]) -> None:
+        self.valid = valid
         self._fingerprint = fingerprint
-        self._not_after = not_after
-        self.transaction: Transaction | None = None
-        self.refusal: Refusal | None = None
+        self._deadline = _deadline(valid.request)
+        self.caller: Caller | None = None
 
     @property
-    def act(self) -> Any:
-        return self._validated.act
+    def request(self) -> Verb:
+        return self.valid.request
 
-    @property
-    def peer(self) -> str | None:
-        return self._credentials.peer
+    def __call__(self, batch: Batch) -> Answer:
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise EngineUnavailable("The caller timed out. Nothing was done.")
+        self.caller = None
+        tx = batch.transaction(OWNER_CALLER)
+        try:
+            return decide(tx, authorize(tx, identify(tx, self.valid)))
+        finally:
+            self.caller = tx.caller
 
-    def __call__(self, turn: Batch) -> Answer:
-        if self._not_after is not None and time.monotonic() > self._not_after:
-            raise EngineUnavailable("Nobody waits for this any more, and nothing was done.")
-        self.transaction = tx = turn.transaction(OWNER_CALLER)
-        authenticated = identify(tx, self._credentials, self._validated)
-        return decide(tx, authorize(tx, authenticated))
-
-    def record_refusal(self, turn: Batch) -> None:
-        """Records a refusal that matters, with a keyed digest of the request and never its body:
-        whoever has only the log cannot even confirm a guess of it."""
-        if self.transaction is None or self.refusal is None or is_paused(turn.db):
+    def record(self, refusal: Refusal, batch: Batch) -> None:
+        """Record a refusal that an auditor wants to see, with a keyed digest of the request. The
+        digest does not let a reader of the log confirm a guess of the request."""
+        if self.caller is None or is_paused(batch.db):
             return
-        said = f"{self._validated.verb.name} {self._validated.act!r}".encode()
-        digest = self._fingerprint(said)
-        record_refusal(turn.transaction(self.transaction.caller), self.refusal.code, digest)
+        given = f"{self.request.declared.name} {self.request!r}".encode()
+        digest = self._fingerprint(given)
+        record_refusal(batch.transaction(self.caller), refusal.code, digest)
+
+
+def _deadline(request: Verb) -> float | None:
+    """The time of the monotonic clock after which the caller is gone."""
+    if not isinstance(request, Attend):
+        return None
+    within = time.monotonic() + ATTEND_TIMEOUT_S
+    # The caller's own time limit counts too: this process may have been stopped for a while.
+    return within if request.until_ms is None else min(within, request.until_ms / 1000)

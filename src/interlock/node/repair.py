@@ -17,10 +17,10 @@ from interlock.node import position as state
 from interlock.node.batch import Batch
 from interlock.node.peer_nodes import Others
 from interlock.rooms.claims.queue import end_since
-from interlock.rooms.transaction import Answer
 from interlock.stores.recognition import note_repair, repair_of
 from interlock.stores.shared.locating import record
 from interlock.stores.shared.replica import Divergence
+from interlock.verbs.answers import Answer
 
 MAX_LISTED = 1000
 

@@ -3,15 +3,16 @@
 import os
 import shutil
 
-from interlock.contracts.acts import Credentials, Maintain
 from interlock.errors import LogDamaged, NotAWorkspace, Usage
 from interlock.log.merkle import Frontier
 from interlock.node import Node, audit
 from interlock.node import position as state
 from interlock.node.batch import Batch, new_id
 from interlock.rooms import folding
-from interlock.rooms.transaction import Answer
 from interlock.rooms.workspace.rules import refuse_paused
+from interlock.rooms.workspace.verbs import Maintain
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
 
 DRAFT = "restoring-"
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, Protocol
 from interlock.log.facts import Header
 from interlock.rooms.workspace.settings import SETTINGS
 
-Answer = dict[str, Any]
+# An answer that a rule builds member by member. The return type of `decide` states its type.
+RuleAnswer = Any
 Row = tuple[Any, ...]
 
 
@@ -174,6 +175,6 @@ def settings_of(state: State) -> dict[str, str]:
     return dict(state.execute("SELECT name, value FROM workspace_settings").fetchall())
 
 
-def without_none(**members: Any) -> Answer:
+def without_none(**members: Any) -> RuleAnswer:
     """The given members in order, without those that are None."""
     return {name: value for name, value in members.items() if value is not None}

@@ -3,9 +3,9 @@
 import re
 from typing import Final, NamedTuple
 
-from interlock.contracts import globs
 from interlock.errors import Usage
 from interlock.scrub.finding import FINGERPRINT_DIGITS
+from interlock.verbs import globs
 
 MOST: Final = 1000
 LONGEST: Final = 200

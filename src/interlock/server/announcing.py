@@ -8,11 +8,12 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from interlock.contracts.acts import Credentials, ListAgents
 from interlock.errors import NotAvailable
 from interlock.link import About
 from interlock.node import Node
+from interlock.rooms.identity.verbs import ListAgents
 from interlock.server.records import LOG
+from interlock.verbs.credentials import Credentials
 from interlock.workspace import CredentialStore, dashboard, default
 
 MAX_NAMED = 8

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from interlock.contracts.acts import Credentials
 from interlock.errors import Refusal
 from interlock.log.encoding import decode
 from interlock.node.live import LiveNode
 from interlock.repository import name_here
 from interlock.server.tools import door
+from interlock.verbs.credentials import Credentials
 
 _LOG = logging.getLogger("interlock.mcp")
 GREETING_WITHIN_S = 10.0

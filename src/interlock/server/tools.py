@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.types import Receive, Scope, Send
 
-from interlock.contracts.acts import Credentials
 from interlock.node.live import LiveNode
+from interlock.verbs.credentials import Credentials
 
 if TYPE_CHECKING:
     from interlock.doors import mcp

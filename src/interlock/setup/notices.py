@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from interlock.contracts.addresses import address
-from interlock.contracts.spelling import listed
 from interlock.setup import files
 from interlock.setup import inspect as looking
 from interlock.setup.clients import Caller
@@ -12,6 +11,7 @@ from interlock.setup.own_entries import SERVER
 from interlock.setup.places import USER, Place
 from interlock.setup.planning import Plan, users_of
 from interlock.setup.records import Record
+from interlock.verbs.spelling import listed
 
 Notice = dict[str, str]
 

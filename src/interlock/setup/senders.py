@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from interlock import workspace
-from interlock.contracts import acts
 from interlock.contracts.addresses import address
 from interlock.errors import NameTaken, Refusal, UnknownSender, Usage
 from interlock.link import Link
+from interlock.rooms.identity.verbs import Join, ListAgents, MintToken
+from interlock.rooms.workspace.verbs import Whoami
 from interlock.setup import records
 from interlock.setup.clients import CLIENTS, client_named
+from interlock.verbs.credentials import Credentials
 from interlock.windows import surrounding
 
 AGENT = "agent"
@@ -83,16 +85,16 @@ def make(link: Link, environ: Mapping[str, str], sender: Sender) -> None:
     link.open()
     with workspace.CredentialStore(link.home).slot() as slot:
         try:
-            answer = link.call(credentials, acts.Join(sender.name))
+            answer = link.call(credentials, Join(sender.name))
         except NameTaken:
             if _kinds(link, credentials).get(sender.name) != AGENT:
                 raise
-            answer = link.call(credentials, acts.MintToken(sender.name))
+            answer = link.call(credentials, MintToken(sender.name))
         slot.keep(answer["sender"], answer["token"])
 
 
-def _acting(link: Link, credentials: acts.Credentials, store: workspace.CredentialStore) -> str:
-    name = str(link.call(credentials, acts.Whoami())["sender"])
+def _acting(link: Link, credentials: Credentials, store: workspace.CredentialStore) -> str:
+    name = str(link.call(credentials, Whoami())["sender"])
     if store.get(name) is None:
         raise UnknownSender(
             f"{address(name)} acts here by a token that is not kept in the workspace, where a "
@@ -118,7 +120,7 @@ def _agents(link: Link, store: workspace.CredentialStore, senders: Sequence[str]
     token = next((each.token for each in map(store.get, senders) if each), None)
     try:
         kinds = _kinds(
-            link, acts.Credentials(token=None if link.is_local else token, owner=link.is_local)
+            link, Credentials(token=None if link.is_local else token, owner=link.is_local)
         )
     except Refusal:
         if link.is_local:
@@ -127,6 +129,6 @@ def _agents(link: Link, store: workspace.CredentialStore, senders: Sequence[str]
     return [sender for sender in senders if kinds.get(sender, AGENT) == AGENT]
 
 
-def _kinds(link: Link, credentials: acts.Credentials) -> dict[str, str]:
-    found = link.call(credentials, acts.ListAgents())["agents"]
+def _kinds(link: Link, credentials: Credentials) -> dict[str, str]:
+    found = link.call(credentials, ListAgents())["agents"]
     return {agent["address"].removeprefix("@"): agent["kind"] for agent in found}

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
-from interlock.contracts.acts import RUN
 from interlock.contracts.addresses import filename
 from interlock.processes import is_alive, is_stopped, space
+from interlock.rooms.workspace.verbs import RUN
 from interlock.stores.doorbell import Doorbell
 
 FRESH_MS = 10 * 60_000

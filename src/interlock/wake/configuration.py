@@ -10,8 +10,8 @@ import tomllib
 from typing import Any
 
 from interlock import git
-from interlock.contracts.spelling import listed, near, shown
 from interlock.errors import Usage
+from interlock.verbs.spelling import listed, near, shown
 from interlock.wake import Config
 
 FILE = "wake.toml"

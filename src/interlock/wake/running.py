@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from interlock.contracts.spelling import shown
+from interlock.verbs.spelling import shown
 from interlock.wake import InDoubt, NotWoken
 
 LIMIT_S = 20.0

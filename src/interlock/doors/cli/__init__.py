@@ -64,29 +64,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(words: list[str]) -> int:
-    from interlock.doors.cli.commands import ACTIONS, COMMANDS, COMMON
-    from interlock.doors.cli.grammar import HELP, VERSION
+    from interlock.doors.cli.grammar import COMMON, HELP, VERSION
+    from interlock.doors.cli.lookup import commands_for
     from interlock.doors.cli.parser import parse
 
-    parsed = parse(words, COMMANDS, COMMON)
+    parsed = parse(words, commands_for(words), COMMON)
     if parsed.command is HELP:
         return _help(parsed.rest, json=parsed.values.get("json", False))
     if parsed.command is VERSION:
         return _version(json=parsed.values.get("json", False))
     from interlock.doors.cli.context import Context
 
-    module, function = ACTIONS[parsed.command.name]
-    action = getattr(__import__(f"interlock.doors.cli.{module}", fromlist=[function]), function)
     context = Context(parsed)
     gc.enable()
     try:
-        answer = action(context)
+        if (verb := parsed.command.verb) is not None:
+            answer: Any = context.call_verb(verb)
+        else:
+            answer = _action(parsed.command.name)(context)
         if isinstance(answer, int):
             return answer
         _print(parsed.command.name, answer, json=context.json)
     finally:
         context.close()
     return _status(answer)
+
+
+def _action(command: str) -> Any:
+    """The function that does a command which is not derived from a verb."""
+    from interlock.doors.cli.commands import ACTIONS
+
+    module, function = ACTIONS[command]
+    return getattr(__import__(f"interlock.doors.cli.{module}", fromlist=[function]), function)
 
 
 def _status(answer: dict[str, Any]) -> int:
@@ -141,12 +150,14 @@ def reported(defect: Exception) -> Internal:
 
 def _help(topic: list[str], *, json: bool) -> int:
     from interlock.doors.cli import help, output
-    from interlock.doors.cli.commands import COMMANDS, COMMON
+    from interlock.doors.cli.grammar import COMMON
+    from interlock.doors.cli.lookup import all_commands
 
+    commands = all_commands()
     if json:
-        output.document({"help": help.text(topic, COMMANDS, COMMON)})
+        output.document({"help": help.text(topic, commands, COMMON)})
     else:
-        output.lines(help.text(topic, COMMANDS, COMMON, width=output.width(), bold=output.bold))
+        output.lines(help.text(topic, commands, COMMON, width=output.width(), bold=output.bold))
     return 0
 
 

@@ -3,17 +3,18 @@
 import os
 from typing import Any
 
-from interlock.contracts import acts
-from interlock.doors.cli.context import Answer, Context, absolute
+from interlock.doors.cli.context import Context, absolute
 from interlock.errors import NotAWorkspace, NotFound
 from interlock.log.encoding import decode
+from interlock.rooms.workspace.verbs import ExportLog, Prove, ShowLog, SignCheckpoint, VerifyLog
+from interlock.verbs.answers import Answer
 
 
 def verify(context: Context) -> Answer:
     checkpoint = _note(context.get("checkpoint"))
     if (path := context.get("export")) is None:
         refuse_absent(context, "log to verify")
-        return context.call_as_owner(acts.VerifyLog(checkpoint))
+        return context.call_as_owner(VerifyLog(checkpoint))
     from interlock.node import audit
 
     with _opened(path) as lines:
@@ -35,18 +36,19 @@ def refuse_absent(context: Context, wanted: str) -> None:
 
 
 def show(context: Context) -> Answer:
-    from interlock.contracts import paging, uploads
+    from interlock.rooms.workspace.paging import pages
+    from interlock.verbs.flows import run
 
-    act = acts.ShowLog(context.get("after", 0), context.get("limit", 50), context.get("kind"))
-    return uploads.taken(paging.steps(act), context.call_as_owner)
+    act = ShowLog(context.get("after", 0), context.get("limit", 50), context.get("kind"))
+    return run(pages(act), context.call_as_owner)
 
 
 def checkpoint(context: Context) -> Answer:
-    return context.call_as_owner(acts.SignCheckpoint())
+    return context.call_as_owner(SignCheckpoint())
 
 
 def prove(context: Context) -> Answer:
-    return context.call_as_owner(acts.Prove(context.get("seq"), context.get("since")))
+    return context.call_as_owner(Prove(context.get("seq"), context.get("since")))
 
 
 def check_proof(context: Context) -> Answer:
@@ -68,7 +70,7 @@ def check_proof(context: Context) -> Answer:
 
 def export(context: Context) -> Answer:
     given = context.values["file"]
-    return context.call_as_owner(acts.ExportLog(absolute(given))) | {"file": given}
+    return context.call_as_owner(ExportLog(absolute(given))) | {"file": given}
 
 
 def _note(path: str | None) -> str | None:

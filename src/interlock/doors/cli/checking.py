@@ -3,9 +3,10 @@
 import sys
 
 from interlock.doors.cli import output
-from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.context import Context
 from interlock.errors import GatesNotPassed
 from interlock.judging import Judge, Told, root_here, rules_at
+from interlock.verbs.answers import Answer
 
 
 def run(context: Context) -> Answer:

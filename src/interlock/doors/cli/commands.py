@@ -1,33 +1,12 @@
-"""The table of commands: what may be typed, and which action each is."""
+"""The commands that are not derived from one verb, and the function that does each."""
 
 from interlock.doors.cli.grammar import Argument, Command, Flag, OneOf
 
-COMMON = (
-    Flag("--json", help="print exactly one JSON document, whether it worked or not"),
-    Flag("--workspace", "PATH", "the workspace, instead of INTERLOCK_WORKSPACE or the nearest"),
-    Flag("--from", "SENDER", "who acts, of the credentials kept here"),
-    Flag("--session", "S", "the session that acts, instead of INTERLOCK_SESSION"),
-)
-
 _ID = Argument("ID", "the message: its id, a prefix of 6 or more characters, or #SEQ")
 _TEXT = Argument("TEXT|-", "what to say; - reads it from standard input")
-_ITEM = Flag("--item", "I", "a work item, such as B-0444")
-_PATH = Flag("--path", "GLOB", "paths from the repository's root, such as 'src/**'", many=True)
-_REPO = Flag("--repo", "R", "the repository of the paths; the one you are in if absent")
-_THING = (OneOf(("--item", "--path"), required=True),)
-_WHERE = (
-    Flag("--worktree", "P", "where the work happens"),
-    Flag("--branch", "B", "the branch it happens on"),
-    Flag("--note", "N", "what you are doing, for whoever meets the claim"),
-)
-_EVERYWHERE = Flag(
-    "--everywhere", help="guard the paths in other worktrees too, where others are only warned"
-)
 _TTL = Flag("--ttl", "D", "how long it lasts: 90s, 15m, 2h, 7d", kind="duration")
-_LEASE = _TTL._replace(help="the lease: 90s, 15m, 2h, 7d; one hour if absent")
 _WAIT = Flag("--wait", "D", "wait this long before the answer is no", kind="duration")
 _FENCE = Flag("--fence", "N", "the fence you were granted", kind="int", minimum=1)
-_REASON = Flag("--reason", "R", "why; it is kept in the log", required=True)
 _LIMIT = Flag("--limit", "N", "at most so many", kind="int", minimum=1, maximum=1000)
 _AFTER = Flag("--after", "SEQ", "only what came after this position", kind="int", minimum=0)
 _SCOPE = Flag(
@@ -173,18 +152,7 @@ _START = (
         notes="interlock setup CLIENT puts it into the client's configuration. It never fails the "
         "client: what goes wrong is a line in hooks.log in the workspace.",
     ),
-    Command(("whoami",), "Say who acts here, and what is waiting for them"),
-    Command(
-        ("agents",),
-        "List who has joined, and how each can be reached",
-        (Argument("NAME", "only this one", optional=True),),
-    ),
     Command(("status",), "Show how the workspace stands"),
-    Command(
-        ("review",),
-        "Show what needs a person",
-        flags=(Flag("--since", "D", "how far to look back; 7d if absent", kind="duration"),),
-    ),
 )
 
 _MAIL = (
@@ -229,7 +197,6 @@ _MAIL = (
         ),
         notes="Exit 1 when nobody answered in time. A late answer arrives in the inbox.",
     ),
-    Command(("answer",), "Answer a question", (_ID, _TEXT)),
     Command(
         ("inbox",),
         "List open mail, oldest first",
@@ -250,23 +217,6 @@ _MAIL = (
         (Flag("--range", "A-B", "only the bytes A to B of the body, such as 0-999"),),
     ),
     Command(
-        ("ack",),
-        "Say that messages are handled",
-        (_ID._replace(many=True),),
-        (
-            Flag("--decline", help="say that it will not be done"),
-            Flag("--note", "N", "a word to the sender"),
-        ),
-    ),
-    Command(("receipts",), "Show how far a message got", (_ID,)),
-    Command(("thread",), "Show a conversation", (_ID,), (_LIMIT, _AFTER)),
-    Command(
-        ("search",),
-        "Search your mail, sent and received",
-        (Argument("QUERY", "words that all must occur"),),
-        (_LIMIT,),
-    ),
-    Command(
         ("watch",),
         "Print mail as it arrives",
         flags=(
@@ -276,70 +226,9 @@ _MAIL = (
         one_of=(OneOf(("--after", "--one-line")),),
         notes="With --json, one JSON document a line.",
     ),
-    Command(
-        ("mute",),
-        "Let nothing wake an agent, for a time or until told otherwise",
-        (Argument("NAME", "which; the one who acts if absent", optional=True),),
-        (
-            _TTL._replace(help="for how long: 90s, 15m, 2h, 7d; until --off if absent"),
-            Flag("--off", help="let it be woken again"),
-        ),
-        (OneOf(("--ttl", "--off")),),
-        notes="Mail arrives all the same, and is pointed to at the agent's next step.",
-    ),
-    Command(("explain",), "Say who is behind a message, from the data", (_ID,)),
-    Command(
-        ("redact",),
-        "Remove a message's body for ever, and leave every proof valid",
-        (Argument("MESSAGE", _ID.help),),
-        (_REASON,),
-        notes="Evidence, verdicts and tasks go by their ids, and any note by the #SEQ of its fact.",
-    ),
 )
 
-_CLAIMS = (
-    Command(
-        ("claim", "acquire"),
-        "Take a claim, or extend your own",
-        flags=(_ITEM, _PATH, _REPO, *_WHERE, _EVERYWHERE, _LEASE, _WAIT),
-        one_of=_THING,
-        examples=(
-            "interlock claim acquire --item B-0444 --ttl 2h",
-            "interlock claim acquire --path 'src/**' # nobody else edits there",
-            "interlock claim acquire --item B-0444 --wait 10m # stand in the queue",
-        ),
-        notes="Exit 0: it is yours, with a fence. Exit 1: another holds it, and the answer says "
-        "who and until when.",
-    ),
-    Command(
-        ("claim", "renew"),
-        "Extend a claim that you hold",
-        flags=(_ITEM, _PATH, _REPO, _LEASE, _FENCE),
-        one_of=_THING,
-    ),
-    Command(
-        ("claim", "release"),
-        "Give a claim up",
-        flags=(_ITEM, _PATH, _REPO, _FENCE),
-        one_of=_THING,
-    ),
-    Command(
-        ("claim", "check"),
-        "Say whether it is claimed (exit 1), and by whom",
-        flags=(_ITEM, _PATH, _REPO),
-        one_of=_THING,
-    ),
-    Command(
-        ("claim", "list"), "List the claims that live", flags=(Flag("--mine", help="only yours"),)
-    ),
-    Command(
-        ("claim", "take-over"),
-        "Take another's claim, with a reason",
-        flags=(_ITEM, _PATH, _REPO, *_WHERE, _EVERYWHERE, _LEASE, _REASON),
-        one_of=_THING,
-        notes="For people and admins. It is in the log, and the former holder is told.",
-    ),
-)
+_CLAIMS = ()
 
 _TASK = Argument("ID", "the task, such as B-0444")
 _GATE = (Argument("TASK", "the submitted task"), Argument("GATE", "the gate you hold"))
@@ -353,24 +242,6 @@ _TITLE = Flag("--title", "T", "a line that lists show")
 _VERDICT_NOTE = Flag("--note", "N", "what you saw")
 
 _WORK = (
-    Command(
-        ("task", "create"),
-        "Create a task",
-        flags=(
-            _TITLE._replace(required=True),
-            Flag("--id", "ID", "its id; T-1, T-2, … if absent"),
-            Flag("--brief", "TEXT|-", "what is to be done, as Markdown; - reads standard input"),
-            Flag("--criterion", "C", "what must be met for it to be done", many=True),
-            Flag("--gate", "G", "a gate that must pass it", many=True),
-            Flag("--depends-on", "ID", "a task that must be done before", many=True),
-            Flag("--priority", help="how urgent", choices=("low", "normal", "high", "critical")),
-            Flag("--assignee", "@NAME", "who should do it; they are told"),
-            Flag("--label", "TEXT", "for sorting", many=True),
-        ),
-        examples=(
-            "interlock task create --title 'Sort it' --criterion 'tests pass' --gate athena",
-        ),
-    ),
     Command(
         ("task", "import"),
         "Create a task from a brief in Markdown",
@@ -402,15 +273,6 @@ _WORK = (
             _AFTER,
         ),
     ),
-    Command(("task", "show"), "Show how a task stands, and its whole story", (_TASK,)),
-    Command(
-        ("task", "take"),
-        "Take a task, by a claim on it",
-        (_TASK,),
-        (*_WHERE, _LEASE),
-        notes="Exit 0: it is yours, with a fence. Exit 1: another works on it, or what it depends "
-        "on is not done.",
-    ),
     Command(
         ("task", "submit"),
         "Hand in a commit, for the gates to judge",
@@ -421,26 +283,6 @@ _WORK = (
             _FENCE,
         ),
         notes="Verdicts on what was submitted before do not count for it.",
-    ),
-    Command(
-        ("task", "complete"),
-        "Say that it is done, or be told what is missing",
-        (_TASK,),
-        (_FENCE,),
-        notes="Exit 1 while a criterion, a gate or a blocker is open, with what to do about each.",
-    ),
-    Command(
-        ("task", "fail"),
-        "Give a task up for good",
-        (_TASK,),
-        (Flag("--note", "N", "why"), _FENCE),
-    ),
-    Command(
-        ("task", "cancel"),
-        "Say that it is not wanted any more",
-        (_TASK,),
-        (Flag("--note", "N", "why"),),
-        notes="For whoever made it, for people, and for admins.",
     ),
     Command(
         ("evidence", "run"),
@@ -495,16 +337,6 @@ _WORK = (
         (OneOf(("--range", "--raw")),),
     ),
     Command(
-        ("gate", "create"),
-        "Make a gate, with those who may judge",
-        (Argument("NAME", "the gate's name"),),
-        (
-            Flag("--holder", "SENDER", "who may pass or fail it", many=True, required=True),
-            Flag("--replace", help="put these holders in place of those it has"),
-        ),
-        examples=("interlock gate create athena --holder vera",),
-    ),
-    Command(
         ("gate", "pass"),
         "Pass what is submitted",
         _GATE,
@@ -535,32 +367,6 @@ _WORK = (
         ),
         notes="In a fresh checkout of the submitted commit, as a sender that holds the gates. Exit "
         "1 when one failed.",
-    ),
-    Command(("gate", "list"), "List gates, their holders, and what is due"),
-    Command(
-        ("blocker", "raise"),
-        "Say what stands in the way of a task",
-        (Argument("TASK", "the task"), _TEXT),
-        (
-            Flag("--fix", "CMD", "a command that would put it right", many=True),
-            Flag(
-                "--severity",
-                help="stop, the default, keeps it from being done",
-                choices=("stop", "warn"),
-            ),
-            Flag("--to", "@NAME", "who should know; if absent, who works on it or asked for it"),
-        ),
-    ),
-    Command(
-        ("blocker", "resolve"),
-        "Say that it stands in the way no more",
-        (Argument("ID", "the blocker"),),
-        (Flag("--note", "N", "how"),),
-    ),
-    Command(
-        ("blocker", "list"),
-        "List what stands in the way",
-        flags=(_OF_TASK, Flag("--all", help="also what was resolved")),
     ),
     Command(
         ("report",),
@@ -622,19 +428,6 @@ _AUDIT = (
         flags=(_LIMIT, _AFTER, Flag("--kind", "KIND", "only facts of this kind")),
     ),
     Command(
-        ("audit", "checkpoint"),
-        "Sign the log as it stands",
-        notes="Keep the checkpoint elsewhere: with it, any later change to history is found.",
-        examples=("interlock audit checkpoint > interlock.checkpoint",),
-    ),
-    Command(
-        ("audit", "prove"),
-        "Prove that an entry is in the log, or that the log only grew",
-        (Argument("SEQ", "the entry", optional=True, kind="int", minimum=1),),
-        (Flag("--since", "SIZE", "the log's earlier size", kind="int", minimum=1),),
-        examples=("interlock audit prove 42 --json > proof.json",),
-    ),
-    Command(
         ("audit", "check-proof"),
         "Check a proof, with no workspace at hand",
         (Argument("FILE", "what audit prove --json or report wrote"),),
@@ -651,26 +444,6 @@ _CONNECTION = Argument("ID", "the connection, such as con_1f2e3d4c5b6a")
 
 _ADMIN = (
     Command(
-        ("connection", "list"),
-        "List clients that people let act for them, their browsers, and open invitations",
-    ),
-    Command(
-        ("connection", "name"),
-        "Name a connection",
-        (_CONNECTION, Argument("NAME", "what lists show")),
-        examples=("interlock connection name con_1f2e3d4c5b6a 'claude.ai on my phone'",),
-    ),
-    Command(
-        ("connection", "revoke"),
-        "End a connection, a session or an invitation, or lock a person out",
-        (_CONNECTION._replace(help="con_…, tok_… or inv_… of connection list; or @NAME"),),
-        notes="With @NAME of a person, all that lets them in ends at once: their password, where "
-        "they are signed in, what they let act for them, their tokens and invitations. Their "
-        "agents are nobody's then. To let them in again: interlock invite.",
-    ),
-    Command(("token", "list"), "List tokens: ids, senders, scopes; never the secrets"),
-    Command(("token", "show"), "Show one token", (_TOKEN_ID._replace(optional=False),)),
-    Command(
         ("token", "mint"),
         "Make another token for a sender, and print it once",
         flags=(
@@ -682,18 +455,11 @@ _ADMIN = (
         ),
     ),
     Command(("token", "rotate"), "Replace a token by a new one", (_TOKEN_ID,), (_OF_SENDER,)),
-    Command(("token", "revoke"), "End a token at once", (_TOKEN_ID,), (_OF_SENDER,)),
     Command(
         ("token", "reaffirm"),
         "Trust tokens again that a restore suspended",
         (_TOKEN_ID,),
         (_OF_SENDER, Flag("--all", help="all of them")),
-    ),
-    Command(
-        ("token", "label"),
-        "Write another label on a token",
-        (_TOKEN_ID._replace(optional=False), Argument("LABEL", "for display; it decides nothing")),
-        examples=("interlock token label tok_1f2e3d4c5b6a 'Otto, laptop'",),
     ),
     Command(
         ("token", "import"),
@@ -716,13 +482,6 @@ _ADMIN = (
         (Argument("TOKEN|-", "- reads it from standard input, which keeps it out of histories"),),
     ),
     Command(
-        ("group", "create"),
-        "Register a name for several recipients",
-        (Argument("NAME", "the group's name"),),
-        (Flag("--member", "@NAME", "a member", many=True, required=True),),
-    ),
-    Command(("group", "list"), "List groups and their members"),
-    Command(
         ("settings",),
         "List the workspace's settings, or change one",
         (
@@ -731,12 +490,6 @@ _ADMIN = (
         ),
         examples=("interlock settings recipients strict # refuse mail to unknown names",),
     ),
-    Command(
-        ("pause",),
-        "Stop every write at once, until resume",
-        flags=(_REASON._replace(required=False),),
-    ),
-    Command(("resume",), "Let writes go on"),
     Command(("backup",), "Copy the workspace while it is in use", (Argument("FILE", "where to"),)),
     Command(
         ("restore",),
@@ -744,7 +497,6 @@ _ADMIN = (
         (Argument("FILE", "what backup wrote"),),
         notes="Every token is suspended until you trust it again: interlock token reaffirm --all",
     ),
-    Command(("rebuild",), "Fold the whole log into a new state"),
     Command(
         ("migrate",),
         "Move the log to an engine that several nodes can share",
@@ -784,20 +536,9 @@ _ADMIN = (
 )
 
 
-def _grouped(heading: str, commands: tuple[Command, ...]) -> tuple[Command, ...]:
-    return tuple(command._replace(group=heading) for command in commands)
+COMMANDS = (*_START, *_MAIL, *_CLAIMS, *_WORK, *_AUDIT, *_ADMIN)
 
-
-COMMANDS = (
-    *_grouped("Start", _START),
-    *_grouped("Mail", _MAIL),
-    *_grouped("Claims", _CLAIMS),
-    *_grouped("Work", _WORK),
-    *_grouped("Audit", _AUDIT),
-    *_grouped("Administration", _ADMIN),
-)
-
-# Which function of which module of this package does a command.
+# The module of this package and its function, for each command.
 ACTIONS = {
     "up": ("serving", "up"),
     "down": ("serving", "down"),
@@ -806,54 +547,23 @@ ACTIONS = {
     "init": ("identity", "init"),
     "join": ("identity", "join"),
     "invite": ("people", "invite"),
-    "connection list": ("people", "list_connections"),
-    "connection name": ("people", "name_connection"),
-    "connection revoke": ("people", "revoke_connection"),
     "run": ("running", "run"),
     "hook": ("hooking", "hook"),
-    "whoami": ("identity", "whoami"),
-    "agents": ("identity", "agents"),
     "status": ("upkeep", "status"),
-    "review": ("upkeep", "review"),
     "send": ("mail", "send"),
     "ask": ("mail", "ask"),
-    "answer": ("mail", "answer"),
     "inbox": ("mail", "inbox"),
     "read": ("mail", "read"),
-    "ack": ("mail", "ack"),
-    "receipts": ("mail", "receipts"),
-    "thread": ("mail", "thread"),
-    "search": ("mail", "search"),
     "watch": ("mail", "watch"),
-    "mute": ("mail", "mute"),
-    "explain": ("mail", "explain"),
-    "redact": ("mail", "redact"),
-    "claim acquire": ("claims", "acquire"),
-    "claim renew": ("claims", "renew"),
-    "claim release": ("claims", "release"),
-    "claim check": ("claims", "check"),
-    "claim list": ("claims", "list_claims"),
-    "claim take-over": ("claims", "take_over"),
-    "task create": ("tasks", "create"),
     "task import": ("tasks", "import_brief"),
     "task list": ("tasks", "list_tasks"),
-    "task show": ("tasks", "show"),
-    "task take": ("tasks", "take"),
     "task submit": ("tasks", "submit"),
-    "task complete": ("tasks", "complete"),
-    "task fail": ("tasks", "fail"),
-    "task cancel": ("tasks", "cancel"),
     "evidence run": ("evidence", "run"),
     "evidence add": ("evidence", "add"),
     "evidence show": ("evidence", "show"),
-    "gate create": ("gates", "create"),
     "gate pass": ("gates", "give_pass"),
     "gate fail": ("gates", "give_fail"),
     "gate run": ("checking", "run"),
-    "gate list": ("gates", "list_gates"),
-    "blocker raise": ("gates", "raise_blocker"),
-    "blocker resolve": ("gates", "resolve_blocker"),
-    "blocker list": ("gates", "list_blockers"),
     "report": ("reporting", "report"),
     "scrub": ("checking", "scrub"),
     "guard install": ("guarding", "install"),
@@ -862,27 +572,16 @@ ACTIONS = {
     "guard push": ("guarding", "push"),
     "audit verify": ("audit", "verify"),
     "audit show": ("audit", "show"),
-    "audit checkpoint": ("audit", "checkpoint"),
-    "audit prove": ("audit", "prove"),
     "audit check-proof": ("audit", "check_proof"),
     "audit export": ("audit", "export"),
-    "token list": ("identity", "list_tokens"),
-    "token show": ("identity", "show_token"),
     "token mint": ("identity", "mint"),
     "token rotate": ("identity", "rotate"),
-    "token revoke": ("identity", "revoke"),
     "token reaffirm": ("identity", "reaffirm"),
-    "token label": ("identity", "label_token"),
     "token import": ("identity", "import_tokens"),
     "token identify": ("identity", "identify"),
-    "group create": ("identity", "create_group"),
-    "group list": ("identity", "list_groups"),
     "settings": ("upkeep", "settings"),
-    "pause": ("upkeep", "pause"),
-    "resume": ("upkeep", "resume"),
     "backup": ("upkeep", "backup"),
     "restore": ("upkeep", "restore"),
-    "rebuild": ("upkeep", "rebuild"),
     "migrate": ("engines", "migrate"),
     "repair": ("engines", "repair"),
     "doctor": ("doctor", "doctor"),

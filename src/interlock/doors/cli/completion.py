@@ -6,10 +6,10 @@ a space, and the flag whose value is wanted, or `-` for flags, or the number of 
 
 from collections.abc import Iterator, Sequence
 
-from interlock.contracts.spelling import listed, shown
 from interlock.doors.cli.grammar import BUILT_IN, HELP, VERSION, Command, Flag
 from interlock.doors.cli.shells import BASH, FISH, ZSH
 from interlock.errors import Usage
+from interlock.verbs.spelling import listed, shown
 
 Candidates = list[tuple[str, str]]
 """Words to offer, each with what it means."""

@@ -2,15 +2,17 @@
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock import workspace
-from interlock.contracts.acts import Credentials
 from interlock.doors.cli.grammar import Parsed
 from interlock.errors import InvalidMessage, NoIdentity, UnknownSender, Usage
 from interlock.link import Link, LocalLink
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
 
-Answer = dict[str, Any]
+if TYPE_CHECKING:
+    from interlock.verbs.verb import Verb
 
 
 class Context:
@@ -47,6 +49,21 @@ class Context:
             session=self.get("session"),
             owner_may=owner_may,
         )
+
+    def call_verb(self, verb: "type[Verb]") -> Answer:
+        """The verb of a derived command, with the values of the command line."""
+        from interlock.doors.cli.derived import request_of
+
+        request = request_of(verb, self.values, read_text)
+        if getattr(request, "worktree", None) in (".", "./"):
+            # A relative path would name another worktree for every other reader.
+            request = request._replace(worktree=absolute("."))
+        if getattr(request, "paths", ()):
+            from interlock.repository import located
+
+            request = located(request)
+        credentials = self.credentials(owner_may=not request.needs_sender())
+        return self.link.call(credentials, request)
 
     def call(self, act: Any) -> Answer:
         """One verb as the sender that acts."""

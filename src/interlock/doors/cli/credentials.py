@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from interlock import workspace
-from interlock.contracts import acts, tokens
+from interlock.contracts import tokens
 from interlock.contracts.addresses import address, filename
 from interlock.contracts.health import Finding
 from interlock.contracts.scopes import BASIC_SCOPES
-from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.context import Context
 from interlock.errors import BadToken
+from interlock.rooms.identity.verbs import IdentifyToken, ListAgents
+from interlock.verbs.answers import Answer
 from interlock.windows import surrounding
 from interlock.workspace import Kept
 
@@ -47,7 +49,7 @@ def bad_credentials(context: Context) -> Iterator[Finding]:
 
 def _joined(context: Context) -> dict[str, Answer]:
     """Everybody who has joined, by the name they act as."""
-    agents: list[Answer] = context.call_as_owner(acts.ListAgents())["agents"]
+    agents: list[Answer] = context.call_as_owner(ListAgents())["agents"]
     return {agent["address"].removeprefix("@"): agent for agent in agents}
 
 
@@ -82,7 +84,7 @@ def _of_token(
 def _identified(context: Context, token: str) -> Answer:
     """Whose a token is; one that is cut off is nobody's."""
     try:
-        return context.call_as_owner(acts.IdentifyToken(tokens.hashed(token)))
+        return context.call_as_owner(IdentifyToken(tokens.hashed(token)))
     except BadToken:
         return {"known": False}
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from interlock import workspace
-from interlock.contracts import acts
 from interlock.contracts.health import Finding, in_order, told, unmade
 from interlock.doors.cli import credentials as kept
 from interlock.doors.cli.audit import refuse_absent
-from interlock.doors.cli.context import Answer, Context, here_and_now
+from interlock.doors.cli.context import Context, here_and_now
 from interlock.errors import Usage
+from interlock.rooms.identity.verbs import ListAgents
+from interlock.rooms.workspace.verbs import Examine
+from interlock.verbs.answers import Answer
 
 HOOKS_LOG = "hooks.log"
 LOOKED_AT = 64 << 10
@@ -21,7 +23,7 @@ SETUP = "interlock setup claude-code "
 
 def doctor(context: Context) -> Answer:
     refuse_absent(context, "data to look at")
-    answer = context.call_as_owner(acts.Examine())
+    answer = context.call_as_owner(Examine())
     here = told("one-server", _silent(context))
     here += [row for check, look in CHECKS.items() for row in told(check, _made(context, look))]
     found = kept.add_from_flag(context, in_order([*answer["findings"], *here]))
@@ -118,7 +120,7 @@ def _clients(context: Context) -> Iterator[Finding]:
     from interlock.setup import health
 
     link = context.link
-    agents = context.call_as_owner(acts.ListAgents())["agents"]
+    agents = context.call_as_owner(ListAgents())["agents"]
     known = [agent["address"].removeprefix("@") for agent in agents]
     here = health.Workspace(link.place, link.home, known, context.store().senders())
     yield from health.bad_credentials(here, os.environ)

@@ -1,8 +1,9 @@
 """Commands about what keeps the log. They use this machine's copy of it, beside any server."""
 
-from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.context import Context
 from interlock.errors import Usage
 from interlock.link import is_served, open_node
+from interlock.verbs.answers import Answer
 
 
 def migrate(context: Context) -> Answer:

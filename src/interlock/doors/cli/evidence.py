@@ -8,11 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from interlock.contracts import acts
-from interlock.contracts.checks import line
-from interlock.contracts.uploads import attached, in_chunks, pieces, taken
 from interlock.doors.cli import output
-from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.context import Context
 from interlock.doors.cli.mail import byte_range
 from interlock.errors import (
     EngineUnavailable,
@@ -22,6 +19,14 @@ from interlock.errors import (
     Refusal,
     Usage,
 )
+from interlock.rooms.claims.verbs import RenewClaim
+from interlock.rooms.mail.uploads import attach, in_chunks, in_pieces
+from interlock.rooms.work.verbs import AddEvidence, PrepareEvidence, ShowEvidence
+from interlock.rooms.workspace.verbs import Whoami
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import run as run_flow
+from interlock.verbs.types import LINE
 
 INTERLOCK_FAILED = 125
 LOOK_AGAIN_S = 0.4
@@ -94,7 +99,8 @@ def _prepared(context: Context) -> Answer:
     """
     if "criterion" in context.values and "task" not in context.values:
         raise Usage("A criterion is one of a task's: name the task with --task.")
-    line(context.get("title"), "title")
+    if (title := context.get("title")) is not None:
+        LINE.check("title", title)
     fence: int | None = context.get("fence")
     unasked = {"fence": fence} if fence is not None else {}
     if (directory := context.get("spool")) is not None:
@@ -105,9 +111,9 @@ def _prepared(context: Context) -> Answer:
         context.link.open()
         credentials = context.credentials()
         if "task" not in context.values:
-            context.link.call(credentials, acts.Whoami())
+            context.link.call(credentials, Whoami())
             return {}
-        wanted = acts.PrepareEvidence(context.values["task"], context.get("criterion"), fence)
+        wanted = PrepareEvidence(context.values["task"], context.get("criterion"), fence)
         return context.link.call(credentials, wanted)
     except (EngineUnavailable, OSError):
         return unasked
@@ -131,16 +137,16 @@ def _claim_kept(context: Context, wanted: Answer) -> Iterator[None]:
 
 
 def _keep(
-    context: Context, credentials: acts.Credentials, found: Answer, ended: threading.Event
+    context: Context, credentials: Credentials, found: Answer, ended: threading.Event
 ) -> None:
     """Renews it below half of the lease, as a living session's. Trouble with that is no reason to
     end the run: the next look tries again, and a claim that was lost is told of at the end."""
     task, fence, lease_s = found["task"], found["fence"], found["lease_s"]
-    renewal = acts.RenewClaim(task, ttl_s=lease_s, fence=fence)
+    renewal = RenewClaim(task, ttl_s=lease_s, fence=fence)
     pause_s = found["left_s"] - lease_s / 2
     while not ended.wait(max(LOOK_AGAIN_S, pause_s)):
         try:
-            found = context.link.call(credentials, acts.PrepareEvidence(task, fence=fence))
+            found = context.link.call(credentials, PrepareEvidence(task, fence=fence))
             if found["left_s"] < lease_s / 2:
                 context.link.call(credentials, renewal)
             pause_s = found["left_s"] - lease_s / 2
@@ -158,12 +164,12 @@ def _kept(context: Context, payload: Answer, path: str, fence: int | None) -> An
 
     key = spool.new_key()
     if (directory := context.get("spool")) is None:
-        act = acts.AddEvidence(payload, fence=fence, key=key)
+        act = AddEvidence(payload, fence=fence, key=key)
         size = os.path.getsize(path)
         try:
             context.link.open()  # before a credential is missed that lies where nobody can look
             with open(path, "rb") as file:
-                return taken(attached(act, in_chunks(file), size), context.call)
+                return run_flow(attach(act, in_chunks(file), size), context.call)
         except (NotAvailable, OSError) as trouble:
             why = trouble.message if isinstance(trouble, NotAvailable) else str(trouble)
             output.remark(f"The workspace does not take it now: {why}")
@@ -212,36 +218,36 @@ def add(context: Context) -> Answer:
     if (path := context.get("spool")) is not None:
         return _spooled(context, path, about, fence)
     if (url := context.get("url")) is not None:
-        return context.call(acts.AddEvidence(about | {"kind": "url", "url": url}, fence=fence))
+        return context.call(AddEvidence(about | {"kind": "url", "url": url}, fence=fence))
     note = context.text(context.values["note"])
-    return context.call(acts.AddEvidence(about | {"kind": "note", "text": note}, fence=fence))
+    return context.call(AddEvidence(about | {"kind": "note", "text": note}, fence=fence))
 
 
 def _file(context: Context, path: str, about: Answer, fence: int | None) -> Answer:
     from interlock.evidence.files import Attached
 
     with Attached(path, MAX_FILE_BYTES) as file, open(file.output, "rb") as copy:
-        act = acts.AddEvidence(file.payload | about, fence=fence)
-        return taken(attached(act, in_chunks(copy), file.payload["size"]), context.call)
+        act = AddEvidence(file.payload | about, fence=fence)
+        return run_flow(attach(act, in_chunks(copy), file.payload["size"]), context.call)
 
 
 def _spooled(context: Context, path: str, about: Answer, fence: int | None) -> Answer:
     from interlock.evidence import spool
 
     key, payload, data = spool.read(path)
-    act = acts.AddEvidence(payload | about, fence=fence, key=key)
-    return taken(attached(act, pieces(data), len(data)), context.call)
+    act = AddEvidence(payload | about, fence=fence, key=key)
+    return run_flow(attach(act, in_pieces(data), len(data)), context.call)
 
 
 def show(context: Context) -> Answer | int:
     id = context.values["id"]
     if not context.get("raw"):
-        return context.call_as_owner(acts.ShowEvidence(id, *byte_range(context.get("range"))))
+        return context.call_as_owner(ShowEvidence(id, *byte_range(context.get("range"))))
     if context.json:
         raise Usage("--raw writes the bytes and nothing else, so it does not go with --json.")
     start = 0
     while True:
-        found = context.call_as_owner(acts.ShowEvidence(id, start, start + SHOWN_AT_ONCE))
+        found = context.call_as_owner(ShowEvidence(id, start, start + SHOWN_AT_ONCE))
         if (content := found.get("content")) is None:
             raise NotFound(f"{id} keeps no bytes. See interlock evidence show {id}")
         data = content["text"].encode() if "text" in content else bytes.fromhex(content["hex"])

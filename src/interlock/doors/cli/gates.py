@@ -1,18 +1,12 @@
 """Commands about gates, verdicts and blockers."""
 
-from interlock.contracts import acts
-from interlock.doors.cli.context import Answer, Context
+from typing import Literal
 
-
-def create(context: Context) -> Answer:
-    act = acts.CreateGate(
-        context.values["name"], tuple(context.values["holder"]), context.get("replace", False)
-    )
-    return context.call_as_owner(act)
-
-
-def list_gates(context: Context) -> Answer:
-    return context.call_as_owner(acts.ListGates())
+from interlock.doors.cli.context import Context
+from interlock.rooms.work.verbs import (
+    GiveVerdict,
+)
+from interlock.verbs.answers import Answer
 
 
 def give_pass(context: Context) -> Answer:
@@ -23,9 +17,9 @@ def give_fail(context: Context) -> Answer:
     return _give(context, "fail")
 
 
-def _give(context: Context, verdict: str) -> Answer:
+def _give(context: Context, verdict: Literal["pass", "fail"]) -> Answer:
     return context.call(
-        acts.GiveVerdict(
+        GiveVerdict(
             context.values["task"],
             context.values["gate"],
             verdict,
@@ -46,23 +40,3 @@ def _tree(commit: str | None) -> str | None:
 
     found = artifact(commit)
     return found[1] if found is not None else None
-
-
-def raise_blocker(context: Context) -> Answer:
-    return context.call(
-        acts.RaiseBlocker(
-            context.text(context.values["text"]),
-            context.values["task"],
-            context.get("to"),
-            context.get("severity", "stop"),
-            tuple(context.get("fix", ())),
-        )
-    )
-
-
-def resolve_blocker(context: Context) -> Answer:
-    return context.call(acts.ResolveBlocker(context.values["id"], context.get("note")))
-
-
-def list_blockers(context: Context) -> Answer:
-    return context.call_as_owner(acts.ListBlockers(context.get("task"), context.get("all", False)))

@@ -6,7 +6,10 @@ itself.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from interlock.verbs.verb import Verb
 
 Kind = Literal["text", "int", "duration"]
 
@@ -63,14 +66,15 @@ class Argument(NamedTuple):
 
 
 class OneOf(NamedTuple):
-    """Flags of which at most one may be given, or exactly one where it is required."""
+    """Flags and arguments of which at most one may be given, or exactly one where required."""
 
-    flags: tuple[str, ...]
+    names: tuple[str, ...]
     required: bool = False
 
 
 class Command(NamedTuple):
-    """A row of the table. With `rest`, what follows the arguments or `--` is a foreign command."""
+    """A command. With `rest`, the words after the arguments or `--` are a foreign command. With a
+    `verb`, the command line is derived from that verb."""
 
     words: tuple[str, ...]
     summary: str
@@ -81,6 +85,7 @@ class Command(NamedTuple):
     examples: tuple[str, ...] = ()
     group: str = ""
     notes: str = ""
+    verb: "type[Verb] | None" = None
 
     @property
     def name(self) -> str:
@@ -101,6 +106,12 @@ class Parsed(NamedTuple):
     rest: list[str]
 
 
+COMMON = (
+    Flag("--json", help="print exactly one JSON document, on success and on failure"),
+    Flag("--workspace", "PATH", "the workspace, instead of INTERLOCK_WORKSPACE or the nearest"),
+    Flag("--from", "SENDER", "the sender that acts, one of the stored credentials"),
+    Flag("--session", "S", "the session that acts, instead of INTERLOCK_SESSION"),
+)
 HELP = Command(
     ("help",),
     "Show the overview, or the page of one command",
@@ -131,7 +142,9 @@ def faults(commands: Sequence[Command], common: Sequence[Flag]) -> list[str]:
 
 def _faults_of(command: Command, common: Sequence[Flag]) -> Iterator[str]:
     flags = (*BUILT_IN, *common, *command.flags)
-    keys = [flag.key for flag in flags] + [argument.key for argument in command.arguments]
+    alternatives = {name for one in command.one_of for name in one.names}
+    keys = [flag.key for flag in flags]
+    keys += [a.key for a in command.arguments if a.name not in alternatives]
     yield from (f"two things are called {key}" for key in set(keys) if keys.count(key) > 1)
     for flag in flags:
         if not flag.name.startswith("--") or not flag.name[2:].replace("-", "").isalnum():
@@ -143,6 +156,6 @@ def _faults_of(command: Command, common: Sequence[Flag]) -> Iterator[str]:
             yield f"{before.name} is optional and {after.name} after it is not"
     if command.rest and any(a.many or a.optional for a in command.arguments):
         yield "nobody can tell where its arguments end and the foreign command begins"
-    own = {flag.name for flag in command.flags}
+    own = {flag.name for flag in command.flags} | {arg.name for arg in command.arguments}
     for names, _ in command.one_of:
         yield from (f"{name} is not its flag" for name in names if name not in own)

@@ -6,11 +6,13 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from interlock import evidence
-from interlock.contracts import acts
-from interlock.contracts.acts import MAX_FILES
 from interlock.doors.cli import output
-from interlock.doors.cli.context import Answer, Context, read_text
+from interlock.doors.cli.context import Context, read_text
 from interlock.errors import GatesNotPassed, NotAvailable, Usage
+from interlock.rooms.claims.verbs import CheckPaths, ReportCommit
+from interlock.rooms.work.verbs import CheckGate
+from interlock.verbs.answers import Answer
+from interlock.verbs.types import MAX_FILES
 
 if TYPE_CHECKING:
     from interlock.guards import Push
@@ -65,19 +67,18 @@ def note(context: Context) -> Answer | int:
         raise Usage("There is no commit here yet.")
     commit, paths = made
     answers = [
-        context.call_as_somebody(acts.ReportCommit(commit, some, repo, here))
-        for some in _some(paths)
+        context.call_as_somebody(ReportCommit(commit, some, repo, here)) for some in _some(paths)
     ]
     found = answers[0] | {"crossed": [each for answer in answers for each in answer["crossed"]]}
     return found if found["crossed"] or context.json else 0
 
 
 def _guarded(context: Context, paths: list[str], repo: str, here: str, what: str) -> Answer:
-    asked = [acts.CheckPaths(some, repo, here) for some in _some(paths)]
+    asked = [CheckPaths(some, repo, here) for some in _some(paths)]
     return _answered(context, asked, what)
 
 
-def _answered(context: Context, asked: list[acts.CheckPaths], what: str) -> Answer:
+def _answered(context: Context, asked: list[CheckPaths], what: str) -> Answer:
     found = _together([context.call_as_somebody(act) for act in asked])
     if not found["allowed"] and context.is_nobody:
         found["message"] = NOBODY.format(what) + found["message"]
@@ -141,7 +142,7 @@ def _crossed(context: Context, root: str, remote: str, url: str, pushes: "list[P
     for push in sent:
         known = guards.known_there(root, remote, url, push)
         commits |= dict.fromkeys(guards.unpushed(root, push.local_oid, known))
-    asked = [acts.CheckPaths((), repo, None, some) for some in _some(list(commits))]
+    asked = [CheckPaths((), repo, None, some) for some in _some(list(commits))]
     return _answered(context, asked, "push") if commits else nothing
 
 
@@ -172,4 +173,4 @@ def _asked(context: Context, gate: str, push: "Push") -> Answer:
         return {"passed": False} | GatesNotPassed(why).as_dict()
     # What an annotated tag points to is what was judged.
     artifact = evidence.artifact(push.local_oid) or (push.local_oid, None)
-    return context.call_as_owner(acts.CheckGate(gate, *artifact))
+    return context.call_as_owner(CheckGate(gate, *artifact))

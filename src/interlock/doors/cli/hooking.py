@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import Any
 
 from interlock import hooks, processes, windows, workspace
-from interlock.contracts.acts import Attend, Credentials
 from interlock.contracts.addresses import filename
 from interlock.doors.cli.context import Context
 from interlock.errors import (
@@ -28,6 +27,11 @@ from interlock.hooks import NOTHING, Said, Step
 from interlock.hooks.attending import attending, session_of
 from interlock.hooks.memory import Memory
 from interlock.link import Link
+from interlock.rooms.identity.verbs import EndSession
+from interlock.rooms.workspace.verbs import Attend
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import run
 
 LIMIT_S = 8.0
 # What is told after this might come too late to be heard.
@@ -188,7 +192,7 @@ def _attended(context: Context, link: Link, step: Step, until_ms: int) -> Said:
     client, event = context.values["client"], context.values["event"]
     credentials = _credentials(context, link, step)
     outlives = bool(os.environ.get("INTERLOCK_SESSION"))
-    script = attending(
+    flow = attending(
         client,
         event,
         step,
@@ -198,16 +202,14 @@ def _attended(context: Context, link: Link, step: Step, until_ms: int) -> Said:
         outlives=outlives,
         unbound=not outlives and client not in windows.ONE_A_PROCESS,
     )
-    try:
-        act = next(script)
-        while True:
-            answer = link.call(credentials, act)
-            if isinstance(act, Attend):
-                _note_window(client, link, answer, step)
-            act = script.send(answer)
-    except StopIteration as end:
-        said: Said = end.value
-        return said
+
+    def call(request: Attend | EndSession) -> Answer:
+        answer = link.call(credentials, request)
+        if isinstance(request, Attend):
+            _note_window(client, link, answer, step)
+        return answer
+
+    return run(flow, call)
 
 
 def _window(client: str, link: Link, step: Step) -> dict[str, Any]:
@@ -264,14 +266,15 @@ def _hand_over(context: Context, link: Link, step: Step, call: Hook) -> None:
 
 def _hand_over_one(path: str, link: Link, credentials: Credentials, call: Hook) -> None:
     """What is refused is put aside, and said in the log."""
-    from interlock.contracts.acts import AddEvidence
-    from interlock.contracts.uploads import attached, pieces, taken
     from interlock.evidence import spool
+    from interlock.rooms.mail.uploads import attach, in_pieces
+    from interlock.rooms.work.verbs import AddEvidence
+    from interlock.verbs.flows import run
 
     try:
         key, payload, data = spool.read(path)
-        steps = attached(AddEvidence(payload, key=key), pieces(data), len(data))
-        taken(steps, lambda act: link.call(credentials, act))
+        flow = attach(AddEvidence(payload, key=key), in_pieces(data), len(data))
+        run(flow, lambda request: link.call(credentials, request))
     except NotAvailable:
         raise
     except IdempotencyConflict:

@@ -5,10 +5,22 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from interlock import workspace
-from interlock.contracts import acts, tokens
-from interlock.doors.cli.context import Answer, Context, here_and_now, read_text
+from interlock.contracts import tokens
+from interlock.doors.cli.context import Context, here_and_now, read_text
 from interlock.errors import BadToken, NotFound, Usage
 from interlock.link import LocalLink, open_node
+from interlock.rooms.identity.verbs import (
+    IdentifyToken,
+    ImportTokens,
+    Join,
+    ListAgents,
+    MintToken,
+    ReaffirmTokens,
+    RotateToken,
+)
+from interlock.rooms.workspace.verbs import ShowStatus, Whoami
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
 
 
 def init(context: Context) -> Answer:
@@ -22,7 +34,7 @@ def init(context: Context) -> Answer:
     if context.get("adopt"):
         open_node(directory, adopt=True).close()
     with closing(LocalLink(directory)) as link:
-        found = link.call(acts.Credentials(owner=True), acts.ShowStatus())
+        found = link.call(Credentials(owner=True), ShowStatus())
     if here and not existed:
         workspace.hide_from_git(directory)
     return {"workspace": found["workspace"], "directory": directory, "created": not existed}
@@ -35,7 +47,7 @@ def join(context: Context) -> Answer:
         return join_by(context, context.values["name"])
     return _kept(
         context,
-        acts.Join(
+        Join(
             context.values["name"],
             context.get("surface"),
             context.get("kind"),
@@ -46,23 +58,15 @@ def join(context: Context) -> Answer:
 
 
 def whoami(context: Context) -> Answer:
-    return context.call(acts.Whoami())
+    return context.call(Whoami())
 
 
 def agents(context: Context) -> Answer:
-    return context.call_as_owner(acts.ListAgents(context.get("name")))
-
-
-def list_tokens(context: Context) -> Answer:
-    return context.call_as_owner(acts.ListTokens())
-
-
-def show_token(context: Context) -> Answer:
-    return context.call_as_owner(acts.ShowToken(context.values["id"]))
+    return context.call_as_owner(ListAgents(context.get("name")))
 
 
 def mint(context: Context) -> Answer:
-    act = acts.MintToken(
+    act = MintToken(
         context.values["sender"],
         context.get("label"),
         tuple(context.get("scope", ())),
@@ -76,39 +80,31 @@ def mint(context: Context) -> Answer:
 
 
 def rotate(context: Context) -> Answer:
-    return _kept(context, acts.RotateToken(context.get("id"), context.get("sender")))
-
-
-def revoke(context: Context) -> Answer:
-    return context.call_as_owner(acts.RevokeToken(context.get("id"), context.get("sender")))
+    return _kept(context, RotateToken(context.get("id"), context.get("sender")))
 
 
 def reaffirm(context: Context) -> Answer:
     chosen = context.get("id"), context.get("sender")
     if (chosen == (None, None)) != context.get("all", False):
         raise Usage("Name one token by its ID, a sender's with --sender, or --all.")
-    return context.call_as_owner(acts.ReaffirmTokens(*chosen))
-
-
-def label_token(context: Context) -> Answer:
-    return context.call_as_owner(acts.LabelToken(context.values["id"], context.values["label"]))
+    return context.call_as_owner(ReaffirmTokens(*chosen))
 
 
 def import_tokens(context: Context) -> Answer:
     """What would become of a file's tokens, or does. Only hashes leave this process."""
-    from interlock.contracts import token_files
+    from interlock.rooms.identity import token_files
 
     found = token_files.prepared(token_files.parsed(_bytes_of(context.values["file"])))
     named = _mapped(context.get("map", ()))
     answer = context.call_as_owner(
-        acts.ImportTokens(found.rows, named or None, context.get("apply", False))
+        ImportTokens(found.rows, named or None, context.get("apply", False))
     )
     return answer | ({"ignored": found.ignored} if found.ignored else {})
 
 
 def _bytes_of(path: str) -> bytes:
     """A file's content, as far as one byte more than may be."""
-    from interlock.contracts.token_files import MAX_FILE_BYTES
+    from interlock.rooms.identity.token_files import MAX_FILE_BYTES
 
     if path == "-":
         return read_text().encode()
@@ -135,16 +131,7 @@ def identify(context: Context) -> Answer:
     token = (read_text() if given == "-" else given).strip()
     if not token:
         raise Usage("There is no token to look at. Give one, or - and one on standard input.")
-    return context.call_as_owner(acts.IdentifyToken(tokens.hashed(token)))
-
-
-def create_group(context: Context) -> Answer:
-    members = tuple(context.values["member"])
-    return context.call_as_owner(acts.CreateGroup(context.values["name"], members))
-
-
-def list_groups(context: Context) -> Answer:
-    return context.call_as_owner(acts.ListGroups())
+    return context.call_as_owner(IdentifyToken(tokens.hashed(token)))
 
 
 def _id_kept(store: workspace.CredentialStore, sender: str) -> str | None:
@@ -156,7 +143,7 @@ def _id_kept(store: workspace.CredentialStore, sender: str) -> str | None:
         return None
 
 
-def _kept(context: Context, act: acts.Join | acts.RotateToken) -> Answer:
+def _kept(context: Context, act: Join | RotateToken) -> Answer:
     """Does the act and keeps its token, unless another of the sender's is kept that goes on."""
     store = context.store()
     with store.slot() as slot:

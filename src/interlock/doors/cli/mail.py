@@ -2,11 +2,19 @@
 
 from typing import Any
 
-from interlock.contracts import acts
 from interlock.contracts.types import MAIN_MEMBER, sendable
-from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.context import Context
 from interlock.errors import InvalidMessage, Usage
 from interlock.log.encoding import decode
+from interlock.rooms.mail.verbs import (
+    Ask,
+    ListInbox,
+    ReadMessage,
+    SendMessage,
+    ShowThread,
+)
+from interlock.rooms.workspace.verbs import Attend, ShowStorage
+from interlock.verbs.answers import Answer
 
 DEFAULT_ASK_S = 20
 MAX_ASK_S = 86_400
@@ -17,7 +25,7 @@ def send(context: Context) -> Answer:
     type = context.get("type", "send")
     sendable(type)
     wake = True if context.get("wake") else False if context.get("no_wake") else None
-    act = acts.SendMessage(
+    act = SendMessage(
         to=context.values["to"],
         type=type,
         payload=_payload(context, type),
@@ -66,7 +74,7 @@ def _object(given: str) -> dict[str, Any]:
 def ask(context: Context) -> Answer:
     seconds = context.get("wait", DEFAULT_ASK_S)
     return context.call(
-        acts.Ask(
+        Ask(
             context.values["to"],
             context.text(context.values["question"]),
             tuple(context.get("option", ())),
@@ -76,19 +84,15 @@ def ask(context: Context) -> Answer:
     )
 
 
-def answer(context: Context) -> Answer:
-    return context.call(acts.AnswerAsk(context.values["id"], context.text(context.values["text"])))
-
-
 def inbox(context: Context) -> Answer:
-    which = "sent" if context.get("sent") else "all" if context.get("all") else "open"
+    which: Any = "sent" if context.get("sent") else "all" if context.get("all") else "open"
     limit, after = context.get("limit", 100), context.get("after", 0)
-    return context.call(acts.ListInbox(which, limit, after, "cli", context.get("wait")))
+    return context.call(ListInbox(which, limit, after, "cli", context.get("wait")))
 
 
 def read(context: Context) -> Answer:
     start, stop = byte_range(context.get("range"))
-    return context.call(acts.ReadMessage(context.values["id"], start, stop))
+    return context.call(ReadMessage(context.values["id"], start, stop))
 
 
 def byte_range(given: str | None) -> tuple[int | None, int | None]:
@@ -101,31 +105,10 @@ def byte_range(given: str | None) -> tuple[int | None, int | None]:
     return int(first), int(last) + 1
 
 
-def ack(context: Context) -> Answer:
-    return context.call(
-        acts.AckMessages(
-            tuple(context.values["id"]), context.get("decline", False), context.get("note")
-        )
-    )
-
-
-def receipts(context: Context) -> Answer:
-    return context.call(acts.ShowReceipts(context.values["id"]))
-
-
 def thread(context: Context) -> Answer:
     return context.call(
-        acts.ShowThread(context.values["id"], context.get("limit", 100), context.get("after", 0))
+        ShowThread(context.values["id"], context.get("limit", 100), context.get("after", 0))
     )
-
-
-def search(context: Context) -> Answer:
-    return context.call(acts.Search(context.values["query"], context.get("limit", 20)))
-
-
-def mute(context: Context) -> Answer:
-    act = acts.Mute(context.get("name"), context.get("ttl"), context.get("off", False))
-    return context.call_as_owner(act) if "name" in context.values else context.call(act)
 
 
 def watch(context: Context) -> int:
@@ -137,9 +120,9 @@ def watch(context: Context) -> int:
         return _point(context)
     after = context.get("after")
     if after is None:
-        after = context.call(acts.ShowStorage())["entries"]
+        after = context.call(ShowStorage())["entries"]
     while True:
-        act = acts.ListInbox(after=after, adapter="watch", wait_s=WATCH_S)
+        act = ListInbox(after=after, adapter="watch", wait_s=WATCH_S)
         for message in context.call(act)["messages"]:
             after = message["seq"]
             if context.json:
@@ -153,18 +136,10 @@ def _point(context: Context) -> int:
     from interlock.doors.cli import output
     from interlock.hooks.telling import pointer
 
-    act = acts.Attend("idle", "watch", wait_s=WATCH_S)
+    act = Attend("idle", "watch", wait_s=WATCH_S)
     while True:
         found = context.call(act)
         if "news" in found and context.json:
             output.document({"news": found["news"], "unread": found["unread"]})
         elif "news" in found:
             output.lines(pointer(found["news"], found["unread"]))
-
-
-def explain(context: Context) -> Answer:
-    return context.call_as_owner(acts.Explain(context.values["id"]))
-
-
-def redact(context: Context) -> Answer:
-    return context.call_as_owner(acts.Redact(context.values["message"], context.values["reason"]))

@@ -6,11 +6,12 @@ import time
 from functools import partial
 from typing import NoReturn
 
-from interlock.contracts.acts import Attend, Credentials
 from interlock.doors.cli.context import Context, here_and_now
 from interlock.doors.cli.serving import become
 from interlock.errors import Refusal, Usage
 from interlock.link import Link, is_served
+from interlock.rooms.workspace.verbs import Attend
+from interlock.verbs.credentials import Credentials
 from interlock.windows import in_window
 from interlock.workspace import as_configured, link
 

@@ -8,9 +8,9 @@ import waits until there is one.
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from interlock.contracts.spelling import listed, near, shown
 from interlock.doors.cli.grammar import BUILT_IN, HELP, VERSION, Argument, Command, Flag, Parsed
 from interlock.errors import Usage
+from interlock.verbs.spelling import listed, near, shown
 
 _ASKS = {"-h": HELP, "--help": HELP, "--version": VERSION}
 
@@ -64,7 +64,9 @@ class _Reader:
         self.command = command = self.command or self._settle()
         if command is HELP:
             return Parsed(HELP, self.switches(seen), self._subject())
-        return Parsed(command, self._flag_values(command) | self._arguments(command), self.rest)
+        flags, arguments = self._flag_values(command), self._arguments(command)
+        self._check_groups(command, flags, arguments)
+        return Parsed(command, flags | arguments, self.rest)
 
     def switches(self, words: Sequence[str]) -> dict[str, Any]:
         """The common switches among some words."""
@@ -190,14 +192,20 @@ class _Reader:
         missing = [flag.form for flag in command.flags if flag.required and flag.key not in values]
         if missing:
             self._refuse(f"{command.name} needs {listed(missing)}.")
+        return values
+
+    def _check_groups(
+        self, command: Command, flags: dict[str, Any], arguments: dict[str, Any]
+    ) -> None:
+        specs: dict[str, Flag | Argument] = {flag.name: flag for flag in command.flags}
+        specs |= {argument.name: argument for argument in command.arguments}
         for names, required in command.one_of:
-            given = [name for name in names if own[name].key in values]
+            given = [n for n in names if specs[n].key in (flags if n[0] == "-" else arguments)]
             if len(given) > 1:
                 self._refuse(f"{listed(given)} exclude each other. Give one.")
             if required and not given:
-                forms = [own[name].form for name in names]
+                forms = [n if n[0] != "-" else specs[n].form for n in names]
                 self._refuse(f"{command.name} needs {' or '.join(forms)}.")
-        return values
 
     def _arguments(self, command: Command) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -233,7 +241,7 @@ class _Reader:
         if spec.kind == "int":
             return self._integer(spec, name, text)
         if spec.kind == "duration":
-            from interlock.contracts import durations
+            from interlock.verbs import durations
 
             try:
                 return durations.seconds(text)

@@ -4,17 +4,22 @@ import os
 from urllib.parse import urlsplit
 
 from interlock import workspace
-from interlock.contracts import acts, tokens
-from interlock.contracts.acts import Credentials
-from interlock.doors.cli.context import Answer, Context
+from interlock.contracts import tokens
+from interlock.doors.cli.context import Context
 from interlock.errors import Usage
 from interlock.link import server_of
+from interlock.rooms.people.verbs import (
+    AcceptInvitation,
+    Invite,
+)
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
 
 INVITE = "/invite/"
 
 
 def invite(context: Context) -> Answer:
-    act = acts.Invite(
+    act = Invite(
         context.values["name"],
         context.get("surface"),
         tuple(context.get("own", ())),
@@ -44,7 +49,7 @@ def join_by(context: Context, link: str) -> Answer:
     token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
     context.link.open()
     with workspace.CredentialStore(context.link.home).slot() as slot:
-        act = acts.AcceptInvitation(code, tokens.hashed(token))
+        act = AcceptInvitation(code, tokens.hashed(token))
         answer = context.link.call(Credentials(), act)
         kept = slot.keep(answer["sender"], token)
     return answer | {"workspace": place, "kept": kept, "token": token}
@@ -58,16 +63,3 @@ def _parsed(link: str) -> tuple[str, str]:
     if not found or url.scheme not in ("http", "https") or not url.hostname or not code:
         raise Usage("An invitation is a link such as https://interlock.example/invite/ili_…")
     return before, code.strip("/")
-
-
-def list_connections(context: Context) -> Answer:
-    return context.call_as_owner(acts.ListConnections())
-
-
-def name_connection(context: Context) -> Answer:
-    act = acts.NameConnection(context.values["id"], context.values["name"])
-    return context.call_as_owner(act)
-
-
-def revoke_connection(context: Context) -> Answer:
-    return context.call_as_owner(acts.RevokeConnection(context.values["id"]))

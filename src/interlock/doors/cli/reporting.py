@@ -2,10 +2,12 @@
 
 import os
 
-from interlock.contracts import acts
-from interlock.doors.cli.context import Answer, Context
+from interlock.doors.cli.context import Context
 from interlock.doors.cli.report import write
 from interlock.errors import Usage
+from interlock.rooms.work.verbs import ShowTask
+from interlock.rooms.workspace.verbs import ProveMany
+from interlock.verbs.answers import Answer
 
 PROVEN_AT_ONCE = 1000
 
@@ -15,7 +17,7 @@ def report(context: Context) -> Answer:
     form = context.get("format") or _form_of(path)
     if path is not None and os.path.lexists(path):
         raise _taken(path)
-    shown = context.call_as_owner(acts.ShowTask(context.values["task"]))
+    shown = context.call_as_owner(ShowTask(context.values["task"]))
     text = write(form, shown, _proofs(context, [entry["seq"] for entry in shown["story"]]))
     if path is None:
         return {"format": form, "report": text}
@@ -30,7 +32,7 @@ def _form_of(path: str | None) -> str:
 
 def _proofs(context: Context, seqs: list[int]) -> list[Answer]:
     return [
-        context.call_as_owner(acts.ProveMany(tuple(seqs[start : start + PROVEN_AT_ONCE])))
+        context.call_as_owner(ProveMany(tuple(seqs[start : start + PROVEN_AT_ONCE])))
         for start in range(0, len(seqs), PROVEN_AT_ONCE)
     ]
 

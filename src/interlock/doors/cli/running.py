@@ -8,10 +8,12 @@ from contextlib import suppress
 from typing import Any
 
 from interlock import processes
-from interlock.contracts import acts
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context
 from interlock.errors import Refusal, Usage
+from interlock.rooms.identity.verbs import EndSession, KeepSession, StartSession
+from interlock.rooms.workspace.verbs import RUN, Attend
+from interlock.verbs.credentials import Credentials
 from interlock.windows import about
 
 INTERLOCK_FAILED = 125
@@ -30,7 +32,7 @@ def run(context: Context) -> int:
         # A client within a client is a holder of its own: its end must not end the outer one.
         session = context.get("session") or f"run-{os.urandom(8).hex()}"
         credentials = context.credentials()._replace(session=session)
-        context.link.call(credentials, acts.StartSession(session))
+        context.link.call(credentials, StartSession(session))
     except Refusal as refusal:
         output.refusal(refusal, json=context.json)
         return INTERLOCK_FAILED
@@ -84,31 +86,31 @@ def _execute(command: list[str], environment: dict[str, str], started: list[int]
 
 
 def _keep(
-    context: Context, credentials: acts.Credentials, started: list[int], ended: threading.Event
+    context: Context, credentials: Credentials, started: list[int], ended: threading.Event
 ) -> None:
     """Keeps the session's claims renewed while it lives. A moment without the log is no reason
     to end the client: the next look tries again."""
     assert credentials.session is not None
     while not ended.wait(POLL_INTERVAL_S):
         with suppress(Refusal):
-            context.link.call(credentials, acts.KeepSession(credentials.session))
+            context.link.call(credentials, KeepSession(credentials.session))
             if started:
                 _note(context, credentials, started[0])
                 started.clear()
 
 
-def _note(context: Context, credentials: acts.Credentials, pid: int) -> None:
+def _note(context: Context, credentials: Credentials, pid: int) -> None:
     """Says which process the session is: where it and we are killed, nobody is left to end it, and
     whoever notices gives up what it holds. A server elsewhere has no use for our processes."""
     process = processes.look(pid) if context.link.is_local else None
     if process is not None:
-        window = {"client": acts.RUN} | about(process)
-        context.link.call(credentials, acts.Attend("rest", acts.RUN, window=window))
+        window = {"client": RUN} | about(process)
+        context.link.call(credentials, Attend("rest", RUN, window=window))
 
 
-def _end(context: Context, credentials: acts.Credentials) -> None:
+def _end(context: Context, credentials: Credentials) -> None:
     assert credentials.session is not None
     try:
-        context.link.call(credentials, acts.EndSession(credentials.session))
+        context.link.call(credentials, EndSession(credentials.session))
     except Refusal as refusal:
         output.refusal(refusal, json=False)

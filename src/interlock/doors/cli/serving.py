@@ -8,9 +8,10 @@ from contextlib import suppress
 from typing import NoReturn
 
 from interlock.contracts.hosts import proxy, public_url
-from interlock.doors.cli.context import Answer, Context, absolute
+from interlock.doors.cli.context import Context, absolute
 from interlock.errors import EngineUnavailable, Usage
 from interlock.link import About, is_hanging, is_served, server_of
+from interlock.verbs.answers import Answer
 from interlock.workspace import dashboard
 
 ENDS_WITHIN_S = 20.0

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from interlock import workspace
 from interlock.contracts.addresses import address
-from interlock.doors.cli.context import Answer, Context, absolute, here_and_now
+from interlock.doors.cli.context import Context, absolute, here_and_now
 from interlock.errors import Usage
+from interlock.verbs.answers import Answer
 
 if TYPE_CHECKING:
     from interlock.setup import Caller, Place

@@ -1,28 +1,18 @@
 """Commands about tasks."""
 
-from interlock.contracts import acts
-from interlock.doors.cli.context import Answer, Context, read_text
+from typing import Any, cast
+
+from interlock.doors.cli.context import Context, read_text
 from interlock.errors import DigestMismatch, NotFound, Usage
+from interlock.rooms.work.verbs import (
+    CreateTask,
+    ListTasks,
+    SubmitTask,
+)
+from interlock.verbs.answers import Answer
 
 # How many digits the id of a commit has: by SHA-1, or by SHA-256.
 WHOLE = (40, 64)
-
-
-def create(context: Context) -> Answer:
-    brief = context.get("brief")
-    return context.call(
-        acts.CreateTask(
-            title=context.values["title"],
-            id=context.get("id"),
-            brief=context.text(brief) if brief is not None else None,
-            criteria=tuple(context.get("criterion", ())),
-            gates=tuple(context.get("gate", ())),
-            depends_on=tuple(context.get("depends_on", ())),
-            priority=context.get("priority"),
-            assignee=context.get("assignee"),
-            labels=tuple(context.get("label", ())),
-        )
-    )
 
 
 def import_brief(context: Context) -> Answer:
@@ -30,14 +20,14 @@ def import_brief(context: Context) -> Answer:
 
     found = briefs.parse(_text_of(context.values["file"]))
     return context.call(
-        acts.CreateTask(
+        CreateTask(
             title=found.title,
             id=found.id,
             brief=found.brief or None,
             criteria=found.criteria,
             gates=found.gates,
             depends_on=found.depends_on,
-            priority=found.priority,
+            priority=cast(Any, found.priority),
             assignee=found.assignee,
             labels=found.labels,
         )
@@ -58,7 +48,7 @@ def _text_of(path: str) -> str:
 
 def list_tasks(context: Context) -> Answer:
     state = context.get("state", "live")
-    act = acts.ListTasks(
+    act = ListTasks(
         None if state == "all" else state,
         context.get("mine", False),
         context.get("limit", 100),
@@ -69,21 +59,11 @@ def list_tasks(context: Context) -> Answer:
     return found if context.json else found | {"state": state}
 
 
-def show(context: Context) -> Answer:
-    return context.call_as_owner(acts.ShowTask(context.values["id"]))
-
-
-def take(context: Context) -> Answer:
-    lease = {"ttl_s": context.values["ttl"]} if "ttl" in context.values else {}
-    where = (context.get(name) for name in ("branch", "worktree", "note"))
-    return context.call(acts.TakeTask(context.values["id"], *where, **lease))
-
-
 def submit(context: Context) -> Answer:
     from interlock import evidence
 
     artifact = _artifact(context)
-    answer = context.call(acts.SubmitTask(context.values["id"], *artifact, context.get("fence")))
+    answer = context.call(SubmitTask(context.values["id"], *artifact, context.get("fence")))
     here = evidence.standing()
     if here is not None and here.dirty and "commit" not in context.values:
         answer["notices"] = [
@@ -115,16 +95,3 @@ def _artifact(context: Context) -> tuple[str, str | None]:
         "and submit that; or say what git knows there: --commit with the whole id that git "
         "rev-parse HEAD prints, and --tree with what git rev-parse 'HEAD^{tree}' prints."
     )
-
-
-def complete(context: Context) -> Answer:
-    return context.call(acts.CompleteTask(context.values["id"], context.get("fence")))
-
-
-def fail(context: Context) -> Answer:
-    ended = acts.FailTask(context.values["id"], context.get("note"), context.get("fence"))
-    return context.call(ended)
-
-
-def cancel(context: Context) -> Answer:
-    return context.call(acts.CancelTask(context.values["id"], context.get("note")))

@@ -2,34 +2,38 @@
 
 import json
 
-from interlock.contracts import acts
 from interlock.doors.cli import output
-from interlock.doors.cli.context import Answer, Context, absolute
+from interlock.doors.cli.context import Context, absolute
 from interlock.errors import NotAvailable, Usage
+from interlock.rooms.workspace.verbs import (
+    Backup,
+    ChangeSetting,
+    ListSettings,
+    Restore,
+    ShowStatus,
+    ShowStorage,
+)
+from interlock.verbs.answers import Answer
 
 
 def status(context: Context) -> Answer:
     """What the log says is not told while nobody knows whether it is all; why that is so, is."""
     senders = context.store().senders()
     try:
-        answer = context.call_as_owner(acts.ShowStatus())
-        answer |= context.call_as_owner(acts.ShowStorage())
+        answer = context.call_as_owner(ShowStatus())
+        answer |= context.call_as_owner(ShowStorage())
     except NotAvailable:
-        answer = context.call_as_owner(acts.ShowStorage())
+        answer = context.call_as_owner(ShowStorage())
         if "trouble" not in answer:
             raise
     return answer | {"credentials": ["@" + sender for sender in senders]}
 
 
-def review(context: Context) -> Answer:
-    return context.call_as_owner(acts.Review(context.get("since", 7 * 86_400)))
-
-
 def settings(context: Context) -> Answer:
     name, value = context.get("name"), context.get("value")
     if name is not None and value is not None:
-        return context.call_as_owner(acts.ChangeSetting(name, value))
-    answer = context.call_as_owner(acts.ListSettings())
+        return context.call_as_owner(ChangeSetting(name, value))
+    answer = context.call_as_owner(ListSettings())
     if name is not None:
         answer["settings"] = [found for found in answer["settings"] if found["name"] == name]
         if not answer["settings"]:
@@ -37,24 +41,12 @@ def settings(context: Context) -> Answer:
     return answer
 
 
-def pause(context: Context) -> Answer:
-    return context.call_as_owner(acts.Pause(context.get("reason")))
-
-
-def resume(context: Context) -> Answer:
-    return context.call_as_owner(acts.Resume())
-
-
 def backup(context: Context) -> Answer:
-    return context.call_as_owner(acts.Backup(absolute(context.values["file"])))
+    return context.call_as_owner(Backup(absolute(context.values["file"])))
 
 
 def restore(context: Context) -> Answer:
-    return context.call_as_owner(acts.Restore(absolute(context.values["file"])))
-
-
-def rebuild(context: Context) -> Answer:
-    return context.call_as_owner(acts.Rebuild())
+    return context.call_as_owner(Restore(absolute(context.values["file"])))
 
 
 def schema(context: Context) -> Answer | int:
@@ -74,11 +66,12 @@ def schema(context: Context) -> Answer | int:
 
 
 def completion(context: Context) -> Answer | int:
-    from interlock.doors.cli.commands import COMMANDS, COMMON
     from interlock.doors.cli.completion import script
+    from interlock.doors.cli.grammar import COMMON
+    from interlock.doors.cli.lookup import all_commands
 
     shell = context.values["shell"]
-    text = script(shell, COMMANDS, COMMON)
+    text = script(shell, all_commands(), COMMON)
     if context.json:
         return {"shell": shell, "script": text}
     output.lines(text)

@@ -1,4 +1,4 @@
-"""The routes of the API: every act of the table, live events, health and metrics."""
+"""The routes of the API: every verb with a route, live events, health and metrics."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,18 +10,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from interlock.contracts import checks
-from interlock.contracts.acts import Attend, Credentials
 from interlock.contracts.hosts import is_loopback
-from interlock.contracts.routes import (
-    KEY_HEADER,
-    OWNER_HEADER,
-    ROUTES,
-    SEEN_HEADER,
-    SENDER_HEADER,
-    SESSION_HEADER,
-    SHORTHANDS,
-)
 from interlock.doors.http import decoding
 from interlock.doors.http.answers import Answer, refused
 from interlock.doors.http.decoding import Decoder
@@ -33,6 +22,18 @@ from interlock.doors.http.metrics import Metrics
 from interlock.doors.http.openapi import document
 from interlock.errors import NoIdentity, NotFound, Refusal, TooLarge, Usage
 from interlock.node.live import LiveNode
+from interlock.rooms import catalogue
+from interlock.rooms.workspace.verbs import Attend
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.http import (
+    KEY_HEADER,
+    OWNER_HEADER,
+    SEEN_HEADER,
+    SENDER_HEADER,
+    SESSION_HEADER,
+    routes_of,
+)
+from interlock.verbs.verb import Verb
 
 SHOW_A_TOKEN = "Show a token: Authorization: Bearer ilk_…; interlock join NAME makes one."  # noqa: S105
 LONG_BODY = 64 << 10
@@ -75,7 +76,7 @@ class ApiContext:
                 raise NoIdentity(SHOW_A_TOKEN)
         return Credentials(
             token=token,
-            session=checks.session(unquote(session)) if session is not None else None,
+            session=unquote(session) if session is not None else None,
             claimed=unquote(claimed) if claimed is not None else None,
             owner=is_owner,
             seen=_position(headers.get(SEEN_HEADER)),
@@ -124,7 +125,8 @@ def api(context: ApiContext) -> list[BaseRoute]:
     # One route a path, so that a refusal of a method names all that it takes; those without a name
     # in the path first, because the others would take them too.
     by_path: dict[str, dict[str, Endpoint]] = {}
-    for found in sorted((*ROUTES, *SHORTHANDS), key=lambda route: "{" in route.path):
+    declared = [route for verb in catalogue.verbs() for route in routes_of(verb)]
+    for found in sorted(declared, key=lambda route: "{" in route.path):
         endpoint = _endpoint(context, decoding.decoder(found))
         by_path.setdefault(found.path, {})[found.method] = endpoint
     routes: list[BaseRoute] = [
@@ -152,21 +154,21 @@ def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
 
 
 def _endpoint(context: ApiContext, known: Decoder) -> Endpoint:
-    route = known.route
+    path, is_local = known.route.path, known.route.verb.declared.local
 
-    async def endpoint(request: Request) -> Response:
+    async def endpoint(http: Request) -> Response:
         try:
-            if route.local and not request.scope.get("interlock.local"):
+            if is_local and not http.scope.get("interlock.local"):
                 raise NotFound(
-                    f"{route.path} names files of the server's machine: use the command there."
+                    f"{path} names files of the server's machine. Use the command there."
                 )
-            credentials, act = await _asked(context, known, request)
-            if isinstance(act, Attend) and not request.scope.get("interlock.local"):
-                # Who stands elsewhere knows no window here, and has another clock.
-                act = act._replace(window=None, until_ms=None)
-            call = context.live.call(credentials, act)
-            waits = isinstance(act, Attend) or getattr(act, "wait_s", None) is not None
-            return context.answered(await (while_there(request, call) if waits else call))
+            credentials, request = await _decoded(context, known, http)
+            if isinstance(request, Attend) and not http.scope.get("interlock.local"):
+                # A client on another machine has another clock, and no window here.
+                request = request._replace(window=None, until_ms=None)
+            call = context.live.call(credentials, request)
+            waits = isinstance(request, Attend) or getattr(request, "wait_s", None) is not None
+            return context.answered(await (while_there(http, call) if waits else call))
         except Refusal as refusal:
             context.metrics.refusals[refusal.code] += 1
             raise
@@ -174,27 +176,26 @@ def _endpoint(context: ApiContext, known: Decoder) -> Endpoint:
     return endpoint
 
 
-async def _asked(
-    context: ApiContext, known: Decoder, request: Request
-) -> tuple[Credentials, object]:
-    """The credentials and the act of a request."""
-    credentials = Credentials() if known.route.anyone else context.credentials(request)
-    headers = request.headers
+async def _decoded(context: ApiContext, known: Decoder, http: Request) -> tuple[Credentials, Verb]:
+    """The credentials of an HTTP request, and the request for a verb."""
+    is_anyone = known.route.verb.declared.anyone
+    credentials = Credentials() if is_anyone else context.credentials(http)
+    headers = http.headers
     data: bytes | None = None
     if known.route.method == "GET" or known.raw:
-        given = decoding.from_query(known, request.query_params)
+        given = decoding.from_query(known, http.query_params)
     if known.route.method != "GET":
         wanted = "application/octet-stream" if known.raw else "application/json"
-        if known.route.anyone:
-            body = await _short(request)
+        if is_anyone:
+            body = await _short(http)
         else:
             if int(headers.get("content-length") or LONG_BODY) >= LONG_BODY:
-                # Nobody's long body is read before it is known that they may ask at all.
+                # Authenticate the caller before reading a long body.
                 await context.live.identify(credentials)
-            body = await request.body()
+            body = await http.body()
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if body and kind != wanted:
-            raise Unreadable(f"The body is {kind[:80] or 'of no type'}, and should be {wanted}.")
+            raise Unreadable(f"The body is {kind[:80] or 'of no type'}. Send {wanted}.")
         if known.raw:
             data = body
         else:
@@ -204,9 +205,9 @@ async def _asked(
         both = {claimed, (credentials.claimed or claimed).removeprefix("@")}
         credentials = credentials._replace(claimed=" and ".join(sorted(both)))
     key = headers.get(KEY_HEADER)
-    return credentials, decoding.act_of(
+    return credentials, decoding.request_of(
         known,
-        request.path_params,
+        http.path_params,
         given,
         data=data,
         key=unquote(key) if key is not None else None,
@@ -214,7 +215,7 @@ async def _asked(
 
 
 async def _short(request: Request) -> bytes:
-    """The body of who need not say who they are, which is no long one."""
+    """The body of a caller without a token, which must be short."""
     if int(request.headers.get("content-length") or 0) >= LONG_BODY:
         raise TooLarge
     body = b""

@@ -1,105 +1,78 @@
-"""From a request to an act: strict, and nothing guessed.
+"""From an HTTP request to a request for a verb. Decoding is strict and guesses nothing.
 
-For each route a model is made from the act's own fields; it checks types and names and makes the
-schema that /openapi.json shows. What the values may be is checked by the contracts, as everywhere.
+Decoding checks the names of members and turns the text of a query into values. The node checks the
+values, as it does for every door.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from starlette.datastructures import QueryParams
 
-from interlock.contracts import acts
-from interlock.contracts.routes import ON_THE_WIRE, Route
 from interlock.errors import Usage
 from interlock.log.encoding import decode
+from interlock.verbs.http import WIRE_NAMES, Route
+from interlock.verbs.types import Binary, Integer, Several, Shape, Switch
+from interlock.verbs.verb import Field, Verb, fields_of
 
 SENDER_MEMBERS = ("from", "source", "sender")
-# What a request may leave out although the act needs it.
-_DEFAULTS: dict[type, dict[str, Any]] = {
-    acts.SendMessage: {"type": "send"},
-    acts.ListInbox: {"adapter": "http"},
-}
-# What the server itself fills in, or takes from a header.
-_HIDDEN: dict[type, tuple[str, ...]] = dict.fromkeys(
-    (acts.SendMessage, acts.Ask, acts.AnswerAsk, acts.AddEvidence), ("key",)
-)
-
-
-_LISTS: dict[Any, Any] = {
-    tuple[str, ...]: list[str],
-    tuple[int, ...]: list[int],
-    tuple[dict[str, Any], ...]: list[dict[str, Any]],
-}
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+ADAPTER = "http"
+MAX_DIGITS = 18
 
 
 class Decoder(NamedTuple):
-    """How the requests of one route are read. `path` are the members in the path; `lists` those
-    with several values; `raw` a body that is no JSON."""
+    """Decodes the requests of one route. `members` are the fields of the query or the body, by
+    their names on the wire; `path` those of the path. A `raw` body is bytes."""
 
     route: Route
-    model: type[BaseModel]
-    path: tuple[str, ...]
-    lists: frozenset[str]
+    members: dict[str, Field]
+    path: dict[str, Field]
     raw: bool
-    by_key: bool
+    takes_key: bool
 
 
 def decoder(route: Route) -> Decoder:
-    act: Any = route.act
-    hints = get_type_hints(act)
-    defaults = act._field_defaults | _DEFAULTS.get(act, {})
-    hidden = _HIDDEN.get(act, ())
-    path = tuple(name for name in act._fields if "{" + name + "}" in route.path)
-    lists = frozenset(name for name, hint in hints.items() if hint in _LISTS)
-    fields: dict[str, Any] = {}
-    for name in act._fields:
-        if name in hidden or name in path or name == "data":
-            continue
-        hint = _LISTS[hints[name]] if name in lists else hints[name]
-        default = Field(default_factory=list) if name in lists else defaults.get(name, ...)
-        if name in lists and name not in defaults:
-            default = ...
-        fields[ON_THE_WIRE.get(name, name)] = (hint, default)
-    model = create_model(act.__name__, __base__=_Model, **fields)
-    return Decoder(route, model, path, lists, "data" in act._fields, "key" in hidden)
+    fields = fields_of(route.verb)
+    path = {name: field for name, field in fields.items() if "{" + name + "}" in route.path}
+    raw = any(isinstance(field.shape, Binary) for field in fields.values())
+    members = {
+        WIRE_NAMES.get(name, name): field
+        for name, field in fields.items()
+        if name not in path and name != "key" and not isinstance(field.shape, Binary)
+    }
+    return Decoder(route, members, path, raw, "key" in fields)
 
 
 def from_query(known: Decoder, query: QueryParams) -> dict[str, Any]:
-    """The members in a query, each of the type that the act wants."""
+    """The members of a query, each of the type of its field."""
     given: dict[str, Any] = {}
     for name in query:
-        field = known.model.model_fields.get(name)
+        field = known.members.get(name)
         values = query.getlist(name)
-        if name in known.lists:
-            given[name] = values
+        if field is not None and isinstance(field.shape, Several):
+            each = field.shape.each
+            given[name] = [_from_text(name, value, each) for value in values]
         elif len(values) > 1:
-            raise Usage(f"{name} is given {len(values)} times, and can be given once.")
+            raise Usage(f"{name} is given {len(values)} times. Give it once.", member=name)
         else:
-            given[name] = _typed(name, values[0], field.annotation if field else str)
+            given[name] = _from_text(name, values[0], field.shape) if field else values[0]
     return given
 
 
-def _typed(name: str, text: str, wanted: Any) -> Any:
-    kinds = get_args(wanted) or (wanted,)
-    if bool in kinds:
+def _from_text(name: str, text: str, shape: Shape) -> Any:
+    if isinstance(shape, Switch):
         if text not in ("true", "false"):
-            raise Usage(f"{name} is true or false, not {text[:80]!r}.")
+            raise Usage(f"{name} is {text[:80]!r}. Give true or false.", member=name)
         return text == "true"
-    if int in kinds:
-        if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 18):
-            raise Usage(f"{name} is a whole number, not {text[:80]!r}.")
+    if isinstance(shape, Integer):
+        if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= MAX_DIGITS):
+            raise Usage(f"{name} is {text[:80]!r}. Give a whole number.", member=name)
         return int(text)
     return text
 
 
 def from_body(body: bytes) -> dict[str, Any]:
-    """The members in a JSON body; no body is no members."""
+    """The members of a JSON body. An empty body has no members."""
     if not body:
         return {}
     try:
@@ -112,50 +85,53 @@ def from_body(body: bytes) -> dict[str, Any]:
 
 
 def claimed_sender(known: Decoder, given: dict[str, Any]) -> str | None:
-    """Takes out whatever says who sends. It decides nothing, and must not contradict the token."""
-    fields = known.model.model_fields
-    said = [given.pop(n) for n in SENDER_MEMBERS if n in given and n not in fields]
+    """Remove the members that name a sender. They decide nothing, and must not contradict the
+    token."""
+    said = [given.pop(n) for n in SENDER_MEMBERS if n in given and n not in known.members]
     if not all(isinstance(name, str) for name in said):
-        raise Usage("from, source and sender are names; better leave them out.")
+        raise Usage("from, source and sender are names. Leave them out: the token decides.")
     names = {name.removeprefix("agent:").removeprefix("@") for name in said}
     return " and ".join(sorted(names)) if names else None
 
 
-def act_of(
+def request_of(
     known: Decoder,
-    path: Mapping[str, Any],
+    path: Mapping[str, str],
     given: dict[str, Any],
     *,
     data: bytes | None = None,
     key: str | None = None,
-) -> Any:
-    """The act that a request asks for."""
-    try:
-        members = known.model.model_validate(given).__dict__
-    except ValidationError as wrong:
-        raise _refused(wrong) from None
-    values = {_FROM_THE_WIRE.get(name, name): value for name, value in members.items()}
-    values |= {name: path[name] for name in known.path}
-    for name in known.lists:
-        value = values.get(name, ())
-        values[name] = (value,) if isinstance(value, str) else tuple(value)
+) -> Verb:
+    """The request for the route's verb. Raises Usage for unknown and missing members."""
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        field = known.members.get(name)
+        if field is None:
+            raise Usage(
+                f"There is no member {name[:80]!r} here. See /openapi.json.", member=name[:80]
+            )
+        values[field.name] = _value(field, value)
+    for name, field in known.path.items():
+        value = _from_text(name, path[name], field.shape)
+        values[name] = (value,) if isinstance(field.shape, Several) else value
+    for name, field in known.members.items():
+        if field.required and field.name not in values:
+            raise Usage(f"The member {name!r} is missing. See /openapi.json.", member=name)
+    if "adapter" in known.members and values.get("adapter") is None:
+        values["adapter"] = ADAPTER
     if data is not None:
         values["data"] = data
     if key is not None:
-        if not known.by_key:
+        if not known.takes_key:
             raise Usage("Only messages and evidence take an Idempotency-Key.")
         values["key"] = key
-    return known.route.act(**values)
+    return known.route.verb(**values)
 
 
-_FROM_THE_WIRE = {wire: name for name, wire in ON_THE_WIRE.items()}
-
-
-def _refused(wrong: ValidationError) -> Usage:
-    first = wrong.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "the body"
-    if first["type"] == "extra_forbidden":
-        return Usage(f"There is no member {where[:80]!r} here. See /openapi.json.", member=where)
-    if first["type"] == "missing":
-        return Usage(f"The member {where!r} is missing. See /openapi.json.", member=where)
-    return Usage(f"{where}: {first['msg']}.", member=where)
+def _value(field: Field, value: Any) -> Any:
+    """A JSON value as the field holds it: a list is a tuple, and null is the default."""
+    if value is None and field.optional:
+        return None
+    if isinstance(field.shape, Several) and isinstance(value, list):
+        return tuple(value)
+    return value

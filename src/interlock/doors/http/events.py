@@ -6,11 +6,11 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from interlock.contracts.acts import Credentials
 from interlock.doors.http.metrics import Metrics
 from interlock.errors import NotAllowed, Refusal, Usage
 from interlock.node.feed import EncodedEvent
 from interlock.node.live import LiveNode
+from interlock.verbs.credentials import Credentials
 
 HEARTBEAT_S = 15.0
 MEDIA_TYPE = "text/event-stream"

@@ -13,8 +13,7 @@ from typing import Any
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from interlock.contracts.acts import Attend, Credentials, EndSession
-from interlock.doors.http.answers import Answer
+from interlock.doors.http.answers import Answer as JsonAnswer
 from interlock.doors.http.leaving import while_there
 from interlock.errors import BadToken, NoIdentity, Refusal, TokenExpired, Usage
 from interlock.hooks import NOTHING, Client, Said, client_of
@@ -22,6 +21,10 @@ from interlock.hooks.attending import attending, session_of
 from interlock.hooks.memory import Memory
 from interlock.log.encoding import decode
 from interlock.node.live import LiveNode
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import run
+from interlock.verbs.verb import Verb
 
 _LOG = logging.getLogger("interlock.hooks")
 
@@ -42,9 +45,9 @@ def hook(
         except (Refusal, ValueError, OSError) as trouble:
             _LOG.warning("%s %s: %s", client, event, trouble)
         try:
-            return Answer(client_of(client).encode(event, said))
+            return JsonAnswer(client_of(client).encode(event, said))
         except Usage:
-            return Answer({})  # nobody knows what such a client would like to hear
+            return JsonAnswer({})  # nobody knows what such a client would like to hear
 
     return endpoint
 
@@ -58,7 +61,7 @@ async def _attended(
     if step.kind == "edit" and not (step.cwd and os.path.isdir(step.cwd)):
         raise Usage("The files of the edit are on another machine: use the command there.")
     session = shown.session or session_of(step.session)
-    script = attending(
+    flow = attending(
         client,
         event,
         step,
@@ -66,23 +69,11 @@ async def _attended(
         window={"client": client},
         outlives=shown.session is not None,
     )
-    return await _run(script, live, shown._replace(session=session))
+    credentials = shown._replace(session=session)
+    loop = asyncio.get_running_loop()
 
+    def call(request: Verb) -> Answer:
+        return asyncio.run_coroutine_threadsafe(live.call(credentials, request), loop).result()
 
-async def _run(script: Any, live: LiveNode, credentials: Credentials) -> Said:
-    """Plays the script, whose own steps may look at files and repositories."""
-    answer: Any = None
-    while True:
-        act: Attend | EndSession | Said = await asyncio.to_thread(_next, script, answer)
-        if isinstance(act, Said):
-            return act
-        answer = await live.call(credentials, act)
-
-
-def _next(script: Any, answer: Any) -> Attend | EndSession | Said:
-    try:
-        act: Attend | EndSession = script.send(answer)
-    except StopIteration as end:
-        said: Said = end.value
-        return said
-    return act
+    # The flow looks at files and repositories, so a thread runs it.
+    return await asyncio.to_thread(run, flow, call)

@@ -1,15 +1,16 @@
-"""The description at /openapi.json, made from the table of routes and the contracts."""
+"""The description at /openapi.json, derived from the declarations of the verbs."""
 
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from interlock import __version__
-from interlock.contracts.answers import ANSWERS
-from interlock.contracts.checks import SESSION
-from interlock.contracts.routes import KEY_HEADER, ROUTES, SESSION_HEADER, SHORTHANDS, Route
 from interlock.doors.http.decoding import Decoder, decoder
 from interlock.errors import Refusal, by_code
+from interlock.rooms import catalogue
+from interlock.verbs.http import KEY_HEADER, SESSION_HEADER, Route, routes_of
+from interlock.verbs.types import SESSION_ID
+from interlock.verbs.verb import Field, notes, summary
 
 _COMMON = (400, 401, 403, 404, 409, 413, 429, 503)
 _REF = "#/components/schemas/{model}"
@@ -18,8 +19,8 @@ _REF = "#/components/schemas/{model}"
 def document() -> dict[str, Any]:
     schemas: dict[str, Any] = {"Error": _error()}
     paths: dict[str, Any] = {}
-    for route in (*ROUTES, *SHORTHANDS):
-        if not route.local:
+    for verb in catalogue.verbs():
+        for route in routes_of(verb) if not verb.declared.local else ():
             described = _operation(decoder(route), schemas)
             paths.setdefault(route.path, {})[route.method.lower()] = described
     paths["/v1/events"] = {"get": _events()}
@@ -42,37 +43,60 @@ def document() -> dict[str, Any]:
 
 def _operation(known: Decoder, schemas: dict[str, Any]) -> dict[str, Any]:
     route = known.route
-    model = _schema(known.model, schemas)
-    parameters = [_parameter("path", name, {"type": "string"}) for name in known.path]
-    if known.by_key:
-        parameters.append(_header(KEY_HEADER, "the same key and body again give the first answer"))
-    parameters.append(
-        _header(SESSION_HEADER, "the session that acts", pattern=f"^{SESSION.pattern}$")
-    )
+    verb = route.verb
+    parameters = [
+        _parameter("path", name, {"type": "string"}) | {"description": field.help}
+        for name, field in known.path.items()
+    ]
+    if known.takes_key:
+        parameters.append(
+            _header(KEY_HEADER, "the same key with the same body gives the first answer again")
+        )
+    pattern = f"^{SESSION_ID.pattern}$"
+    parameters.append(_header(SESSION_HEADER, "the session that acts", pattern=pattern))
     operation: dict[str, Any] = {
         "operationId": _name(route),
-        "summary": route.does,
+        "summary": summary(verb),
         "parameters": parameters,
         "responses": _responses(route, schemas),
     }
-    if route.anyone:
+    if more := notes(verb):
+        operation["description"] = more
+    if verb.declared.anyone:
         operation["security"] = []
     if route.method == "GET" or known.raw:
-        required = model.get("required", ())
-        for name, schema in model.get("properties", {}).items():
-            parameters.append(_parameter("query", name, schema) | {"required": name in required})
+        parameters += [
+            _parameter("query", name, _member(field)) | {"required": field.required}
+            for name, field in known.members.items()
+        ]
     if known.raw:
         binary = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
         operation["requestBody"] = {"required": True, "content": binary}
     elif route.method != "GET":
-        content = {"application/json": {"schema": model}}
-        operation["requestBody"] = {"required": bool(model.get("required")), "content": content}
+        required = [name for name, field in known.members.items() if field.required]
+        schema = {
+            "type": "object",
+            "properties": {name: _member(field) for name, field in known.members.items()},
+            "required": required,
+            "additionalProperties": False,
+        }
+        content = {"application/json": {"schema": schema}}
+        operation["requestBody"] = {"required": bool(required), "content": content}
     return operation
 
 
+def _member(field: Field) -> dict[str, Any]:
+    schema = field.shape.schema()
+    if field.help:
+        schema["description"] = field.help
+    if field.default not in (None, (), ""):
+        schema["default"] = field.default
+    return schema
+
+
 def _name(route: Route) -> str:
-    short = route.act.__name__
-    return short if route in ROUTES else f"{short}By{route.method.title()}{route.path.count('{')}"
+    name = route.verb.__name__
+    return f"{name}By{route.method.title()}{route.path.count('{')}" if route.shorthand else name
 
 
 def _parameter(where: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +108,7 @@ def _header(name: str, help: str, **more: str) -> dict[str, Any]:
 
 
 def _responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    answer = _schema(ANSWERS[route.act], schemas)
+    answer = _schema(catalogue.answer_type(route.verb), schemas)
     found = {"200": {"description": "Done", "content": {"application/json": {"schema": answer}}}}
     statuses = [*_COMMON, *([408, 415] if route.method == "POST" else [])]
     return found | {str(status): _refusal(status) for status in statuses}

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import closing
 
 from interlock import workspace
-from interlock.contracts.acts import Credentials, Whoami
 from interlock.doors.mcp.plans import Here
 from interlock.doors.mcp.service import server
 from interlock.doors.mcp.sessions import kept, window_kept
@@ -24,6 +23,8 @@ from interlock.errors import Refusal, Usage
 from interlock.link import open_node
 from interlock.node.live import LiveNode
 from interlock.repository import name_and_paths, name_here
+from interlock.rooms.workspace.verbs import Whoami
+from interlock.verbs.credentials import Credentials
 from interlock.windows import in_window, surrounding
 
 TERMINATED = 143

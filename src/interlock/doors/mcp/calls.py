@@ -1,20 +1,29 @@
-"""What each tool does: a table from names to plans.
-
-A plan is a generator: it yields acts, is sent their answers, and returns what the tool answers. It
-neither waits nor knows who asks, so that streams and HTTP play the same ones. A refused act ends
-the plan.
-"""
+"""The flow of each tool: it yields requests, and returns the answer of the tool."""
 
 from collections.abc import Callable
 
-from interlock.contracts import acts
 from interlock.contracts.types import MAIN_MEMBER
 from interlock.doors.mcp import work
 from interlock.doors.mcp.arguments import Arguments, checked
-from interlock.doors.mcp.plans import Answer, Here, Plan
+from interlock.doors.mcp.plans import Here
 from interlock.doors.mcp.tools import READ_BYTES
 from interlock.errors import Usage
 from interlock.repository import named_from_afar
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim
+from interlock.rooms.identity.verbs import ListAgents
+from interlock.rooms.mail.verbs import (
+    AckMessages,
+    AnswerAsk,
+    Ask,
+    ListInbox,
+    ReadMessage,
+    Search,
+    SendMessage,
+    ShowThread,
+)
+from interlock.rooms.workspace.verbs import Whoami
+from interlock.verbs.answers import Answer
+from interlock.verbs.flows import Flow
 
 ADAPTER = "mcp"
 INBOX_LIMIT = 10
@@ -24,32 +33,32 @@ LEASE_S = 900
 LISTED_BYTES = READ_BYTES
 
 
-def plan(tool: str, arguments: Arguments, here: Here) -> Plan:
+def flow_of(tool: str, arguments: Arguments, here: Here) -> Flow[Answer]:
     """What a tool does with these arguments; `Usage` where they are not what it takes."""
-    return PLANS[tool](checked(tool, arguments), here)
+    return FLOWS[tool](checked(tool, arguments), here)
 
 
-def _whoami(given: Arguments, here: Here) -> Plan:
-    return (yield acts.Whoami())
+def _whoami(given: Arguments, here: Here) -> Flow[Answer]:
+    return (yield Whoami())
 
 
-def _agents(given: Arguments, here: Here) -> Plan:
-    return (yield acts.ListAgents(given.get("name")))
+def _agents(given: Arguments, here: Here) -> Flow[Answer]:
+    return (yield ListAgents(given.get("name")))
 
 
-def _send(given: Arguments, here: Here) -> Plan:
+def _send(given: Arguments, here: Here) -> Flow[Answer]:
     type = given.get("type", "send")
     to = given.get("to")
     if to is None:
         if "reply_to" not in given:
             raise Usage("Say to whom, in to; or what you answer, in reply_to.", member="to")
         # Whoever answers has read it; one byte of it tells from whom it is.
-        first = yield acts.ReadMessage(given["reply_to"], 0, 1)
+        first = yield ReadMessage(given["reply_to"], 0, 1)
         if first["type"] == "ask" and type == "send":
             return (yield _answer_of(given))
         to = first["from"]
     return (
-        yield acts.SendMessage(
+        yield SendMessage(
             to=to,
             type=type,
             payload=_payload(given, type),
@@ -62,7 +71,7 @@ def _send(given: Arguments, here: Here) -> Plan:
     )
 
 
-def _answer_of(given: Arguments) -> acts.AnswerAsk:
+def _answer_of(given: Arguments) -> AnswerAsk:
     beyond = [name for name in given if name not in ("text", "type", "reply_to", "key")]
     if beyond:
         raise Usage(
@@ -70,7 +79,7 @@ def _answer_of(given: Arguments) -> acts.AnswerAsk:
             "`to` as well and send an ordinary message.",
             member=beyond[0],
         )
-    return acts.AnswerAsk(given["reply_to"], given["text"], given.get("key"))
+    return AnswerAsk(given["reply_to"], given["text"], given.get("key"))
 
 
 # The members of a payload that are arguments too, by the type that has them.
@@ -94,20 +103,20 @@ def _payload(given: Arguments, type: str) -> Answer:
     return payload
 
 
-def _inbox(given: Arguments, here: Here) -> Plan:
+def _inbox(given: Arguments, here: Here) -> Flow[Answer]:
     ways = [name for name in ("thread", "query", "wait_s") if name in given]
     if len(ways) > 1:
         raise Usage(f"{ways[0]} and {ways[1]} do not go together.", member=ways[1])
     if "query" in given and "after" in given:
         raise Usage("A search begins with the newest; it takes no after.", member="after")
-    acked = (yield acts.AckMessages(tuple(given["done"]))) if given.get("done") else {}
+    acked = (yield AckMessages(tuple(given["done"]))) if given.get("done") else {}
     limit, after = given.get("limit", INBOX_LIMIT), given.get("after", 0)
     if "thread" in given:
-        found = yield acts.ShowThread(given["thread"], limit, after)
+        found = yield ShowThread(given["thread"], limit, after)
     elif "query" in given:
-        found = yield acts.Search(given["query"], limit)
+        found = yield Search(given["query"], limit)
     else:
-        found = yield acts.ListInbox("open", limit, after, ADAPTER, given.get("wait_s"))
+        found = yield ListInbox("open", limit, after, ADAPTER, given.get("wait_s"))
     return fitted(found) | acked
 
 
@@ -135,20 +144,18 @@ def _within(message: Answer, share: int) -> Answer:
     }
 
 
-def _read(given: Arguments, here: Here) -> Plan:
+def _read(given: Arguments, here: Here) -> Flow[Answer]:
     start = given.get("offset", 0)
-    return (yield acts.ReadMessage(given["id"], start, start + given.get("limit", READ_BYTES)))
+    return (yield ReadMessage(given["id"], start, start + given.get("limit", READ_BYTES)))
 
 
-def _ack(given: Arguments, here: Here) -> Plan:
+def _ack(given: Arguments, here: Here) -> Flow[Answer]:
+    return (yield AckMessages(tuple(given["ids"]), given.get("decline", False), given.get("note")))
+
+
+def _ask(given: Arguments, here: Here) -> Flow[Answer]:
     return (
-        yield acts.AckMessages(tuple(given["ids"]), given.get("decline", False), given.get("note"))
-    )
-
-
-def _ask(given: Arguments, here: Here) -> Plan:
-    return (
-        yield acts.Ask(
+        yield Ask(
             given["to"],
             given["question"],
             tuple(given.get("options", ())),
@@ -158,13 +165,13 @@ def _ask(given: Arguments, here: Here) -> Plan:
     )
 
 
-def _claim(given: Arguments, here: Here) -> Plan:
+def _claim(given: Arguments, here: Here) -> Flow[Answer]:
     if given.get("check"):
         if "item" not in given and "paths" not in given:
-            return (yield acts.ListClaims())
-        return (yield acts.CheckClaim(**_target(given, here)))
+            return (yield ListClaims())
+        return (yield CheckClaim(**_target(given, here)))
     return (
-        yield acts.AcquireClaim(
+        yield AcquireClaim(
             **_target(given, here),
             branch=given.get("branch"),
             worktree=given.get("worktree"),
@@ -188,19 +195,19 @@ def _target(given: Arguments, here: Here) -> Answer:
     return {"item": given.get("item"), "paths": tuple(given["paths"]), "repo": repo}
 
 
-def _release(given: Arguments, here: Here) -> Plan:
+def _release(given: Arguments, here: Here) -> Flow[Answer]:
     if not given.get("all"):
-        return (yield acts.ReleaseClaim(**_target(given, here)))
+        return (yield ReleaseClaim(**_target(given, here)))
     if named := [name for name in ("item", "paths", "repo") if name in given]:
         raise Usage(f"all is everything: leave out {named[0]}.", member=named[0])
-    who = yield acts.Whoami()
+    who = yield Whoami()
     mine = who["claims"]
     for claim in mine:
-        yield acts.ReleaseClaim(id=claim["id"])
+        yield ReleaseClaim(id=claim["id"])
     return {"released": bool(mine), "claims": mine}
 
 
-PLANS: dict[str, Callable[[Arguments, Here], Plan]] = {
+FLOWS: dict[str, Callable[[Arguments, Here], Flow[Answer]]] = {
     "whoami": _whoami,
     "agents": _agents,
     "send": _send,

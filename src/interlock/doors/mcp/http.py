@@ -19,12 +19,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from interlock.contracts.acts import Credentials, Whoami
 from interlock.doors.mcp.exchange import Exchanges
 from interlock.doors.mcp.service import Context, server, waits
 from interlock.doors.mcp.wire import LONGEST
 from interlock.errors import Refusal, Usage, by_code
 from interlock.node.live import LiveNode
+from interlock.rooms.workspace.verbs import Whoami
+from interlock.verbs.credentials import Credentials
 
 Identify = Callable[[Scope], Credentials]
 

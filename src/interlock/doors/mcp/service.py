@@ -8,6 +8,7 @@ time than a durable send takes.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import mcp_types as types
@@ -18,15 +19,18 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from interlock import __version__
-from interlock.contracts.acts import Credentials, Whoami
 from interlock.contracts.envelope import said, spoken
 from interlock.contracts.types import clip
 from interlock.doors.mcp.arguments import Arguments, without_sender
-from interlock.doors.mcp.calls import plan
-from interlock.doors.mcp.plans import ELSEWHERE, Answer, Here, Nearby, Plan
+from interlock.doors.mcp.calls import flow_of
+from interlock.doors.mcp.plans import ELSEWHERE, Here
 from interlock.doors.mcp.tools import INPUT, INSTRUCTIONS, TOOLS
 from interlock.errors import Internal, Refusal
 from interlock.node.live import LiveNode
+from interlock.rooms.workspace.verbs import Whoami
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import LocalRead, run_async
 
 Context = ServerRequestContext[Any, Any]
 Identify = Callable[[Context], Credentials]
@@ -107,34 +111,19 @@ class _Calls:
             )
 
     async def _done(self, credentials: Credentials, tool: str, arguments: Arguments) -> Answer:
-        """Whoever names another sender is refused before anything else is looked at."""
+        """Run a tool. A request that names another sender is refused first."""
         arguments, claimed = without_sender(arguments)
         if claimed is not None:
             await self._live.call(credentials._replace(claimed=claimed), Whoami())
-        steps = plan(tool, arguments, self._here)
-        return await played(steps, lambda act: self._live.call(credentials, act))
+        flow = flow_of(tool, arguments, self._here)
+        return await run_async(flow, partial(step, partial(self._live.call, credentials)))
 
 
-async def played(steps: Plan, call: Call) -> Answer:
-    """Plays a plan to its end."""
-    try:
-        step = next(steps)
-        while True:
-            try:
-                reply = await _stepped(step, call)
-            except Refusal as refusal:
-                step = steps.throw(refusal)
-            else:
-                step = steps.send(reply)
-    except StopIteration as end:
-        answer: Answer = end.value
-        return answer
-
-
-async def _stepped(step: Any, call: Call) -> Answer:
-    if isinstance(step, Nearby):
-        return {"found": await asyncio.to_thread(step.look)}
-    return await call(step)
+async def step(call: Call, wanted: Any) -> Any:
+    """Do one step of a tool's flow."""
+    if isinstance(wanted, LocalRead):
+        return await asyncio.to_thread(wanted.read)
+    return await call(wanted)
 
 
 def _refused(refusal: Refusal) -> Answer:

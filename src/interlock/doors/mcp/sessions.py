@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
-from interlock.contracts.acts import Credentials, KeepSession, StartSession
-from interlock.doors.mcp.calls import plan
+from interlock.doors.mcp.calls import flow_of
 from interlock.doors.mcp.plans import ELSEWHERE
-from interlock.doors.mcp.service import played
 from interlock.errors import Refusal
 from interlock.node.live import LiveNode
+from interlock.rooms.identity.verbs import KeepSession, StartSession
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import run_async
 
 KEEP_INTERVAL_S = 0.4
 KEEP_WINDOW_INTERVAL_S = 30.0
@@ -36,8 +38,8 @@ async def kept(
         keeper.cancel()
         if gives_up():
             with suppress(Refusal):
-                release = plan("release", {"all": True}, ELSEWHERE)
-                await played(release, lambda act: live.call(credentials, act))
+                release = flow_of("release", {"all": True}, ELSEWHERE)
+                await run_async(release, partial(live.call, credentials))
 
 
 @asynccontextmanager

@@ -14,11 +14,11 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
-from interlock.contracts.acts import Credentials
 from interlock.doors.mcp.plans import ELSEWHERE, Here
 from interlock.doors.mcp.service import server
 from interlock.doors.mcp.wire import LONGEST, cancelled, encoded, understood, wrong
 from interlock.node.live import LiveNode
+from interlock.verbs.credentials import Credentials
 
 Read = Callable[[], Awaitable[bytes]]
 Write = Callable[[bytes], Awaitable[None]]

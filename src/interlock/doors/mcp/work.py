@@ -3,18 +3,32 @@
 import os
 from collections.abc import Callable
 
-from interlock.contracts import acts
-from interlock.contracts.uploads import attached, pieces
 from interlock.doors.mcp.arguments import Arguments
-from interlock.doors.mcp.plans import Answer, Here, Nearby, Plan
+from interlock.doors.mcp.plans import Here
 from interlock.errors import Usage
+from interlock.rooms.mail.uploads import attach, in_pieces
+from interlock.rooms.work.verbs import (
+    AddEvidence,
+    CancelTask,
+    CompleteTask,
+    CreateTask,
+    FailTask,
+    GiveVerdict,
+    ListTasks,
+    ResolveBlocker,
+    ShowTask,
+    SubmitTask,
+    TakeTask,
+)
+from interlock.verbs.answers import Answer
+from interlock.verbs.flows import Flow, LocalRead
 
 STORY = 40
 BRIEF_BYTES = 40_000
 FILE_BYTES = 32 << 20
 
 
-def task(given: Arguments, here: Here) -> Plan:
+def task(given: Arguments, here: Here) -> Flow[Answer]:
     action = given["action"]
     takes = _TAKES[action]
     for name in given:
@@ -25,13 +39,13 @@ def task(given: Arguments, here: Here) -> Plan:
     return (yield from _ACTIONS[action](given, here))
 
 
-def _list(given: Arguments, here: Here) -> Plan:
-    return (yield acts.ListTasks("live"))
+def _list(given: Arguments, here: Here) -> Flow[Answer]:
+    return (yield ListTasks("live"))
 
 
-def _show(given: Arguments, here: Here) -> Plan:
+def _show(given: Arguments, here: Here) -> Flow[Answer]:
     """With the end of its story; a long brief is cut, and says so."""
-    found: Answer = yield acts.ShowTask(given["id"])
+    found: Answer = yield ShowTask(given["id"])
     story = found["story"]
     answer = found | {"story": story[-STORY:]}
     if len(story) > STORY:
@@ -46,11 +60,11 @@ def _show(given: Arguments, here: Here) -> Plan:
     return answer
 
 
-def _create(given: Arguments, here: Here) -> Plan:
+def _create(given: Arguments, here: Here) -> Flow[Answer]:
     if "title" not in given:
         raise Usage("A task needs a title.", member="title")
     return (
-        yield acts.CreateTask(
+        yield CreateTask(
             title=given["title"],
             id=given.get("id"),
             brief=given.get("brief"),
@@ -61,44 +75,44 @@ def _create(given: Arguments, here: Here) -> Plan:
     )
 
 
-def _take(given: Arguments, here: Here) -> Plan:
-    return (yield acts.TakeTask(given["id"], note=given.get("note")))
+def _take(given: Arguments, here: Here) -> Flow[Answer]:
+    return (yield TakeTask(given["id"], note=given.get("note")))
 
 
-def _submit(given: Arguments, here: Here) -> Plan:
+def _submit(given: Arguments, here: Here) -> Flow[Answer]:
     """The commit and its tree as the caller's own git knows them; over HTTP, as was said."""
     artifact = None
     if (place := here.directory) is not None:
         from interlock.evidence import artifact as artifact_of
 
         named = given.get("commit", "HEAD")
-        artifact = (yield Nearby(lambda: artifact_of(named, place)))["found"]
+        artifact = yield LocalRead(lambda: artifact_of(named, place))
     if artifact is None and "commit" not in given:
         raise Usage(
             "It is not known where you stand. Give the commit's whole id, from git rev-parse HEAD.",
             member="commit",
         )
     commit, tree = artifact or (given["commit"], None)
-    return (yield acts.SubmitTask(given["id"], commit, tree, given.get("fence")))
+    return (yield SubmitTask(given["id"], commit, tree, given.get("fence")))
 
 
-def _complete(given: Arguments, here: Here) -> Plan:
-    return (yield acts.CompleteTask(given["id"], given.get("fence")))
+def _complete(given: Arguments, here: Here) -> Flow[Answer]:
+    return (yield CompleteTask(given["id"], given.get("fence")))
 
 
-def _fail(given: Arguments, here: Here) -> Plan:
-    return (yield acts.FailTask(given["id"], given.get("note"), given.get("fence")))
+def _fail(given: Arguments, here: Here) -> Flow[Answer]:
+    return (yield FailTask(given["id"], given.get("note"), given.get("fence")))
 
 
-def _cancel(given: Arguments, here: Here) -> Plan:
-    return (yield acts.CancelTask(given["id"], given.get("note")))
+def _cancel(given: Arguments, here: Here) -> Flow[Answer]:
+    return (yield CancelTask(given["id"], given.get("note")))
 
 
-def _resolve(given: Arguments, here: Here) -> Plan:
-    return (yield acts.ResolveBlocker(given["id"], given.get("note")))
+def _resolve(given: Arguments, here: Here) -> Flow[Answer]:
+    return (yield ResolveBlocker(given["id"], given.get("note")))
 
 
-_ACTIONS: dict[str, Callable[[Arguments, Here], Plan]] = {
+_ACTIONS: dict[str, Callable[[Arguments, Here], Flow[Answer]]] = {
     "list": _list,
     "show": _show,
     "create": _create,
@@ -122,12 +136,12 @@ _TAKES: dict[str, tuple[str, ...]] = {
 }
 
 
-def evidence(given: Arguments, here: Here) -> Plan:
+def evidence(given: Arguments, here: Here) -> Flow[Answer]:
     said = {name: given[name] for name in ("task_id", "criterion", "title") if name in given}
     kind, value = given["kind"], given["value"]
     if kind in ("note", "url"):
         member = "text" if kind == "note" else "url"
-        return (yield acts.AddEvidence({"kind": kind, member: value} | said))
+        return (yield AddEvidence({"kind": kind, member: value} | said))
     if here.directory is None:
         raise Usage(
             f"A {kind} is on your machine, and this server cannot see it. Use the command there: "
@@ -138,10 +152,10 @@ def evidence(given: Arguments, here: Here) -> Plan:
         raise Usage("That is no file's name.", member="value")
     path = os.path.join(here.directory, value)
     place = here.directory
-    looked = yield Nearby(lambda: _spooled(path) if kind == "spool" else _file(path, place))
+    looked = yield LocalRead(lambda: _spooled(path) if kind == "spool" else _file(path, place))
     key, payload, data = looked["found"]
-    act = acts.AddEvidence(payload | said, key=key)
-    return (yield from attached(act, pieces(data), len(data)))
+    act = AddEvidence(payload | said, key=key)
+    return (yield from attach(act, in_pieces(data), len(data)))
 
 
 def _spooled(path: str) -> tuple[str, Answer, bytes]:
@@ -169,9 +183,9 @@ def _file(path: str, directory: str) -> tuple[None, Answer, bytes]:
         return None, file.payload, copy.read()
 
 
-def verdict(given: Arguments, here: Here) -> Plan:
+def verdict(given: Arguments, here: Here) -> Flow[Answer]:
     return (
-        yield acts.GiveVerdict(
+        yield GiveVerdict(
             given["task_id"],
             given["gate"],
             given["verdict"],

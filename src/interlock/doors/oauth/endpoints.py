@@ -18,8 +18,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
 from interlock.contracts.hosts import is_loopback
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.doors.oauth.clients import Clients
@@ -28,6 +26,8 @@ from interlock.doors.oauth.metadata import base_of
 from interlock.doors.oauth.provider import OneRequest
 from interlock.errors import NotAllowed, NotAvailable
 from interlock.node.live import LiveNode
+from interlock.rooms.people.verbs import CloseConnection
+from interlock.verbs.credentials import Credentials
 
 MAX_FORM_BYTES: Final = 64 << 10
 MAX_STATE_LENGTH: Final = 2000
@@ -105,7 +105,7 @@ class Endpoints:
             return _challenged(request, _error("invalid_client", error.message, 401))
         if isinstance(token := form.get("token"), str):
             with suppress(NotAllowed):
-                await self._live.call(Credentials(), acts.CloseConnection(token, client.client_id))
+                await self._live.call(Credentials(), CloseConnection(token, client.client_id))
         return Response(headers=NO_STORE)
 
     async def register(self, request: Request) -> Response:

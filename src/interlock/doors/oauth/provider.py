@@ -23,8 +23,6 @@ from mcp.server.auth.provider import OAuthAuthorizationServerProvider as Provide
 from mcp.shared.auth import InvalidRedirectUriError, OAuthClientInformationFull, OAuthToken
 from pydantic import AnyUrl
 
-from interlock.contracts import acts
-from interlock.contracts.acts import Credentials
 from interlock.contracts.tokens import REFRESH, SECRET_BYTES, compose, hashed, is_redirected
 from interlock.doors.oauth.clients import REGISTERED, Client, Clients
 from interlock.doors.oauth.documents import Refused
@@ -32,6 +30,13 @@ from interlock.doors.oauth.metadata import NO_SECRET
 from interlock.errors import NotAllowed
 from interlock.node.live import LiveNode
 from interlock.node.seals import Seals
+from interlock.rooms.people.verbs import (
+    FindConnection,
+    FindGrant,
+    OpenConnection,
+    RefreshConnection,
+)
+from interlock.verbs.credentials import Credentials
 
 FOR_EVER = float("inf")
 
@@ -128,7 +133,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
-        found = await self._found(acts.FindGrant(authorization_code))
+        found = await self._found(FindGrant(authorization_code))
         if found is None:
             return None
         self._connection = found["id"]
@@ -166,7 +171,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         self._refuse_elsewhere(authorization_code.resource)
         token, refresh = _pair()
         code = authorization_code.code
-        act = acts.OpenConnection(code, client.client_id, hashed(token), hashed(refresh))
+        act = OpenConnection(code, client.client_id, hashed(token), hashed(refresh))
         return await self._given(act, token, refresh)
 
     # --- refreshing
@@ -174,7 +179,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> RefreshToken | None:
-        found = await self._found(acts.FindConnection(refresh_token))
+        found = await self._found(FindConnection(refresh_token))
         if found is None:
             return None
         self._connection = found["id"]
@@ -194,7 +199,7 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         self._refuse_elsewhere(refresh_token.resource)
         token, refresh = _pair()
         shown = refresh_token.token
-        act = acts.RefreshConnection(shown, client.client_id, hashed(token), hashed(refresh))
+        act = RefreshConnection(shown, client.client_id, hashed(token), hashed(refresh))
         return await self._given(act, token, refresh)
 
     def _refuse_elsewhere(self, resource: str | None) -> None:

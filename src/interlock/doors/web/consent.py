@@ -11,13 +11,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from interlock.contracts import tokens
-from interlock.contracts.acts import GrantConnection, ListAgents, ListConnections
 from interlock.doors.web import person_views as views
 from interlock.doors.web.people import MAX_FORM_BYTES
-from interlock.doors.web.views import Answer
 from interlock.doors.web.visitors import CONTENT, Visitors
 from interlock.doors.web.visits import peer_of, posted
 from interlock.errors import AlreadyDone, ForeignOrigin, Refusal, Usage
+from interlock.rooms.identity.verbs import ListAgents
+from interlock.rooms.people.verbs import GrantConnection, ListConnections
+from interlock.verbs.answers import Answer
 
 EXPIRED = (
     "A client asked to be connected, and that was too long ago, or the address was changed on the "

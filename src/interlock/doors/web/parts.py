@@ -6,22 +6,16 @@ from typing import Any
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
-from interlock.contracts.acts import (
-    Credentials,
-    ListAgents,
-    ListBlockers,
-    ListClaims,
-    ListMail,
-    ListTasks,
-    Review,
-    ShowEvidence,
-    ShowStatus,
-    ShowTask,
-)
 from interlock.doors.web import task_views, views
 from interlock.doors.web.rendering import Templates
 from interlock.errors import NotFound, Refusal, Usage
 from interlock.node.live import LiveNode
+from interlock.rooms.claims.verbs import ListClaims
+from interlock.rooms.identity.verbs import ListAgents
+from interlock.rooms.mail.verbs import ListMail
+from interlock.rooms.work.verbs import ListBlockers, ListTasks, ShowEvidence, ShowTask, State
+from interlock.rooms.workspace.verbs import Review, ShowStatus
+from interlock.verbs.credentials import Credentials
 
 MAIL = 60
 MAX_MAIL = 500
@@ -119,7 +113,7 @@ class Parts:
         tasks = task_views.ended(found)[:ENDED_TASKS]
         return await self._made("ended", tasks=tasks, number=len(found))
 
-    async def _tasks(self, state: str) -> list[dict[str, Any]]:
+    async def _tasks(self, state: State) -> list[dict[str, Any]]:
         """All of them: they are listed in the order in which they were made, and any may be the
         one that needs somebody, or that ended last."""
         found: list[dict[str, Any]] = []

@@ -6,20 +6,21 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from interlock.contracts.acts import (
-    Credentials,
-    ListAgents,
+from interlock.doors.web.person_views import agents
+from interlock.doors.web.views import legible
+from interlock.doors.web.visitors import Visitors
+from interlock.doors.web.visits import STALE_FORM, posted
+from interlock.errors import BadToken, ForeignOrigin, NotAllowed, Refusal, TokenExpired, Usage
+from interlock.node.passwords import SHORTEST, refuse_weak
+from interlock.rooms.identity.verbs import ListAgents
+from interlock.rooms.people.verbs import (
     ListConnections,
     NameConnection,
     RevokeConnection,
     ShowInvitation,
 )
-from interlock.doors.web.person_views import agents
-from interlock.doors.web.views import Answer, legible
-from interlock.doors.web.visitors import Visitors
-from interlock.doors.web.visits import STALE_FORM, posted
-from interlock.errors import BadToken, ForeignOrigin, NotAllowed, Refusal, TokenExpired, Usage
-from interlock.node.passwords import SHORTEST, refuse_weak
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
 
 # A form of signing in may hold what a client asked for.
 MAX_FORM_BYTES = 32 << 10

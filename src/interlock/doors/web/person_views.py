@@ -6,7 +6,8 @@ from urllib.parse import urlencode, urlsplit
 
 from interlock.contracts.addresses import NAME
 from interlock.contracts.hosts import is_loopback
-from interlock.doors.web.views import REACH, Answer, face, legible
+from interlock.doors.web.views import REACH, face, legible
+from interlock.verbs.answers import Answer
 
 BROWSERS = (
     ("Edg", "Edge"),

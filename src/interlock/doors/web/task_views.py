@@ -6,8 +6,7 @@ from typing import Any
 
 from interlock.contracts.types import MAIN_MEMBER
 from interlock.doors.web.views import beginning, content, count, face, legible
-
-Answer = dict[str, Any]
+from interlock.verbs.answers import Answer
 
 # Groups of the list, those first that wait for somebody.
 NEEDS, SUBMITTED, TAKEN, OPEN = "needs", "submitted", "taken", "open"

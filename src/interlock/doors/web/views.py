@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from interlock.contracts.types import MAIN_MEMBER
-
-Answer = dict[str, Any]
+from interlock.verbs.answers import Answer
 
 CHARACTERS_SHOWN = 280
 LINES_SHOWN = 4

@@ -13,18 +13,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from interlock.contracts import tokens
-from interlock.contracts.acts import (
-    ChangePassword,
-    Credentials,
-    Enrol,
-    ShowPerson,
-    SignIn,
-    SignOut,
-)
 from interlock.doors.web.passes import PersonPasses
 from interlock.doors.web.person_views import asking, browser
 from interlock.doors.web.rendering import Templates
-from interlock.doors.web.views import Answer, legible
+from interlock.doors.web.views import legible
 from interlock.doors.web.visits import (
     HEADERS,
     STALE_FORM,
@@ -36,6 +28,9 @@ from interlock.errors import BadToken, ForeignOrigin, NotAllowed, NotFound, Refu
 from interlock.node.live import LiveNode
 from interlock.node.passwords import Attempts, verifier
 from interlock.node.seals import Seals
+from interlock.rooms.people.verbs import ChangePassword, Enrol, ShowPerson, SignIn, SignOut
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
 
 ASKED_FOR_S = 600
 PLAIN_HTTP = (

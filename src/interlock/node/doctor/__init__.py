@@ -12,8 +12,9 @@ from interlock.contracts.health import Finding, in_order, told, unmade
 from interlock.errors import NotAvailable
 from interlock.node import Node
 from interlock.node.doctor import acting, engine, files
-from interlock.rooms.transaction import Answer, Transaction
+from interlock.rooms.transaction import Transaction
 from interlock.rooms.workspace import health
+from interlock.verbs.answers import Answer
 
 
 def examine(node: Node, *, everything: bool = True) -> Answer:

@@ -1,44 +1,59 @@
-"""Guarding: whether files may be changed that somebody has claimed.
+"""The guard: whether the caller may change files that other holders have claimed.
 
-A claim that names a worktree guards the files there; the same file in another worktree is another
-copy, so whoever changes that is warned, unless the claim is for everywhere. A claim that names none
-guards every copy. Nobody is kept from what is their own.
+A claim that names a worktree guards the files there. The same file in another worktree is another
+copy: a change of it gets a warning, unless the claim is for everywhere. A claim without a worktree
+guards every copy. The guard never stops a holder's own changes.
 """
+
+from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.contracts.acts import CheckPaths, ReportCommit
 from interlock.contracts.addresses import address
-from interlock.contracts.durations import covering as lasting
-from interlock.contracts.globs import covering, matches, overlap
-from interlock.errors import ClaimHeld
+from interlock.errors import ClaimHeld, Usage
 from interlock.log.encoding import canonical, decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.records import Claim, live
-from interlock.rooms.mail.sending import post
-from interlock.rooms.transaction import Answer, Transaction
+from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.workspace.rules import is_paused
+from interlock.verbs.durations import covering as lasting
+from interlock.verbs.globs import covering, matches, overlap
+
+if TYPE_CHECKING:
+    from interlock.rooms.claims.verbs import CheckPaths, ReportCommit
 
 MAX_NAMED = 3
 MAX_KEPT = 20
 
 
+def refuse_outside(paths: tuple[str, ...]) -> None:
+    """Raise Usage for a name that is not inside the repository."""
+    for path in paths:
+        if not path or "\0" in path:
+            raise Usage(f"{path[:80]!r} is not a file name.", member="paths")
+        if path.startswith("/") or ".." in path.split("/"):
+            raise Usage(
+                f"{path[:80]!r} is not inside the repository. Name files from its root.",
+                member="paths",
+            )
+
+
 class Crossing(NamedTuple):
-    """A file, and another's claim that it is under."""
+    """A file, and another holder's claim on it."""
 
     path: str
     claim: Claim
 
 
-def check_paths(tx: Transaction, act: CheckPaths) -> Answer:
-    if not act.commits:
-        return guarded(tx, act.repo, act.paths, act.worktree)
-    found = _reported(tx, act)
+def check_paths(tx: Transaction, request: CheckPaths) -> RuleAnswer:
+    if not request.commits:
+        return guarded(tx, request.repo, request.paths, request.worktree)
+    found = _reported(tx, request)
     met = [
         Crossing(path, claim)
-        for claim in _others(tx, act.repo)
+        for claim in _others(tx, request.repo)
         for path in found.get(claim.sender, ())
         if _covers(claim, path)
     ]
@@ -46,7 +61,7 @@ def check_paths(tx: Transaction, act: CheckPaths) -> Answer:
     return _guarded(tx, met if denies else [], [] if denies else met)
 
 
-def guarded(tx: Transaction, repo: str, paths: Sequence[str], worktree: str | None) -> Answer:
+def guarded(tx: Transaction, repo: str, paths: Sequence[str], worktree: str | None) -> RuleAnswer:
     """Which of these files are under another's claim, and whether that denies a change of them."""
     denied: list[Crossing] = []
     warned: list[Crossing] = []
@@ -64,12 +79,13 @@ def _others(tx: Transaction, repo: str) -> list[Claim]:
     return [claim for claim in live(tx, "repo = ?", repo) if not claim.is_own(tx.caller)]
 
 
-def _reported(tx: Transaction, act: CheckPaths) -> dict[str, list[str]]:
+def _reported(tx: Transaction, request: CheckPaths) -> dict[str, list[str]]:
     """By holder, the files of theirs that any of the commits was reported to have changed. Whose a
     commit is that nobody reported, nobody knows; most are the holder's own."""
-    wanted = set(act.commits)
+    wanted = set(request.commits)
     rows = tx.all(
-        'SELECT "commit", holder, paths FROM claims_crossed WHERE repo = ? ORDER BY seq', act.repo
+        'SELECT "commit", holder, paths FROM claims_crossed WHERE repo = ? ORDER BY seq',
+        request.repo,
     )
     found: dict[str, dict[str, None]] = {}
     for commit, holder, paths in rows:
@@ -78,43 +94,44 @@ def _reported(tx: Transaction, act: CheckPaths) -> dict[str, list[str]]:
     return {holder: list(paths) for holder, paths in found.items()}
 
 
-def _guarded(tx: Transaction, denied: list[Crossing], warned: list[Crossing]) -> Answer:
-    answer: Answer = {"allowed": not denied, "denied": _views(denied), "warned": _views(warned)}
+def _guarded(tx: Transaction, denied: list[Crossing], warned: list[Crossing]) -> RuleAnswer:
+    answer: RuleAnswer = {"allowed": not denied, "denied": _views(denied), "warned": _views(warned)}
     answer |= {"guard": "off"} if tx.setting("guard") == "off" else {}
     return answer | (ClaimHeld(_why(tx, denied)).as_dict() if denied else {})
 
 
-def _views(found: list[Crossing]) -> list[Answer]:
+def _views(found: list[Crossing]) -> list[RuleAnswer]:
     return [{"path": path, "claim": claim.view()} for path, claim in found]
 
 
-def report_commit(tx: Transaction, act: ReportCommit) -> Answer:
-    """Records that a commit crossed others' claims, and tells their holders; each once, in however
-    many parts a commit is reported."""
-    crossed = guarded(tx, act.repo, act.paths, act.worktree)["denied"]
+def report_commit(tx: Transaction, request: ReportCommit) -> RuleAnswer:
+    """Record that a commit crossed other holders' claims, and tell each holder once."""
+    from interlock.rooms.mail.sending import post
+
+    crossed = guarded(tx, request.repo, request.paths, request.worktree)["denied"]
     by_holder: dict[str, list[str]] = {}
     for entry in crossed if not is_paused(tx.state) else ():
         holder = entry["claim"]["holder"].removeprefix("@")
-        if not _knows(tx, act, holder):
+        if not _knows(tx, request, holder):
             by_holder.setdefault(holder, []).append(entry["path"])
     for holder, paths in by_holder.items():
-        said = {"repo": act.repo, "commit": act.commit, "paths": paths[:MAX_KEPT]}
+        said = {"repo": request.repo, "commit": request.commit, "paths": paths[:MAX_KEPT]}
         tx.append("claim_crossed", said | {"holder": holder})
         more = f" and {len(paths) - MAX_NAMED} more" if paths[MAX_NAMED:] else ""
         text = (
-            f"The commit {act.commit[:12]} touches what you have claimed in {act.repo}: "
+            f"The commit {request.commit[:12]} touches what you have claimed in {request.repo}: "
             f"{', '.join(map(_quoted, paths[:MAX_NAMED]))}{more}"
         )
-        # It is the reporter's word, and counts among what the reporter sends.
+        # The reporter sends it, so it counts towards the reporter's rate limit.
         post(tx, holder, "send", {"text": text}, wake=False)
-    return {"commit": act.commit, "crossed": crossed}
+    return {"commit": request.commit, "crossed": crossed}
 
 
-def _knows(tx: Transaction, act: ReportCommit, holder: str) -> bool:
+def _knows(tx: Transaction, request: ReportCommit, holder: str) -> bool:
     row = tx.one(
         'SELECT 1 FROM claims_crossed WHERE repo = ? AND "commit" = ? AND holder = ?',
-        act.repo,
-        act.commit,
+        request.repo,
+        request.commit,
         holder,
     )
     return row is not None

@@ -1,6 +1,12 @@
-"""Leases that end, and the queue of those who wait for what was held."""
+"""Leases that end, and the queue of waiters for claims.
 
-from interlock.contracts.acts import AcquireClaim, StopWaiting
+Waiters are facts in the log. A claim that becomes free goes to the first waiter that can have it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from interlock.rooms.claims.fold import EPOCH_SHIFT
 from interlock.rooms.claims.records import (
     Claim,
@@ -10,23 +16,25 @@ from interlock.rooms.claims.records import (
     by_id,
     held,
     in_the_way,
-    target_of,
     waiters,
     wish_of,
 )
-from interlock.rooms.transaction import SYSTEM, Answer, Transaction, without_none
+from interlock.rooms.transaction import SYSTEM, Transaction, without_none
 
-# A waiter shows every few seconds that it still waits; one that died is passed over after this.
-# What is handed over to it is leased no longer, until it says that it is there.
+if TYPE_CHECKING:
+    from interlock.rooms.claims.verbs import AcquireClaim
+
+# A waiter asks again every few seconds. The queue skips a waiter that has not asked for this long.
+# A claim that is handed to a waiter has a lease of the same length, until the waiter asks again.
 WAITER_LEASE_MS = 30_000
-SWEPT_AT_ONCE = 200
+MAX_EXPIRED_AT_ONCE = 200
 
 
 def grant(
     tx: Transaction, target: Target, wish: Wish, ttl: int, *, sender: str | None = None
 ) -> Claim:
-    """Gives the claim, with a fence above every fence that was ever given. A lease on the same item
-    that ended, and that no sweep has come to yet, is recorded as ended first."""
+    """Grant the claim, with a fence above every earlier fence. An ended lease on the same item that
+    is not recorded yet is recorded first."""
     for ended in held(tx, "item = ? AND expires_at <= ?", target.item, tx.now):
         tx.append("claim_expired", {"id": ended.id}, sender=SYSTEM)
     row = tx.one("SELECT last FROM claims_fence")
@@ -44,8 +52,8 @@ def is_due(tx: Transaction) -> bool:
 
 
 def expire(tx: Transaction) -> None:
-    """Records the leases that have ended, and hands over what became free."""
-    ended = held(tx, "expires_at <= ?", tx.now)[:SWEPT_AT_ONCE]
+    """Record the leases that have ended, and hand the free targets to waiters."""
+    ended = held(tx, "expires_at <= ?", tx.now)[:MAX_EXPIRED_AT_ONCE]
     for claim in ended:
         tx.append("claim_expired", {"id": claim.id}, sender=SYSTEM)
     if ended:
@@ -53,9 +61,8 @@ def expire(tx: Transaction) -> None:
 
 
 def end_since(tx: Transaction, after: int) -> None:
-    """Ends the leases that were granted after a position, from which another log went on until it
-    was given up: there, somebody may have had the same fences. Whoever asks again gets one of the
-    new epoch."""
+    """End the leases that were granted after a position where the log forked. The abandoned branch
+    may have granted the same fences. A holder that asks again gets a fence of the new epoch."""
     facts = tx.store.facts(after)
     granted = {fact.outcome["id"] for fact in facts if fact.kind == "claim_granted"}
     for claim in held(tx, "expires_at > ?", tx.now):
@@ -66,7 +73,7 @@ def end_since(tx: Transaction, after: int) -> None:
 
 
 def serve(tx: Transaction) -> None:
-    """Hands what is free to the waiters, first come first served, passing over the dead."""
+    """Hand the free targets to the waiters in order, and drop waiters that no longer ask."""
     blocked: list[Waiter] = []
     for waiter in waiters(tx):
         if waiter.lease <= tx.now:
@@ -80,7 +87,7 @@ def serve(tx: Transaction) -> None:
 
 
 def _must_wait(tx: Transaction, waiter: Waiter, blocked: list[Waiter]) -> bool:
-    """Nobody stands in their own way, by what they hold or wait for themselves."""
+    """Whether another holder or an earlier waiter blocks this one. A waiter never blocks itself."""
     holder = (waiter.sender, waiter.session)
     waiting = [(w.sender, w.session) for w in blocked if w.target.meets(waiter.target)]
     holding = [(c.sender, c.session) for c in in_the_way(tx, waiter.target)]
@@ -88,7 +95,7 @@ def _must_wait(tx: Transaction, waiter: Waiter, blocked: list[Waiter]) -> bool:
 
 
 def ahead(tx: Transaction, target: Target) -> list[Waiter]:
-    """The others who asked before the caller; all of them, if it does not wait yet."""
+    """The waiters that asked before the caller; all of them, if the caller does not wait yet."""
     found: list[Waiter] = []
     for waiter in _queue(tx, target):
         if not waiter.is_caller(tx.caller):
@@ -98,30 +105,23 @@ def ahead(tx: Transaction, target: Target) -> list[Waiter]:
     return found
 
 
-def wait(tx: Transaction, act: AcquireClaim, target: Target) -> None:
-    """Puts the caller into the queue, or shows that it still stands there."""
-    lease = tx.now + min(WAITER_LEASE_MS, (act.wait_s or 0) * 1000 + 1000)
+def wait(tx: Transaction, request: AcquireClaim, target: Target) -> None:
+    """Put the caller into the queue, or extend its place there."""
+    lease = tx.now + min(WAITER_LEASE_MS, (request.wait_s or 0) * 1000 + 1000)
     for waiter in _queue(tx, target):
         if waiter.is_caller(tx.caller) and waiter.target == target:
             if waiter.lease - tx.now < WAITER_LEASE_MS // 2 < lease - tx.now:
                 tx.append("claim_wait_extended", {"id": waiter.id, "lease": lease})
             return
-    wish = without_none(**wish_of(tx.caller, act)._asdict())
+    wish = without_none(**wish_of(tx.caller, request)._asdict())
     tx.append("claim_awaited", target.outcome() | wish | {"id": tx.new_id(), "lease": lease})
 
 
 def leave(tx: Transaction, target: Target | None = None) -> None:
-    """Takes the caller out of the queue for the target, or out of every queue."""
+    """Take the caller out of the queue for the target, or out of every queue."""
     for waiter in waiters(tx, "sender = ?", tx.caller.sender):
         if waiter.is_caller(tx.caller) and target in (None, waiter.target):
             tx.append("claim_wait_ended", {"id": waiter.id})
-
-
-def stop_waiting(tx: Transaction, act: StopWaiting) -> Answer:
-    """Leaves the queue; whoever only waited behind the caller is served."""
-    leave(tx, target_of(act))
-    serve(tx)
-    return {"waiting": False}
 
 
 def _queue(tx: Transaction, target: Target) -> list[Waiter]:

@@ -1,24 +1,31 @@
-"""What is held and what is awaited, read from the tables, and what a claim is on."""
+"""The rows of claims and waiters, and the target of a claim."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-from interlock.contracts.acts import AcquireClaim, ReleaseClaim, RenewClaim, TakeOverClaim
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
 from interlock.contracts.addresses import address
-from interlock.contracts.globs import overlap
+from interlock.errors import Usage
 from interlock.log.encoding import decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.fold import HELD, WAITING
-from interlock.rooms.transaction import Answer, Caller, Row, Transaction, without_none
+from interlock.rooms.transaction import Caller, Row, Transaction, without_none
+from interlock.verbs.globs import canonical as canonical_glob
+from interlock.verbs.globs import overlap
+
+if TYPE_CHECKING:
+    from interlock.rooms import answers
+    from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim, RenewClaim, TakeOverClaim
 
 
 class Target(NamedTuple):
-    """What a claim is on: one item, or globs of one repository."""
+    """The target of a claim: one item, or globs of one repository."""
 
     item: str | None
     repo: str | None
     paths: tuple[str, ...]
 
-    def meets(self, other: "Target") -> bool:
+    def meets(self, other: Target) -> bool:
         if self.item is not None or other.item is not None:
             return self.item == other.item
         if self.repo != other.repo:
@@ -56,12 +63,12 @@ class Claim(NamedTuple):
         return (self.sender, self.session) == (caller.sender, caller.session)
 
     def is_own(self, caller: Caller) -> bool:
-        """Whether it is not another's: two sessions are told apart where both are known."""
+        """Whether the claim is the caller's. Two sessions differ only where both are known."""
         known = self.session is not None and caller.session is not None
         return self.sender == caller.sender and (self.session == caller.session or not known)
 
-    def view(self) -> Answer:
-        return self.target.outcome() | without_none(
+    def view(self) -> answers.Claim:
+        members = self.target.outcome() | without_none(
             id=self.id,
             holder=address(self.sender),
             agent=self.agent,
@@ -75,6 +82,7 @@ class Claim(NamedTuple):
             acquired_at=rfc3339(self.acquired_at),
             expires_at=rfc3339(self.expires_at),
         )
+        return cast("answers.Claim", members)
 
 
 class Waiter(NamedTuple):
@@ -98,7 +106,7 @@ class Waiter(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """Who would hold a claim, and what it would say."""
+    """The future holder of a claim, and the fields of the claim."""
 
     sender: str
     agent: str
@@ -111,7 +119,7 @@ class Wish(NamedTuple):
 
 
 def held(tx: Transaction, where: str = "1", *bindings: str | int | None) -> list[Claim]:
-    """The rows of claims_held in the order of their grants; leases that ended among them."""
+    """The rows of claims_held in the order of their grants, with the leases that have ended."""
     rows = tx.all(f"SELECT {HELD} FROM claims_held WHERE {where} ORDER BY fence", *bindings)
     return [_claim(row) for row in rows]
 
@@ -121,7 +129,7 @@ def live(tx: Transaction, where: str = "1", *bindings: str | int | None) -> list
 
 
 def in_the_way(tx: Transaction, target: Target) -> list[Claim]:
-    """The live claims that meet the target, whoever holds them."""
+    """The live claims of all holders that meet the target."""
     column, value = ("item", target.item) if target.item is not None else ("repo", target.repo)
     return [claim for claim in live(tx, f"{column} = ?", value) if claim.target.meets(target)]
 
@@ -132,27 +140,52 @@ def by_id(tx: Transaction, id: str) -> Claim:
 
 
 def waiters(tx: Transaction, where: str = "1", *bindings: str) -> list[Waiter]:
-    """The queue, first come first; those among them that died."""
+    """The queue in order, with the waiters that no longer ask."""
     rows = tx.all(f"SELECT {WAITING} FROM claims_waiting WHERE {where} ORDER BY seq", *bindings)
     return [_waiter(row) for row in rows]
 
 
-def target_of(act: Any) -> Target:
-    """What an act is about. The order and repetition of paths mean nothing."""
-    return Target(act.item, act.repo if act.paths else None, tuple(sorted(set(act.paths))))
+def target_of(request: Any) -> Target:
+    """The target of a request. The order and repetition of paths mean nothing."""
+    repo = request.repo if request.paths else None
+    return Target(request.item, repo, tuple(sorted(set(request.paths))))
 
 
-def named(tx: Transaction, act: RenewClaim | ReleaseClaim) -> Target | None:
-    """What an act is about that may name a claim by its id; None where no claim has that id."""
-    if act.id is None:
-        return target_of(act)
-    found = held(tx, "id = ?", act.id)
+def named(tx: Transaction, request: RenewClaim | ReleaseClaim) -> Target | None:
+    """The target of a request that may name a claim by its id; None for an id that has ended."""
+    if request.id is None:
+        return target_of(request)
+    found = held(tx, "id = ?", request.id)
     return found[0].target if found else None
 
 
-def wish_of(caller: Caller, act: AcquireClaim | TakeOverClaim) -> Wish:
-    holder = (caller.sender, caller.agent, caller.surface, caller.session)
-    return Wish(*holder, act.branch, act.worktree, act.note, int(act.everywhere) or None)
+def wish_of(caller: Caller, request: AcquireClaim | TakeOverClaim) -> Wish:
+    return Wish(
+        caller.sender,
+        caller.agent,
+        caller.surface,
+        caller.session,
+        request.branch,
+        request.worktree,
+        request.note,
+        int(request.everywhere) or None,
+    )
+
+
+def canonical_paths(paths: tuple[str, ...], repo: str | None) -> tuple[str, ...]:
+    """The globs of a request in canonical form. Raises Usage without the repository of the paths,
+    and for globs that exclude paths."""
+    if bool(paths) != (repo is not None):
+        raise Usage("paths and repo go together: the paths are relative to the repository.")
+    canonical = tuple(canonical_glob(path) for path in paths)
+    for path in canonical:
+        if path.startswith("!"):
+            raise Usage(
+                f"{path[:200]!r} excludes paths, and a claim cannot. Name the paths that you need. "
+                "For a name that begins with !, write ? in its place.",
+                path=path[:200],
+            )
+    return canonical
 
 
 def _claim(row: Row) -> Claim:

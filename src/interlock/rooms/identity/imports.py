@@ -4,9 +4,10 @@ Whose a token is, is what its row's agent says, or the map. The label decides no
 that contradicts its label is imported too, and pointed out until somebody puts it right.
 """
 
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-from interlock.contracts.acts import ImportTokens
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from interlock.contracts.addresses import address
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.tokens import token_id
@@ -14,8 +15,11 @@ from interlock.errors import NameTaken, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.labels import Known, remapped, remedy
 from interlock.rooms.identity.names import kind_of, may_register
-from interlock.rooms.transaction import Answer, Transaction, without_none
+from interlock.rooms.transaction import RuleAnswer, Transaction, without_none
 from interlock.rooms.workspace.rules import refuse_paused
+
+if TYPE_CHECKING:
+    from interlock.rooms.identity.verbs import ImportTokens
 
 # For more rows of one token than these it takes less to mend the file than to map each label.
 _MAX_MAPPED = 6
@@ -67,7 +71,7 @@ class _Verdict(NamedTuple):
     becomes: str | None = None
 
 
-def import_tokens(tx: Transaction, act: ImportTokens) -> Answer:
+def import_tokens(tx: Transaction, act: ImportTokens) -> RuleAnswer:
     """A verdict for each row, in the order of the file; with `apply`, what can be is imported."""
     if act.apply:
         refuse_paused(tx.state)
@@ -91,7 +95,7 @@ def import_tokens(tx: Transaction, act: ImportTokens) -> Answer:
     )
 
 
-def _view(row: _Row, verdict: _Verdict) -> Answer:
+def _view(row: _Row, verdict: _Verdict) -> RuleAnswer:
     return without_none(
         number=row.number,
         label=row.label,

@@ -1,17 +1,23 @@
 """Names: agents, their surfaces and groups, which share one namespace."""
 
-from interlock.contracts.acts import CreateGroup, Join, ListAgents, ListGroups, Mute
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from interlock.contracts.addresses import address, check_name, near
 from interlock.contracts.tokens import token_id
 from interlock.errors import MissingScope, NameTaken, NotFound, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.tokens import granted_scopes, mint_token
-from interlock.rooms.transaction import OWNER, SYSTEM, Answer, State, Transaction, without_none
+from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, State, Transaction, without_none
+
+if TYPE_CHECKING:
+    from interlock.rooms.identity.verbs import CreateGroup, Join, Mute
 
 RESERVED = (OWNER, SYSTEM)
 
 
-def join(tx: Transaction, act: Join) -> Answer:
+def join(tx: Transaction, act: Join) -> RuleAnswer:
     kind = act.kind or kind_of(tx, act.name) or "agent"
     sender, is_there = may_register(tx, act.name, act.surface, kind)
     if is_there:
@@ -90,17 +96,9 @@ def may_join(tx: Transaction, name: str) -> bool:
     return name not in RESERVED
 
 
-def list_agents(tx: Transaction, act: ListAgents) -> Answer:
-    """Every address that one can write to: agents, and their surfaces."""
-    rows = tx.all(
-        "SELECT s.sender, s.agent, s.surface, a.kind FROM identity_senders s "
-        "JOIN identity_agents a ON a.name = s.agent ORDER BY s.sender"
-    )
-    wanted = act.name.removeprefix("@") if act.name is not None else None
-    return {"agents": [agent_view(tx, *row) for row in rows if wanted is None or wanted in row[:2]]}
-
-
-def agent_view(tx: Transaction, sender: str, agent: str, surface: str | None, kind: str) -> Answer:
+def agent_view(
+    tx: Transaction, sender: str, agent: str, surface: str | None, kind: str
+) -> RuleAnswer:
     muted = is_muted(tx, (sender, agent))
     reach, seen = tx.store.reach([sender], lambda: not muted)
     return without_none(
@@ -114,7 +112,7 @@ def agent_view(tx: Transaction, sender: str, agent: str, surface: str | None, ki
     )
 
 
-def mute(tx: Transaction, act: Mute) -> Answer:
+def mute(tx: Transaction, act: Mute) -> RuleAnswer:
     """Lets nothing wake a name. One's own is everybody's to mute; another's, a person's."""
     caller = tx.caller
     name = (act.name or caller.sender).removeprefix("@")
@@ -153,7 +151,7 @@ def is_muted(tx: Transaction, names: tuple[str, ...]) -> bool:
     return row is not None
 
 
-def create_group(tx: Transaction, act: CreateGroup) -> Answer:
+def create_group(tx: Transaction, act: CreateGroup) -> RuleAnswer:
     name = check_name(act.name, tx.setting("names.pattern"), "group")
     taken = tx.one("SELECT 1 FROM identity_senders WHERE sender = ? OR agent = ?", name, name)
     if taken or name in RESERVED:
@@ -169,19 +167,6 @@ def create_group(tx: Transaction, act: CreateGroup) -> Answer:
             )
     tx.append("group_set", {"name": name, "members": members})
     return {"name": name, "address": address(name), "members": [address(m) for m in members]}
-
-
-def list_groups(tx: Transaction, act: ListGroups) -> Answer:
-    rows = tx.all("SELECT name FROM identity_groups ORDER BY name")
-    return {
-        "groups": [
-            {
-                "address": address(name),
-                "members": [address(m) for m in members(tx.state, name) or ()],
-            }
-            for (name,) in rows
-        ]
-    }
 
 
 # --- what other rooms ask of this one

@@ -1,9 +1,15 @@
 """Sessions: running clients of a sender, told apart as holders of claims."""
 
-from interlock.contracts.acts import EndSession, FindSession, StartSession
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from interlock.contracts.addresses import address
-from interlock.errors import IdentityMismatch, NameTaken, NotHolder
-from interlock.rooms.transaction import Answer, Caller, Transaction, without_none
+from interlock.errors import IdentityMismatch, NotHolder
+from interlock.rooms.transaction import Caller, Transaction
+
+if TYPE_CHECKING:
+    from interlock.rooms.identity.verbs import EndSession
 
 
 def refuse_foreign(tx: Transaction, caller: Caller) -> None:
@@ -31,24 +37,8 @@ def refuse_ended(tx: Transaction) -> None:
         )
 
 
-def start_session(tx: Transaction, act: StartSession) -> Answer:
-    row = tx.one("SELECT sender, ended_at FROM identity_sessions WHERE session = ?", act.id)
-    if row is not None and (row[0] != tx.caller.sender or row[1] is not None):
-        raise NameTaken("That session was used before. Let interlock run make one.")
-    if row is None:
-        tx.append("session_started", {"session": act.id})
-    return {"session": act.id, "sender": tx.caller.sender}
-
-
 def end_session(tx: Transaction, act: EndSession) -> None:
     """Marks a session as ended; the claims room gives up what it held."""
     row = tx.one("SELECT sender, ended_at FROM identity_sessions WHERE session = ?", act.id)
     if row is not None and row[0] == tx.caller.sender and row[1] is None:
         tx.append("session_ended", {"session": act.id})
-
-
-def find_session(tx: Transaction, act: FindSession) -> Answer:
-    row = tx.one(
-        "SELECT sender FROM identity_sessions WHERE session = ? AND ended_at IS NULL", act.id
-    )
-    return without_none(session=act.id, sender=row[0] if row else None)

@@ -1,17 +1,9 @@
 """Tokens: each bound to exactly one sender, with scopes and an optional end."""
 
-from typing import NamedTuple
+from __future__ import annotations
 
-from interlock.contracts.acts import (
-    IdentifyToken,
-    LabelToken,
-    ListTokens,
-    MintToken,
-    ReaffirmTokens,
-    RevokeToken,
-    RotateToken,
-    ShowToken,
-)
+from typing import TYPE_CHECKING, NamedTuple
+
 from interlock.contracts.addresses import address, check_name, near
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.tokens import token_id
@@ -28,7 +20,19 @@ from interlock.errors import (
 )
 from interlock.log.times import rfc3339
 from interlock.rooms.identity import labels
-from interlock.rooms.transaction import Answer, Caller, State, Transaction, without_none
+from interlock.rooms.transaction import Caller, RuleAnswer, State, Transaction, without_none
+
+if TYPE_CHECKING:
+    from interlock.rooms.identity.verbs import (
+        IdentifyToken,
+        LabelToken,
+        ListTokens,
+        MintToken,
+        ReaffirmTokens,
+        RevokeToken,
+        RotateToken,
+        ShowToken,
+    )
 
 
 class Token(NamedTuple):
@@ -172,7 +176,7 @@ def mint_token(
     return made
 
 
-def mint(tx: Transaction, act: MintToken) -> Answer:
+def mint(tx: Transaction, act: MintToken) -> RuleAnswer:
     name = act.sender.removeprefix("@")
     known = tx.one("SELECT 1 FROM identity_senders WHERE sender = ?", name)
     if known is None:
@@ -191,7 +195,7 @@ def _senders(tx: Transaction) -> list[str]:
     return [row[0] for row in tx.all("SELECT sender FROM identity_senders ORDER BY sender")]
 
 
-def rotate(tx: Transaction, act: RotateToken) -> Answer:
+def rotate(tx: Transaction, act: RotateToken) -> RuleAnswer:
     """A new token with the old one's sender, label and scopes; the old ones end at once."""
     chosen = _meant(tx, act.id, act.sender)
     if not chosen:
@@ -223,7 +227,7 @@ def rotate(tx: Transaction, act: RotateToken) -> Answer:
     return _view(tx, _token(tx, made)) | {"replaced": [old.id]}
 
 
-def revoke(tx: Transaction, act: RevokeToken) -> Answer:
+def revoke(tx: Transaction, act: RevokeToken) -> RuleAnswer:
     """Ends tokens; of a sender, also those that a client may still get for a code it has."""
     ended = [token.id for token in _meant(tx, act.id, act.sender)]
     if act.sender is not None:
@@ -241,7 +245,7 @@ def revoke(tx: Transaction, act: RevokeToken) -> Answer:
     return {"revoked": ended}
 
 
-def reaffirm(tx: Transaction, act: ReaffirmTokens) -> Answer:
+def reaffirm(tx: Transaction, act: ReaffirmTokens) -> RuleAnswer:
     """Trusts tokens again that a restore suspended."""
     suspended = _tokens(tx, "suspended ORDER BY id")
     if act.id is not None or act.sender is not None:
@@ -265,23 +269,23 @@ def _is_meant(token: Token, id: str | None, sender: str | None) -> bool:
     return token.id == id or (sender is not None and token.sender == sender.removeprefix("@"))
 
 
-def list_tokens(tx: Transaction, act: ListTokens) -> Answer:
+def list_tokens(tx: Transaction, act: ListTokens) -> RuleAnswer:
     known = labels.Known(tx.state)
     return {"tokens": [_view(tx, token, known) for token in _tokens(tx, "1 ORDER BY seq")]}
 
 
-def show_token(tx: Transaction, act: ShowToken) -> Answer:
+def show_token(tx: Transaction, act: ShowToken) -> RuleAnswer:
     return _view(tx, _token(tx, act.id))
 
 
-def label_token(tx: Transaction, act: LabelToken) -> Answer:
+def label_token(tx: Transaction, act: LabelToken) -> RuleAnswer:
     """Writes another label on a token, which changes nothing about whose it is."""
     if _token(tx, act.id).label != act.label:
         tx.append("token_labelled", {"id": act.id, "label": act.label})
     return _view(tx, _token(tx, act.id))
 
 
-def identify(tx: Transaction, act: IdentifyToken) -> Answer:
+def identify(tx: Transaction, act: IdentifyToken) -> RuleAnswer:
     """Whose token this is. Whoever asks holds it, so it needs no other identity."""
     for token in _tokens(tx, "hash = ?", act.token_hash):
         is_over = token.expires_at is not None and token.expires_at <= tx.now
@@ -301,7 +305,7 @@ def _token(tx: Transaction, id: str) -> Token:
     raise NotFound("There is no such token. interlock token list shows them.")
 
 
-def _view(tx: Transaction, token: Token, known: labels.Known | None = None) -> Answer:
+def _view(tx: Transaction, token: Token, known: labels.Known | None = None) -> RuleAnswer:
     wrong = None
     if token.label is not None and token.revoked_at is None:
         wrong = (known or labels.Known(tx.state)).contradiction(token.sender, token.label)
@@ -324,6 +328,6 @@ def _view(tx: Transaction, token: Token, known: labels.Known | None = None) -> A
     )
 
 
-def token_story(tx: Transaction, id: str) -> Answer:
+def token_story(tx: Transaction, id: str) -> RuleAnswer:
     """For `explain`: the token as data, whoever asks."""
     return _view(tx, _token(tx, id))

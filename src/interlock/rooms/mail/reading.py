@@ -1,23 +1,15 @@
 """Reading: the inbox, receipts, threads, search, and the story behind a message."""
 
-from typing import Any
+from __future__ import annotations
 
-from interlock.contracts.acts import (
-    AckMessages,
-    Explain,
-    ListInbox,
-    ListMail,
-    ReadMessage,
-    Search,
-    ShowReceipts,
-    ShowThread,
-)
+from typing import TYPE_CHECKING, Any
+
 from interlock.contracts.addresses import address
 from interlock.errors import NotFound
 from interlock.log.encoding import canonical
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.labels import Known, remedy, ways_out
-from interlock.rooms.identity.names import agent_of, senders_of
+from interlock.rooms.identity.names import agent_of
 from interlock.rooms.identity.tokens import token_story
 from interlock.rooms.mail.fold import LADDER, UNREAD
 from interlock.rooms.mail.records import (
@@ -34,18 +26,27 @@ from interlock.rooms.mail.records import (
     received,
     sent_by,
     standing,
-    visible,
 )
 from interlock.rooms.mail.sending import notify
 from interlock.rooms.mail.waking import attempts
 from interlock.rooms.people.connections import behind
-from interlock.rooms.transaction import SYSTEM, Answer, Mine, Transaction, without_none
+from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction, without_none
 from interlock.rooms.workspace.rules import is_paused
+
+if TYPE_CHECKING:
+    from interlock.rooms.mail.verbs import (
+        AckMessages,
+        Explain,
+        ListInbox,
+        ListMail,
+        ReadMessage,
+        ShowReceipts,
+    )
 
 SWEPT_AT_ONCE = 200
 
 
-def inbox(tx: Transaction, act: ListInbox) -> Answer:
+def inbox(tx: Transaction, act: ListInbox) -> RuleAnswer:
     """Mail of the caller, oldest first. Listing open mail marks it as shown, once."""
     if act.which == "sent":
         return _sent(tx, act)
@@ -91,14 +92,14 @@ def _taken(tx: Transaction, taken_by: str | None) -> str | None:
     return taken_by if taken_by != tx.caller.sender else None
 
 
-def counts(tx: Transaction) -> Answer:
+def counts(tx: Transaction) -> RuleAnswer:
     rows = tx.all(
         "SELECT open, unread FROM mail_boxes WHERE recipient IN (?, ?)", *mailboxes(tx.caller)
     )
     return {"open": sum(row[0] for row in rows), "unread": sum(row[1] for row in rows)}
 
 
-def list_mail(tx: Transaction, act: ListMail) -> Answer:
+def list_mail(tx: Transaction, act: ListMail) -> RuleAnswer:
     """The newest messages of the workspace, newest first, with how far each got. What they say is
     shown to the owner alone: a scope lets nobody read another's mail."""
     if act.message is not None:
@@ -113,7 +114,7 @@ def list_mail(tx: Transaction, act: ListMail) -> Answer:
     return {"messages": messages}
 
 
-def _sent(tx: Transaction, act: ListInbox) -> Answer:
+def _sent(tx: Transaction, act: ListInbox) -> RuleAnswer:
     rows = tx.all(
         "SELECT seq FROM mail_messages WHERE sender = ? AND seq > ? ORDER BY seq LIMIT ?",
         tx.caller.sender,
@@ -128,7 +129,7 @@ def _sent(tx: Transaction, act: ListInbox) -> Answer:
     return answer | ({"next": kept[-1][0]} if len(rows) > len(kept) else {})
 
 
-def read(tx: Transaction, act: ReadMessage) -> Answer:
+def read(tx: Transaction, act: ReadMessage) -> RuleAnswer:
     """One message, whole or a range of it. The first surface that reads takes it."""
     message = locate(tx, act.message)
     for name, state, _, _ in received(tx, message):
@@ -144,7 +145,7 @@ def read(tx: Transaction, act: ReadMessage) -> Answer:
     return shown
 
 
-def ack(tx: Transaction, act: AckMessages) -> Answer:
+def ack(tx: Transaction, act: AckMessages) -> RuleAnswer:
     """Says that messages are handled, or declines them. Nobody is woken by it.
 
     All or none: one message that is not the caller's refuses the act."""
@@ -165,16 +166,16 @@ def ack(tx: Transaction, act: AckMessages) -> Answer:
     return _by_state(tx, done)
 
 
-def _by_state(tx: Transaction, done: list[Message]) -> Answer:
+def _by_state(tx: Transaction, done: list[Message]) -> RuleAnswer:
     """Where the caller's deliveries stand now: what was acked before stays acked."""
-    answer: Answer = {}
+    answer: RuleAnswer = {}
     for message in done:
         stands = received(tx, message)[0][1]
         answer.setdefault(stands, []).append(message.id)
     return answer
 
 
-def receipts(tx: Transaction, act: ShowReceipts) -> Answer:
+def receipts(tx: Transaction, act: ShowReceipts) -> RuleAnswer:
     message = locate(tx, act.message)
     if not (sent_by(tx, message) or tx.caller.owner):
         mine = {name for name, _, _, _ in received(tx, message)}
@@ -183,10 +184,10 @@ def receipts(tx: Transaction, act: ShowReceipts) -> Answer:
     return {"id": message.id, "deliveries": _deliveries(tx, message.seq)}
 
 
-def _deliveries(tx: Transaction, seq: int) -> list[Answer]:
+def _deliveries(tx: Transaction, seq: int) -> list[RuleAnswer]:
     message = by_seq(tx, seq)
     rows = standing(tx, message)
-    history: dict[str, list[Answer]] = {
+    history: dict[str, list[RuleAnswer]] = {
         name: [{"state": "accepted", "at": rfc3339(message.at)}] for name, _ in rows
     }
     for name, fact, state, at, by, adapter in tx.all(
@@ -216,39 +217,7 @@ def _note(tx: Transaction, fact: int) -> str | None:
     return readable(stored, fact).get("note") if stored is not None else None
 
 
-def thread(tx: Transaction, act: ShowThread) -> Answer:
-    """The conversation that a message belongs to, as far as the caller may see it."""
-    root = locate(tx, act.message).thread
-    rows = tx.all(
-        f"SELECT {COLUMNS} FROM mail_messages WHERE (id = ?1 OR (thread = ?1 AND thread <> id)) "
-        "AND seq > ?2 ORDER BY seq LIMIT ?3",
-        root,
-        act.after,
-        act.limit + 1,
-    )
-    found = [Message(*row) for row in rows][: act.limit]
-    answer: Answer = {
-        "thread": root,
-        "messages": [listed(tx, message) for message in found if visible(tx, message)],
-    }
-    return answer | ({"next": found[-1].seq} if len(rows) > len(found) else {})
-
-
-def search(tx: Transaction, act: Search) -> Answer:
-    """The caller's own mail, sent and received, that holds every word; newest first."""
-    caller = tx.caller
-    senders = (caller.agent, *senders_of(tx.state, caller.agent))
-    messages: list[Answer] = []
-    for seq in tx.store.search(act.query, Mine(mailboxes(caller), senders)):
-        message = by_seq(tx, seq)
-        if not message.redacted:
-            messages.append(listed(tx, message))
-            if len(messages) == act.limit:
-                break
-    return {"query": act.query, "messages": messages}
-
-
-def explain(tx: Transaction, act: Explain) -> Answer:
+def explain(tx: Transaction, act: Explain) -> RuleAnswer:
     """Who is behind a message, from the data: the token, its label, its sender, who minted it,
     when, and at which position of the log; a connection's client and its person; and whether the
     label says otherwise."""

@@ -9,7 +9,7 @@ from interlock.log.encoding import decode
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
-from interlock.rooms.transaction import Answer, Caller, Transaction, without_none
+from interlock.rooms.transaction import Caller, RuleAnswer, Transaction, without_none
 
 COLUMNS = (
     "seq, id, sender, recipient, type, thread, at, priority, reply_to, expires_at, hops, token, "
@@ -152,7 +152,9 @@ def standing(tx: Transaction, message: Message) -> list[tuple[str, str]]:
     return found
 
 
-def envelope(message: Message, body: dict[str, Any] | None, taken_by: str | None = None) -> Answer:
+def envelope(
+    message: Message, body: dict[str, Any] | None, taken_by: str | None = None
+) -> RuleAnswer:
     """A message without its payload, as every door shows it."""
     body = body or {}
     return without_none(
@@ -178,7 +180,7 @@ def envelope(message: Message, body: dict[str, Any] | None, taken_by: str | None
 
 def listed(
     tx: Transaction, message: Message, taken_by: str | None = None, most: int = LISTED_BYTES
-) -> Answer:
+) -> RuleAnswer:
     """A message in a list: whole where it is short, else its beginning, marked as a part. A
     command is shown whole or not at all, so that nobody runs the half of one."""
     body = load(tx, message)
@@ -218,7 +220,7 @@ def damaged(seq: int) -> LogDamaged:
 
 def content(
     tx: Transaction, message: Message, body: dict[str, Any], start: int, stop: int | None
-) -> Answer:
+) -> RuleAnswer:
     """The payload with the bytes [start, stop) of its main text, whole characters only."""
     payload: dict[str, Any] = body["payload"]
     main = MAIN_MEMBER.get(message.type)

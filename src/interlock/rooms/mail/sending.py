@@ -1,12 +1,12 @@
 """Sending: who gets a message, what limits hold, and what the sender is told about it."""
 
-from functools import partial
-from typing import Any
+from __future__ import annotations
 
-from interlock.contracts.acts import AnswerAsk, DropUpload, FindAnswer, PutChunk, SendMessage
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 from interlock.contracts.addresses import address, near, recipient_name
 from interlock.contracts.types import MAIN_MEMBER
-from interlock.contracts.uploads import CHUNK
 from interlock.errors import (
     DigestMismatch,
     InvalidMessage,
@@ -27,22 +27,24 @@ from interlock.rooms.mail.records import (
     by_seq,
     envelope,
     from_fact,
-    listed,
     load,
     locate,
     received,
-    sent_by,
     standing,
     wakes,
 )
-from interlock.rooms.transaction import SYSTEM, Answer, Request, Transaction, without_none
+from interlock.rooms.transaction import SYSTEM, Request, RuleAnswer, Transaction, without_none
 from interlock.rooms.work.records import blockers, is_thread, near_open, thread_of
 from interlock.rooms.workspace.rules import done_before
 
+if TYPE_CHECKING:
+    from interlock.rooms.mail.verbs import DropUpload, PutChunk, SendMessage
+
 RATE_WINDOW_MS = 60_000
+CHUNK_BYTES = 1 << 20
 
 
-def send(tx: Transaction, act: SendMessage) -> Answer:
+def send(tx: Transaction, act: SendMessage) -> RuleAnswer:
     """Accepts a message for its recipients, once per key, or refuses and stores nothing."""
     request = _request(act)
     if (before := done_before(tx, request)) is not None:
@@ -85,32 +87,12 @@ def send(tx: Transaction, act: SendMessage) -> Answer:
     return _accepted(tx, act, message, body, stands)
 
 
-def answer(tx: Transaction, act: AnswerAsk) -> Answer:
-    """Answers an ask that the caller received; the ask is handled by that."""
-    ask = locate(tx, act.message)
-    if ask.type != "ask":
-        raise InvalidMessage(f"{ask.id} is a {ask.type}, not an ask. Use send --reply-to {ask.id}.")
-    encoded = act.text.encode()
-    return send(
-        tx,
-        SendMessage(
-            to=address(ask.sender),
-            type="answer",
-            payload={"text": act.text, "ask": ask.id},
-            reply_to=ask.id,
-            key=act.key,
-            sha256=digest(encoded),
-            size=len(encoded),
-        ),
-    )
-
-
-def put_chunk(tx: Transaction, act: PutChunk) -> Answer:
+def put_chunk(tx: Transaction, act: PutChunk) -> RuleAnswer:
     """Keeps a part of a large body, for an act of the same sender that names the upload."""
     if not tx.caller.scopes & {"mail", "work"}:
         raise MissingScope("An upload needs the scope mail or work.", scope="mail")
     _refuse_size(tx, act.size)
-    if act.number * CHUNK + len(act.data) > act.size:
+    if act.number * CHUNK_BYTES + len(act.data) > act.size:
         raise Usage(f"That is more than the {act.size} bytes that the body was said to have.")
     upload = act.upload
     if upload is None:
@@ -120,7 +102,7 @@ def put_chunk(tx: Transaction, act: PutChunk) -> Answer:
     return {"upload": upload, "number": act.number}
 
 
-def drop_upload(tx: Transaction, act: DropUpload) -> Answer:
+def drop_upload(tx: Transaction, act: DropUpload) -> RuleAnswer:
     _own_upload(tx, act.upload)
     tx.store.drop_upload(act.upload)
     return {"dropped": True}
@@ -137,18 +119,6 @@ def keep_upload(tx: Transaction, upload: str, sha256: str, size: int, fact: Head
 def _own_upload(tx: Transaction, upload: str) -> None:
     if upload[15:-36] != f".{tx.caller.sender}.":
         raise NotFound(f"There is no upload {upload[:80]!r} of yours.")
-
-
-def find_answer(tx: Transaction, act: FindAnswer) -> Answer:
-    """Whether an ask of the caller's was answered, and with what. Others who got the ask do not
-    see each other's answers."""
-    ask = locate(tx, act.message)
-    if not sent_by(tx, ask):
-        raise NotFound(f"There is no ask {act.message[:80]!r} of yours.")
-    row = tx.one("SELECT answer FROM mail_asks WHERE seq = ?", ask.seq)
-    if row is None or row[0] is None:
-        return {"answered": False, "id": ask.id}
-    return {"answered": True, "id": ask.id, "answer": listed(tx, by_seq(tx, row[0]))}
 
 
 def notify(tx: Transaction, recipient: str, text: str, *, about: Message | None = None) -> Header:
@@ -203,9 +173,9 @@ def _accepted(
     tx: Transaction,
     act: SendMessage,
     message: Message,
-    body: Answer | None,
+    body: RuleAnswer | None,
     stands: list[tuple[str, list[str], str]],
-) -> Answer:
+) -> RuleAnswer:
     """The answer to a send: accepted, by whom it can be read, and how soon they would see it.
 
     `stands` has for each recipient the senders that see its mail, and how far the delivery is."""
@@ -233,7 +203,7 @@ def _may_wake(tx: Transaction, message: Message, name: str) -> bool:
     return wakes(message) and not names.is_muted(tx, (name, agent_of(tx.state, name)))
 
 
-def _unknown(tx: Transaction, name: str) -> Answer:
+def _unknown(tx: Transaction, name: str) -> RuleAnswer:
     return without_none(
         code="UNKNOWN_RECIPIENT",
         message=f"Nobody has joined as @{name} yet. The message is kept until somebody does, or "
@@ -242,7 +212,7 @@ def _unknown(tx: Transaction, name: str) -> Answer:
     )
 
 
-def _stops_none(tx: Transaction, act: SendMessage, message: Message) -> list[Answer]:
+def _stops_none(tx: Transaction, act: SendMessage, message: Message) -> list[RuleAnswer]:
     """A blocker that named a task which was not there, or had come to its end."""
     named = act.payload.get("task_id") if act.type == "blocker" else None
     if named is None or any(found.task for found in blockers(tx, "id = ?", message.id)):
@@ -263,7 +233,7 @@ def _request(act: SendMessage) -> Request | None:
     return Request(act.key, canonical(list(said._asdict().values())))
 
 
-def _body(act: SendMessage) -> Answer:
+def _body(act: SendMessage) -> RuleAnswer:
     return without_none(
         payload=act.payload,
         subject=act.subject,

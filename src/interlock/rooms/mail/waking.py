@@ -12,7 +12,7 @@ from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import is_muted
 from interlock.rooms.mail.fold import LADDER
 from interlock.rooms.mail.records import Message, by_seq, listed, mailboxes
-from interlock.rooms.transaction import Answer, Caller, Transaction, without_none
+from interlock.rooms.transaction import Caller, RuleAnswer, Transaction, without_none
 from interlock.rooms.workspace.rules import is_paused
 
 OLD_MS = 60 * 60_000
@@ -45,7 +45,7 @@ def point(tx: Transaction, adapter: str) -> list[Message]:
     return _told(tx, _found(tx, tx.caller, _NEW), adapter)
 
 
-def hand_over(tx: Transaction, adapter: str, held: int) -> list[Answer]:
+def hand_over(tx: Transaction, adapter: str, held: int) -> list[RuleAnswer]:
     """What should not wait until the caller is prompted again, whole: urgent mail, once; what
     blocks it, once a turn until it is resolved or acknowledged."""
     if held >= MAX_IN_A_ROW or is_paused(tx.state):
@@ -114,9 +114,9 @@ def sweep(tx: Transaction) -> None:
         end(tx, id, recipient, "unknown")
 
 
-def attempts(tx: Transaction, seq: int) -> dict[str, list[Answer]]:
+def attempts(tx: Transaction, seq: int) -> dict[str, list[RuleAnswer]]:
     """For each recipient of a message the attempts to wake it, first to last."""
-    found: dict[str, list[Answer]] = {}
+    found: dict[str, list[RuleAnswer]] = {}
     for recipient, adapter, at, outcome, why in tx.all(
         "SELECT recipient, adapter, at, outcome, why FROM mail_wakes WHERE seq = ? ORDER BY at, id",
         seq,

@@ -6,20 +6,10 @@ that gives the next pair and is good once. A code or a refresh token that is sho
 somebody has a copy: the connection ends.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
 
-from interlock.contracts.acts import (
-    CloseConnection,
-    FindConnection,
-    FindGrant,
-    GrantConnection,
-    ListConnections,
-    NameConnection,
-    OpenConnection,
-    RefreshConnection,
-    ReportRefusal,
-    RevokeConnection,
-)
+from typing import TYPE_CHECKING, NamedTuple
+
 from interlock.contracts.addresses import address
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.tokens import hashed
@@ -33,8 +23,21 @@ from interlock.rooms.people.people import (
     refuse_others,
     refuse_unsigned,
 )
-from interlock.rooms.transaction import SYSTEM, Answer, Transaction, without_none
+from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction, without_none
 from interlock.rooms.workspace.refusals import is_quiet, record_refusal
+
+if TYPE_CHECKING:
+    from interlock.rooms.people.verbs import (
+        CloseConnection,
+        FindConnection,
+        FindGrant,
+        GrantConnection,
+        NameConnection,
+        OpenConnection,
+        RefreshConnection,
+        ReportRefusal,
+        RevokeConnection,
+    )
 
 ABSENT = (
     "There is no such connection. interlock connection list shows them; for tokens there is "
@@ -69,7 +72,7 @@ class Connection(NamedTuple):
 _COLUMNS = ", ".join(Connection._fields)
 
 
-def grant(tx: Transaction, act: GrantConnection) -> Answer:
+def grant(tx: Transaction, act: GrantConnection) -> RuleAnswer:
     person = refuse_unsigned(tx)
     agent = act.agent.removeprefix("@")
     if agent not in own_agents(tx, person):
@@ -111,7 +114,7 @@ def grant(tx: Transaction, act: GrantConnection) -> Answer:
 
 def _granted_before(
     tx: Transaction, found: Connection, act: GrantConnection, person: str, scopes: list[str]
-) -> Answer:
+) -> RuleAnswer:
     """The answer to a consent that is given twice, as by two clicks: the same as before, for as
     long as nobody has used it."""
     agent = act.agent.removeprefix("@")
@@ -133,7 +136,7 @@ def _granted_before(
     }
 
 
-def find_grant(tx: Transaction, act: FindGrant) -> Answer:
+def find_grant(tx: Transaction, act: FindGrant) -> RuleAnswer:
     """What a code was given for, whatever became of it."""
     found = _find(tx, "code_hash = ?", hashed(act.code))
     if found is None:
@@ -141,7 +144,7 @@ def find_grant(tx: Transaction, act: FindGrant) -> Answer:
     return _protocol_view(found)
 
 
-def open_connection(tx: Transaction, act: OpenConnection) -> Answer:
+def open_connection(tx: Transaction, act: OpenConnection) -> RuleAnswer:
     found = _find(tx, "code_hash = ?", hashed(act.code))
     if found is None or found.client != act.client:
         raise BadToken("There is no such code.")
@@ -152,7 +155,7 @@ def open_connection(tx: Transaction, act: OpenConnection) -> Answer:
     return _given(tx, "connection_opened", found, act)
 
 
-def find_connection(tx: Transaction, act: FindConnection) -> Answer:
+def find_connection(tx: Transaction, act: FindConnection) -> RuleAnswer:
     secret = hashed(act.secret)
     found = _spent(tx, secret) or _by_token(tx, secret)
     if found is None:
@@ -160,7 +163,7 @@ def find_connection(tx: Transaction, act: FindConnection) -> Answer:
     return _protocol_view(found)
 
 
-def refresh(tx: Transaction, act: RefreshConnection) -> Answer:
+def refresh(tx: Transaction, act: RefreshConnection) -> RuleAnswer:
     secret = hashed(act.refresh)
     if (spent := _spent(tx, secret)) is not None:
         return _ended_by(tx, spent, "REFRESH_REUSED", act.refresh)
@@ -177,7 +180,7 @@ def _lives(tx: Transaction, found: Connection) -> bool:
 
 def _given(
     tx: Transaction, kind: str, found: Connection, act: OpenConnection | RefreshConnection
-) -> Answer:
+) -> RuleAnswer:
     outcome = {
         "id": found.id,
         "hash": act.token_hash,
@@ -189,7 +192,7 @@ def _given(
     return _protocol_view(found) | {"expires_in": ACCESS_FOR_MS // 1000}
 
 
-def _ended_by(tx: Transaction, found: Connection, code: str, secret: str) -> Answer:
+def _ended_by(tx: Transaction, found: Connection, code: str, secret: str) -> RuleAnswer:
     """Ends a connection of which somebody has a copy. It is an answer and no refusal, because
     what a refused act records is undone."""
     if found.ended_at is None:
@@ -198,7 +201,7 @@ def _ended_by(tx: Transaction, found: Connection, code: str, secret: str) -> Ans
     return {"refused": code}
 
 
-def close(tx: Transaction, act: CloseConnection) -> Answer:
+def close(tx: Transaction, act: CloseConnection) -> RuleAnswer:
     found = _by_token(tx, hashed(act.secret))
     if found is not None and found.client == act.client and found.ended_at is None:
         tx.append("token_revoked", {"id": found.id}, sender=found.sender)
@@ -208,7 +211,7 @@ def close(tx: Transaction, act: CloseConnection) -> Answer:
 # --- what people and admins see
 
 
-def list_connections(tx: Transaction, act: ListConnections) -> Answer:
+def list_connections(tx: Transaction) -> RuleAnswer:
     """A person's own, where they have signed in, and the tokens that lie on their machines;
     everybody's, for the owner and admins, who list tokens by another verb."""
     person = _person(tx)
@@ -225,7 +228,7 @@ def _person(tx: Transaction) -> str | None:
     return None if "admin" in tx.caller.scopes else refuse_others(tx)
 
 
-def _sessions(tx: Transaction, person: str | None) -> list[Answer]:
+def _sessions(tx: Transaction, person: str | None) -> list[RuleAnswer]:
     rows = tx.all(
         "SELECT id, sender, client, minted_at, expires_at FROM identity_tokens WHERE "
         "use = 'browser' AND revoked_at IS NULL AND expires_at > ? AND (?2 IS NULL OR sender = ?2) "
@@ -246,7 +249,7 @@ def _sessions(tx: Transaction, person: str | None) -> list[Answer]:
     ]
 
 
-def _tokens(tx: Transaction, person: str) -> list[Answer]:
+def _tokens(tx: Transaction, person: str) -> list[RuleAnswer]:
     rows = tx.all(
         "SELECT t.id, t.sender, t.label, t.minted_at, t.expires_at FROM identity_tokens t "
         "JOIN identity_senders s USING (sender) WHERE t.use IS NULL AND t.revoked_at IS NULL AND "
@@ -267,7 +270,7 @@ def _tokens(tx: Transaction, person: str) -> list[Answer]:
     ]
 
 
-def name_connection(tx: Transaction, act: NameConnection) -> Answer:
+def name_connection(tx: Transaction, act: NameConnection) -> RuleAnswer:
     for found in living(tx, _person(tx)):
         if found.id == act.id:
             tx.append("connection_named", {"id": found.id, "name": act.name})
@@ -275,12 +278,12 @@ def name_connection(tx: Transaction, act: NameConnection) -> Answer:
     raise NotFound(ABSENT)
 
 
-def revoke(tx: Transaction, act: RevokeConnection) -> Answer:
+def revoke(tx: Transaction, act: RevokeConnection) -> RuleAnswer:
     """Ends whatever of one's own is listed: a connection, a browser's session, a token on some
     machine; or withdraws an invitation; or, of a person who is named, all of that."""
     if act.id.startswith("@"):
         return lock_out(tx, act.id.removeprefix("@"))
-    listed = list_connections(tx, ListConnections())
+    listed = list_connections(tx)
     if any(found["id"] == act.id for found in listed["invitations"]):
         tx.append("invitation_withdrawn", {"id": act.id})
     elif any(found["id"] == act.id for kind in listed.values() for found in kind):
@@ -290,7 +293,7 @@ def revoke(tx: Transaction, act: RevokeConnection) -> Answer:
     return {"revoked": [act.id]}
 
 
-def report(tx: Transaction, act: ReportRefusal) -> Answer:
+def report(tx: Transaction, act: ReportRefusal) -> RuleAnswer:
     """Keeps what a door refused: of a connection as often as any refusal, of a person or of
     anybody else once in a while, since whoever can reach the door could fill the log with it."""
     found = _find(tx, "id = ?", act.connection) if act.connection else None
@@ -305,7 +308,7 @@ def _person_named(tx: Transaction, name: str | None) -> str | None:
     return row[0] if row else None
 
 
-def behind(tx: Transaction, token: str) -> Answer | None:
+def behind(tx: Transaction, token: str) -> RuleAnswer | None:
     """For `explain`: the connection that a token is of, as far as its messages' readers know it."""
     found = _find(tx, "id = ?", token)
     shown = ("id", "name", "client", "person")
@@ -340,7 +343,7 @@ def living(tx: Transaction, person: str | None) -> list[Connection]:
     return [Connection(*row) for row in rows]
 
 
-def _protocol_view(found: Connection) -> Answer:
+def _protocol_view(found: Connection) -> RuleAnswer:
     return {
         "id": found.id,
         "client": found.client,
@@ -352,7 +355,7 @@ def _protocol_view(found: Connection) -> Answer:
     }
 
 
-def _view(found: Connection) -> Answer:
+def _view(found: Connection) -> RuleAnswer:
     return without_none(
         id=found.id,
         name=found.name or found.client_name,

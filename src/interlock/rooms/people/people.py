@@ -5,20 +5,12 @@ on another machine, which keeps a token that it made itself. A password is known
 under the workspace's key, so that the log alone lets nobody try words against it.
 """
 
+from __future__ import annotations
+
 import hashlib
 from hmac import compare_digest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.contracts.acts import (
-    AcceptInvitation,
-    ChangePassword,
-    Enrol,
-    Invite,
-    ShowInvitation,
-    ShowPerson,
-    SignIn,
-    SignOut,
-)
 from interlock.contracts.addresses import address, check_name
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.contracts.tokens import hashed, token_id
@@ -26,7 +18,17 @@ from interlock.errors import BadToken, MissingScope, NameTaken, NotFound, TokenE
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import kind_of, may_register, registered, senders_of
 from interlock.rooms.identity.tokens import mint_token
-from interlock.rooms.transaction import Answer, Caller, Transaction, without_none
+from interlock.rooms.transaction import Caller, RuleAnswer, Transaction, without_none
+
+if TYPE_CHECKING:
+    from interlock.rooms.people.verbs import (
+        AcceptInvitation,
+        ChangePassword,
+        Enrol,
+        Invite,
+        ShowInvitation,
+        SignIn,
+    )
 
 INVITED_FOR_MS = 3 * 86_400_000
 SIGNED_IN_FOR_MS = 30 * 86_400_000
@@ -48,7 +50,7 @@ class Invitation(NamedTuple):
 _COLUMNS = ", ".join(Invitation._fields)
 
 
-def invite(tx: Transaction, act: Invite) -> Answer:
+def invite(tx: Transaction, act: Invite) -> RuleAnswer:
     name = act.name.removeprefix("@")
     kind = act.kind or kind_of(tx, name) or "human"
     sender, _ = may_register(tx, name, act.surface, kind)
@@ -120,7 +122,7 @@ def _refuse_promised(tx: Transaction, name: str, kind: str, own: tuple[str, ...]
             )
 
 
-def open_invitations(tx: Transaction) -> list[Answer]:
+def open_invitations(tx: Transaction) -> list[RuleAnswer]:
     """Those that somebody may still use."""
     rows = tx.all(
         f"SELECT {_COLUMNS} FROM identity_invitations WHERE used_at IS NULL AND expires_at > ? "
@@ -130,7 +132,7 @@ def open_invitations(tx: Transaction) -> list[Answer]:
     return [_view(Invitation(*row)) for row in rows]
 
 
-def _view(found: Invitation) -> Answer:
+def _view(found: Invitation) -> RuleAnswer:
     return without_none(
         id=found.id,
         name=found.name,
@@ -142,13 +144,13 @@ def _view(found: Invitation) -> Answer:
     )
 
 
-def show_invitation(tx: Transaction, act: ShowInvitation) -> Answer:
+def show_invitation(tx: Transaction, act: ShowInvitation) -> RuleAnswer:
     found = _good(tx, act.code)
     has_password = tx.one("SELECT 1 FROM identity_people WHERE name = ?", found.name)
     return _view(found) | ({"has_password": True} if has_password else {})
 
 
-def accept(tx: Transaction, act: AcceptInvitation) -> Answer:
+def accept(tx: Transaction, act: AcceptInvitation) -> RuleAnswer:
     """Joins on another machine, as the sender of the invitation."""
     found = _good(tx, act.code)
     sender = _joined(tx, found)
@@ -162,7 +164,7 @@ def accept(tx: Transaction, act: AcceptInvitation) -> Answer:
     ) | {"scopes": list(BASIC_SCOPES), "token_id": made}
 
 
-def enrol(tx: Transaction, act: Enrol) -> Answer:
+def enrol(tx: Transaction, act: Enrol) -> RuleAnswer:
     """Joins in a browser, as a person with a password, who is signed in with that. Whoever knew a
     password that was set before may have signed in and let clients in: all of that ends."""
     found = _good(tx, act.code)
@@ -212,7 +214,7 @@ def _joined(tx: Transaction, invitation: Invitation) -> str:
     return sender
 
 
-def sign_in(tx: Transaction, act: SignIn) -> Answer:
+def sign_in(tx: Transaction, act: SignIn) -> RuleAnswer:
     name = act.name.removeprefix("@")
     row = tx.one("SELECT verifier FROM identity_people WHERE name = ?", name)
     if row is None or not compare_digest(row[0], _proof(act.verifier)):
@@ -221,7 +223,7 @@ def sign_in(tx: Transaction, act: SignIn) -> Answer:
     return _signed_in(tx, name, act.token_hash, act.label)
 
 
-def change_password(tx: Transaction, act: ChangePassword) -> Answer:
+def change_password(tx: Transaction, act: ChangePassword) -> RuleAnswer:
     """Sets another password for whoever knows the one before. Other browsers are signed out; what
     the person let act for them goes on, since nobody else is known to have known the password."""
     name = refuse_unsigned(tx)
@@ -240,34 +242,13 @@ def change_password(tx: Transaction, act: ChangePassword) -> Answer:
     return {"signed_out": [row[0] for row in ended]}
 
 
-def _signed_in(tx: Transaction, name: str, token_hash: str, label: str | None) -> Answer:
+def _signed_in(tx: Transaction, name: str, token_hash: str, label: str | None) -> RuleAnswer:
     expires_at = tx.now + SIGNED_IN_FOR_MS
     mint_token(tx, name, token_hash, None, BASIC_SCOPES, expires_at, use="browser", client=label)
     return {"sender": name, "address": address(name), "token_id": token_id(token_hash)}
 
 
-def sign_out(tx: Transaction, act: SignOut) -> Answer:
-    refuse_unsigned(tx)
-    tx.append("token_revoked", {"id": tx.caller.token})
-    return {"signed_out": True}
-
-
-def show_person(tx: Transaction, act: ShowPerson) -> Answer:
-    """Who has signed in, and whom they may let a client act as."""
-    person = refuse_unsigned(tx)
-    return {
-        "person": address(person),
-        "agents": [
-            {
-                "agent": agent,
-                "senders": [address(sender) for sender in senders_of(tx.state, agent)],
-            }
-            for agent in own_agents(tx, person)
-        ],
-    }
-
-
-def lock_out(tx: Transaction, person: str) -> Answer:
+def lock_out(tx: Transaction, person: str) -> RuleAnswer:
     """Ends every way in of a person's: the password, where they signed in, what they let act for
     them, their own tokens, invitations to them and their agents and by them. Their agents keep
     their tokens, and are nobody's then; what they minted for others is named."""

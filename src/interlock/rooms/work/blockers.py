@@ -1,28 +1,31 @@
 """Blockers: messages that say what stands in the way, open until they are resolved."""
 
-from interlock.contracts.acts import ListBlockers, RaiseBlocker, ResolveBlocker, SendMessage
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from interlock.contracts.addresses import address
-from interlock.contracts.checks import checked
 from interlock.errors import MissingScope, OwnWork
-from interlock.log.encoding import canonical
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.records import by_seq, visible
 from interlock.rooms.mail.sending import send
-from interlock.rooms.transaction import OWNER, Answer, Transaction, without_none
+from interlock.rooms.mail.verbs import SendMessage
+from interlock.rooms.transaction import OWNER, RuleAnswer, Transaction, without_none
 from interlock.rooms.work.holders import holders, may_judge
 from interlock.rooms.work.records import (
-    STANDING,
     Blocker,
     blocker_view,
     blockers,
-    find_blocker,
-    find_task,
     open_task,
     workers,
 )
+from interlock.verbs.verb import validated
+
+if TYPE_CHECKING:
+    from interlock.rooms.work.verbs import RaiseBlocker
 
 
-def raise_blocker(tx: Transaction, act: RaiseBlocker) -> Answer:
+def raise_blocker(tx: Transaction, act: RaiseBlocker) -> RuleAnswer:
     """Sends it to the task's worker; where the worker itself is stuck, to whoever asked for it or
     could judge it, or at least to itself."""
     payload = without_none(
@@ -31,7 +34,7 @@ def raise_blocker(tx: Transaction, act: RaiseBlocker) -> Answer:
     to = act.to or _concerned(tx, act.task or "")
     if act.task is not None:
         open_task(tx, act.task)
-    sent = send(tx, checked(SendMessage(to=to, type="blocker", payload=payload, wake=True)))
+    sent = send(tx, validated(SendMessage(to=to, type="blocker", payload=payload, wake=True)))
     (made,) = blockers(tx, "id = ?", sent["message"]["id"])
     return {"blocker": blocker_view(tx, made)} | {
         name: sent[name] for name in ("deliveries", "notices")
@@ -51,18 +54,7 @@ def _concerned(tx: Transaction, id: str) -> str:
     return address(next(others, tx.caller.sender))
 
 
-def resolve(tx: Transaction, act: ResolveBlocker) -> Answer:
-    """It stands in the way no more, says whoever raised it, a holder of its gate, or a person."""
-    found = find_blocker(tx, act.id)
-    if found.resolved is None:
-        _refuse_resolver(tx, found)
-        outcome = without_none(id=found.id, task=found.task)
-        body = canonical({"note": act.note}) if act.note is not None else None
-        tx.append("blocker_resolved", outcome, body)
-    return {"blocker": blocker_view(tx, find_blocker(tx, found.id))}
-
-
-def _refuse_resolver(tx: Transaction, found: Blocker) -> None:
+def refuse_resolver(tx: Transaction, found: Blocker) -> None:
     caller = tx.caller
     raised = agent_of(tx.state, found.sender) == caller.agent
     judges = found.gate is not None and may_judge(tx, caller, found.gate)
@@ -86,15 +78,6 @@ def _refuse_resolver(tx: Transaction, found: Blocker) -> None:
             "token with the scope admin.",
             scope="admin",
         )
-
-
-def list_blockers(tx: Transaction, act: ListBlockers) -> Answer:
-    which = "1" if act.all else STANDING
-    if act.task is None:
-        found = blockers(tx, which)
-    else:
-        found = blockers(tx, f"{which} AND task = ?", find_task(tx, act.task).id)
-    return {"blockers": [blocker_view(tx, b) for b in found if may_see(tx, b)]}
 
 
 def may_see(tx: Transaction, blocker: Blocker) -> bool:

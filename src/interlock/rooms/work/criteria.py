@@ -3,7 +3,7 @@
 import shlex
 
 from interlock.contracts.addresses import address
-from interlock.rooms.transaction import Answer, Transaction
+from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.work.records import Evidence, Task, body, evidence, in_force
 
 # A command longer than this is not worth repeating.
@@ -56,11 +56,11 @@ class Standing:
                 return piece
         return None
 
-    def view(self, number: int) -> Answer:
+    def view(self, number: int) -> RuleAnswer:
         """A criterion as doors show it."""
         text = self.texts[number - 1] if number <= len(self.texts) else "(redacted)"
         met, why = self.of(number)
-        told: Answer = {"number": number, "text": text, "met": met is not None}
+        told: RuleAnswer = {"number": number, "text": text, "met": met is not None}
         if met is not None:
             whose = "ran_by" if met.kind == "run" else "said_by"
             return told | {"evidence": met.id, "by": met.kind, whose: address(met.sender)}

@@ -1,12 +1,15 @@
 """Evidence: what was run, and what was said, kept apart for ever."""
 
-from interlock.contracts.acts import AddEvidence, PrepareEvidence, ShowEvidence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from interlock.errors import IdempotencyConflict, Usage
 from interlock.log.encoding import canonical
 from interlock.rooms.claims.records import Claim
 from interlock.rooms.mail.records import damaged, kept_bytes
 from interlock.rooms.mail.sending import keep_upload
-from interlock.rooms.transaction import Answer, Request, Transaction, without_none
+from interlock.rooms.transaction import Request, RuleAnswer, Transaction, without_none
 from interlock.rooms.work.criteria import Standing
 from interlock.rooms.work.records import (
     Evidence,
@@ -21,12 +24,15 @@ from interlock.rooms.work.records import (
 )
 from interlock.rooms.workspace.rules import done_before
 
+if TYPE_CHECKING:
+    from interlock.rooms.work.verbs import AddEvidence, ShowEvidence
+
 # So much of the end of an output tells how it went.
 SHOWN_BYTES = 16_384
 _INSIDE = bytes(range(0x80, 0xC0))
 
 
-def add(tx: Transaction, act: AddEvidence) -> Answer:
+def add(tx: Transaction, act: AddEvidence) -> RuleAnswer:
     """Keeps a piece of evidence, once per key. The worker writes under its claim; anybody else as
     a reader."""
     payload = act.payload
@@ -37,8 +43,8 @@ def add(tx: Transaction, act: AddEvidence) -> Answer:
     task = None
     if (id := payload.get("task_id")) is not None:
         task = open_task(tx, id)
-        _claim_of_worker(tx, task, act.fence)
-        _refuse_criterion(task, payload.get("criterion"))
+        claim_of_worker(tx, task, act.fence)
+        refuse_criterion(task, payload.get("criterion"))
     made = tx.new_id()
     outcome = without_none(
         id=made,
@@ -86,34 +92,26 @@ def _kept_before(tx: Transaction, act: AddEvidence, request: Request | None) -> 
     return find_evidence(tx, f"#{seq}") if seq is not None else None
 
 
-def prepare(tx: Transaction, act: PrepareEvidence) -> Answer:
-    """Refuses as `add` would, while nothing was run yet."""
-    task = open_task(tx, act.task)
-    claim = _claim_of_worker(tx, task, act.fence)
-    _refuse_criterion(task, act.criterion)
-    return {"task": task.id} | (_lease(tx, claim) if claim is not None else {})
-
-
-def _lease(tx: Transaction, claim: Claim) -> Answer:
+def lease_of(tx: Transaction, claim: Claim) -> RuleAnswer:
     left = max(0, claim.expires_at - tx.now)
     return {"fence": claim.fence, "lease_s": claim.ttl // 1000, "left_s": left // 1000}
 
 
-def _claim_of_worker(tx: Transaction, task: Task, fence: int | None) -> Claim | None:
+def claim_of_worker(tx: Transaction, task: Task, fence: int | None) -> Claim | None:
     if fence is None and tx.caller.agent not in workers(tx, task.id):
         return None
     return under_claim(tx, task, fence)
 
 
-def blob_of(payload: Answer) -> Answer | None:
+def blob_of(payload: RuleAnswer) -> RuleAnswer | None:
     """The digest and the size of what is kept with the evidence, if anything is."""
     if payload["kind"] == "run":
-        output: Answer = payload["output"]
+        output: RuleAnswer = payload["output"]
         return output
     return payload if payload["kind"] == "file" else None
 
 
-def _refuse_criterion(task: Task, number: int | None) -> None:
+def refuse_criterion(task: Task, number: int | None) -> None:
     if number is not None and number > task.criteria:
         many = {0: "no criteria", 1: "1 criterion"}.get(task.criteria, f"{task.criteria} criteria")
         raise Usage(
@@ -121,7 +119,7 @@ def _refuse_criterion(task: Task, number: int | None) -> None:
         )
 
 
-def _counts(tx: Transaction, found: Evidence, task: Task | None) -> Answer:
+def _counts(tx: Transaction, found: Evidence, task: Task | None) -> RuleAnswer:
     """Whether it can meet its criterion as things stand, and if not, why."""
     if task is None or found.criterion is None:
         return {"counts": False, "why": "It is tied to no criterion of a task."}
@@ -136,24 +134,24 @@ def _counts(tx: Transaction, found: Evidence, task: Task | None) -> Answer:
     return {"counts": False, "why": f"The run {why}."} if why else {"counts": True}
 
 
-def show(tx: Transaction, act: ShowEvidence) -> Answer:
+def show(tx: Transaction, act: ShowEvidence) -> RuleAnswer:
     """The evidence, with the bytes that were asked for of what it kept."""
     found = find_evidence(tx, act.id)
-    answer: Answer = {"evidence": evidence_view(tx, found)}
+    answer: RuleAnswer = {"evidence": evidence_view(tx, found)}
     if found.task is not None:
         answer |= _counts(tx, found, find_task(tx, found.task))
     blob = _kept(tx, found) if not found.redacted else None
     return answer | ({"content": _content(tx, found.seq, blob, act)} if blob else {})
 
 
-def _kept(tx: Transaction, found: Evidence) -> Answer | None:
+def _kept(tx: Transaction, found: Evidence) -> RuleAnswer | None:
     try:
         return blob_of(body(tx, found.seq))
     except (KeyError, TypeError):
         raise damaged(found.seq) from None
 
 
-def _content(tx: Transaction, seq: int, blob: Answer, act: ShowEvidence) -> Answer:
+def _content(tx: Transaction, seq: int, blob: RuleAnswer, act: ShowEvidence) -> RuleAnswer:
     size = blob["size"]
     start = act.start if act.start is not None else max(0, size - SHOWN_BYTES)
     if act.start is None and act.stop is not None:
@@ -176,7 +174,7 @@ def _content(tx: Transaction, seq: int, blob: Answer, act: ShowEvidence) -> Answ
     )
 
 
-def _readable(data: bytes) -> Answer:
+def _readable(data: bytes) -> RuleAnswer:
     """Text where it is text; any other bytes as hexadecimal digits, so that none is changed."""
     try:
         return {"text": data.decode()}

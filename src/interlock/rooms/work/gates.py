@@ -1,12 +1,9 @@
 """Gates: who may judge, and the verdicts on what was submitted."""
 
-from interlock.contracts.acts import (
-    CheckGate,
-    CreateGate,
-    GiveVerdict,
-    ListGates,
-    PrepareVerdict,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from interlock.contracts.addresses import address, check_name, near
 from interlock.errors import (
     GateHasNoHolder,
@@ -20,7 +17,7 @@ from interlock.errors import (
 from interlock.log.encoding import canonical
 from interlock.rooms.identity import names
 from interlock.rooms.mail.sending import post
-from interlock.rooms.transaction import SYSTEM, Answer, Transaction, without_none
+from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction, without_none
 from interlock.rooms.work.holders import holders, listed, may_judge, to_add_holder
 from interlock.rooms.work.missing import due, missing
 from interlock.rooms.work.records import (
@@ -39,8 +36,11 @@ from interlock.rooms.work.records import (
     workers,
 )
 
+if TYPE_CHECKING:
+    from interlock.rooms.work.verbs import CheckGate, CreateGate, GiveVerdict
 
-def create_gate(tx: Transaction, act: CreateGate) -> Answer:
+
+def create_gate(tx: Transaction, act: CreateGate) -> RuleAnswer:
     name = check_name(act.name, "", "gate")
     wanted = sorted({holder.removeprefix("@") for holder in act.holders})
     for holder in wanted:
@@ -60,16 +60,10 @@ def create_gate(tx: Transaction, act: CreateGate) -> Answer:
         )
     if before != wanted:
         tx.append("gate_created", {"name": name, "holders": wanted})
-    return {"gate": _gate_view(tx, name, due(tx))}
+    return {"gate": gate_view(tx, name, due(tx))}
 
 
-def list_gates(tx: Transaction, act: ListGates) -> Answer:
-    known = [row[0] for row in tx.all("SELECT name FROM work_gates ORDER BY name")]
-    waiting = due(tx)
-    return {"gates": [_gate_view(tx, name, waiting) for name in known]}
-
-
-def _gate_view(tx: Transaction, name: str, waiting: list[tuple[Task, str]]) -> Answer:
+def gate_view(tx: Transaction, name: str, waiting: list[tuple[Task, str]]) -> RuleAnswer:
     return {
         "name": name,
         "holders": [address(holder) for holder in listed(tx, name)],
@@ -78,11 +72,11 @@ def _gate_view(tx: Transaction, name: str, waiting: list[tuple[Task, str]]) -> A
     }
 
 
-def give_verdict(tx: Transaction, act: GiveVerdict) -> Answer:
+def give_verdict(tx: Transaction, act: GiveVerdict) -> RuleAnswer:
     """Judges what is submitted. A fail goes back to the worker as a blocker."""
     task = open_task(tx, act.task)
-    _refuse_judge(tx, task, act.gate)
-    worker = _refuse_artifact(tx, task, act)
+    refuse_judge(tx, task, act.gate)
+    worker = refuse_artifact(tx, task, act)
     relied_on = [find_evidence(tx, reference) for reference in act.evidence]
     for piece in relied_on:
         if piece.task != task.id:
@@ -109,7 +103,7 @@ def give_verdict(tx: Transaction, act: GiveVerdict) -> Answer:
         "evidence": [piece.id for piece in relied_on],
     } | without_none(rules=act.rules)
     tx.append("verdict_given", outcome, canonical(payload))
-    answer: Answer = {}
+    answer: RuleAnswer = {}
     if act.verdict == "fail":
         answer = {"blocker": _block(tx, task, worker, act)}
     else:
@@ -121,17 +115,7 @@ def give_verdict(tx: Transaction, act: GiveVerdict) -> Answer:
     return told | {"missing": missing(tx, now)} | answer
 
 
-def prepare(tx: Transaction, act: PrepareVerdict) -> Answer:
-    """Refuses as `give_verdict` would, while no check was run yet."""
-    task = open_task(tx, act.task)
-    _refuse_judge(tx, task, act.gate)
-    _refuse_artifact(tx, task, GiveVerdict(task.id, act.gate, "pass"))
-    return without_none(
-        task=task.id, gate=act.gate, artifact=task.artifact, rules=_last_rules(tx, act.gate)
-    )
-
-
-def _last_rules(tx: Transaction, gate: str) -> str | None:
+def last_rules(tx: Transaction, gate: str) -> str | None:
     row = tx.one(
         "SELECT rules FROM work_verdicts WHERE gate = ? AND rules IS NOT NULL "
         "ORDER BY seq DESC LIMIT 1",
@@ -140,7 +124,7 @@ def _last_rules(tx: Transaction, gate: str) -> str | None:
     return str(row[0]) if row else None
 
 
-def _refuse_judge(tx: Transaction, task: Task, gate: str) -> None:
+def refuse_judge(tx: Transaction, task: Task, gate: str) -> None:
     caller = tx.caller
     if caller.agent in workers(tx, task.id):
         raise OwnWork(
@@ -165,7 +149,7 @@ def _refuse_judge(tx: Transaction, task: Task, gate: str) -> None:
         raise MissingScope(why, scope=f"gate:{gate}")
 
 
-def _refuse_artifact(tx: Transaction, task: Task, act: GiveVerdict) -> str:
+def refuse_artifact(tx: Transaction, task: Task, act: GiveVerdict) -> str:
     """Whose work it is that is submitted, and that the verdict is about. After one gate has failed
     it, the others may still say what they found."""
     judged = act.gate in in_force(tx, task)
@@ -193,7 +177,7 @@ def _refuse_artifact(tx: Transaction, task: Task, act: GiveVerdict) -> str:
     return task.worker
 
 
-def _block(tx: Transaction, task: Task, worker: str, act: GiveVerdict) -> Answer:
+def _block(tx: Transaction, task: Task, worker: str, act: GiveVerdict) -> RuleAnswer:
     """The failing verdict as a blocker that wakes the worker."""
     what = act.note or f"The gate {act.gate} failed {task.id}{_unsaid(tx, act)}"
     payload = without_none(what=what, severity="stop", fix=list(act.fix) or None, task_id=task.id)
@@ -216,7 +200,7 @@ def _unblock(tx: Transaction, task: Task, gate: str) -> None:
             tx.append("blocker_resolved", {"id": blocker.id, "task": task.id}, sender=SYSTEM)
 
 
-def check_gate(tx: Transaction, act: CheckGate) -> Answer:
+def check_gate(tx: Transaction, act: CheckGate) -> RuleAnswer:
     """Whether the gate's last word on a commit is a pass that no later submission cleared."""
     given = verdicts(tx, "gate = ? AND commit_id = ?", act.gate, act.commit)
     standing = [

@@ -3,7 +3,7 @@
 from interlock.contracts.addresses import address
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
-from interlock.rooms.transaction import Answer, Caller, Transaction, without_none
+from interlock.rooms.transaction import Caller, RuleAnswer, Transaction, without_none
 from interlock.rooms.work.criteria import Standing
 from interlock.rooms.work.holders import holders, may_judge, to_add_holder
 from interlock.rooms.work.records import (
@@ -18,7 +18,7 @@ from interlock.rooms.work.records import (
 )
 
 
-def missing(tx: Transaction, task: Task) -> list[Answer]:
+def missing(tx: Transaction, task: Task) -> list[RuleAnswer]:
     """Empty for a task that may be completed."""
     return [
         *open_dependencies(tx, task),
@@ -29,7 +29,7 @@ def missing(tx: Transaction, task: Task) -> list[Answer]:
     ]
 
 
-def open_dependencies(tx: Transaction, task: Task) -> list[Answer]:
+def open_dependencies(tx: Transaction, task: Task) -> list[RuleAnswer]:
     found = []
     for id in task.depends_on.split():
         (other,) = tasks(tx, "id = ?", id)
@@ -49,7 +49,7 @@ def open_dependencies(tx: Transaction, task: Task) -> list[Answer]:
     return found
 
 
-def _not_submitted(tx: Transaction, task: Task) -> list[Answer]:
+def _not_submitted(tx: Transaction, task: Task) -> list[RuleAnswer]:
     if task.state == "submitted":
         return []
     claim = claim_on(tx, task.id)
@@ -65,7 +65,7 @@ def _not_submitted(tx: Transaction, task: Task) -> list[Answer]:
     return [{"what": "submission", "message": why, "do": do}]
 
 
-def _unmet(tx: Transaction, task: Task) -> list[Answer]:
+def _unmet(tx: Transaction, task: Task) -> list[RuleAnswer]:
     standing = Standing(tx, task)
     found = [standing.view(number) for number in range(1, task.criteria + 1)]
     return [
@@ -93,7 +93,7 @@ def _to_meet(tx: Transaction, task: Task, standing: Standing, number: int) -> st
     return standing.to_run(number)
 
 
-def _not_passed(tx: Transaction, task: Task) -> list[Answer]:
+def _not_passed(tx: Transaction, task: Task) -> list[RuleAnswer]:
     given = in_force(tx, task)
     found = []
     for gate in task.gates.split():
@@ -133,7 +133,7 @@ def to_resolve(tx: Transaction, blocker: Blocker, task: Task | None) -> str:
     return to_pass(tx, task, blocker.gate)
 
 
-def _blocked(tx: Transaction, task: Task) -> list[Answer]:
+def _blocked(tx: Transaction, task: Task) -> list[RuleAnswer]:
     return [
         without_none(
             what="blocker",
@@ -187,7 +187,7 @@ def half_judged(tx: Transaction) -> list[tuple[Task, str]]:
     return found
 
 
-def verdict_due(tx: Transaction, task: Task, gate: str) -> Answer:
+def verdict_due(tx: Transaction, task: Task, gate: str) -> RuleAnswer:
     """A verdict that somebody is waiting for, and what to type to give it."""
     return {
         "task": task.id,

@@ -8,7 +8,7 @@ from interlock.errors import AlreadyDone, NotFound, NotHolder, StaleFence, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.records import Claim, Target, in_the_way
 from interlock.rooms.mail.records import readable
-from interlock.rooms.transaction import Answer, Caller, Transaction, without_none
+from interlock.rooms.transaction import Caller, RuleAnswer, Transaction, without_none
 
 _TASK = (
     "id, seq, state, sender, at, thread, criteria, gates, depends_on, priority, assignee, labels, "
@@ -60,7 +60,7 @@ class Task(NamedTuple):
         return self.state in ENDED
 
     @property
-    def artifact(self) -> Answer | None:
+    def artifact(self) -> RuleAnswer | None:
         return {"commit": self.commit, "tree": self.tree} if self.commit is not None else None
 
 
@@ -308,7 +308,7 @@ def body(tx: Transaction, seq: int) -> dict[str, Any]:
     return readable(stored, seq) if stored is not None else {}
 
 
-def task_view(tx: Transaction, task: Task) -> Answer:
+def task_view(tx: Transaction, task: Task) -> RuleAnswer:
     """A task in a line: what it is, where it stands, and with whom."""
     said = body(tx, task.seq)
     claim = claim_on(tx, task.id) if not task.has_ended else None
@@ -333,7 +333,7 @@ def task_view(tx: Transaction, task: Task) -> Answer:
     )
 
 
-def evidence_view(tx: Transaction, found: Evidence) -> Answer:
+def evidence_view(tx: Transaction, found: Evidence) -> RuleAnswer:
     """What was run says so by its kind, its exit code and its tree; what was said has none."""
     said = {} if found.redacted else body(tx, found.seq)
     said.pop("task_id", None)
@@ -341,7 +341,7 @@ def evidence_view(tx: Transaction, found: Evidence) -> Answer:
     return _head(found) | redacted | (said or {"kind": found.kind})
 
 
-def _head(found: "Evidence | Verdict | Blocker") -> Answer:
+def _head(found: "Evidence | Verdict | Blocker") -> RuleAnswer:
     """What everything has that somebody added to a task."""
     return without_none(
         id=found.id,
@@ -352,7 +352,7 @@ def _head(found: "Evidence | Verdict | Blocker") -> Answer:
     )
 
 
-def verdict_view(tx: Transaction, found: Verdict) -> Answer:
+def verdict_view(tx: Transaction, found: Verdict) -> RuleAnswer:
     said = body(tx, found.seq)
     return _head(found) | without_none(
         gate=found.gate,
@@ -365,7 +365,7 @@ def verdict_view(tx: Transaction, found: Verdict) -> Answer:
     )
 
 
-def blocker_view(tx: Transaction, found: Blocker) -> Answer:
+def blocker_view(tx: Transaction, found: Blocker) -> RuleAnswer:
     said = body(tx, found.seq).get("payload", {})
     by, at = found.resolved_by, found.resolved_at
     return _head(found) | without_none(

@@ -1,18 +1,18 @@
 """Showing tasks: in a list, and the whole story of one, in the order of the log."""
 
-from typing import Any
+from __future__ import annotations
 
-from interlock.contracts.acts import ListTasks, ShowTask
+from typing import TYPE_CHECKING, Any
+
 from interlock.contracts.addresses import address
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.mail.records import by_seq, content, envelope, load, visible
-from interlock.rooms.transaction import Answer, Transaction, without_none
+from interlock.rooms.transaction import RuleAnswer, Transaction, without_none
 from interlock.rooms.work.criteria import Standing
 from interlock.rooms.work.holders import holders
 from interlock.rooms.work.missing import missing
 from interlock.rooms.work.records import (
-    ENDED,
     Task,
     blocker_view,
     blockers,
@@ -22,31 +22,17 @@ from interlock.rooms.work.records import (
     find_task,
     in_force,
     task_view,
-    tasks,
     verdict_view,
     verdicts,
 )
 
+if TYPE_CHECKING:
+    from interlock.rooms.work.verbs import ShowTask
+
 MAX_STORY_LENGTH = 4096
 
 
-def list_tasks(tx: Transaction, act: ListTasks) -> Answer:
-    """Tasks in the order in which they were made."""
-    where, bindings = ["seq > ?"], [act.after]
-    if act.state == "live":
-        where.append(f"state NOT IN {ENDED}")
-    elif act.state is not None:
-        where.append("state = ?")
-        bindings.append(act.state)  # type: ignore[arg-type]
-    if act.mine:
-        where.append("worker = ?")
-        bindings.append(tx.caller.sender)  # type: ignore[arg-type]
-    found = tasks(tx, " AND ".join(where), *bindings, limit=act.limit + 1)
-    shown = [task_view(tx, task) for task in found[: act.limit]]
-    return {"tasks": shown} | ({"next": shown[-1]["seq"]} if len(found) > len(shown) else {})
-
-
-def show_task(tx: Transaction, act: ShowTask) -> Answer:
+def show_task(tx: Transaction, act: ShowTask) -> RuleAnswer:
     """The task as it stands, what is missing, and its story from the beginning."""
     task = find_task(tx, act.id)
     standing = Standing(tx, task)
@@ -61,7 +47,7 @@ def show_task(tx: Transaction, act: ShowTask) -> Answer:
     }
 
 
-def _gates(tx: Transaction, task: Task) -> list[Answer]:
+def _gates(tx: Transaction, task: Task) -> list[RuleAnswer]:
     given = in_force(tx, task)
     found = []
     for gate in task.gates.split():
@@ -74,12 +60,12 @@ def _gates(tx: Transaction, task: Task) -> list[Answer]:
     return found
 
 
-def _story(tx: Transaction, task: Task) -> list[Answer]:
+def _story(tx: Transaction, task: Task) -> list[RuleAnswer]:
     rows = tx.all("SELECT seq FROM work_story WHERE task = ? ORDER BY seq", task.id)
     return [_told(tx, next(iter(tx.store.facts(seq - 1)))) for (seq,) in rows]
 
 
-def _told(tx: Transaction, fact: Header) -> Answer:
+def _told(tx: Transaction, fact: Header) -> RuleAnswer:
     head = without_none(
         seq=fact.seq,
         at=rfc3339(fact.at),
@@ -90,7 +76,7 @@ def _told(tx: Transaction, fact: Header) -> Answer:
     return head | _WHAT.get(fact.kind, _note)(tx, fact)
 
 
-def _note(tx: Transaction, fact: Header) -> Answer:
+def _note(tx: Transaction, fact: Header) -> RuleAnswer:
     """What the fact itself says, and the note that was given with it."""
     shown: dict[str, Any] = {
         name: value for name, value in fact.outcome.items() if name not in ("task", "thread")
@@ -100,16 +86,16 @@ def _note(tx: Transaction, fact: Header) -> Answer:
     return shown | without_none(note=body(tx, fact.seq).get("note"))
 
 
-def _created(tx: Transaction, fact: Header) -> Answer:
+def _created(tx: Transaction, fact: Header) -> RuleAnswer:
     return {"title": body(tx, fact.seq).get("title", "")}
 
 
-def _evidence(tx: Transaction, fact: Header) -> Answer:
+def _evidence(tx: Transaction, fact: Header) -> RuleAnswer:
     (found,) = evidence(tx, "seq = ?", fact.seq)
     return {"evidence": _shortened(evidence_view(tx, found))}
 
 
-def _shortened(view: Answer) -> Answer:
+def _shortened(view: RuleAnswer) -> RuleAnswer:
     """A story is told in lines: what is longer is shown in part, and says so."""
     told = dict(view)
     command = told.get("command", "")
@@ -121,12 +107,12 @@ def _shortened(view: Answer) -> Answer:
     return told
 
 
-def _verdict(tx: Transaction, fact: Header) -> Answer:
+def _verdict(tx: Transaction, fact: Header) -> RuleAnswer:
     (found,) = verdicts(tx, "seq = ?", fact.seq)
     return {"verdict": verdict_view(tx, found)}
 
 
-def _message(tx: Transaction, fact: Header) -> Answer:
+def _message(tx: Transaction, fact: Header) -> RuleAnswer:
     """What others wrote to each other is shown to those who may read it; that they did, to all.
     A blocker is everybody's business."""
     message = by_seq(tx, fact.seq)

@@ -1,19 +1,13 @@
 """Tasks: made, taken, submitted, and brought to their end."""
 
-from interlock.contracts.acts import (
-    AcquireClaim,
-    CancelTask,
-    CompleteTask,
-    CreateTask,
-    FailTask,
-    SubmitTask,
-    TakeTask,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from interlock.contracts.addresses import near
 from interlock.errors import (
     DigestMismatch,
     GatesNotPassed,
-    MissingScope,
     NameTaken,
     NotFound,
     UnknownRecipient,
@@ -21,11 +15,11 @@ from interlock.errors import (
 )
 from interlock.log.encoding import canonical
 from interlock.log.times import rfc3339
-from interlock.rooms.claims import rules as holding
 from interlock.rooms.claims.queue import serve
+from interlock.rooms.claims.verbs import AcquireClaim
 from interlock.rooms.identity.names import agent_of, is_known, members, names
 from interlock.rooms.mail.sending import post
-from interlock.rooms.transaction import OWNER, SYSTEM, Answer, Transaction, without_none
+from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, Transaction, without_none
 from interlock.rooms.work.holders import holders, refuse_unheld, to_add_holder
 from interlock.rooms.work.missing import missing, open_dependencies, to_pass
 from interlock.rooms.work.records import (
@@ -41,8 +35,15 @@ from interlock.rooms.work.records import (
     workers,
 )
 
+if TYPE_CHECKING:
+    from interlock.rooms.work.verbs import (
+        CreateTask,
+        SubmitTask,
+        TakeTask,
+    )
 
-def create(tx: Transaction, act: CreateTask) -> Answer:
+
+def create(tx: Transaction, act: CreateTask) -> RuleAnswer:
     """Makes a task whose gates somebody can hold and whose dependencies exist. A task can only
     depend on one that was there before it, so that no circle can be made."""
     id = act.id or _next_id(tx)
@@ -75,7 +76,7 @@ def create(tx: Transaction, act: CreateTask) -> Answer:
     )
     tx.append("task_created", outcome, canonical(payload))
     task = find_task(tx, id)
-    answer: Answer = {"task": task_view(tx, task)}
+    answer: RuleAnswer = {"task": task_view(tx, task)}
     if assignee is not None:
         _tell(tx, task, assignee, "task_created", payload)
         if not is_known(tx.state, assignee):
@@ -117,7 +118,7 @@ def _refuse_assignee(tx: Transaction, name: str | None) -> None:
         )
 
 
-def _unknown_assignee(name: str) -> Answer:
+def _unknown_assignee(name: str) -> RuleAnswer:
     return {
         "code": "UNKNOWN_RECIPIENT",
         "message": f"Nobody has joined as @{name} yet. The task waits for somebody who does, or "
@@ -125,13 +126,13 @@ def _unknown_assignee(name: str) -> Answer:
     }
 
 
-def take(tx: Transaction, act: TakeTask) -> Answer:
+def take(tx: Transaction, act: TakeTask) -> RuleAnswer:
     """Takes the task by a claim on it, extends the caller's own, or says who has it."""
     task = open_task(tx, act.id)
     if waiting := open_dependencies(tx, task):
-        return {"taken": False} | _not_yet(f"{task.id} cannot be taken yet.", waiting)
+        return {"taken": False} | not_done_yet(f"{task.id} cannot be taken yet.", waiting)
     asked = AcquireClaim(act.id, (), None, act.branch, act.worktree, act.note, act.ttl_s)
-    answer = holding.acquire(tx, asked)
+    answer: RuleAnswer = asked.decide(tx)
     if not answer.pop("acquired"):
         return {"taken": False} | answer | _whose(task, answer)
     claim = claim_on(tx, task.id)
@@ -153,9 +154,9 @@ def take(tx: Transaction, act: TakeTask) -> Answer:
     return taken | {"claim": answer["claim"]} | ({"notices": notices} if notices else {})
 
 
-def _whose(task: Task, answer: Answer) -> Answer:
+def _whose(task: Task, answer: RuleAnswer) -> RuleAnswer:
     """A task that is held is not waited for: there is other work."""
-    held: list[Answer] = answer["held_by"]
+    held: list[RuleAnswer] = answer["held_by"]
     if not held:
         return {}
     first = held[0]
@@ -163,7 +164,7 @@ def _whose(task: Task, answer: Answer) -> Answer:
     return {"message": f"{task.id} is held by {first['holder']} {until}. Do other work, or ask."}
 
 
-def _hints(tx: Transaction, task: Task) -> list[Answer]:
+def _hints(tx: Transaction, task: Task) -> list[RuleAnswer]:
     """What a worker should know before it begins."""
     found = []
     me = tx.caller.agent
@@ -191,7 +192,7 @@ def _hints(tx: Transaction, task: Task) -> list[Answer]:
     return found
 
 
-def submit(tx: Transaction, act: SubmitTask) -> Answer:
+def submit(tx: Transaction, act: SubmitTask) -> RuleAnswer:
     """Hands in an artifact. Verdicts on what was submitted before do not count for it."""
     task = open_task(tx, act.id)
     claim = under_claim(tx, task, act.fence)
@@ -257,43 +258,12 @@ def _ask_for_verdicts(tx: Transaction, task: Task) -> None:
         post(tx, sender, "wake", {"text": text}, thread=task.thread, wake=True)
 
 
-def complete(tx: Transaction, act: CompleteTask) -> Answer:
-    """Done, if nothing is missing; else what is, with the command for each."""
-    task = open_task(tx, act.id)
-    if workers(tx, task.id) or act.fence is not None:
-        under_claim(tx, task, act.fence)
-    if lacking := missing(tx, task):
-        return {"completed": False} | _not_yet(f"{task.id} is not done.", lacking)
-    return {"completed": True} | _end(tx, task, "done", None)
-
-
-def _not_yet(what: str, lacking: list[Answer]) -> Answer:
+def not_done_yet(what: str, lacking: list[RuleAnswer]) -> RuleAnswer:
     told = " ".join(need["message"] for need in lacking)
     return GatesNotPassed(f"{what} {told}", missing=lacking).as_dict()
 
 
-def fail(tx: Transaction, act: FailTask) -> Answer:
-    """The worker gives it up for good."""
-    task = open_task(tx, act.id)
-    under_claim(tx, task, act.fence)
-    return _end(tx, task, "failed", act.note)
-
-
-def cancel(tx: Transaction, act: CancelTask) -> Answer:
-    """It is not wanted any more. For whoever made it, for people and for admins."""
-    task = open_task(tx, act.id)
-    caller = tx.caller
-    made = agent_of(tx.state, task.sender) == caller.agent
-    if not made and caller.kind != "human" and "admin" not in caller.scopes:
-        raise MissingScope(
-            f"{task.id} was made by @{task.sender}. Cancelling it is for them, for a person, or "
-            "for a token with the scope admin.",
-            scope="admin",
-        )
-    return _end(tx, task, "cancelled", act.note)
-
-
-def _end(tx: Transaction, task: Task, status: str, note: str | None) -> Answer:
+def end_task(tx: Transaction, task: Task, status: str, note: str | None) -> RuleAnswer:
     body = canonical({"note": note}) if note is not None else None
     claim = claim_on(tx, task.id)
     tx.append("task_ended", {"task": task.id, "status": status}, body)
@@ -309,7 +279,7 @@ def _end(tx: Transaction, task: Task, status: str, note: str | None) -> Answer:
     return {"task": task_view(tx, find_task(tx, task.id))}
 
 
-def _tell(tx: Transaction, task: Task, name: str, type: str, payload: Answer) -> None:
+def _tell(tx: Transaction, task: Task, name: str, type: str, payload: RuleAnswer) -> None:
     """Tells somebody who is concerned, unless it is their own doing."""
     own = agent_of(tx.state, name) == tx.caller.agent
     if not own and name not in (SYSTEM, OWNER):

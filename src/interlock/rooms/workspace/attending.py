@@ -1,17 +1,23 @@
 """Attending to a client's session: what it is told at each step, over several rooms."""
 
-from interlock.contracts.acts import Attend
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from interlock.contracts.addresses import address
 from interlock.rooms.claims.guard import guarded
-from interlock.rooms.claims.rules import give_up, holds, keep
+from interlock.rooms.claims.sessions import give_up, holds, keep
 from interlock.rooms.mail import waking
 from interlock.rooms.mail.reading import counts
 from interlock.rooms.mail.records import Message, envelope
-from interlock.rooms.transaction import Answer, Transaction, without_none
+from interlock.rooms.transaction import RuleAnswer, Transaction, without_none
 from interlock.rooms.workspace.rules import is_paused
 
+if TYPE_CHECKING:
+    from interlock.rooms.workspace.verbs import Attend
 
-def attend(tx: Transaction, act: Attend) -> Answer:
+
+def attend(tx: Transaction, act: Attend) -> RuleAnswer:
     """Keeps what the session holds; of a client whose shell does not know its session, also what
     the sender holds in none. And tells it what it should know now.
 
@@ -37,7 +43,7 @@ def attend(tx: Transaction, act: Attend) -> Answer:
     return about | _mail(tx, act)
 
 
-def _mail(tx: Transaction, act: Attend) -> Answer:
+def _mail(tx: Transaction, act: Attend) -> RuleAnswer:
     if act.step == "stop":
         return _some("messages", waking.hand_over(tx, act.adapter, act.held))
     if act.step == "idle":
@@ -45,7 +51,7 @@ def _mail(tx: Transaction, act: Attend) -> Answer:
     return _news(waking.point(tx, act.adapter))
 
 
-def _about(tx: Transaction) -> Answer:
+def _about(tx: Transaction) -> RuleAnswer:
     caller = tx.caller
     about = without_none(
         address=address(caller.sender),
@@ -56,9 +62,9 @@ def _about(tx: Transaction) -> Answer:
     return about | counts(tx)
 
 
-def _news(found: list[Message]) -> Answer:
+def _news(found: list[Message]) -> RuleAnswer:
     return _some("news", [envelope(message, None) for message in found])
 
 
-def _some(name: str, found: list[Answer]) -> Answer:
+def _some(name: str, found: list[RuleAnswer]) -> RuleAnswer:
     return {name: found} if found else {}

@@ -4,16 +4,20 @@ An event says what happened and to what; bodies are fetched by whoever may read 
 to those who sent or received it, refusals and tokens to admins, the rest to everyone here.
 """
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-from interlock.contracts.acts import ListEvents
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from interlock.contracts.addresses import address
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.records import envelope, from_fact
-from interlock.rooms.transaction import Answer, State, Transaction, without_none
+from interlock.rooms.transaction import RuleAnswer, State, without_none
+
+if TYPE_CHECKING:
+    pass
 
 ADMINS = "scope:admin"
 SCANNED_AT_ONCE = 5000
@@ -41,7 +45,7 @@ class Event(NamedTuple):
     seq: int
     kind: str
     audience: frozenset[str] | None
-    data: Answer
+    data: RuleAnswer
 
     def concerns(self, names: frozenset[str]) -> bool:
         return self.audience is None or not self.audience.isdisjoint(names)
@@ -107,19 +111,3 @@ def _moved(state: State, fact: Header) -> tuple[frozenset[str], dict[str, Any]]:
 
 def _both(state: State, sender: str) -> tuple[str, str]:
     return sender, agent_of(state, sender)
-
-
-def list_events(tx: Transaction, act: ListEvents) -> Answer:
-    """What concerns the caller after a position, oldest first, and how far that reaches."""
-    caller = tx.caller
-    names = None if caller.owner else viewer_names(caller.sender, caller.agent, caller.scopes)
-    told: list[Answer] = []
-    reached = act.after
-    for looked, fact in enumerate(tx.store.facts(act.after)):
-        if len(told) == act.limit or looked == SCANNED_AT_ONCE:
-            return {"events": told, "reached": reached, "more": True}
-        reached = fact.seq
-        found = event(tx.state, fact)
-        if names is None or found.concerns(names):
-            told.append(found.data)
-    return {"events": told, "reached": reached, "more": False}

@@ -1,19 +1,25 @@
 """Views over several rooms: who the caller is here, and how the workspace stands."""
 
-from interlock.contracts.acts import ShowStatus, Whoami
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from interlock.contracts.addresses import address
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.records import live
 from interlock.rooms.mail.reading import counts
-from interlock.rooms.transaction import Answer, Transaction, without_none
+from interlock.rooms.transaction import RuleAnswer, Transaction, without_none
 from interlock.rooms.work.missing import due_from, verdict_due
 from interlock.rooms.work.records import STANDING, Task, claim_on, task_view, tasks
+
+if TYPE_CHECKING:
+    from interlock.rooms.workspace.verbs import ShowStatus, Whoami
 
 # Whoever has more to do begins with these.
 MAX_LISTED = 50
 
 
-def whoami(tx: Transaction, act: Whoami) -> Answer:
+def whoami(tx: Transaction, act: Whoami) -> RuleAnswer:
     caller = tx.caller
     row = tx.one("SELECT id FROM workspace_self")
     answer = without_none(
@@ -31,7 +37,7 @@ def whoami(tx: Transaction, act: Whoami) -> Answer:
     return answer | counts(tx) | {"claims": held, "tasks": _taken(tx), "verdicts_due": _due(tx)}
 
 
-def _taken(tx: Transaction) -> list[Answer]:
+def _taken(tx: Transaction) -> list[RuleAnswer]:
     """The tasks that this session works on, each in a line."""
     caller = tx.caller
     where = "worker = ? AND session IS ? AND ended IS NULL"
@@ -47,12 +53,12 @@ def _works(tx: Transaction, task: Task) -> bool:
     return claim is not None and claim.fence == task.fence
 
 
-def _due(tx: Transaction) -> list[Answer]:
+def _due(tx: Transaction) -> list[RuleAnswer]:
     found = due_from(tx, tx.caller)[:MAX_LISTED]
     return [verdict_due(tx, task, gate) for task, gate in found]
 
 
-def status(tx: Transaction, act: ShowStatus) -> Answer:
+def status(tx: Transaction, act: ShowStatus) -> RuleAnswer:
     row = tx.one("SELECT id, epoch, created_at, paused_at, pause_reason FROM workspace_self")
     assert row is not None
     id, epoch, created_at, paused_at, reason = row

@@ -1,15 +1,19 @@
 """Redaction: a body that should never have been written is erased, and every proof stays valid."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-from interlock.contracts.acts import Redact
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from interlock.errors import MissingScope, NotFound
 from interlock.log.encoding import canonical
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.records import locate
-from interlock.rooms.transaction import Answer, Transaction
+from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.work.records import blockers, find_evidence, tasks, verdicts
 from interlock.rooms.workspace.events import ADMINS, event, viewer_names
+
+if TYPE_CHECKING:
+    from interlock.rooms.mail.verbs import Redact
 
 
 class Found(NamedTuple):
@@ -21,7 +25,7 @@ class Found(NamedTuple):
     copies: tuple[int, ...] = ()
 
 
-def redact(tx: Transaction, act: Redact) -> Answer:
+def redact(tx: Transaction, act: Redact) -> RuleAnswer:
     """Removes for ever what was said in a message, a piece of evidence, a verdict or a task, or
     with any other fact."""
     admin = "admin" in tx.caller.scopes

@@ -1,13 +1,16 @@
 """What needs a person, over all rooms, each with the command to type."""
 
-from interlock.contracts.acts import Review
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from interlock.contracts.addresses import address, near
 from interlock.errors import MissingScope
 from interlock.log.encoding import decode
 from interlock.log.times import rfc3339
 from interlock.rooms.identity import names
 from interlock.rooms.identity.names import agent_of
-from interlock.rooms.transaction import Answer, Transaction, without_none
+from interlock.rooms.transaction import RuleAnswer, Transaction, without_none
 from interlock.rooms.work.blockers import may_see
 from interlock.rooms.work.holders import holders
 from interlock.rooms.work.missing import due, half_judged, to_resolve, verdict_due
@@ -21,8 +24,11 @@ from interlock.rooms.work.records import (
     workers,
 )
 
+if TYPE_CHECKING:
+    from interlock.rooms.workspace.verbs import Review
 
-def review(tx: Transaction, act: Review) -> Answer:
+
+def review(tx: Transaction, act: Review) -> RuleAnswer:
     """For people, and for whoever may do everything."""
     caller = tx.caller
     if caller.kind != "human" and "admin" not in caller.scopes:
@@ -41,11 +47,11 @@ def review(tx: Transaction, act: Review) -> Answer:
     }
 
 
-def _verdicts(tx: Transaction) -> list[Answer]:
+def _verdicts(tx: Transaction) -> list[RuleAnswer]:
     return [_verdict(tx, task, gate) for task, gate in [*due(tx), *half_judged(tx)]]
 
 
-def _verdict(tx: Transaction, task: Task, gate: str) -> Answer:
+def _verdict(tx: Transaction, task: Task, gate: str) -> RuleAnswer:
     able = [address(name) for name in holders(tx, gate)]
     wanted = verdict_due(tx, task, gate) | {"holders": able}
     return wanted | {"do": _by_its_doer(tx, wanted["do"], task, gate)}
@@ -67,7 +73,7 @@ def _as(tx: Transaction, senders: list[str], do: str) -> str:
     return f"{do} --from {senders[0]}" if tx.caller.owner and senders else do
 
 
-def _blockers(tx: Transaction) -> list[Answer]:
+def _blockers(tx: Transaction) -> list[RuleAnswer]:
     return [
         blocker_view(tx, found) | {"do": _to_resolve(tx, found)}
         for found in blockers(tx, STANDING)
@@ -87,7 +93,7 @@ def _task(tx: Transaction, id: str | None) -> Task | None:
     return next(iter(tasks(tx, "id = ?", id)), None)
 
 
-def _unanswered(tx: Transaction, since: int) -> list[Answer]:
+def _unanswered(tx: Transaction, since: int) -> list[RuleAnswer]:
     rows = tx.all(
         "SELECT m.id, m.seq, m.sender, m.recipient, m.at, a.due_at FROM mail_asks a "
         "JOIN mail_messages m USING (seq) WHERE a.answer IS NULL AND m.at > ? ORDER BY m.seq",
@@ -114,7 +120,7 @@ def _to_answer(tx: Transaction, id: str, to: str, asker: str) -> str:
     return _as(tx, [asker], f"interlock send '{to}' 'Please answer {id}' --type wake")
 
 
-def _expired(tx: Transaction, since: int) -> list[Answer]:
+def _expired(tx: Transaction, since: int) -> list[RuleAnswer]:
     rows = tx.all(
         "SELECT m.id, m.seq, m.sender, r.recipient, r.at FROM mail_receipts r "
         "JOIN mail_messages m USING (seq) WHERE r.state = 'expired' AND r.at > ? "
@@ -134,7 +140,7 @@ def _expired(tx: Transaction, since: int) -> list[Answer]:
     ]
 
 
-def _unknown(tx: Transaction) -> list[Answer]:
+def _unknown(tx: Transaction) -> list[RuleAnswer]:
     """Names to which mail is kept and as which nobody has joined."""
     known = names.names(tx.state)
     rows = tx.all(
@@ -147,14 +153,16 @@ def _unknown(tx: Transaction) -> list[Answer]:
     return [_astray(tx, name, count, last, near(name, known)) for name, count, last in rows]
 
 
-def _astray(tx: Transaction, name: str, count: int, last: str, meant: list[str] | None) -> Answer:
+def _astray(
+    tx: Transaction, name: str, count: int, last: str, meant: list[str] | None
+) -> RuleAnswer:
     """A name that is meant joins; what was mistyped is somebody's to send again."""
     is_mistyped = meant or not names.may_join(tx, name)
     do = f"interlock explain {last}" if is_mistyped else f"interlock join {name}"
     return without_none(to=address(name), open=count, did_you_mean=meant, do=do)
 
 
-def _dead(tx: Transaction, since: int) -> list[Answer]:
+def _dead(tx: Transaction, since: int) -> list[RuleAnswer]:
     """Leases that ended without a release, on what nobody has taken since."""
     rows = tx.all(
         "SELECT item, repo, paths, sender, at FROM claims_lapsed WHERE at > ? ORDER BY seq", since
@@ -176,7 +184,7 @@ def _on(item: str | None, repo: str | None, paths: str | None) -> str:
     return item if item is not None else f"{' '.join(decode(paths or '[]'))} in {repo}"
 
 
-def _refused(tx: Transaction, since: int) -> list[Answer]:
+def _refused(tx: Transaction, since: int) -> list[RuleAnswer]:
     rows = tx.all(
         "SELECT seq, at, sender, code, token FROM refusals WHERE at > ? ORDER BY seq", since
     )

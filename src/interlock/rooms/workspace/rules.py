@@ -3,12 +3,17 @@
 Settings are facts, so a rule that depends on one replays the same for ever.
 """
 
-from interlock.contracts.acts import ChangeSetting, ListSettings, Maintain, Pause, Resume
-from interlock.errors import IdempotencyConflict, Paused, Usage
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.errors import IdempotencyConflict, Paused
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
-from interlock.rooms.transaction import Answer, Request, State, Transaction, without_none
-from interlock.rooms.workspace.settings import SETTINGS
+from interlock.rooms.transaction import Request, State, Transaction
+
+if TYPE_CHECKING:
+    pass
 
 # map: workspace_self      one row: id, epoch, the key that signs checkpoints, the pause
 #      workspace_settings  what differs from the defaults
@@ -22,45 +27,6 @@ CREATE TABLE workspace_settings(name TEXT PRIMARY KEY, value TEXT NOT NULL, seq 
 CREATE TABLE workspace_acts(sender TEXT NOT NULL, key TEXT NOT NULL, seq INTEGER NOT NULL,
     PRIMARY KEY (sender, key)) STRICT, WITHOUT ROWID;
 """
-
-
-def change_setting(tx: Transaction, act: ChangeSetting) -> Answer:
-    if act.name not in SETTINGS:
-        raise Usage(
-            f"There is no setting {act.name[:80]!r}. There are: {', '.join(SETTINGS)}.",
-            settings=list(SETTINGS),
-        )
-    known = SETTINGS[act.name]
-    if not known.check(act.value):
-        raise Usage(f"{act.name} takes {known.allowed}, not {act.value[:80]!r}.")
-    if tx.setting(act.name) != act.value:
-        tx.append("setting_changed", {"name": act.name, "value": act.value})
-    return {"name": act.name, "value": act.value}
-
-
-def list_settings(tx: Transaction, act: ListSettings) -> Answer:
-    return {
-        "settings": [
-            {"name": name, "value": tx.setting(name), "default": known.default}
-            for name, known in SETTINGS.items()
-        ]
-    }
-
-
-def pause(tx: Transaction, act: Pause) -> Answer:
-    tx.append("workspace_paused", without_none(reason=act.reason))
-    return without_none(paused=True, reason=act.reason)
-
-
-def resume(tx: Transaction, act: Resume) -> Answer:
-    if is_paused(tx.state):
-        tx.append("workspace_resumed", {})
-    return {"paused": False}
-
-
-def maintain(tx: Transaction, act: Maintain) -> Answer:
-    """Nothing in itself: whoever may ask this may do the upkeep that follows."""
-    return {}
 
 
 def is_paused(state: State) -> bool:

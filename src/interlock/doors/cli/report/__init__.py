@@ -5,9 +5,8 @@ blocks down, and nothing reaches a reader but through their escaping. `seal` car
 """
 
 from collections.abc import Sequence
-from typing import Any
 
-Answer = dict[str, Any]
+from interlock.verbs.answers import Answer
 
 
 def write(form: str, shown: Answer, proofs: Sequence[Answer]) -> str:

@@ -1,11 +1,9 @@
 """What a report says about itself: how to check it, what that shows, and what it does not."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from interlock.doors.cli.report.document import Block, Code, Line, Pairs, Paragraph, Points, Quote
-
-Answer = dict[str, Any]
+from interlock.verbs.answers import Answer
 
 _COMMAND = "interlock audit check-proof FILE --verifier KEY"
 _SHOWN: tuple[Line, ...] = (

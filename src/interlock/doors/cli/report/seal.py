@@ -17,8 +17,7 @@ from interlock.log.facts import Header, parse_header
 from interlock.log.notes import parse_verifier_key
 from interlock.log.times import rfc3339
 from interlock.node import proofs
-
-Answer = dict[str, Any]
+from interlock.verbs.answers import Answer
 
 VERSION = 1
 _INFO = "json interlock-proofs"

@@ -16,8 +16,8 @@ from interlock.doors.cli.report.document import (
     Quote,
 )
 from interlock.doors.cli.views.parts import count
+from interlock.verbs.answers import Answer
 
-Answer = dict[str, Any]
 _Row = tuple[str, Line]
 
 

@@ -1,7 +1,6 @@
 """What a report says: how the task stands, on what grounds, what happened, and how to check it."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from interlock.doors.cli.report import checking, story
 from interlock.doors.cli.report.document import (
@@ -20,8 +19,7 @@ from interlock.doors.cli.report.document import (
     flat,
 )
 from interlock.doors.cli.report.story import joined, when
-
-Answer = dict[str, Any]
+from interlock.verbs.answers import Answer
 
 _TONES = {"done": "go", "failed": "stop", "cancelled": "plain"}
 _VERDICTS = {"pass": ("PASSED", "go"), "fail": ("FAILED", "stop")}

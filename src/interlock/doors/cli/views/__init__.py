@@ -6,7 +6,8 @@ pass for a line of ours.
 
 from collections.abc import Callable, Mapping
 
-from interlock.doors.cli.views.parts import Answer, members
+from interlock.doors.cli.views.parts import members
+from interlock.verbs.answers import Answer
 
 
 def text(command: str, answer: Answer) -> str:

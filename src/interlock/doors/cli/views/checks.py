@@ -1,7 +1,7 @@
 """What looks at a repository: the checks of gates, the scrub, and the guard on pushes."""
 
 from interlock.doors.cli.output import bold, dim, green, yellow
-from interlock.doors.cli.views.parts import Answer
+from interlock.verbs.answers import Answer
 
 
 def _checked(answer: Answer) -> str:

@@ -1,7 +1,8 @@
 """Claims."""
 
 from interlock.doors.cli.output import bold, dim, green, yellow
-from interlock.doors.cli.views.parts import Answer, time
+from interlock.doors.cli.views.parts import time
+from interlock.verbs.answers import Answer
 
 
 def _on(claim: Answer) -> str:

@@ -3,7 +3,8 @@
 from itertools import groupby
 
 from interlock.doors.cli.output import bold, dim, green, yellow
-from interlock.doors.cli.views.parts import Answer, count, time
+from interlock.doors.cli.views.parts import count, time
+from interlock.verbs.answers import Answer
 
 MAX_SHOWN = 20
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.doors.cli.output import bold, dim, yellow
 from interlock.doors.cli.views.claims import claim_line
-from interlock.doors.cli.views.parts import Answer, count, members, table, time
+from interlock.doors.cli.views.parts import count, members, table, time
+from interlock.verbs.answers import Answer
 
 
 def _init(answer: Answer) -> str:

@@ -1,7 +1,8 @@
 """Mail."""
 
 from interlock.doors.cli.output import bold, dim, green, yellow
-from interlock.doors.cli.views.parts import Answer, quoted, time
+from interlock.doors.cli.views.parts import quoted, time
+from interlock.verbs.answers import Answer
 
 _REACH = {
     "wakes": "is woken, or is listening already",

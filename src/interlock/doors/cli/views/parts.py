@@ -1,11 +1,10 @@
 """What the views share: tables, times and quoted text."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from interlock.doors.cli.output import dim, fold
+from interlock.verbs.answers import Answer
 
-Answer = dict[str, Any]
 BAR = "│ "
 INDENT = " " * 6
 

@@ -4,7 +4,8 @@ from urllib.parse import urlsplit
 
 from interlock.contracts.hosts import is_loopback
 from interlock.doors.cli.output import bold, dim
-from interlock.doors.cli.views.parts import Answer, table, time
+from interlock.doors.cli.views.parts import table, time
+from interlock.verbs.answers import Answer
 
 
 def _invite(answer: Answer) -> str:

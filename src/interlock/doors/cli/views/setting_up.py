@@ -2,7 +2,8 @@
 
 from interlock.doors.cli.output import bold, green, yellow
 from interlock.doors.cli.views.checks import VIEWS as CHECKS
-from interlock.doors.cli.views.parts import Answer, table
+from interlock.doors.cli.views.parts import table
+from interlock.verbs.answers import Answer
 
 WOULD = {"created": "would create", "changed": "would change", "removed": "would remove"}
 WHERE = {"worktree": "here", "user": "in every project", "plugin": "with this plugin"}

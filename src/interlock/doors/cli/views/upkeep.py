@@ -3,8 +3,9 @@
 from typing import Any
 
 from interlock.doors.cli.output import bold, dim, green, yellow
-from interlock.doors.cli.views.parts import Answer, count, table, time
+from interlock.doors.cli.views.parts import count, table, time
 from interlock.log.times import rfc3339
+from interlock.verbs.answers import Answer
 
 
 def _verified(answer: Answer) -> str:

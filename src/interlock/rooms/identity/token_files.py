@@ -5,13 +5,18 @@ its SHA-256. Nor has it what cannot be read: that is named under `odd`, so that 
 verdict in its place and the others keep theirs.
 """
 
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-from interlock.contracts.checks import HASH, odd_member
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from interlock.contracts.tokens import hashed
 from interlock.errors import BadToken, TooLarge, Usage
 from interlock.log.encoding import decode
 from interlock.log.times import read_time
+from interlock.rooms.identity.verbs import wrong_member
+
+if TYPE_CHECKING:
+    from interlock.rooms.identity.verbs import HASH
 
 MAX_FILE_BYTES = 4 << 20
 _DISPLAYED = ("display_name", "displayName", "name")
@@ -109,7 +114,7 @@ def _wrong(name: str, value: Any) -> str | None:
         return f"{name} must stand there once."
     if name in _SHOWING:
         return None if isinstance(value, str) else f"{name} must be text."
-    return odd_member(name, value)
+    return wrong_member(name, value)
 
 
 def _shown(token: str | None, given: str | None) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from interlock.contracts.answers.parts import From, No, Priority, Reach, State
-from interlock.contracts.answers.tokens import Token
+from interlock.rooms.identity.answers import Token
+from interlock.verbs.answers import From, No, Priority, Reach, State
 
 
 class Envelope(From):

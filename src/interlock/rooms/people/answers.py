@@ -4,7 +4,7 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from interlock.contracts.answers.parts import Kind
+from interlock.verbs.answers import Kind
 
 
 class Invited(TypedDict):

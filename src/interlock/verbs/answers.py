@@ -1,9 +1,11 @@
 """What answers of several rooms have in common."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
+# Any answer, for code that only passes it on.
+Answer = dict[str, Any]
 State = Literal["accepted", "woken", "shown", "read", "acked", "declined", "expired"]
 Reach = Literal["wakes", "working", "waits", "offline", "unknown"]
 Kind = Literal["agent", "human"]

@@ -1,8 +1,71 @@
-"""Answers about tokens: whose each is and what it may do, never the secrets that are kept."""
+"""Answers about who there is: agents, groups and sessions."""
 
 from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
+
+from interlock.rooms.claims.answers import Claim
+from interlock.verbs.answers import Kind, Reach
+
+
+class Agent(TypedDict):
+    address: str
+    agent: str
+    surface: NotRequired[str]
+    kind: Kind
+    reach: Reach
+    muted: NotRequired[Literal[True]]
+    last_seen: NotRequired[str]
+
+
+class Group(TypedDict):
+    address: str
+    members: list[str]
+
+
+class Agents(TypedDict):
+    agents: list[Agent]
+
+
+class Joined(TypedDict):
+    """`token` is said here and nowhere else; it is absent where the caller brought a hash."""
+
+    sender: str
+    address: str
+    agent: str
+    surface: NotRequired[str]
+    kind: Kind
+    scopes: list[str]
+    token_id: str
+    token: NotRequired[str]
+
+
+class Groups(TypedDict):
+    groups: list[Group]
+
+
+class GroupMade(Group):
+    name: str
+
+
+class SessionStarted(TypedDict):
+    session: str
+    sender: str
+
+
+class SessionFound(TypedDict):
+    """Nobody's, where there is no `sender`."""
+
+    session: str
+    sender: NotRequired[str]
+
+
+class SessionEnded(TypedDict):
+    ended: str
+    released: list[Claim]
+
+
+# --- tokens
 
 
 class _Token(TypedDict):

@@ -4,9 +4,9 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from interlock.contracts.answers.claims import Claim
-from interlock.contracts.answers.mail import Delivery, Notice
-from interlock.contracts.answers.parts import No, Priority
+from interlock.rooms.claims.answers import Claim
+from interlock.rooms.mail.answers import Delivery, Notice
+from interlock.verbs.answers import No, Priority
 
 TaskState = Literal["open", "taken", "submitted", "done", "failed", "cancelled"]
 

@@ -4,7 +4,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from interlock.contracts.answers.parts import No
+from interlock.verbs.answers import No
 
 
 class Claim(TypedDict):

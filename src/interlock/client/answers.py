@@ -1,0 +1,3 @@
+"""The types of the answers that the client returns."""
+
+from interlock.rooms.answers import *

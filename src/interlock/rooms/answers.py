@@ -1,0 +1,22 @@
+"""The types of all answers, for the verbs, OpenAPI and the users of the client.
+
+Times are RFC 3339 in UTC. A member that was not given is absent. A plain "no" is an answer with the
+members of the error object.
+
+Pydantic makes schemas of these types, and does not take typing's own TypedDict before Python 3.12.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.rooms.claims.answers import *
+from interlock.rooms.identity.answers import *
+from interlock.rooms.mail.answers import *
+from interlock.rooms.people.answers import *
+from interlock.rooms.work.answers import *
+from interlock.rooms.workspace.answers import *
+from interlock.verbs.answers import *
+
+if TYPE_CHECKING:
+    pass

@@ -1,0 +1,470 @@
+"""The verbs of claims: acquire, renew, release, take over, check, list, and the guard's questions.
+
+A claim is exclusive, leased and fenced. The holder is a sender with its session, so two windows of
+one agent are two holders. At any position of the log an item has at most one holder, and every
+grant has a fence above all earlier fences. `queue` serves waiters, `guard` compares files with
+claims, `records` reads the tables, and `fold` writes them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from interlock.errors import ClaimHeld, MissingScope, NotFound, NotHolder, StaleFence
+from interlock.log.times import rfc3339
+from interlock.rooms.claims import guard, queue
+from interlock.rooms.claims.records import (
+    Claim,
+    Target,
+    by_id,
+    canonical_paths,
+    in_the_way,
+    live,
+    named,
+    target_of,
+    wish_of,
+)
+from interlock.rooms.identity.sessions import refuse_ended
+from interlock.rooms.transaction import without_none
+from interlock.verbs.types import (
+    GLOB,
+    MAX_FILES,
+    OBJECT_ID,
+    Branch,
+    Duration,
+    Fence,
+    Files,
+    Item,
+    ObjectId,
+    Reason,
+    Repository,
+    Several,
+    Text,
+    Worktree,
+)
+from interlock.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from interlock.rooms import answers
+    from interlock.rooms.transaction import Transaction
+
+DEFAULT_LEASE_S = 3600
+MAX_GLOBS = 100
+
+ClaimId = Annotated[
+    str, Text("the id of a claim", "ID", "the claim's id", max_length=64, line=True)
+]
+Note = Annotated[
+    str,
+    Text("one line of text", "N", "what you are doing", max_length=1024, line=True),
+]
+Globs = Annotated[tuple[str, ...], Several(GLOB, maximum=MAX_GLOBS)]
+Commits = Annotated[tuple[str, ...], Several(OBJECT_ID, maximum=MAX_FILES)]
+
+ITEM_OR_PATHS = (("item", "paths"),)
+ID_ITEM_OR_PATHS = (("id", "item", "paths"),)
+LEASE = "the lease: 90s, 15m, 2h, 7d"
+EVERYWHERE = "guard the paths in every worktree; by default, other worktrees only get a warning"
+
+
+class AcquireClaim(
+    Verb,
+    http="POST /v1/claims",
+    cli="claim acquire (ITEM | --item I | --path GLOB...) [--repo R] [--worktree P] [--branch B] "
+    "[--note N] [--everywhere] [--ttl D] [--wait D]",
+    examples=(
+        "interlock claim acquire B-0444 --ttl 2h",
+        "interlock claim acquire --path 'src/**' # no other agent edits there",
+        "interlock claim acquire B-0444 --wait 10m # wait in the queue",
+    ),
+    method="acquire",
+    scope="claim",
+    exactly_one=ITEM_OR_PATHS,
+    help={
+        "ttl_s": LEASE,
+        "wait_s": "wait in the queue for this long",
+        "everywhere": EVERYWHERE,
+    },
+):
+    """Acquire a claim, or extend your own.
+
+    Exit 0: you hold the claim; the answer has its fence. Exit 1: another holder has it; the answer
+    names the holder and the end of the lease."""
+
+    item: Item | None = None
+    paths: Globs = ()
+    repo: Repository | None = None
+    branch: Branch | None = None
+    worktree: Worktree | None = None
+    note: Note | None = None
+    ttl_s: Duration = DEFAULT_LEASE_S
+    wait_s: Duration | None = None
+    everywhere: bool = False
+
+    def checked(self) -> AcquireClaim:
+        return self._replace(paths=canonical_paths(self.paths, self.repo))
+
+    def decide(self, tx: Transaction) -> answers.Acquired | answers.Held:
+        """Grant the claim, extend the caller's own, or say who holds it.
+
+        In a race the first request in the log wins, and the others see its claim. With `wait_s`
+        the caller enters the queue, and asks again until it is served or stops waiting."""
+        refuse_ended(tx)
+        target = target_of(self)
+        queue.expire(tx)
+        own, others = split(tx, target)
+        if own is not None:
+            return acquired(tx, extend(tx, own, self))
+        ahead = queue.ahead(tx, target)
+        if others or ahead:
+            if self.wait_s is not None:
+                queue.wait(tx, self, target)
+            return held(tx, target, others, len(ahead))
+        queue.leave(tx, target)
+        claim = queue.grant(tx, target, wish_of(tx.caller, self), self.ttl_s * 1000)
+        return acquired(tx, claim)
+
+
+class RenewClaim(
+    Verb,
+    http="POST /v1/claims/renew",
+    http_also=("POST /v1/claims/{id}/renew",),
+    cli="claim renew (ITEM | --item I | --path GLOB...) [--repo R] [--ttl D] [--fence N]",
+    method="renew",
+    scope="claim",
+    exactly_one=ID_ITEM_OR_PATHS,
+    help={"ttl_s": LEASE},
+):
+    """Extend a claim that you hold."""
+
+    item: Item | None = None
+    paths: Globs = ()
+    repo: Repository | None = None
+    ttl_s: Duration = DEFAULT_LEASE_S
+    fence: Fence | None = None
+    id: ClaimId | None = None
+
+    def checked(self) -> RenewClaim:
+        return self._replace(paths=canonical_paths(self.paths, self.repo))
+
+    def decide(self, tx: Transaction) -> answers.Renewed:
+        target = named(tx, self)
+        if target is None:
+            raise NotHolder(f"The claim {self.id} has ended. Acquire it again.")
+        claim = own_claim(tx, target, self.fence)
+        ttl = self.ttl_s * 1000
+        expires_at = max(claim.expires_at, tx.now + ttl)
+        tx.append("claim_extended", {"id": claim.id, "ttl": ttl, "expires_at": expires_at})
+        return {"renewed": True, "claim": by_id(tx, claim.id).view()}
+
+
+class ReleaseClaim(
+    Verb,
+    http="POST /v1/claims/release",
+    http_also=("POST /v1/claims/{id}/release",),
+    cli="claim release (ITEM | --item I | --path GLOB...) [--repo R] [--fence N]",
+    method="release",
+    scope="claim",
+    exactly_one=ID_ITEM_OR_PATHS,
+):
+    """Release a claim that you hold."""
+
+    item: Item | None = None
+    paths: Globs = ()
+    repo: Repository | None = None
+    fence: Fence | None = None
+    id: ClaimId | None = None
+
+    def checked(self) -> ReleaseClaim:
+        return self._replace(paths=canonical_paths(self.paths, self.repo))
+
+    def decide(self, tx: Transaction) -> answers.Released:
+        target = named(tx, self)
+        if target is None:
+            return {"released": False}
+        queue.expire(tx)
+        own, others = split(tx, target)
+        if own is None and not others and self.fence is None:
+            return {"released": False}
+        claim = own_claim(tx, target, self.fence)
+        tx.append("claim_released", {"id": claim.id, "reason": "released"})
+        queue.serve(tx)
+        return {"released": True}
+
+
+class TakeOverClaim(
+    Verb,
+    http="POST /v1/claims/take-over",
+    cli="claim take-over (ITEM | --item I | --path GLOB...) --reason R [--repo R] [--worktree P] "
+    "[--branch B] [--note N] [--everywhere] [--ttl D]",
+    method="take_over",
+    scope="claim",
+    exactly_one=ITEM_OR_PATHS,
+    help={"ttl_s": LEASE, "everywhere": EVERYWHERE},
+):
+    """Take over another holder's claim, with a reason.
+
+    Only people and admins may take over a claim. The log keeps the reason, and the former holder
+    gets a message."""
+
+    reason: Reason
+    item: Item | None = None
+    paths: Globs = ()
+    repo: Repository | None = None
+    branch: Branch | None = None
+    worktree: Worktree | None = None
+    note: Note | None = None
+    ttl_s: Duration = DEFAULT_LEASE_S
+    everywhere: bool = False
+
+    def checked(self) -> TakeOverClaim:
+        return self._replace(paths=canonical_paths(self.paths, self.repo))
+
+    def decide(self, tx: Transaction) -> answers.TakenOver:
+        """Release the other holders' claims and grant a new one. Their fences are stale from here
+        on."""
+        from interlock.rooms.mail.sending import notify
+
+        if tx.caller.kind != "human" and "admin" not in tx.caller.scopes:
+            raise MissingScope(
+                "Only a person, or a token with the scope admin, may take over a claim.",
+                scope="admin",
+            )
+        refuse_ended(tx)
+        target = target_of(self)
+        queue.expire(tx)
+        own, others = split(tx, target)
+        if own is None and not others:
+            raise NotFound(f"{target} has no holder. Acquire it.")
+        for claim in others if own is None else [own, *others]:
+            tx.append("claim_released", {"id": claim.id, "reason": self.reason, "taken_over": True})
+            if not claim.held_by(tx.caller):
+                notify(
+                    tx,
+                    claim.sender,
+                    f"Your claim on {claim.target} (fence {claim.fence}) was taken over by "
+                    f"@{tx.caller.sender}: {self.reason}",
+                )
+        queue.leave(tx, target)
+        claim = queue.grant(tx, target, wish_of(tx.caller, self), self.ttl_s * 1000)
+        queue.serve(tx)
+        return {**acquired(tx, claim), "taken_from": [f"@{other.sender}" for other in others]}
+
+
+class StopWaiting(
+    Verb,
+    name="claim stop-waiting",
+    http="POST /v1/claims/stop-waiting",
+    method="stop_waiting",
+    scope="claim",
+    exactly_one=ITEM_OR_PATHS,
+):
+    """Leave the queue for a claim. A caller that waits for a claim does this by itself."""
+
+    item: Item | None = None
+    paths: Globs = ()
+    repo: Repository | None = None
+
+    def checked(self) -> StopWaiting:
+        return self._replace(paths=canonical_paths(self.paths, self.repo))
+
+    def decide(self, tx: Transaction) -> answers.NotWaiting:
+        queue.leave(tx, target_of(self))
+        queue.serve(tx)
+        return {"waiting": False}
+
+
+class CheckClaim(
+    Verb,
+    http="POST /v1/claims/check",
+    http_also=("GET /v1/claims/check",),
+    cli="claim check (ITEM | --item I | --path GLOB...) [--repo R]",
+    method="check",
+    read_only=True,
+    open=True,
+    exactly_one=ITEM_OR_PATHS,
+):
+    """Check whether an item or paths are claimed, and by which holder.
+
+    Exit 0: free. Exit 1: claimed, by any holder, you included."""
+
+    item: Item | None = None
+    paths: Globs = ()
+    repo: Repository | None = None
+
+    def checked(self) -> CheckClaim:
+        return self._replace(paths=canonical_paths(self.paths, self.repo))
+
+    def decide(self, tx: Transaction) -> answers.Checked:
+        found = in_the_way(tx, target_of(self))
+        return {"claimed": bool(found), "claims": [claim.view() for claim in found]}
+
+
+class ListClaims(
+    Verb,
+    http="GET /v1/claims",
+    cli="claim list [--mine]",
+    method="claims",
+    read_only=True,
+    open=True,
+    help={"mine": "only your own"},
+):
+    """List the live claims."""
+
+    mine: bool = False
+
+    def decide(self, tx: Transaction) -> answers.Claims:
+        found = live(tx, "sender = ?", tx.caller.sender) if self.mine else live(tx)
+        return {"claims": [claim.view() for claim in found]}
+
+
+class CheckPaths(
+    Verb,
+    name="guard check",
+    http="POST /v1/claims/guard",
+    method="guard",
+    read_only=True,
+    open=True,
+    help={
+        "worktree": "the worktree where you would change the files",
+        "commits": "ask about the files that these commits were reported to change",
+    },
+):
+    """Check whether you may change files of a repository.
+
+    A file is named from the repository's root, and is no pattern. A name that ends with / is a
+    directory with everything in it; ./ is the whole repository. With commits, the answer is about
+    the files that one of them was reported to change under another holder's claim."""
+
+    paths: Files
+    repo: Repository
+    worktree: Worktree | None = None
+    commits: Commits = ()
+
+    def checked(self) -> CheckPaths:
+        guard.refuse_outside(self.paths)
+        return self
+
+    def decide(self, tx: Transaction) -> answers.PathsFree | answers.PathsClaimed:
+        return guard.check_paths(tx, self)
+
+
+class ReportCommit(
+    Verb,
+    name="guard note",
+    http="POST /v1/claims/commits",
+    method="report_commit",
+    read_only=True,
+    open=True,
+    help={"commit": "the commit", "worktree": "the worktree of the commit"},
+):
+    """Report a commit and the files that it touched.
+
+    A commit may cross another holder's claim where no guard could refuse it. Then the log records
+    it, and the holder gets a message."""
+
+    commit: ObjectId
+    paths: Files
+    repo: Repository
+    worktree: Worktree | None = None
+
+    def checked(self) -> ReportCommit:
+        guard.refuse_outside(self.paths)
+        return self
+
+    def decide(self, tx: Transaction) -> answers.CommitReported:
+        return guard.report_commit(tx, self)
+
+
+def split(tx: Transaction, target: Target) -> tuple[Claim | None, list[Claim]]:
+    """The caller's own live claim on the target, and the live claims of other holders that meet
+    it. The caller's own claims on other, overlapping paths are in neither."""
+    found = in_the_way(tx, target)
+    exact = (c for c in found if c.held_by(tx.caller) and c.target == target)
+    return next(exact, None), [c for c in found if not c.held_by(tx.caller)]
+
+
+def own_claim(tx: Transaction, target: Target, fence: int | None) -> Claim:
+    """The caller's live claim on the target. Raises NotHolder, or StaleFence for another fence."""
+    own, others = split(tx, target)
+    if fence is not None and (own is None or own.fence != fence):
+        raise StaleFence(
+            f"Fence {fence} is not the fence of your claim on {target}: you lost the claim, or it "
+            "never had this fence. Stop the work under it, and acquire the claim again.",
+            fence=fence,
+            held_by=[claim.view() for claim in others] or None,
+        )
+    if own is None:
+        holder = f"{holder_of(tx, others[0])} holds it." if others else "It is free: acquire it."
+        raise NotHolder(
+            f"You do not hold {target}. Nothing was changed. {holder}",
+            held_by=[claim.view() for claim in others],
+        )
+    return own
+
+
+def extend(tx: Transaction, claim: Claim, request: AcquireClaim) -> Claim:
+    """Extend the caller's claim. The lease never gets shorter, and fields that the request omits
+    keep their values."""
+    given = without_none(
+        branch=request.branch,
+        worktree=request.worktree,
+        note=request.note,
+        everywhere=int(request.everywhere) or None,
+    )
+    ttl = request.ttl_s * 1000
+    expires_at = max(claim.expires_at, tx.now + ttl)
+    tx.append("claim_extended", {"id": claim.id, "ttl": ttl, "expires_at": expires_at} | given)
+    return by_id(tx, claim.id)
+
+
+def acquired(tx: Transaction, claim: Claim) -> answers.Acquired:
+    """The answer for a granted claim. It warns about other holders in the same worktree."""
+    answer: answers.Acquired = {"acquired": True, "claim": claim.view()}
+    if claim.worktree is not None:
+        sharing = [
+            other
+            for other in live(tx, "worktree = ?", claim.worktree)
+            if (other.sender, other.session) != (claim.sender, claim.session)
+        ]
+        notices: list[answers.SharedWorktree] = [
+            {
+                "code": "SHARED_WORKTREE",
+                "message": f"@{other.sender} also works in {claim.worktree}, on {other.target}. "
+                "Two holders in one worktree see each other's unfinished work. Use one worktree "
+                "for each holder.",
+                "claim": other.view(),
+            }
+            for other in sharing
+        ]
+        if notices:
+            answer["notices"] = notices
+    return answer
+
+
+def held(tx: Transaction, target: Target, others: list[Claim], ahead: int) -> answers.Held:
+    """The answer for a claim that another holder has, or that earlier waiters get first."""
+    if others:
+        until = rfc3339(others[0].expires_at)
+        why = f"{target} is held by {holder_of(tx, others[0])} until {until}."
+    else:
+        why = f"{target} is free, but {ahead} asked for it before you."
+    refusal = ClaimHeld(f"{why} Do other work, ask the holder, or wait with --wait.")
+    answer: answers.Held = {
+        "acquired": False,
+        "error": refusal.title,
+        "code": "CLAIM_HELD",
+        "message": refusal.message,
+        "held_by": [claim.view() for claim in others],
+    }
+    if ahead:
+        answer["queued"] = ahead
+    return answer
+
+
+def holder_of(tx: Transaction, claim: Claim) -> str:
+    """The holder of a claim, for the caller. Two sessions of one sender are two holders."""
+    if claim.sender != tx.caller.sender:
+        return f"@{claim.sender}"
+    session = f"the session {claim.session}" if claim.session else "no session"
+    return f"@{claim.sender} in {session}, which is not this one,"

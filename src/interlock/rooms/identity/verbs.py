@@ -1,0 +1,578 @@
+"""The verbs of identity: register names, manage tokens, run sessions, and show who the caller is.
+
+A token belongs to exactly one sender. A sender is an agent, a person, or a surface of one of them.
+A label is only display text. `names` registers senders and groups, `tokens` decides about tokens,
+`imports` takes tokens from another bus, `labels` compares labels with senders, `sessions` knows the
+running clients, and `fold` writes the tables.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from interlock.contracts.addresses import address
+from interlock.errors import NameTaken, Usage
+from interlock.log.times import LAST_MS
+from interlock.rooms.identity import imports, names, sessions, tokens
+from interlock.rooms.transaction import without_none
+from interlock.verbs.types import (
+    LINE,
+    Duration,
+    Object,
+    Query,
+    Schema,
+    SessionId,
+    Several,
+    Sha256,
+    Text,
+)
+from interlock.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from interlock.rooms import answers
+    from interlock.rooms.transaction import Transaction
+
+HASH = re.compile(r"[0-9a-f]{64}")
+# The members of an imported row: the type of each, and its name in refusals.
+ROW_MEMBERS: dict[str, tuple[type, str]] = {
+    "token_hash": (str, "text"),
+    "agent": (str, "text"),
+    "label": (str, "text"),
+    "project": (str, "text"),
+    "active": (bool, "true or false"),
+    "scope": (list, "text, or a list of texts"),
+    "display_name": (str, "text"),
+    "expires_at": (int, "a time, as 2026-11-18T09:00:00Z or in seconds since 1970"),
+    "clear": (bool, "true or false"),
+    "short": (bool, "true or false"),
+    "odd": (dict, "an object of texts"),
+}
+
+
+class Row(Object):
+    """A row of another bus's file. A refusal does not repeat the row, which may contain a token."""
+
+    def check(self, name: str, value: Any) -> None:
+        if not isinstance(value, dict):
+            raise Usage(f"A value of {name} is not an object. Give {self.form}.", member=name)
+
+
+class AgentsByLabel(Object):
+    """Agents by the labels of their tokens."""
+
+    python = "dict[str, str]"
+
+    def check(self, name: str, value: Any) -> None:
+        super().check(name, value)
+        for agent in value.values():
+            LINE.check(name, agent)
+
+    def schema(self) -> Schema:
+        return {"type": "object", "additionalProperties": LINE.schema()}
+
+
+# The rule checks a name, because a workspace can allow more names: see the setting names.pattern.
+NAME = Text(
+    "a name: lower-case letters, digits and hyphens",
+    "NAME",
+    "the name: lower-case letters, digits and hyphens",
+)
+Name = Annotated[str, NAME]
+Names = Annotated[tuple[str, ...], Several(NAME)]
+Surface = Annotated[str, Text("a surface", "S", "where it acts: cli, desktop, …")]
+Label = Annotated[
+    str,
+    Text(
+        "one line of text",
+        "TEXT",
+        "a label for display; it grants nothing",
+        max_length=280,
+        line=True,
+    ),
+]
+SCOPE = Text(
+    "a scope: mail, claim, work, gate:NAME or admin",
+    "SCOPE",
+    "mail, claim and work limit the token to those named; gate:NAME and admin are added",
+)
+Scopes = Annotated[tuple[str, ...], Several(SCOPE)]
+TokenId = Annotated[
+    str,
+    Text(
+        "the id of a token, such as tok_1f2e3d4c5b6a",
+        "ID",
+        "the token's id, such as tok_1f2e3d4c5b6a",
+        pattern=r"[A-Za-z0-9_]{1,64}",
+    ),
+]
+Rows = Annotated[
+    tuple[dict[str, Any], ...],
+    Several(
+        Row(
+            f"rows with {', '.join(ROW_MEMBERS)}",
+            help="a row with token_hash, agent and label",
+        ),
+        minimum=1,
+    ),
+]
+Map = Annotated[
+    dict[str, str],
+    AgentsByLabel(
+        'an object of labels and agents, such as {"Neo GPT": "neo-gpt"}',
+        help="the agent that the tokens of a label belong to; the rows' own agents do not count",
+    ),
+]
+
+TOKEN_HASH = "the SHA-256 of a token that you made; by default the server makes the token"  # noqa: S105
+ID_OR_SENDER = {
+    "id": "the token's id, such as tok_1f2e3d4c5b6a",
+    "sender": "all live tokens of this sender",
+}
+
+
+class Join(
+    Verb,
+    name="join",
+    http="POST /v1/agents",
+    method="join",
+    scope="admin",
+    owner=True,
+    help={
+        "kind": "whether it is an agent or a person; by default a new name is an agent",
+        "token_hash": TOKEN_HASH,
+    },
+):
+    """Register an agent or a person, and make its first token.
+
+    Only this answer contains a token that the server made. Keep it."""
+
+    name: Name
+    surface: Surface | None = None
+    kind: Literal["agent", "human"] | None = None
+    label: Label | None = None
+    scopes: Scopes = ()
+    token_hash: Sha256 = ""
+
+    def decide(self, tx: Transaction) -> answers.Joined:
+        return names.join(tx, self)
+
+
+class CreateGroup(
+    Verb,
+    http="POST /v1/groups",
+    cli="group create NAME --member @NAME...",
+    examples=("interlock group create reviewers --member @otto --member @vera",),
+    method="create_group",
+    scope="admin",
+    owner=True,
+    help={
+        "name": "the group's name: lower-case letters, digits and hyphens",
+        "members": "a member",
+    },
+):
+    """Register one name for several recipients."""
+
+    name: Name
+    members: Names = ()
+
+    def decide(self, tx: Transaction) -> answers.GroupMade:
+        return names.create_group(tx, self)
+
+
+class ListGroups(
+    Verb,
+    http="GET /v1/groups",
+    cli="group list",
+    method="groups",
+    read_only=True,
+    open=True,
+):
+    """List groups and their members."""
+
+    def decide(self, tx: Transaction) -> answers.Groups:
+        groups = [row[0] for row in tx.all("SELECT name FROM identity_groups ORDER BY name")]
+        return {
+            "groups": [
+                {
+                    "address": address(group),
+                    "members": [address(member) for member in names.members(tx.state, group) or ()],
+                }
+                for group in groups
+            ]
+        }
+
+
+class MintToken(
+    Verb,
+    name="token mint",
+    http="POST /v1/tokens",
+    method="mint_token",
+    scope="admin",
+    owner=True,
+    help={
+        "sender": "the sender of the new token",
+        "ttl_s": "when the token expires: 90s, 15m, 2h, 7d; by default never",
+        "token_hash": TOKEN_HASH,
+    },
+):
+    """Make another token for a sender.
+
+    Only this answer contains a token that the server made. Keep it."""
+
+    sender: Query
+    label: Label | None = None
+    scopes: Scopes = ()
+    ttl_s: Duration | None = None
+    token_hash: Sha256 = ""
+
+    def decide(self, tx: Transaction) -> answers.Minted:
+        return tokens.mint(tx, self)
+
+
+class RotateToken(
+    Verb,
+    name="token rotate",
+    http="POST /v1/tokens/rotate",
+    method="rotate_token",
+    scope="admin",
+    owner=True,
+    exactly_one=(("id", "sender"),),
+    help={
+        "id": ID_OR_SENDER["id"],
+        "sender": "the sender, if it has one live token",
+        "token_hash": TOKEN_HASH,
+    },
+):
+    """Replace a token by a new one.
+
+    The new token has the sender, the label and the scopes of the old one. The old one ends at
+    once. Only this answer contains a token that the server made. Keep it."""
+
+    id: Query | None = None
+    sender: Query | None = None
+    token_hash: Sha256 = ""
+
+    def decide(self, tx: Transaction) -> answers.Rotated:
+        return tokens.rotate(tx, self)
+
+
+class RevokeToken(
+    Verb,
+    http="POST /v1/tokens/revoke",
+    cli="token revoke (ID | --sender S)",
+    method="revoke_token",
+    scope="admin",
+    owner=True,
+    when_paused=True,
+    exactly_one=(("id", "sender"),),
+    help=ID_OR_SENDER,
+):
+    """End a token, or all tokens of a sender, at once."""
+
+    id: Query | None = None
+    sender: Query | None = None
+
+    def decide(self, tx: Transaction) -> answers.Revoked:
+        return tokens.revoke(tx, self)
+
+
+class ReaffirmTokens(
+    Verb,
+    name="token reaffirm",
+    http="POST /v1/tokens/reaffirm",
+    method="reaffirm_tokens",
+    scope="admin",
+    owner=True,
+    help={"id": ID_OR_SENDER["id"], "sender": "all suspended tokens of this sender"},
+):
+    """Trust tokens again that a restore suspended.
+
+    Without id and sender, the server trusts all suspended tokens again."""
+
+    id: Query | None = None
+    sender: Query | None = None
+
+    def decide(self, tx: Transaction) -> answers.Reaffirmed:
+        return tokens.reaffirm(tx, self)
+
+
+class LabelToken(
+    Verb,
+    http="POST /v1/tokens/{id}/label",
+    cli="token label ID LABEL",
+    examples=("interlock token label tok_1f2e3d4c5b6a 'Otto, laptop'",),
+    method="label_token",
+    scope="admin",
+    owner=True,
+):
+    """Change the label of a token."""
+
+    id: TokenId
+    label: Label
+
+    def decide(self, tx: Transaction) -> answers.Token:
+        return tokens.label_token(tx, self)
+
+
+class ImportTokens(
+    Verb,
+    name="token import",
+    http="POST /v1/tokens/import",
+    method="import_tokens",
+    scope="admin",
+    read_only=True,
+    owner=True,
+    help={"apply": "import the tokens; without it, nothing changes"},
+):
+    """Import the tokens of another bus, by their hashes.
+
+    The answer has a verdict for each row. The imported tokens are valid here until you rotate
+    them."""
+
+    rows: Rows
+    map: Map | None = None
+    apply: bool = False
+
+    def checked(self) -> ImportTokens:
+        for number, row in enumerate(self.rows, 1):
+            refuse_row(number, row)
+        labels = {row.get("label") for row in self.rows}
+        for label in self.map or {}:
+            if label not in labels:
+                raise Usage(
+                    f"No row has the label {label[:80]!r}. Give a label in full, as in its row.",
+                    member="map",
+                )
+        return self
+
+    def decide(self, tx: Transaction) -> answers.Imported:
+        return imports.import_tokens(tx, self)
+
+
+class ListTokens(
+    Verb,
+    http="GET /v1/tokens",
+    cli="token list",
+    method="tokens",
+    scope="admin",
+    read_only=True,
+    owner=True,
+):
+    """List tokens with their senders and scopes, without their secrets."""
+
+    def decide(self, tx: Transaction) -> answers.Tokens:
+        return tokens.list_tokens(tx, self)
+
+
+class ShowToken(
+    Verb,
+    http="GET /v1/tokens/{id}",
+    cli="token show ID",
+    method="show_token",
+    scope="admin",
+    read_only=True,
+    owner=True,
+):
+    """Show a token, without its secret."""
+
+    id: TokenId
+
+    def decide(self, tx: Transaction) -> answers.Token:
+        return tokens.show_token(tx, self)
+
+
+class IdentifyToken(
+    Verb,
+    name="token identify",
+    http="POST /v1/tokens/identify",
+    method="identify_token",
+    read_only=True,
+    open=True,
+    help={"token_hash": "the SHA-256 of the token, as 64 hexadecimal digits in lower case"},
+):
+    """Find the sender of a token, by its hash."""
+
+    token_hash: Query
+
+    def decide(self, tx: Transaction) -> answers.KnownToken | answers.UnknownToken:
+        return tokens.identify(tx, self)
+
+
+class ListAgents(
+    Verb,
+    http="GET /v1/agents",
+    cli="agents [NAME]",
+    method="agents",
+    read_only=True,
+    open=True,
+    help={"name": "only this agent or person"},
+):
+    """List agents and people, and how to reach each of them."""
+
+    name: Query | None = None
+
+    def decide(self, tx: Transaction) -> answers.Agents:
+        rows = tx.all(
+            "SELECT s.sender, s.agent, s.surface, a.kind FROM identity_senders s "
+            "JOIN identity_agents a ON a.name = s.agent ORDER BY s.sender"
+        )
+        if self.name is not None:
+            rows = [row for row in rows if self.name.removeprefix("@") in row[:2]]
+        return {"agents": [names.agent_view(tx, *row) for row in rows]}
+
+
+class Mute(
+    Verb,
+    http="POST /v1/mute",
+    cli="mute [NAME] [--ttl D | --off]",
+    examples=(
+        "interlock mute --ttl 2h # do not wake me for two hours",
+        "interlock mute @otto --off # wake otto again",
+    ),
+    method="mute",
+    owner=True,
+    at_most_one=(("ttl_s", "off"),),
+    help={
+        "name": "the agent; by default yourself",
+        "ttl_s": "for how long: 90s, 15m, 2h, 7d; by default until you unmute",
+        "off": "unmute: mail may wake the agent again",
+    },
+):
+    """Mute an agent: mail does not wake it.
+
+    Mail still arrives, and the agent is told about it at its next step. Every agent may mute
+    itself. Only people and admins may mute another agent."""
+
+    name: Query | None = None
+    ttl_s: Duration | None = None
+    off: bool = False
+
+    def needs_sender(self) -> bool:
+        return self.name is None
+
+    def decide(self, tx: Transaction) -> answers.Muted:
+        return names.mute(tx, self)
+
+
+class StartSession(
+    Verb,
+    name="session start",
+    http="POST /v1/sessions",
+    method="start_session",
+):
+    """Start a session, which is one running client of a sender."""
+
+    id: SessionId
+
+    def decide(self, tx: Transaction) -> answers.SessionStarted:
+        row = tx.one("SELECT sender, ended_at FROM identity_sessions WHERE session = ?", self.id)
+        if row is not None and (row[0] != tx.caller.sender or row[1] is not None):
+            raise NameTaken(
+                f"The session {self.id} was used before. Choose a new id, or start the client with "
+                "interlock run."
+            )
+        if row is None:
+            tx.append("session_started", {"session": self.id})
+        return {"session": self.id, "sender": tx.caller.sender}
+
+
+class EndSession(
+    Verb,
+    name="session end",
+    http="POST /v1/sessions/{id}/end",
+    method="end_session",
+):
+    """End a session, and release its claims."""
+
+    id: SessionId
+
+    def decide(self, tx: Transaction) -> answers.SessionEnded:
+        from interlock.rooms.claims.sessions import give_up
+
+        sessions.end_session(tx, self)
+        return {"ended": self.id, "released": [claim.view() for claim in give_up(tx, self.id)]}
+
+
+class FindSession(
+    Verb,
+    name="session find",
+    http="GET /v1/sessions/{id}",
+    method="find_session",
+    read_only=True,
+    open=True,
+):
+    """Find the sender of a running session."""
+
+    id: SessionId
+
+    def decide(self, tx: Transaction) -> answers.SessionFound:
+        row = tx.one(
+            "SELECT sender FROM identity_sessions WHERE session = ? AND ended_at IS NULL", self.id
+        )
+        found: answers.SessionFound = without_none(session=self.id, sender=row[0] if row else None)
+        return found
+
+
+class KeepSession(
+    Verb,
+    name="session keep",
+    http="POST /v1/sessions/{id}/keep",
+    method="keep_session",
+    read_only=True,
+):
+    """Renew the claims of a running session.
+
+    The server renews a claim when half of its lease is over."""
+
+    id: SessionId
+
+    def decide(self, tx: Transaction) -> answers.Claims:
+        from interlock.rooms.claims.sessions import keep
+
+        return {"claims": [claim.view() for claim in keep(tx, self.id)]}
+
+
+# --- the rows of an imported file
+
+
+def refuse_row(number: int, row: dict[str, Any]) -> None:
+    """Raise Usage for a row with a wrong member. The refusal does not repeat the value, which may
+    be a secret."""
+    for name, value in row.items():
+        if name == "token":
+            raise Usage(
+                f"Row {number} contains a token. Give its SHA-256 as token_hash instead.",
+                member="rows",
+            )
+        if name not in ROW_MEMBERS:
+            raise Usage(
+                f"Row {number} has the member {name[:80]!r}. Give only {', '.join(ROW_MEMBERS)}.",
+                member="rows",
+            )
+        wrong = wrong_member(name, value)
+        if wrong is not None:
+            raise Usage(f"Row {number}: {wrong}", member="rows")
+    token_hash = row.get("token_hash", "")
+    if token_hash and not HASH.fullmatch(token_hash):
+        raise Usage(
+            f"Row {number}: token_hash is not a SHA-256. Give 64 hexadecimal digits in lower case.",
+            member="rows",
+        )
+
+
+def wrong_member(name: str, value: Any) -> str | None:
+    """A sentence about a wrong member of an imported row, or None. It does not repeat the value."""
+    kind, form = ROW_MEMBERS[name]
+    texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    if isinstance(value, dict):
+        texts = [*value, *value.values()]
+    is_good = isinstance(value, kind) and all(isinstance(text, str) for text in texts)
+    if not is_good or (kind is int and not 0 <= value < LAST_MS):
+        return f"{name} must be {form}."
+    try:
+        for text in texts:
+            LINE.check(name, text)
+    except Usage as wrong:
+        return wrong.message
+    return None

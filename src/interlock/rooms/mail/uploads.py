@@ -1,0 +1,85 @@
+"""Flows that upload a large body in chunks, and then make the request that names the upload."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from interlock.contracts.types import MAIN_MEMBER
+from interlock.errors import Refusal
+from interlock.log.encoding import digest
+from interlock.rooms.mail.sending import CHUNK_BYTES
+from interlock.rooms.mail.verbs import DropUpload, PutChunk, SendMessage
+from interlock.verbs.verb import validated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from interlock.rooms.work.verbs import AddEvidence
+    from interlock.verbs.flows import Flow
+
+# A longer body is uploaded: neither the log nor a request should carry it.
+MAX_INLINE_BYTES = 1 << 20
+
+
+def is_large(request: Any) -> bool:
+    """Whether the request is a message whose main text must be uploaded."""
+    if not isinstance(request, SendMessage):
+        return False
+    text = request.payload.get(MAIN_MEMBER.get(request.type, ""))
+    if not isinstance(text, str) or len(text) * 4 <= MAX_INLINE_BYTES:
+        return False
+    return len(text.encode("utf-8", "surrogatepass")) > MAX_INLINE_BYTES
+
+
+def send(request: SendMessage) -> Flow[Any]:
+    """Upload the main text, then send the message. A refused message drops its upload."""
+    validated(request)
+    main = MAIN_MEMBER[request.type]
+    body = request.payload[main].encode()
+    upload = yield from _upload(in_pieces(body), len(body))
+    rest = {name: value for name, value in request.payload.items() if name != main}
+    whole = request._replace(payload=rest, upload=upload, sha256=digest(body), size=len(body))
+    answer = yield from _or_drop(whole, upload)
+    # If the same key was used before, the first message's upload is in use, and not this one.
+    yield DropUpload(upload)
+    return answer
+
+
+def attach(request: AddEvidence, chunks: Iterable[bytes], size: int) -> Flow[Any]:
+    """Upload the bytes of evidence in chunks of `CHUNK_BYTES`, then add the evidence."""
+    validated(request)
+    if size == 0:
+        return (yield request)
+    upload = yield from _upload(chunks, size)
+    answer = yield from _or_drop(request._replace(upload=upload), upload)
+    if request.key is not None:
+        yield DropUpload(upload)
+    return answer
+
+
+def in_chunks(file: BinaryIO) -> Iterator[bytes]:
+    """The rest of a file, in chunks."""
+    while data := file.read(CHUNK_BYTES):
+        yield data
+
+
+def in_pieces(data: bytes) -> Iterator[bytes]:
+    """Bytes, in chunks."""
+    return (data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES))
+
+
+def _upload(chunks: Iterable[bytes], size: int) -> Flow[str]:
+    upload: str | None = None
+    for number, data in enumerate(chunks):
+        put = yield PutChunk(data, size, number, upload)
+        upload = put["upload"]
+    assert upload is not None
+    return upload
+
+
+def _or_drop(request: Any, upload: str) -> Flow[Any]:
+    try:
+        return (yield request)
+    except Refusal:
+        yield DropUpload(upload)
+        raise

@@ -1,0 +1,528 @@
+"""The verbs of mail: send, ask, answer, list, read, acknowledge, search, and erase.
+
+A message is stored once, and has one delivery for each recipient. A delivery goes from accepted
+over shown and read to acked or declined, and stays open until then. `sending` accepts messages,
+`reading` shows them, `waking` wakes recipients, `records` reads the tables, and `fold` writes them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from interlock.contracts.addresses import address
+from interlock.contracts.types import MAIN_MEMBER, plain, sendable
+from interlock.errors import InvalidMessage, NotFound, TooLarge, Usage
+from interlock.log.encoding import canonical, digest
+from interlock.rooms.identity.names import senders_of
+from interlock.rooms.mail import reading, sending
+from interlock.rooms.mail.records import (
+    COLUMNS,
+    Message,
+    by_seq,
+    listed,
+    locate,
+    mailboxes,
+    sent_by,
+    visible,
+)
+from interlock.rooms.transaction import Mine
+from interlock.rooms.workspace import redaction
+from interlock.verbs.types import (
+    MAX_QUERY_LENGTH,
+    MESSAGE_REF,
+    TASK_ID,
+    Duration,
+    Integer,
+    Key,
+    Limit,
+    Line,
+    MessageRef,
+    Note,
+    Offset,
+    Position,
+    Reason,
+    Several,
+    Text,
+    is_unicode,
+)
+from interlock.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from interlock.rooms import answers
+    from interlock.rooms.transaction import Transaction
+
+DEFAULT_WAIT_S = 20
+MAX_ANSWER_BYTES = 1 << 20
+
+
+class Body(Text):
+    """What a message says. The contract of its type checks it, and raises InvalidMessage."""
+
+    def check(self, name: str, value: Any) -> None:
+        if not isinstance(value, str):
+            self.refuse(name, value)
+
+
+# The rule checks a recipient, because a setting of the workspace can admit further names.
+Recipient = Annotated[
+    str, Text("a recipient", "TO", "@NAME for one agent or group, AGENT:* for everyone")
+]
+Question = Annotated[str, Body("a question", "QUESTION", "the question")]
+Options = Annotated[tuple[str, ...], Several(Body("an option", "O", "an answer to choose from"))]
+AnswerText = Annotated[str, Body("an answer", "TEXT", "the answer")]
+Priority = Literal["low", "normal", "high", "critical"]
+Which = Literal["open", "all", "sent"]
+Adapter = Annotated[
+    str,
+    Text(
+        "one line of text",
+        "ADAPTER",
+        "how the mail is shown, such as cli; receipts name it",
+        max_length=64,
+        line=True,
+    ),
+]
+BodySize = Annotated[int, Integer(1, help="the size of the whole body in bytes")]
+ChunkNumber = Annotated[int, Integer(0, help="the number of the chunk")]
+MessageRefs = Annotated[tuple[str, ...], Several(MESSAGE_REF, minimum=1)]
+Words = Annotated[
+    str,
+    Text(
+        "words to search for",
+        "QUERY",
+        "words; a message must have all of them",
+        pattern=r"\s*[^\s\0][^\0]*",
+        max_length=MAX_QUERY_LENGTH,
+    ),
+]
+Redactable = Annotated[
+    str,
+    Text(
+        "the id of a message, of evidence, of a verdict or of a task, or #SEQ",
+        "MESSAGE",
+        "the message: its id, a prefix of 6 or more characters, or #SEQ",
+        pattern=f"(?:{MESSAGE_REF.pattern}|{TASK_ID.pattern})",
+    ),
+]
+
+
+class SendMessage(
+    Verb,
+    name="send",
+    http="POST /v1/messages",
+    method="send",
+    scope="mail",
+    help={
+        "type": "the message type: send, ask, answer, announce, wake, command or blocker",
+        "payload": "the members of the message; interlock schema TYPE shows them",
+        "subject": "one line that lists show",
+        "thread": "the thread that the message belongs to",
+        "reply_to": "the message that this one answers",
+        "priority": "how urgent the message is",
+        "ttl_s": "the message expires if no recipient reads it for this long: 90s, 15m, 2h, 7d",
+        "wake": "true wakes idle recipients, even of a broadcast; false does not wake them",
+        "sha256": "the SHA-256 of an uploaded body",
+        "size": "the size of an uploaded body in bytes",
+        "upload": "the upload that has the main text of the message",
+    },
+):
+    """Send a message to one agent, or to everyone.
+
+    The answer says that the message was accepted, not that a recipient read it. To see how far it
+    got, run interlock receipts ID."""
+
+    to: Recipient
+    type: str = "send"
+    payload: dict[str, Any] = {}  # noqa: RUF012 - a request does not change
+    subject: Line | None = None
+    thread: str | None = None
+    reply_to: str | None = None
+    priority: Priority = "normal"
+    key: Key | None = None
+    ttl_s: Duration | None = None
+    wake: bool | None = None
+    sha256: str = ""
+    size: int = 0
+    upload: str | None = None
+
+    def checked(self) -> SendMessage:
+        """Check the payload against its contract. Fill in the digest and the size of the body."""
+        sendable(self.type)
+        main = MAIN_MEMBER[self.type]
+        payload = self.payload
+        if self.upload is not None:
+            # The contract has no maximum for the main text, so one character can stand for it.
+            payload = payload | {main: "-"}
+        if not plain(self.type, payload):
+            # The import of Pydantic takes longer than a whole command may.
+            from interlock.contracts.messages import check
+
+            check(self.type, payload)
+        if self.upload is not None:
+            return self
+        body = encoded(payload, main)
+        return self._replace(sha256=digest(body), size=len(body))
+
+    def decide(self, tx: Transaction) -> answers.Sent:
+        return sending.send(tx, self)
+
+
+class PutChunk(
+    Verb,
+    name="upload",
+    http="POST /v1/blobs",
+    method="put_chunk",
+    help={
+        "data": "the bytes of the chunk; every chunk but the last has 1 MiB",
+        "upload": "the upload that the chunk belongs to; a new one by default",
+    },
+):
+    """Upload a chunk of a large body.
+
+    Upload the first chunk without `upload`: the answer names the upload for the other chunks. The
+    client's send uploads large bodies by itself."""
+
+    data: bytes
+    size: BodySize
+    number: ChunkNumber = 0
+    upload: str | None = None
+
+    def decide(self, tx: Transaction) -> answers.Chunk:
+        return sending.put_chunk(tx, self)
+
+
+class DropUpload(
+    Verb,
+    name="upload drop",
+    http="POST /v1/blobs/drop",
+    method="drop_upload",
+    help={"upload": "the upload"},
+):
+    """Discard an upload that no message uses."""
+
+    upload: str
+
+    def decide(self, tx: Transaction) -> answers.Dropped:
+        return sending.drop_upload(tx, self)
+
+
+class Ask(
+    Verb,
+    name="ask",
+    http="POST /v1/asks",
+    method="ask",
+    help={
+        "wait_s": "wait for the answer for this long",
+        "timeout_s": "interlock review lists the question as overdue after so many seconds",
+    },
+):
+    """Ask a question, and wait for the answer.
+
+    Exit 1: no answer arrived in time. A late answer arrives in the inbox."""
+
+    to: Recipient
+    question: Question
+    options: Options = ()
+    wait_s: Duration = DEFAULT_WAIT_S
+    timeout_s: int | None = None
+    key: Key | None = None
+
+    def decide(self, tx: Transaction) -> answers.Answered | answers.Unanswered:
+        """The node runs this verb as a flow: see `node.flows`."""
+        raise NotImplementedError
+
+
+class AnswerAsk(
+    Verb,
+    http="POST /v1/messages/{message}/answer",
+    cli="answer ID TEXT|-",
+    bind={"ID": "message"},
+    method="answer",
+    scope="mail",
+):
+    """Answer a question that you received.
+
+    The answer acknowledges the question."""
+
+    message: MessageRef
+    text: AnswerText
+    key: Key | None = None
+
+    def checked(self) -> AnswerAsk:
+        if not self.text:
+            raise InvalidMessage("The answer is empty. Give its text.", type="answer")
+        if not is_unicode(self.text):
+            raise InvalidMessage("The answer is not valid UTF-8 text.", type="answer")
+        size = len(self.text.encode())
+        if size > MAX_ANSWER_BYTES:
+            raise TooLarge(
+                f"The answer has {size} bytes; at most {MAX_ANSWER_BYTES} are allowed. "
+                "For a longer one, use interlock send --reply-to."
+            )
+        return self
+
+    def decide(self, tx: Transaction) -> answers.Sent:
+        ask = locate(tx, self.message)
+        if ask.type != "ask":
+            raise InvalidMessage(
+                f"{ask.id} is a {ask.type}, not an ask. Use send --reply-to {ask.id}."
+            )
+        body = self.text.encode()
+        answer = SendMessage(
+            to=address(ask.sender),
+            type="answer",
+            payload={"text": self.text, "ask": ask.id},
+            reply_to=ask.id,
+            key=self.key,
+            sha256=digest(body),
+            size=len(body),
+        )
+        return sending.send(tx, answer)
+
+
+class FindAnswer(
+    Verb,
+    name="answer find",
+    http="GET /v1/asks/{message}",
+    method="find_answer",
+    scope="mail",
+    read_only=True,
+):
+    """Check whether a question of yours was answered."""
+
+    message: MessageRef
+
+    def decide(self, tx: Transaction) -> answers.AnswerFound | answers.NoAnswerFound:
+        """Return the first answer. Other recipients of the question do not see it."""
+        ask = locate(tx, self.message)
+        if not sent_by(tx, ask):
+            raise NotFound(f"{self.message[:80]!r} is not a question that you asked.")
+        row = tx.one("SELECT answer FROM mail_asks WHERE seq = ?", ask.seq)
+        if row is None or row[0] is None:
+            return {"answered": False, "id": ask.id}
+        return {"answered": True, "id": ask.id, "answer": listed(tx, by_seq(tx, row[0]))}
+
+
+class ListInbox(
+    Verb,
+    name="inbox",
+    http="GET /v1/inbox",
+    method="inbox",
+    scope="mail",
+    read_only=True,
+    help={
+        "which": "open mail, all mail, or the mail that you sent",
+        "wait_s": "wait for new mail for this long",
+    },
+):
+    """List your mail, oldest first.
+
+    Mail stays open until you acknowledge it: interlock ack ID"""
+
+    which: Which = "open"
+    limit: Limit = 100
+    after: Position = 0
+    adapter: Adapter | None = None
+    wait_s: Duration | None = None
+
+    def decide(self, tx: Transaction) -> answers.Inbox:
+        return reading.inbox(tx, self)
+
+
+class ListMail(
+    Verb,
+    name="mail",
+    http="GET /v1/mail",
+    method="mail",
+    scope="admin",
+    read_only=True,
+    owner=True,
+    help={"message": "only this message"},
+):
+    """List the newest messages of the workspace.
+
+    Only the owner sees what the messages say. An admin sees senders, recipients and receipts."""
+
+    limit: Limit = 50
+    message: MessageRef | None = None
+
+    def decide(self, tx: Transaction) -> answers.Mail:
+        return reading.list_mail(tx, self)
+
+
+class ReadMessage(
+    Verb,
+    name="read",
+    http="GET /v1/messages/{message}",
+    method="read",
+    scope="mail",
+    read_only=True,
+    help={"start": "the first byte of the range", "stop": "the byte after the range"},
+):
+    """Read a message, or a range of its body."""
+
+    message: MessageRef
+    start: Offset | None = None
+    stop: Offset | None = None
+
+    def checked(self) -> ReadMessage:
+        start = self.start or 0
+        if self.stop is not None and self.stop <= start:
+            raise Usage(
+                f"stop is {self.stop}, and start is {start}. Give a stop above start.",
+                member="stop",
+            )
+        return self
+
+    def decide(self, tx: Transaction) -> answers.Message:
+        return reading.read(tx, self)
+
+
+class AckMessages(
+    Verb,
+    http="POST /v1/acks",
+    http_also=("POST /v1/messages/{messages}/ack",),
+    cli="ack ID... [--decline] [--note N]",
+    bind={"ID": "messages"},
+    method="ack",
+    scope="mail",
+    help={
+        "decline": "decline the messages: you will not do what they ask",
+        "note": "a note for the sender",
+    },
+):
+    """Acknowledge messages that you handled, or decline them.
+
+    If one of the messages was not sent to you, the node acknowledges none."""
+
+    messages: MessageRefs
+    decline: bool = False
+    note: Note | None = None
+
+    def decide(self, tx: Transaction) -> answers.Acknowledged:
+        return reading.ack(tx, self)
+
+
+class ShowReceipts(
+    Verb,
+    http="GET /v1/messages/{message}/receipts",
+    cli="receipts ID",
+    bind={"ID": "message"},
+    method="receipts",
+    scope="mail",
+    read_only=True,
+):
+    """Show how far a message got with each recipient."""
+
+    message: MessageRef
+
+    def decide(self, tx: Transaction) -> answers.Receipts:
+        return reading.receipts(tx, self)
+
+
+class ShowThread(
+    Verb,
+    http="GET /v1/messages/{message}/thread",
+    cli="thread ID [--limit N] [--after SEQ]",
+    bind={"ID": "message"},
+    method="thread",
+    scope="mail",
+    read_only=True,
+):
+    """Show the conversation that a message belongs to."""
+
+    message: MessageRef
+    limit: Limit = 100
+    after: Position = 0
+
+    def decide(self, tx: Transaction) -> answers.Thread:
+        """List the messages of the thread that the caller may see."""
+        root = locate(tx, self.message).thread
+        rows = tx.all(
+            f"SELECT {COLUMNS} FROM mail_messages WHERE "
+            "(id = ?1 OR (thread = ?1 AND thread <> id)) AND seq > ?2 ORDER BY seq LIMIT ?3",
+            root,
+            self.after,
+            self.limit + 1,
+        )
+        found = [Message(*row) for row in rows][: self.limit]
+        shown = [listed(tx, message) for message in found if visible(tx, message)]
+        answer: answers.Thread = {"thread": root, "messages": shown}
+        if len(rows) > len(found):
+            answer["next"] = found[-1].seq
+        return answer
+
+
+class Search(
+    Verb,
+    http="GET /v1/search",
+    cli="search QUERY [--limit N]",
+    method="search",
+    scope="mail",
+    read_only=True,
+):
+    """Search your mail, sent and received.
+
+    The newest message comes first."""
+
+    query: Words
+    limit: Limit = 20
+
+    def decide(self, tx: Transaction) -> answers.Found:
+        caller = tx.caller
+        senders = (caller.agent, *senders_of(tx.state, caller.agent))
+        messages: list[answers.Message] = []
+        for seq in tx.store.search(self.query, Mine(mailboxes(caller), senders)):
+            message = by_seq(tx, seq)
+            if not message.redacted:
+                messages.append(listed(tx, message))
+                if len(messages) == self.limit:
+                    break
+        return {"query": self.query, "messages": messages}
+
+
+class Explain(
+    Verb,
+    http="GET /v1/messages/{message}/explain",
+    cli="explain ID",
+    bind={"ID": "message"},
+    method="explain",
+    read_only=True,
+    owner=True,
+):
+    """Show who is behind a message.
+
+    The answer has the sender, the token and its label, who minted the token, and when. It says
+    where the label contradicts the sender."""
+
+    message: MessageRef
+
+    def decide(self, tx: Transaction) -> answers.Story:
+        return reading.explain(tx, self)
+
+
+class Redact(
+    Verb,
+    http="POST /v1/messages/{message}/redact",
+    cli="redact MESSAGE --reason R",
+    method="redact",
+    owner=True,
+):
+    """Erase the body of a message permanently.
+
+    Every proof of the log stays valid. To erase evidence, a verdict or a task, give its id. To
+    erase any other note, give the #SEQ of its log entry."""
+
+    message: Redactable
+    reason: Reason
+
+    def decide(self, tx: Transaction) -> answers.Redacted:
+        return redaction.redact(tx, self)
+
+
+def encoded(payload: dict[str, Any], main: str) -> bytes:
+    """The bytes that `sha256` and `size` describe: the main text, or the payload if it has none."""
+    try:
+        return payload[main].encode() if main in payload else canonical(payload)
+    except (UnicodeEncodeError, TypeError):
+        raise InvalidMessage(f"The member {main} is not valid UTF-8 text.") from None

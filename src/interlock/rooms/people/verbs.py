@@ -1,0 +1,388 @@
+"""The verbs of people: invite, sign in, and connect clients that act for a person.
+
+A person joins by an invitation, chooses a password, and owns agents. A client that a person
+connects acts as one of that person's senders. Only the sign-in pages and the OAuth endpoints call
+the verbs without a route. `people` decides about invitations and passwords, `connections` about
+connected clients.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from interlock.contracts.addresses import address
+from interlock.rooms.identity.names import senders_of
+from interlock.rooms.people import connections, people
+from interlock.verbs.types import Duration, Query, Several, Sha256, Text
+from interlock.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from interlock.rooms import answers
+    from interlock.rooms.transaction import RuleAnswer, Transaction
+
+MAX_OWN = 100
+MAX_CLIENT_LENGTH = 4096
+
+Surface = Annotated[str, Text("a surface", "S", "where it acts: laptop, desktop, …")]
+Own = Annotated[
+    tuple[str, ...],
+    Several(Text("an agent", "AGENT", "an agent that the person will own"), maximum=MAX_OWN),
+]
+ConnectionId = Annotated[
+    str,
+    Text(
+        "the id of a connection, from interlock connection list",
+        "ID",
+        "the connection, such as con_1f2e3d4c5b6a",
+        pattern=r"[A-Za-z0-9_]{1,64}",
+    ),
+]
+Revocable = Annotated[
+    str,
+    Text(
+        "an id from interlock connection list, or @NAME of a person",
+        "ID",
+        "con_…, tok_… or inv_… from interlock connection list; or @NAME of a person",
+        pattern=r"@[\s\S]{0,999}|[A-Za-z0-9_]{1,64}",
+    ),
+]
+DisplayName = Annotated[
+    str, Text("one line of text", "NAME", "the name that lists show", max_length=80, line=True)
+]
+Browser = Annotated[str, Text("one line of text", "TEXT", "the browser", max_length=280, line=True)]
+# The id of an OAuth client is the address of its metadata, or the text that it registered.
+ClientId = Annotated[
+    str,
+    Text("one line of text", "ID", "the client", max_length=MAX_CLIENT_LENGTH, line=True),
+]
+RedirectUri = Annotated[
+    str,
+    Text(
+        "one line of text",
+        "URL",
+        "the client's address for the code",
+        max_length=MAX_CLIENT_LENGTH,
+        line=True,
+    ),
+]
+
+
+class Invite(
+    Verb,
+    name="invite",
+    http="POST /v1/invitations",
+    method="invite",
+    scope="admin",
+    owner=True,
+    help={
+        "name": "the person or the agent to invite",
+        "kind": "whether it is an agent or a person; by default a new name is a person",
+        "ttl_s": "how long the link is valid: 90s, 15m, 2h, 7d; by default 3d",
+        "code_hash": "the SHA-256 of a code that you made; by default the server makes the code",
+    },
+):
+    """Invite a person, or another machine, by a link.
+
+    The link is valid once. A person opens it in a browser and chooses a password. Another machine
+    takes it with interlock join LINK."""
+
+    name: Query
+    surface: Surface | None = None
+    own: Own = ()
+    kind: Literal["agent", "human"] | None = None
+    ttl_s: Duration | None = None
+    code_hash: Sha256 = ""
+
+    def decide(self, tx: Transaction) -> answers.Invited:
+        return people.invite(tx, self)
+
+
+class AcceptInvitation(
+    Verb,
+    name="join by invitation",
+    http="POST /v1/invitations/accept",
+    method="accept_invitation",
+    anyone=True,
+    help={
+        "code": "the code at the end of the invitation's link",
+        "token_hash": "the SHA-256 of a token that you made; by default the server makes the token",
+    },
+):
+    """Join by an invitation.
+
+    Only this answer contains a token that the server made. Keep it."""
+
+    code: Query
+    token_hash: Sha256 = ""
+
+    def decide(self, tx: Transaction) -> answers.Joined:
+        return people.accept(tx, self)
+
+
+class ListConnections(
+    Verb,
+    http="GET /v1/connections",
+    cli="connection list",
+    method="connections",
+    read_only=True,
+    owner=True,
+):
+    """List connected clients, browser sessions, tokens, and open invitations.
+
+    A person sees their own connections, sessions and tokens. The owner and admins see all
+    connections, sessions and invitations."""
+
+    def decide(self, tx: Transaction) -> answers.Connections:
+        return connections.list_connections(tx)
+
+
+class NameConnection(
+    Verb,
+    http="POST /v1/connections/{id}/name",
+    cli="connection name ID NAME",
+    examples=("interlock connection name con_1f2e3d4c5b6a 'claude.ai on my phone'",),
+    method="name_connection",
+    owner=True,
+):
+    """Name a connection."""
+
+    id: ConnectionId
+    name: DisplayName
+
+    def decide(self, tx: Transaction) -> answers.Connection:
+        return connections.name_connection(tx, self)
+
+
+class RevokeConnection(
+    Verb,
+    http="POST /v1/connections/{id}/revoke",
+    cli="connection revoke ID",
+    method="revoke_connection",
+    owner=True,
+    when_paused=True,
+):
+    """End a connection, a browser session, a token or an invitation, or lock a person out.
+
+    With @NAME, the person's password, browser sessions, connections, tokens and invitations end at
+    once. The person's agents have no owner then. To admit the person again: interlock invite."""
+
+    id: Revocable
+
+    def decide(self, tx: Transaction) -> answers.Revoked | answers.LockedOut:
+        return connections.revoke(tx, self)
+
+
+# --- the pages where people sign in
+
+
+class ShowInvitation(
+    Verb,
+    name="invitation",
+    read_only=True,
+    anyone=True,
+):
+    """Show the invitation of a code."""
+
+    code: str
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        return people.show_invitation(tx, self)
+
+
+class Enrol(
+    Verb,
+    name="enrol",
+    anyone=True,
+):
+    """Join by an invitation, as a person with a password.
+
+    The person is signed in then. The person's earlier browser sessions and connections end. The
+    fields are as in `SignIn`."""
+
+    code: str
+    verifier: str
+    token_hash: Sha256
+    label: Browser | None = None
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        return people.enrol(tx, self)
+
+
+class SignIn(
+    Verb,
+    name="sign in",
+    anyone=True,
+):
+    """Sign a person in.
+
+    The door derives `verifier` from the password and the workspace's key. `token_hash` is the hash
+    of the token that the browser keeps."""
+
+    name: str
+    verifier: str
+    token_hash: Sha256
+    label: Browser | None = None
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        return people.sign_in(tx, self)
+
+
+class ChangePassword(Verb, name="password"):
+    """Change the password of the person who is signed in.
+
+    `verifier` belongs to the current password, and `new` to the new one. The person's other
+    browsers are signed out. Connections stay."""
+
+    verifier: str
+    new: str
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        return people.change_password(tx, self)
+
+
+class SignOut(Verb, name="sign out", when_paused=True):
+    """Sign a person out of this browser."""
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        people.refuse_unsigned(tx)
+        tx.append("token_revoked", {"id": tx.caller.token})
+        return {"signed_out": True}
+
+
+class ShowPerson(Verb, name="person", read_only=True):
+    """Show the person who is signed in, and the senders that a client of theirs can act as."""
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        person = people.refuse_unsigned(tx)
+        return {
+            "person": address(person),
+            "agents": [
+                {
+                    "agent": agent,
+                    "senders": [address(sender) for sender in senders_of(tx.state, agent)],
+                }
+                for agent in people.own_agents(tx, person)
+            ],
+        }
+
+
+# --- the consent page and the OAuth endpoints
+
+
+class GrantConnection(Verb, name="connect"):
+    """Let a client act as one of the person's senders.
+
+    The sender is the `surface` of the `agent`. With `new`, the sender must not exist yet."""
+
+    agent: str
+    surface: str | None
+    scopes: tuple[str, ...]
+    client: ClientId
+    client_name: DisplayName
+    resource: str
+    redirect_uri: RedirectUri
+    challenge: str
+    code_hash: Sha256
+    name: DisplayName | None = None
+    new: bool = False
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        return connections.grant(tx, self)
+
+
+class FindGrant(
+    Verb,
+    name="code",
+    read_only=True,
+    anyone=True,
+):
+    """Find the connection of a code, whether or not the code is still valid."""
+
+    code: str
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        return connections.find_grant(tx, self)
+
+
+class OpenConnection(
+    Verb,
+    name="connection open",
+    anyone=True,
+):
+    """Open a connection with its code.
+
+    A code that was used before ends the connection, because it may have been copied."""
+
+    code: str
+    client: str
+    token_hash: Sha256
+    refresh_hash: Sha256
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        return connections.open_connection(tx, self)
+
+
+class FindConnection(
+    Verb,
+    name="connection",
+    read_only=True,
+    anyone=True,
+):
+    """Find the connection of a refresh token or an access token."""
+
+    secret: str
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        return connections.find_connection(tx, self)
+
+
+class RefreshConnection(
+    Verb,
+    name="connection refresh",
+    anyone=True,
+):
+    """Replace the tokens of a connection, with its refresh token.
+
+    A refresh token that was used before ends the connection, because it may have been copied."""
+
+    refresh: str
+    client: str
+    token_hash: Sha256
+    refresh_hash: Sha256
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        return connections.refresh(tx, self)
+
+
+class CloseConnection(
+    Verb,
+    name="connection close",
+    when_paused=True,
+    anyone=True,
+):
+    """End a connection with one of its tokens, which its client returns."""
+
+    secret: str
+    client: str
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        return connections.close(tx, self)
+
+
+class ReportRefusal(
+    Verb,
+    name="report",
+    anyone=True,
+):
+    """Record that a door refused an attempt to sign in or to connect.
+
+    `reason` is a code of `contracts.intrusions`. `connection` or `person` names the target of the
+    attempt, if the door knows it. A person of that name need not exist."""
+
+    reason: str
+    digest: str
+    connection: str | None = None
+    person: str | None = None
+
+    def decide(self, tx: Transaction) -> RuleAnswer:
+        return connections.report(tx, self)

@@ -1,0 +1,560 @@
+"""The verbs of the workspace: settings, pause, overviews, client sessions, the log and its upkeep.
+
+The node runs the verbs about the log itself, such as `VerifyLog` and `Backup`, because no rule
+decides them: see `node.maintenance`. `Inspect` and `Maintain` are their permission checks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from interlock.errors import Usage
+from interlock.log.encoding import canonical
+from interlock.rooms.claims import guard
+from interlock.rooms.transaction import without_none
+from interlock.rooms.workspace import attending, events, overview, review
+from interlock.rooms.workspace.rules import is_paused
+from interlock.rooms.workspace.settings import SETTINGS
+from interlock.verbs.types import (
+    MAX_POSITION,
+    MAX_ROWS,
+    AbsolutePath,
+    Duration,
+    Files,
+    Integer,
+    Limit,
+    Position,
+    Query,
+    Reason,
+    Repository,
+    Several,
+    Text,
+    Worktree,
+)
+from interlock.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from interlock.rooms import answers
+    from interlock.rooms.transaction import Transaction
+
+WEEK_S = 7 * 86_400
+MAX_WINDOW_BYTES = 4096
+# The adapter of `interlock run`, which reports the process of its session.
+RUN = "run"
+
+# Any number may name an entry or a size: the node answers NOT_FOUND outside the log.
+ENTRY = Integer(
+    -MAX_POSITION,
+    form="the position of an entry",
+    metavar="SEQ",
+    help="the entry's position in the log",
+)
+
+Step = Literal["start", "prompt", "edit", "tool", "busy", "stop", "rest", "idle", "end"]
+STEPS: tuple[str, ...] = get_args(Step)
+
+Adapter = Annotated[
+    str,
+    Text("one line of text", "A", "the adapter that reports the step", max_length=64, line=True),
+]
+Moment = Annotated[
+    int,
+    Integer(
+        0,
+        form="a time of this machine's monotonic clock, in milliseconds",
+        metavar="MS",
+        help="when the caller stops waiting, in milliseconds of this machine's monotonic clock",
+    ),
+]
+Entry = Annotated[int, ENTRY]
+Entries = Annotated[tuple[int, ...], Several(ENTRY, 1, MAX_ROWS)]
+Size = Annotated[
+    int,
+    Integer(
+        -MAX_POSITION,
+        form="a number of entries",
+        metavar="SIZE",
+        help="an earlier size of the log, in entries",
+    ),
+]
+
+
+# --- settings and pause
+
+
+class ChangeSetting(
+    Verb,
+    name="settings",
+    http="POST /v1/settings",
+    method="change_setting",
+    scope="admin",
+    owner=True,
+    help={"name": "the setting", "value": "the new value"},
+):
+    """Change a setting of the workspace."""
+
+    name: str
+    value: str
+
+    def decide(self, tx: Transaction) -> answers.SettingChanged:
+        if self.name not in SETTINGS:
+            raise Usage(
+                f"There is no setting {self.name[:80]!r}. Give one of {', '.join(SETTINGS)}.",
+                settings=list(SETTINGS),
+            )
+        known = SETTINGS[self.name]
+        if not known.check(self.value):
+            raise Usage(f"{self.name} is {self.value[:80]!r}. Give {known.allowed}.")
+        if tx.setting(self.name) != self.value:
+            tx.append("setting_changed", {"name": self.name, "value": self.value})
+        return {"name": self.name, "value": self.value}
+
+
+class ListSettings(
+    Verb,
+    name="settings list",
+    http="GET /v1/settings",
+    method="settings",
+    read_only=True,
+    open=True,
+):
+    """List the settings of the workspace, with their values and defaults."""
+
+    def decide(self, tx: Transaction) -> answers.Settings:
+        return {
+            "settings": [
+                {"name": name, "value": tx.setting(name), "default": known.default}
+                for name, known in SETTINGS.items()
+            ]
+        }
+
+
+class Pause(
+    Verb,
+    http="POST /v1/pause",
+    cli="pause [--reason R]",
+    method="pause",
+    scope="admin",
+    owner=True,
+    when_paused=True,
+):
+    """Pause the workspace: refuse writes until you resume it.
+
+    Read-only requests still work, and you can still revoke tokens and connections."""
+
+    reason: Reason | None = None
+
+    def decide(self, tx: Transaction) -> answers.Paused:
+        tx.append("workspace_paused", without_none(reason=self.reason))
+        return without_none(paused=True, reason=self.reason)
+
+
+class Resume(
+    Verb,
+    http="POST /v1/resume",
+    cli="resume",
+    method="resume",
+    scope="admin",
+    owner=True,
+    when_paused=True,
+):
+    """Resume the workspace: allow writes again."""
+
+    def decide(self, tx: Transaction) -> answers.Resumed:
+        if is_paused(tx.state):
+            tx.append("workspace_resumed", {})
+        return {"paused": False}
+
+
+# --- overviews
+
+
+class Whoami(
+    Verb,
+    http="GET /v1/whoami",
+    cli="whoami",
+    method="whoami",
+    read_only=True,
+):
+    """Show your identity and your open work.
+
+    The answer has your sender, your scopes, the counts of your mail, your claims and tasks, and the
+    verdicts that are due from you."""
+
+    def decide(self, tx: Transaction) -> answers.Whoami:
+        return overview.whoami(tx, self)
+
+
+class ShowStatus(
+    Verb,
+    name="status",
+    http="GET /v1/status",
+    method="status",
+    read_only=True,
+    open=True,
+):
+    """Show the status of the workspace.
+
+    The answer says whether the workspace is paused, and counts its agents, messages, claims, tasks,
+    blockers and refusals."""
+
+    def decide(self, tx: Transaction) -> answers.Status:
+        return overview.status(tx, self)
+
+
+class Review(
+    Verb,
+    http="GET /v1/review",
+    cli="review [--since D]",
+    method="review",
+    read_only=True,
+    owner=True,
+    help={"since_s": "how far to look back: 90s, 15m, 2h, 7d"},
+):
+    """List the matters that need a person, each with the command to run.
+
+    The answer lists due verdicts, blockers, unanswered asks, expired mail, mail to unregistered
+    names, expired leases and refused requests. Only people and admins may call it."""
+
+    since_s: Duration = WEEK_S
+
+    def decide(self, tx: Transaction) -> answers.Review:
+        return review.review(tx, self)
+
+
+# --- sessions of clients
+
+
+class Attend(
+    Verb,
+    name="attend",
+    http="POST /v1/attend",
+    method="attend",
+    read_only=True,
+    help={
+        "step": "the step that the client's session has reached",
+        "paths": "with step edit: the files to change",
+        "repo": "with step edit: the repository of the files",
+        "worktree": "with step edit: the worktree of the files",
+        "held": "how many times in a row the client was kept from stopping",
+        "wait_s": "with step idle: wait this long for mail that may wake the client",
+        "window": "where the client runs, for presence",
+        "unbound": "the client's shell and tools do not know its session",
+    },
+):
+    """Report the step of a client's session, and get the news for it.
+
+    The answer has the news for this step, and the log records that this adapter has shown it. At
+    the steps busy and rest the answer has no news. The step rest means that the client has already
+    stopped. The step end releases the claims of the session.
+
+    The server uses window and until_ms only from clients on its own machine. After until_ms it
+    does not count any message as shown."""
+
+    step: Step
+    adapter: Adapter
+    paths: Files = ()
+    repo: Repository | None = None
+    worktree: Worktree | None = None
+    held: int = 0
+    wait_s: Duration | None = None
+    window: dict[str, Any] | None = None
+    until_ms: Moment | None = None
+    unbound: bool = False
+
+    def checked(self) -> Attend:
+        if self.wait_s is not None and self.step != "idle":
+            raise Usage(f"step is {self.step}. Give wait only with step idle.", member="wait_s")
+        if self.step == "edit" and self.repo is None:
+            raise Usage("step is edit. Give the repository of the files too.", member="repo")
+        if self.step != "edit" and self.repo is not None:
+            raise Usage(f"step is {self.step}. Give repo only with step edit.", member="repo")
+        if self.window is not None:
+            refuse_long(self.window)
+        guard.refuse_outside(self.paths)
+        return self
+
+    def decide(self, tx: Transaction) -> answers.Attended:
+        return attending.attend(tx, self)
+
+
+def refuse_long(window: dict[str, Any]) -> None:
+    """Raise Usage unless the window is JSON of at most MAX_WINDOW_BYTES."""
+    try:
+        size = len(canonical(window))
+    except (TypeError, UnicodeEncodeError):
+        raise Usage("window is not valid JSON in UTF-8.", member="window") from None
+    if size > MAX_WINDOW_BYTES:
+        raise Usage(
+            f"window has {size} bytes; at most {MAX_WINDOW_BYTES} are allowed.", member="window"
+        )
+
+
+# --- the log
+
+
+class ListEvents(
+    Verb,
+    name="events",
+    http="GET /v1/audit/events",
+    method="events",
+    read_only=True,
+    open=True,
+):
+    """List the events after a position that concern you, oldest first.
+
+    Mail concerns its sender and its recipients. Refusals and tokens concern admins. Most other
+    events concern every caller. Where the answer has more, call again after the position
+    reached."""
+
+    after: Position = 0
+    limit: Limit = 100
+
+    def decide(self, tx: Transaction) -> answers.Events:
+        caller = tx.caller
+        viewer = events.viewer_names(caller.sender, caller.agent, caller.scopes)
+        found: list[Any] = []
+        reached = self.after
+        for scanned, fact in enumerate(tx.store.facts(self.after)):
+            if len(found) == self.limit or scanned == events.SCANNED_AT_ONCE:
+                return {"events": found, "reached": reached, "more": True}
+            reached = fact.seq
+            event = events.event(tx.state, fact)
+            if caller.owner or event.concerns(viewer):
+                found.append(event.data)
+        return {"events": found, "reached": reached, "more": False}
+
+
+class ShowLog(
+    Verb,
+    name="audit show",
+    http="GET /v1/audit/log",
+    method="log",
+    help={"kind": "only facts of this kind"},
+    maintenance=True,
+):
+    """Show the facts of the log after a position.
+
+    The owner sees every fact. Other callers see the facts that concern them. One call reads a part
+    of the log: where the answer has next, call again after that position."""
+
+    after: Position = 0
+    limit: Limit = 50
+    kind: Query | None = None
+
+    def decide(self, tx: Transaction) -> answers.Log:
+        """The node runs this verb: see `node.maintenance`."""
+        raise NotImplementedError
+
+
+class VerifyLog(
+    Verb,
+    name="audit verify",
+    http="POST /v1/audit/verify",
+    http_also=("GET /v1/audit/verify",),
+    method="verify",
+    unbounded=True,
+    help={"checkpoint": "a checkpoint that you kept"},
+    maintenance=True,
+):
+    """Verify the whole log, and name the first damaged entry.
+
+    Exit 1: the log is damaged."""
+
+    checkpoint: str | None = None
+
+    def decide(self, tx: Transaction) -> answers.Verified | answers.Damaged:
+        """The node runs this verb: see `node.maintenance`."""
+        raise NotImplementedError
+
+
+class SignCheckpoint(
+    Verb,
+    http="GET /v1/audit/checkpoint",
+    cli="audit checkpoint",
+    examples=("interlock audit checkpoint > interlock.checkpoint",),
+    method="checkpoint",
+    unbounded=True,
+    maintenance=True,
+):
+    """Sign a checkpoint of the log: its size and its root hash.
+
+    Keep the checkpoint on another machine. With it, audit verify finds any later change to the
+    entries before it."""
+
+    def decide(self, tx: Transaction) -> answers.Checkpoint:
+        """The node runs this verb: see `node.maintenance`."""
+        raise NotImplementedError
+
+
+class Prove(
+    Verb,
+    http="GET /v1/audit/proof",
+    cli="audit prove (SEQ | --since SIZE)",
+    examples=("interlock audit prove 42 --json > proof.json",),
+    method="prove",
+    exactly_one=(("seq", "since"),),
+    unbounded=True,
+    maintenance=True,
+):
+    """Prove that an entry is in the log, or that the log only grew."""
+
+    seq: Entry | None = None
+    since: Size | None = None
+
+    def decide(self, tx: Transaction) -> answers.Inclusion | answers.Growth:
+        """The node runs this verb: see `node.maintenance`."""
+        raise NotImplementedError
+
+
+class ProveMany(
+    Verb,
+    name="audit prove",
+    http="POST /v1/audit/proofs",
+    method="prove_many",
+    unbounded=True,
+    maintenance=True,
+):
+    """Prove that several entries are in the log, against one checkpoint."""
+
+    seqs: Entries
+
+    def decide(self, tx: Transaction) -> answers.Proofs:
+        """The node runs this verb: see `node.maintenance`."""
+        raise NotImplementedError
+
+
+class ExportLog(
+    Verb,
+    name="audit export",
+    http="POST /v1/audit/export",
+    method="export",
+    local=True,
+    unbounded=True,
+    help={"file": "the new file"},
+    maintenance=True,
+):
+    """Write the whole log into a new file."""
+
+    file: AbsolutePath
+
+    def decide(self, tx: Transaction) -> answers.Exported:
+        """The node runs this verb: see `node.maintenance`."""
+        raise NotImplementedError
+
+
+class Inspect(Verb, name="audit", read_only=True, open=True):
+    """Check that the caller may read the log."""
+
+    def decide(self, tx: Transaction) -> dict[str, Any]:
+        """Allow it: the node has already checked the caller."""
+        return {}
+
+
+# --- upkeep
+
+
+class Examine(
+    Verb,
+    name="doctor",
+    http="GET /v1/doctor",
+    method="doctor",
+    unbounded=True,
+    maintenance=True,
+):
+    """Find problems of the workspace, each with the command that solves it.
+
+    The smallest change comes first. Exit 0: there are no problems. Exit 1: there are problems. The
+    page docs/doctor.md describes each check."""
+
+    def decide(self, tx: Transaction) -> answers.Examined:
+        """The node runs this verb: see `node.maintenance`."""
+        raise NotImplementedError
+
+
+class ShowStorage(
+    Verb,
+    name="storage",
+    http="GET /v1/storage",
+    method="storage",
+    maintenance=True,
+):
+    """Show the storage engine of the log, its entries and its bytes.
+
+    Only the owner sees the directory and the URL of the log."""
+
+    def decide(self, tx: Transaction) -> answers.Storage:
+        """The node runs this verb: see `node.maintenance`."""
+        raise NotImplementedError
+
+
+class Backup(
+    Verb,
+    name="backup",
+    http="POST /v1/backup",
+    method="backup",
+    local=True,
+    unbounded=True,
+    help={"file": "the new file"},
+    maintenance=True,
+):
+    """Copy the workspace into a new file, while it is in use.
+
+    The copy does not include credentials and signing keys."""
+
+    file: AbsolutePath
+
+    def decide(self, tx: Transaction) -> answers.BackedUp:
+        """The node runs this verb: see `node.maintenance`."""
+        raise NotImplementedError
+
+
+class Restore(
+    Verb,
+    name="restore",
+    http="POST /v1/restore",
+    method="restore",
+    local=True,
+    unbounded=True,
+    help={"file": "a file that backup wrote"},
+    maintenance=True,
+):
+    """Replace the log with a backup, as a new epoch.
+
+    Restore suspends every token until you trust it again: interlock token reaffirm --all"""
+
+    file: AbsolutePath
+
+    def decide(self, tx: Transaction) -> answers.Restored:
+        """The node runs this verb: see `node.maintenance`."""
+        raise NotImplementedError
+
+
+class Rebuild(
+    Verb,
+    http="POST /v1/rebuild",
+    cli="rebuild",
+    method="rebuild",
+    local=True,
+    unbounded=True,
+    maintenance=True,
+):
+    """Rebuild the derived tables from the log, and compare."""
+
+    def decide(self, tx: Transaction) -> answers.Rebuilt:
+        """The node runs this verb: see `node.maintenance`."""
+        raise NotImplementedError
+
+
+class Maintain(
+    Verb,
+    name="backup, restore, rebuild or export",
+    scope="admin",
+    read_only=True,
+    owner=True,
+):
+    """Check that the caller may back up, restore, rebuild or export."""
+
+    def decide(self, tx: Transaction) -> dict[str, Any]:
+        """Allow it: the node has already checked the caller."""
+        return {}

@@ -1,0 +1,69 @@
+"""Flows: work that takes several requests, such as waiting for mail or sending a large body.
+
+A flow is a generator. It yields the next step and is sent the step's result. An error of the step
+is raised where the flow stands, so that it can clean up with further steps. A flow never blocks. The
+same flow therefore serves threads (`run`) and the event loop (`run_async`), and each caller says
+how a step is done: by a node, over HTTP, or in a test.
+
+A step is a request for a verb, or one of the classes here.
+"""
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+Flow = Generator[Any, Any, T]
+
+
+class Sleep(NamedTuple):
+    """Wait for a commit that may matter, or until the time is over. Mail for `names` matters;
+    without names, claims matter. A flow may wake early. The result is False where the caller
+    cannot wait any longer."""
+
+    seconds: float
+    names: frozenset[str] = frozenset()
+
+
+class Listening(NamedTuple):
+    """Show the sender as reachable until the flow ends."""
+
+    sender: str
+    asleep: bool = False
+
+
+class LocalRead(NamedTuple):
+    """Read the caller's files or ask its git, which may block."""
+
+    read: Callable[[], Any]
+
+
+def run(flow: Flow[T], step: Callable[[Any], Any]) -> T:
+    """Run a flow in this thread. `step` does one step and returns its result."""
+    result: Any = None
+    error: BaseException | None = None
+    while True:
+        try:
+            wanted = flow.send(result) if error is None else flow.throw(error)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+        try:
+            result, error = step(wanted), None
+        except BaseException as raised:  # noqa: BLE001 - the flow cleans up and raises it again
+            error = raised
+
+
+async def run_async(flow: Flow[T], step: Callable[[Any], Awaitable[Any]]) -> T:
+    """Run a flow on the event loop."""
+    result: Any = None
+    error: BaseException | None = None
+    while True:
+        try:
+            wanted = flow.send(result) if error is None else flow.throw(error)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+        try:
+            result, error = await step(wanted), None
+        except BaseException as raised:  # noqa: BLE001 - the flow cleans up and raises it again
+            error = raised

@@ -1,0 +1,111 @@
+"""Verbs over HTTP: the routes, and the encoding of a request.
+
+The server decodes by these routes, and the client and the command encode by them. Fields in braces
+are in the path, the others in the query of a GET or the JSON body of a POST. The field `data` is a
+body of bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from interlock.verbs.credentials import Credentials
+    from interlock.verbs.verb import Verb
+
+KEY_HEADER = "Idempotency-Key"
+SESSION_HEADER = "Interlock-Session"
+SENDER_HEADER = "Interlock-Sender"
+OWNER_HEADER = "Interlock-Owner"
+# The position of the log when a node answered. A client that sends it to another node reads its
+# own writes there.
+SEEN_HEADER = "Interlock-Seq"
+MAX_NAME_LENGTH = 1000
+# `wait` is the one word for waiting, on every door.
+WIRE_NAMES = {"wait_s": "wait"}
+
+
+class Route(NamedTuple):
+    """A method and a path that lead to a verb. A shorthand is for requests written by hand."""
+
+    verb: type[Verb]
+    method: str
+    path: str
+    shorthand: bool = False
+
+
+class Request(NamedTuple):
+    """A request as HTTP carries it."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+
+def routes_of(verb: type[Verb]) -> list[Route]:
+    """The routes of a verb, its own first."""
+    declared = verb.declared
+    routes = []
+    for line in [declared.http, *declared.http_also] if declared.http else []:
+        method, path = line.split()
+        routes.append(Route(verb, method, path, shorthand=line != declared.http))
+    return routes
+
+
+def encode(credentials: Credentials, request: Verb) -> Request:
+    """The HTTP request that asks for a verb. Fields with their default value are left out."""
+    method, path = request.declared.http.split()
+    defaults = request._field_defaults
+    given = {
+        name: value
+        for name, value in request._asdict().items()
+        if name not in defaults or value != defaults[name]
+    }
+    headers = _headers(credentials)
+    if (key := given.pop("key", None)) is not None:
+        headers[KEY_HEADER] = quoted(key)
+    for name in [name for name in given if "{" + name + "}" in path]:
+        path = path.replace("{" + name + "}", quoted(str(given.pop(name))))
+    given = {WIRE_NAMES.get(name, name): value for name, value in given.items()}
+    if "data" in given:
+        headers["Content-Type"] = "application/octet-stream"
+        data: bytes = given.pop("data")
+        return Request(method, path + _query(given), headers, data)
+    if method == "GET":
+        return Request(method, path + _query(given), headers, b"")
+    headers["Content-Type"] = "application/json"
+    return Request(method, path, headers, json.dumps(given, ensure_ascii=False).encode())
+
+
+def _headers(credentials: Credentials) -> dict[str, str]:
+    headers = {}
+    if credentials.token is not None:
+        headers["Authorization"] = f"Bearer {quoted(credentials.token)}"
+    if credentials.session is not None:
+        headers[SESSION_HEADER] = quoted(credentials.session)
+    if credentials.claimed is not None:
+        headers[SENDER_HEADER] = quoted(credentials.claimed[:MAX_NAME_LENGTH])
+    if credentials.owner:
+        headers[OWNER_HEADER] = "yes"
+    return headers
+
+
+def _query(given: dict[str, Any]) -> str:
+    pairs: list[str] = []
+    for name, value in given.items():
+        for one in value if isinstance(value, tuple) else (value,):
+            text = str(one).lower() if isinstance(one, bool) else str(one)
+            pairs.append(f"{name}={quoted(text)}")
+    return "?" + "&".join(pairs) if pairs else ""
+
+
+def quoted(text: str) -> str:
+    """Percent-encoded, as in a URL. Importing `urllib.parse` costs as much as a whole command."""
+    if text.isascii() and text.isalnum():
+        return text
+    return "".join(chr(b) if b in _UNRESERVED else f"%{b:02X}" for b in text.encode())
+
+
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")

@@ -1,0 +1,363 @@
+"""The types of fields: what a value must be, its JSON Schema, and its form on a command line.
+
+A type is a Python type with a `Shape`: `Item` is a `str` to a type checker, and to the doors a text
+of a certain pattern. `bool`, `dict[str, Any]`, `bytes`, `Literal["a", "b"]` and `tuple[T, ...]` are
+types as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, get_args
+
+from interlock.errors import Usage
+
+MAX_TTL_S = 365 * 86_400
+MAX_ROWS = 1000
+MAX_FILES = 10_000
+MAX_POSITION = (1 << 62) - 1
+MAX_QUERY_LENGTH = 1000
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+Schema = dict[str, Any]
+Kind = Literal["text", "int", "duration", "switch"]
+
+
+class Shape:
+    """The shape of a value. `metavar` stands for the value in usage lines; `help` says what the
+    value means; `form` says what it must be, for refusals."""
+
+    kind: ClassVar[Kind] = "text"
+    many: ClassVar[bool] = False
+    python: ClassVar[str] = "str"
+
+    def __init__(self, form: str, metavar: str = "", help: str = "") -> None:
+        self.form, self.metavar, self.help = form, metavar, help
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise Usage unless the value has this shape."""
+        raise NotImplementedError
+
+    def schema(self) -> Schema:
+        """The JSON Schema that accepts exactly the values that `check` accepts, as far as JSON
+        Schema can say it."""
+        raise NotImplementedError
+
+    def refuse(self, name: str, value: Any) -> NoReturn:
+        given = f"{value[:80]!r}" if isinstance(value, str) else str(value)[:80]
+        raise Usage(f"{name} is {given}. Give {self.form}.", member=name)
+
+
+class Text(Shape):
+    """Text of a pattern, or of at most so many characters. A `line` is not blank and has no control
+    characters. A refusal does not repeat a `secret`."""
+
+    def __init__(
+        self,
+        form: str = "text",
+        metavar: str = "TEXT",
+        help: str = "",
+        *,
+        pattern: str | None = None,
+        max_length: int | None = None,
+        line: bool = False,
+        secret: bool = False,
+    ) -> None:
+        super().__init__(form, metavar, help)
+        self.max_length, self.line, self.secret = max_length, line, secret
+        self.pattern = pattern
+        self._compiled = re.compile(pattern) if pattern is not None else None
+
+    def check(self, name: str, value: Any) -> None:
+        if not isinstance(value, str):
+            raise Usage(f"{name} must be text.", member=name)
+        if self._compiled is not None and not self._compiled.fullmatch(value):
+            if self.secret:
+                raise Usage(f"{name} is not valid. Give {self.form}.", member=name)
+            self.refuse(name, value)
+        if self.max_length is not None and len(value) > self.max_length:
+            raise Usage(
+                f"{name} has {len(value)} characters; at most {self.max_length} are allowed.",
+                member=name,
+            )
+        if self.line:
+            if not value.strip():
+                raise Usage(f"{name} is empty. Give {self.form}.", member=name)
+            if _CONTROL.search(value):
+                raise Usage(f"{name} has control characters. Give {self.form}.", member=name)
+        if not is_unicode(value):
+            raise Usage(f"{name} is not valid UTF-8 text.", member=name)
+
+    def schema(self) -> Schema:
+        schema: Schema = {"type": "string"}
+        if self.pattern is not None:
+            schema["pattern"] = f"^{self.pattern}$"
+        if self.line:
+            schema["minLength"] = 1
+        if self.max_length is not None:
+            schema["maxLength"] = self.max_length
+        return schema
+
+
+class Integer(Shape):
+    """A whole number between two bounds."""
+
+    kind: ClassVar[Kind] = "int"
+    python = "int"
+
+    def __init__(
+        self,
+        minimum: int = 0,
+        maximum: int = MAX_POSITION,
+        form: str = "",
+        metavar: str = "N",
+        help: str = "",
+    ) -> None:
+        bounds = f"at least {minimum}" if maximum == MAX_POSITION else f"{minimum} to {maximum}"
+        super().__init__(form or f"a whole number, {bounds}", metavar, help)
+        self.minimum, self.maximum = minimum, maximum
+
+    def check(self, name: str, value: Any) -> None:
+        if type(value) is not int or not self.minimum <= value <= self.maximum:
+            self.refuse(name, value)
+
+    def schema(self) -> Schema:
+        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
+
+
+class Seconds(Integer):
+    """A duration. On the command line it is `90s`, `15m`, `2h` or `7d`."""
+
+    kind = "duration"
+
+
+class Switch(Shape):
+    kind = "switch"
+    python = "bool"
+
+    def __init__(self) -> None:
+        super().__init__("true or false")
+
+    def check(self, name: str, value: Any) -> None:
+        if type(value) is not bool:
+            self.refuse(name, value)
+
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
+
+
+class Choice(Shape):
+    """One of some words."""
+
+    def __init__(self, *choices: str) -> None:
+        super().__init__(f"one of {', '.join(choices)}")
+        self.choices = choices
+
+    @property
+    def annotation(self) -> str:
+        return f"Literal[{', '.join(map(repr, self.choices))}]"
+
+    def check(self, name: str, value: Any) -> None:
+        if value not in self.choices:
+            self.refuse(name, value)
+
+    def schema(self) -> Schema:
+        return {"type": "string", "enum": list(self.choices)}
+
+
+class Several(Shape):
+    """A list of values of one shape."""
+
+    many = True
+
+    def __init__(self, each: Shape, minimum: int = 0, maximum: int = MAX_ROWS) -> None:
+        super().__init__(f"{minimum} to {maximum} values", each.metavar, each.help)
+        self.each, self.minimum, self.maximum = each, minimum, maximum
+
+    def check(self, name: str, value: Any) -> None:
+        if not isinstance(value, tuple):
+            raise Usage(f"{name} must be a list.", member=name)
+        if not self.minimum <= len(value) <= self.maximum:
+            raise Usage(f"{name} has {len(value)} values. Give {self.form}.", member=name)
+        for one in value:
+            self.each.check(name, one)
+
+    def schema(self) -> Schema:
+        bounds = {"minItems": self.minimum} if self.minimum else {}
+        return {"type": "array", "items": self.each.schema(), "maxItems": self.maximum} | bounds
+
+
+class Object(Shape):
+    """A JSON object, which the verb's own `checked` looks into."""
+
+    python = "dict[str, Any]"
+
+    def __init__(self, form: str = "a JSON object", metavar: str = "JSON", help: str = "") -> None:
+        super().__init__(form, metavar, help)
+
+    def check(self, name: str, value: Any) -> None:
+        if not isinstance(value, dict):
+            self.refuse(name, value)
+
+    def schema(self) -> Schema:
+        return {"type": "object", "additionalProperties": True}
+
+
+class Binary(Shape):
+    """Bytes: the body of a request as it is."""
+
+    python = "bytes"
+
+    def check(self, name: str, value: Any) -> None:
+        if not isinstance(value, bytes):
+            self.refuse(name, value)
+
+    def schema(self) -> Schema:
+        return {"type": "string", "format": "binary"}
+
+
+_PLAIN: dict[str, Shape] = {
+    "str": Text(),
+    "int": Integer(-MAX_POSITION),
+    "bool": Switch(),
+    "bytes": Binary("bytes"),
+    "dict[str, Any]": Object(),
+}
+
+
+def shape_of(annotation: str, names: dict[str, Any]) -> tuple[Shape, bool]:
+    """The shape that an annotation names, and whether it admits None. `names` are those of the
+    module where the annotation is written."""
+    bare = annotation.removesuffix(" | None")
+    optional = bare != annotation
+    if bare.startswith("tuple["):
+        each, _ = shape_of(bare[len("tuple[") : -len(", ...]")], names)
+        return Several(each), optional
+    if bare.startswith("Literal["):
+        return Choice(*get_args(eval(bare, {"Literal": Literal}))), optional  # noqa: S307
+    if bare in _PLAIN:
+        return _PLAIN[bare], optional
+    named = names[bare]
+    if (metadata := getattr(named, "__metadata__", None)) is not None:
+        shape: Shape = metadata[0]
+        return shape, optional
+    return Choice(*get_args(named)), optional
+
+
+def is_unicode(value: str) -> bool:
+    """Whether the text can be written as UTF-8, which lone surrogates cannot."""
+    return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+# --- names and references
+
+ITEM = Text(
+    "an item: a letter or digit, then letters, digits and _ . : / # @ + -, at most 200",
+    "I",
+    "a work item, such as B-0444",
+    pattern=r"[A-Za-z0-9][A-Za-z0-9_.:/#@+-]{0,199}",
+)
+SESSION_ID = Text(
+    "a session: a letter or digit, then letters, digits and _ . : -, at most 128",
+    "S",
+    "the session",
+    pattern=r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}",
+)
+OBJECT_ID = Text(
+    "the whole id of a git object, 40 to 64 hexadecimal digits, from git rev-parse",
+    "C",
+    "a commit",
+    pattern=r"[0-9a-f]{40,64}",
+)
+MESSAGE_REF = Text(
+    "the id of a message, at least 6 characters of it, or #SEQ",
+    "ID",
+    "the message: its id, a prefix of 6 or more characters, or #SEQ",
+    pattern=r"#?[A-Za-z0-9-]{1,64}",
+)
+TASK_ID = Text(
+    "a task id: a letter or digit, then letters, digits and _ . -, at most 64",
+    "ID",
+    "the task, such as B-0444",
+    pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}",
+)
+# A name that a rule only compares: any text that every door can carry.
+QUERY = Text("text of at most 1000 characters", "NAME", max_length=MAX_QUERY_LENGTH)
+SHA256 = Text(
+    "a SHA-256, as 64 hexadecimal digits in lower case",
+    "SHA256",
+    pattern=r"(?:[0-9a-f]{64})?",
+    secret=True,
+)
+LINE = Text("one line of text", "TEXT", max_length=280, line=True)
+GLOB = Text("a glob", "GLOB", "paths from the repository's root, such as 'src/**'")
+FILE = Text("a file's name from the repository's root", "PATH", "a file", max_length=4096)
+
+Item = Annotated[str, ITEM]
+SessionId = Annotated[str, SESSION_ID]
+ObjectId = Annotated[str, OBJECT_ID]
+MessageRef = Annotated[str, MESSAGE_REF]
+TaskId = Annotated[str, TASK_ID]
+Query = Annotated[str, QUERY]
+# Empty where the node makes the secret itself.
+Sha256 = Annotated[str, SHA256]
+Glob = Annotated[str, GLOB]
+File = Annotated[str, FILE]
+Files = Annotated[tuple[str, ...], Several(FILE, maximum=MAX_FILES)]
+
+# --- text
+
+Line = Annotated[str, LINE]
+Reason = Annotated[
+    str, Text("one line of text", "R", "why; the log keeps it", max_length=1024, line=True)
+]
+Note = Annotated[str, Text("one line of text", "N", "a note", max_length=4096, line=True)]
+Key = Annotated[
+    str,
+    Text(
+        "one line of text",
+        "K",
+        "the same key with the same body gives the first answer again",
+        max_length=200,
+        line=True,
+    ),
+]
+Branch = Annotated[
+    str, Text("one line of text", "B", "the branch of the work", max_length=255, line=True)
+]
+Worktree = Annotated[
+    str, Text("one line of text", "P", "the worktree of the work", max_length=4096, line=True)
+]
+Repository = Annotated[
+    str,
+    Text(
+        "one line of text",
+        "R",
+        "the repository of the paths; by default the one you are in",
+        max_length=1024,
+        line=True,
+    ),
+]
+# A file of the server's machine.
+AbsolutePath = Annotated[
+    str, Text("the absolute path of a file", "FILE", "a file", pattern=r"/[^\0]*")
+]
+
+# --- numbers
+
+Duration = Annotated[
+    int,
+    Seconds(
+        1,
+        MAX_TTL_S,
+        "a time of 1 second to 365 days",
+        "D",
+        "how long it lasts: 90s, 15m, 2h, 7d",
+    ),
+]
+Fence = Annotated[int, Integer(1, help="the fence that you were granted")]
+Limit = Annotated[int, Integer(1, MAX_ROWS, help="at most so many")]
+Position = Annotated[
+    int, Integer(0, metavar="SEQ", help="only entries after this position of the log")
+]
+Offset = Annotated[int, Integer(0, help="a byte of the body")]

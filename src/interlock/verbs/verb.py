@@ -1,0 +1,215 @@
+"""The class that every verb inherits from.
+
+A subclass declares one operation: its typed fields, who may call it, its HTTP route, its command
+line, and the rule that decides it. The doors, the client, OpenAPI, help and completion derive from
+the declaration:
+
+    class ReleaseClaim(
+        Verb,
+        http="POST /v1/claims/release",
+        cli="claim release (ITEM | --item I | --path GLOB...) [--fence N]",
+        method="release",
+        scope="claim",
+    ):
+        \"""Release a claim that you hold.\"""
+
+        item: Item | None = None
+        paths: tuple[Glob, ...] = ()
+        fence: Fence | None = None
+
+        def decide(self, tx: Transaction) -> Released: ...
+
+The docstring's first line is the summary that all doors show. The paragraphs after it are the notes
+of the command's help page. The return type of `decide` is the answer.
+
+Every command defines the verbs of a room, so a definition must be cheap: annotations stay strings
+(`from __future__ import annotations`), and `fields_of` resolves them on first use.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, dataclass_transform
+
+from interlock.errors import Usage
+from interlock.verbs.types import Shape, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+V = TypeVar("V", bound="Verb")
+Groups = tuple[tuple[str, ...], ...]
+
+DECLARED: list[type[Verb]] = []
+
+
+class Declaration(NamedTuple):
+    """What a verb declares beside its fields and its rule.
+
+    name          in refusals; by default the words of the command line
+    http          "POST /v1/claims/{id}/renew": fields in braces are in the path, the others in the
+                  query of a GET or the JSON body of a POST
+    http_also     further routes, for callers who write requests by hand
+    cli           "claim acquire (ITEM | --item I) [--ttl D]", see `usage`; empty without a command
+    examples      of the help page, each with an optional comment after " # "
+    method        of the Python client; empty without one
+    help          what a field means, where its type does not say it
+    exactly_one   groups of fields: a request gives exactly one of each group
+    at_most_one   groups of fields: a request gives at most one of each group
+    scope         the scope that the token needs
+    read_only     decided outside the write transaction, unless it turns out to append a fact
+    owner         allowed to the owner of an embedded workspace, who has no token
+    open          allowed there without any identity
+    when_paused   allowed while the workspace is paused
+    anyone        allowed without a token: the request carries a secret that the rule checks
+    local         names files of the server's machine: allowed only through the local socket
+    maintenance   about the log itself: the node runs it, and no rule decides it
+    unbounded     reads the whole log, and so has no time limit
+    bind          words of `cli` whose field has another name: {"ID": "message"}
+    """
+
+    name: str = ""
+    http: str = ""
+    http_also: tuple[str, ...] = ()
+    cli: str = ""
+    examples: tuple[str, ...] = ()
+    method: str = ""
+    help: Mapping[str, str] = {}
+    exactly_one: Groups = ()
+    at_most_one: Groups = ()
+    scope: str | None = None
+    read_only: bool = False
+    owner: bool = False
+    open: bool = False
+    when_paused: bool = False
+    anyone: bool = False
+    local: bool = False
+    maintenance: bool = False
+    unbounded: bool = False
+    bind: Mapping[str, str] = {}
+
+
+@dataclass_transform(frozen_default=True)
+class Verb:
+    """One operation. An instance is a request for it, and does not change."""
+
+    declared: ClassVar[Declaration]
+    _fields: ClassVar[tuple[str, ...]]
+    _names: ClassVar[frozenset[str]]
+    _field_defaults: ClassVar[dict[str, Any]]
+    _resolved: ClassVar[dict[str, Field] | None]
+
+    def __init_subclass__(cls, *, name: str = "", cli: str = "", **declared: Any) -> None:
+        name = name or " ".join(
+            takewhile(lambda word: word[0].isalpha() and word.islower(), cli.split())
+        )
+        cls.declared = Declaration(name, cli=cli, **declared)
+        annotations = cls.__dict__.get("__annotations__", {})
+        cls._fields = tuple(annotations)
+        cls._names = frozenset(annotations)
+        members = vars(cls)
+        cls._field_defaults = {field: members[field] for field in annotations if field in members}
+        cls._resolved = None
+        DECLARED.append(cls)
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        in_order = dict(zip(self._fields, values, strict=False))
+        members = self._field_defaults | in_order | named
+        is_twice = len(values) > len(self._fields) or not named.keys().isdisjoint(in_order)
+        if is_twice or members.keys() != self._names:
+            raise TypeError(f"{type(self).__name__} takes {', '.join(self._fields)}.")
+        vars(self).update(members)
+
+    def decide(self, tx: Any) -> Any:
+        """Decide the request against the state, append facts, and return the answer."""
+        raise NotImplementedError
+
+    def checked(self) -> Self:
+        """Check what the types of the fields do not say. Return the request in canonical form."""
+        return self
+
+    def needs_sender(self) -> bool:
+        """Whether a sender makes the request, even where the owner could make it."""
+        declared = self.declared
+        by_owner = declared.owner or declared.open or declared.anyone or declared.maintenance
+        return not by_owner or getattr(self, "mine", False)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"A request does not change: {name} is set when it is made.")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._asdict().values()))
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items())
+        return f"{type(self).__name__}({given})"
+
+    def _asdict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._fields}
+
+    def _replace(self, **changes: Any) -> Self:
+        if not changes.keys() <= self._names:
+            raise TypeError(f"{type(self).__name__} has {', '.join(self._fields)}.")
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), **changes)
+        return other
+
+
+class Field(NamedTuple):
+    """A field of a verb. An optional field may be None, which means that it was not given."""
+
+    name: str
+    shape: Shape
+    optional: bool
+    required: bool
+    default: Any
+    help: str
+
+
+def fields_of(verb: type[Verb]) -> dict[str, Field]:
+    """The fields of a verb in their order, with their types resolved."""
+    if verb._resolved is None:
+        names = vars(sys.modules[verb.__module__])
+        found = {}
+        for name in verb._fields:
+            shape, optional = shape_of(verb.__annotations__[name], names)
+            help = verb.declared.help.get(name, shape.help)
+            defaults = verb._field_defaults
+            found[name] = Field(
+                name, shape, optional, name not in defaults, defaults.get(name), help
+            )
+        verb._resolved = found
+    return verb._resolved
+
+
+def validated(request: V) -> V:
+    """Check a request without looking at any state. Raises Usage, InvalidMessage or TooLarge."""
+    given = vars(request)
+    for field in fields_of(type(request)).values():
+        value = given[field.name]
+        if value is not None or not field.optional:
+            field.shape.check(field.name, value)
+    declared = request.declared
+    for names in (*declared.exactly_one, *declared.at_most_one):
+        chosen = [name for name in names if not any(given[name] is no for no in (None, False, ()))]
+        if len(chosen) > 1:
+            raise Usage(f"Give only one of {' and '.join(chosen)}.", member=chosen[1])
+        if not chosen and names in declared.exactly_one:
+            raise Usage(f"Give {' or '.join(names)}.", member=names[0])
+    return request.checked()
+
+
+def summary(verb: type[Verb]) -> str:
+    """The first line of the docstring, without its full stop."""
+    return (verb.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+
+
+def notes(verb: type[Verb]) -> str:
+    """The paragraphs after the summary, each on one line."""
+    _, _, rest = (verb.__doc__ or "").strip().partition("\n")
+    return "\n\n".join(" ".join(part.split()) for part in rest.strip().split("\n\n"))
