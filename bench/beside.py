@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from bench.commands import command, environment
 from bench.scene import CALLERS, Sender, answer, child, opened
-from interlock.verbs.credentials import Credentials
 from interlock.node import Node
+from interlock.verbs.credentials import Credentials
 
 
 class Waits(NamedTuple):

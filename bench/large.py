@@ -16,13 +16,13 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from bench.scene import OWNER, Sender, answer, child, opened
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.mail.verbs import ListInbox
-from interlock.rooms.workspace.verbs import ShowLog
 from interlock.log.encoding import canonical, digest
 from interlock.node import Node, audit, upkeep
 from interlock.node.batch import Batch, new_id
+from interlock.rooms.mail.verbs import ListInbox
 from interlock.rooms.transaction import Caller
+from interlock.rooms.workspace.verbs import ShowLog
+from interlock.verbs.credentials import Credentials
 
 AGENTS = 16
 OPEN = 100

@@ -17,11 +17,11 @@ from typing import Any, cast
 
 from bench.raw import raw
 from bench.scene import TEXT
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.node import Node
+from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.stores.shared.engine import SharedEngine
 from interlock.stores.shared.remote import Appending, Remote, RemoteHead, Sealed
+from interlock.verbs.credentials import Credentials
 
 LISTED = 20
 BATCHES_KEPT = 100

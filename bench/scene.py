@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from interlock.rooms.workspace.verbs import ChangeSetting
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.identity.verbs import Join
-from interlock.rooms.mail.verbs import SendMessage
 from interlock.contracts.tokens import SECRET_BYTES, compose, hashed
 from interlock.node import Node
+from interlock.rooms.identity.verbs import Join
+from interlock.rooms.mail.verbs import SendMessage
+from interlock.rooms.workspace.verbs import ChangeSetting
+from interlock.verbs.credentials import Credentials
 
 OWNER = Credentials(owner=True)
 CALLERS = 32

@@ -20,15 +20,16 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
-from interlock.contracts.routes import ROUTES
 from interlock.doors.http import decoding
 from interlock.doors.http.answers import Answer
 from interlock.link import open_node
 from interlock.node.live import LiveNode
+from interlock.rooms.mail.verbs import SendMessage
 from interlock.server.records import Owner
 from interlock.server.serving import Place, application, configuration, listening
+from interlock.verbs.http import routes_of
 
-SEND = decoding.decoder(ROUTES[0])
+SEND = decoding.decoder(routes_of(SendMessage)[0])
 
 
 def main() -> None:
@@ -67,7 +68,7 @@ async def _serve(live: LiveNode, place: Place, url: str, listener: Any) -> None:
 async def _checked(request: Request) -> Response:
     """What a send costs but for the sending."""
     given = decoding.from_body(await request.body())
-    decoding.act_of(SEND, {}, given)
+    decoding.request_of(SEND, {}, given)
     return Answer({"accepted": True})
 
 

@@ -24,18 +24,33 @@ from playwright.sync_api import Browser, sync_playwright
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, ListInbox, PutChunk, ReadMessage, SendMessage
-from interlock.rooms.claims.verbs import AcquireClaim
-from interlock.rooms.work.verbs import AddEvidence, CompleteTask, CreateGate, CreateTask, GiveVerdict, SubmitTask, TakeTask
-from interlock.rooms.people.verbs import Invite
-from interlock.rooms.identity.verbs import Join
-from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.doors.web import routes
 from interlock.log.encoding import digest
 from interlock.node import Node
 from interlock.node.live import LiveNode
 from interlock.node.seals import Seals
+from interlock.rooms.claims.verbs import AcquireClaim
+from interlock.rooms.identity.verbs import Join
+from interlock.rooms.mail.verbs import (
+    AckMessages,
+    AnswerAsk,
+    ListInbox,
+    PutChunk,
+    ReadMessage,
+    SendMessage,
+)
+from interlock.rooms.people.verbs import Invite
+from interlock.rooms.work.verbs import (
+    AddEvidence,
+    CompleteTask,
+    CreateGate,
+    CreateTask,
+    GiveVerdict,
+    SubmitTask,
+    TakeTask,
+)
+from interlock.verbs.credentials import Credentials
 
 DOCS = Path(__file__).parent
 MINUTE = 60_000

@@ -8,6 +8,9 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
+# The client name with which `interlock run` announces the process of its session.
+RUN = "run"
+
 MAX_ANCESTORS = 64
 
 

@@ -11,12 +11,37 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, FindAnswer, ListInbox, ReadMessage, Redact, SendMessage
-from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim, RenewClaim, StopWaiting, TakeOverClaim
-from interlock.rooms.workspace.verbs import ChangeSetting, Pause, Resume, Whoami
-from interlock.rooms.identity.verbs import CreateGroup, EndSession, Join, KeepSession, MintToken, RevokeToken, RotateToken, StartSession
-from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import hashed, token_id
+from interlock.rooms.claims.verbs import (
+    AcquireClaim,
+    CheckClaim,
+    ListClaims,
+    ReleaseClaim,
+    RenewClaim,
+    StopWaiting,
+    TakeOverClaim,
+)
+from interlock.rooms.identity.verbs import (
+    CreateGroup,
+    EndSession,
+    Join,
+    KeepSession,
+    MintToken,
+    RevokeToken,
+    RotateToken,
+    StartSession,
+)
+from interlock.rooms.mail.verbs import (
+    AckMessages,
+    AnswerAsk,
+    FindAnswer,
+    ListInbox,
+    ReadMessage,
+    Redact,
+    SendMessage,
+)
+from interlock.rooms.workspace.verbs import ChangeSetting, Pause, Resume, Whoami
+from interlock.verbs.credentials import Credentials
 
 Answer: TypeAlias = dict[str, Any]
 Holder: TypeAlias = tuple[str, str | None]  # sender and session

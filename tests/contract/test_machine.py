@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,16 +30,48 @@ from hypothesis.stateful import (
 from model import COVERS, Message, Model, Refused, Target
 
 from interlock.contracts import tokens
-from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, FindAnswer, ListInbox, ReadMessage, Redact, SendMessage
-from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim, RenewClaim, StopWaiting, TakeOverClaim
-from interlock.rooms.workspace.verbs import ChangeSetting, Pause, Resume, ShowLog, ShowStatus, Whoami
-from interlock.rooms.identity.verbs import CreateGroup, EndSession, Join, KeepSession, MintToken, RevokeToken, RotateToken, StartSession
-from interlock.verbs.credentials import Credentials
 from interlock.errors import Refusal
 from interlock.log.facts import Entry
 from interlock.node import Node, audit, upkeep
+from interlock.rooms.claims.verbs import (
+    AcquireClaim,
+    CheckClaim,
+    ListClaims,
+    ReleaseClaim,
+    RenewClaim,
+    StopWaiting,
+    TakeOverClaim,
+)
+from interlock.rooms.identity.verbs import (
+    CreateGroup,
+    EndSession,
+    Join,
+    KeepSession,
+    MintToken,
+    RevokeToken,
+    RotateToken,
+    StartSession,
+)
+from interlock.rooms.mail.verbs import (
+    AckMessages,
+    AnswerAsk,
+    FindAnswer,
+    ListInbox,
+    ReadMessage,
+    Redact,
+    SendMessage,
+)
+from interlock.rooms.workspace.verbs import (
+    ChangeSetting,
+    Pause,
+    Resume,
+    ShowLog,
+    ShowStatus,
+    Whoami,
+)
 from interlock.stores.file import LogFile
 from interlock.stores.sqlite import SqliteEngine
+from interlock.verbs.credentials import Credentials
 
 START = 2_000_000_000_000  # a time that no clock of a test machine shows
 SECOND, HOUR = 1000, 3_600_000
@@ -167,7 +199,7 @@ class Workspace(RuleBasedStateMachine):
 
     def ask(self, credentials: Credentials, act: Any) -> dict[str, Any] | str:
         try:
-            return self.node.verb(credentials, act)
+            return self.node.call_once(credentials, act)
         except Refusal as refusal:
             return refusal.code
 
@@ -233,7 +265,7 @@ class Workspace(RuleBasedStateMachine):
             ("mira", None, "human", ("admin",)),
         ):
             hash = tokens.hashed(self.new_token())
-            self.tell(OWNER, Join(name, surface, kind, scopes=scopes, token_hash=hash))
+            self.tell(OWNER, Join(name, surface, cast(Any, kind), scopes=scopes, token_hash=hash))
         self.tell(OWNER, CreateGroup("devs", ("otto-cli", "vera")))
 
     @step(
@@ -250,7 +282,7 @@ class Workspace(RuleBasedStateMachine):
         by: Actor | None,
         name: str,
         surface: str | None,
-        kind: str | None,
+        kind: Any,
         scopes: tuple[str, ...],
     ) -> None:
         act = Join(name, surface, kind, scopes=scopes)
@@ -406,7 +438,7 @@ class Workspace(RuleBasedStateMachine):
         which=st.sampled_from(("open", "open", "all")),
         limit=st.sampled_from((1, 3, 100)),
     )
-    def look(self, by: Actor, says: str | None, which: str, limit: int) -> None:
+    def look(self, by: Actor, says: str | None, which: Any, limit: int) -> None:
         self.tell(self.by(by, None, says), ListInbox(which, limit))
         self.tell(self.by(by), Whoami())
 

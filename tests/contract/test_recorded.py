@@ -16,7 +16,6 @@ import apsw
 import pytest
 from databases import Server
 
-from interlock.verbs.credentials import Credentials
 from interlock.errors import NewerVersion
 from interlock.log.encoding import decode
 from interlock.log.facts import Entry, Header, header_hash, parse_header
@@ -28,6 +27,7 @@ from interlock.stores.file import LogFile
 from interlock.stores.shared.locating import Located, reach
 from interlock.stores.shared.remote import Appending, seal
 from interlock.stores.sqlite import SqliteEngine
+from interlock.verbs.credentials import Credentials
 
 pytestmark = pytest.mark.indifferent
 

@@ -13,14 +13,21 @@ from typing import Any, NamedTuple
 import apsw
 
 from interlock.contracts import tokens
-from interlock.rooms.mail.verbs import AckMessages, ListInbox, ReadMessage, Redact, Search, SendMessage
-from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.identity.verbs import Join
 from interlock.log.facts import GENESIS, header_hash
 from interlock.log.merkle import Frontier
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.rooms import folding
+from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
+from interlock.rooms.identity.verbs import Join
+from interlock.rooms.mail.verbs import (
+    AckMessages,
+    ListInbox,
+    ReadMessage,
+    Redact,
+    Search,
+    SendMessage,
+)
+from interlock.verbs.credentials import Credentials
 
 OWNER = Credentials(owner=True)
 LIMIT_S = 60.0

@@ -19,17 +19,22 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from interlock import link
-from interlock.contracts import paging, tokens, uploads
-from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
-from interlock.rooms.workspace.verbs import ChangeSetting, ShowLog, ShowStatus
-from interlock.rooms.identity.verbs import Join
-from interlock.rooms.mail.verbs import ListInbox, SendMessage
-from interlock.verbs.credentials import Credentials
+from interlock.contracts import tokens
 from interlock.errors import Refusal
 from interlock.node import Node, audit, upkeep
 from interlock.node import write_queue as desk
 from interlock.node.keys import Keys
+from interlock.rooms import catalogue
+from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
+from interlock.rooms.identity.verbs import Join
+from interlock.rooms.mail.verbs import ListInbox, SendMessage
+from interlock.rooms.workspace.paging import pages
+from interlock.rooms.workspace.verbs import ChangeSetting, ShowLog, ShowStatus
 from interlock.stores.file import LogFile
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import run
+
+VERBS = {verb.__name__: verb for verb in catalogue.verbs()}
 
 LIMIT_S = 60.0
 OWNER = Credentials(owner=True)
@@ -183,8 +188,8 @@ def join(node: Node, *senders: str) -> dict[str, str]:
 
 def facts(node: Node, kind: str | None = None, after: int = 0) -> list[Json]:
     """The facts of the log after a position, as `audit show` gives them."""
-    steps = paging.steps(ShowLog(after, 1 << 30, kind))
-    found: list[Json] = uploads.taken(steps, lambda act: audit.show(node, act))["facts"]
+    flow = pages(ShowLog(after, 1 << 30, kind))
+    found: list[Json] = run(flow, lambda request: audit.show(node, request))["facts"]
     return found
 
 
@@ -289,8 +294,8 @@ class Server:
         return {"closed": True}
 
     def do_call(self, token: str, act: str, **members: Any) -> Json:
-        """One verb, by the name of its act."""
-        return self.node.call(Credentials(token=token), getattr(acts, act)(**members))
+        """One verb, by its name."""
+        return self.node.call(Credentials(token=token), VERBS[act](**members))
 
     def do_stop_before_commit(self, token: str, to: str, text: str) -> Json:
         """Sends, and stops this process when everything is written and nothing committed."""

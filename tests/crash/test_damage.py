@@ -30,16 +30,16 @@ from damaged import (
     verified,
 )
 
-from interlock.rooms.work.verbs import AddEvidence, ShowEvidence
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.workspace.verbs import ExportLog, ShowLog
-from interlock.rooms.mail.verbs import ListInbox, PutChunk, ReadMessage, Redact, Search, ShowThread
 from interlock.errors import LogDamaged, Refusal
 from interlock.log.encoding import canonical, decode
 from interlock.log.facts import GENESIS, header_hash
 from interlock.log.notes import public_key, verifier_key
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.node.keys import EVERY, signer
+from interlock.rooms.mail.verbs import ListInbox, PutChunk, ReadMessage, Redact, Search, ShowThread
+from interlock.rooms.work.verbs import AddEvidence, ShowEvidence
+from interlock.rooms.workspace.verbs import ExportLog, ShowLog
+from interlock.verbs.credentials import Credentials
 
 
 @pytest.fixture(scope="module")

@@ -23,11 +23,11 @@ import pytest
 from processes import LIMIT_S, OWNER, Worker, facts, join, send
 
 from interlock import link
+from interlock.node import Node, audit, proofs, upkeep
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim
+from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.rooms.workspace.verbs import ChangeSetting
 from interlock.verbs.credentials import Credentials
-from interlock.rooms.mail.verbs import ListInbox, SendMessage
-from interlock.node import Node, audit, proofs, upkeep
 
 # A child that needs longer hangs: on a lock that its parent's other threads held, for example.
 CHILD_S = 20.0

@@ -19,11 +19,11 @@ from processes import LIMIT_S, OWNER, Json, Worker, command, environment, facts,
 
 from interlock import link, workspace
 from interlock.contracts import tokens
-from interlock.rooms.workspace.verbs import ChangeSetting
-from interlock.verbs.credentials import Credentials
+from interlock.node import Node, audit, proofs, upkeep
 from interlock.rooms.identity.verbs import Join, ListAgents
 from interlock.rooms.mail.verbs import ListInbox, SendMessage
-from interlock.node import Node, audit, proofs, upkeep
+from interlock.rooms.workspace.verbs import ChangeSetting
+from interlock.verbs.credentials import Credentials
 
 SEEDS = range(10)
 KILLS_WHILE_WRITING = 12

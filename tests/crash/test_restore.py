@@ -34,15 +34,15 @@ from damaged import (
     verified,
 )
 
-from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim
-from interlock.rooms.identity.verbs import ListAgents, ReaffirmTokens, RevokeToken
-from interlock.rooms.mail.verbs import ListInbox, ReadMessage, Search, SendMessage
-from interlock.rooms.workspace.verbs import ShowLog, Whoami
 from interlock.errors import BadToken, LogDamaged, NotAWorkspace, Refusal, Usage
 from interlock.log.encoding import canonical, decode
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.node.keys import EVERY
 from interlock.rooms import folding
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim
+from interlock.rooms.identity.verbs import ListAgents, ReaffirmTokens, RevokeToken
+from interlock.rooms.mail.verbs import ListInbox, ReadMessage, Search, SendMessage
+from interlock.rooms.workspace.verbs import ShowLog, Whoami
 from interlock.stores.file import LogFile
 from interlock.stores.sqlite import SqliteEngine
 

@@ -15,16 +15,19 @@ from typing import Any
 from commandline import Place, until
 from remotes import Remotes
 
-from interlock.contracts import paging, tokens, uploads
-from interlock.rooms.identity.verbs import Join
-from interlock.rooms.mail.verbs import ListInbox, SendMessage
-from interlock.rooms.workspace.verbs import ShowLog
-from interlock.verbs.credentials import Credentials
+from interlock.contracts import tokens
 from interlock.link import open_node
 from interlock.node import Node, audit, upkeep
+from interlock.rooms.identity.verbs import Join
+from interlock.rooms.mail import uploads
+from interlock.rooms.mail.verbs import ListInbox, SendMessage
+from interlock.rooms.workspace.paging import pages
+from interlock.rooms.workspace.verbs import ShowLog
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import run
 
 OWNER = Credentials(owner=True)
-LARGE = "large " * (uploads.INLINE_BYTES // 5)
+LARGE = "large " * (uploads.MAX_INLINE_BYTES // 5)
 Answer = dict[str, Any]
 
 
@@ -86,10 +89,7 @@ def join(node: Node, name: str) -> Credentials:
 def send(node: Node, who: Credentials, to: str, text: str, key: str | None = None) -> Answer:
     """The message as it was accepted; one that is large goes as a blob, as every door has it."""
     act = SendMessage(to, "send", {"text": text}, key=key)
-    if uploads.is_large(act):
-        answer = uploads.taken(uploads.steps(act), lambda step: node.call(who, step))
-    else:
-        answer = node.call(who, act)
+    answer = node.call(who, act)
     message: Answer = answer["message"]
     return message
 
@@ -101,8 +101,8 @@ def texts(node: Node, who: Credentials) -> list[str]:
 
 
 def facts(node: Node, kind: str | None = None, after: int = 0) -> list[Answer]:
-    steps = paging.steps(ShowLog(after, 1 << 30, kind))
-    found: list[Answer] = uploads.taken(steps, lambda act: audit.show(node, act))["facts"]
+    flow = pages(ShowLog(after, 1 << 30, kind))
+    found: list[Answer] = run(flow, lambda request: audit.show(node, request))["facts"]
     return found
 
 

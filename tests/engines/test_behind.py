@@ -12,13 +12,13 @@ import pytest
 from remotes import Remotes
 from teams import Team, join
 
+from interlock.errors import EngineUnavailable
+from interlock.node import Node
+from interlock.node.pipeline import WriteRequest, validate
+from interlock.node.write_queue import PendingWrite
 from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.credentials import Credentials
-from interlock.errors import EngineUnavailable
-from interlock.node import Node
-from interlock.node.pipeline import validate
-from interlock.node.write_queue import PendingWrite
 
 LIMIT_S = 60.0
 # What a node says to each engine when it asks for the turn.
@@ -143,7 +143,7 @@ def test_what_a_node_heard_before_it_slept_refuses_nobody_who_came_since(
 
 
 def asked(node: Node, who: Credentials, act: Any) -> "SimpleQueue[PendingWrite]":
-    """Leaves an act on a node's desk; the ticket comes when it has been served."""
+    """Enqueue a request on a node. The write arrives in the queue when it is committed."""
     answered: SimpleQueue[PendingWrite] = SimpleQueue()
-    node.post(node.write_request(who, validate(who, act)), answered.put)
+    node.post(WriteRequest(validate(who, act), node.keys.fingerprint), answered.put)
     return answered

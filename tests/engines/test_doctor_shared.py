@@ -8,11 +8,11 @@ from commandline import until
 from remotes import Remotes
 from teams import Team, join, level
 
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.workspace.verbs import Whoami
 from interlock.node import Node
 from interlock.node.doctor import engine, examine
+from interlock.rooms.workspace.verbs import Whoami
 from interlock.stores.sqlite import clock_ms
+from interlock.verbs.credentials import Credentials
 
 pytestmark = pytest.mark.indifferent("it runs on each engine by itself")
 

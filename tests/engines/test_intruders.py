@@ -16,16 +16,16 @@ from remotes import PostgresIntruder, RedisIntruder, Remotes
 from serving import Served, free_port
 from teams import LARGE, OWNER, Team, facts, hashes, join, level, send, texts
 
-from interlock.rooms.work.verbs import AddEvidence, ShowEvidence
-from interlock.rooms.identity.verbs import ListAgents
-from interlock.rooms.mail.verbs import ListInbox, PutChunk
-from interlock.verbs.credentials import Credentials
 from interlock.errors import EngineUnavailable, LogDamaged, LogForked, Usage
 from interlock.link import open_node
 from interlock.log.facts import parse_header
 from interlock.node import Node, audit
 from interlock.node.doctor import examine
+from interlock.rooms.identity.verbs import ListAgents
+from interlock.rooms.mail.verbs import ListInbox, PutChunk
+from interlock.rooms.work.verbs import AddEvidence, ShowEvidence
 from interlock.stores.shared.remote import Sealed, seal
+from interlock.verbs.credentials import Credentials
 
 
 @pytest.fixture

@@ -19,15 +19,15 @@ from remotes import Remotes
 from serving import Served
 from teams import LARGE, OWNER, Answer, Team, facts, hashes, join, level, send, texts
 
-from interlock.rooms.claims.verbs import AcquireClaim, RenewClaim
-from interlock.rooms.mail.verbs import Redact, Search
-from interlock.rooms.workspace.verbs import Whoami
-from interlock.verbs.credentials import Credentials
 from interlock.errors import EngineUnavailable, LogForked, NotAllowed, NotAvailable, StaleFence
 from interlock.node import Node, audit, upkeep
 from interlock.node import repair as repairing
 from interlock.node.batch import Batch
+from interlock.rooms.claims.verbs import AcquireClaim, RenewClaim
+from interlock.rooms.mail.verbs import Redact, Search
+from interlock.rooms.workspace.verbs import Whoami
 from interlock.stores.shared.remote import seal
+from interlock.verbs.credentials import Credentials
 
 
 @pytest.fixture

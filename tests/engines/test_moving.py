@@ -18,17 +18,17 @@ from remotes import Remotes
 from serving import Served, free_port
 from teams import LARGE, OWNER, Team, facts, join, level, send, texts
 
-from interlock.rooms.mail.verbs import Redact
-from interlock.rooms.workspace.verbs import Whoami
-from interlock.verbs.credentials import Credentials
 from interlock.errors import EngineUnavailable, NotFound
 from interlock.link import open_node
 from interlock.node import Node, upkeep
 from interlock.node.doctor import examine
+from interlock.rooms.mail.verbs import Redact
+from interlock.rooms.workspace.verbs import Whoami
 from interlock.stores.choosing import NEW, RECORD
 from interlock.stores.file import LogFile
 from interlock.stores.shared.redis import RedisRemote
 from interlock.stores.shared.remote import seal
+from interlock.verbs.credentials import Credentials
 
 Teams = Callable[[Remotes], Team]
 

@@ -16,11 +16,11 @@ from remotes import PostgresIntruder, RedisIntruder, Remotes
 from serving import Reply, Served
 from teams import OWNER, Team, facts, join, level, send, texts
 
+from interlock.errors import EngineUnavailable
+from interlock.node import Node
 from interlock.rooms.mail.verbs import Search
 from interlock.rooms.workspace.verbs import ShowLog, VerifyLog, Whoami
 from interlock.verbs.credentials import Credentials
-from interlock.errors import EngineUnavailable
-from interlock.node import Node
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from remotes import Remotes
 from teams import Team, join
 
-from interlock.rooms.workspace.verbs import Whoami
 from interlock.node import Node
+from interlock.rooms.workspace.verbs import Whoami
 from interlock.stores.presence import Seen, Use
 
 pytestmark = pytest.mark.indifferent("it runs on each engine by itself")

@@ -1,7 +1,7 @@
 """The doors of Interlock behind one interface: `do` asks a door for an act, whoever asks, and gives
 what it answered in one form.
 
-Acts and their members are named as in `interlock.contracts.acts`; each door spells them in its own
+Acts and their members are named as in the declarations; each door spells them in its own
 way, by hand and without our own encoders. A door does not offer every act: `NOT_OFFERED` says which
 it does not, and why.
 """
@@ -21,15 +21,110 @@ from commandline import EXIT_OF, LIMIT_S, Done, Place, lines
 
 import interlock
 from interlock.client import answers
-from interlock.rooms.people.verbs import AcceptInvitation, Invite, ListConnections, NameConnection, RevokeConnection
-from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, Ask, DropUpload, Explain, FindAnswer, ListInbox, ListMail, PutChunk, ReadMessage, Redact, Search, SendMessage, ShowReceipts, ShowThread
-from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, CheckPaths, ListClaims, ReleaseClaim, RenewClaim, ReportCommit, StopWaiting, TakeOverClaim
-from interlock.rooms.work.verbs import AddEvidence, CancelTask, CheckGate, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, ListBlockers, ListGates, ListTasks, PrepareEvidence, PrepareVerdict, RaiseBlocker, ResolveBlocker, ShowEvidence, ShowTask, SubmitTask, TakeTask
-from interlock.rooms.workspace.verbs import Attend, Backup, ChangeSetting, Examine, ExportLog, ListEvents, ListSettings, Pause, Prove, ProveMany, Rebuild, Restore, Resume, Review, ShowLog, ShowStatus, ShowStorage, SignCheckpoint, VerifyLog, Whoami
-from interlock.rooms.identity.verbs import CreateGroup, EndSession, FindSession, IdentifyToken, ImportTokens, Join, KeepSession, LabelToken, ListAgents, ListGroups, ListTokens, MintToken, Mute, ReaffirmTokens, RevokeToken, RotateToken, ShowToken, StartSession
-from interlock.contracts.routes import ROUTES
 from interlock.doors.cli import doctor as examining
 from interlock.errors import Refusal
+from interlock.rooms import catalogue
+from interlock.rooms.claims.verbs import (
+    AcquireClaim,
+    CheckClaim,
+    CheckPaths,
+    ListClaims,
+    ReleaseClaim,
+    RenewClaim,
+    ReportCommit,
+    StopWaiting,
+    TakeOverClaim,
+)
+from interlock.rooms.identity.verbs import (
+    CreateGroup,
+    EndSession,
+    FindSession,
+    IdentifyToken,
+    ImportTokens,
+    Join,
+    KeepSession,
+    LabelToken,
+    ListAgents,
+    ListGroups,
+    ListTokens,
+    MintToken,
+    Mute,
+    ReaffirmTokens,
+    RevokeToken,
+    RotateToken,
+    ShowToken,
+    StartSession,
+)
+from interlock.rooms.mail.verbs import (
+    AckMessages,
+    AnswerAsk,
+    Ask,
+    DropUpload,
+    Explain,
+    FindAnswer,
+    ListInbox,
+    ListMail,
+    PutChunk,
+    ReadMessage,
+    Redact,
+    Search,
+    SendMessage,
+    ShowReceipts,
+    ShowThread,
+)
+from interlock.rooms.people.verbs import (
+    AcceptInvitation,
+    Invite,
+    ListConnections,
+    NameConnection,
+    RevokeConnection,
+)
+from interlock.rooms.work.verbs import (
+    AddEvidence,
+    CancelTask,
+    CheckGate,
+    CompleteTask,
+    CreateGate,
+    CreateTask,
+    FailTask,
+    GiveVerdict,
+    ListBlockers,
+    ListGates,
+    ListTasks,
+    PrepareEvidence,
+    PrepareVerdict,
+    RaiseBlocker,
+    ResolveBlocker,
+    ShowEvidence,
+    ShowTask,
+    SubmitTask,
+    TakeTask,
+)
+from interlock.rooms.workspace.verbs import (
+    Attend,
+    Backup,
+    ChangeSetting,
+    Examine,
+    ExportLog,
+    ListEvents,
+    ListSettings,
+    Pause,
+    Prove,
+    ProveMany,
+    Rebuild,
+    Restore,
+    Resume,
+    Review,
+    ShowLog,
+    ShowStatus,
+    ShowStorage,
+    SignCheckpoint,
+    VerifyLog,
+    Whoami,
+)
+from interlock.verbs.http import routes_of
+
+ROUTED = [verb for verb in catalogue.verbs() if verb.declared.http]
 
 Members = dict[str, Any]
 Kind = Literal["done", "no", "refused"]
@@ -322,9 +417,7 @@ SPELLINGS = {
     ListTasks: Spelling("task list", (), _PAGE | {"state": "--state", "mine": "--mine"}),
     ShowTask: Spelling("task show", ("id",)),
     TakeTask: Spelling("task take", ("id",), _WHERE),
-    SubmitTask: Spelling(
-        "task submit", ("id",), _FENCE | {"commit": "--commit", "tree": "--tree"}
-    ),
+    SubmitTask: Spelling("task submit", ("id",), _FENCE | {"commit": "--commit", "tree": "--tree"}),
     CompleteTask: Spelling("task complete", ("id",), _FENCE),
     FailTask: Spelling("task fail", ("id",), _FENCE | _NOTE),
     CancelTask: Spelling("task cancel", ("id",), _NOTE),
@@ -335,9 +428,7 @@ SPELLINGS = {
         | _FENCE,
     ),
     ShowEvidence: Spelling("evidence show", ("id",), {"range": "--range"}),
-    CreateGate: Spelling(
-        "gate create", ("name",), {"holders": "--holder", "replace": "--replace"}
-    ),
+    CreateGate: Spelling("gate create", ("name",), {"holders": "--holder", "replace": "--replace"}),
     ListGates: Spelling("gate list"),
     GiveVerdict: Spelling(
         "gate {verdict}",
@@ -474,7 +565,7 @@ class Http:
     is_served = True
 
     def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
-        route = next(route for route in ROUTES if route.act is act)
+        route = routes_of(act)[0]
         said, path, headers = dict(members), route.path, bearer(scene, who)
         if who.claims_to_be is not None and route.method == "POST":
             said["from"] = who.claims_to_be
@@ -707,6 +798,6 @@ NOT_OFFERED: dict[str, dict[type, str]] = {
         ListMail: _FOR_PEOPLE,
         ListEvents: _FOR_PEOPLE,
     },
-    "http": {route.act: _HERE for route in ROUTES if route.local},
-    "mcp": {route.act: _FEW_TOOLS for route in ROUTES if route.act not in TOOLS},
+    "http": {verb: _HERE for verb in ROUTED if verb.declared.local},
+    "mcp": {verb: _FEW_TOOLS for verb in ROUTED if verb not in TOOLS},
 }

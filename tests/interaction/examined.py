@@ -13,11 +13,14 @@ from typing import Any
 
 from commandline import Place
 
-from interlock.verbs.credentials import Credentials
-from interlock.doors.cli.commands import COMMANDS, COMMON
+from interlock.doors.cli.grammar import COMMON
+from interlock.doors.cli.lookup import all_commands
 from interlock.doors.cli.parser import parse
 from interlock.node import Node
 from interlock.stores.sqlite import clock_ms
+from interlock.verbs.credentials import Credentials
+
+COMMANDS = all_commands()
 
 OWNER = Credentials(owner=True)
 HOUR = 3_600_000

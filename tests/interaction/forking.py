@@ -128,7 +128,7 @@ def _prepare() -> None:
     ):
         importlib.import_module(name)
     if "INTERLOCK_ENGINE" in os.environ:
-        for name in ("node.others", "engines.postgres", "engines.redis"):
+        for name in ("node.peer_nodes", "stores.shared.postgres", "stores.shared.redis"):
             importlib.import_module(f"interlock.{name}")
     api: Any = importlib.import_module("interlock.doors.http.api")
     decoding: Any = importlib.import_module("interlock.doors.http.decoding")
@@ -137,7 +137,9 @@ def _prepare() -> None:
     decoding.decoder = functools.cache(decoding.decoder)
     routing.compile_path = functools.cache(routing.compile_path)
     api.document()
-    for route in (*api.ROUTES, *api.SHORTHANDS):
+    catalogue: Any = importlib.import_module("interlock.rooms.catalogue")
+    http: Any = importlib.import_module("interlock.verbs.http")
+    for route in [route for verb in catalogue.verbs() for route in http.routes_of(verb)]:
         decoding.decoder(route)
         routing.compile_path(route.path)
     web: Any = importlib.import_module("interlock.doors.web")

@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.rooms.people.verbs import Enrol, GrantConnection, Invite, OpenConnection, RefreshConnection
-from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import (
     CODE,
     INVITATION,
@@ -19,6 +17,14 @@ from interlock.contracts.tokens import (
     hashed,
 )
 from interlock.node import Node
+from interlock.rooms.people.verbs import (
+    Enrol,
+    GrantConnection,
+    Invite,
+    OpenConnection,
+    RefreshConnection,
+)
+from interlock.verbs.credentials import Credentials
 
 OWNER, ANYBODY = Credentials(owner=True), Credentials()
 BROWSER = "Firefox on Linux"

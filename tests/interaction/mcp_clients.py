@@ -16,7 +16,7 @@ from contextlib import (
     suppress,
 )
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import anyio
 import chosen
@@ -31,14 +31,14 @@ from prepared import Prepared
 from starlette.types import Scope
 
 from interlock.contracts import tokens
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.identity.verbs import Join
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.mcp import Mounted, serve
 from interlock.doors.mcp.plans import Here
 from interlock.node import Node
 from interlock.node.live import LiveNode
+from interlock.rooms.identity.verbs import Join
+from interlock.verbs.credentials import Credentials
 
 OWNER = Credentials(owner=True)
 LIMIT_S = 60.0
@@ -123,7 +123,7 @@ class Scene:
                 ("vera", None, "human"),
             ):
                 token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-                joined = Join(name, surface, kind, token_hash=tokens.hashed(token))
+                joined = Join(name, surface, cast(Any, kind), token_hash=tokens.hashed(token))
                 self.tokens[node.call(OWNER, joined)["sender"]] = token
 
     def credentials(self, sender: str, session: str | None = None) -> Credentials:

@@ -22,9 +22,9 @@ from letting_in import let_in
 
 import interlock
 from interlock.client import Client
-from interlock.contracts.routes import ROUTES
 from interlock.contracts.tokens import hashed, token_id
 from interlock.errors import TokenExpired
+from interlock.rooms import catalogue
 
 OTTO, VERA, DORA = Who("otto-cli"), Who("vera"), Who("dora")
 NOVA, LENA, MIRA = Who("nova"), Who("lena"), Who("mira")
@@ -32,7 +32,7 @@ LATE, STRANGER, TYPO = Who("late"), Who("stranger"), Who("typo")
 BROWSER, CONNECTION = Who("vera's browser"), Who("vera's connection")
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-LOOKS = {route.act for route in ROUTES if route.method == "GET"}
+LOOKS = {verb for verb in catalogue.verbs() if verb.declared.http.startswith("GET")}
 
 # A file where everybody stands, and a run that has written the same.
 PROOF, PROVED = "proof.txt", b"2 passed\n"
@@ -146,7 +146,7 @@ class Town:
 
     def _furnish(self, owner: Client) -> None:
         place = self.place.workspace
-        owner.create_group("team", ["@otto-cli", "@vera"])
+        owner.create_group("team", members=["@otto-cli", "@vera"])
         with interlock.connect(place, self.tokens["otto-cli"]) as otto:
             mail = otto.send("@vera", "hello vera", subject="first")["message"]
             ask = otto.send("@vera", "ready?", type="ask")["message"]

@@ -27,9 +27,12 @@ from hypothesis import strategies as st
 from letting_in import let_in
 from working import BRIEF, Workshop
 
-from interlock.doors.cli.commands import COMMANDS, COMMON
+from interlock.doors.cli.grammar import COMMON
+from interlock.doors.cli.lookup import all_commands
 from interlock.doors.cli.parser import parse
 from interlock.errors import Usage
+
+COMMANDS = all_commands()
 
 NOISE = random.Random(7).randbytes(10_000_000)
 LONG = "x" * 200_000

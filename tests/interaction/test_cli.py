@@ -23,7 +23,9 @@ from serving import free_port
 from working import BRIEF, Workshop
 
 from interlock import __version__
-from interlock.doors.cli.commands import COMMANDS
+from interlock.doors.cli.lookup import all_commands
+
+COMMANDS = all_commands()
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CASES = REPOSITORY.parent / "shared" / "cases"

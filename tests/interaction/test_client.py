@@ -21,23 +21,23 @@ from forking import Servers
 import interlock
 from interlock import errors
 from interlock.client import AsyncClient, Client
-from interlock.client.answers import ANSWERS
-from interlock.client.asking import Verb
-from interlock.client.who import ANYONES, PERSONAL
+from interlock.client.asking import Method
+from interlock.contracts.tokens import hashed, token_id
+from interlock.rooms import catalogue
+from interlock.rooms.identity.verbs import Mute
 from interlock.rooms.work.verbs import CancelTask, ResolveBlocker
 from interlock.rooms.workspace.verbs import Whoami
-from interlock.contracts.routes import ROUTES
-from interlock.contracts.tokens import hashed, token_id
-from interlock.node.maintenance import MAINTENANCE
-from interlock.node.verbs import VERBS
+from interlock.verbs.verb import Verb, fields_of
+
+ROUTED = [verb for verb in catalogue.verbs() if verb.declared.http]
 
 Row = Callable[[Town], None]
 ROWS: dict[str, Row] = {}
 
 
-def verbs() -> dict[str, Verb[..., Any]]:
+def verbs() -> dict[str, Method[..., Any]]:
     members = {name: getattr(Client, name) for name in dir(Client) if not name.startswith("_")}
-    return {name: member for name, member in members.items() if isinstance(member, Verb)}
+    return {name: member for name, member in members.items() if isinstance(member, Method)}
 
 
 def row(function: Row) -> Row:
@@ -852,7 +852,7 @@ def test_every_verb_has_a_row() -> None:
 # --- what the verbs are
 
 
-def asked(verb: Verb[..., Any]) -> Any:
+def asked(verb: Method[..., Any]) -> Any:
     """The act of a verb with nothing said but what must be."""
     needed = {
         name: {"data": b"x", "size": 1, "rows": ()}.get(name, "x")
@@ -861,19 +861,19 @@ def asked(verb: Verb[..., Any]) -> Any:
         and parameter.kind is not parameter.VAR_POSITIONAL
         and name != "self"
     }
-    return verb.describe(None, **needed).act
+    return verb.describe(None, **needed).request
 
 
 def test_every_act_that_can_be_asked_for_has_one_verb() -> None:
     found = [type(asked(verb)) for verb in verbs().values()]
-    assert sorted(map(str, found)) == sorted(str(route.act) for route in ROUTES)
+    assert sorted(map(str, found)) == sorted(map(str, ROUTED))
 
 
 @pytest.mark.parametrize("name", verbs())
 def test_a_verb_promises_what_its_act_is_answered_with(name: str) -> None:
     verb = verbs()[name]
     (promised,) = get_args(get_type_hints(verb.describe)["return"])
-    assert promised == ANSWERS[type(asked(verb))]
+    assert promised == catalogue.answer_type(type(asked(verb)))
 
 
 @pytest.mark.parametrize("name", verbs())
@@ -890,13 +890,18 @@ def test_both_clients_have_the_same_verbs() -> None:
     assert shared <= set(dir(AsyncClient))
 
 
-def test_the_owner_may_do_what_the_table_of_verbs_says() -> None:
-    routed = {route.act for route in ROUTES}
-    owners = {act for act, verb in VERBS.items() if verb.owner or verb.open} | set(MAINTENANCE)
-    # The owner may do these too, and is not taken to do them where nobody says so.
-    unasked = {CancelTask, ResolveBlocker}
-    assert routed - PERSONAL - ANYONES == (owners & routed) - unasked
-    assert {act for act, verb in VERBS.items() if verb.anyone} & routed == ANYONES
+def test_the_client_acts_as_the_owner_where_the_verb_allows_it() -> None:
+    personal = {verb for verb in ROUTED if asked_by_sender(verb)}
+    owners = {v for v in ROUTED if v.declared.owner or v.declared.open or v.declared.maintenance}
+    # The owner may make these requests too, and names itself to do so.
+    assert personal & owners == {CancelTask, ResolveBlocker, Mute}
+    anyone = {verb for verb in ROUTED if verb.declared.anyone}
+    assert personal | owners | anyone == {*ROUTED}
+
+
+def asked_by_sender(verb: type[Verb]) -> bool:
+    required = dict.fromkeys((f.name for f in fields_of(verb).values() if f.required), "x")
+    return verb(**required).needs_sender()
 
 
 # --- refusals

@@ -16,13 +16,13 @@ from forking import Servers
 from serving import Forked
 
 from interlock import workspace
-from interlock.rooms.identity.verbs import Join
 from interlock.contracts.tokens import SECRET_BYTES, compose
 from interlock.doors.cli import serving
 from interlock.doors.cli.doctor import HOOKS_LOG
 from interlock.link import server_of
 from interlock.node.doctor import examine
 from interlock.node.servers import running
+from interlock.rooms.identity.verbs import Join
 
 pytestmark = pytest.mark.long
 

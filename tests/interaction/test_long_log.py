@@ -10,13 +10,13 @@ from commandline import Place
 
 import interlock
 from interlock.contracts import tokens
-from interlock.rooms.workspace.verbs import ChangeSetting, ShowLog
+from interlock.node import Node, search
 from interlock.rooms.identity.verbs import CreateGroup, Join
 from interlock.rooms.mail.verbs import Search, SendMessage
-from interlock.verbs.credentials import Credentials
-from interlock.node import Node, search
 from interlock.rooms.transaction import Mine
 from interlock.rooms.workspace.events import SCANNED_AT_ONCE
+from interlock.rooms.workspace.verbs import ChangeSetting, ShowLog
+from interlock.verbs.credentials import Credentials
 
 pytestmark = pytest.mark.embedded("it opens the file by itself")
 

@@ -22,13 +22,13 @@ from mcp_clients import (
 )
 from prepared import Prepared
 
-from interlock.rooms.claims.verbs import AcquireClaim
-from interlock.rooms.workspace.verbs import Review, ShowStatus
-from interlock.rooms.mail.verbs import SendMessage, ShowReceipts
 from interlock.contracts.addresses import VALID_SHAPES
-from interlock.doors.mcp.calls import PLANS
+from interlock.doors.mcp.calls import FLOWS
 from interlock.doors.mcp.tools import INPUT, INSTRUCTIONS, TOOLS
 from interlock.node.live import LiveNode
+from interlock.rooms.claims.verbs import AcquireClaim
+from interlock.rooms.mail.verbs import SendMessage, ShowReceipts
+from interlock.rooms.workspace.verbs import Review, ShowStatus
 
 NAMES = [tool["name"] for tool in TOOLS]
 EVERY = [(entrance, mode) for entrance in ENTRANCES for mode in MODES]
@@ -94,7 +94,7 @@ async def test_the_instructions_are_short_and_say_what_matters(mode: str, scene:
 
 
 def test_every_tool_has_a_plan_and_every_plan_a_tool() -> None:
-    assert list(PLANS) == list(INPUT) == NAMES
+    assert list(FLOWS) == list(INPUT) == NAMES
     for name, schema in INPUT.items():
         assert schema["additionalProperties"] is False, name
 

@@ -33,12 +33,12 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from prepared import Prepared
 
 from interlock.contracts import tokens
-from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim
-from interlock.rooms.identity.verbs import EndSession, RevokeToken, StartSession
-from interlock.rooms.workspace.verbs import Review, ShowStatus
 from interlock.doors.mcp.wire import LONGEST
 from interlock.node import Node
 from interlock.node.live import LiveNode
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim
+from interlock.rooms.identity.verbs import EndSession, RevokeToken, StartSession
+from interlock.rooms.workspace.verbs import Review, ShowStatus
 
 WHERE_TO_ASK = "/.well-known/oauth-protected-resource/mcp"
 STRANGE = tokens.compose(bytes(tokens.SECRET_BYTES))

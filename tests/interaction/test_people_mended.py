@@ -28,10 +28,6 @@ from letting_in import (
 )
 from serving import Forked
 
-from interlock.rooms.people.verbs import AcceptInvitation, GrantConnection, Invite, ListConnections, OpenConnection, RevokeConnection, ShowInvitation, SignIn
-from interlock.rooms.workspace.verbs import Examine, Whoami
-from interlock.rooms.identity.verbs import RevokeToken
-from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import INVITATION, hashed
 from interlock.errors import BadToken, NameTaken, NotFound, RateLimited
 from interlock.node import Node
@@ -44,6 +40,19 @@ from interlock.node.passwords import (
     TRIES_UNDER_ATTACK,
     Attempts,
 )
+from interlock.rooms.identity.verbs import RevokeToken
+from interlock.rooms.people.verbs import (
+    AcceptInvitation,
+    GrantConnection,
+    Invite,
+    ListConnections,
+    OpenConnection,
+    RevokeConnection,
+    ShowInvitation,
+    SignIn,
+)
+from interlock.rooms.workspace.verbs import Examine, Whoami
+from interlock.verbs.credentials import Credentials
 
 
 @pytest.fixture

@@ -27,12 +27,6 @@ from letting_in import (
 )
 from serving import Forked, Served
 
-from interlock.rooms.people.verbs import AcceptInvitation, CloseConnection, Enrol, Invite, ListConnections, NameConnection, OpenConnection, RefreshConnection, RevokeConnection, ShowPerson, SignIn, SignOut
-from interlock.rooms.claims.verbs import AcquireClaim, TakeOverClaim
-from interlock.rooms.work.verbs import CreateGate, CreateTask, GiveVerdict, SubmitTask, TakeTask
-from interlock.rooms.workspace.verbs import ListEvents, Pause, Resume, ShowLog, Whoami
-from interlock.rooms.identity.verbs import MintToken
-from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import hashed, token_id
 from interlock.errors import (
     BadToken,
@@ -44,7 +38,26 @@ from interlock.errors import (
     Usage,
 )
 from interlock.node import Node
+from interlock.rooms.claims.verbs import AcquireClaim, TakeOverClaim
+from interlock.rooms.identity.verbs import MintToken
+from interlock.rooms.people.verbs import (
+    AcceptInvitation,
+    CloseConnection,
+    Enrol,
+    Invite,
+    ListConnections,
+    NameConnection,
+    OpenConnection,
+    RefreshConnection,
+    RevokeConnection,
+    ShowPerson,
+    SignIn,
+    SignOut,
+)
+from interlock.rooms.work.verbs import CreateGate, CreateTask, GiveVerdict, SubmitTask, TakeTask
+from interlock.rooms.workspace.verbs import ListEvents, Pause, Resume, ShowLog, Whoami
 from interlock.stores.sqlite import clock_ms
+from interlock.verbs.credentials import Credentials
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -21,7 +21,9 @@ import pytest
 from commandline import BAR, LIMIT_S, Place, steering, until
 from forking import Served
 
-from interlock.doors.cli.commands import COMMANDS
+from interlock.doors.cli.lookup import all_commands
+
+COMMANDS = all_commands()
 
 OURS = re.compile(r"\x1b\[(?:0|1|2|31|32|33)m")
 
@@ -346,7 +348,7 @@ def test_help_fits_a_narrow_terminal(place: Place) -> None:
 def _help_at(place: Place, topic: str, columns: int) -> str:
     """In this process, since a hundred terminals would take a minute; one real one is below."""
     from interlock.doors.cli import help
-    from interlock.doors.cli.commands import COMMON
+    from interlock.doors.cli.grammar import COMMON
 
     return help.text(topic.split(), COMMANDS, COMMON, width=columns)
 

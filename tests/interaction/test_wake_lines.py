@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from commandline import LIMIT_S, Place, lines, until
 
-from interlock.doors.cli.commands import COMMANDS, COMMON
 from interlock.doors.cli.context import Context
+from interlock.doors.cli.grammar import COMMON
+from interlock.doors.cli.lookup import all_commands
 from interlock.doors.cli.mcp_stdio import _wake
 from interlock.doors.cli.parser import parse
+
+COMMANDS = all_commands()
 
 pytestmark = pytest.mark.long
 

@@ -25,10 +25,10 @@ from test_web import (
 )
 from working import GATE, HOLDER, TASK, WORKER, Workshop
 
-from interlock.rooms.work.verbs import CreateTask
-from interlock.verbs.credentials import Credentials
 from interlock.doors.web import task_views
 from interlock.node import Node
+from interlock.rooms.work.verbs import CreateTask
+from interlock.verbs.credentials import Credentials
 
 pytestmark = pytest.mark.long
 

@@ -17,22 +17,75 @@ from typing import Any
 import apsw
 
 from interlock.contracts import tokens
-from interlock.rooms.people.verbs import AcceptInvitation, CloseConnection, Enrol, GrantConnection, Invite, NameConnection, OpenConnection, RefreshConnection, ReportRefusal, RevokeConnection, SignIn, SignOut
-from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, ListInbox, PutChunk, ReadMessage, Redact, Search
-from interlock.rooms.work.verbs import AddEvidence, CancelTask, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, RaiseBlocker, ResolveBlocker, SubmitTask, TakeTask
-from interlock.rooms.workspace.verbs import Attend, ChangeSetting, Pause, Resume, Whoami
-from interlock.rooms.claims.verbs import CheckPaths, ReleaseClaim, RenewClaim, ReportCommit, StopWaiting, TakeOverClaim
-from interlock.rooms.identity.verbs import CreateGroup, EndSession, ImportTokens, Join, KeepSession, LabelToken, MintToken, Mute, ReaffirmTokens, RevokeToken, RotateToken, StartSession
-from interlock.rooms.claims.verbs import AcquireClaim
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.mail.verbs import SendMessage
 from interlock.errors import Refusal
 from interlock.log.encoding import decode, digest
 from interlock.log.facts import parse_header
 from interlock.node import Node, audit, upkeep
 from interlock.node import wake_ups as dispatching
 from interlock.rooms import folding
-from interlock.rooms.transaction import Answer
+from interlock.rooms.claims.verbs import (
+    AcquireClaim,
+    CheckPaths,
+    ReleaseClaim,
+    RenewClaim,
+    ReportCommit,
+    StopWaiting,
+    TakeOverClaim,
+)
+from interlock.rooms.identity.verbs import (
+    CreateGroup,
+    EndSession,
+    ImportTokens,
+    Join,
+    KeepSession,
+    LabelToken,
+    MintToken,
+    Mute,
+    ReaffirmTokens,
+    RevokeToken,
+    RotateToken,
+    StartSession,
+)
+from interlock.rooms.mail.verbs import (
+    AckMessages,
+    AnswerAsk,
+    ListInbox,
+    PutChunk,
+    ReadMessage,
+    Redact,
+    Search,
+    SendMessage,
+)
+from interlock.rooms.people.verbs import (
+    AcceptInvitation,
+    CloseConnection,
+    Enrol,
+    GrantConnection,
+    Invite,
+    NameConnection,
+    OpenConnection,
+    RefreshConnection,
+    ReportRefusal,
+    RevokeConnection,
+    SignIn,
+    SignOut,
+)
+from interlock.rooms.work.verbs import (
+    AddEvidence,
+    CancelTask,
+    CompleteTask,
+    CreateGate,
+    CreateTask,
+    FailTask,
+    GiveVerdict,
+    RaiseBlocker,
+    ResolveBlocker,
+    SubmitTask,
+    TakeTask,
+)
+from interlock.rooms.workspace.verbs import Attend, ChangeSetting, Pause, Resume, Whoami
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # A day that no real clock has reached: a restore stamps its epoch with the machine's own clock,
@@ -377,7 +430,7 @@ def _crossings(day: Day, cast: Cast, window: Credentials) -> None:
     day.do(window, AcquireClaim(**claimed, ttl_s=900))
     day.do(window, AcquireClaim(**claimed, ttl_s=900, everywhere=True))
     waiting = AcquireClaim(paths=("src/a.py",), repo=REPO, wait_s=600, everywhere=True)
-    day.node.verb(cast.neo, waiting)
+    day.node.call_once(cast.neo, waiting)
     day.do(cast.neo, CheckPaths(("src/a.py",), REPO, "/w/4"))
     day.do(cast.neo, ReportCommit("5" * 40, ("src/a.py", "src/b.py"), REPO, "/w/4"))
     day.do(cast.neo, ReportCommit("5" * 40, ("src/a.py", "src/b.py"), REPO, "/w/4"))

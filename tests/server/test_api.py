@@ -17,13 +17,15 @@ from letting_in import Connected, let_in
 from serving import Forked, Reply, Served, read_reply, servers
 
 from interlock.contracts import tokens
-from interlock.contracts.routes import ROUTES, SHORTHANDS, Route
 from interlock.doors.http.limits import FORGET_EVERY, RateLimit
 from interlock.errors import RateLimited, by_code
+from interlock.rooms import catalogue
+from interlock.verbs.http import Route, routes_of
 
 __all__ = ["servers"]
 MIB = 1 << 20
-ALL = (*ROUTES, *SHORTHANDS)
+ALL = [route for verb in catalogue.verbs() for route in routes_of(verb)]
+ROUTES = [route for route in ALL if not route.shorthand]
 
 
 class Town(NamedTuple):
@@ -385,7 +387,9 @@ def named(route: Route) -> str:
     return f"{route.method} {route.path}"
 
 
-@pytest.mark.parametrize("route", [route for route in ALL if not route.local], ids=named)
+@pytest.mark.parametrize(
+    "route", [route for route in ALL if not route.verb.declared.local], ids=named
+)
 def test_every_route_answers(town: Town, route: Route) -> None:
     sample = SAMPLES[route.method, route.path](town)
     token = town.ada if AS_ADMIN.fullmatch(route.path) else town.otto
@@ -416,7 +420,7 @@ def test_other_methods_are_refused(town: Town, path: str) -> None:
 def test_the_description_lists_every_route_but_the_local_ones(town: Town) -> None:
     described = town.ask("GET", "/openapi.json").json["paths"]
     found = {(method.upper(), path) for path, methods in described.items() for method in methods}
-    wanted = {(route.method, route.path) for route in ALL if not route.local}
+    wanted = {(route.method, route.path) for route in ALL if not route.verb.declared.local}
     assert found == wanted | {("GET", "/v1/events")}
 
 
@@ -429,10 +433,12 @@ def test_the_description_says_what_needs_no_token(town: Town) -> None:
         for method, operation in methods.items()
         if operation.get("security") == []
     }
-    assert free == {(route.method, route.path) for route in ROUTES if route.anyone}
+    assert free == {(route.method, route.path) for route in ROUTES if route.verb.declared.anyone}
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.local], ids=named)
+@pytest.mark.parametrize(
+    "route", [route for route in ROUTES if route.verb.declared.local], ids=named
+)
 def test_local_routes_are_not_there_for_the_network(town: Town, route: Route) -> None:
     for token in (town.otto, town.ada, town.served.owner):
         reply = town.ask("POST", route.path, {"file": "/nowhere/x"}, token=token)

@@ -14,10 +14,10 @@ from forking import Servers
 from serving import Forked, Served, servers
 
 from interlock import __version__, link
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.workspace.verbs import ShowStatus
 from interlock.link import About, LocalLink
+from interlock.rooms.workspace.verbs import ShowStatus
 from interlock.server import records
+from interlock.verbs.credentials import Credentials
 
 pytestmark = pytest.mark.long
 

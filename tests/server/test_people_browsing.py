@@ -23,9 +23,9 @@ from test_web import (
     wider_than_the_window,
 )
 
+from interlock.errors import Refusal
 from interlock.rooms.people.verbs import ShowPerson
 from interlock.verbs.credentials import Credentials
-from interlock.errors import Refusal
 
 __all__ = ["browser", "town"]
 pytestmark = pytest.mark.long

@@ -27,9 +27,6 @@ from test_web import (
 )
 from test_web import serving as unguarded
 
-from interlock.rooms.people.verbs import FindGrant, Invite, ListConnections, RevokeConnection
-from interlock.rooms.identity.verbs import Join
-from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import hashed
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
@@ -38,6 +35,9 @@ from interlock.node import Node, passwords
 from interlock.node.live import LiveNode
 from interlock.node.passwords import TRIES
 from interlock.node.seals import Seals
+from interlock.rooms.identity.verbs import Join
+from interlock.rooms.people.verbs import FindGrant, Invite, ListConnections, RevokeConnection
+from interlock.verbs.credentials import Credentials
 
 pytestmark = pytest.mark.long
 

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from interlock.contracts import tokens
-from interlock.rooms.workspace.verbs import Attend, ShowLog
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.identity.verbs import Join
-from interlock.rooms.mail.verbs import SendMessage, ShowReceipts
 from interlock.node import Node, audit
 from interlock.node import wake_ups as dispatching
 from interlock.processes import look, space
+from interlock.rooms.identity.verbs import Join
+from interlock.rooms.mail.verbs import SendMessage, ShowReceipts
+from interlock.rooms.workspace.verbs import Attend, ShowLog
 from interlock.stores.sqlite import clock_ms
+from interlock.verbs.credentials import Credentials
 
 OWNER = Credentials(owner=True)
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
@@ -58,10 +58,10 @@ class Street:
         sent = self.call(by, SendMessage(to, said.pop("type", "send"), payload, **said))
         return str(sent["message"]["id"])
 
-    def step(self, by: Credentials, step: str, **said: Any) -> dict[str, Any]:
+    def step(self, by: Credentials, step: Any, **said: Any) -> dict[str, Any]:
         return self.call(by, Attend(step, "test", **said))
 
-    def told(self, by: Credentials, step: str = "prompt") -> list[str]:
+    def told(self, by: Credentials, step: Any = "prompt") -> list[str]:
         """The ids of the messages that a step is pointed to."""
         return [message["id"] for message in self.step(by, step).get("news", [])]
 

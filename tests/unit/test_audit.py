@@ -17,11 +17,6 @@ from pymerkle import InmemoryTree
 from pymerkle.proof import InclusionProof
 
 from interlock.contracts import tokens
-from interlock.rooms.mail.verbs import AckMessages, Explain, ListInbox, ReadMessage, Redact, Search, SendMessage, ShowReceipts, ShowThread
-from interlock.rooms.claims.verbs import AcquireClaim
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.identity.verbs import Join
-from interlock.rooms.workspace.verbs import ShowLog
 from interlock.errors import (
     IdempotencyConflict,
     MissingScope,
@@ -36,6 +31,21 @@ from interlock.log.merkle import leaf_hash, node_hash
 from interlock.log.notes import open_note, parse_verifier_key
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.node.keys import EVERY, KEPT
+from interlock.rooms.claims.verbs import AcquireClaim
+from interlock.rooms.identity.verbs import Join
+from interlock.rooms.mail.verbs import (
+    AckMessages,
+    Explain,
+    ListInbox,
+    ReadMessage,
+    Redact,
+    Search,
+    SendMessage,
+    ShowReceipts,
+    ShowThread,
+)
+from interlock.rooms.workspace.verbs import ShowLog
+from interlock.verbs.credentials import Credentials
 
 OWNER = Credentials(owner=True)
 LIMIT_S = 60.0

@@ -26,17 +26,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from interlock.contracts import tokens
-from interlock.rooms.people.verbs import Enrol, GrantConnection, Invite
-from interlock.rooms.workspace.verbs import ShowLog
-from interlock.verbs.credentials import Credentials
 from interlock.contracts.tokens import INVITATION, PREFIX, SECRET_BYTES, compose, hashed
 from interlock.doors.oauth import clients, documents, endpoints
 from interlock.doors.oauth.documents import Documents, Refused, is_public
 from interlock.link import open_node
 from interlock.node.live import LiveNode
 from interlock.node.seals import Seals
+from interlock.rooms.people.verbs import Enrol, GrantConnection, Invite
+from interlock.rooms.workspace.verbs import ShowLog
 from interlock.server.records import Owner
 from interlock.server.serving import application
+from interlock.verbs.credentials import Credentials
 
 pytestmark = pytest.mark.indifferent("no log is written")
 HOST = "client.example"

@@ -29,8 +29,8 @@ import pytest
 
 from interlock import errors
 from interlock.contracts.intrusions import INTRUSIONS
-from interlock.doors.cli.commands import COMMANDS, COMMON
-from interlock.doors.cli.grammar import BUILT_IN, HELP
+from interlock.doors.cli.grammar import BUILT_IN, COMMON, HELP
+from interlock.doors.cli.lookup import all_commands
 from interlock.doors.http import limits
 from interlock.doors.mcp.tools import TOOLS
 from interlock.doors.oauth import documents
@@ -45,6 +45,8 @@ from interlock.server import connections
 from interlock.server.logs import LARGEST
 from interlock.server.serving import FAREWELL_S
 from interlock.stores.shared.redis import FORGOTTEN_AFTER_MS
+
+COMMANDS = all_commands()
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -1,18 +1,20 @@
-"""Scripts that wait, played in a thread: when they look again."""
+"""Verbs that wait, in a thread: when they look again."""
 
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from interlock.rooms.claims.verbs import AcquireClaim, StopWaiting
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.identity.verbs import Join
+import interlock.node
 from interlock.errors import NoIdentity
-from interlock.node import Node
-from interlock.node import flows as scripts
-from interlock.node.flows import Flow, Sleep, flow_of, run
+from interlock.node import Node, flows
+from interlock.node.flows import flow_of
+from interlock.rooms.claims.verbs import AcquireClaim, StopWaiting
+from interlock.rooms.identity.verbs import Join
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import Flow, Sleep
 
 OWNER = Credentials(owner=True)
 LIMIT_S = 30
@@ -25,32 +27,36 @@ def node(tmp_path: Path) -> Iterator[Node]:
     node.close()
 
 
-def test_whoever_waits_while_nothing_happens_looks_once_a_second(node: Node) -> None:
-    def waiting(seconds: float) -> Flow:
+def test_a_waiter_looks_once_a_second_while_nothing_happens(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waiting(seconds: float) -> Flow[dict[str, Any]]:
         deadline, looks = time.monotonic() + seconds, 0
         while (left := deadline - time.monotonic()) > 0:
             looks += 1
             yield Sleep(left)
         return {"looks": looks}
 
-    assert run(node, OWNER, waiting(1.5))["looks"] <= 3
+    monkeypatch.setattr(interlock.node, "flow_of", lambda request: waiting(request.wait_s))
+    assert node.call(OWNER, AcquireClaim("B-1", wait_s=2))["looks"] <= 3
 
 
 def test_a_commit_wakes_whoever_waits(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripts, "LOOK_AFTER_S", 1000.0)
+    monkeypatch.setattr(interlock.node, "LOOK_AGAIN_S", 1000.0)
 
-    def waiting() -> Flow:
+    def waiting() -> Flow[dict[str, Any]]:
         yield Join("otto")
         yield Sleep(1000.0)
         return {"woken": True}
 
-    assert run(node, OWNER, waiting())["woken"]
+    monkeypatch.setattr(interlock.node, "flow_of", lambda request: waiting())
+    assert node.call(OWNER, AcquireClaim("B-1", wait_s=1))["woken"]
 
 
 def test_a_lease_that_ends_is_noticed_though_nobody_commits(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scripts, "SIGN_OF_LIFE_S", 1000.0)
+    monkeypatch.setattr(flows, "ASK_AGAIN_S", 1000.0)
     otto, vera = (Credentials(node.call(OWNER, Join(name))["token"]) for name in ("otto", "vera"))
     assert node.call(otto, AcquireClaim("B-1", ttl_s=1))["acquired"]
     deadline = time.monotonic() + LIMIT_S
@@ -59,17 +65,17 @@ def test_a_lease_that_ends_is_noticed_though_nobody_commits(
 
 
 def test_whoever_goes_away_while_the_first_answer_is_on_its_way_leaves_the_queue() -> None:
-    script = flow_of(AcquireClaim("B-1", wait_s=60))
-    assert script is not None
-    assert isinstance(next(script), AcquireClaim)
-    assert script.throw(KeyboardInterrupt()) == StopWaiting("B-1")
+    flow = flow_of(AcquireClaim("B-1", wait_s=60))
+    assert flow is not None
+    assert isinstance(next(flow), AcquireClaim)
+    assert flow.throw(KeyboardInterrupt()) == StopWaiting("B-1")
     with pytest.raises(KeyboardInterrupt):
-        script.send({})
+        flow.send({})
 
 
 def test_whoever_is_refused_at_once_has_no_queue_to_leave() -> None:
-    script = flow_of(AcquireClaim("B-1", wait_s=60))
-    assert script is not None
-    next(script)
+    flow = flow_of(AcquireClaim("B-1", wait_s=60))
+    assert flow is not None
+    next(flow)
     with pytest.raises(NoIdentity):
-        script.throw(NoIdentity())
+        flow.throw(NoIdentity())

@@ -10,10 +10,17 @@ import pytest
 from stepping import HOUR, OWNER, Street
 
 from interlock import errors
-from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, CheckPaths, ReleaseClaim, ReportCommit, TakeOverClaim
+from interlock.rooms.claims.verbs import (
+    AcquireClaim,
+    CheckClaim,
+    CheckPaths,
+    ReleaseClaim,
+    ReportCommit,
+    TakeOverClaim,
+)
+from interlock.rooms.mail.verbs import ListInbox
 from interlock.rooms.workspace.verbs import ChangeSetting, Examine, Pause, Resume
 from interlock.verbs.credentials import Credentials
-from interlock.rooms.mail.verbs import ListInbox
 
 COMMIT = "5" * 40
 
@@ -307,7 +314,7 @@ def test_a_claim_for_everywhere_guards_every_worktree(street: Street) -> None:
 def test_who_waited_or_took_over_for_everywhere_has_it_so(street: Street) -> None:
     claim(street, street.otto, worktree="/w/1")
     asked = AcquireClaim(paths=("src/**",), repo="r", worktree="/w/3", everywhere=True, wait_s=600)
-    street.node.verb(street.vera, asked)
+    street.node.call_once(street.vera, asked)
     street.call(street.otto, ReleaseClaim(paths=("src/**",), repo="r"))
     (served,) = street.call(OWNER, CheckClaim(paths=("src/**",), repo="r"))["claims"]
     assert (served["holder"], served["everywhere"]) == ("@vera", True)

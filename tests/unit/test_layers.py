@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,7 +20,7 @@ PYPROJECT = os.path.join(REPO, "pyproject.toml")
 PACKAGE = os.path.join(REPO, "src", "interlock")
 
 ONE_WAY = "Imports point one way"
-NODE_ONLY = "Only the node imports the rooms and the stores"
+NODE_ONLY = "Only the node imports the rules and the stores"
 DOORS = "Doors do not know each other"
 FRONT = "The package itself imports nothing of its own"
 PURE = "Rules and contracts see no clock, chance, environment or network"
@@ -42,11 +43,14 @@ VIOLATIONS = [
     Violation(ONE_WAY, "workspace", "import interlock.doors"),
     Violation(ONE_WAY, "doors.cli", "import interlock.__main__"),
     Violation(ONE_WAY, "cellar", "CELLAR = 'a module that no layer names'"),
-    Violation(NODE_ONLY, "doors.cli", "import interlock.rooms"),
+    Violation(NODE_ONLY, "doors.cli", "import interlock.rooms.transaction"),
+    Violation(NODE_ONLY, "doors.http", "from interlock.rooms.mail import sending"),
     Violation(NODE_ONLY, "doors.cli", "import interlock.stores"),
-    Violation(NODE_ONLY, "workspace", "import interlock.rooms"),
+    Violation(NODE_ONLY, "workspace", "from interlock.rooms.claims.queue import grant"),
     Violation(NODE_ONLY, "workspace", "import interlock.stores"),
-    Violation(NODE_ONLY, "__main__", "import interlock.rooms"),
+    Violation(NODE_ONLY, "__main__", "import interlock.rooms.folding"),
+    Violation(ONE_WAY, "verbs", "import interlock.rooms.catalogue"),
+    Violation(ONE_WAY, "log", "import interlock.verbs.verb"),
     Violation(DOORS, "doors.side_door", "import interlock.doors.cli"),
     Violation(DOORS, "doors.cli", "import interlock.doors.side_door"),
     Violation(FRONT, "", "from interlock import errors"),
@@ -56,6 +60,8 @@ VIOLATIONS = [
     Violation(PURE, "contracts", "from os import environ"),
     Violation(PURE, "contracts", "import http.client"),
     Violation(PURE, "errors", "import datetime as dt"),
+    Violation(PURE, "verbs", "import time"),
+    Violation(PURE, "log", "import socket"),
 ]
 
 
@@ -121,7 +127,7 @@ def test_every_rule_has_an_import_that_breaks_it() -> None:
     assert {contract["name"] for contract in configured()} == {each.rule for each in VIOLATIONS}
 
 
-@pytest.mark.parametrize("package", ["rooms", "contracts", "errors"])
+@pytest.mark.parametrize("package", ["rooms", "contracts", "verbs", "log", "errors"])
 def test_every_foreign_module_on_the_list_is_caught(tree: str, package: str) -> None:
     (listed,) = (each["forbidden_modules"] for each in configured() if each["name"] == PURE)
     foreign = [module for module in listed if not module.startswith("interlock.")]
@@ -129,3 +135,31 @@ def test_every_foreign_module_on_the_list_is_caught(tree: str, package: str) -> 
     said = lint(tree)
     caught = re.findall(rf"^interlock\.{package} is not allowed to import (\S+):$", said, re.M)
     assert sorted(caught) == sorted(foreign), said
+
+
+# Doors and clients import these modules of a room: its declarations and its flows.
+PUBLIC = {"__init__", "verbs", "answers", "uploads", "paging", "token_files"}
+
+
+def test_every_module_of_rules_is_protected() -> None:
+    (protected,) = (each["protected_modules"] for each in configured() if each["name"] == NODE_ONLY)
+    rooms = Path(PACKAGE, "rooms")
+    rules = {
+        f"interlock.rooms.{file.parent.name}.{file.stem}"
+        for file in rooms.glob("*/*.py")
+        if file.stem not in PUBLIC
+    }
+    listed = {name for name in protected if name.count(".") == 3}
+    assert listed == rules
+
+
+WRITES = re.compile(r"(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM) ([a-z]+)_\w+")
+# The identity room folds the facts about people, whose senders and tokens are its own.
+OWNERS = {"people": {"identity"}}
+
+
+def test_a_room_writes_only_its_own_tables() -> None:
+    for file in Path(PACKAGE, "rooms").glob("*/*.py"):
+        room = file.parent.name
+        written = set(WRITES.findall(file.read_text()))
+        assert written <= OWNERS.get(room, {room}), file

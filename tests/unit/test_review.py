@@ -10,11 +10,6 @@ from pathlib import Path
 import pytest
 
 from interlock.contracts import tokens
-from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim
-from interlock.rooms.mail.verbs import AnswerAsk, Ask, ListInbox, PutChunk, ReadMessage, Redact, SendMessage, ShowReceipts
-from interlock.verbs.credentials import Credentials
-from interlock.rooms.identity.verbs import EndSession, Join, ListAgents, MintToken, StartSession
-from interlock.rooms.workspace.verbs import Pause, Review, ShowLog, Whoami
 from interlock.errors import (
     EngineUnavailable,
     IdentityMismatch,
@@ -25,6 +20,20 @@ from interlock.errors import (
 )
 from interlock.node import Node, audit, upkeep
 from interlock.repository import name_and_paths
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim
+from interlock.rooms.identity.verbs import EndSession, Join, ListAgents, MintToken, StartSession
+from interlock.rooms.mail.verbs import (
+    AnswerAsk,
+    Ask,
+    ListInbox,
+    PutChunk,
+    ReadMessage,
+    Redact,
+    SendMessage,
+    ShowReceipts,
+)
+from interlock.rooms.workspace.verbs import Pause, Review, ShowLog, Whoami
+from interlock.verbs.credentials import Credentials
 
 OWNER = Credentials(owner=True)
 
@@ -61,7 +70,7 @@ def test_more_leases_may_end_at_once_than_are_swept_at_once(node: Node, clock: C
     otto, vera = join(node, "otto"), join(node, "vera")
     for number in range(450):
         node.call(otto, AcquireClaim(item=f"B-{number}", ttl_s=60 + number))
-    node.verb(vera, AcquireClaim(item="B-449", wait_s=3600))
+    node.call_once(vera, AcquireClaim(item="B-449", wait_s=3600))
     clock.now += 3_600_000
     assert node.call(vera, Whoami())["sender"] == "vera"
     for number in (0, 448, 449):

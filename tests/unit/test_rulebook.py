@@ -17,16 +17,88 @@ from hypothesis import strategies as st
 
 from interlock import errors
 from interlock.contracts import tokens
-from interlock.rooms.people.verbs import AcceptInvitation, ChangePassword, Enrol, GrantConnection, Invite, NameConnection, OpenConnection, RefreshConnection, ReportRefusal, SignIn
-from interlock.rooms.mail.verbs import AckMessages, AnswerAsk, Ask, DropUpload, Explain, FindAnswer, ListInbox, PutChunk, ReadMessage, Redact, Search, SendMessage, ShowReceipts, ShowThread
-from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim, RenewClaim, StopWaiting, TakeOverClaim
-from interlock.rooms.work.verbs import AddEvidence, CancelTask, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, RaiseBlocker, ResolveBlocker, SubmitTask, TakeTask
-from interlock.rooms.workspace.verbs import Attend, ChangeSetting, Pause, Resume, Review, ShowLog, ShowStatus, Whoami
-from interlock.rooms.identity.verbs import CreateGroup, EndSession, IdentifyToken, ImportTokens, Join, KeepSession, LabelToken, ListAgents, ListTokens, MintToken, Mute, ReaffirmTokens, RevokeToken, RotateToken, ShowToken, StartSession
-from interlock.verbs.credentials import Credentials
 from interlock.log.facts import Header, header_hash, parse_header
 from interlock.node import Node, audit, upkeep
-from interlock.node.verbs import VERBS
+from interlock.rooms import catalogue
+from interlock.rooms.claims.verbs import (
+    AcquireClaim,
+    CheckClaim,
+    ListClaims,
+    ReleaseClaim,
+    RenewClaim,
+    StopWaiting,
+    TakeOverClaim,
+)
+from interlock.rooms.identity.verbs import (
+    CreateGroup,
+    EndSession,
+    IdentifyToken,
+    ImportTokens,
+    Join,
+    KeepSession,
+    LabelToken,
+    ListAgents,
+    ListTokens,
+    MintToken,
+    Mute,
+    ReaffirmTokens,
+    RevokeToken,
+    RotateToken,
+    ShowToken,
+    StartSession,
+)
+from interlock.rooms.mail.verbs import (
+    AckMessages,
+    AnswerAsk,
+    Ask,
+    DropUpload,
+    Explain,
+    FindAnswer,
+    ListInbox,
+    PutChunk,
+    ReadMessage,
+    Redact,
+    Search,
+    SendMessage,
+    ShowReceipts,
+    ShowThread,
+)
+from interlock.rooms.people.verbs import (
+    AcceptInvitation,
+    ChangePassword,
+    Enrol,
+    GrantConnection,
+    Invite,
+    NameConnection,
+    OpenConnection,
+    RefreshConnection,
+    ReportRefusal,
+    SignIn,
+)
+from interlock.rooms.work.verbs import (
+    AddEvidence,
+    CancelTask,
+    CompleteTask,
+    CreateGate,
+    CreateTask,
+    FailTask,
+    GiveVerdict,
+    RaiseBlocker,
+    ResolveBlocker,
+    SubmitTask,
+    TakeTask,
+)
+from interlock.rooms.workspace.verbs import (
+    Attend,
+    ChangeSetting,
+    Pause,
+    Resume,
+    Review,
+    ShowLog,
+    ShowStatus,
+    Whoami,
+)
+from interlock.verbs.credentials import Credentials
 
 START = 2_000_000_000_000  # 2033-05-18T03:33:20Z, a time that no clock of a test machine shows
 MINUTE, HOUR = 60_000, 3_600_000
@@ -73,7 +145,7 @@ class Workspace:
         sent = self.node.call(by, SendMessage(to, "ask", {"question": question}, **said))
         return str(sent["message"]["id"])
 
-    def texts(self, by: Credentials, which: str = "open") -> list[str]:
+    def texts(self, by: Credentials, which: Any = "open") -> list[str]:
         found = self.call(by, ListInbox(which))["messages"]
         return [message["payload"].get("text", "") for message in found]
 
@@ -1489,8 +1561,8 @@ def test_paths_meet_both_ways_within_one_repository(ws: Workspace) -> None:
 def test_waiters_are_served_in_order_and_nobody_overtakes(ws: Workspace) -> None:
     otto, vera, mira = ws.join("otto"), ws.join("vera"), ws.join("mira")
     ws.call(otto, AcquireClaim(item="B-1"))
-    ws.node.verb(vera, AcquireClaim(item="B-1", wait_s=600))
-    ws.node.verb(mira, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.call_once(vera, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.call_once(mira, AcquireClaim(item="B-1", wait_s=600))
     ws.call(otto, ReleaseClaim(item="B-1"))
     assert ws.call(OWNER, CheckClaim(item="B-1"))["claims"][0]["holder"] == "@vera"
     ws.call(vera, AcquireClaim(item="B-1"))
@@ -1502,9 +1574,9 @@ def test_waiters_are_served_in_order_and_nobody_overtakes(ws: Workspace) -> None
 def test_a_waiter_that_died_is_passed_over_and_what_it_got_is_free_again(ws: Workspace) -> None:
     otto, vera, mira = ws.join("otto"), ws.join("vera"), ws.join("mira")
     ws.call(otto, AcquireClaim(item="B-1"))
-    ws.node.verb(vera, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.call_once(vera, AcquireClaim(item="B-1", wait_s=600))
     ws.ms += 31_000
-    ws.node.verb(mira, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.call_once(mira, AcquireClaim(item="B-1", wait_s=600))
     ws.call(otto, ReleaseClaim(item="B-1"))
     assert ws.call(OWNER, CheckClaim(item="B-1"))["claims"][0]["holder"] == "@mira"
     ws.ms += 31_000
@@ -1514,8 +1586,8 @@ def test_a_waiter_that_died_is_passed_over_and_what_it_got_is_free_again(ws: Wor
 def test_acquiring_one_thing_keeps_the_place_in_another_queue(ws: Workspace) -> None:
     otto, vera, mira = ws.join("otto"), ws.join("vera"), ws.join("mira")
     ws.call(otto, AcquireClaim(item="B-1"))
-    ws.node.verb(vera, AcquireClaim(item="B-1", wait_s=600))
-    ws.node.verb(mira, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.call_once(vera, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.call_once(mira, AcquireClaim(item="B-1", wait_s=600))
     ws.call(vera, AcquireClaim(item="B-2"))
     ws.call(otto, ReleaseClaim(item="B-1"))
     assert ws.call(OWNER, CheckClaim(item="B-1"))["claims"][0]["holder"] == "@vera"
@@ -1525,7 +1597,7 @@ def test_holding_a_part_is_not_in_the_way_of_waiting_for_the_whole(ws: Workspace
     otto, vera = ws.join("otto"), ws.join("vera")
     ws.call(vera, AcquireClaim(paths=("src/b.py",), repo="r"))
     ws.call(otto, AcquireClaim(paths=("src/a.py",), repo="r"))
-    ws.node.verb(otto, AcquireClaim(paths=("src/**",), repo="r", wait_s=600))
+    ws.node.call_once(otto, AcquireClaim(paths=("src/**",), repo="r", wait_s=600))
     ws.call(vera, ReleaseClaim(paths=("src/b.py",), repo="r"))
     found = ws.call(OWNER, CheckClaim(paths=("src/**",), repo="r"))["claims"]
     assert {claim["holder"] for claim in found} == {"@otto"}
@@ -1553,12 +1625,12 @@ def test_what_is_no_text_names_nothing(ws: Workspace, act: Any) -> None:
 def test_nobody_stands_in_their_own_way_by_what_they_wait_for(ws: Workspace) -> None:
     otto, vera, mira = ws.join("otto"), ws.join("vera"), ws.join("mira")
     ws.call(vera, AcquireClaim(paths=("src/b.py",), repo="r"))
-    ws.node.verb(otto, AcquireClaim(paths=("src/**",), repo="r", wait_s=600))
+    ws.node.call_once(otto, AcquireClaim(paths=("src/**",), repo="r", wait_s=600))
     assert ws.call(mira, AcquireClaim(paths=("src/a.py",), repo="r"))["acquired"] is False
     assert ws.call(otto, AcquireClaim(paths=("src/a.py",), repo="r"))["acquired"] is True
     ws.call(vera, AcquireClaim(paths=("lib/c.py",), repo="r"))
-    ws.node.verb(otto, AcquireClaim(paths=("lib/**", "src/b.py"), repo="r", wait_s=600))
-    ws.node.verb(otto, AcquireClaim(paths=("lib/c.py",), repo="r", wait_s=600))
+    ws.node.call_once(otto, AcquireClaim(paths=("lib/**", "src/b.py"), repo="r", wait_s=600))
+    ws.node.call_once(otto, AcquireClaim(paths=("lib/c.py",), repo="r", wait_s=600))
     ws.call(vera, ReleaseClaim(paths=("lib/c.py",), repo="r"))
     held = ws.call(OWNER, CheckClaim(paths=("lib/c.py",), repo="r"))["claims"]
     assert [claim["holder"] for claim in held] == ["@otto"]
@@ -1571,8 +1643,8 @@ def test_a_session_that_ends_gives_up_its_claims_and_its_place(ws: Workspace) ->
     ws.call(first, AcquireClaim(item="B-1"))
     ws.call(otto, AcquireClaim(item="B-2"))
     ws.call(vera, AcquireClaim(item="B-3"))
-    ws.node.verb(first, AcquireClaim(item="B-3", wait_s=600))
-    ws.node.verb(mira, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.call_once(first, AcquireClaim(item="B-3", wait_s=600))
+    ws.node.call_once(mira, AcquireClaim(item="B-1", wait_s=600))
     answer = ws.call(otto, EndSession("s1"))
     assert [claim["item"] for claim in answer["released"]] == ["B-1"]
     ws.call(vera, ReleaseClaim(item="B-3"))
@@ -1615,7 +1687,7 @@ def test_a_person_takes_a_claim_over_and_the_holder_is_told(ws: Workspace) -> No
 def test_who_took_over_what_it_waited_for_waits_no_more(ws: Workspace) -> None:
     otto, mira = ws.join("otto"), ws.join("mira", kind="human")
     ws.call(otto, AcquireClaim(item="B-1"))
-    ws.node.verb(mira, AcquireClaim(item="B-1", wait_s=600))
+    ws.node.call_once(mira, AcquireClaim(item="B-1", wait_s=600))
     ws.call(mira, TakeOverClaim("the build is red", item="B-1"))
     ws.call(mira, ReleaseClaim(item="B-1"))
     assert ws.call(OWNER, CheckClaim(item="B-1"))["claimed"] is False
@@ -1625,7 +1697,7 @@ def test_what_a_take_over_frees_beside_its_target_goes_to_the_queue(ws: Workspac
     otto, vera = ws.join("otto"), ws.join("vera")
     mira = ws.join("mira", kind="human")
     ws.call(otto, AcquireClaim(paths=("src/**",), repo="r"))
-    ws.node.verb(vera, AcquireClaim(paths=("src/b.py",), repo="r", wait_s=600))
+    ws.node.call_once(vera, AcquireClaim(paths=("src/b.py",), repo="r", wait_s=600))
     ws.call(mira, TakeOverClaim("mine", paths=("src/a.py",), repo="r"))
     found = ws.call(OWNER, CheckClaim(paths=("src/b.py",), repo="r"))["claims"]
     assert [claim["holder"] for claim in found] == ["@vera"]
@@ -1683,7 +1755,7 @@ WRITING: list[Any] = [
 
 
 def test_every_writing_verb_obeys_a_pause_at_once_and_stores_nothing(ws: Workspace) -> None:
-    writes = {act for act, verb in VERBS.items() if not (verb.looks or verb.when_paused)}
+    writes = {v for v in catalogue.verbs() if not (v.declared.read_only or v.declared.when_paused)}
     assert {type(act) for act in WRITING} == writes
     boss = ws.join("boss", scopes=("admin",))._replace(session="s1")
     ws.call(boss, AcquireClaim(item="B-1"))

@@ -11,14 +11,14 @@ from commandline import until
 from stepping import HOUR, MINUTE, OWNER, SECOND, Street, this_window
 
 from interlock import errors
-from interlock.rooms.mail.verbs import AckMessages, ListInbox, ReadMessage
-from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim
-from interlock.rooms.workspace.verbs import Attend, ChangeSetting, Pause, Resume
-from interlock.rooms.identity.verbs import FindSession, ListAgents, Mute, StartSession
-from interlock.rooms.work.verbs import RaiseBlocker, ResolveBlocker
 from interlock.node import upkeep
 from interlock.node import wake_ups as dispatching
 from interlock.processes import is_stopped, look
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim
+from interlock.rooms.identity.verbs import FindSession, ListAgents, Mute, StartSession
+from interlock.rooms.mail.verbs import AckMessages, ListInbox, ReadMessage
+from interlock.rooms.work.verbs import RaiseBlocker, ResolveBlocker
+from interlock.rooms.workspace.verbs import Attend, ChangeSetting, Pause, Resume
 from interlock.windows import about
 
 
@@ -501,8 +501,8 @@ def test_an_end_gives_up_what_is_held_and_waited_for_but_not_the_session(street:
     street.call(window, AcquireClaim("B-1"))
     street.call(street.otto, AcquireClaim("B-2"))
     street.call(street.vera, AcquireClaim("B-3"))
-    street.node.verb(window, AcquireClaim("B-3", wait_s=600))
-    street.node.verb(street.vera, AcquireClaim("B-1", wait_s=600))
+    street.node.call_once(window, AcquireClaim("B-3", wait_s=600))
+    street.node.call_once(street.vera, AcquireClaim("B-1", wait_s=600))
     street.step(window, "end")
     held = {c["item"]: c["holder"] for c in street.call(OWNER, ListClaims())["claims"]}
     assert held == {"B-1": "@vera", "B-2": "@otto-cli", "B-3": "@vera"}
@@ -524,7 +524,7 @@ def test_a_step_without_a_session_gives_up_nothing(street: Street) -> None:
 @pytest.mark.parametrize(
     "act",
     [
-        Attend("jump", "test"),
+        Attend("jump", "test"),  # type: ignore[arg-type]
         Attend("prompt", ""),
         Attend("prompt", "a\nb"),
         Attend("prompt", "test", wait_s=1),

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,13 +27,29 @@ from hypothesis.stateful import (
 from work_model import ENDED, Holder, Model, Person, Refused, Task
 
 from interlock.contracts import tokens
-from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim, TakeOverClaim
-from interlock.rooms.work.verbs import AddEvidence, CancelTask, CheckGate, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, ListBlockers, ListGates, RaiseBlocker, ResolveBlocker, ShowTask, SubmitTask, TakeTask
-from interlock.rooms.identity.verbs import EndSession, Join
-from interlock.rooms.workspace.verbs import ShowLog, ShowStatus, Whoami
-from interlock.verbs.credentials import Credentials
 from interlock.errors import Refusal
 from interlock.node import Node, audit, upkeep
+from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim, TakeOverClaim
+from interlock.rooms.identity.verbs import EndSession, Join
+from interlock.rooms.work.verbs import (
+    AddEvidence,
+    CancelTask,
+    CheckGate,
+    CompleteTask,
+    CreateGate,
+    CreateTask,
+    FailTask,
+    GiveVerdict,
+    ListBlockers,
+    ListGates,
+    RaiseBlocker,
+    ResolveBlocker,
+    ShowTask,
+    SubmitTask,
+    TakeTask,
+)
+from interlock.rooms.workspace.verbs import ShowLog, ShowStatus, Whoami
+from interlock.verbs.credentials import Credentials
 
 START = 2_000_000_000_000  # a time that no clock of a test machine shows
 OWNER = Person("owner", "owner", "human", frozenset({"admin"}))
@@ -162,7 +178,9 @@ class Work(RuleBasedStateMachine):
     def a_team_with_gates_and_tasks(self) -> None:
         for name, surface, kind, scopes in JOINED:
             token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-            act = Join(name, surface, kind, scopes=scopes, token_hash=tokens.hashed(token))
+            act = Join(
+                name, surface, cast(Any, kind), scopes=scopes, token_hash=tokens.hashed(token)
+            )
             joined = self.node.call(Credentials(owner=True), act)
             sender = joined["sender"]
             self.tokens[sender] = token
@@ -345,7 +363,7 @@ class Work(RuleBasedStateMachine):
         own = [piece.id for piece in task.evidence]
         named = {"nothing": (), "all": tuple(own[-5:])}.get(naming, tuple(others[:1]))
         note = "not yet" if verdict == "fail" else None
-        act = GiveVerdict(task.id, gate, verdict, commit, note, evidence=named)
+        act = GiveVerdict(task.id, gate, cast(Any, verdict), commit, note, evidence=named)
         self.learn_blocker(self.tell(by, act))
 
     def learn_blocker(self, answer: dict[str, Any] | None) -> None:
@@ -371,7 +389,7 @@ class Work(RuleBasedStateMachine):
         to=st.sampled_from((None, None, "@nora", "@ghost")),
         severity=st.sampled_from(("stop", "warn")),
     )
-    def block(self, by: Holder, which: int | None, to: str | None, severity: str) -> None:
+    def block(self, by: Holder, which: int | None, to: str | None, severity: Any) -> None:
         id = self.chosen(which) if which is not None else None
         if id is not None or to is not None:
             self.learn_blocker(self.tell(by, RaiseBlocker("no disk", id, to, severity)))

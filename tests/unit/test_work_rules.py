@@ -11,14 +11,42 @@ import pytest
 
 from interlock import errors
 from interlock.contracts import tokens
-from interlock.rooms.mail.verbs import AckMessages, ListInbox, PutChunk, ReadMessage, Redact, Search, SendMessage, ShowReceipts
+from interlock.node import Node, audit, upkeep
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim, TakeOverClaim
-from interlock.rooms.work.verbs import AddEvidence, CancelTask, CheckGate, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, ListBlockers, ListGates, ListTasks, RaiseBlocker, ResolveBlocker, ShowEvidence, ShowTask, SubmitTask, TakeTask
+from interlock.rooms.identity.verbs import EndSession, Join, MintToken, RevokeToken, StartSession
+from interlock.rooms.mail.uploads import attach, in_pieces
+from interlock.rooms.mail.verbs import (
+    AckMessages,
+    ListInbox,
+    PutChunk,
+    ReadMessage,
+    Redact,
+    Search,
+    SendMessage,
+    ShowReceipts,
+)
+from interlock.rooms.work.verbs import (
+    AddEvidence,
+    CancelTask,
+    CheckGate,
+    CompleteTask,
+    CreateGate,
+    CreateTask,
+    FailTask,
+    GiveVerdict,
+    ListBlockers,
+    ListGates,
+    ListTasks,
+    RaiseBlocker,
+    ResolveBlocker,
+    ShowEvidence,
+    ShowTask,
+    SubmitTask,
+    TakeTask,
+)
 from interlock.rooms.workspace.verbs import ChangeSetting, Review, ShowLog, Whoami
 from interlock.verbs.credentials import Credentials
-from interlock.rooms.identity.verbs import EndSession, Join, MintToken, RevokeToken, StartSession
-from interlock.contracts.uploads import attached, pieces, taken
-from interlock.node import Node, audit, upkeep
+from interlock.verbs.flows import run
 
 OWNER = Credentials(owner=True)
 COMMIT, LATER = "a" * 40, "b" * 40
@@ -92,7 +120,7 @@ class Town:
         assert self.call(by, SubmitTask("B-1", commit, tree))["submitted"]
 
     def judge(
-        self, by: Credentials, verdict: str = "pass", gate: str = "athena", **said: Any
+        self, by: Credentials, verdict: Any = "pass", gate: str = "athena", **said: Any
     ) -> dict[str, Any]:
         note = "there are no docs" if verdict == "fail" else None
         return self.call(by, GiveVerdict("B-1", gate, verdict, note=note, **said))
@@ -626,10 +654,10 @@ def test_evidence_under_a_key_is_kept_once_whoever_was_quicker(town: Town) -> No
 def test_what_was_uploaded_for_evidence_that_is_kept_already_is_dropped(town: Town) -> None:
     data = b"all of it"
     output = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
-    run = AddEvidence(ran(town.create(), output=output), key="run-1")
+    request = AddEvidence(ran(town.create(), output=output), key="run-1")
     for _ in range(2):
-        steps = attached(run, pieces(data), len(data))
-        made = taken(steps, lambda act: town.call(town.mal, act))["evidence"]
+        flow = attach(request, in_pieces(data), len(data))
+        made = run(flow, lambda step: town.call(town.mal, step))["evidence"]
     assert town.call(town.mal, ShowEvidence(made["id"]))["content"]["text"] == data.decode()
     with town.node.file.reading() as db:
         assert db.execute("SELECT count(*) FROM blob_chunks").get == 1

@@ -9,8 +9,20 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim, TakeOverClaim
-from interlock.rooms.work.verbs import AddEvidence, CancelTask, CompleteTask, CreateGate, CreateTask, FailTask, GiveVerdict, RaiseBlocker, ResolveBlocker, SubmitTask, TakeTask
 from interlock.rooms.identity.verbs import EndSession
+from interlock.rooms.work.verbs import (
+    AddEvidence,
+    CancelTask,
+    CompleteTask,
+    CreateGate,
+    CreateTask,
+    FailTask,
+    GiveVerdict,
+    RaiseBlocker,
+    ResolveBlocker,
+    SubmitTask,
+    TakeTask,
+)
 
 Answer: TypeAlias = dict[str, Any]
 Holder: TypeAlias = tuple[str, str | None]  # sender and session

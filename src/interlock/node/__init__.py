@@ -125,13 +125,14 @@ class Node:
         self._after_fork()
         flow = flow_of(request)
         if flow is None:
-            return self._submit(credentials, request)
+            return self.call_once(credentials, request)
         with ExitStack() as until_end:
             # Listen before the first step: a commit between a look and a sleep must end the sleep.
             listener = until_end.enter_context(closing(self.listen()))
             return run(flow, partial(self._flow_step, credentials, until_end, listener))
 
-    def _submit(self, credentials: Credentials, request: Verb) -> Answer:
+    def call_once(self, credentials: Credentials, request: Verb) -> Answer:
+        """Do one request without waiting: the caller of a flow asks again."""
         return run(submit(credentials, request, self.keys.fingerprint), self._step)
 
     def _step(self, wanted: Any) -> Any:
@@ -160,7 +161,7 @@ class Node:
                 return True
             case Listening(sender, asleep):
                 return until_end.enter_context(self.presence.listening(sender, asleep=asleep))
-        return self._submit(credentials, wanted)
+        return self.call_once(credentials, wanted)
 
     def post(
         self, work: Callable[[Batch], Any], answered: Callable[[PendingWrite], None]

@@ -78,12 +78,13 @@ class LiveNode:
         """Do a request to its end. The same answers and refusals as `Node.call`."""
         flow = flow_of(request)
         if flow is None:
-            return await self._submit(credentials, request)
+            return await self.call_once(credentials, request)
         async with AsyncExitStack() as until_end:
             waiter = _Waiter(self, credentials, until_end)
             return await run_async(flow, waiter.step)
 
-    async def _submit(self, credentials: Credentials, request: Verb) -> Answer:
+    async def call_once(self, credentials: Credentials, request: Verb) -> Answer:
+        """Do one request without waiting: the caller of a flow asks again."""
         path = submit(credentials, request, self.node.keys.fingerprint)
         return await run_async(path, self._step)
 
@@ -105,7 +106,7 @@ class LiveNode:
         """The viewer of events. Raises the refusals of any other request."""
         if credentials.owner:
             return Viewer(None, None)
-        who = await self._submit(credentials, Whoami())
+        who = await self.call_once(credentials, Whoami())
         return Viewer(who["sender"], viewer_names(who["sender"], who["agent"], who["scopes"]))
 
     async def events(
@@ -235,7 +236,7 @@ class _Waiter:
                 return not feed.closing
             case Listening(sender, asleep):
                 return self._until_end.enter_context(self._live.listening(sender, asleep))
-        return await self._live._submit(self._credentials, wanted)
+        return await self._live.call_once(self._credentials, wanted)
 
 
 def _give_up(future: "asyncio.Future[Any]") -> None:

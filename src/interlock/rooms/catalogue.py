@@ -1,6 +1,5 @@
 """All verbs of all rooms. A command that needs one room's verbs imports that room instead."""
 
-import sys
 from importlib import import_module
 from typing import Any
 
@@ -22,7 +21,7 @@ def verbs() -> list[type[Verb]]:
 
 def answer_type(verb: type[Verb]) -> Any:
     """The type of a verb's answer: the return type of its `decide`."""
-    names = vars(sys.modules[verb.__module__]) | {
+    names = vars(import_module(verb.__module__)) | {
         "answers": import_module("interlock.rooms.answers")
     }
     returned = verb.decide.__annotations__["return"]

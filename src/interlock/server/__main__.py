@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import uvloop
 
-from interlock.contracts.hosts import proxy, public_url
+from interlock.contracts.hosts import is_loopback, proxy, public_url
 from interlock.doors.cli import reported
 from interlock.errors import EngineUnavailable, Refusal, Usage
 from interlock.link import About, open_node
@@ -18,7 +18,7 @@ from interlock.node.servers import sign_in
 from interlock.server import logs
 from interlock.server.announcing import announcement, say
 from interlock.server.records import LOG, lock
-from interlock.server.serving import Place, is_loopback, listening, serve
+from interlock.server.serving import Place, listening, serve
 
 _LOG = logging.getLogger("interlock.server")
 BARRED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EISDIR, errno.ENOTDIR)

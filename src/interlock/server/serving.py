@@ -9,7 +9,6 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
-from ipaddress import ip_address
 from typing import NamedTuple
 
 import uvicorn
@@ -17,6 +16,7 @@ from starlette.requests import HTTPConnection
 from starlette.routing import Route, Router
 
 from interlock import __version__
+from interlock.contracts.hosts import is_loopback
 from interlock.doors import oauth, web
 from interlock.doors.http import Guard, api
 from interlock.doors.http.api import ApiContext
@@ -67,14 +67,6 @@ def _not_served(place: Place, trouble: OSError | UnicodeError) -> EngineUnavaila
     else:
         advice = "--host is an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them."
     return EngineUnavailable(f"{place.host[:80]}:{place.port} cannot be served: {why}. {advice}")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it; a name that merely looks so does not count."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Server(uvicorn.Server):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from interlock.contracts.addresses import filename
 from interlock.processes import is_alive, is_stopped, space
-from interlock.rooms.workspace.verbs import RUN
+from interlock.processes import RUN
 from interlock.stores.doorbell import Doorbell
 
 FRESH_MS = 10 * 60_000

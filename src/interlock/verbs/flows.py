@@ -1,9 +1,9 @@
 """Flows: work that takes several requests, such as waiting for mail or sending a large body.
 
 A flow is a generator. It yields the next step and is sent the step's result. An error of the step
-is raised where the flow stands, so that it can clean up with further steps. A flow never blocks. The
-same flow therefore serves threads (`run`) and the event loop (`run_async`), and each caller says
-how a step is done: by a node, over HTTP, or in a test.
+is raised where the flow stands, so that it can clean up with further steps. A flow never blocks.
+The same flow therefore serves threads (`run`) and the event loop (`run_async`), and each caller
+says how a step is done: by a node, over HTTP, or in a test.
 
 A step is a request for a verb, or one of the classes here.
 """

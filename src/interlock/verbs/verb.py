@@ -28,7 +28,6 @@ Every command defines the verbs of a room, so a definition must be cheap: annota
 
 from __future__ import annotations
 
-import sys
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, dataclass_transform
 
@@ -106,7 +105,7 @@ class Verb:
             takewhile(lambda word: word[0].isalpha() and word.islower(), cli.split())
         )
         cls.declared = Declaration(name, cli=cli, **declared)
-        annotations = cls.__dict__.get("__annotations__", {})
+        annotations = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - inspect is slow
         cls._fields = tuple(annotations)
         cls._names = frozenset(annotations)
         members = vars(cls)
@@ -174,7 +173,7 @@ class Field(NamedTuple):
 def fields_of(verb: type[Verb]) -> dict[str, Field]:
     """The fields of a verb in their order, with their types resolved."""
     if verb._resolved is None:
-        names = vars(sys.modules[verb.__module__])
+        names = vars(__import__(verb.__module__, fromlist=["*"]))
         found = {}
         for name in verb._fields:
             shape, optional = shape_of(verb.__annotations__[name], names)

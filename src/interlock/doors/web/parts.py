@@ -22,7 +22,7 @@ MAX_MAIL = 500
 PATHS_SHOWN = 4
 OPEN_TASKS = 100
 ENDED_TASKS = 50
-ENDS = ("done", "failed", "cancelled")
+ENDS: tuple[State, ...] = ("done", "failed", "cancelled")
 AT_ONCE = 1000
 
 

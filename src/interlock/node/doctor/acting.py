@@ -9,7 +9,7 @@ from interlock.node import Node
 from interlock.rooms.claims.guard import crossings
 from interlock.rooms.transaction import Transaction
 from interlock.rooms.workspace import health
-from interlock.rooms.workspace.verbs import RUN
+from interlock.processes import RUN
 from interlock.stores.presence import Use
 
 CROSSED_FOR_MS = 7 * 86_400_000

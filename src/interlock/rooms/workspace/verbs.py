@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 WEEK_S = 7 * 86_400
 MAX_WINDOW_BYTES = 4096
 # The adapter of `interlock run`, which reports the process of its session.
-RUN = "run"
 
 # Any number may name an entry or a size: the node answers NOT_FOUND outside the log.
 ENTRY = Integer(
