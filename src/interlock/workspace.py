@@ -11,7 +11,6 @@ from typing import NamedTuple
 from interlock.contracts.addresses import address, filename, unicode
 from interlock.errors import EngineUnavailable, NoIdentity, UnknownSender, Usage
 from interlock.link import Link, LocalLink, RemoteLink, shut_out
-from interlock.rooms.identity.verbs import FindSession
 from interlock.verbs.credentials import Credentials
 from interlock.windows import surrounding
 
@@ -276,6 +275,8 @@ def who_acts(
     if window is not None and (kept := store.get(window.sender)):
         return Credentials(token=kept.token, session=session or window.session, claimed=named)
     if running and link.is_local:
+        from interlock.rooms.identity.verbs import FindSession
+
         found = link.call(Credentials(owner=True), FindSession(running))
         if "sender" in found:
             kept = _kept_by(link, found["sender"])

@@ -146,7 +146,7 @@ class Town:
 
     def _furnish(self, owner: Client) -> None:
         place = self.place.workspace
-        owner.create_group("team", members=["@otto-cli", "@vera"])
+        owner.create_group("team", ["@otto-cli", "@vera"])
         with interlock.connect(place, self.tokens["otto-cli"]) as otto:
             mail = otto.send("@vera", "hello vera", subject="first")["message"]
             ask = otto.send("@vera", "ready?", type="ask")["message"]

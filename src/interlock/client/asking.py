@@ -15,7 +15,6 @@ from typing import (
     Concatenate,
     Generic,
     ParamSpec,
-    TypeAlias,
     TypeVar,
     overload,
 )
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Texts = str | Iterable[str]
-Path: TypeAlias = "str | os.PathLike[str]"
+Path = str | os.PathLike[str]
 
 
 def texts(given: Texts) -> tuple[str, ...]:

@@ -154,6 +154,7 @@ class Methods:
     def attend(
         self,
         step: Literal["start", "prompt", "edit", "tool", "busy", "stop", "rest", "idle", "end"],
+        adapter: str = "python",
         *,
         paths: Texts = (),
         repo: str | None = None,
@@ -168,7 +169,7 @@ class Methods:
         return Asked(
             workspace.Attend(
                 step=step,
-                adapter="python",
+                adapter=adapter,
                 paths=texts(paths),
                 repo=repo,
                 worktree=worktree,
@@ -260,7 +261,7 @@ class Methods:
         )
 
     @Method
-    def create_group(self, name: str, *, members: Texts = ()) -> Asked[answers.GroupMade]:
+    def create_group(self, name: str, members: Texts = ()) -> Asked[answers.GroupMade]:
         """Register one name for several recipients."""
         return Asked(identity.CreateGroup(name=name, members=texts(members)))
 
@@ -446,9 +447,9 @@ class Methods:
     @Method
     def take_over(
         self,
-        reason: str,
-        *,
         item: str | None = None,
+        *,
+        reason: str,
         paths: Texts = (),
         repo: str | None = None,
         branch: str | None = None,

@@ -35,7 +35,6 @@ from interlock.node.pipeline import (
 )
 from interlock.node.write_queue import PendingWrite, WriteQueue
 from interlock.rooms.claims import queue as queueing
-from interlock.rooms.identity.verbs import EndSession
 from interlock.rooms.mail import reading, waking
 from interlock.rooms.transaction import OWNER_CALLER, Caller, NeedsWrite, Transaction
 from interlock.rooms.workspace.events import Event, event
@@ -320,8 +319,8 @@ class Node:
                 self._touch(work.caller, work.valid.credentials.peer)
                 if isinstance(work.request, Attend):
                     self._attended(work.caller, work.request, write.result)
-                elif isinstance(work.request, EndSession):
-                    self.note_end(work.caller.sender, work.request.id)
+                elif work.request.declared.name == "session end":
+                    self.note_end(work.caller.sender, write.result["ended"])
         self._owes_scrub = self._owes_scrub or turn.store.erased
         self._scrub()
         if turn.head.seq // EVERY != turn.position.seq // EVERY:

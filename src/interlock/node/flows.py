@@ -4,21 +4,29 @@ Each is a flow (`verbs.flows`): it yields requests, `Sleep` and `Listening`. The
 thread (`Node.call`) or on the event loop (`LiveNode.call`), and holds no transaction meanwhile.
 """
 
+from __future__ import annotations
+
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.contracts.tokens import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.errors import NoAnswer, Refusal
-from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, StopWaiting
-from interlock.rooms.identity.verbs import Join, MintToken, RotateToken
-from interlock.rooms.mail import uploads
-from interlock.rooms.mail.verbs import AckMessages, Ask, FindAnswer, ListInbox, SendMessage
-from interlock.rooms.people.verbs import AcceptInvitation, Invite
 from interlock.rooms.workspace.verbs import Attend, Whoami
 from interlock.verbs.answers import Answer
 from interlock.verbs.flows import Flow, Listening, Sleep
+from interlock.verbs.lazy import LazyModule
 from interlock.verbs.verb import Verb, validated
+
+if TYPE_CHECKING:
+    from interlock.rooms.claims import verbs as claims
+    from interlock.rooms.mail import uploads
+    from interlock.rooms.mail import verbs as mail
+    from interlock.rooms.people.verbs import Invite
+else:
+    claims = LazyModule("interlock.rooms.claims.verbs")
+    mail = LazyModule("interlock.rooms.mail.verbs")
+    uploads = LazyModule("interlock.rooms.mail.uploads")
 
 # A waiter asks again within this time; see claims.queue.WAITER_LEASE_MS.
 ASK_AGAIN_S = 8.0
@@ -26,22 +34,23 @@ ASK_AGAIN_S = 8.0
 LOOK_AGAIN_S = 1.0
 
 
-def flow_of(request: Verb) -> Flow[Answer] | None:
-    """The flow of a request that takes several steps, or None where one step is enough."""
-    match request:
-        case SendMessage():
-            return uploads.send(request) if uploads.is_large(request) else None
-        case Ask():
+def flow_of(request: Any) -> Flow[Answer] | None:
+    """The flow of a request that takes several steps, or None where one step is enough. The verbs
+    are named, because importing all rooms would slow down every command."""
+    match type(request).__name__:
+        case "SendMessage" if uploads.is_large(request):
+            return uploads.send(request)
+        case "Ask":
             return _ask(request)
-        case Join() | MintToken() | RotateToken() | AcceptInvitation() if not request.token_hash:
+        case "Join" | "MintToken" | "RotateToken" | "AcceptInvitation" if not request.token_hash:
             return _mint(request)
-        case Invite() if not request.code_hash:
+        case "Invite" if not request.code_hash:
             return _invite(request)
-        case ListInbox() if request.wait_s is not None:
+        case "ListInbox" if request.wait_s is not None:
             return _inbox(request)
-        case Attend() if request.wait_s is not None:
+        case "Attend" if request.wait_s is not None:
             return _attend(request)
-        case AcquireClaim() if request.wait_s is not None:
+        case "AcquireClaim" if request.wait_s is not None:
             return _acquire(request)
     return None
 
@@ -50,7 +59,7 @@ def _names(whoami: Answer) -> frozenset[str]:
     return frozenset({whoami["sender"], whoami["agent"]})
 
 
-def _inbox(request: ListInbox) -> Flow[Answer]:
+def _inbox(request: mail.ListInbox) -> Flow[Answer]:
     """Open mail, waiting for some to come that nobody has read; what there is when none did."""
     request = validated(request)
     who = yield Whoami()
@@ -82,7 +91,7 @@ def _attend(request: Attend) -> Flow[Answer]:
             deadline = 0.0
 
 
-def _ask(request: Ask) -> Flow[Answer]:
+def _ask(request: mail.Ask) -> Flow[Answer]:
     """Send the ask and wait for its first answer. A late answer arrives in the inbox."""
     validated(request)
     payload: dict[str, Any] = {"question": request.question}
@@ -90,16 +99,16 @@ def _ask(request: Ask) -> Flow[Answer]:
         payload["options"] = list(request.options)
     if request.timeout_s is not None:
         payload["timeout_s"] = request.timeout_s
-    sent = yield from _send(SendMessage(request.to, "ask", payload, key=request.key))
+    sent = yield from _send(mail.SendMessage(request.to, "ask", payload, key=request.key))
     id = sent["message"]["id"]
     told = {name: sent[name] for name in ("deliveries", "notices")}
     who = yield Whoami()
     yield Listening(who["sender"])
     deadline = time.monotonic() + request.wait_s
     while True:
-        found: Answer = yield FindAnswer(id)
+        found: Answer = yield mail.FindAnswer(id)
         if found["answered"]:
-            yield AckMessages((found["answer"]["id"],))  # the caller gets it here
+            yield mail.AckMessages((found["answer"]["id"],))  # the caller gets it here
             return found | told
         left = deadline - time.monotonic()
         if left <= 0:
@@ -113,10 +122,10 @@ def _ask(request: Ask) -> Flow[Answer]:
     return {"answered": False, "id": id} | late.as_dict() | told
 
 
-def _acquire(request: AcquireClaim) -> Flow[Answer]:
+def _acquire(request: claims.AcquireClaim) -> Flow[Answer]:
     """Wait in the queue for up to `wait_s`. The caller leaves the queue however the wait ends."""
     target = request.item, request.paths, request.repo
-    wanted, stop = CheckClaim(*target), StopWaiting(*target)
+    wanted, stop = claims.CheckClaim(*target), claims.StopWaiting(*target)
     answer: Answer | None = None
     try:
         answer = yield request
@@ -155,14 +164,14 @@ def _invite(request: Invite) -> Flow[Answer]:
     return answer | {"invitation": code, "path": f"/invite/{code}"}
 
 
-def _mint(request: Join | MintToken | RotateToken | AcceptInvitation) -> Flow[Answer]:
+def _mint(request: Verb) -> Flow[Answer]:
     """Make a token for a request without one. Only the answer has it."""
     token = compose(os.urandom(SECRET_BYTES))
     answer: Answer = yield request._replace(token_hash=hashed(token))
     return answer | {"token": token}
 
 
-def _send(request: SendMessage) -> Flow[Answer]:
+def _send(request: mail.SendMessage) -> Flow[Answer]:
     if uploads.is_large(request):
         return (yield from uploads.send(request))
     answer: Answer = yield request

@@ -14,9 +14,9 @@ from interlock.rooms.claims.answers import *
 from interlock.rooms.identity.answers import *
 from interlock.rooms.mail.answers import *
 from interlock.rooms.people.answers import *
+from interlock.rooms.shared_answers import *
 from interlock.rooms.work.answers import *
 from interlock.rooms.workspace.answers import *
-from interlock.verbs.answers import *
 
 if TYPE_CHECKING:
     pass

@@ -14,8 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
 from interlock.contracts.addresses import filename
-from interlock.processes import is_alive, is_stopped, space
-from interlock.processes import RUN
+from interlock.processes import RUN, is_alive, is_stopped, space
 from interlock.stores.doorbell import Doorbell
 
 FRESH_MS = 10 * 60_000

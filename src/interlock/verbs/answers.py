@@ -1,8 +1,6 @@
-"""What answers of several rooms have in common."""
+"""The words in answers. Commands import this module, so it defines no types that cost time."""
 
 from typing import Any, Literal
-
-from typing_extensions import TypedDict
 
 # Any answer, for code that only passes it on.
 Answer = dict[str, Any]
@@ -10,11 +8,3 @@ State = Literal["accepted", "woken", "shown", "read", "acked", "declined", "expi
 Reach = Literal["wakes", "working", "waits", "offline", "unknown"]
 Kind = Literal["agent", "human"]
 Priority = Literal["low", "normal", "high", "critical"]
-From = TypedDict("From", {"from": str})
-
-
-class No(TypedDict):
-    """The members of an error object, beside its code."""
-
-    error: str
-    message: str

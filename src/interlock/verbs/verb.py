@@ -53,7 +53,8 @@ class Declaration(NamedTuple):
     http_also     further routes, for callers who write requests by hand
     cli           "claim acquire (ITEM | --item I) [--ttl D]", see `usage`; empty without a command
     examples      of the help page, each with an optional comment after " # "
-    method        of the Python client; empty without one
+    method        of the Python client, with its positional fields where they are not the
+                  required ones: "take_over item"; empty without one
     help          what a field means, where its type does not say it
     exactly_one   groups of fields: a request gives exactly one of each group
     at_most_one   groups of fields: a request gives at most one of each group

@@ -6,10 +6,7 @@ itself.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from interlock.verbs.verb import Verb
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal["text", "int", "duration"]
 
@@ -85,7 +82,7 @@ class Command(NamedTuple):
     examples: tuple[str, ...] = ()
     group: str = ""
     notes: str = ""
-    verb: "type[Verb] | None" = None
+    verb: Any = None
 
     @property
     def name(self) -> str:

@@ -10,7 +10,6 @@ from interlock.doors.cli.context import Context, here_and_now
 from interlock.doors.cli.serving import become
 from interlock.errors import Refusal, Usage
 from interlock.link import Link, is_served
-from interlock.rooms.workspace.verbs import Attend
 from interlock.verbs.credentials import Credentials
 from interlock.windows import in_window
 from interlock.workspace import as_configured, link
@@ -79,6 +78,7 @@ def _channel(context: Context) -> int:
 def _wake(context: Context, writer: int) -> None:
     from interlock.bridge import told
     from interlock.hooks.telling import pointer
+    from interlock.rooms.workspace.verbs import Attend
 
     act = Attend("idle", "channel", wait_s=CHANNEL_WAIT_S)
     try:

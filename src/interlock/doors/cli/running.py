@@ -11,8 +11,8 @@ from interlock import processes
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context
 from interlock.errors import Refusal, Usage
-from interlock.rooms.identity.verbs import EndSession, KeepSession, StartSession
 from interlock.processes import RUN
+from interlock.rooms.identity.verbs import EndSession, KeepSession, StartSession
 from interlock.rooms.workspace.verbs import Attend
 from interlock.verbs.credentials import Credentials
 from interlock.windows import about

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from interlock.contracts.health import Finding
 from interlock.node import Node
+from interlock.processes import RUN
 from interlock.rooms.claims.guard import crossings
 from interlock.rooms.transaction import Transaction
 from interlock.rooms.workspace import health
-from interlock.processes import RUN
 from interlock.stores.presence import Use
 
 CROSSED_FOR_MS = 7 * 86_400_000

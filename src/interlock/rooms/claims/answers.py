@@ -4,7 +4,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from interlock.verbs.answers import No
+from interlock.rooms.shared_answers import No
 
 
 class Claim(TypedDict):

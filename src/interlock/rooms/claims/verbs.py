@@ -12,20 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from interlock.errors import ClaimHeld, MissingScope, NotFound, NotHolder, StaleFence
 from interlock.log.times import rfc3339
-from interlock.rooms.claims import guard, queue
-from interlock.rooms.claims.records import (
-    Claim,
-    Target,
-    by_id,
-    canonical_paths,
-    in_the_way,
-    live,
-    named,
-    target_of,
-    wish_of,
-)
-from interlock.rooms.identity.sessions import refuse_ended
 from interlock.rooms.transaction import without_none
+from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     GLOB,
     MAX_FILES,
@@ -46,7 +34,15 @@ from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
+    from interlock.rooms.claims import guard, queue, records
+    from interlock.rooms.claims.records import Claim, Target
+    from interlock.rooms.identity import sessions
     from interlock.rooms.transaction import Transaction
+else:
+    guard = LazyModule("interlock.rooms.claims.guard")
+    queue = LazyModule("interlock.rooms.claims.queue")
+    records = LazyModule("interlock.rooms.claims.records")
+    sessions = LazyModule("interlock.rooms.identity.sessions")
 
 DEFAULT_LEASE_S = 3600
 MAX_GLOBS = 100
@@ -102,15 +98,15 @@ class AcquireClaim(
     everywhere: bool = False
 
     def checked(self) -> AcquireClaim:
-        return self._replace(paths=canonical_paths(self.paths, self.repo))
+        return self._replace(paths=records.canonical_paths(self.paths, self.repo))
 
     def decide(self, tx: Transaction) -> answers.Acquired | answers.Held:
         """Grant the claim, extend the caller's own, or say who holds it.
 
         In a race the first request in the log wins, and the others see its claim. With `wait_s`
         the caller enters the queue, and asks again until it is served or stops waiting."""
-        refuse_ended(tx)
-        target = target_of(self)
+        sessions.refuse_ended(tx)
+        target = records.target_of(self)
         queue.expire(tx)
         own, others = split(tx, target)
         if own is not None:
@@ -121,7 +117,7 @@ class AcquireClaim(
                 queue.wait(tx, self, target)
             return held(tx, target, others, len(ahead))
         queue.leave(tx, target)
-        claim = queue.grant(tx, target, wish_of(tx.caller, self), self.ttl_s * 1000)
+        claim = queue.grant(tx, target, records.wish_of(tx.caller, self), self.ttl_s * 1000)
         return acquired(tx, claim)
 
 
@@ -145,17 +141,17 @@ class RenewClaim(
     id: ClaimId | None = None
 
     def checked(self) -> RenewClaim:
-        return self._replace(paths=canonical_paths(self.paths, self.repo))
+        return self._replace(paths=records.canonical_paths(self.paths, self.repo))
 
     def decide(self, tx: Transaction) -> answers.Renewed:
-        target = named(tx, self)
+        target = records.named(tx, self)
         if target is None:
             raise NotHolder(f"The claim {self.id} has ended. Acquire it again.")
         claim = own_claim(tx, target, self.fence)
         ttl = self.ttl_s * 1000
         expires_at = max(claim.expires_at, tx.now + ttl)
         tx.append("claim_extended", {"id": claim.id, "ttl": ttl, "expires_at": expires_at})
-        return {"renewed": True, "claim": by_id(tx, claim.id).view()}
+        return {"renewed": True, "claim": records.by_id(tx, claim.id).view()}
 
 
 class ReleaseClaim(
@@ -176,10 +172,10 @@ class ReleaseClaim(
     id: ClaimId | None = None
 
     def checked(self) -> ReleaseClaim:
-        return self._replace(paths=canonical_paths(self.paths, self.repo))
+        return self._replace(paths=records.canonical_paths(self.paths, self.repo))
 
     def decide(self, tx: Transaction) -> answers.Released:
-        target = named(tx, self)
+        target = records.named(tx, self)
         if target is None:
             return {"released": False}
         queue.expire(tx)
@@ -197,7 +193,7 @@ class TakeOverClaim(
     http="POST /v1/claims/take-over",
     cli="claim take-over (ITEM | --item I | --path GLOB...) --reason R [--repo R] [--worktree P] "
     "[--branch B] [--note N] [--everywhere] [--ttl D]",
-    method="take_over",
+    method="take_over item",
     scope="claim",
     exactly_one=ITEM_OR_PATHS,
     help={"ttl_s": LEASE, "everywhere": EVERYWHERE},
@@ -218,7 +214,7 @@ class TakeOverClaim(
     everywhere: bool = False
 
     def checked(self) -> TakeOverClaim:
-        return self._replace(paths=canonical_paths(self.paths, self.repo))
+        return self._replace(paths=records.canonical_paths(self.paths, self.repo))
 
     def decide(self, tx: Transaction) -> answers.TakenOver:
         """Release the other holders' claims and grant a new one. Their fences are stale from here
@@ -230,8 +226,8 @@ class TakeOverClaim(
                 "Only a person, or a token with the scope admin, may take over a claim.",
                 scope="admin",
             )
-        refuse_ended(tx)
-        target = target_of(self)
+        sessions.refuse_ended(tx)
+        target = records.target_of(self)
         queue.expire(tx)
         own, others = split(tx, target)
         if own is None and not others:
@@ -246,7 +242,7 @@ class TakeOverClaim(
                     f"@{tx.caller.sender}: {self.reason}",
                 )
         queue.leave(tx, target)
-        claim = queue.grant(tx, target, wish_of(tx.caller, self), self.ttl_s * 1000)
+        claim = queue.grant(tx, target, records.wish_of(tx.caller, self), self.ttl_s * 1000)
         queue.serve(tx)
         return {**acquired(tx, claim), "taken_from": [f"@{other.sender}" for other in others]}
 
@@ -266,10 +262,10 @@ class StopWaiting(
     repo: Repository | None = None
 
     def checked(self) -> StopWaiting:
-        return self._replace(paths=canonical_paths(self.paths, self.repo))
+        return self._replace(paths=records.canonical_paths(self.paths, self.repo))
 
     def decide(self, tx: Transaction) -> answers.NotWaiting:
-        queue.leave(tx, target_of(self))
+        queue.leave(tx, records.target_of(self))
         queue.serve(tx)
         return {"waiting": False}
 
@@ -293,10 +289,10 @@ class CheckClaim(
     repo: Repository | None = None
 
     def checked(self) -> CheckClaim:
-        return self._replace(paths=canonical_paths(self.paths, self.repo))
+        return self._replace(paths=records.canonical_paths(self.paths, self.repo))
 
     def decide(self, tx: Transaction) -> answers.Checked:
-        found = in_the_way(tx, target_of(self))
+        found = records.in_the_way(tx, records.target_of(self))
         return {"claimed": bool(found), "claims": [claim.view() for claim in found]}
 
 
@@ -314,7 +310,7 @@ class ListClaims(
     mine: bool = False
 
     def decide(self, tx: Transaction) -> answers.Claims:
-        found = live(tx, "sender = ?", tx.caller.sender) if self.mine else live(tx)
+        found = records.live(tx, "sender = ?", tx.caller.sender) if self.mine else records.live(tx)
         return {"claims": [claim.view() for claim in found]}
 
 
@@ -379,7 +375,7 @@ class ReportCommit(
 def split(tx: Transaction, target: Target) -> tuple[Claim | None, list[Claim]]:
     """The caller's own live claim on the target, and the live claims of other holders that meet
     it. The caller's own claims on other, overlapping paths are in neither."""
-    found = in_the_way(tx, target)
+    found = records.in_the_way(tx, target)
     exact = (c for c in found if c.held_by(tx.caller) and c.target == target)
     return next(exact, None), [c for c in found if not c.held_by(tx.caller)]
 
@@ -415,7 +411,7 @@ def extend(tx: Transaction, claim: Claim, request: AcquireClaim) -> Claim:
     ttl = request.ttl_s * 1000
     expires_at = max(claim.expires_at, tx.now + ttl)
     tx.append("claim_extended", {"id": claim.id, "ttl": ttl, "expires_at": expires_at} | given)
-    return by_id(tx, claim.id)
+    return records.by_id(tx, claim.id)
 
 
 def acquired(tx: Transaction, claim: Claim) -> answers.Acquired:
@@ -424,7 +420,7 @@ def acquired(tx: Transaction, claim: Claim) -> answers.Acquired:
     if claim.worktree is not None:
         sharing = [
             other
-            for other in live(tx, "worktree = ?", claim.worktree)
+            for other in records.live(tx, "worktree = ?", claim.worktree)
             if (other.sender, other.session) != (claim.sender, claim.session)
         ]
         notices: list[answers.SharedWorktree] = [

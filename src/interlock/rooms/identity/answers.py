@@ -5,7 +5,7 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict
 
 from interlock.rooms.claims.answers import Claim
-from interlock.verbs.answers import Kind, Reach
+from interlock.rooms.shared_answers import Kind, Reach
 
 
 class Agent(TypedDict):

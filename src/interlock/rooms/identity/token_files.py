@@ -7,16 +7,13 @@ verdict in its place and the others keep theirs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from interlock.contracts.tokens import hashed
 from interlock.errors import BadToken, TooLarge, Usage
 from interlock.log.encoding import decode
 from interlock.log.times import read_time
-from interlock.rooms.identity.verbs import wrong_member
-
-if TYPE_CHECKING:
-    from interlock.rooms.identity.verbs import HASH
+from interlock.rooms.identity.verbs import HASH, wrong_member
 
 MAX_FILE_BYTES = 4 << 20
 _DISPLAYED = ("display_name", "displayName", "name")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from interlock.contracts.addresses import address
 from interlock.errors import NameTaken, Usage
 from interlock.log.times import LAST_MS
-from interlock.rooms.identity import imports, names, sessions, tokens
 from interlock.rooms.transaction import without_none
+from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     LINE,
     Duration,
@@ -31,7 +31,13 @@ from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
+    from interlock.rooms.identity import imports, names, sessions, tokens
     from interlock.rooms.transaction import Transaction
+else:
+    imports = LazyModule("interlock.rooms.identity.imports")
+    names = LazyModule("interlock.rooms.identity.names")
+    sessions = LazyModule("interlock.rooms.identity.sessions")
+    tokens = LazyModule("interlock.rooms.identity.tokens")
 
 HASH = re.compile(r"[0-9a-f]{64}")
 # The members of an imported row: the type of each, and its name in refusals.
@@ -163,7 +169,7 @@ class CreateGroup(
     http="POST /v1/groups",
     cli="group create NAME --member @NAME...",
     examples=("interlock group create reviewers --member @otto --member @vera",),
-    method="create_group",
+    method="create_group name members",
     scope="admin",
     owner=True,
     help={

@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from interlock.rooms.identity.answers import Token
-from interlock.verbs.answers import From, No, Priority, Reach, State
+from interlock.rooms.shared_answers import From, No, Priority, Reach, State
 
 
 class Envelope(From):

@@ -13,20 +13,8 @@ from interlock.contracts.addresses import address
 from interlock.contracts.types import MAIN_MEMBER, plain, sendable
 from interlock.errors import InvalidMessage, NotFound, TooLarge, Usage
 from interlock.log.encoding import canonical, digest
-from interlock.rooms.identity.names import senders_of
-from interlock.rooms.mail import reading, sending
-from interlock.rooms.mail.records import (
-    COLUMNS,
-    Message,
-    by_seq,
-    listed,
-    locate,
-    mailboxes,
-    sent_by,
-    visible,
-)
 from interlock.rooms.transaction import Mine
-from interlock.rooms.workspace import redaction
+from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     MAX_QUERY_LENGTH,
     MESSAGE_REF,
@@ -49,7 +37,16 @@ from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
+    from interlock.rooms.identity import names
+    from interlock.rooms.mail import reading, records, sending
     from interlock.rooms.transaction import Transaction
+    from interlock.rooms.workspace import redaction
+else:
+    reading = LazyModule("interlock.rooms.mail.reading")
+    records = LazyModule("interlock.rooms.mail.records")
+    sending = LazyModule("interlock.rooms.mail.sending")
+    redaction = LazyModule("interlock.rooms.workspace.redaction")
+    names = LazyModule("interlock.rooms.identity.names")
 
 DEFAULT_WAIT_S = 20
 MAX_ANSWER_BYTES = 1 << 20
@@ -262,7 +259,7 @@ class AnswerAsk(
         return self
 
     def decide(self, tx: Transaction) -> answers.Sent:
-        ask = locate(tx, self.message)
+        ask = records.locate(tx, self.message)
         if ask.type != "ask":
             raise InvalidMessage(
                 f"{ask.id} is a {ask.type}, not an ask. Use send --reply-to {ask.id}."
@@ -294,13 +291,17 @@ class FindAnswer(
 
     def decide(self, tx: Transaction) -> answers.AnswerFound | answers.NoAnswerFound:
         """Return the first answer. Other recipients of the question do not see it."""
-        ask = locate(tx, self.message)
-        if not sent_by(tx, ask):
+        ask = records.locate(tx, self.message)
+        if not records.sent_by(tx, ask):
             raise NotFound(f"{self.message[:80]!r} is not a question that you asked.")
         row = tx.one("SELECT answer FROM mail_asks WHERE seq = ?", ask.seq)
         if row is None or row[0] is None:
             return {"answered": False, "id": ask.id}
-        return {"answered": True, "id": ask.id, "answer": listed(tx, by_seq(tx, row[0]))}
+        return {
+            "answered": True,
+            "id": ask.id,
+            "answer": records.listed(tx, records.by_seq(tx, row[0])),
+        }
 
 
 class ListInbox(
@@ -437,16 +438,16 @@ class ShowThread(
 
     def decide(self, tx: Transaction) -> answers.Thread:
         """List the messages of the thread that the caller may see."""
-        root = locate(tx, self.message).thread
+        root = records.locate(tx, self.message).thread
         rows = tx.all(
-            f"SELECT {COLUMNS} FROM mail_messages WHERE "
+            f"SELECT {records.COLUMNS} FROM mail_messages WHERE "
             "(id = ?1 OR (thread = ?1 AND thread <> id)) AND seq > ?2 ORDER BY seq LIMIT ?3",
             root,
             self.after,
             self.limit + 1,
         )
-        found = [Message(*row) for row in rows][: self.limit]
-        shown = [listed(tx, message) for message in found if visible(tx, message)]
+        found = [records.Message(*row) for row in rows][: self.limit]
+        shown = [records.listed(tx, message) for message in found if records.visible(tx, message)]
         answer: answers.Thread = {"thread": root, "messages": shown}
         if len(rows) > len(found):
             answer["next"] = found[-1].seq
@@ -470,12 +471,12 @@ class Search(
 
     def decide(self, tx: Transaction) -> answers.Found:
         caller = tx.caller
-        senders = (caller.agent, *senders_of(tx.state, caller.agent))
+        senders = (caller.agent, *names.senders_of(tx.state, caller.agent))
         messages: list[answers.Message] = []
-        for seq in tx.store.search(self.query, Mine(mailboxes(caller), senders)):
-            message = by_seq(tx, seq)
+        for seq in tx.store.search(self.query, Mine(records.mailboxes(caller), senders)):
+            message = records.by_seq(tx, seq)
             if not message.redacted:
-                messages.append(listed(tx, message))
+                messages.append(records.listed(tx, message))
                 if len(messages) == self.limit:
                     break
         return {"query": self.query, "messages": messages}

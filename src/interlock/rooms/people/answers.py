@@ -4,7 +4,7 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from interlock.verbs.answers import Kind
+from interlock.rooms.shared_answers import Kind
 
 
 class Invited(TypedDict):

@@ -11,14 +11,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from interlock.contracts.addresses import address
-from interlock.rooms.identity.names import senders_of
-from interlock.rooms.people import connections, people
+from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import Duration, Query, Several, Sha256, Text
 from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
+    from interlock.rooms.identity import names
+    from interlock.rooms.people import connections, people
     from interlock.rooms.transaction import RuleAnswer, Transaction
+else:
+    connections = LazyModule("interlock.rooms.people.connections")
+    people = LazyModule("interlock.rooms.people.people")
+    names = LazyModule("interlock.rooms.identity.names")
 
 MAX_OWN = 100
 MAX_CLIENT_LENGTH = 4096
@@ -259,7 +264,7 @@ class ShowPerson(Verb, name="person", read_only=True):
             "agents": [
                 {
                     "agent": agent,
-                    "senders": [address(sender) for sender in senders_of(tx.state, agent)],
+                    "senders": [address(sender) for sender in names.senders_of(tx.state, agent)],
                 }
                 for agent in people.own_agents(tx, person)
             ],

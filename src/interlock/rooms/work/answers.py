@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from interlock.rooms.claims.answers import Claim
 from interlock.rooms.mail.answers import Delivery, Notice
-from interlock.verbs.answers import No, Priority
+from interlock.rooms.shared_answers import No, Priority
 
 TaskState = Literal["open", "taken", "submitted", "done", "failed", "cancelled"]
 

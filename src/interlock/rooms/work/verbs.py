@@ -15,10 +15,8 @@ from interlock.errors import MissingScope, TooLarge, Usage
 from interlock.log.encoding import canonical
 from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, LEASE
 from interlock.rooms.claims.verbs import Note as ClaimNote
-from interlock.rooms.identity.names import agent_of
 from interlock.rooms.transaction import without_none
-from interlock.rooms.work import blockers, evidence, gates, records, story, tasks
-from interlock.rooms.work.missing import due, missing
+from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     LINE,
     MESSAGE_REF,
@@ -43,7 +41,18 @@ from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
+    from interlock.rooms.identity import names
     from interlock.rooms.transaction import Transaction
+    from interlock.rooms.work import blockers, evidence, gates, missing, records, story, tasks
+else:
+    blockers = LazyModule("interlock.rooms.work.blockers")
+    evidence = LazyModule("interlock.rooms.work.evidence")
+    gates = LazyModule("interlock.rooms.work.gates")
+    missing = LazyModule("interlock.rooms.work.missing")
+    records = LazyModule("interlock.rooms.work.records")
+    story = LazyModule("interlock.rooms.work.story")
+    tasks = LazyModule("interlock.rooms.work.tasks")
+    names = LazyModule("interlock.rooms.identity.names")
 
 MAX_TEXT_BYTES = 256 << 10
 MAX_CRITERIA = 100
@@ -263,7 +272,7 @@ class CompleteTask(
         task = records.open_task(tx, self.id)
         if records.workers(tx, task.id) or self.fence is not None:
             records.under_claim(tx, task, self.fence)
-        if lacking := missing(tx, task):
+        if lacking := missing.missing(tx, task):
             answer: Any = {"completed": False}
             return answer | tasks.not_done_yet(f"{task.id} is not done.", lacking)
         return {"completed": True, "task": tasks.end_task(tx, task, "done", None)["task"]}
@@ -312,7 +321,7 @@ class CancelTask(
     def decide(self, tx: Transaction) -> answers.TaskEnded:
         task = records.open_task(tx, self.id)
         caller = tx.caller
-        is_creator = agent_of(tx.state, task.sender) == caller.agent
+        is_creator = names.agent_of(tx.state, task.sender) == caller.agent
         if not is_creator and caller.kind != "human" and "admin" not in caller.scopes:
             raise MissingScope(
                 f"@{task.sender} created {task.id}. Only they, a person, or a token with the scope "
@@ -454,7 +463,7 @@ class ListGates(
     """List the gates, their holders, and the tasks that wait for a verdict."""
 
     def decide(self, tx: Transaction) -> answers.Gates:
-        waiting = due(tx)
+        waiting = missing.due(tx)
         rows = tx.all("SELECT name FROM work_gates ORDER BY name")
         return {"gates": [gates.gate_view(tx, name, waiting) for (name,) in rows]}
 

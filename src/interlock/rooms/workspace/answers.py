@@ -6,8 +6,8 @@ from typing_extensions import TypedDict
 
 from interlock.rooms.claims.answers import Claim, ClaimedPath
 from interlock.rooms.mail.answers import Envelope, Message
+from interlock.rooms.shared_answers import From, Kind, No, Priority, State
 from interlock.rooms.work.answers import TaskState, ToResolve, VerdictDue
-from interlock.verbs.answers import From, Kind, No, Priority, State
 
 
 class Setting(TypedDict):

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from interlock.errors import Usage
 from interlock.log.encoding import canonical
-from interlock.rooms.claims import guard
 from interlock.rooms.transaction import without_none
-from interlock.rooms.workspace import attending, events, overview, review
 from interlock.rooms.workspace.rules import is_paused
 from interlock.rooms.workspace.settings import SETTINGS
+from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     MAX_POSITION,
     MAX_ROWS,
@@ -35,7 +34,15 @@ from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
+    from interlock.rooms.claims import guard
     from interlock.rooms.transaction import Transaction
+    from interlock.rooms.workspace import attending, events, overview, review
+else:
+    attending = LazyModule("interlock.rooms.workspace.attending")
+    events = LazyModule("interlock.rooms.workspace.events")
+    overview = LazyModule("interlock.rooms.workspace.overview")
+    review = LazyModule("interlock.rooms.workspace.review")
+    guard = LazyModule("interlock.rooms.claims.guard")
 
 WEEK_S = 7 * 86_400
 MAX_WINDOW_BYTES = 4096
@@ -228,7 +235,7 @@ class Attend(
     Verb,
     name="attend",
     http="POST /v1/attend",
-    method="attend",
+    method="attend step adapter",
     read_only=True,
     help={
         "step": "the step that the client's session has reached",
