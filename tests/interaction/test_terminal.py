@@ -356,7 +356,8 @@ def _help_at(place: Place, topic: str, columns: int) -> str:
 def _one_form(line: str) -> bool:
     """A flag with its value, or alternatives in their brackets: one thing to type."""
     form = line.strip()
-    return form.startswith(("--", "[--", "(--")) and form.count("--") == form.count(" | ") + 1
+    is_form = form.startswith(("--", "[--", "(--", "(ITEM | --"))
+    return is_form and form.count(" --") + form.count("(--") >= form.count(" | ")
 
 
 def test_help_is_as_wide_as_the_terminal(place: Place) -> None:
@@ -381,7 +382,7 @@ def test_the_overview_names_every_command(place: Place) -> None:
 
 def test_the_page_of_a_command_looks_like_this(place: Place) -> None:
     assert place.run("help", "ack").text == (
-        "Say that messages are handled.\n"
+        "Acknowledge messages that you handled, or decline them.\n"
         "\n"
         "Usage\n"
         "  interlock ack ID... [--decline] [--note N]\n"
@@ -390,8 +391,10 @@ def test_the_page_of_a_command_looks_like_this(place: Place) -> None:
         "  ID  the message: its id, a prefix of 6 or more characters, or #SEQ\n"
         "\n"
         "Flags\n"
-        "  --decline  say that it will not be done\n"
-        "  --note N   a word to the sender\n"
+        "  --decline  decline the messages: you will not do what they ask\n"
+        "  --note N   a note for the sender\n"
+        "\n"
+        "If one of the messages was not sent to you, the node acknowledges none.\n"
         "\n"
         "Every command also takes --json, --workspace PATH, --from SENDER, --session S,\n"
         "--help.\n"
@@ -402,12 +405,12 @@ def test_the_page_of_a_group_lists_its_commands(place: Place) -> None:
     assert place.run("help", "claim").text == (
         "interlock claim\n"
         "\n"
-        "  claim acquire    Take a claim, or extend your own\n"
+        "  claim acquire    Acquire a claim, or extend your own\n"
         "  claim renew      Extend a claim that you hold\n"
-        "  claim release    Give a claim up\n"
-        "  claim check      Say whether it is claimed (exit 1), and by whom\n"
-        "  claim list       List the claims that live\n"
-        "  claim take-over  Take another's claim, with a reason\n"
+        "  claim release    Release a claim that you hold\n"
+        "  claim take-over  Take over another holder's claim, with a reason\n"
+        "  claim check      Check whether an item or paths are claimed\n"
+        "  claim list       List the live claims\n"
         "\n"
         "interlock help claim acquire shows one of them, with examples.\n"
     )
@@ -418,7 +421,7 @@ def test_a_usage_error_shows_the_usage_and_the_nearest_word(place: Place) -> Non
     assert done.status == 2
     assert done.complaint.count("claim acquire") >= 1
     assert done.complaint.count("Did you mean") == 1
-    assert "Usage: interlock claim acquire|renew|release|check|list|take-over" in done.complaint
+    assert "Usage: interlock claim acquire|renew|release|take-over|check|list" in done.complaint
 
 
 # --- completion

@@ -20,102 +20,6 @@ class Methods:
     """The verbs as methods. Each takes the fields of its verb."""
 
     @Method
-    def put_chunk(
-        self, data: bytes, size: int, *, number: int = 0, upload: str | None = None
-    ) -> Asked[answers.Chunk]:
-        """Upload a chunk of a large body."""
-        return Asked(mail.PutChunk(data=data, size=size, number=number, upload=upload))
-
-    @Method
-    def drop_upload(self, upload: str) -> Asked[answers.Dropped]:
-        """Discard an upload that no message uses."""
-        return Asked(mail.DropUpload(upload=upload))
-
-    @Method
-    def ask(
-        self,
-        to: str,
-        question: str,
-        *,
-        options: Texts = (),
-        wait_s: int = 20,
-        timeout_s: int | None = None,
-        key: str | None = None,
-    ) -> Asked[answers.Answered | answers.Unanswered]:
-        """Ask a question, and wait for the answer."""
-        return Asked(
-            mail.Ask(
-                to=to,
-                question=question,
-                options=texts(options),
-                wait_s=wait_s,
-                timeout_s=timeout_s,
-                key=key,
-            )
-        )
-
-    @Method
-    def answer(self, message: str, text: str, *, key: str | None = None) -> Asked[answers.Sent]:
-        """Answer a question that you received."""
-        return Asked(mail.AnswerAsk(message=message, text=text, key=key))
-
-    @Method
-    def find_answer(self, message: str) -> Asked[answers.AnswerFound | answers.NoAnswerFound]:
-        """Check whether a question of yours was answered."""
-        return Asked(mail.FindAnswer(message=message))
-
-    @Method
-    def inbox(
-        self,
-        which: Literal["open", "all", "sent"] = "open",
-        *,
-        limit: int = 100,
-        after: int = 0,
-        wait_s: int | None = None,
-    ) -> Asked[answers.Inbox]:
-        """List your mail, oldest first."""
-        return Asked(
-            mail.ListInbox(which=which, limit=limit, after=after, adapter="python", wait_s=wait_s)
-        )
-
-    @Method
-    def mail(self, limit: int = 50, *, message: str | None = None) -> Asked[answers.Mail]:
-        """List the newest messages of the workspace."""
-        return Asked(mail.ListMail(limit=limit, message=message))
-
-    @Method
-    def read(
-        self, message: str, *, start: int | None = None, stop: int | None = None
-    ) -> Asked[answers.Message]:
-        """Read a message, or a range of its body."""
-        return Asked(mail.ReadMessage(message=message, start=start, stop=stop))
-
-    @Method
-    def receipts(self, message: str) -> Asked[answers.Receipts]:
-        """Show how far a message got with each recipient."""
-        return Asked(mail.ShowReceipts(message=message))
-
-    @Method
-    def thread(self, message: str, *, limit: int = 100, after: int = 0) -> Asked[answers.Thread]:
-        """Show the conversation that a message belongs to."""
-        return Asked(mail.ShowThread(message=message, limit=limit, after=after))
-
-    @Method
-    def search(self, query: str, *, limit: int = 20) -> Asked[answers.Found]:
-        """Search your mail, sent and received."""
-        return Asked(mail.Search(query=query, limit=limit))
-
-    @Method
-    def explain(self, message: str) -> Asked[answers.Story]:
-        """Show who is behind a message."""
-        return Asked(mail.Explain(message=message))
-
-    @Method
-    def redact(self, message: str, reason: str) -> Asked[answers.Redacted]:
-        """Erase the body of a message permanently."""
-        return Asked(mail.Redact(message=message, reason=reason))
-
-    @Method
     def change_setting(self, name: str, value: str) -> Asked[answers.SettingChanged]:
         """Change a setting of the workspace."""
         return Asked(workspace.ChangeSetting(name=name, value=value))
@@ -379,8 +283,104 @@ class Methods:
 
     @Method
     def revoke_connection(self, id: str) -> Asked[answers.Revoked | answers.LockedOut]:
-        """End a connection, a browser session, a token or an invitation, or lock a person out."""
+        """End a connection, a sign-in, a token or an invitation; or lock a person out."""
         return Asked(people.RevokeConnection(id=id))
+
+    @Method
+    def put_chunk(
+        self, data: bytes, size: int, *, number: int = 0, upload: str | None = None
+    ) -> Asked[answers.Chunk]:
+        """Upload a chunk of a large body."""
+        return Asked(mail.PutChunk(data=data, size=size, number=number, upload=upload))
+
+    @Method
+    def drop_upload(self, upload: str) -> Asked[answers.Dropped]:
+        """Discard an upload that no message uses."""
+        return Asked(mail.DropUpload(upload=upload))
+
+    @Method
+    def ask(
+        self,
+        to: str,
+        question: str,
+        *,
+        options: Texts = (),
+        wait_s: int = 20,
+        timeout_s: int | None = None,
+        key: str | None = None,
+    ) -> Asked[answers.Answered | answers.Unanswered]:
+        """Ask a question, and wait for the answer."""
+        return Asked(
+            mail.Ask(
+                to=to,
+                question=question,
+                options=texts(options),
+                wait_s=wait_s,
+                timeout_s=timeout_s,
+                key=key,
+            )
+        )
+
+    @Method
+    def answer(self, message: str, text: str, *, key: str | None = None) -> Asked[answers.Sent]:
+        """Answer a question that you received."""
+        return Asked(mail.AnswerAsk(message=message, text=text, key=key))
+
+    @Method
+    def find_answer(self, message: str) -> Asked[answers.AnswerFound | answers.NoAnswerFound]:
+        """Check whether a question of yours was answered."""
+        return Asked(mail.FindAnswer(message=message))
+
+    @Method
+    def inbox(
+        self,
+        which: Literal["open", "all", "sent"] = "open",
+        *,
+        limit: int = 100,
+        after: int = 0,
+        wait_s: int | None = None,
+    ) -> Asked[answers.Inbox]:
+        """List your mail, oldest first."""
+        return Asked(
+            mail.ListInbox(which=which, limit=limit, after=after, adapter="python", wait_s=wait_s)
+        )
+
+    @Method
+    def mail(self, limit: int = 50, *, message: str | None = None) -> Asked[answers.Mail]:
+        """List the newest messages of the workspace."""
+        return Asked(mail.ListMail(limit=limit, message=message))
+
+    @Method
+    def read(
+        self, message: str, *, start: int | None = None, stop: int | None = None
+    ) -> Asked[answers.Message]:
+        """Read a message, or a range of its body."""
+        return Asked(mail.ReadMessage(message=message, start=start, stop=stop))
+
+    @Method
+    def receipts(self, message: str) -> Asked[answers.Receipts]:
+        """Show how far a message got with each recipient."""
+        return Asked(mail.ShowReceipts(message=message))
+
+    @Method
+    def thread(self, message: str, *, limit: int = 100, after: int = 0) -> Asked[answers.Thread]:
+        """Show the conversation that a message belongs to."""
+        return Asked(mail.ShowThread(message=message, limit=limit, after=after))
+
+    @Method
+    def search(self, query: str, *, limit: int = 20) -> Asked[answers.Found]:
+        """Search your mail, sent and received."""
+        return Asked(mail.Search(query=query, limit=limit))
+
+    @Method
+    def explain(self, message: str) -> Asked[answers.Story]:
+        """Show who is behind a message."""
+        return Asked(mail.Explain(message=message))
+
+    @Method
+    def redact(self, message: str, reason: str) -> Asked[answers.Redacted]:
+        """Erase the body of a message permanently."""
+        return Asked(mail.Redact(message=message, reason=reason))
 
     @Method
     def acquire(
@@ -484,7 +484,7 @@ class Methods:
     def check(
         self, item: str | None = None, *, paths: Texts = (), repo: str | None = None
     ) -> Asked[answers.Checked]:
-        """Check whether an item or paths are claimed, and by which holder."""
+        """Check whether an item or paths are claimed."""
         return Asked(claims.CheckClaim(item=item, paths=texts(paths), repo=repo))
 
     @Method

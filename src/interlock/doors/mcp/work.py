@@ -152,8 +152,8 @@ def evidence(given: Arguments, here: Here) -> Flow[Answer]:
         raise Usage("That is no file's name.", member="value")
     path = os.path.join(here.directory, value)
     place = here.directory
-    looked = yield LocalRead(lambda: _spooled(path) if kind == "spool" else _file(path, place))
-    key, payload, data = looked["found"]
+    read = yield LocalRead(lambda: _spooled(path) if kind == "spool" else _file(path, place))
+    key, payload, data = read
     act = AddEvidence(payload | said, key=key)
     return (yield from attach(act, in_pieces(data), len(data)))
 

@@ -280,9 +280,9 @@ class CheckClaim(
     open=True,
     exactly_one=ITEM_OR_PATHS,
 ):
-    """Check whether an item or paths are claimed, and by which holder.
+    """Check whether an item or paths are claimed.
 
-    Exit 0: free. Exit 1: claimed, by any holder, you included."""
+    The answer names the holders. Exit 0: free. Exit 1: claimed, by any holder, you included."""
 
     item: Item | None = None
     paths: Globs = ()

@@ -166,7 +166,7 @@ class RevokeConnection(
     owner=True,
     when_paused=True,
 ):
-    """End a connection, a browser session, a token or an invitation, or lock a person out.
+    """End a connection, a sign-in, a token or an invitation; or lock a person out.
 
     With @NAME, the person's password, browser sessions, connections, tokens and invitations end at
     once. The person's agents have no owner then. To admit the person again: interlock invite."""
