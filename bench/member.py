@@ -66,7 +66,7 @@ class Member:
 
         def call(caller: Credentials, recipient: str) -> list[float]:
             took: list[float] = []
-            act = SendMessage(recipient, "send", {"text": TEXT})
+            act = SendMessage(recipient, {"text": TEXT}, "send")
             time.sleep(max(0.0, start - time.monotonic()))
             began = time.monotonic()
             while True:
@@ -96,7 +96,7 @@ class Member:
 
     def alone(self, times: int, to: str) -> None:
         """One caller sends so many times."""
-        act = SendMessage(to, "send", {"text": TEXT})
+        act = SendMessage(to, {"text": TEXT}, "send")
         for _ in range(times):
             self.node.call(self._callers[0], act)
 

@@ -35,7 +35,7 @@ class Sender(NamedTuple):
     credentials: Credentials
 
     def act(self) -> SendMessage:
-        return SendMessage(self.to, "send", {"text": TEXT})
+        return SendMessage(self.to, {"text": TEXT}, "send")
 
 
 @contextmanager

@@ -113,7 +113,7 @@ class Day:
     ) -> str:
         member = {"ask": "question", "command": "command", "blocker": "what"}.get(type, "text")
         payload = {member: text} | more.pop("payload", {})
-        answer = self.does(ago, who, SendMessage(to, type, payload, **more))
+        answer = self.does(ago, who, SendMessage(to, payload, type, **more))
         return str(answer["message"]["id"])
 
     def ran(self, ago: float, who: str, tree: str, exit_code: int, tests: dict[str, int]) -> None:

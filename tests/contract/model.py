@@ -95,7 +95,7 @@ LOOKS = {
     CheckClaim,
     ListClaims,
 }
-WHILE_PAUSED = {Pause, Resume}
+WHILE_PAUSED = {Pause, Resume, RevokeToken}
 FOR_THE_OWNER = {
     *(Join, CreateGroup, MintToken, RotateToken, RevokeToken),
     *(ChangeSetting, Pause, Resume, CheckClaim, ListClaims),
@@ -474,7 +474,7 @@ class Model:
         return self.messages[seq]
 
     def _notify(self, recipient: str, text: str) -> None:
-        note = SendMessage("@" + recipient, "send", {"text": text})
+        note = SendMessage("@" + recipient, {"text": text}, "send")
         self._deliver("interlock", note, [recipient])
 
     def _accepted(self, message: Message) -> Answer:
@@ -575,7 +575,7 @@ class Model:
         if ask.type != "ask":
             raise Refused("INVALID_MESSAGE")
         payload = {"text": act.text, "ask": ask.id}
-        sent = SendMessage("@" + ask.sender, "answer", payload, key=act.key)
+        sent = SendMessage("@" + ask.sender, payload, "answer", key=act.key)
         before = self._done_before(caller, sent)
         if before is not None:
             return self._accepted(before)

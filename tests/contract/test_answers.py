@@ -173,7 +173,7 @@ class Town:
         return str(self.call(who, PutChunk(data, len(data)))["upload"])
 
     def send(self, who: Credentials, to: str, text: str = "hello", **said: Any) -> str:
-        sent = self.call(who, SendMessage(to, "send", {"text": text}, **said))
+        sent = self.call(who, SendMessage(to, {"text": text}, "send", **said))
         return str(sent["message"]["id"])
 
 
@@ -230,7 +230,7 @@ def questions(town: Town) -> None:
     cli, _, vera = people(town)
     asked = town.call(cli, Ask("@nobody", "is anybody there?", wait_s=1))
     town.call(cli, FindAnswer(asked["id"]))
-    town.call(cli, SendMessage("@vera", "ask", {"question": "in time?", "timeout_s": 1}))
+    town.call(cli, SendMessage("@vera", {"question": "in time?", "timeout_s": 1}, "ask"))
     helper = threading.Thread(target=_answer_when_asked, args=(town.node, vera))
     helper.start()
     found = town.call(cli, Ask("@vera", "may I?", ("yes", "no"), LIMIT_S))
@@ -240,8 +240,8 @@ def questions(town: Town) -> None:
     (ask, *_) = town.call(vera, ListInbox())["messages"]
     town.call(vera, AnswerAsk(ask["id"], "just so", key="k-2"))
     town.ms += HOUR
-    town.call(cli, SendMessage("@vera", "ask", {"question": "and now?"}))
-    late = town.call(cli, SendMessage("@vera", "ask", {"question": "late?", "timeout_s": 1}))
+    town.call(cli, SendMessage("@vera", {"question": "and now?"}, "ask"))
+    late = town.call(cli, SendMessage("@vera", {"question": "late?", "timeout_s": 1}, "ask"))
     town.ms += HOUR
     with pytest.raises(IdentityMismatch):
         town.call(cli._replace(claimed="vera"), Whoami())
@@ -329,7 +329,7 @@ def attending(town: Town) -> None:
     town.call(desktop, Attend("tool", "test"))
     town.call(desktop, Attend("edit", "test", ("src/a.py",), "r", "/w"))
     town.call(cli, Attend("edit", "test", ("src/a.py",), "r", "/w"))
-    town.call(vera, SendMessage("@otto-cli", "ask", {"question": "well?"}))
+    town.call(vera, SendMessage("@otto-cli", {"question": "well?"}, "ask"))
     town.call(cli, Attend("stop", "test", held=1))
     town.call(cli, Attend("idle", "test", wait_s=1))
     town.call(cli, ShowReceipts(sent))

@@ -375,7 +375,7 @@ class Workspace(RuleBasedStateMachine):
     ) -> None:
         payload = {"question" if type == "ask" else "text": text}
         about = self.model.messages and reply_to is not None and self.latest(reply_to).id
-        act = SendMessage(to, type, payload, reply_to=about or None, key=act_key, ttl_s=ttl_s)
+        act = SendMessage(to, payload, type, reply_to=about or None, key=act_key, ttl_s=ttl_s)
         credentials = self.by(by, session, says)
         if self.tell(credentials, act) and act_key is not None:
             self.sent_with_key.append((credentials, act))

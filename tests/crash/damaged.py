@@ -42,7 +42,7 @@ def join(node: Node, name: str, surface: str | None = None, **more: Any) -> Cred
 
 
 def tell(node: Node, who: Credentials, text: str, to: str = "@vera") -> Answer:
-    message: Answer = node.call(who, SendMessage(to, "send", {"text": text}))["message"]
+    message: Answer = node.call(who, SendMessage(to, {"text": text}, "send"))["message"]
     return message
 
 

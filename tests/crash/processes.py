@@ -307,7 +307,7 @@ class Server:
         """Sends so many, one after the other; gives the sequence and id of each."""
         sent = []
         for number in range(count):
-            act = SendMessage(to, "send", {"text": f"{prefix}-{number}"})
+            act = SendMessage(to, {"text": f"{prefix}-{number}"}, "send")
             message = self.node.call(Credentials(token=token), act)["message"]
             sent.append([message["seq"], message["id"]])
         return {"sent": sent}
@@ -409,7 +409,7 @@ class Writer:
         self._send(text, key=text)
 
     def _send(self, text: str, key: str | None = None) -> None:
-        act = SendMessage("@reader", "send", {"text": text}, key=key)
+        act = SendMessage("@reader", {"text": text}, "send", key=key)
         message = self.node.call(self.credentials, act)["message"]
         say(["!", "sent", text, message["id"], message["seq"]])
 

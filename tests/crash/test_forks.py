@@ -88,7 +88,7 @@ class Story:
         self.otto = Credentials(token=token)
 
     def send(self, text: str) -> None:
-        sent = self.node.call(self.otto, SendMessage("@otto", "send", {"text": text}))
+        sent = self.node.call(self.otto, SendMessage("@otto", {"text": text}, "send"))
         # Said once it was answered: from here on it must never be missing.
         os.write(1, f"{text} {sent['message']['id']}\n".encode())
 
@@ -323,7 +323,7 @@ def told(name: str, directory: str, token: str) -> None:
         assert ran.returncode == 0, ran.stderr
         assert audit.verify(node)["ok"]
         before = time.monotonic()
-        act = SendMessage("@otto", "send", {"text": "next"})
+        act = SendMessage("@otto", {"text": "next"}, "send")
         assert node.call(Credentials(token=token), act)["accepted"]
         assert time.monotonic() - before < 5
 

@@ -97,7 +97,7 @@ class Ledger:
     def check(self, life: Life) -> None:
         before = time.monotonic()
         with link.open_node(self.directory) as node:
-            accepted = node.call(self.checker, SendMessage("@reader", "send", {"text": "next"}))
+            accepted = node.call(self.checker, SendMessage("@reader", {"text": "next"}, "send"))
             assert accepted["accepted"]
             assert time.monotonic() - before < AT_ONCE_S
             verified = audit.verify(node)
@@ -127,7 +127,7 @@ class Ledger:
     def _try_again(self, life: Life, node: Node) -> None:
         """The same key again: done now, or the first answer."""
         for text in life.unanswered():
-            act = SendMessage("@reader", "send", {"text": text}, key=text)
+            act = SendMessage("@reader", {"text": text}, "send", key=text)
             first = node.call(self.writer, act)["message"]["id"]
             assert node.call(self.writer, act)["message"]["id"] == first
             self.sent[text] = first
@@ -295,7 +295,7 @@ def test_a_restore_that_is_killed_leaves_the_old_log_or_the_new_epoch(tmp_path: 
             otto = Credentials(token=join(node, "otto")["otto"])
             upkeep.backup(node, OWNER, copy)
             for text in range(5):
-                node.call(otto, SendMessage("@otto", "send", {"text": str(text)}))
+                node.call(otto, SendMessage("@otto", {"text": str(text)}, "send"))
             proofs.checkpoint(node)
         with Worker() as restorer:
             restorer.ask(do="open", directory=directory)
@@ -337,7 +337,7 @@ def test_a_bell_left_by_a_killed_process_of_the_same_number_is_no_obstacle(tmp_p
     directory = tmp_path / "workspace"
     with link.open_node(str(directory)) as node:
         known = join(node, "otto")
-        act = SendMessage("@otto", "send", {"text": "hello"})
+        act = SendMessage("@otto", {"text": "hello"}, "send")
         node.call(Credentials(token=known["otto"]), act)
     with Worker() as worker:
         worker.ask(do="open", directory=str(directory))
@@ -396,7 +396,7 @@ def test_an_act_that_was_committed_is_answered_even_if_no_checkpoint_can_be_kept
         otto = Credentials(token=known["otto"])
         Path(directory, "checkpoints").write_text("not a directory")
         for number in range(200):
-            sent = node.call(otto, SendMessage("@otto", "send", {"text": str(number)}))
+            sent = node.call(otto, SendMessage("@otto", {"text": str(number)}, "send"))
             assert sent["accepted"]
         inbox = node.call(otto, ListInbox(limit=1000))["messages"]
     assert [message["payload"]["text"] for message in inbox] == [str(n) for n in range(200)]

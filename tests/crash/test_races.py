@@ -323,7 +323,7 @@ def hung(bells: str) -> int:
 
 def arrives(node: Node, tokens: dict[str, str], reader: "subprocess.Popen[bytes]") -> None:
     """Sends from this process, and sees that the waiting command ends with it."""
-    node.call(Credentials(token=tokens["sender"]), SendMessage("@reader", "send", {"text": "up"}))
+    node.call(Credentials(token=tokens["sender"]), SendMessage("@reader", {"text": "up"}, "send"))
     status, answer = finish(reader)
     assert status == 0
     assert [message["payload"]["text"] for message in answer["messages"]] == ["up"]
@@ -371,7 +371,7 @@ def test_a_bell_left_by_a_killed_reader_is_taken_down_by_the_next_ring(
         until(lambda: is_waiting(node.directory) and hung(bells) == 1)
         reader.kill()
     assert len(os.listdir(bells)) == 1
-    act = SendMessage("@reader", "send", {"text": "up"})
+    act = SendMessage("@reader", {"text": "up"}, "send")
     sent = node.call(Credentials(token=tokens["sender"]), act)
     assert os.listdir(bells) == []
     assert sent["deliveries"][0]["reach"] != "wakes"
@@ -515,7 +515,7 @@ def test_verifying_while_others_write_finds_no_damage(node: Node) -> None:
         verifier.tell(do="verify", pause=True)
         assert verifier.hear() == {"paused": True}
         for number in range(300):
-            node.call(writer, SendMessage("@writer", "send", {"text": str(number)}))
+            node.call(writer, SendMessage("@writer", {"text": str(number)}, "send"))
         verifier.tell(go=True)
         found = verifier.hear()
     assert found["ok"], found

@@ -118,7 +118,7 @@ def test_a_rebuild_works_while_something_is_due(tmp_path: Path) -> None:
         otto = join(node, "otto")
         for number in range(3):
             node.call(otto, AcquireClaim(item=f"B-{number}", ttl_s=10))
-            node.call(otto, SendMessage("@vera", "send", {"text": "soon"}, ttl_s=10))
+            node.call(otto, SendMessage("@vera", {"text": "soon"}, "send", ttl_s=10))
         now[0] += 60_000
         assert not upkeep.rebuild(node, OWNER)["changed"]
 
@@ -676,12 +676,14 @@ import json, sys
 from interlock.verbs.credentials import Credentials
 from interlock.errors import Refusal
 from interlock.node import Node
+from interlock.rooms import catalogue
+verbs = {verb.__name__: verb for verb in catalogue.verbs()}
 node, who = Node(sys.argv[1]), Credentials(token=sys.argv[2])
 print("ready", flush=True)
 for line in sys.stdin:
     name, members = json.loads(line)
     try:
-        answer = node.call(who, getattr(acts, name)(**members))
+        answer = node.call(who, verbs[name](**members))
     except Refusal as refusal:
         answer = refusal.as_dict()
     print(json.dumps(answer), flush=True)

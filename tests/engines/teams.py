@@ -88,7 +88,7 @@ def join(node: Node, name: str) -> Credentials:
 
 def send(node: Node, who: Credentials, to: str, text: str, key: str | None = None) -> Answer:
     """The message as it was accepted; one that is large goes as a blob, as every door has it."""
-    act = SendMessage(to, "send", {"text": text}, key=key)
+    act = SendMessage(to, {"text": text}, "send", key=key)
     answer = node.call(who, act)
     message: Answer = answer["message"]
     return message

@@ -350,7 +350,9 @@ def test_flags_stand_before_or_after_arguments(town: Place) -> None:
 def test_a_flag_without_its_value_is_a_usage_error(words: str, town: Place) -> None:
     done = town.run("--json", "--from", "vera", "claim", "acquire", *words.split())
     assert done.json["code"] == "USAGE"
-    assert done.json["usage"].startswith("interlock claim acquire (ITEM | --item I | --path GLOB...)")
+    assert done.json["usage"].startswith(
+        "interlock claim acquire (ITEM | --item I | --path GLOB...)"
+    )
     assert town.ok("claim", "list") == {"claims": []}
 
 

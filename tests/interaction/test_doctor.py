@@ -36,7 +36,7 @@ def joined(node: Node, name: str, **said: Any) -> Credentials:
 
 
 def written(node: Node, by: Credentials, to: str) -> str:
-    return str(node.call(by, SendMessage(to, "send", {"text": "hello"}))["message"]["id"])
+    return str(node.call(by, SendMessage(to, {"text": "hello"}, "send"))["message"]["id"])
 
 
 def window_of(pid: int) -> dict[str, Any]:

@@ -54,11 +54,11 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Long:
         otto, neo, _ = (join(node, name) for name in ("otto", "neo", "vera"))
         node.call(OWNER, CreateGroup("red", ("@vera",)))
         for number in range(SCANNED_AT_ONCE):
-            said = SendMessage("@vera", "send", {"text": f"hello {number}"})
+            said = SendMessage("@vera", {"text": f"hello {number}"}, "send")
             node.call(Credentials(token=otto), said)
         for name in ("green", "blue"):
             node.call(OWNER, CreateGroup(name, ("@vera",)))
-        said = SendMessage("@neo", "send", {"text": "hello, you"})
+        said = SendMessage("@neo", {"text": "hello, you"}, "send")
         node.call(Credentials(token=otto), said)
         entries = node.head()
     return Long(place, otto, neo, entries)

@@ -492,7 +492,7 @@ async def test_ranges_rejoin_a_large_body(kind: str, mode: str, scene: Scene) ->
     size = len(whole.encode())
     assert size > 1_000_000
     async with scene.live() as live, scene.entrance(kind, live) as door:
-        act = SendMessage("@vera", "send", {"text": whole})
+        act = SendMessage("@vera", {"text": whole}, "send")
         id = (await live.call(scene.credentials("otto-cli"), act))["message"]["id"]
         async with door.client("vera", mode) as vera:
             parts, offset = [], 0

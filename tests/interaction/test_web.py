@@ -725,7 +725,7 @@ def test_older_mail_is_shown_when_asked_for(web: Web, context: BrowserContext) -
     with Node(str(web.place.workspace)) as node:
         token = web.place.ok("token", "mint", "--sender", "otto-cli")["token"]
         for number in range(65):
-            act = SendMessage("@vera", "send", {"text": f"Number {number}."})
+            act = SendMessage("@vera", {"text": f"Number {number}."}, "send")
             node.call(Credentials(token), act)
     page = signed_in(context, web)
     expect(page.locator("#mail li")).to_have_count(60)
@@ -914,7 +914,7 @@ def test_a_burst_of_facts_becomes_a_few_changes(web: Web) -> None:
         assert answer.status == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
         with Node(str(web.place.workspace)) as node:
-            act = SendMessage("@vera", "send", {"text": "Again."})
+            act = SendMessage("@vera", {"text": "Again."}, "send")
             for _ in range(200):
                 last = node.call(Credentials(token), act)["message"]["seq"]
         events: list[int] = []

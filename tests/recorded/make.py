@@ -126,7 +126,7 @@ class Day:
 
     def send(self, who: Credentials, to: str, type: str, payload: Answer, **more: Any) -> str:
         self.later(0.1)
-        sent = self.node.call(who, SendMessage(to, type, payload, **more))
+        sent = self.node.call(who, SendMessage(to, payload, type, **more))
         return str(sent["message"]["id"])
 
     def token(self, prefix: str = tokens.PREFIX) -> tuple[str, str]:
@@ -178,7 +178,7 @@ def mail(day: Day, cast: Cast) -> str:
     day.do(cli, ReadMessage(first))
     reply = day.send(cli, "@vera", "send", {"text": "I do."}, reply_to=first, key="reply-1")
     day.send(cli, "@vera", "send", {"text": "I do."}, reply_to=first, key="reply-1")
-    day.refuse(cli, SendMessage("@vera", "send", {"text": "Not I."}, key="reply-1"))
+    day.refuse(cli, SendMessage("@vera", {"text": "Not I."}, "send", key="reply-1"))
     day.send(vera, "@otto", "wake", {"text": "Look at the thread.", "about": reply}, thread=first)
     day.send(
         vera,
@@ -246,16 +246,16 @@ def claims(day: Day, cast: Cast) -> None:
 def order(day: Day, cast: Cast, slip: str) -> None:
     """Settings, refusals that are recorded, a pause, a redaction."""
     day.do(OWNER, ChangeSetting("recipients", "strict"))
-    day.refuse(cast.cli, SendMessage("@nobody", "send", {"text": "anyone?"}))
+    day.refuse(cast.cli, SendMessage("@nobody", {"text": "anyone?"}, "send"))
     day.do(OWNER, ChangeSetting("recipients", "open"))
-    day.refuse(cast.cli._replace(claimed="@vera"), SendMessage("@neo-gpt", "send", {"text": "x"}))
+    day.refuse(cast.cli._replace(claimed="@vera"), SendMessage("@neo-gpt", {"text": "x"}, "send"))
     day.refuse(cast.cli, Join("mole", scopes=("admin",), token_hash=day.token()[1]))
     day.refuse(cast.neo, TakeOverClaim("I want it", item="B-0446"))
     day.do(cast.vera, Pause("the disk is moved"))
     day.refuse(cast.cli, AcquireClaim(item="B-0447"))
     day.do(cast.vera, Resume())
     day.do(cast.cli, Redact(slip, "a password"))
-    day.refuse(cast.cli, SendMessage("@vera", "send", {"text": "another"}, key="slip"))
+    day.refuse(cast.cli, SendMessage("@vera", {"text": "another"}, "send", key="slip"))
 
 
 def restore(day: Day, cast: Cast) -> None:

@@ -55,7 +55,7 @@ class Street:
 
     def send(self, by: Credentials, to: str, **said: Any) -> str:
         payload = said.pop("payload", {"text": "hello"})
-        sent = self.call(by, SendMessage(to, said.pop("type", "send"), payload, **said))
+        sent = self.call(by, SendMessage(to, payload, said.pop("type", "send"), **said))
         return str(sent["message"]["id"])
 
     def step(self, by: Credentials, step: Any, **said: Any) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class Scene:
         return Credentials(token=token)
 
     def tell(self, text: str, to: str = "@vera", **more: Any) -> Answer:
-        sent = self.node.call(self.otto, SendMessage(to, "send", {"text": text}, **more))
+        sent = self.node.call(self.otto, SendMessage(to, {"text": text}, "send", **more))
         message: Answer = sent["message"]
         return message
 

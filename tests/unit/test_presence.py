@@ -384,7 +384,7 @@ class Avenue(Street):
     def promised(self, **said: Any) -> str:
         """How the answer to a send says that it can be reached."""
         self.node.presence._glances.clear()
-        act = SendMessage("@otto-cli", "send", {"text": "hello"}, **said)
+        act = SendMessage("@otto-cli", {"text": "hello"}, "send", **said)
         (delivery,) = self.call(self.vera, act)["deliveries"]
         return str(delivery["reach"])
 

@@ -105,14 +105,14 @@ def test_a_redaction_that_is_committed_is_answered_where_the_disk_fails_afterwar
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     otto = join(node, "otto")
-    sent = node.call(otto, SendMessage("@otto", "send", {"text": "secret"}))["message"]
+    sent = node.call(otto, SendMessage("@otto", {"text": "secret"}, "send"))["message"]
 
     def full() -> bool:
         raise EngineUnavailable("The disk is full.")
 
     monkeypatch.setattr(node.file, "scrub", full)
     assert node.call(otto, Redact(sent["id"], "a secret"))["redacted"]
-    assert node.call(otto, SendMessage("@otto", "send", {"text": "next"}))["accepted"]
+    assert node.call(otto, SendMessage("@otto", {"text": "next"}, "send"))["accepted"]
 
 
 def test_one_repository_has_one_name_however_it_is_given(
@@ -159,7 +159,7 @@ def test_a_checkpoint_of_the_abandoned_log_that_comes_late_harms_nobody(
     otto = join(node, "otto")
     upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
     for _ in range(5):
-        node.call(otto, SendMessage("@otto", "send", {"text": "later"}))
+        node.call(otto, SendMessage("@otto", {"text": "later"}, "send"))
     position = node._position
     assert position is not None
     late = position.workspace, position.epoch, position.frontier.copy()
@@ -195,7 +195,7 @@ def test_nothing_is_uploaded_for_a_message_that_is_refused(node: Node) -> None:
     node.call(OWNER, Pause())
     before = node.file.writer.total_changes()
     with pytest.raises(Paused):
-        node.call(otto, SendMessage("@otto", "send", {"text": "x" * (3 << 20)}))
+        node.call(otto, SendMessage("@otto", {"text": "x" * (3 << 20)}, "send"))
     assert node.file.writer.total_changes() == before
 
 
@@ -210,7 +210,7 @@ def test_who_was_told_no_after_waiting_holds_nothing(node: Node) -> None:
 
 def test_an_admin_redacts_what_it_may_not_read(node: Node) -> None:
     otto, ada = join(node, "otto"), join(node, "ada", "admin")
-    sent = node.call(otto, SendMessage("@otto", "send", {"text": "secret"}))["message"]
+    sent = node.call(otto, SendMessage("@otto", {"text": "secret"}, "send"))["message"]
     assert node.call(ada, Redact(sent["id"], "a secret"))["redacted"]
     assert "payload" not in node.call(otto, ListInbox())["messages"][0]
 
@@ -218,7 +218,7 @@ def test_an_admin_redacts_what_it_may_not_read(node: Node) -> None:
 def test_mail_that_was_read_stays_open_until_it_is_acked(node: Node, clock: Clock) -> None:
     otto, vera = join(node, "otto"), join(node, "vera")
     read, unread = (
-        node.call(otto, SendMessage("@vera", "send", {"text": text}, ttl_s=60))["message"]["id"]
+        node.call(otto, SendMessage("@vera", {"text": text}, "send", ttl_s=60))["message"]["id"]
         for text in ("read", "unread")
     )
     node.call(vera, ReadMessage(read))
@@ -234,7 +234,7 @@ def test_many_threads_send_through_one_desk(node: Node) -> None:
 
     def send() -> None:
         for _ in range(20):
-            sent = node.call(otto, SendMessage("@otto", "send", {"text": "hi"}))
+            sent = node.call(otto, SendMessage("@otto", {"text": "hi"}, "send"))
             answers.append(sent["accepted"])
 
     threads = [threading.Thread(target=send) for _ in range(16)]
@@ -284,7 +284,7 @@ def test_the_owner_is_no_other_sender_either(node: Node) -> None:
 
 def test_the_log_shows_to_each_what_they_would_be_told(node: Node) -> None:
     otto, vera, mira = (join(node, name) for name in ("otto", "vera", "mira"))
-    node.call(otto, SendMessage("@vera", "send", {"text": "between us"}))
+    node.call(otto, SendMessage("@vera", {"text": "between us"}, "send"))
     node.call(otto, AcquireClaim(item="B-1"))
 
     def seen(who: Credentials) -> set[str]:
@@ -301,10 +301,10 @@ def test_the_log_shows_to_each_what_they_would_be_told(node: Node) -> None:
 
 def test_what_was_read_does_not_end_the_wait_for_more(node: Node) -> None:
     otto, vera = join(node, "otto"), join(node, "vera")
-    sent = node.call(otto, SendMessage("@vera", "send", {"text": "first"}))["message"]
+    sent = node.call(otto, SendMessage("@vera", {"text": "first"}, "send"))["message"]
     node.call(vera, ReadMessage(sent["id"]))
     late = threading.Timer(
-        0.3, lambda: node.call(otto, SendMessage("@vera", "send", {"text": "second"}))
+        0.3, lambda: node.call(otto, SendMessage("@vera", {"text": "second"}, "send"))
     )
     late.start()
     found = node.call(vera, ListInbox(wait_s=30))["messages"]

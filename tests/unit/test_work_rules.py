@@ -912,7 +912,7 @@ def test_a_blocker_that_stops_is_in_the_way_and_a_warning_is_not(town: Town) -> 
     town.call(town.vera, RaiseBlocker("slow", "B-1", severity="warn"))
     assert town.missing() == []
     payload = {"what": "no disk", "severity": "stop", "task_id": "B-1"}
-    town.call(town.mal, SendMessage("@otto", "blocker", payload))
+    town.call(town.mal, SendMessage("@otto", payload, "blocker"))
     (need,) = town.not_yet(town.otto, CompleteTask("B-1"))["missing"]
     assert need["do"] == f"interlock blocker resolve {need['id']}"
     town.call(town.mal, ResolveBlocker(need["id"]))
@@ -925,7 +925,7 @@ def test_a_blocker_on_a_task_that_is_not_open_is_sent_and_said_to_stop_none(town
     town.call(town.vera, CancelTask("ZZ-2"))
     for named in ("zz-1", "ZZ-2"):
         said = {"what": "no disk", "severity": "stop", "task_id": named}
-        act = SendMessage("@vera", "blocker", said, key=f"blocks {named}")
+        act = SendMessage("@vera", said, "blocker", key=f"blocks {named}")
         sent = town.call(town.mal, act)
         assert sent["accepted"] is True
         assert sent["notices"] == [
@@ -937,7 +937,7 @@ def test_a_blocker_on_a_task_that_is_not_open_is_sent_and_said_to_stop_none(town
         ]
         assert town.call(town.mal, act) == sent
     said = {"what": "no disk", "severity": "stop", "task_id": "ZZ-1"}
-    assert town.call(town.mal, SendMessage("@vera", "blocker", said))["notices"] == []
+    assert town.call(town.mal, SendMessage("@vera", said, "blocker"))["notices"] == []
 
 
 def test_a_blocker_is_resolved_by_its_raiser_a_judge_or_a_person_and_not_by_the_worker(
@@ -1073,9 +1073,9 @@ def test_what_needs_a_person_stands_in_one_place_with_what_to_type(town: Town) -
     submitted(town, ttl_s=60)
     town.call(town.vera, RaiseBlocker("no disk", "B-1"))
     town.refused("OWN_WORK", town.otto, GiveVerdict("B-1", "athena", "pass"))
-    town.call(town.otto, SendMessage("@vera", "ask", {"question": "may I?"}))
-    town.call(town.otto, SendMessage("@verra", "send", {"text": "hello"}))
-    town.call(town.otto, SendMessage("@mal", "send", {"text": "soon"}, ttl_s=30))
+    town.call(town.otto, SendMessage("@vera", {"question": "may I?"}, "ask"))
+    town.call(town.otto, SendMessage("@verra", {"text": "hello"}, "send"))
+    town.call(town.otto, SendMessage("@mal", {"text": "soon"}, "send", ttl_s=30))
     town.ms += 61_000
     for who in (town.mira, OWNER):
         found = town.call(who, Review())
@@ -1101,7 +1101,7 @@ def test_what_needs_a_person_stands_in_one_place_with_what_to_type(town: Town) -
 
 def test_mail_to_a_name_that_nobody_mistyped_lets_it_join(town: Town) -> None:
     for name in ("zephyrine", "Zoe"):
-        town.call(town.otto, SendMessage(f"@{name}", "send", {"text": "hello"}))
+        town.call(town.otto, SendMessage(f"@{name}", {"text": "hello"}, "send"))
     found = town.call(OWNER, Review())["unknown_recipients"]
     assert {entry["to"]: entry["do"].split()[1] for entry in found} == {
         "@zephyrine": "join",
@@ -1260,7 +1260,7 @@ def test_the_note_of_a_resolution_is_redacted_with_its_blocker_or_alone(
 
 
 def test_the_note_of_an_acknowledgement_is_redacted_by_whoever_gave_it(town: Town) -> None:
-    sent = town.call(town.otto, SendMessage("@vera", "send", {"text": "Done?"}))["message"]
+    sent = town.call(town.otto, SendMessage("@vera", {"text": "Done?"}, "send"))["message"]
     town.call(town.vera, AckMessages((sent["id"],), note="the password is hunter2"))
     receipt = last_of(town, "mail_moved")
     town.refused("NOT_FOUND", town.mal, Redact(receipt, "a secret"))
@@ -1280,7 +1280,7 @@ def test_a_fact_that_says_nothing_has_nothing_to_redact(town: Town) -> None:
 
 def test_a_redaction_beside_the_mail_leaves_the_search_as_it_was(town: Town) -> None:
     town.create(brief="the wiki knows")
-    town.call(town.otto, SendMessage("@vera", "send", {"text": "the wiki knows"}))
+    town.call(town.otto, SendMessage("@vera", {"text": "the wiki knows"}, "send"))
     assert len(town.call(town.vera, Search("wiki"))["messages"]) == 1
     town.call(town.vera, Redact("B-1", "a secret"))
     assert len(town.call(town.vera, Search("wiki"))["messages"]) == 1

@@ -99,7 +99,7 @@ def _ask(request: mail.Ask) -> Flow[Answer]:
         payload["options"] = list(request.options)
     if request.timeout_s is not None:
         payload["timeout_s"] = request.timeout_s
-    sent = yield from _send(mail.SendMessage(request.to, "ask", payload, key=request.key))
+    sent = yield from _send(mail.SendMessage(request.to, payload, "ask", key=request.key))
     id = sent["message"]["id"]
     told = {name: sent[name] for name in ("deliveries", "notices")}
     who = yield Whoami()

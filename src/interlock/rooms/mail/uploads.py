@@ -23,7 +23,7 @@ MAX_INLINE_BYTES = 1 << 20
 
 def is_large(request: Any) -> bool:
     """Whether the request is a message whose main text must be uploaded."""
-    if not isinstance(request, SendMessage):
+    if not isinstance(request, SendMessage) or not isinstance(request.payload, dict):
         return False
     text = request.payload.get(MAIN_MEMBER.get(request.type, ""))
     if not isinstance(text, str) or len(text) * 4 <= MAX_INLINE_BYTES:

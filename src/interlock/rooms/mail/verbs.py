@@ -129,8 +129,8 @@ class SendMessage(
     got, run interlock receipts ID."""
 
     to: Recipient
+    payload: dict[str, Any]
     type: str = "send"
-    payload: dict[str, Any] = {}  # noqa: RUF012 - a request does not change
     subject: Line | None = None
     thread: str | None = None
     reply_to: str | None = None
