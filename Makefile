@@ -32,6 +32,7 @@ check: ready ## format, lint, types, import rules, schemas current
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
 	$(PY) -m interlock.contracts.schemas --check
+	$(PY) -m interlock.generate --check
 
 bench: ready ## measure, and print what was measured
 	$(PY) -m bench

@@ -29,7 +29,7 @@ PATH = AbsolutePath.__metadata__[0]  # type: ignore[attr-defined]
 
 def client_methods(verbs: list[type[Verb]]) -> str:
     """The source of the class `Methods`."""
-    rooms = sorted({verb.__module__ for verb in verbs if has_method(verb)})
+    called = [verb for verb in verbs if has_method(verb)]
     lines = [
         HEADER.format(
             about="A method for each verb. `asking` explains how one serves both clients."
@@ -38,22 +38,17 @@ def client_methods(verbs: list[type[Verb]]) -> str:
         "from typing import Any, Literal",
         "from interlock.client import answers",
         "from interlock.client.asking import Asked, Method, Path, Texts, absolute, texts",
-        *(f"from {room.rpartition('.')[0]} import verbs as {_alias(room)}" for room in rooms),
+        *(f"from {verb.__module__} import {verb.__name__}" for verb in called),
         "class Methods:",
         '    """The verbs as methods. Each takes the fields of its verb."""',
     ]
-    for verb in verbs:
-        if has_method(verb):
-            lines += _method(verb)
+    for verb in called:
+        lines += _method(verb)
     return _formatted("\n".join(lines))
 
 
 def has_method(verb: type[Verb]) -> bool:
     return bool(verb.declared.method) and verb.declared.method not in HAND_WRITTEN
-
-
-def _alias(module: str) -> str:
-    return module.split(".")[-2]
 
 
 def _method(verb: type[Verb]) -> Iterator[str]:
@@ -76,7 +71,7 @@ def _method(verb: type[Verb]) -> Iterator[str]:
         f"{f.name}={f.name if f in positional and f.name == 'adapter' else _argument(f)}"
         for f in fields
     )
-    yield f"        return Asked({_alias(verb.__module__)}.{verb.__name__}({arguments}))\n"
+    yield f"        return Asked({verb.__name__}({arguments}))\n"
 
 
 def _parameter(field: Field) -> str:

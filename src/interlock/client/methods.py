@@ -8,12 +8,100 @@ from typing import Any, Literal
 
 from interlock.client import answers
 from interlock.client.asking import Asked, Method, Path, Texts, absolute, texts
-from interlock.rooms.claims import verbs as claims
-from interlock.rooms.identity import verbs as identity
-from interlock.rooms.mail import verbs as mail
-from interlock.rooms.people import verbs as people
-from interlock.rooms.work import verbs as work
-from interlock.rooms.workspace import verbs as workspace
+from interlock.rooms.claims.verbs import (
+    AcquireClaim,
+    CheckClaim,
+    CheckPaths,
+    ListClaims,
+    ReleaseClaim,
+    RenewClaim,
+    ReportCommit,
+    StopWaiting,
+    TakeOverClaim,
+)
+from interlock.rooms.identity.verbs import (
+    CreateGroup,
+    EndSession,
+    FindSession,
+    Join,
+    KeepSession,
+    LabelToken,
+    ListAgents,
+    ListGroups,
+    ListTokens,
+    MintToken,
+    Mute,
+    ReaffirmTokens,
+    RevokeToken,
+    RotateToken,
+    ShowToken,
+    StartSession,
+)
+from interlock.rooms.mail.verbs import (
+    AnswerAsk,
+    Ask,
+    DropUpload,
+    Explain,
+    FindAnswer,
+    ListInbox,
+    ListMail,
+    PutChunk,
+    ReadMessage,
+    Redact,
+    Search,
+    ShowReceipts,
+    ShowThread,
+)
+from interlock.rooms.people.verbs import (
+    AcceptInvitation,
+    Invite,
+    ListConnections,
+    NameConnection,
+    RevokeConnection,
+)
+from interlock.rooms.work.verbs import (
+    AddEvidence,
+    CancelTask,
+    CheckGate,
+    CompleteTask,
+    CreateGate,
+    CreateTask,
+    FailTask,
+    GiveVerdict,
+    ListBlockers,
+    ListGates,
+    ListTasks,
+    PrepareEvidence,
+    PrepareVerdict,
+    RaiseBlocker,
+    ResolveBlocker,
+    ShowEvidence,
+    ShowTask,
+    SubmitTask,
+    TakeTask,
+)
+from interlock.rooms.workspace.verbs import (
+    Attend,
+    Backup,
+    ChangeSetting,
+    Examine,
+    ExportLog,
+    ListEvents,
+    ListSettings,
+    Pause,
+    Prove,
+    ProveMany,
+    Rebuild,
+    Restore,
+    Resume,
+    Review,
+    ShowLog,
+    ShowStatus,
+    ShowStorage,
+    SignCheckpoint,
+    VerifyLog,
+    Whoami,
+)
 
 
 class Methods:
@@ -22,37 +110,37 @@ class Methods:
     @Method
     def change_setting(self, name: str, value: str) -> Asked[answers.SettingChanged]:
         """Change a setting of the workspace."""
-        return Asked(workspace.ChangeSetting(name=name, value=value))
+        return Asked(ChangeSetting(name=name, value=value))
 
     @Method
     def settings(self) -> Asked[answers.Settings]:
         """List the settings of the workspace, with their values and defaults."""
-        return Asked(workspace.ListSettings())
+        return Asked(ListSettings())
 
     @Method
     def pause(self, reason: str | None = None) -> Asked[answers.Paused]:
         """Pause the workspace: refuse writes until you resume it."""
-        return Asked(workspace.Pause(reason=reason))
+        return Asked(Pause(reason=reason))
 
     @Method
     def resume(self) -> Asked[answers.Resumed]:
         """Resume the workspace: allow writes again."""
-        return Asked(workspace.Resume())
+        return Asked(Resume())
 
     @Method
     def whoami(self) -> Asked[answers.Whoami]:
         """Show your identity and your open work."""
-        return Asked(workspace.Whoami())
+        return Asked(Whoami())
 
     @Method
     def status(self) -> Asked[answers.Status]:
         """Show the status of the workspace."""
-        return Asked(workspace.ShowStatus())
+        return Asked(ShowStatus())
 
     @Method
     def review(self, since_s: int = 604800) -> Asked[answers.Review]:
         """List the matters that need a person, each with the command to run."""
-        return Asked(workspace.Review(since_s=since_s))
+        return Asked(Review(since_s=since_s))
 
     @Method
     def attend(
@@ -71,7 +159,7 @@ class Methods:
     ) -> Asked[answers.Attended]:
         """Report the step of a client's session, and get the news for it."""
         return Asked(
-            workspace.Attend(
+            Attend(
                 step=step,
                 adapter=adapter,
                 paths=texts(paths),
@@ -88,66 +176,66 @@ class Methods:
     @Method
     def events(self, after: int = 0, *, limit: int = 100) -> Asked[answers.Events]:
         """List the events after a position that concern you, oldest first."""
-        return Asked(workspace.ListEvents(after=after, limit=limit))
+        return Asked(ListEvents(after=after, limit=limit))
 
     @Method
     def log(
         self, after: int = 0, *, limit: int = 50, kind: str | None = None
     ) -> Asked[answers.Log]:
         """Show the facts of the log after a position."""
-        return Asked(workspace.ShowLog(after=after, limit=limit, kind=kind))
+        return Asked(ShowLog(after=after, limit=limit, kind=kind))
 
     @Method
     def verify(self, checkpoint: str | None = None) -> Asked[answers.Verified | answers.Damaged]:
         """Verify the whole log, and name the first damaged entry."""
-        return Asked(workspace.VerifyLog(checkpoint=checkpoint))
+        return Asked(VerifyLog(checkpoint=checkpoint))
 
     @Method
     def checkpoint(self) -> Asked[answers.Checkpoint]:
         """Sign a checkpoint of the log: its size and its root hash."""
-        return Asked(workspace.SignCheckpoint())
+        return Asked(SignCheckpoint())
 
     @Method
     def prove(
         self, seq: int | None = None, *, since: int | None = None
     ) -> Asked[answers.Inclusion | answers.Growth]:
         """Prove that an entry is in the log, or that the log only grew."""
-        return Asked(workspace.Prove(seq=seq, since=since))
+        return Asked(Prove(seq=seq, since=since))
 
     @Method
     def prove_many(self, seqs: Iterable[int]) -> Asked[answers.Proofs]:
         """Prove that several entries are in the log, against one checkpoint."""
-        return Asked(workspace.ProveMany(seqs=tuple(seqs)))
+        return Asked(ProveMany(seqs=tuple(seqs)))
 
     @Method
     def export(self, file: Path) -> Asked[answers.Exported]:
         """Write the whole log into a new file."""
-        return Asked(workspace.ExportLog(file=absolute(file)))
+        return Asked(ExportLog(file=absolute(file)))
 
     @Method
     def doctor(self) -> Asked[answers.Examined]:
         """Find problems of the workspace, each with the command that solves it."""
-        return Asked(workspace.Examine())
+        return Asked(Examine())
 
     @Method
     def storage(self) -> Asked[answers.Storage]:
         """Show the storage engine of the log, its entries and its bytes."""
-        return Asked(workspace.ShowStorage())
+        return Asked(ShowStorage())
 
     @Method
     def backup(self, file: Path) -> Asked[answers.BackedUp]:
         """Copy the workspace into a new file, while it is in use."""
-        return Asked(workspace.Backup(file=absolute(file)))
+        return Asked(Backup(file=absolute(file)))
 
     @Method
     def restore(self, file: Path) -> Asked[answers.Restored]:
         """Replace the log with a backup, as a new epoch."""
-        return Asked(workspace.Restore(file=absolute(file)))
+        return Asked(Restore(file=absolute(file)))
 
     @Method
     def rebuild(self) -> Asked[answers.Rebuilt]:
         """Rebuild the derived tables from the log, and compare."""
-        return Asked(workspace.Rebuild())
+        return Asked(Rebuild())
 
     @Method
     def join(
@@ -160,96 +248,92 @@ class Methods:
         scopes: Texts = (),
     ) -> Asked[answers.Joined]:
         """Register an agent or a person, and make its first token."""
-        return Asked(
-            identity.Join(name=name, surface=surface, kind=kind, label=label, scopes=texts(scopes))
-        )
+        return Asked(Join(name=name, surface=surface, kind=kind, label=label, scopes=texts(scopes)))
 
     @Method
     def create_group(self, name: str, members: Texts = ()) -> Asked[answers.GroupMade]:
         """Register one name for several recipients."""
-        return Asked(identity.CreateGroup(name=name, members=texts(members)))
+        return Asked(CreateGroup(name=name, members=texts(members)))
 
     @Method
     def groups(self) -> Asked[answers.Groups]:
         """List groups and their members."""
-        return Asked(identity.ListGroups())
+        return Asked(ListGroups())
 
     @Method
     def mint_token(
         self, sender: str, *, label: str | None = None, scopes: Texts = (), ttl_s: int | None = None
     ) -> Asked[answers.Minted]:
         """Make another token for a sender."""
-        return Asked(
-            identity.MintToken(sender=sender, label=label, scopes=texts(scopes), ttl_s=ttl_s)
-        )
+        return Asked(MintToken(sender=sender, label=label, scopes=texts(scopes), ttl_s=ttl_s))
 
     @Method
     def rotate_token(
         self, id: str | None = None, *, sender: str | None = None
     ) -> Asked[answers.Rotated]:
         """Replace a token by a new one."""
-        return Asked(identity.RotateToken(id=id, sender=sender))
+        return Asked(RotateToken(id=id, sender=sender))
 
     @Method
     def revoke_token(
         self, id: str | None = None, *, sender: str | None = None
     ) -> Asked[answers.Revoked]:
         """End a token, or all tokens of a sender, at once."""
-        return Asked(identity.RevokeToken(id=id, sender=sender))
+        return Asked(RevokeToken(id=id, sender=sender))
 
     @Method
     def reaffirm_tokens(
         self, id: str | None = None, *, sender: str | None = None
     ) -> Asked[answers.Reaffirmed]:
         """Trust tokens again that a restore suspended."""
-        return Asked(identity.ReaffirmTokens(id=id, sender=sender))
+        return Asked(ReaffirmTokens(id=id, sender=sender))
 
     @Method
     def label_token(self, id: str, label: str) -> Asked[answers.Token]:
         """Change the label of a token."""
-        return Asked(identity.LabelToken(id=id, label=label))
+        return Asked(LabelToken(id=id, label=label))
 
     @Method
     def tokens(self) -> Asked[answers.Tokens]:
         """List tokens with their senders and scopes, without their secrets."""
-        return Asked(identity.ListTokens())
+        return Asked(ListTokens())
 
     @Method
     def show_token(self, id: str) -> Asked[answers.Token]:
         """Show a token, without its secret."""
-        return Asked(identity.ShowToken(id=id))
+        return Asked(ShowToken(id=id))
 
     @Method
     def agents(self, name: str | None = None) -> Asked[answers.Agents]:
         """List agents and people, and how to reach each of them."""
-        return Asked(identity.ListAgents(name=name))
+        return Asked(ListAgents(name=name))
 
     @Method
     def mute(
         self, name: str | None = None, *, ttl_s: int | None = None, off: bool = False
     ) -> Asked[answers.Muted]:
         """Mute an agent: mail does not wake it."""
-        return Asked(identity.Mute(name=name, ttl_s=ttl_s, off=off))
+        return Asked(Mute(name=name, ttl_s=ttl_s, off=off))
 
     @Method
     def start_session(self, id: str) -> Asked[answers.SessionStarted]:
         """Start a session, which is one running client of a sender."""
-        return Asked(identity.StartSession(id=id))
+        return Asked(StartSession(id=id))
 
     @Method
     def end_session(self, id: str) -> Asked[answers.SessionEnded]:
         """End a session, and release its claims."""
-        return Asked(identity.EndSession(id=id))
+        return Asked(EndSession(id=id))
 
     @Method
     def find_session(self, id: str) -> Asked[answers.SessionFound]:
         """Find the sender of a running session."""
-        return Asked(identity.FindSession(id=id))
+        return Asked(FindSession(id=id))
 
     @Method
     def keep_session(self, id: str) -> Asked[answers.Claims]:
         """Renew the claims of a running session."""
-        return Asked(identity.KeepSession(id=id))
+        return Asked(KeepSession(id=id))
 
     @Method
     def invite(
@@ -262,41 +346,39 @@ class Methods:
         ttl_s: int | None = None,
     ) -> Asked[answers.Invited]:
         """Invite a person, or another machine, by a link."""
-        return Asked(
-            people.Invite(name=name, surface=surface, own=texts(own), kind=kind, ttl_s=ttl_s)
-        )
+        return Asked(Invite(name=name, surface=surface, own=texts(own), kind=kind, ttl_s=ttl_s))
 
     @Method
     def accept_invitation(self, code: str) -> Asked[answers.Joined]:
         """Join by an invitation."""
-        return Asked(people.AcceptInvitation(code=code))
+        return Asked(AcceptInvitation(code=code))
 
     @Method
     def connections(self) -> Asked[answers.Connections]:
         """List connected clients, browser sessions, tokens, and open invitations."""
-        return Asked(people.ListConnections())
+        return Asked(ListConnections())
 
     @Method
     def name_connection(self, id: str, name: str) -> Asked[answers.Connection]:
         """Name a connection."""
-        return Asked(people.NameConnection(id=id, name=name))
+        return Asked(NameConnection(id=id, name=name))
 
     @Method
     def revoke_connection(self, id: str) -> Asked[answers.Revoked | answers.LockedOut]:
         """End a connection, a sign-in, a token or an invitation; or lock a person out."""
-        return Asked(people.RevokeConnection(id=id))
+        return Asked(RevokeConnection(id=id))
 
     @Method
     def put_chunk(
         self, data: bytes, size: int, *, number: int = 0, upload: str | None = None
     ) -> Asked[answers.Chunk]:
         """Upload a chunk of a large body."""
-        return Asked(mail.PutChunk(data=data, size=size, number=number, upload=upload))
+        return Asked(PutChunk(data=data, size=size, number=number, upload=upload))
 
     @Method
     def drop_upload(self, upload: str) -> Asked[answers.Dropped]:
         """Discard an upload that no message uses."""
-        return Asked(mail.DropUpload(upload=upload))
+        return Asked(DropUpload(upload=upload))
 
     @Method
     def ask(
@@ -311,7 +393,7 @@ class Methods:
     ) -> Asked[answers.Answered | answers.Unanswered]:
         """Ask a question, and wait for the answer."""
         return Asked(
-            mail.Ask(
+            Ask(
                 to=to,
                 question=question,
                 options=texts(options),
@@ -324,12 +406,12 @@ class Methods:
     @Method
     def answer(self, message: str, text: str, *, key: str | None = None) -> Asked[answers.Sent]:
         """Answer a question that you received."""
-        return Asked(mail.AnswerAsk(message=message, text=text, key=key))
+        return Asked(AnswerAsk(message=message, text=text, key=key))
 
     @Method
     def find_answer(self, message: str) -> Asked[answers.AnswerFound | answers.NoAnswerFound]:
         """Check whether a question of yours was answered."""
-        return Asked(mail.FindAnswer(message=message))
+        return Asked(FindAnswer(message=message))
 
     @Method
     def inbox(
@@ -342,45 +424,45 @@ class Methods:
     ) -> Asked[answers.Inbox]:
         """List your mail, oldest first."""
         return Asked(
-            mail.ListInbox(which=which, limit=limit, after=after, adapter="python", wait_s=wait_s)
+            ListInbox(which=which, limit=limit, after=after, adapter="python", wait_s=wait_s)
         )
 
     @Method
     def mail(self, limit: int = 50, *, message: str | None = None) -> Asked[answers.Mail]:
         """List the newest messages of the workspace."""
-        return Asked(mail.ListMail(limit=limit, message=message))
+        return Asked(ListMail(limit=limit, message=message))
 
     @Method
     def read(
         self, message: str, *, start: int | None = None, stop: int | None = None
     ) -> Asked[answers.Message]:
         """Read a message, or a range of its body."""
-        return Asked(mail.ReadMessage(message=message, start=start, stop=stop))
+        return Asked(ReadMessage(message=message, start=start, stop=stop))
 
     @Method
     def receipts(self, message: str) -> Asked[answers.Receipts]:
         """Show how far a message got with each recipient."""
-        return Asked(mail.ShowReceipts(message=message))
+        return Asked(ShowReceipts(message=message))
 
     @Method
     def thread(self, message: str, *, limit: int = 100, after: int = 0) -> Asked[answers.Thread]:
         """Show the conversation that a message belongs to."""
-        return Asked(mail.ShowThread(message=message, limit=limit, after=after))
+        return Asked(ShowThread(message=message, limit=limit, after=after))
 
     @Method
     def search(self, query: str, *, limit: int = 20) -> Asked[answers.Found]:
         """Search your mail, sent and received."""
-        return Asked(mail.Search(query=query, limit=limit))
+        return Asked(Search(query=query, limit=limit))
 
     @Method
     def explain(self, message: str) -> Asked[answers.Story]:
         """Show who is behind a message."""
-        return Asked(mail.Explain(message=message))
+        return Asked(Explain(message=message))
 
     @Method
     def redact(self, message: str, reason: str) -> Asked[answers.Redacted]:
         """Erase the body of a message permanently."""
-        return Asked(mail.Redact(message=message, reason=reason))
+        return Asked(Redact(message=message, reason=reason))
 
     @Method
     def acquire(
@@ -398,7 +480,7 @@ class Methods:
     ) -> Asked[answers.Acquired | answers.Held]:
         """Acquire a claim, or extend your own."""
         return Asked(
-            claims.AcquireClaim(
+            AcquireClaim(
                 item=item,
                 paths=texts(paths),
                 repo=repo,
@@ -424,9 +506,7 @@ class Methods:
     ) -> Asked[answers.Renewed]:
         """Extend a claim that you hold."""
         return Asked(
-            claims.RenewClaim(
-                item=item, paths=texts(paths), repo=repo, ttl_s=ttl_s, fence=fence, id=id
-            )
+            RenewClaim(item=item, paths=texts(paths), repo=repo, ttl_s=ttl_s, fence=fence, id=id)
         )
 
     @Method
@@ -440,9 +520,7 @@ class Methods:
         id: str | None = None,
     ) -> Asked[answers.Released]:
         """Release a claim that you hold."""
-        return Asked(
-            claims.ReleaseClaim(item=item, paths=texts(paths), repo=repo, fence=fence, id=id)
-        )
+        return Asked(ReleaseClaim(item=item, paths=texts(paths), repo=repo, fence=fence, id=id))
 
     @Method
     def take_over(
@@ -460,7 +538,7 @@ class Methods:
     ) -> Asked[answers.TakenOver]:
         """Take over another holder's claim, with a reason."""
         return Asked(
-            claims.TakeOverClaim(
+            TakeOverClaim(
                 reason=reason,
                 item=item,
                 paths=texts(paths),
@@ -478,19 +556,19 @@ class Methods:
         self, item: str | None = None, *, paths: Texts = (), repo: str | None = None
     ) -> Asked[answers.NotWaiting]:
         """Leave the queue for a claim. A caller that waits for a claim does this by itself."""
-        return Asked(claims.StopWaiting(item=item, paths=texts(paths), repo=repo))
+        return Asked(StopWaiting(item=item, paths=texts(paths), repo=repo))
 
     @Method
     def check(
         self, item: str | None = None, *, paths: Texts = (), repo: str | None = None
     ) -> Asked[answers.Checked]:
         """Check whether an item or paths are claimed."""
-        return Asked(claims.CheckClaim(item=item, paths=texts(paths), repo=repo))
+        return Asked(CheckClaim(item=item, paths=texts(paths), repo=repo))
 
     @Method
     def claims(self, mine: bool = False) -> Asked[answers.Claims]:
         """List the live claims."""
-        return Asked(claims.ListClaims(mine=mine))
+        return Asked(ListClaims(mine=mine))
 
     @Method
     def guard(
@@ -498,9 +576,7 @@ class Methods:
     ) -> Asked[answers.PathsFree | answers.PathsClaimed]:
         """Check whether you may change files of a repository."""
         return Asked(
-            claims.CheckPaths(
-                paths=texts(paths), repo=repo, worktree=worktree, commits=texts(commits)
-            )
+            CheckPaths(paths=texts(paths), repo=repo, worktree=worktree, commits=texts(commits))
         )
 
     @Method
@@ -508,9 +584,7 @@ class Methods:
         self, commit: str, paths: Texts, repo: str = ".", *, worktree: str | None = None
     ) -> Asked[answers.CommitReported]:
         """Report a commit and the files that it touched."""
-        return Asked(
-            claims.ReportCommit(commit=commit, paths=texts(paths), repo=repo, worktree=worktree)
-        )
+        return Asked(ReportCommit(commit=commit, paths=texts(paths), repo=repo, worktree=worktree))
 
     @Method
     def create_task(
@@ -528,7 +602,7 @@ class Methods:
     ) -> Asked[answers.TaskMade]:
         """Create a task."""
         return Asked(
-            work.CreateTask(
+            CreateTask(
                 title=title,
                 id=id,
                 brief=brief,
@@ -552,12 +626,12 @@ class Methods:
         after: int = 0,
     ) -> Asked[answers.Tasks]:
         """List tasks, oldest first."""
-        return Asked(work.ListTasks(state=state, mine=mine, limit=limit, after=after))
+        return Asked(ListTasks(state=state, mine=mine, limit=limit, after=after))
 
     @Method
     def task(self, id: str) -> Asked[answers.TaskShown]:
         """Show a task, its open requirements and its history."""
-        return Asked(work.ShowTask(id=id))
+        return Asked(ShowTask(id=id))
 
     @Method
     def take(
@@ -570,40 +644,40 @@ class Methods:
         ttl_s: int = 3600,
     ) -> Asked[answers.TaskTaken | answers.TaskHeld | answers.TaskWaits]:
         """Take a task by a claim on it, or extend your own claim."""
-        return Asked(work.TakeTask(id=id, branch=branch, worktree=worktree, note=note, ttl_s=ttl_s))
+        return Asked(TakeTask(id=id, branch=branch, worktree=worktree, note=note, ttl_s=ttl_s))
 
     @Method
     def submit(
         self, id: str, commit: str, *, tree: str | None = None, fence: int | None = None
     ) -> Asked[answers.TaskSubmitted]:
         """Submit a commit of a task to its gates."""
-        return Asked(work.SubmitTask(id=id, commit=commit, tree=tree, fence=fence))
+        return Asked(SubmitTask(id=id, commit=commit, tree=tree, fence=fence))
 
     @Method
     def complete(
         self, id: str, *, fence: int | None = None
     ) -> Asked[answers.TaskCompleted | answers.TaskNotDone]:
         """Complete a task, or list its open requirements."""
-        return Asked(work.CompleteTask(id=id, fence=fence))
+        return Asked(CompleteTask(id=id, fence=fence))
 
     @Method
     def fail(
         self, id: str, *, note: str | None = None, fence: int | None = None
     ) -> Asked[answers.TaskEnded]:
         """Give up a task that you hold."""
-        return Asked(work.FailTask(id=id, note=note, fence=fence))
+        return Asked(FailTask(id=id, note=note, fence=fence))
 
     @Method
     def cancel(self, id: str, *, note: str | None = None) -> Asked[answers.TaskEnded]:
         """Cancel a task."""
-        return Asked(work.CancelTask(id=id, note=note))
+        return Asked(CancelTask(id=id, note=note))
 
     @Method
     def prepare_evidence(
         self, task: str, *, criterion: int | None = None, fence: int | None = None
     ) -> Asked[answers.EvidenceWanted]:
         """Check whether evidence for a task would be accepted."""
-        return Asked(work.PrepareEvidence(task=task, criterion=criterion, fence=fence))
+        return Asked(PrepareEvidence(task=task, criterion=criterion, fence=fence))
 
     @Method
     def add_evidence(
@@ -615,31 +689,31 @@ class Methods:
         key: str | None = None,
     ) -> Asked[answers.EvidenceAdded]:
         """Add evidence: a run, a file, a URL or a note."""
-        return Asked(work.AddEvidence(payload=payload, upload=upload, fence=fence, key=key))
+        return Asked(AddEvidence(payload=payload, upload=upload, fence=fence, key=key))
 
     @Method
     def evidence(
         self, id: str, *, start: int | None = None, stop: int | None = None
     ) -> Asked[answers.EvidenceShown]:
         """Show evidence, and its output or file."""
-        return Asked(work.ShowEvidence(id=id, start=start, stop=stop))
+        return Asked(ShowEvidence(id=id, start=start, stop=stop))
 
     @Method
     def create_gate(
         self, name: str, holders: Texts, *, replace: bool = False
     ) -> Asked[answers.GateMade]:
         """Create a gate with its holders, or replace its holders."""
-        return Asked(work.CreateGate(name=name, holders=texts(holders), replace=replace))
+        return Asked(CreateGate(name=name, holders=texts(holders), replace=replace))
 
     @Method
     def gates(self) -> Asked[answers.Gates]:
         """List the gates, their holders, and the tasks that wait for a verdict."""
-        return Asked(work.ListGates())
+        return Asked(ListGates())
 
     @Method
     def prepare_verdict(self, task: str, gate: str) -> Asked[answers.VerdictWanted]:
         """Check whether your verdict would be accepted."""
-        return Asked(work.PrepareVerdict(task=task, gate=gate))
+        return Asked(PrepareVerdict(task=task, gate=gate))
 
     @Method
     def judge(
@@ -657,7 +731,7 @@ class Methods:
     ) -> Asked[answers.Judged]:
         """Pass or fail the submitted commit of a task at a gate."""
         return Asked(
-            work.GiveVerdict(
+            GiveVerdict(
                 task=task,
                 gate=gate,
                 verdict=verdict,
@@ -675,7 +749,7 @@ class Methods:
         self, gate: str, commit: str, *, tree: str | None = None
     ) -> Asked[answers.GatePassed | answers.GateNotPassed]:
         """Check whether a gate passed a commit."""
-        return Asked(work.CheckGate(gate=gate, commit=commit, tree=tree))
+        return Asked(CheckGate(gate=gate, commit=commit, tree=tree))
 
     @Method
     def raise_blocker(
@@ -688,18 +762,16 @@ class Methods:
         fix: Texts = (),
     ) -> Asked[answers.BlockerRaised]:
         """Raise a blocker on a task."""
-        return Asked(
-            work.RaiseBlocker(what=what, task=task, to=to, severity=severity, fix=texts(fix))
-        )
+        return Asked(RaiseBlocker(what=what, task=task, to=to, severity=severity, fix=texts(fix)))
 
     @Method
     def resolve_blocker(
         self, id: str, *, note: str | None = None
     ) -> Asked[answers.BlockerResolved]:
         """Resolve a blocker."""
-        return Asked(work.ResolveBlocker(id=id, note=note))
+        return Asked(ResolveBlocker(id=id, note=note))
 
     @Method
     def blockers(self, task: str | None = None, *, all: bool = False) -> Asked[answers.Blockers]:
         """List the open blockers."""
-        return Asked(work.ListBlockers(task=task, all=all))
+        return Asked(ListBlockers(task=task, all=all))

@@ -16,7 +16,6 @@ from interlock.rooms.mail.verbs import (
 from interlock.rooms.workspace.verbs import Attend, ShowStorage
 from interlock.verbs.answers import Answer
 
-DEFAULT_ASK_S = 20
 MAX_ASK_S = 86_400
 WATCH_S = 25
 
@@ -54,8 +53,6 @@ def _payload(context: Context, type: str) -> dict[str, Any]:
             raise Usage(f"{name} is given twice: in --payload and beside it.")
         if value is not None:
             payload[name] = value
-    if type == "blocker" and "payload" not in context.values:
-        payload["severity"] = "stop"
     if not payload and "payload" not in context.values and type != "announce":
         raise Usage("Say what to send: TEXT, - for standard input, or --payload JSON.")
     return payload
@@ -72,14 +69,15 @@ def _object(given: str) -> dict[str, Any]:
 
 
 def ask(context: Context) -> Answer:
-    seconds = context.get("wait", DEFAULT_ASK_S)
+    fields: dict[str, Any] = {}
+    if (wait_s := context.get("wait")) is not None:
+        fields = {"wait_s": wait_s, "timeout_s": min(wait_s, MAX_ASK_S)}
     return context.call(
         Ask(
             context.values["to"],
             context.text(context.values["question"]),
             tuple(context.get("option", ())),
-            seconds,
-            min(seconds, MAX_ASK_S) if "wait" in context.values else None,
+            **fields,
         )
     )
 

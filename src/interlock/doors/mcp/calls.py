@@ -27,8 +27,6 @@ from interlock.verbs.flows import Flow
 
 ADAPTER = "mcp"
 INBOX_LIMIT = 10
-ASK_S = 20
-LEASE_S = 900
 # A share of what one answer can hold without a client cutting it.
 LISTED_BYTES = READ_BYTES
 
@@ -98,8 +96,6 @@ def _payload(given: Arguments, type: str) -> Answer:
                 raise Usage(f"{name} goes with type {owner}, not with {type}.", member=name)
             if name in given:
                 payload[name] = given[name]
-    if type == "blocker":
-        payload.setdefault("severity", "stop")
     return payload
 
 
@@ -154,15 +150,9 @@ def _ack(given: Arguments, here: Here) -> Flow[Answer]:
 
 
 def _ask(given: Arguments, here: Here) -> Flow[Answer]:
-    return (
-        yield Ask(
-            given["to"],
-            given["question"],
-            tuple(given.get("options", ())),
-            given.get("wait_s", ASK_S),
-            key=given.get("key"),
-        )
-    )
+    fields = {name: given[name] for name in ("wait_s", "key") if name in given}
+    options = tuple(given.get("options", ()))
+    return (yield Ask(given["to"], given["question"], options, **fields))
 
 
 def _claim(given: Arguments, here: Here) -> Flow[Answer]:
@@ -170,16 +160,9 @@ def _claim(given: Arguments, here: Here) -> Flow[Answer]:
         if "item" not in given and "paths" not in given:
             return (yield ListClaims())
         return (yield CheckClaim(**_target(given, here)))
-    return (
-        yield AcquireClaim(
-            **_target(given, here),
-            branch=given.get("branch"),
-            worktree=given.get("worktree"),
-            note=given.get("note"),
-            ttl_s=given.get("ttl_s", LEASE_S),
-            wait_s=given.get("wait_s"),
-        )
-    )
+    named = ("branch", "worktree", "note", "ttl_s", "wait_s")
+    fields = {name: given[name] for name in named if name in given}
+    return (yield AcquireClaim(**_target(given, here), **fields))
 
 
 def _target(given: Arguments, here: Here) -> Answer:

@@ -1,10 +1,18 @@
 """The twelve tools as clients see them: names, descriptions, schemas and annotations.
 
-Written by hand and kept short, because every client reads the whole list into its model's context
-before the first call. A tool's input schema is also what its arguments are checked against.
+The types, choices and bounds of the parameters come from the fields of the verbs. Descriptions are
+short, because every client reads the whole list into its model's context before the first call.
+Arguments are checked against the input schema.
 """
 
 from typing import Any, Final
+
+from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
+from interlock.rooms.identity.verbs import ListAgents
+from interlock.rooms.mail.verbs import AckMessages, Ask, ListInbox, SendMessage
+from interlock.rooms.work.verbs import CreateTask, GiveVerdict, SubmitTask
+from interlock.verbs.types import Choice, Integer, Several, Switch
+from interlock.verbs.verb import Verb, fields_of
 
 Schema = dict[str, Any]
 
@@ -54,6 +62,30 @@ def _number(description: str = "", least: int = 0, most: int | None = None) -> S
     if most is not None:
         schema["maximum"] = most
     return schema | _said(description)
+
+
+def _fields(verb: type[Verb], **described: str) -> dict[str, Schema]:
+    """Fields of a verb as parameters of a tool, each with its description. A schema has the type,
+    the choices and the bounds; the node checks the rest. The default follows the description."""
+    schemas = {}
+    for name, description in described.items():
+        field = fields_of(verb)[name]
+        shape = field.shape
+        default = f"default {field.default}" if type(field.default) is int and field.default else ""
+        about = ", ".join(filter(None, (description, default)))
+        match shape:
+            case Several():
+                schemas[name] = _texts(about)
+            case Switch():
+                schemas[name] = _flag(about)
+            case Integer():
+                most = MAX_WAIT_S if name == "wait_s" else None
+                schemas[name] = _number(about, shape.minimum, most)
+            case Choice():
+                schemas[name] = _text(about, *shape.choices)
+            case _:
+                schemas[name] = _text(about)
+    return schemas
 
 
 def _flag(description: str = "") -> Schema:
@@ -112,7 +144,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
         "agents",
         "Who you can write to, and how soon each would notice (`reach`). Copy `address` into "
         "`to`; never invent one.",
-        _object(name=_text("only this agent")),
+        _object(**_fields(ListAgents, name="only this agent")),
         _result(agents="array"),
         looks=True,
     ),
@@ -122,7 +154,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
         "To answer a message or an ask, give reply_to and leave out `to`.",
         _object(
             ("text",),
-            to=_text("@name from `agents`, or AGENT:* for everyone"),
+            **_fields(SendMessage, to="@name from `agents`, or AGENT:* for everyone"),
             text=_text(
                 "The whole message. For a command: the exact command. For a blocker: what is wrong."
             ),
@@ -133,11 +165,14 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
             fix=_texts("blocker: commands that would put it right"),
             severity=_text("blocker; default stop", "stop", "warn"),
             task_id=_text("blocker: the task"),
-            subject=_text(),
-            reply_to=_text("message id"),
-            priority=_text("", "low", "normal", "high", "critical"),
-            wake=_flag("false: do not wake; true: wake even for a broadcast"),
-            key=_text("same key again = same message"),
+            **_fields(
+                SendMessage,
+                subject="",
+                reply_to="message id",
+                priority="",
+                wake="false: do not wake; true: wake even for a broadcast",
+                key="same key again = same message",
+            ),
         ),
         _result(
             accepted="boolean", message=["object", "string"], deliveries="array", notices="array"
@@ -151,8 +186,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
         _object(
             done=_texts("ids of messages you have handled"),
             limit=_number("default 10", 1, 100),
-            after=_number("seq from `next`"),
-            wait_s=_number("wait for mail", 1, MAX_WAIT_S),
+            **_fields(ListInbox, after="seq from `next`", wait_s="wait for mail"),
             thread=_text("message id: show that conversation"),
             query=_text("words: search all your mail"),
         ),
@@ -194,7 +228,11 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
         "ack",
         "Say that you have handled messages, or decline them with a reason. The sender sees it; "
         "nobody is woken.",
-        _object(("ids",), ids=_texts("message ids"), decline=_flag(), note=_text("one line")),
+        _object(
+            ("ids",),
+            ids=_fields(AckMessages, messages="message ids")["messages"],
+            **_fields(AckMessages, decline="", note="one line"),
+        ),
         _result(acked="array", declined="array", expired="array"),
         repeatable=True,
     ),
@@ -204,11 +242,14 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
         "your inbox later: do other work, do not ask again.",
         _object(
             ("to", "question"),
-            to=_text("@name"),
-            question=_text(),
-            options=_texts("choices to offer"),
-            wait_s=_number("default 20", 1, MAX_WAIT_S),
-            key=_text("same key again = same ask"),
+            **_fields(
+                Ask,
+                to="@name",
+                question="",
+                options="choices to offer",
+                wait_s="",
+                key="same key again = same ask",
+            ),
         ),
         _result(
             answered="boolean",
@@ -224,14 +265,17 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
         "Take an item or files before you change them. Asking again renews. If `acquired` is "
         "false, held_by says who has it: do other work or ask them; never edit anyway.",
         _object(
-            item=_text("e.g. B-0444"),
-            paths=_texts("instead of an item: globs from the repository's root"),
-            repo=_text("of the paths: its remote's URL; default yours over stdio"),
-            ttl_s=_number("lease, default 900", 1),
-            branch=_text(),
-            worktree=_text(),
-            note=_text("what you are doing"),
-            wait_s=_number("queue for it", 1, MAX_WAIT_S),
+            **_fields(
+                AcquireClaim,
+                item="e.g. B-0444",
+                paths="instead of an item: globs from the repository's root",
+                repo="of the paths: its remote's URL; default yours over stdio",
+                ttl_s="lease",
+                branch="",
+                worktree="",
+                note="what you are doing",
+                wait_s="queue for it",
+            ),
             check=_flag("only look, take nothing; alone: list all claims"),
         ),
         _result(
@@ -249,9 +293,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
         "release",
         "Give up a claim you hold.",
         _object(
-            item=_text(),
-            paths=_texts("as claimed"),
-            repo=_text(),
+            **_fields(ReleaseClaim, item="", paths="as claimed", repo=""),
             all=_flag("everything this session holds"),
         ),
         _result(released="boolean", claims="array"),
@@ -277,14 +319,17 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
                 "resolve_blocker",
             ),
             id=_text("task id, or blocker id to resolve"),
-            title=_text(),
-            brief=_text("Markdown"),
-            criteria=_texts(),
-            gates=_texts("names of existing gates"),
-            depends_on=_texts(),
+            **_fields(
+                CreateTask,
+                title="",
+                brief="Markdown",
+                criteria="",
+                gates="names of existing gates",
+                depends_on="",
+            ),
             commit=_text("submit: default HEAD as seen by your client"),
             note=_text(),
-            fence=_number("only if told STALE_FENCE"),
+            **_fields(SubmitTask, fence="only if told STALE_FENCE"),
         ),
         _result(task="object", tasks="array", missing="array", story="array", code="string"),
         destroys=True,
@@ -311,12 +356,15 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
         _object(
             ("task_id", "gate", "verdict", "commit"),
             task_id=_text(),
-            gate=_text(),
-            verdict=_text("", "pass", "fail"),
-            commit=_text("the commit you looked at; refused if another is submitted"),
-            note=_text(),
-            fix=_texts("commands"),
-            evidence=_texts("ids you relied on"),
+            **_fields(
+                GiveVerdict,
+                gate="",
+                verdict="",
+                commit="the commit you looked at; refused if another is submitted",
+                note="",
+                fix="commands",
+                evidence="ids you relied on",
+            ),
         ),
         _result(verdict="object", task="object", blocker="object"),
     ),

@@ -7,7 +7,7 @@ over shown and read to acked or declined, and stays open until then. `sending` a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from interlock.contracts.addresses import address
 from interlock.contracts.types import MAIN_MEMBER, plain, sendable
@@ -103,6 +103,10 @@ Redactable = Annotated[
 ]
 
 
+# The severity of a blocker that names none.
+DEFAULT_SEVERITY: Final = "stop"
+
+
 class SendMessage(
     Verb,
     name="send",
@@ -147,18 +151,19 @@ class SendMessage(
         sendable(self.type)
         main = MAIN_MEMBER[self.type]
         payload = self.payload
-        if self.upload is not None:
-            # The contract has no maximum for the main text, so one character can stand for it.
-            payload = payload | {main: "-"}
-        if not plain(self.type, payload):
+        if self.type == "blocker":
+            payload = {"severity": DEFAULT_SEVERITY} | payload
+        # The contract has no maximum for the main text, so one character can stand for an upload.
+        whole = payload if self.upload is None else payload | {main: "-"}
+        if not plain(self.type, whole):
             # The import of Pydantic takes longer than a whole command may.
             from interlock.contracts.messages import check
 
-            check(self.type, payload)
+            check(self.type, whole)
         if self.upload is not None:
-            return self
+            return self._replace(payload=payload)
         body = encoded(payload, main)
-        return self._replace(sha256=digest(body), size=len(body))
+        return self._replace(payload=payload, sha256=digest(body), size=len(body))
 
     def decide(self, tx: Transaction) -> answers.Sent:
         return sending.send(tx, self)

@@ -15,6 +15,7 @@ from interlock.errors import MissingScope, TooLarge, Usage
 from interlock.log.encoding import canonical
 from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, LEASE
 from interlock.rooms.claims.verbs import Note as ClaimNote
+from interlock.rooms.mail.verbs import DEFAULT_SEVERITY
 from interlock.rooms.transaction import without_none
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
@@ -594,7 +595,7 @@ class RaiseBlocker(
     what: str
     task: str | None = None
     to: str | None = None
-    severity: Literal["stop", "warn"] = "stop"
+    severity: Literal["stop", "warn"] = DEFAULT_SEVERITY
     fix: tuple[str, ...] = ()
 
     def checked(self) -> RaiseBlocker:
