@@ -26,10 +26,19 @@ def name_and_paths(repo: str | None, paths: list[str]) -> tuple[str, tuple[str, 
 
 
 def located(request: Any) -> Any:
-    """A request on paths, with the name of its repository and the paths from its root. By default
-    the repository is the one of the working directory."""
-    repo, paths = name_and_paths(request.repo, list(request.paths))
-    return request._replace(repo=repo, paths=paths)
+    """A request with the name of its repository, its paths from the root, and its worktree. By
+    default the repository is the one of the working directory."""
+    if getattr(request, "worktree", None) in (".", "./"):
+        # A relative path would name another worktree for every other reader.
+        request = request._replace(worktree=os.path.abspath("."))
+    if getattr(request, "paths", ()):
+        repo, paths = name_and_paths(request.repo, list(request.paths))
+        request = request._replace(repo=repo, paths=paths)
+    return request
+
+
+def needs_location(request: Any) -> bool:
+    return bool(getattr(request, "paths", ())) or getattr(request, "worktree", None) is not None
 
 
 def name_here(place: str = ".") -> str | None:

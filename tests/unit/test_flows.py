@@ -1,20 +1,22 @@
 """Verbs that wait, in a thread: when they look again."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import interlock.node
-from interlock.errors import NoIdentity
+from interlock.errors import NoIdentity, Usage
 from interlock.node import Node, flows
 from interlock.node.flows import flow_of
 from interlock.rooms.claims.verbs import AcquireClaim, StopWaiting
-from interlock.rooms.identity.verbs import Join
+from interlock.rooms.identity.verbs import CreateGroup, Join, MintToken
+from interlock.rooms.mail.verbs import SendMessage
 from interlock.verbs.credentials import Credentials
-from interlock.verbs.flows import Flow, Sleep
+from interlock.verbs.flows import Flow, Sleep, run_async
 
 OWNER = Credentials(owner=True)
 LIMIT_S = 30
@@ -79,3 +81,47 @@ def test_whoever_is_refused_at_once_has_no_queue_to_leave() -> None:
     next(flow)
     with pytest.raises(NoIdentity):
         flow.throw(NoIdentity())
+
+
+def test_a_cancelled_caller_ends_a_flow_that_a_thread_resumes() -> None:
+    made: list[str] = []
+
+    def two_requests() -> Flow[None]:
+        yield "first"
+        yield "second"
+
+    async def step(request: str) -> None:
+        made.append(request)
+        await asyncio.Event().wait()
+
+    async def leave() -> None:
+        running = asyncio.create_task(run_async(two_requests(), step, asyncio.to_thread))
+        while not made:
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(asyncio.wait_for(leave(), LIMIT_S))
+    assert made == ["first"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        MintToken("otto", token_hash=cast(Any, None)),
+        MintToken("otto", token_hash=cast(Any, [])),
+        SendMessage("@otto", {"text": "x"}, type=cast(Any, [])),
+        Join("otto", token_hash=cast(Any, 0)),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_a_request_with_fields_of_a_wrong_type_starts_no_flow(node: Node, request_: Any) -> None:
+    with pytest.raises(Usage):
+        node.call(OWNER, request_)
+
+
+def test_a_list_is_as_good_as_a_tuple(node: Node) -> None:
+    node.call(OWNER, Join("otto"))
+    made = node.call(OWNER, CreateGroup("team", cast(Any, ["@otto"])))
+    assert made["members"] == ["@otto"]

@@ -26,7 +26,7 @@ from interlock.client.methods import Methods
 from interlock.client.tokens import Tokens
 from interlock.client.ways import LocalWay, RemoteWay, Way
 from interlock.client.who import Who
-from interlock.repository import located
+from interlock.repository import located, needs_location
 from interlock.rooms.workspace.paging import pages
 from interlock.rooms.workspace.verbs import ShowLog
 from interlock.verbs.answers import Answer
@@ -81,8 +81,7 @@ class Client(Mail, Claims, Tokens, Methods):
     def do(self, asked: Asked[R]) -> R:
         if isinstance(asked.request, ShowLog):
             return cast(R, run(pages(asked.request), self.call))
-        is_on_paths = getattr(asked.request, "paths", ())
-        return cast(R, self.call(located(asked.request) if is_on_paths else asked.request))
+        return cast(R, self.call(located(asked.request)))
 
     def close(self) -> None:
         self._link.close()
@@ -133,7 +132,7 @@ class AsyncClient(Mail, Claims, Tokens, Methods):
         request = asked.request
         if isinstance(request, ShowLog):
             return cast(R, await run_async(pages(request), self.call))
-        if getattr(request, "paths", ()):
+        if needs_location(request):
             request = await asyncio.to_thread(located, request)
         return cast(R, await self.call(request))
 

@@ -1,8 +1,8 @@
-"""The node: the one way in. authenticate → validate → authorize → decide → append → fold.
+"""The node of a workspace: opens it, runs requests through the pipeline, and commits batches.
 
-Doors decode a request, call one verb here, and encode the answer. Only the node knows both the
-rulebook and the engine. A node is safe to use from many threads, beside other processes' nodes
-on the same workspace, and after fork().
+Doors decode a request, call the node, and encode the answer. Only the node imports both the rules
+and the stores. A node is safe for many threads, beside the nodes of other processes on the same
+workspace, and after fork().
 """
 
 import threading
@@ -28,9 +28,7 @@ from interlock.node.pipeline import (
     Validated,
     Write,
     WriteRequest,
-    authorize,
     decide,
-    identify,
     submit,
 )
 from interlock.node.write_queue import PendingWrite, WriteQueue
@@ -55,8 +53,8 @@ if TYPE_CHECKING:
 TOUCH_INTERVAL_S = 5.0
 MAX_USES = 10_000
 TRIES = 16
-# What is read may be as old as this and pass for new; beyond, it says how old it is; and beyond
-# that, nothing is read at all.
+# A read of a shared log is current for SURE_FOR_S after the engine confirmed the head. After that
+# an answer states its age, and after MAX_AGE_S the node serves no reads.
 SURE_FOR_S = 5.0
 MAX_AGE_S = 300.0
 
@@ -74,10 +72,11 @@ class Node:
         key: bytes | None = None,
         is_repair: bool = False,
     ) -> None:
-        """Opens the workspace in an existing directory, and makes its log if there is none.
-        `engine` is the URL of what keeps the log, where that is not the directory's own file, and
-        `key` the key of a workspace that exists there already. For a repair that may be an engine
-        which has nothing of this workspace."""
+        """Open the workspace in an existing directory, and create its log if there is none.
+
+        `engine` is the URL of a shared engine; without it the directory's own file has the log.
+        `key` is the key of a workspace that the engine already has. A repair may use an engine that
+        has nothing of this workspace."""
         self.directory = directory
         self.presence = Presence(directory)
         self.keys = Keys(directory)
@@ -101,14 +100,14 @@ class Node:
             raise
 
     def _begin(self) -> None:
-        """Makes the log and the state where there are none, and looks what others did."""
+        """Create log and state if they are missing, and catch up with other nodes."""
         with self.file.reading() as db:
             self.reached = self.engine.head(db).seq
             ready = state.is_current(db) and self.reached > 0
         if not ready:
-            # A damaged log is refused by whatever is asked of it; only a restore can go on.
+            # Each request to a damaged log is refused; only a restore can go on.
             with suppress(LogDamaged):
-                self.do(lambda turn: None)
+                self.do(lambda batch: None)
         if self.shared is not None:
             if ready:
                 try:
@@ -188,12 +187,7 @@ class Node:
             try:
                 if _due(tx) and not stale:
                     return None
-                authorized = authorize(tx, identify(tx, valid))
-                self._touch(authorized.caller, valid.credentials.peer)
-                answer = decide(tx, authorized)
-                if isinstance(valid.request, Attend):
-                    self._attended(authorized.caller, valid.request, answer)
-                return answer | {"age_s": age_s} if age_s else answer
+                answer = decide(tx, valid)
             except NeedsWrite:
                 return None
             except Refusal as refusal:
@@ -201,10 +195,12 @@ class Node:
                 if refusal.recorded or self.shared is not None:
                     return None
                 raise
+            self._note_presence(tx.caller, valid, answer)
+            return answer | {"age_s": age_s} if age_s else answer
 
     def _age(self, seen: int) -> int:
-        """How many seconds ago it was certain that what is read here is the end of the log; 0
-        for hardly any. One who has seen a later position waits for it."""
+        """How many seconds ago the engine confirmed the head of the log; 0 for a current state. A
+        caller that has seen a later position waits until this node has it."""
         if self.shared is None:
             return 0
         if seen > self.reached:
@@ -220,16 +216,15 @@ class Node:
         return int(age_s) if age_s > SURE_FOR_S else 0
 
     def is_due(self) -> bool:
-        """Whether something has expired that nobody recorded yet."""
+        """Whether something has expired and is not recorded yet."""
         with self.file.reading() as db:
             return _due(self.transaction(db))
 
     def events(self, after: int, limit: int, most_bytes: int = 1 << 30) -> list[Event]:
-        """What happened after a position, whomever it concerns: so many facts, or fewer where
-        those come to so many bytes."""
+        """The events after a position: at most `limit`, and about `most_bytes` at most."""
         found: list[Event] = []
         size = 0
-        # What is left of a cursor would hold on to this view of the log.
+        # An open cursor would keep this snapshot of the log alive.
         with self.file.reading() as db, closing(self.engine.follow(db, after)) as facts:
             for _, header in islice(facts, limit):
                 found.append(event(db, parse_header(header)))
@@ -247,6 +242,14 @@ class Node:
         now = self.engine.now(self.engine.head(db))
         beside = BodyStore(self.engine, db, self.presence, now, as_is=stale)
         return Transaction(db, beside, now, 0, OWNER_CALLER, new_id, stale=stale)
+
+    def _note_presence(self, caller: Caller, valid: Validated, answer: Answer) -> None:
+        """Record in presence that the caller acts, and what its client's window does now."""
+        self._touch(caller, valid.credentials.peer)
+        if isinstance(valid.request, Attend):
+            self._attended(caller, valid.request, answer)
+        elif valid.request.declared.name == "session end":
+            self.note_end(caller.sender, answer["ended"])
 
     def _touch(self, caller: Caller, peer: str | None) -> None:
         """Record in presence that the caller acts, and from where its token is used."""
@@ -277,22 +280,24 @@ class Node:
     def _clock_ms(self) -> int:
         return self.shared.now() if self.shared else clock_ms()
 
-    # --- the turn
+    # --- the write transaction
 
     def _serve(self, collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
+        """Commit a batch of writes: see `WriteQueue`. A batch that another node overtakes is
+        decided again at the new head."""
         with self._serving:
             writes: list[PendingWrite] = []
             for _ in range(TRIES):
                 try:
-                    # What was collected is waited for: nobody else has it on their desk.
+                    # Collected writes are in no other queue, so the turn must be waited for.
                     with self.engine.turn(wait=wait or bool(writes)):
                         writes = writes or collect()
-                        turn = self._at_head()
-                        if _due(turn.system()):
-                            turn.attempt(_sweep)
+                        batch = self._at_head()
+                        if _due(batch.system()):
+                            batch.attempt(_sweep)
                         for write in writes:
-                            self._attempt(turn, write)
-                        turn.close()
+                            self._attempt(batch, write)
+                        batch.close()
                     break
                 except HeadMoved:
                     self._position = None
@@ -306,25 +311,20 @@ class Node:
                 raise EngineUnavailable(
                     f"Other nodes were first {TRIES} times, and nothing was done. Try again."
                 )
-            return self._after_commit(turn, writes)
+            return self._after_commit(batch, writes)
 
-    def _after_commit(self, turn: Batch, writes: list[PendingWrite]) -> Callable[[], None]:
-        """The facts are in the log. What follows is done again at the next chance where it
-        fails, and must not turn an answer into an error; what nobody need wait for is given
-        back."""
-        self.reached = turn.position.seq
+    def _after_commit(self, batch: Batch, writes: list[PendingWrite]) -> Callable[[], None]:
+        """Work after COMMIT. It must not turn an answer into an error; the next commit repeats it
+        where it fails. The queue calls the returned function after the answers."""
+        self.reached = batch.position.seq
         for write in writes:
             work = write.work
             if isinstance(work, WriteRequest) and work.caller and not write.error:
-                self._touch(work.caller, work.valid.credentials.peer)
-                if isinstance(work.request, Attend):
-                    self._attended(work.caller, work.request, write.result)
-                elif work.request.declared.name == "session end":
-                    self.note_end(work.caller.sender, write.result["ended"])
-        self._owes_scrub = self._owes_scrub or turn.store.erased
+                self._note_presence(work.caller, work.valid, write.result)
+        self._owes_scrub = self._owes_scrub or batch.store.erased
         self._scrub()
-        if turn.head.seq // EVERY != turn.position.seq // EVERY:
-            position = turn.position
+        if batch.head.seq // EVERY != batch.position.seq // EVERY:
+            position = batch.position
             with suppress(LogDamaged, EngineUnavailable):
                 note = self.keys.signed(position.workspace, position.frontier)
                 return partial(self._keep, note, position.frontier.size, position.epoch)
@@ -339,29 +339,29 @@ class Node:
             with suppress(Refusal):
                 self._owes_scrub = not self.file.scrub()
 
-    def _attempt(self, turn: Batch, write: PendingWrite) -> None:
+    def _attempt(self, batch: Batch, write: PendingWrite) -> None:
         write.result = write.error = None
         try:
-            write.result = turn.attempt(write.work)
+            write.result = batch.attempt(write.work)
         except Exception as trouble:
             write.error = trouble
-            if not turn.db.in_transaction:
+            if not batch.db.in_transaction:
                 raise
             work = write.work
             if isinstance(trouble, Refusal) and trouble.recorded and isinstance(work, WriteRequest):
-                turn.attempt(partial(work.record, trouble))
+                batch.attempt(partial(work.record, trouble))
 
     def _at_head(self) -> Batch:
-        """The turn, with the state folded up to the head."""
+        """The write transaction, with the state folded up to the head."""
         db = self.file.writer
         head = self.engine.head(db)
-        turn = Batch(self.engine, db, self.presence, head, self._folded(db, head))
+        batch = Batch(self.engine, db, self.presence, head, self._folded(db, head))
         if head.seq == 0:
-            self._create(turn)
-        return turn
+            self._create(batch)
+        return batch
 
     def _folded(self, db: apsw.Connection, head: Head) -> state.Position:
-        """Where the state stands, brought up to the head."""
+        """The position of the state, folded up to the head."""
         if self._position is None or not self._position.at(head):
             self._position = None
             if state.is_current(db) and (self.shared is None or state.stands(db)):
@@ -374,7 +374,7 @@ class Node:
         return self._position
 
     def catch_up(self) -> None:
-        """Takes over what other nodes appended, and lets others have the file in between."""
+        """Copy the entries that other nodes appended, and let other writers in between."""
         self._after_fork()
         more = True
         while more:
@@ -382,12 +382,12 @@ class Node:
                 more = self._take_over()
 
     def let_pass(self) -> None:
-        """Waits for the turn that is being served here, if one is."""
+        """Wait for the batch that this node is committing, if there is one."""
         with self._serving:
             return
 
     def _take_over(self) -> bool:
-        """Takes over some of what other nodes appended; True while there is more."""
+        """Copy some of the entries that other nodes appended; True while there are more."""
         assert self.shared is not None
         try:
             with self.shared.arriving() as more:
@@ -400,28 +400,28 @@ class Node:
         self._scrub()
         return more
 
-    def _create(self, turn: Batch) -> None:
+    def _create(self, batch: Batch) -> None:
         if self.shared is not None:
             self.shared.refuse_absent()
-        turn.position.workspace = new_id()
+        batch.position.workspace = new_id()
         self.keys.make()
-        verifier = self.keys.verifier(turn.position.workspace)
-        turn.system().append("workspace_created", {"verifier": verifier})
+        verifier = self.keys.verifier(batch.position.workspace)
+        batch.system().append("workspace_created", {"verifier": verifier})
 
     def settle(self, give_up: "GiveUp", work: Callable[[Batch], Any]) -> Any:
-        """Lets go of what the engine does not have, as it is shown within the turn, and does the
-        work that says so, in the same."""
+        """Abandon the entries that the engine does not have, and do the work that records it, in
+        one transaction."""
         assert self.shared is not None
         try:
             with self.alone(), self.shared.engine.turn(give_up=give_up):
-                turn = self._at_head()
-                result = turn.attempt(work)
-                turn.close()
+                batch = self._at_head()
+                result = batch.attempt(work)
+                batch.close()
         except (HeadMoved, FarBehind):
             raise EngineUnavailable(
                 "Another node wrote meanwhile, and nothing was done. Look again: interlock repair"
             ) from None
-        self.reached = turn.position.seq
+        self.reached = batch.position.seq
         return result
 
     # --- around it
@@ -431,7 +431,7 @@ class Node:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps this process's writer still, for what cannot be done within a transaction."""
+        """Keep this process from writing, for work outside a transaction."""
         with self._serving:
             yield
             self._position = None
@@ -461,12 +461,12 @@ class Node:
 
 
 def _due(tx: Transaction) -> bool:
-    """Whether something has expired that nobody recorded yet, and may be recorded now."""
+    """Whether something has expired that must be recorded, and can be recorded now."""
     due = reading.is_due(tx) or queueing.is_due(tx) or waking.is_due(tx)
     return due and not is_paused(tx.state)
 
 
-def _sweep(turn: Batch) -> None:
-    reading.sweep(turn.system())
-    waking.sweep(turn.system())
-    queueing.expire(turn.system())
+def _sweep(batch: Batch) -> None:
+    reading.sweep(batch.system())
+    waking.sweep(batch.system())
+    queueing.expire(batch.system())

@@ -28,11 +28,11 @@ from interlock.log.times import rfc3339
 from interlock.node import Node, proofs
 from interlock.node import position as state
 from interlock.node.keys import signer
-from interlock.rooms.transaction import State, without_none
+from interlock.rooms.transaction import State
 from interlock.rooms.work.evidence import blob_of
 from interlock.rooms.workspace.events import SCANNED_AT_ONCE, event
 from interlock.rooms.workspace.verbs import Maintain, ShowLog
-from interlock.verbs.answers import Answer
+from interlock.verbs.answers import Answer, without_none
 from interlock.verbs.credentials import Credentials
 
 _ENTRIES = (

@@ -1,7 +1,7 @@
-"""One turn at the head of the log: acts are tried one by one, each in a savepoint of its own.
+"""One write transaction at the head of the log. Each write has a savepoint of its own.
 
-What an act records is sealed into the chain and folded at once. What it recorded before it was
-refused is undone, and the refusal itself is recorded where it matters.
+A fact that a write appends is chained to the fact before it and folded at once. A refused write is
+rolled back to its savepoint.
 """
 
 import os
@@ -39,7 +39,7 @@ def new_id() -> str:
 
 
 class BodyStore:
-    """What stands beside the headers, for the rulebook: see `rooms.transaction.Store`."""
+    """The data outside the headers, for rules: see `rooms.transaction.Store`."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class BodyStore:
         *,
         as_is: bool = False,
     ) -> None:
-        """`as_is` is for when nothing can be written."""
+        """`as_is` serves reads while nothing can be written."""
         self._engine, self._db, self._presence, self._now = engine, db, presence, now
         self._as_is = as_is
         self.erased = False
@@ -103,7 +103,7 @@ class BodyStore:
 
 
 class Batch:
-    """Holds the turn. `close` moves head and position past everything that was recorded."""
+    """The write transaction. `close` moves head and position past the appended facts."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Batch:
         return self.transaction(SYSTEM_CALLER)
 
     def attempt(self, work: Callable[["Batch"], Any]) -> Any:
-        """Does the work in a savepoint. Whatever it raises undoes what it recorded."""
+        """Do the work in a savepoint. An exception rolls back the facts that it appended."""
         before = self._seq, self._hash, len(self._leaves)
         self.db.execute("SAVEPOINT act")
         try:
@@ -194,11 +194,11 @@ class Batch:
         return fact
 
     def reached(self) -> Head:
-        """How far the log goes within this turn, what was recorded in it included."""
+        """The head of the log, with the facts of this transaction."""
         return Head(self._seq, self._hash, self.now, self.head.raw)
 
     def close(self) -> None:
-        """Brings head and position up to what was recorded, for the COMMIT that follows."""
+        """Move head and position past the appended facts, for the COMMIT that follows."""
         if not self._leaves:
             self.engine.note_clock(self.head)
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from interlock.contracts.tokens import INVITATION, SECRET_BYTES, compose, hashed
@@ -16,7 +17,7 @@ from interlock.rooms.workspace.verbs import Attend, Whoami
 from interlock.verbs.answers import Answer
 from interlock.verbs.flows import Flow, Listening, Sleep
 from interlock.verbs.lazy import LazyModule
-from interlock.verbs.verb import Verb, validated
+from interlock.verbs.verb import Verb, check_fields, validated
 
 if TYPE_CHECKING:
     from interlock.rooms.claims import verbs as claims
@@ -35,24 +36,14 @@ LOOK_AGAIN_S = 1.0
 
 
 def flow_of(request: Any) -> Flow[Answer] | None:
-    """The flow of a request that takes several steps, or None where one step is enough. The verbs
-    are named, because importing all rooms would slow down every command."""
-    match type(request).__name__:
-        case "SendMessage" if uploads.is_large(request):
-            return uploads.send(request)
-        case "Ask":
-            return _ask(request)
-        case "Join" | "MintToken" | "RotateToken" | "AcceptInvitation" if not request.token_hash:
-            return _mint(request)
-        case "Invite" if not request.code_hash:
-            return _invite(request)
-        case "ListInbox" if request.wait_s is not None:
-            return _inbox(request)
-        case "Attend" if request.wait_s is not None:
-            return _attend(request)
-        case "AcquireClaim" if request.wait_s is not None:
-            return _acquire(request)
-    return None
+    """The flow of a request that takes several steps, or None where one step is enough. Raises
+    Usage for fields of a wrong type."""
+    # By name, because importing the verbs of all rooms would slow down every command.
+    name = f"{type(request).__module__}.{type(request).__name__}".removeprefix("interlock.rooms.")
+    if name not in FLOWS:
+        return None
+    check_fields(request)
+    return FLOWS[name](request)
 
 
 def _names(whoami: Answer) -> frozenset[str]:
@@ -60,7 +51,7 @@ def _names(whoami: Answer) -> frozenset[str]:
 
 
 def _inbox(request: mail.ListInbox) -> Flow[Answer]:
-    """Open mail, waiting for some to come that nobody has read; what there is when none did."""
+    """List open mail. If none of it is unread, wait for new mail."""
     request = validated(request)
     who = yield Whoami()
     yield Listening(who["sender"])
@@ -176,3 +167,33 @@ def _send(request: mail.SendMessage) -> Flow[Answer]:
         return (yield from uploads.send(request))
     answer: Answer = yield request
     return answer
+
+
+def _unless(is_single: Callable[[Any], bool], flow: Callable[[Any], Flow[Answer]]) -> Maker:
+    """A flow for the requests that one step does not answer."""
+    return lambda request: None if is_single(request) else flow(request)
+
+
+def _waits_not(request: Any) -> bool:
+    return request.wait_s is None
+
+
+def _has_secret(request: Any) -> bool:
+    return bool(request.token_hash)
+
+
+Maker = Callable[[Any], "Flow[Answer] | None"]
+FLOWS: dict[str, Maker] = {
+    "claims.verbs.AcquireClaim": _unless(_waits_not, _acquire),
+    "identity.verbs.Join": _unless(_has_secret, _mint),
+    "identity.verbs.MintToken": _unless(_has_secret, _mint),
+    "identity.verbs.RotateToken": _unless(_has_secret, _mint),
+    "mail.verbs.Ask": _ask,
+    "mail.verbs.ListInbox": _unless(_waits_not, _inbox),
+    "mail.verbs.SendMessage": lambda request: (
+        uploads.send(request) if uploads.is_large(request) else None
+    ),
+    "people.verbs.AcceptInvitation": _unless(_has_secret, _mint),
+    "people.verbs.Invite": _unless(lambda request: bool(request.code_hash), _invite),
+    "workspace.verbs.Attend": _unless(_waits_not, _attend),
+}

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from interlock.errors import Refusal
 from interlock.node.opening import absent
 from interlock.rooms.identity.names import names
-from interlock.rooms.transaction import without_none
 from interlock.stores.presence import Seen, Use, merged
 from interlock.stores.shared.engine import SharedEngine
 from interlock.stores.shared.locating import Located, reach
 from interlock.stores.shared.remote import Remote
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.node import Node

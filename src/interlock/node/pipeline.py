@@ -144,8 +144,10 @@ def authorize(tx: Transaction, authenticated: Authenticated) -> Authorized:
     return Authorized(request, caller)
 
 
-def decide(tx: Transaction, authorized: Authorized) -> Answer:
-    """Decide the request. The rule appends facts, and each is folded at once."""
+def decide(tx: Transaction, valid: Validated) -> Answer:
+    """Authenticate, authorize and decide a request at one position of the log. The rule appends
+    facts, and each is folded at once."""
+    authorized = authorize(tx, identify(tx, valid))
     tx.caller = authorized.caller
     return authorized.request.decide(tx)
 
@@ -170,7 +172,7 @@ class WriteRequest:
         self.caller = None
         tx = batch.transaction(OWNER_CALLER)
         try:
-            return decide(tx, authorize(tx, identify(tx, self.valid)))
+            return decide(tx, self.valid)
         finally:
             self.caller = tx.caller
 

@@ -19,8 +19,8 @@ from interlock.log.merkle import (
 from interlock.log.notes import open_note, parse_verifier_key
 from interlock.node import Node
 from interlock.node import position as state
-from interlock.rooms.transaction import State, without_none
-from interlock.verbs.answers import Answer
+from interlock.rooms.transaction import State
+from interlock.verbs.answers import Answer, without_none
 
 
 class Tree(NamedTuple):

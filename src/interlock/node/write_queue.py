@@ -1,9 +1,8 @@
-"""The desk: acts of one process, gathered into one transaction, one writer at a time.
+"""The write queue: collects the writes of one process into one transaction.
 
-Callers leave a ticket. Whoever finds the desk free serves the tickets there are in one turn of
-the log, its own among them, so that a lone caller pays for no other thread; once several came
-together, the writer thread serves them. Answers are given after COMMIT: nobody is told anything
-that could still be lost.
+Callers enqueue a write. The first caller to find the queue idle commits the whole batch in one
+transaction, so a lone caller needs no other thread. When several callers arrive together, the
+writer thread commits their writes. Callers get their answers after COMMIT.
 """
 
 import threading
@@ -20,8 +19,8 @@ MAX_GATHERING_S = 0.005
 
 
 class PendingWrite:
-    """One act on its way. `begun` and `withdrawn` exclude each other: under the desk's lock.
-    `answered` is called once, by whoever served it."""
+    """A write in the queue. The queue's lock guards `begun` and `withdrawn`, which exclude each
+    other. The committing thread calls `answered` once."""
 
     __slots__ = ("answered", "begun", "error", "result", "withdrawn", "work")
 
@@ -36,11 +35,14 @@ class PendingWrite:
 
 
 class WriteQueue:
-    """`serve(collect, wait)` takes the turn, then collects the tickets there are, does their
-    work, fills in results or errors, and returns once they are durable; what it gives back is
-    done after the answers. What it raises is every ticket's error, but for `BlockingIOError`:
-    another process has the turn, and `wait` is False. What ends the one who serves, such as
-    Ctrl-C, is its own: the others are told that nobody knows."""
+    """`serve(collect, wait)` opens the write transaction, collects the pending writes, does their
+    work, fills in results or errors, and returns once they are durable. It returns a function that
+    the queue calls after the answers.
+
+    An exception of `serve` is the error of every write of the batch. `BlockingIOError` means that
+    another process has the turn and `wait` is False: the writer thread then waits for it. An
+    exception that ends the committing thread, such as Ctrl-C, stays in that thread; the other
+    callers get an unknown outcome."""
 
     def __init__(
         self, serve: Callable[[Callable[[], list[PendingWrite]], bool], Callable[[], None]]
@@ -54,14 +56,15 @@ class WriteQueue:
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Callable[[Any], Any]) -> Any:
-        """Does the work within a turn and gives its result after COMMIT, or raises its error.
+        """Do the work in the write transaction. Returns its result after COMMIT, or raises its
+        error.
 
-        After a while without a turn the ticket is withdrawn and nothing happens; where the work
-        had begun by then, nobody can say yet, and only a key makes trying again safe."""
+        A write that does not get the turn in time is withdrawn, and nothing happens. If the work
+        had begun, the outcome is unknown, and only an idempotency key makes a retry safe."""
         done = threading.Lock()
         done.acquire()
         write = PendingWrite(work, lambda _: done.release())
-        if self._leave(write):
+        if self._enqueue(write):
             self._serve_once(wait=False)
         if not done.acquire(timeout=PATIENCE_S):
             self.withdraw(write)
@@ -74,27 +77,27 @@ class WriteQueue:
     def post(
         self, work: Callable[[Any], Any], answered: Callable[[PendingWrite], None]
     ) -> PendingWrite:
-        """Leaves work for the writer thread, which calls `answered` after COMMIT: for a caller
-        that has other things to do meanwhile."""
+        """Enqueue work for the writer thread, which calls `answered` after COMMIT. The caller does
+        not wait."""
         write = PendingWrite(work, answered)
-        if self._leave(write):
+        if self._enqueue(write):
             with self._change:
                 self._call_thread()
         return write
 
-    def _leave(self, write: PendingWrite) -> bool:
-        """Puts the ticket on the desk; True where the desk was free, and is the caller's now."""
+    def _enqueue(self, write: PendingWrite) -> bool:
+        """Enqueue a write. True if the queue was idle; then the caller must commit the batch."""
         with self._change:
             if self._closed:
                 raise EngineUnavailable("The workspace was closed.")
             self._pending.append(write)
-            free, self._busy = not self._busy, True
-            if not free and len(self._pending) >= self._expected:
+            idle, self._busy = not self._busy, True
+            if not idle and len(self._pending) >= self._expected:
                 self._change.notify()
-        return free
+        return idle
 
     def withdraw(self, write: PendingWrite) -> None:
-        """Gives up on a ticket whose turn did not come; returns where its work has begun."""
+        """Withdraw a write that did not get the turn. Returns if its work has begun."""
         with self._change:
             write.withdrawn = not write.begun
         if write.withdrawn:
@@ -104,7 +107,7 @@ class WriteQueue:
             )
 
     def _serve_once(self, *, wait: bool) -> None:
-        """Serves what is pending. Whoever comes here has made the desk busy."""
+        """Commit the pending writes. The caller has marked the queue as busy."""
         writes: list[PendingWrite] = []
 
         def collect() -> list[PendingWrite]:
@@ -149,7 +152,7 @@ class WriteQueue:
     def _call_thread(self) -> None:
         self._piled_up = True
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="desk", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
             self._thread.start()
         self._change.notify()
 
@@ -170,15 +173,15 @@ class WriteQueue:
             self._took_s = time.monotonic() - started
 
     def _gather(self) -> None:
-        """Callers who were answered together tend to come back together. Waiting for them, for
-        a part of what a turn takes, makes one transaction of two."""
+        """Wait briefly for more writes. Callers that were answered together tend to come back
+        together, and one transaction for all of them costs less than two."""
         self._change.wait_for(
             lambda: len(self._pending) >= self._expected or self._closed,
             min(self._took_s / 2, MAX_GATHERING_S),
         )
 
     def close(self) -> None:
-        """Lets the thread serve what is waiting, then ends it."""
+        """Commit the pending writes, then end the thread."""
         with self._change:
             self._closed = True
             self._change.notify()

@@ -8,8 +8,6 @@ Pydantic makes schemas of these types, and does not take typing's own TypedDict 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from interlock.rooms.claims.answers import *
 from interlock.rooms.identity.answers import *
 from interlock.rooms.mail.answers import *
@@ -17,6 +15,3 @@ from interlock.rooms.people.answers import *
 from interlock.rooms.shared_answers import *
 from interlock.rooms.work.answers import *
 from interlock.rooms.workspace.answers import *
-
-if TYPE_CHECKING:
-    pass

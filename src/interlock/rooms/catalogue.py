@@ -13,10 +13,24 @@ def module_of(room: str) -> str:
 
 
 def verbs() -> list[type[Verb]]:
-    """Every declared verb, in the order of the rooms."""
-    for room in ROOMS:
-        import_module(module_of(room))
-    return list(DECLARED)
+    """Every declared verb: those of the rooms in order, then all others."""
+    modules = [module_of(room) for room in ROOMS]
+    for module in modules:
+        import_module(module)
+    places = {module: place for place, module in enumerate(modules)}
+    return sorted(DECLARED, key=lambda verb: places.get(verb.__module__, len(places)))
+
+
+def refuse_duplicates(declared: list[type[Verb]]) -> None:
+    """Raise ValueError for two verbs with the same route, command or method."""
+    for kind, names in {
+        "route": [line for v in declared for line in (v.declared.http, *v.declared.http_also)],
+        "command": [v.declared.name for v in declared if v.declared.cli],
+        "method": [v.declared.method.partition(" ")[0] for v in declared],
+    }.items():
+        twice = {name for name in names if name and names.count(name) > 1}
+        if twice:
+            raise ValueError(f"Two verbs declare the {kind} {', '.join(sorted(twice))}.")
 
 
 def answer_type(verb: type[Verb]) -> Any:

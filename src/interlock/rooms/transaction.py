@@ -173,8 +173,3 @@ class Transaction:
 def settings_of(state: State) -> dict[str, str]:
     """The settings that were changed from their defaults."""
     return dict(state.execute("SELECT name, value FROM workspace_settings").fetchall())
-
-
-def without_none(**members: Any) -> RuleAnswer:
-    """The given members in order, without those that are None."""
-    return {name: value for name, value in members.items() if value is not None}

@@ -8,3 +8,8 @@ State = Literal["accepted", "woken", "shown", "read", "acked", "declined", "expi
 Reach = Literal["wakes", "working", "waits", "offline", "unknown"]
 Kind = Literal["agent", "human"]
 Priority = Literal["low", "normal", "high", "critical"]
+
+
+def without_none(**members: Any) -> Any:
+    """The given members in order, without those that are None."""
+    return {name: value for name, value in members.items() if value is not None}

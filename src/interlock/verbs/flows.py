@@ -37,32 +37,51 @@ class LocalRead(NamedTuple):
     read: Callable[[], Any]
 
 
+class Ended(NamedTuple):
+    """The end of a flow, with its result."""
+
+    result: Any
+
+
+def advance(flow: Flow[Any], result: Any, error: BaseException | None) -> Any:
+    """Resume a flow with the result or the error of its last step. Returns the next step, or
+    `Ended`."""
+    try:
+        return flow.send(result) if error is None else flow.throw(error)
+    except StopIteration as end:
+        return Ended(end.value)
+
+
 def run(flow: Flow[T], step: Callable[[Any], Any]) -> T:
     """Run a flow in this thread. `step` does one step and returns its result."""
     result: Any = None
     error: BaseException | None = None
-    while True:
-        try:
-            wanted = flow.send(result) if error is None else flow.throw(error)
-        except StopIteration as end:
-            answer: T = end.value
-            return answer
+    while not isinstance(wanted := advance(flow, result, error), Ended):
         try:
             result, error = step(wanted), None
         except BaseException as raised:  # noqa: BLE001 - the flow cleans up and raises it again
             error = raised
+    ended: T = wanted.result
+    return ended
 
 
-async def run_async(flow: Flow[T], step: Callable[[Any], Awaitable[Any]]) -> T:
-    """Run a flow on the event loop."""
+async def run_async(
+    flow: Flow[T],
+    step: Callable[[Any], Awaitable[Any]],
+    in_thread: Callable[..., Awaitable[Any]] | None = None,
+) -> T:
+    """Run a flow on the event loop. `in_thread` resumes a flow that reads files between its
+    steps."""
     result: Any = None
     error: BaseException | None = None
     while True:
-        try:
-            wanted = flow.send(result) if error is None else flow.throw(error)
-        except StopIteration as end:
-            answer: T = end.value
-            return answer
+        if in_thread is None:
+            wanted = advance(flow, result, error)
+        else:
+            wanted = await in_thread(advance, flow, result, error)
+        if isinstance(wanted, Ended):
+            ended: T = wanted.result
+            return ended
         try:
             result, error = await step(wanted), None
         except BaseException as raised:  # noqa: BLE001 - the flow cleans up and raises it again

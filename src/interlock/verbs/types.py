@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, ClassVar, Literal, NoReturn, get_args
 
-from interlock.errors import Usage
+from interlock.errors import BadInput, Usage
 
 MAX_TTL_S = 365 * 86_400
 MAX_ROWS = 1000
@@ -91,7 +91,7 @@ class Text(Shape):
     def schema(self) -> Schema:
         schema: Schema = {"type": "string"}
         if self.pattern is not None:
-            schema["pattern"] = f"^{self.pattern}$"
+            schema["pattern"] = f"^(?:{self.pattern})$"
         if self.line:
             schema["minLength"] = 1
         if self.max_length is not None:
@@ -147,11 +147,11 @@ class Switch(Shape):
 
 
 class Choice(Shape):
-    """One of some words."""
+    """One of some words. A member of a message raises InvalidMessage instead of Usage."""
 
-    def __init__(self, *choices: str) -> None:
+    def __init__(self, *choices: str, refusal: type[BadInput] = Usage) -> None:
         super().__init__(f"one of {', '.join(choices)}")
-        self.choices = choices
+        self.choices, self.refusal = choices, refusal
 
     @property
     def annotation(self) -> str:
@@ -159,7 +159,8 @@ class Choice(Shape):
 
     def check(self, name: str, value: Any) -> None:
         if value not in self.choices:
-            self.refuse(name, value)
+            given = f"{value[:80]!r}" if isinstance(value, str) else "not text"
+            raise self.refusal(f"{name} is {given}. Give {self.form}.", member=name)
 
     def schema(self) -> Schema:
         return {"type": "string", "enum": list(self.choices)}
@@ -170,21 +171,27 @@ class Several(Shape):
 
     many = True
 
-    def __init__(self, each: Shape, minimum: int = 0, maximum: int = MAX_ROWS) -> None:
-        super().__init__(f"{minimum} to {maximum} values", each.metavar, each.help)
+    def __init__(self, each: Shape, minimum: int = 0, maximum: int | None = None) -> None:
+        bounds = f"at least {minimum}" if maximum is None else f"{minimum} to {maximum}"
+        super().__init__(f"{bounds} values", each.metavar, each.help)
         self.each, self.minimum, self.maximum = each, minimum, maximum
 
     def check(self, name: str, value: Any) -> None:
         if not isinstance(value, tuple):
             raise Usage(f"{name} must be a list.", member=name)
-        if not self.minimum <= len(value) <= self.maximum:
+        most = len(value) if self.maximum is None else self.maximum
+        if not self.minimum <= len(value) <= most:
             raise Usage(f"{name} has {len(value)} values. Give {self.form}.", member=name)
         for one in value:
             self.each.check(name, one)
 
     def schema(self) -> Schema:
-        bounds = {"minItems": self.minimum} if self.minimum else {}
-        return {"type": "array", "items": self.each.schema(), "maxItems": self.maximum} | bounds
+        schema: Schema = {"type": "array", "items": self.each.schema()}
+        if self.minimum:
+            schema["minItems"] = self.minimum
+        if self.maximum is not None:
+            schema["maxItems"] = self.maximum
+        return schema
 
 
 class Object(Shape):
@@ -196,8 +203,9 @@ class Object(Shape):
         super().__init__(form, metavar, help)
 
     def check(self, name: str, value: Any) -> None:
+        # The refusal does not repeat the value, which may contain a secret.
         if not isinstance(value, dict):
-            self.refuse(name, value)
+            raise Usage(f"{name} is not an object. Give {self.form}.", member=name)
 
     def schema(self) -> Schema:
         return {"type": "object", "additionalProperties": True}

@@ -51,7 +51,8 @@ class Declaration(NamedTuple):
     http          "POST /v1/claims/{id}/renew": fields in braces are in the path, the others in the
                   query of a GET or the JSON body of a POST
     http_also     further routes, for callers who write requests by hand
-    cli           "claim acquire (ITEM | --item I) [--ttl D]", see `usage`; empty without a command
+    cli           "claim acquire (ITEM | --item I) [--ttl D]", see `doors.cli.derived`;
+                  empty without a command
     examples      of the help page, each with an optional comment after " # "
     method        of the Python client, with its positional fields where they are not the
                   required ones: "take_over item"; empty without one
@@ -187,13 +188,24 @@ def fields_of(verb: type[Verb]) -> dict[str, Field]:
     return verb._resolved
 
 
-def validated(request: V) -> V:
-    """Check a request without looking at any state. Raises Usage, InvalidMessage or TooLarge."""
+def check_fields(request: Verb) -> None:
+    """Check the type of each field. Raises Usage, or InvalidMessage for a member of a message."""
     given = vars(request)
     for field in fields_of(type(request)).values():
         value = given[field.name]
         if value is not None or not field.optional:
             field.shape.check(field.name, value)
+
+
+def validated(request: V) -> V:
+    """Check a request without looking at any state, and return it in canonical form. Raises Usage,
+    InvalidMessage or TooLarge."""
+    given = vars(request)
+    lists = {name: tuple(value) for name, value in given.items() if type(value) is list}
+    if lists:
+        request = request._replace(**lists)
+        given = vars(request)
+    check_fields(request)
     declared = request.declared
     for names in (*declared.exactly_one, *declared.at_most_one):
         chosen = [name for name in names if not any(given[name] is no for no in (None, False, ()))]

@@ -68,6 +68,8 @@ def run(words: list[str]) -> int:
     from interlock.doors.cli.lookup import commands_for
     from interlock.doors.cli.parser import parse
 
+    if words in (["--version"], ["version"]):
+        return _version(json=False)
     parsed = parse(words, commands_for(words), COMMON)
     if parsed.command is HELP:
         return _help(parsed.rest, json=parsed.values.get("json", False))

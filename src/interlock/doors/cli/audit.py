@@ -6,7 +6,7 @@ from typing import Any
 from interlock.doors.cli.context import Context, absolute
 from interlock.errors import NotAWorkspace, NotFound
 from interlock.log.encoding import decode
-from interlock.rooms.workspace.verbs import ExportLog, Prove, ShowLog, SignCheckpoint, VerifyLog
+from interlock.rooms.workspace.verbs import ExportLog, ShowLog, VerifyLog
 from interlock.verbs.answers import Answer
 
 
@@ -41,14 +41,6 @@ def show(context: Context) -> Answer:
 
     act = ShowLog(context.get("after", 0), context.get("limit", 50), context.get("kind"))
     return run(pages(act), context.call_as_owner)
-
-
-def checkpoint(context: Context) -> Answer:
-    return context.call_as_owner(SignCheckpoint())
-
-
-def prove(context: Context) -> Answer:
-    return context.call_as_owner(Prove(context.get("seq"), context.get("since")))
 
 
 def check_proof(context: Context) -> Answer:

@@ -55,10 +55,7 @@ class Context:
         from interlock.doors.cli.derived import request_of
 
         request = request_of(verb, self.values, read_text)
-        if getattr(request, "worktree", None) in (".", "./"):
-            # A relative path would name another worktree for every other reader.
-            request = request._replace(worktree=absolute("."))
-        if getattr(request, "paths", ()):
+        if getattr(request, "paths", ()) or getattr(request, "worktree", None) is not None:
             from interlock.repository import located
 
             request = located(request)

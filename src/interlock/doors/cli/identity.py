@@ -13,12 +13,11 @@ from interlock.rooms.identity.verbs import (
     IdentifyToken,
     ImportTokens,
     Join,
-    ListAgents,
     MintToken,
     ReaffirmTokens,
     RotateToken,
 )
-from interlock.rooms.workspace.verbs import ShowStatus, Whoami
+from interlock.rooms.workspace.verbs import ShowStatus
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 
@@ -55,14 +54,6 @@ def join(context: Context) -> Answer:
             tuple(context.get("scope", ())),
         ),
     )
-
-
-def whoami(context: Context) -> Answer:
-    return context.call(Whoami())
-
-
-def agents(context: Context) -> Answer:
-    return context.call_as_owner(ListAgents(context.get("name")))
 
 
 def mint(context: Context) -> Answer:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from interlock.doors.cli.grammar import Command
+    from interlock.verbs.verb import Verb
 
 HAND_WRITTEN = "interlock.doors.cli.commands"
 # The headings of the overview, with the first words of their commands.
@@ -31,20 +32,28 @@ OTHERS = "More"
 
 
 def commands_for(words: Sequence[str]) -> list[Command]:
-    """The commands of the first words among these; all commands where none is known."""
-    modules = {module for word in words for module in MODULES.get(word, ())}
-    if not modules:
+    """The commands of the first words among these. All commands, where the first word that is
+    neither a flag nor its value names none."""
+    from interlock.verbs.verb import DECLARED
+
+    named = next((word for word in words if word in MODULES), None)
+    first = next((word for word in words if not word.startswith("-")), None)
+    if named is None or (words[:1] == [first] and first not in MODULES):
         return all_commands()
-    return [command for module in sorted(modules) for command in _commands_in(module)]
+    found = [command for module in MODULES[named] for command in _commands_in(module)]
+    # A verb that is declared outside the rooms is in no index.
+    known = {module for modules in MODULES.values() for module in modules}
+    others = (v for v in DECLARED if v.declared.cli and v.__module__ not in known)
+    return found + [_command_of(verb) for verb in others]
 
 
 def all_commands() -> list[Command]:
     """Every command, in the order of the overview."""
     from interlock.rooms import catalogue
 
-    catalogue.verbs()
     places = {word: (n, heading) for n, (heading, word) in enumerate(_words())}
-    found = _derived() + _commands_in(HAND_WRITTEN)
+    derived = [_command_of(verb) for verb in catalogue.verbs() if verb.declared.cli]
+    found = derived + _commands_in(HAND_WRITTEN)
     grouped = [c._replace(group=places.get(c.words[0], (0, OTHERS))[1]) for c in found]
     return sorted(grouped, key=lambda c: places.get(c.words[0], (len(places), ""))[0])
 
@@ -54,15 +63,17 @@ def _words() -> Iterable[tuple[str, str]]:
 
 
 def _commands_in(module: str) -> list[Command]:
+    from interlock.verbs.verb import DECLARED
+
     __import__(module)
     if module == HAND_WRITTEN:
         commands: Iterable[Command] = sys.modules[module].COMMANDS
         return list(commands)
-    return [command for command in _derived() if command.verb.__module__ == module]
+    declared = (v for v in DECLARED if v.__module__ == module and v.declared.cli)
+    return [_command_of(verb) for verb in declared]
 
 
-def _derived() -> list[Command]:
+def _command_of(verb: type[Verb]) -> Command:
     from interlock.doors.cli.derived import command_of
-    from interlock.verbs.verb import DECLARED
 
-    return [command_of(verb) for verb in DECLARED if verb.declared.cli]
+    return command_of(verb)

@@ -11,7 +11,6 @@ from interlock.rooms.mail.verbs import (
     ListInbox,
     ReadMessage,
     SendMessage,
-    ShowThread,
 )
 from interlock.rooms.workspace.verbs import Attend, ShowStorage
 from interlock.verbs.answers import Answer
@@ -101,12 +100,6 @@ def byte_range(given: str | None) -> tuple[int | None, int | None]:
     if not dash or len(numbers) != 2 or int(first) > int(last):
         raise Usage(f"A range is FIRST-LAST in bytes, such as 0-999, not {given[:80]!r}.")
     return int(first), int(last) + 1
-
-
-def thread(context: Context) -> Answer:
-    return context.call(
-        ShowThread(context.values["id"], context.get("limit", 100), context.get("after", 0))
-    )
 
 
 def watch(context: Context) -> int:

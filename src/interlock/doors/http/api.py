@@ -33,6 +33,7 @@ from interlock.verbs.http import (
     SESSION_HEADER,
     routes_of,
 )
+from interlock.verbs.types import SESSION_ID
 from interlock.verbs.verb import Verb
 
 SHOW_A_TOKEN = "Show a token: Authorization: Bearer ilk_…; interlock join NAME makes one."  # noqa: S105
@@ -62,7 +63,9 @@ class ApiContext:
         """What the request shows. Whoever came through the workspace's own socket may be its
         owner; anybody else is whom the token makes them."""
         headers = request.headers
-        session = headers.get(SESSION_HEADER) or None
+        session = unquote(headers.get(SESSION_HEADER, "")) or None
+        if session is not None:
+            SESSION_ID.check("session", session)
         claimed = headers.get(SENDER_HEADER)
         token = _bearer(headers.get("Authorization"))
         local = bool(request.scope.get("interlock.local"))
@@ -76,7 +79,7 @@ class ApiContext:
                 raise NoIdentity(SHOW_A_TOKEN)
         return Credentials(
             token=token,
-            session=unquote(session) if session is not None else None,
+            session=session,
             claimed=unquote(claimed) if claimed is not None else None,
             owner=is_owner,
             seen=_position(headers.get(SEEN_HEADER)),

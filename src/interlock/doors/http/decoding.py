@@ -129,7 +129,7 @@ def request_of(
 
 
 def _value(field: Field, value: Any) -> Any:
-    """A JSON value as the field holds it: a list is a tuple, and null is the default."""
+    """A JSON value as the field holds it: a list is a tuple."""
     if value is None and field.optional:
         return None
     if isinstance(field.shape, Several) and isinstance(value, list):

@@ -8,12 +8,13 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from interlock.doors.http.answers import Answer as JsonAnswer
+from interlock.doors.http.answers import Answer
 from interlock.doors.http.leaving import while_there
 from interlock.errors import BadToken, NoIdentity, Refusal, TokenExpired, Usage
 from interlock.hooks import NOTHING, Client, Said, client_of
@@ -21,10 +22,8 @@ from interlock.hooks.attending import attending, session_of
 from interlock.hooks.memory import Memory
 from interlock.log.encoding import decode
 from interlock.node.live import LiveNode
-from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
-from interlock.verbs.flows import run
-from interlock.verbs.verb import Verb
+from interlock.verbs.flows import run_async
 
 _LOG = logging.getLogger("interlock.hooks")
 
@@ -45,9 +44,9 @@ def hook(
         except (Refusal, ValueError, OSError) as trouble:
             _LOG.warning("%s %s: %s", client, event, trouble)
         try:
-            return JsonAnswer(client_of(client).encode(event, said))
+            return Answer(client_of(client).encode(event, said))
         except Usage:
-            return JsonAnswer({})  # nobody knows what such a client would like to hear
+            return Answer({})  # nobody knows what such a client would like to hear
 
     return endpoint
 
@@ -70,10 +69,5 @@ async def _attended(
         outlives=shown.session is not None,
     )
     credentials = shown._replace(session=session)
-    loop = asyncio.get_running_loop()
-
-    def call(request: Verb) -> Answer:
-        return asyncio.run_coroutine_threadsafe(live.call(credentials, request), loop).result()
-
-    # The flow looks at files and repositories, so a thread runs it.
-    return await asyncio.to_thread(run, flow, call)
+    # The flow looks at files and repositories between its requests, so a thread resumes it.
+    return await run_async(flow, partial(live.call, credentials), asyncio.to_thread)

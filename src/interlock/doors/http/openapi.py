@@ -9,7 +9,7 @@ from interlock.doors.http.decoding import Decoder, decoder
 from interlock.errors import Refusal, by_code
 from interlock.rooms import catalogue
 from interlock.verbs.http import KEY_HEADER, SESSION_HEADER, Route, routes_of
-from interlock.verbs.types import SESSION_ID
+from interlock.verbs.types import SESSION_ID, Several
 from interlock.verbs.verb import Field, notes, summary
 
 _COMMON = (400, 401, 403, 404, 409, 413, 429, 503)
@@ -45,7 +45,7 @@ def _operation(known: Decoder, schemas: dict[str, Any]) -> dict[str, Any]:
     route = known.route
     verb = route.verb
     parameters = [
-        _parameter("path", name, {"type": "string"}) | {"description": field.help}
+        _parameter("path", name, _of_path(field)) | {"description": field.help}
         for name, field in known.path.items()
     ]
     if known.takes_key:
@@ -83,6 +83,11 @@ def _operation(known: Decoder, schemas: dict[str, Any]) -> dict[str, Any]:
         content = {"application/json": {"schema": schema}}
         operation["requestBody"] = {"required": bool(required), "content": content}
     return operation
+
+
+def _of_path(field: Field) -> dict[str, Any]:
+    shape = field.shape.each if isinstance(field.shape, Several) else field.shape
+    return shape.schema()
 
 
 def _member(field: Field) -> dict[str, Any]:

@@ -1,9 +1,5 @@
-"""Claims: exclusive, leased, fenced. One holder per item at any position of the log.
+"""Claims: exclusive, leased, fenced. At any position of the log an item has at most one holder.
 
-The holder is (sender, session): two windows of one agent are two holders. A lease ends by
-comparison with the log's time, not by an event; whoever notices records it. Waiters stand in a
-queue that is in the log too, and what becomes free goes to the first that can have it.
-
-`records` shows what is held and awaited, `holding` decides, `queueing` serves those who wait, and
-`folding` owns the tables.
+`verbs` declares and decides, `queue` serves waiters, `guard` compares files with claims, `sessions`
+keeps and releases the claims of a session, `records` reads the tables, and `fold` writes them.
 """

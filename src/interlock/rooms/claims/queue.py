@@ -19,7 +19,8 @@ from interlock.rooms.claims.records import (
     waiters,
     wish_of,
 )
-from interlock.rooms.transaction import SYSTEM, Transaction, without_none
+from interlock.rooms.transaction import SYSTEM, Transaction
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.claims.verbs import AcquireClaim

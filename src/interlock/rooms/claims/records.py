@@ -9,7 +9,8 @@ from interlock.errors import Usage
 from interlock.log.encoding import decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.fold import HELD, WAITING
-from interlock.rooms.transaction import Caller, Row, Transaction, without_none
+from interlock.rooms.transaction import Caller, Row, Transaction
+from interlock.verbs.answers import without_none
 from interlock.verbs.globs import canonical as canonical_glob
 from interlock.verbs.globs import overlap
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from interlock.errors import ClaimHeld, MissingScope, NotFound, NotHolder, StaleFence
 from interlock.log.times import rfc3339
-from interlock.rooms.transaction import without_none
+from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     GLOB,

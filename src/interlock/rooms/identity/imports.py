@@ -15,8 +15,9 @@ from interlock.errors import NameTaken, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.labels import Known, remapped, remedy
 from interlock.rooms.identity.names import kind_of, may_register
-from interlock.rooms.transaction import RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.workspace.rules import refuse_paused
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.identity.verbs import ImportTokens

@@ -9,7 +9,8 @@ from interlock.contracts.tokens import token_id
 from interlock.errors import MissingScope, NameTaken, NotFound, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.tokens import granted_scopes, mint_token
-from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, State, Transaction, without_none
+from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, State, Transaction
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.identity.verbs import CreateGroup, Join, Mute

@@ -20,7 +20,8 @@ from interlock.errors import (
 )
 from interlock.log.times import rfc3339
 from interlock.rooms.identity import labels
-from interlock.rooms.transaction import Caller, RuleAnswer, State, Transaction, without_none
+from interlock.rooms.transaction import Caller, RuleAnswer, State, Transaction
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.identity.verbs import (

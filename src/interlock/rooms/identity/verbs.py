@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from interlock.contracts.addresses import address
 from interlock.errors import NameTaken, Usage
 from interlock.log.times import LAST_MS
-from interlock.rooms.transaction import without_none
+from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     LINE,

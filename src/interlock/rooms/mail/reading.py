@@ -30,8 +30,9 @@ from interlock.rooms.mail.records import (
 from interlock.rooms.mail.sending import notify
 from interlock.rooms.mail.waking import attempts
 from interlock.rooms.people.connections import behind
-from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction
 from interlock.rooms.workspace.rules import is_paused
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.mail.verbs import (

@@ -9,7 +9,8 @@ from interlock.log.encoding import decode
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
-from interlock.rooms.transaction import Caller, RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
+from interlock.verbs.answers import without_none
 
 COLUMNS = (
     "seq, id, sender, recipient, type, thread, at, priority, reply_to, expires_at, hops, token, "

@@ -33,9 +33,10 @@ from interlock.rooms.mail.records import (
     standing,
     wakes,
 )
-from interlock.rooms.transaction import SYSTEM, Request, RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import SYSTEM, Request, RuleAnswer, Transaction
 from interlock.rooms.work.records import blockers, is_thread, near_open, thread_of
 from interlock.rooms.workspace.rules import done_before
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.mail.verbs import DropUpload, PutChunk, SendMessage

@@ -12,8 +12,9 @@ from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import is_muted
 from interlock.rooms.mail.fold import LADDER
 from interlock.rooms.mail.records import Message, by_seq, listed, mailboxes
-from interlock.rooms.transaction import Caller, RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
 from interlock.rooms.workspace.rules import is_paused
+from interlock.verbs.answers import without_none
 
 OLD_MS = 60 * 60_000
 SETTLED_MS = 3_000

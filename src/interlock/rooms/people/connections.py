@@ -23,8 +23,9 @@ from interlock.rooms.people.people import (
     refuse_others,
     refuse_unsigned,
 )
-from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction
 from interlock.rooms.workspace.refusals import is_quiet, record_refusal
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.people.verbs import (

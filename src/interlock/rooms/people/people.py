@@ -18,7 +18,8 @@ from interlock.errors import BadToken, MissingScope, NameTaken, NotFound, TokenE
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import kind_of, may_register, registered, senders_of
 from interlock.rooms.identity.tokens import mint_token
-from interlock.rooms.transaction import Caller, RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.people.verbs import (

@@ -10,7 +10,7 @@ from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.records import by_seq, visible
 from interlock.rooms.mail.sending import send
 from interlock.rooms.mail.verbs import SendMessage
-from interlock.rooms.transaction import OWNER, RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import OWNER, RuleAnswer, Transaction
 from interlock.rooms.work.holders import holders, may_judge
 from interlock.rooms.work.records import (
     Blocker,
@@ -19,6 +19,7 @@ from interlock.rooms.work.records import (
     open_task,
     workers,
 )
+from interlock.verbs.answers import without_none
 from interlock.verbs.verb import validated
 
 if TYPE_CHECKING:

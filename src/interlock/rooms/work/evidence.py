@@ -9,7 +9,7 @@ from interlock.log.encoding import canonical
 from interlock.rooms.claims.records import Claim
 from interlock.rooms.mail.records import damaged, kept_bytes
 from interlock.rooms.mail.sending import keep_upload
-from interlock.rooms.transaction import Request, RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import Request, RuleAnswer, Transaction
 from interlock.rooms.work.criteria import Standing
 from interlock.rooms.work.records import (
     Evidence,
@@ -23,6 +23,7 @@ from interlock.rooms.work.records import (
     workers,
 )
 from interlock.rooms.workspace.rules import done_before
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.work.verbs import AddEvidence, ShowEvidence

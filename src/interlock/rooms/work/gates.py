@@ -17,7 +17,7 @@ from interlock.errors import (
 from interlock.log.encoding import canonical
 from interlock.rooms.identity import names
 from interlock.rooms.mail.sending import post
-from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction
 from interlock.rooms.work.holders import holders, listed, may_judge, to_add_holder
 from interlock.rooms.work.missing import due, missing
 from interlock.rooms.work.records import (
@@ -35,6 +35,7 @@ from interlock.rooms.work.records import (
     verdicts,
     workers,
 )
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.work.verbs import CheckGate, CreateGate, GiveVerdict

@@ -3,7 +3,7 @@
 from interlock.contracts.addresses import address
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
-from interlock.rooms.transaction import Caller, RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
 from interlock.rooms.work.criteria import Standing
 from interlock.rooms.work.holders import holders, may_judge, to_add_holder
 from interlock.rooms.work.records import (
@@ -16,6 +16,7 @@ from interlock.rooms.work.records import (
     tasks,
     workers,
 )
+from interlock.verbs.answers import without_none
 
 
 def missing(tx: Transaction, task: Task) -> list[RuleAnswer]:

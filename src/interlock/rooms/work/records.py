@@ -8,7 +8,8 @@ from interlock.errors import AlreadyDone, NotFound, NotHolder, StaleFence, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.records import Claim, Target, in_the_way
 from interlock.rooms.mail.records import readable
-from interlock.rooms.transaction import Caller, RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
+from interlock.verbs.answers import without_none
 
 _TASK = (
     "id, seq, state, sender, at, thread, criteria, gates, depends_on, priority, assignee, labels, "

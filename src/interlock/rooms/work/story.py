@@ -8,7 +8,7 @@ from interlock.contracts.addresses import address
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.mail.records import by_seq, content, envelope, load, visible
-from interlock.rooms.transaction import RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.work.criteria import Standing
 from interlock.rooms.work.holders import holders
 from interlock.rooms.work.missing import missing
@@ -25,6 +25,7 @@ from interlock.rooms.work.records import (
     verdict_view,
     verdicts,
 )
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.work.verbs import ShowTask

@@ -19,7 +19,7 @@ from interlock.rooms.claims.queue import serve
 from interlock.rooms.claims.verbs import AcquireClaim
 from interlock.rooms.identity.names import agent_of, is_known, members, names
 from interlock.rooms.mail.sending import post
-from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, Transaction
 from interlock.rooms.work.holders import holders, refuse_unheld, to_add_holder
 from interlock.rooms.work.missing import missing, open_dependencies, to_pass
 from interlock.rooms.work.records import (
@@ -34,6 +34,7 @@ from interlock.rooms.work.records import (
     under_claim,
     workers,
 )
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.work.verbs import (

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from interlock.errors import MissingScope, TooLarge, Usage
+from interlock.errors import InvalidMessage, MissingScope, TooLarge, Usage
 from interlock.log.encoding import canonical
 from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, LEASE
 from interlock.rooms.claims.verbs import Note as ClaimNote
 from interlock.rooms.mail.verbs import DEFAULT_SEVERITY
-from interlock.rooms.transaction import without_none
+from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     LINE,
     MESSAGE_REF,
     Branch,
+    Choice,
     Duration,
     Fence,
     Integer,
@@ -60,7 +61,13 @@ MAX_CRITERIA = 100
 MAX_EVIDENCE = 100
 MAX_HOLDERS = 100
 
-Priority = Literal["low", "normal", "high", "critical"]
+# The contract of the message limits these words, and so refuses others with InvalidMessage.
+Priority = Annotated[
+    Literal["low", "normal", "high", "critical"],
+    Choice("low", "normal", "high", "critical", refusal=InvalidMessage),
+]
+Verdict = Annotated[Literal["pass", "fail"], Choice("pass", "fail", refusal=InvalidMessage)]
+Severity = Annotated[Literal["stop", "warn"], Choice("stop", "warn", refusal=InvalidMessage)]
 State = Literal["live", "open", "taken", "submitted", "done", "failed", "cancelled"]
 
 GateName = Annotated[
@@ -520,7 +527,7 @@ class GiveVerdict(
 
     task: str
     gate: str
-    verdict: Literal["pass", "fail"]
+    verdict: Verdict
     commit: AbbreviatedCommit | None = None
     note: str | None = None
     fix: tuple[str, ...] = ()
@@ -595,7 +602,7 @@ class RaiseBlocker(
     what: str
     task: str | None = None
     to: str | None = None
-    severity: Literal["stop", "warn"] = DEFAULT_SEVERITY
+    severity: Severity = DEFAULT_SEVERITY
     fix: tuple[str, ...] = ()
 
     def checked(self) -> RaiseBlocker:

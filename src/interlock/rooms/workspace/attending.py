@@ -10,8 +10,9 @@ from interlock.rooms.claims.sessions import give_up, holds, keep
 from interlock.rooms.mail import waking
 from interlock.rooms.mail.reading import counts
 from interlock.rooms.mail.records import Message, envelope
-from interlock.rooms.transaction import RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.workspace.rules import is_paused
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.workspace.verbs import Attend

@@ -14,7 +14,8 @@ from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.records import envelope, from_fact
-from interlock.rooms.transaction import RuleAnswer, State, without_none
+from interlock.rooms.transaction import RuleAnswer, State
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     pass

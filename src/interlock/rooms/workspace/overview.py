@@ -8,9 +8,10 @@ from interlock.contracts.addresses import address
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.records import live
 from interlock.rooms.mail.reading import counts
-from interlock.rooms.transaction import RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.work.missing import due_from, verdict_due
 from interlock.rooms.work.records import STANDING, Task, claim_on, task_view, tasks
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.workspace.verbs import ShowStatus, Whoami

@@ -10,7 +10,7 @@ from interlock.log.encoding import decode
 from interlock.log.times import rfc3339
 from interlock.rooms.identity import names
 from interlock.rooms.identity.names import agent_of
-from interlock.rooms.transaction import RuleAnswer, Transaction, without_none
+from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.work.blockers import may_see
 from interlock.rooms.work.holders import holders
 from interlock.rooms.work.missing import due, half_judged, to_resolve, verdict_due
@@ -23,6 +23,7 @@ from interlock.rooms.work.records import (
     tasks,
     workers,
 )
+from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.workspace.verbs import Review

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from interlock.errors import Usage
 from interlock.log.encoding import canonical
-from interlock.rooms.transaction import without_none
 from interlock.rooms.workspace.rules import is_paused
 from interlock.rooms.workspace.settings import SETTINGS
+from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
-    MAX_POSITION,
     MAX_ROWS,
     AbsolutePath,
     Duration,
@@ -46,11 +45,9 @@ else:
 
 WEEK_S = 7 * 86_400
 MAX_WINDOW_BYTES = 4096
-# The adapter of `interlock run`, which reports the process of its session.
 
-# Any number may name an entry or a size: the node answers NOT_FOUND outside the log.
 ENTRY = Integer(
-    -MAX_POSITION,
+    1,
     form="the position of an entry",
     metavar="SEQ",
     help="the entry's position in the log",
@@ -77,7 +74,7 @@ Entries = Annotated[tuple[int, ...], Several(ENTRY, 1, MAX_ROWS)]
 Size = Annotated[
     int,
     Integer(
-        -MAX_POSITION,
+        1,
         form="a number of entries",
         metavar="SIZE",
         help="an earlier size of the log, in entries",
