@@ -339,7 +339,7 @@ from interlock.node import Node
 node, who, stop = Node(sys.argv[1]), Credentials(token=sys.argv[2]), sys.argv[3]
 while not os.path.exists(stop):
     try:
-        sent = node.call(who, SendMessage("@vera", "send", {"text": "busy"}))
+        sent = node.call(who, SendMessage("@vera", {"text": "busy"}))
     except Refusal as refusal:
         print(refusal.code, flush=True)
         break
