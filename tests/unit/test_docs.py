@@ -350,6 +350,22 @@ def test_the_audit_page_names_every_kind_of_fact() -> None:
     assert set(KINDS) <= named
 
 
+def test_the_architecture_page_names_files_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = {name for name in CODE.findall(page) if name.endswith(".py")}
+    package = ROOT / "src" / "interlock"
+    assert [
+        name
+        for name in named
+        if not any(
+            place.exists()
+            for place in (package / name, ROOT / name, package / "rooms" / "claims" / name)
+        )
+    ] == []
+    steps = re.findall(r"^\| \d+ \| `(.+?)` \|", page, re.MULTILINE)
+    assert len(set(steps)) == len(steps) <= 12
+
+
 def test_the_glossary_gives_each_word_once_in_order() -> None:
     page = (ROOT / "docs" / "glossary.md").read_text()
     words = [word.lower() for word in re.findall(r"^\*\*(.+?)\*\*", page, re.MULTILINE)]

@@ -2,6 +2,7 @@
 what is kept whole, and what time does. The clock is the test's."""
 
 import hashlib
+import json
 import os
 import shutil
 import uuid
@@ -47,6 +48,7 @@ from interlock.rooms.identity.verbs import (
     ShowToken,
     StartSession,
 )
+from interlock.rooms.mail import sending
 from interlock.rooms.mail.verbs import (
     AckMessages,
     AnswerAsk,
@@ -99,6 +101,7 @@ from interlock.rooms.workspace.verbs import (
     Whoami,
 )
 from interlock.verbs.credentials import Credentials
+from interlock.verbs.verb import validated
 
 START = 2_000_000_000_000  # 2033-05-18T03:33:20Z, a time that no clock of a test machine shows
 MINUTE, HOUR = 60_000, 3_600_000
@@ -1701,6 +1704,17 @@ def test_what_a_take_over_frees_beside_its_target_goes_to_the_queue(ws: Workspac
     ws.call(mira, TakeOverClaim("mine", paths=("src/a.py",), repo="r"))
     found = ws.call(OWNER, CheckClaim(paths=("src/b.py",), repo="r"))["claims"]
     assert [claim["holder"] for claim in found] == ["@vera"]
+
+
+def test_the_bytes_that_recognise_a_repeated_send_stay_as_the_log_has_them() -> None:
+    request = validated(SendMessage("@vera", {"text": "x"}, subject="s", key="k-1", ttl_s=60))
+    recognised = sending._request(request)
+    assert recognised is not None
+    digest = hashlib.sha256(b"x").hexdigest()
+    assert json.loads(recognised.content) == [
+        *("@vera", "send", {"text": "x"}, "s", None, None, "normal", None, 60, None, digest, 1),
+        None,
+    ]
 
 
 # --- a pause

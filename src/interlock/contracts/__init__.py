@@ -1,1 +1,1 @@
-"""What may be said: message models, addresses, acts, fact headers and their encoding."""
+"""Message types and their schemas, addresses, tokens, and other shared vocabulary."""

@@ -228,7 +228,6 @@ _MAIL = (
     ),
 )
 
-_CLAIMS = ()
 
 _TASK = Argument("ID", "the task, such as B-0444")
 _GATE = (Argument("TASK", "the submitted task"), Argument("GATE", "the gate you hold"))
@@ -536,7 +535,7 @@ _ADMIN = (
 )
 
 
-COMMANDS = (*_START, *_MAIL, *_CLAIMS, *_WORK, *_AUDIT, *_ADMIN)
+COMMANDS = (*_START, *_MAIL, *_WORK, *_AUDIT, *_ADMIN)
 
 # The module of this package and its function, for each command.
 ACTIONS = {

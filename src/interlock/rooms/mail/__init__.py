@@ -1,5 +1,6 @@
-"""Mail: typed messages, deliveries and their receipts, asks. What is accepted is never lost.
+"""Mail: typed messages, deliveries with receipts, and asks. An accepted message is never lost.
 
-`sending` decides what goes out, `reading` what comes in, `messages` shows one message, and
-`folding` owns the tables.
+`verbs` declares, `sending` decides what goes out, `reading` what comes in, `waking` which message
+may wake an agent, `undeliverable` finds mail to unregistered names, `uploads` sends large bodies,
+`records` reads the tables, and `fold` writes them.
 """

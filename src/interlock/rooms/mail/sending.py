@@ -227,11 +227,14 @@ def _stops_none(tx: Transaction, act: SendMessage, message: Message) -> list[Rul
 
 
 def _request(act: SendMessage) -> Request | None:
-    """What makes two sends the same: everything the caller said, nothing the node added."""
+    """The bytes by which the node recognises a repeated send: the fields that the caller gave.
+    Their order is part of the log's format, because the log keeps a digest of these bytes."""
     if act.key is None:
         return None
-    said = act._replace(upload=None, key=None)
-    return Request(act.key, canonical(list(said._asdict().values())))
+    head = [act.to, act.type, act.payload, act.subject, act.thread, act.reply_to, act.priority]
+    return Request(
+        act.key, canonical([*head, None, act.ttl_s, act.wake, act.sha256, act.size, None])
+    )
 
 
 def _body(act: SendMessage) -> RuleAnswer:

@@ -1,9 +1,8 @@
-"""Work: tasks, what proves them, the gates that judge them, and what stands in their way.
+"""Work: tasks, their evidence, the gates that judge them, and blockers.
 
-A task is taken by a claim, submitted as an artifact (commit and tree), and done only when every
-criterion is met on that tree, every gate has passed that submission and no blocker is open. Who
-worked on it cannot judge it, whichever surface they use.
-
-`records` reads the tables, `needs` says what is missing, `tasks`, `evidence`, `gates` and
-`blockers` decide, `story` shows, and `folding` owns the tables.
+A worker takes a task by a claim and submits an artifact (commit and tree). The task is done when
+evidence meets every criterion, every gate has passed that artifact, and no blocker is open.
+`verbs` declares, `tasks`, `evidence`, `gates` and `blockers` decide, `criteria` and `missing` say
+what is left to do, `holders` who may judge, `story` shows a task, `records` reads the tables, and
+`fold` writes them.
 """

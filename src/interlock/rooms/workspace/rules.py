@@ -5,15 +5,10 @@ Settings are facts, so a rule that depends on one replays the same for ever.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from interlock.errors import IdempotencyConflict, Paused
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.transaction import Request, State, Transaction
-
-if TYPE_CHECKING:
-    pass
 
 # map: workspace_self      one row: id, epoch, the key that signs checkpoints, the pause
 #      workspace_settings  what differs from the defaults
