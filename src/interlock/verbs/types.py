@@ -171,17 +171,21 @@ class Several(Shape):
 
     many = True
 
-    def __init__(self, each: Shape, minimum: int = 0, maximum: int | None = None) -> None:
+    def __init__(
+        self, each: Shape, minimum: int = 0, maximum: int | None = None, advice: str = ""
+    ) -> None:
         bounds = f"at least {minimum}" if maximum is None else f"{minimum} to {maximum}"
         super().__init__(f"{bounds} values", each.metavar, each.help)
         self.each, self.minimum, self.maximum = each, minimum, maximum
+        self.advice = advice
 
     def check(self, name: str, value: Any) -> None:
         if not isinstance(value, tuple):
             raise Usage(f"{name} must be a list.", member=name)
         most = len(value) if self.maximum is None else self.maximum
         if not self.minimum <= len(value) <= most:
-            raise Usage(f"{name} has {len(value)} values. Give {self.form}.", member=name)
+            message = f"{name} has {len(value)} values. Give {self.form}. {self.advice}"
+            raise Usage(message.rstrip(), member=name)
         for one in value:
             self.each.check(name, one)
 

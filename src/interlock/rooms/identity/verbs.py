@@ -18,6 +18,7 @@ from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     LINE,
+    MAX_ROWS,
     Duration,
     Object,
     Query,
@@ -120,6 +121,8 @@ Rows = Annotated[
             help="a row with token_hash, agent and label",
         ),
         minimum=1,
+        maximum=MAX_ROWS,
+        advice="Split a longer file.",
     ),
 ]
 Map = Annotated[

@@ -17,6 +17,7 @@ from interlock.rooms.transaction import Mine
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     MAX_QUERY_LENGTH,
+    MAX_ROWS,
     MESSAGE_REF,
     TASK_ID,
     Duration,
@@ -81,7 +82,7 @@ Adapter = Annotated[
 ]
 BodySize = Annotated[int, Integer(1, help="the size of the whole body in bytes")]
 ChunkNumber = Annotated[int, Integer(0, help="the number of the chunk")]
-MessageRefs = Annotated[tuple[str, ...], Several(MESSAGE_REF, minimum=1)]
+MessageRefs = Annotated[tuple[str, ...], Several(MESSAGE_REF, 1, MAX_ROWS)]
 Words = Annotated[
     str,
     Text(
