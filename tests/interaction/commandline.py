@@ -8,6 +8,7 @@ characters in what a person would see.
 
 import contextlib
 import copy
+import fcntl
 import io
 import json
 import os
@@ -255,6 +256,22 @@ def until(what: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
         assert time.monotonic() < deadline, "it did not happen in time"
         select.select([], [], [], 0.01)
     return answer
+
+
+def stop_outside_the_turn(workspace: Path, send: Callable[[int], None]) -> None:
+    """Stop a process that does not hold the turn. All writers would wait for one that does."""
+
+    def stopped() -> bool:
+        send(signal.SIGSTOP)
+        with open(workspace / "turnstile.turn", "a") as turn:
+            try:
+                fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                send(signal.SIGCONT)
+                return False
+        return True
+
+    until(stopped)
 
 
 def lines(child: subprocess.Popen[bytes], limit_s: float = LIMIT_S) -> Iterator[str]:

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
-from commandline import LIMIT_S, lines, until
+from commandline import LIMIT_S, lines, stop_outside_the_turn, until
 from working import GATE, HOLDER, TASK, WORKER, Workshop
 
 COMPLETE = ("task", "complete", TASK, *WORKER)
@@ -324,7 +325,7 @@ def stopped_holder(shop: Workshop) -> Iterator["subprocess.Popen[bytes]"]:
     with holder:
         try:
             assert next(lines(holder)) == "taken"
-            os.killpg(holder.pid, signal.SIGSTOP)
+            stop_outside_the_turn(shop.place.workspace, partial(os.killpg, holder.pid))
             check = ("claim", "check", "--item", TASK)
             until(lambda: shop.place.run(*check).status == 0)
             yield holder

@@ -17,10 +17,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from commandline import LIMIT_S, Place, lines, until
+from commandline import LIMIT_S, Place, lines, stop_outside_the_turn, until
 from forking import Running, Servers
 
 # Below the ports that systems give to whoever connects, so that none of those is in the way when a
@@ -125,7 +126,11 @@ class Served:
         return self._process.pid
 
     def signal(self, number: int) -> None:
-        os.kill(self.pid, number)
+        send = partial(os.kill, self.pid)
+        if number == signal.SIGSTOP:
+            stop_outside_the_turn(self.place.workspace, send)
+        else:
+            send(number)
 
     def kill(self) -> None:
         """Ends it as a crash would."""

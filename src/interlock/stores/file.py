@@ -147,7 +147,11 @@ class LogFile:
             )
 
     def become_copy(self, workspace: str) -> None:
-        """Notes that the log is kept elsewhere, before there is any of it here."""
+        """Record that an engine keeps the log, before this file has any of it."""
+        with self.reading() as db:
+            # Most openings change nothing, and must not wait for a writer.
+            if recognition.engine_of(db) == workspace:
+                return
         with self.writing() as db:
             name = recognition.engine_of(db)
             if name == workspace:
