@@ -5,8 +5,6 @@ are in the path, the others in the query of a GET or the JSON body of a POST. Th
 body of bytes.
 """
 
-from __future__ import annotations
-
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +27,7 @@ WIRE_NAMES = {"wait_s": "wait"}
 class Route(NamedTuple):
     """A method and a path that lead to a verb. A shorthand is for requests written by hand."""
 
-    verb: type[Verb]
+    verb: "type[Verb]"
     method: str
     path: str
     shorthand: bool = False
@@ -44,7 +42,7 @@ class Request(NamedTuple):
     body: bytes
 
 
-def routes_of(verb: type[Verb]) -> list[Route]:
+def routes_of(verb: "type[Verb]") -> list[Route]:
     """The routes of a verb, its own first."""
     declared = verb.declared
     routes = []
@@ -54,7 +52,7 @@ def routes_of(verb: type[Verb]) -> list[Route]:
     return routes
 
 
-def encode(credentials: Credentials, request: Verb) -> Request:
+def encode(credentials: "Credentials", request: "Verb") -> Request:
     """The HTTP request that asks for a verb. Fields with their default value are left out."""
     method, path = request.declared.http.split()
     defaults = request._field_defaults
@@ -79,7 +77,7 @@ def encode(credentials: Credentials, request: Verb) -> Request:
     return Request(method, path, headers, json.dumps(given, ensure_ascii=False).encode())
 
 
-def _headers(credentials: Credentials) -> dict[str, str]:
+def _headers(credentials: "Credentials") -> dict[str, str]:
     headers = {}
     if credentials.token is not None:
         headers["Authorization"] = f"Bearer {quoted(credentials.token)}"

@@ -17,7 +17,8 @@ MAX_ROWS = 1000
 MAX_FILES = 10_000
 MAX_POSITION = (1 << 62) - 1
 MAX_QUERY_LENGTH = 1000
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Patterns are compiled on first use: most commands check nothing.
+_CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 
 Schema = dict[str, Any]
 Kind = Literal["text", "int", "duration", "switch"]
@@ -66,12 +67,11 @@ class Text(Shape):
         super().__init__(form, metavar, help)
         self.max_length, self.line, self.secret = max_length, line, secret
         self.pattern = pattern
-        self._compiled = re.compile(pattern) if pattern is not None else None
 
     def check(self, name: str, value: Any) -> None:
         if not isinstance(value, str):
             raise Usage(f"{name} must be text.", member=name)
-        if self._compiled is not None and not self._compiled.fullmatch(value):
+        if self.pattern is not None and not re.fullmatch(self.pattern, value):
             if self.secret:
                 raise Usage(f"{name} is not valid. Give {self.form}.", member=name)
             self.refuse(name, value)
@@ -83,7 +83,7 @@ class Text(Shape):
         if self.line:
             if not value.strip():
                 raise Usage(f"{name} is empty. Give {self.form}.", member=name)
-            if _CONTROL.search(value):
+            if re.search(_CONTROL, value):
                 raise Usage(f"{name} has control characters. Give {self.form}.", member=name)
         if not is_unicode(value):
             raise Usage(f"{name} is not valid UTF-8 text.", member=name)
@@ -351,9 +351,8 @@ Repository = Annotated[
     ),
 ]
 # A file of the server's machine.
-AbsolutePath = Annotated[
-    str, Text("the absolute path of a file", "FILE", "a file", pattern=r"/[^\0]*")
-]
+ABSOLUTE_PATH = Text("the absolute path of a file", "FILE", "a file", pattern=r"/[^\0]*")
+AbsolutePath = Annotated[str, ABSOLUTE_PATH]
 
 # --- numbers
 

@@ -29,7 +29,7 @@ Every command defines the verbs of a room, so a definition must be cheap: annota
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, dataclass_transform
 
 from interlock.errors import Usage
 from interlock.verbs.types import Shape, shape_of
@@ -44,7 +44,7 @@ Groups = tuple[tuple[str, ...], ...]
 DECLARED: list[type[Verb]] = []
 
 
-class Declaration(NamedTuple):
+class Declaration:
     """What a verb declares beside its fields and its rule.
 
     name          in refusals; by default the words of the command line
@@ -91,6 +91,12 @@ class Declaration(NamedTuple):
     unbounded: bool = False
     bind: Mapping[str, str] = {}
 
+    def __init__(self, **declared: Any) -> None:
+        # A NamedTuple would cost every command a millisecond.
+        if unknown := declared.keys() - type(self).__annotations__.keys():
+            raise TypeError(f"A verb does not declare {', '.join(sorted(unknown))}.")
+        vars(self).update(declared)
+
 
 @dataclass_transform(frozen_default=True)
 class Verb:
@@ -106,7 +112,7 @@ class Verb:
         name = name or " ".join(
             takewhile(lambda word: word[0].isalpha() and word.islower(), cli.split())
         )
-        cls.declared = Declaration(name, cli=cli, **declared)
+        cls.declared = Declaration(name=name, cli=cli, **declared)
         annotations = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - inspect is slow
         cls._fields = tuple(annotations)
         cls._names = frozenset(annotations)
@@ -161,15 +167,16 @@ class Verb:
         return other
 
 
-class Field(NamedTuple):
+class Field:
     """A field of a verb. An optional field may be None, which means that it was not given."""
 
-    name: str
-    shape: Shape
-    optional: bool
-    required: bool
-    default: Any
-    help: str
+    __slots__ = ("default", "help", "name", "optional", "required", "shape")
+
+    def __init__(
+        self, name: str, shape: Shape, optional: bool, required: bool, default: Any, help: str
+    ) -> None:
+        self.name, self.shape, self.help = name, shape, help
+        self.optional, self.required, self.default = optional, required, default
 
 
 def fields_of(verb: type[Verb]) -> dict[str, Field]:

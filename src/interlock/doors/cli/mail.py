@@ -12,7 +12,6 @@ from interlock.rooms.mail.verbs import (
     ReadMessage,
     SendMessage,
 )
-from interlock.rooms.workspace.verbs import Attend, ShowStorage
 from interlock.verbs.answers import Answer
 
 MAX_ASK_S = 86_400
@@ -111,6 +110,8 @@ def watch(context: Context) -> int:
         return _point(context)
     after = context.get("after")
     if after is None:
+        from interlock.rooms.workspace.verbs import ShowStorage
+
         after = context.call(ShowStorage())["entries"]
     while True:
         act = ListInbox(after=after, adapter="watch", wait_s=WATCH_S)
@@ -126,6 +127,7 @@ def _point(context: Context) -> int:
     """Prints a line for whatever should wake the one who watches; many messages, one line."""
     from interlock.doors.cli import output
     from interlock.hooks.telling import pointer
+    from interlock.rooms.workspace.verbs import Attend
 
     act = Attend("idle", "watch", wait_s=WATCH_S)
     while True:

@@ -13,7 +13,6 @@ from interlock.contracts.addresses import address
 from interlock.contracts.types import MAIN_MEMBER, plain, sendable
 from interlock.errors import InvalidMessage, NotFound, TooLarge, Usage
 from interlock.log.encoding import canonical, digest
-from interlock.rooms.transaction import Mine
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     MAX_QUERY_LENGTH,
@@ -37,7 +36,7 @@ from interlock.verbs.types import (
 from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
-    from interlock.rooms import answers
+    from interlock.rooms import answers, transaction
     from interlock.rooms.identity import names
     from interlock.rooms.mail import reading, records, sending
     from interlock.rooms.transaction import Transaction
@@ -46,6 +45,7 @@ else:
     reading = LazyModule("interlock.rooms.mail.reading")
     records = LazyModule("interlock.rooms.mail.records")
     sending = LazyModule("interlock.rooms.mail.sending")
+    transaction = LazyModule("interlock.rooms.transaction")
     redaction = LazyModule("interlock.rooms.workspace.redaction")
     names = LazyModule("interlock.rooms.identity.names")
 
@@ -479,7 +479,8 @@ class Search(
         caller = tx.caller
         senders = (caller.agent, *names.senders_of(tx.state, caller.agent))
         messages: list[answers.Message] = []
-        for seq in tx.store.search(self.query, Mine(records.mailboxes(caller), senders)):
+        mine = transaction.Mine(records.mailboxes(caller), senders)
+        for seq in tx.store.search(self.query, mine):
             message = records.by_seq(tx, seq)
             if not message.redacted:
                 messages.append(records.listed(tx, message))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from interlock.errors import Usage
 from interlock.log.encoding import canonical
-from interlock.rooms.workspace.rules import is_paused
 from interlock.rooms.workspace.settings import SETTINGS
 from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
@@ -35,12 +34,13 @@ if TYPE_CHECKING:
     from interlock.rooms import answers
     from interlock.rooms.claims import guard
     from interlock.rooms.transaction import Transaction
-    from interlock.rooms.workspace import attending, events, overview, review
+    from interlock.rooms.workspace import attending, events, overview, review, rules
 else:
     attending = LazyModule("interlock.rooms.workspace.attending")
     events = LazyModule("interlock.rooms.workspace.events")
     overview = LazyModule("interlock.rooms.workspace.overview")
     review = LazyModule("interlock.rooms.workspace.review")
+    rules = LazyModule("interlock.rooms.workspace.rules")
     guard = LazyModule("interlock.rooms.claims.guard")
 
 WEEK_S = 7 * 86_400
@@ -164,7 +164,7 @@ class Resume(
     """Resume the workspace: allow writes again."""
 
     def decide(self, tx: Transaction) -> answers.Resumed:
-        if is_paused(tx.state):
+        if rules.is_paused(tx.state):
             tx.append("workspace_resumed", {})
         return {"paused": False}
 
