@@ -119,6 +119,8 @@ class Town:
             self._give_work(owner)
             self.names["checkpoint"] = owner.checkpoint()["checkpoint"]
             owner.backup(self.names["backup"])
+            # No list may show the invitation at one door and not at the next.
+            until(lambda: "tina" not in json.dumps(owner.connections()))
         until(lambda: self._is_refused("late"))
 
     def _populate(self, owner: Client) -> None:
