@@ -31,7 +31,7 @@ check: ready ## format, lint, types, import rules, schemas current
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
-	$(PY) -m interlock.contracts.schemas --check
+	$(PY) -m interlock.rooms.mail.schemas --check
 	$(PY) -m interlock.generate --check
 
 bench: ready ## measure, and print what was measured

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from interlock.contracts.tokens import SECRET_BYTES, compose, hashed
 from interlock.node import Node
+from interlock.rooms.identity.token_format import SECRET_BYTES, compose, hashed
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail.verbs import SendMessage
 from interlock.rooms.workspace.verbs import ChangeSetting

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from interlock.doors.http import decoding
 from interlock.doors.http.answers import Answer
-from interlock.link import open_node
+from interlock.local.link import open_node
 from interlock.node.live import LiveNode
 from interlock.rooms.mail.verbs import SendMessage
 from interlock.server.records import Owner

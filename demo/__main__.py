@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 
 from demo.day import play
 from demo.stage import Stage
-from interlock.link import server_of
-from interlock.workspace import dashboard
+from interlock.local.link import server_of
+from interlock.local.workspace import dashboard
 
 STARTS_WITHIN_S = 60
 

@@ -24,13 +24,13 @@ from playwright.sync_api import Browser, sync_playwright
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from interlock.contracts.tokens import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.doors.web import routes
 from interlock.log.encoding import digest
 from interlock.node import Node
 from interlock.node.live import LiveNode
 from interlock.node.seals import Seals
 from interlock.rooms.claims.verbs import AcquireClaim
+from interlock.rooms.identity.token_format import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail.verbs import (
     AckMessages,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from wake_file import interlock_wake_adapters
 
-from interlock.wake import NotWoken, Pointer, Window
+from interlock.plugins import NotWoken, Pointer, Window
 
 WINDOW = Window("otto-cli", None, None, None, {})
 POINTER = Pointer("Interlock: 1 message is waiting.", 1, ("m1",))

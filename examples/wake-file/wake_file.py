@@ -1,7 +1,6 @@
 """Tells an agent that it has mail by a line in a file, for whatever watches that file."""
 
-from interlock.wake import Adapter, Config, NotWoken, Pointer, Window
-from interlock.wake.plugins import hookimpl
+from interlock.plugins import Adapter, Config, NotWoken, Pointer, Window, hookimpl
 
 
 class File:

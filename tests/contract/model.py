@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from interlock.contracts.tokens import hashed, token_id
 from interlock.rooms.claims.verbs import (
     AcquireClaim,
     CheckClaim,
@@ -21,6 +20,7 @@ from interlock.rooms.claims.verbs import (
     StopWaiting,
     TakeOverClaim,
 )
+from interlock.rooms.identity.token_format import hashed, token_id
 from interlock.rooms.identity.verbs import (
     CreateGroup,
     EndSession,

@@ -1,4 +1,4 @@
-"""Every answer of a real node has the shape that `contracts.answers` says, and nothing besides.
+"""Every answer of a real node has the shape that `rooms.answers` states, and nothing besides.
 
 A day in a small town drives a node through every act that can be asked for, along the branches
 that change what is in the answer. What was answered is held against the types with nothing coerced
@@ -21,10 +21,9 @@ from letting_in import RESOURCE, VERIFIER, connected, granted, refreshed, signed
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
-from interlock import processes
-from interlock.contracts import tokens
 from interlock.errors import IdentityMismatch
 from interlock.log.encoding import digest
+from interlock.machine import processes
 from interlock.node import Node
 from interlock.node import repair as repairing
 from interlock.node import wake_ups as dispatching
@@ -41,6 +40,7 @@ from interlock.rooms.claims.verbs import (
     TakeOverClaim,
 )
 from interlock.rooms.folding import KINDS
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import (
     CreateGroup,
     EndSession,
@@ -483,8 +483,8 @@ def a_run() -> Answer:
 
 def identity(town: Town) -> None:
     cli, *_ = people(town)
-    hashed = tokens.hashed("a token of our own making")
-    town.call(OWNER, Join("milo", token_hash=tokens.hashed("another")))
+    hashed = token_format.hashed("a token of our own making")
+    town.call(OWNER, Join("milo", token_hash=token_format.hashed("another")))
     town.call(OWNER, ListAgents("otto"))
     town.call(cli, Whoami())
     town.ms += 1000
@@ -495,13 +495,18 @@ def identity(town: Town) -> None:
     made = town.call(OWNER, MintToken("milo"))
     town.call(OWNER, ShowToken(made["id"]))
     town.call(OWNER, RotateToken(made["id"]))
-    brought = tokens.hashed("brought along")
-    town.call(OWNER, RotateToken(tokens.token_id(hashed), token_hash=brought))
-    mine = tokens.hashed(cli.token or "")
-    for known in (mine, brought, tokens.hashed(made["token"]), tokens.hashed("unknown")):
+    brought = token_format.hashed("brought along")
+    town.call(OWNER, RotateToken(token_format.token_id(hashed), token_hash=brought))
+    mine = token_format.hashed(cli.token or "")
+    for known in (
+        mine,
+        brought,
+        token_format.hashed(made["token"]),
+        token_format.hashed("unknown"),
+    ):
         town.call(OWNER, IdentifyToken(known))
-    town.call(OWNER, ShowToken(tokens.token_id(brought)))
-    town.call(OWNER, LabelToken(tokens.token_id(brought), "Milo, at home"))
+    town.call(OWNER, ShowToken(token_format.token_id(brought)))
+    town.call(OWNER, LabelToken(token_format.token_id(brought), "Milo, at home"))
     imports(town)
     town.call(OWNER, RevokeToken(sender="milo"))
     town.call(OWNER, ListTokens())
@@ -511,18 +516,20 @@ def letting_people_in(town: Town) -> None:
     """Rosa, who owns robo, in two browsers; a client that acts as robo, and one that is not open
     yet; and somebody on another machine."""
     nobody = Credentials()
-    kept = tokens.hashed("kept by who joins")
+    kept = token_format.hashed("kept by who joins")
     rosa = signed_in(town.node, "rosa", "robo")
-    asked = SignIn("rosa", VERIFIER, tokens.hashed("in a browser without a name"))
+    asked = SignIn("rosa", VERIFIER, token_format.hashed("in a browser without a name"))
     town.node.call(nobody, asked)
     acting = connected(town.node, rosa, "robo", "phone")
-    town.call(OWNER, IdentifyToken(tokens.hashed(acting.token)))
+    town.call(OWNER, IdentifyToken(token_format.hashed(acting.token)))
     town.call(OWNER, Explain(town.send(Credentials(acting.token, audience=RESOURCE), "@rosa")))
     refreshed(town.node, acting)
     town.call(OWNER, MintToken("rosa", "Rosa, at home", ttl_s=60))
     town.call(OWNER, MintToken("robo"))
     granted(town.node, rosa, "rosa")
-    town.call(OWNER, Invite("hugo", "desk", ("rex",), ttl_s=60, code_hash=tokens.hashed("a code")))
+    town.call(
+        OWNER, Invite("hugo", "desk", ("rex",), ttl_s=60, code_hash=token_format.hashed("a code"))
+    )
     town.call(nobody, AcceptInvitation("a code", kept))
     code = town.call(OWNER, Invite("hanna"))["invitation"]
     town.call(OWNER, Invite("hugo", "desk", ("rex",)))
@@ -541,7 +548,12 @@ def letting_people_in(town: Town) -> None:
 def imports(town: Town) -> None:
     rows = (
         {"token_hash": "1" * 64, "agent": "milo", "label": "Milo", "project": "shop"},
-        {"token_hash": tokens.hashed("old"), "agent": "milo", "label": "Otto", "project": "mill"},
+        {
+            "token_hash": token_format.hashed("old"),
+            "agent": "milo",
+            "label": "Otto",
+            "project": "mill",
+        },
         {"token_hash": "3" * 64, "agent": "nils", "label": "N", "display_name": "N", "clear": True},
         {"token_hash": "4" * 64, "agent": "nils", "scope": ["mail", "read"]},
         {"token_hash": "7" * 64, "agent": "nils", "expires_at": START * 2},
@@ -590,11 +602,11 @@ def a_restore(town: Town) -> None:
     backup = str(town.directory.parent / "backup.db")
     town.call(OWNER, Backup(backup))
     town.call(OWNER, Restore(backup))
-    mine = tokens.hashed(cli.token or "")
+    mine = token_format.hashed(cli.token or "")
     town.call(OWNER, IdentifyToken(mine))
-    town.call(OWNER, ShowToken(tokens.token_id(mine)))
+    town.call(OWNER, ShowToken(token_format.token_id(mine)))
     town.call(OWNER, ListTokens())
-    town.call(OWNER, RotateToken(tokens.token_id(mine)))
+    town.call(OWNER, RotateToken(token_format.token_id(mine)))
     town.call(OWNER, MintToken("otto-cli"))
     town.call(OWNER, ReaffirmTokens())
     town.call(OWNER, ShowLog())

@@ -29,7 +29,6 @@ from hypothesis.stateful import (
 )
 from model import COVERS, Message, Model, Refused, Target
 
-from interlock.contracts import tokens
 from interlock.errors import Refusal
 from interlock.log.facts import Entry
 from interlock.node import Node, audit, upkeep
@@ -42,6 +41,7 @@ from interlock.rooms.claims.verbs import (
     StopWaiting,
     TakeOverClaim,
 )
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import (
     CreateGroup,
     EndSession,
@@ -264,7 +264,7 @@ class Workspace(RuleBasedStateMachine):
             ("vera", None, "agent", ()),
             ("mira", None, "human", ("admin",)),
         ):
-            hash = tokens.hashed(self.new_token())
+            hash = token_format.hashed(self.new_token())
             self.tell(OWNER, Join(name, surface, cast(Any, kind), scopes=scopes, token_hash=hash))
         self.tell(OWNER, CreateGroup("devs", ("otto-cli", "vera")))
 
@@ -287,7 +287,7 @@ class Workspace(RuleBasedStateMachine):
     ) -> None:
         act = Join(name, surface, kind, scopes=scopes)
         by_whom = self.by(by)
-        self.tell(by_whom, act._replace(token_hash=tokens.hashed(self.new_token())))
+        self.tell(by_whom, act._replace(token_hash=token_format.hashed(self.new_token())))
 
     @step(
         "identity",
@@ -301,7 +301,7 @@ class Workspace(RuleBasedStateMachine):
     ) -> None:
         act = MintToken(sender, None, scopes, ttl_s)
         by_whom = self.by(by)
-        self.tell(by_whom, act._replace(token_hash=tokens.hashed(self.new_token())))
+        self.tell(by_whom, act._replace(token_hash=token_format.hashed(self.new_token())))
 
     @step(
         "identity",
@@ -325,7 +325,7 @@ class Workspace(RuleBasedStateMachine):
         old = self.model.tokens.get(id_of(token))
         if old is not None and old.expires_at is not None and old.expires_at <= self.model.now:
             return
-        hash = tokens.hashed(self.new_token())
+        hash = token_format.hashed(self.new_token())
         answer = self.tell(by, RotateToken(id=id_of(token), token_hash=hash))
         if old is None or answer is None:
             return
@@ -705,11 +705,11 @@ def folded_elsewhere(node: Node) -> str:
 
 
 def numbered(number: int) -> str:
-    return tokens.compose(number.to_bytes(tokens.SECRET_BYTES, "big"))
+    return token_format.compose(number.to_bytes(token_format.SECRET_BYTES, "big"))
 
 
 def id_of(token: str) -> str:
-    return tokens.token_id(tokens.hashed(token))
+    return token_format.token_id(token_format.hashed(token))
 
 
 def on_what(target: Target) -> On:

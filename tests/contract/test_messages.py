@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from interlock.contracts import schemas
-from interlock.contracts.messages import MODELS, check
-from interlock.contracts.types import (
+from interlock.errors import InvalidMessage, UnknownType, UseVerb
+from interlock.rooms.mail import schemas
+from interlock.rooms.mail.message_types import (
     MAIN_MEMBER,
     SENDABLE,
     TYPES,
@@ -23,7 +23,7 @@ from interlock.contracts.types import (
     sendable,
     unknown,
 )
-from interlock.errors import InvalidMessage, UnknownType, UseVerb
+from interlock.rooms.mail.payloads import MODELS, check
 
 pytestmark = pytest.mark.indifferent
 
@@ -655,7 +655,9 @@ def test_a_message_of_its_main_text_alone_is_plain() -> None:
 
 
 def test_the_tables_are_there_without_the_cost_of_pydantic() -> None:
-    code = "import sys, interlock.contracts.types; sys.exit('pydantic_core' in sys.modules)"
+    code = (
+        "import sys, interlock.rooms.mail.message_types; sys.exit('pydantic_core' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from interlock.contracts import tokens
 from interlock.log.facts import GENESIS, header_hash
 from interlock.log.merkle import Frontier
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.rooms import folding
 from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail.verbs import (
     AckMessages,
@@ -36,8 +36,8 @@ Answer = dict[str, Any]
 
 
 def join(node: Node, name: str, surface: str | None = None, **more: Any) -> Credentials:
-    token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-    node.call(OWNER, Join(name, surface, token_hash=tokens.hashed(token), **more))
+    token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+    node.call(OWNER, Join(name, surface, token_hash=token_format.hashed(token), **more))
     return Credentials(token=token)
 
 

@@ -18,14 +18,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from interlock import link
-from interlock.contracts import tokens
 from interlock.errors import Refusal
+from interlock.local import link
 from interlock.node import Node, audit, upkeep
 from interlock.node import write_queue as desk
 from interlock.node.keys import Keys
 from interlock.rooms import catalogue
 from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.rooms.workspace.paging import pages
@@ -180,9 +180,11 @@ def send(token: str, text: str) -> Json:
 
 def join(node: Node, *senders: str) -> dict[str, str]:
     """Registers senders and gives their tokens."""
-    found = {sender: tokens.compose(os.urandom(tokens.SECRET_BYTES)) for sender in senders}
+    found = {
+        sender: token_format.compose(os.urandom(token_format.SECRET_BYTES)) for sender in senders
+    }
     for sender, token in found.items():
-        node.call(OWNER, Join(sender, token_hash=tokens.hashed(token)))
+        node.call(OWNER, Join(sender, token_hash=token_format.hashed(token)))
     return found
 
 
@@ -385,7 +387,7 @@ class Writer:
         """Prepares a workspace that nobody has used yet."""
         unlimited = ChangeSetting("limits.sends_per_minute", "0")
         self.node.call(OWNER, unlimited)
-        token_hash = tokens.hashed(self.credentials.token or "")
+        token_hash = token_format.hashed(self.credentials.token or "")
         self.node.call(OWNER, Join("writer", token_hash=token_hash))
         say(["!", "joined", "writer"])
 

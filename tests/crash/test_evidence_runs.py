@@ -23,8 +23,8 @@ from typing import Any
 
 import pytest
 
-from interlock.contracts import messages
 from interlock.evidence import Limits, record
+from interlock.rooms.mail import payloads
 
 LIMIT_S = 60.0
 LINUX = sys.platform.startswith("linux")
@@ -92,7 +92,7 @@ class Place:
     def outcome(self) -> dict[str, Any]:
         with open(self.told, encoding="utf-8") as file:
             told: dict[str, Any] = json.load(file)
-        messages.check("evidence", told["payload"])
+        payloads.check("evidence", told["payload"])
         return told
 
 
@@ -125,7 +125,7 @@ def ran(script: str, limits: Limits) -> tuple[dict[str, Any], bytes, int]:
     with record(["sh", "-c", script], limits, out=io.BytesIO(), err=io.BytesIO()) as recorded:
         with open(recorded.output, "rb") as file:
             stored = file.read()
-        return messages.check("evidence", recorded.payload), stored, recorded.exit_status
+        return payloads.check("evidence", recorded.payload), stored, recorded.exit_status
 
 
 QUICK = Limits(grace_s=0.3)

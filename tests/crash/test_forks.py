@@ -22,7 +22,7 @@ import apsw
 import pytest
 from processes import LIMIT_S, OWNER, Worker, facts, join, send
 
-from interlock import link
+from interlock.local import link
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim
 from interlock.rooms.mail.verbs import ListInbox, SendMessage

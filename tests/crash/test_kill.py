@@ -17,9 +17,9 @@ import apsw
 import pytest
 from processes import LIMIT_S, OWNER, Json, Worker, command, environment, facts, join
 
-from interlock import link, workspace
-from interlock.contracts import tokens
+from interlock.local import link, workspace
 from interlock.node import Node, audit, proofs, upkeep
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import Join, ListAgents
 from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.rooms.workspace.verbs import ChangeSetting
@@ -201,7 +201,7 @@ def test_a_writer_killed_while_it_makes_the_workspace_leaves_one_that_works(
     chance = random.Random(seed)
     for number in range(KILLS_WHILE_MAKING):
         directory = str(tmp_path / f"fresh-{number}")
-        token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
+        token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
         with Life(directory, token, "first", fresh=True) as life:
             life.until_said("opening")
             life.for_a_while(chance.uniform(0, chance.choice((0.01, 0.04))))
@@ -218,7 +218,7 @@ def test_a_writer_killed_while_it_makes_the_workspace_leaves_one_that_works(
             if life.answered("joined"):
                 assert "writer" in joined
             if "writer" not in joined:
-                node.call(OWNER, Join("writer", token_hash=tokens.hashed(token)))
+                node.call(OWNER, Join("writer", token_hash=token_format.hashed(token)))
         Ledger(directory, token, known["checker"]).check(life)
 
 

@@ -28,13 +28,13 @@ from processes import (
     workers,
 )
 
+from interlock.local.workspace import CredentialStore
 from interlock.log.facts import parse_header
 from interlock.node import Node, audit, upkeep
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim
 from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.stores.presence import Presence
 from interlock.verbs.credentials import Credentials
-from interlock.workspace import CredentialStore
 
 RACERS = 32
 

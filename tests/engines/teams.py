@@ -15,9 +15,9 @@ from typing import Any
 from commandline import Place, until
 from remotes import Remotes
 
-from interlock.contracts import tokens
-from interlock.link import open_node
+from interlock.local.link import open_node
 from interlock.node import Node, audit, upkeep
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail import uploads
 from interlock.rooms.mail.verbs import ListInbox, SendMessage
@@ -81,8 +81,8 @@ class Team:
 
 def join(node: Node, name: str) -> Credentials:
     """Registers somebody, who acts with a token from then on."""
-    token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-    node.call(OWNER, Join(name, token_hash=tokens.hashed(token)))
+    token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+    node.call(OWNER, Join(name, token_hash=token_format.hashed(token)))
     return Credentials(token=token)
 
 

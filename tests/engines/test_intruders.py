@@ -17,7 +17,7 @@ from serving import Served, free_port
 from teams import LARGE, OWNER, Team, facts, hashes, join, level, send, texts
 
 from interlock.errors import EngineUnavailable, LogDamaged, LogForked, Usage
-from interlock.link import open_node
+from interlock.local.link import open_node
 from interlock.log.facts import parse_header
 from interlock.node import Node, audit
 from interlock.node.doctor import examine

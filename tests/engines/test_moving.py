@@ -19,7 +19,7 @@ from serving import Served, free_port
 from teams import LARGE, OWNER, Team, facts, join, level, send, texts
 
 from interlock.errors import EngineUnavailable, NotFound
-from interlock.link import open_node
+from interlock.local.link import open_node
 from interlock.node import Node, upkeep
 from interlock.node.doctor import examine
 from interlock.rooms.mail.verbs import Redact

@@ -9,7 +9,7 @@ from remotes import Remotes
 from serving import free_port
 from teams import Team
 
-from interlock.link import is_served, server_of
+from interlock.local.link import is_served, server_of
 
 pytestmark = pytest.mark.long
 

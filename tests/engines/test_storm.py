@@ -13,7 +13,7 @@ from remotes import Remotes
 from storm import Member, Record, Storm, Writer, is_short, writing
 from teams import OWNER, Team, facts, level
 
-import interlock.link
+import interlock.local.link
 from interlock.node import Node, upkeep
 
 STORM_S = float(os.environ.get("INTERLOCK_STORM_S", "60"))
@@ -50,7 +50,7 @@ def test_in_a_storm_every_answer_is_true(
     own_remote: Remotes,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(interlock.link, "PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(interlock.local.link, "PATIENCE_S", PATIENCE_S)
     record = Record(ITEMS)
     writers = joined(members, record)
     storm = Storm(members, own_remote.server)

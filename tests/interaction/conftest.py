@@ -17,7 +17,7 @@ from prepared import Prepared
 from serving import servers
 from working import Workshop
 
-import interlock.link
+import interlock.local.link
 
 __all__ = ["servers"]
 
@@ -37,7 +37,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
 @pytest.fixture
 def only_through_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a server runs, a command that opens the workspace's file by itself fails the test."""
-    monkeypatch.setattr(interlock.link, "open_node", _unless_served)
+    monkeypatch.setattr(interlock.local.link, "open_node", _unless_served)
 
 
 @pytest.fixture
@@ -52,12 +52,12 @@ def served(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Served 
     served.close()
 
 
-_open_node = interlock.link.open_node
+_open_node = interlock.local.link.open_node
 
 
 def _unless_served(directory: str, **given: Any) -> Any:
     """Opens a workspace's file, unless there is a server that should have been asked."""
-    assert not interlock.link.is_served(directory), "the server was not asked"
+    assert not interlock.local.link.is_served(directory), "the server was not asked"
     return _open_node(directory, **given)
 
 

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.contracts.tokens import (
+from interlock.node import Node
+from interlock.rooms.identity.token_format import (
     CODE,
     INVITATION,
     PREFIX,
@@ -16,7 +17,6 @@ from interlock.contracts.tokens import (
     compose,
     hashed,
 )
-from interlock.node import Node
 from interlock.rooms.people.verbs import (
     Enrol,
     GrantConnection,

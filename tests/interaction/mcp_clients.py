@@ -30,13 +30,13 @@ from mcp_types import CallToolResult, TextContent, jsonrpc_message_adapter
 from prepared import Prepared
 from starlette.types import Scope
 
-from interlock.contracts import tokens
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.mcp import Mounted, serve
 from interlock.doors.mcp.plans import Here
 from interlock.node import Node
 from interlock.node.live import LiveNode
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import Join
 from interlock.verbs.credentials import Credentials
 
@@ -122,8 +122,8 @@ class Scene:
                 ("nova", None, "agent"),
                 ("vera", None, "human"),
             ):
-                token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-                joined = Join(name, surface, cast(Any, kind), token_hash=tokens.hashed(token))
+                token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+                joined = Join(name, surface, cast(Any, kind), token_hash=token_format.hashed(token))
                 self.tokens[node.call(OWNER, joined)["sender"]] = token
 
     def credentials(self, sender: str, session: str | None = None) -> Credentials:

@@ -22,9 +22,9 @@ from letting_in import let_in
 
 import interlock
 from interlock.client import Client
-from interlock.contracts.tokens import hashed, token_id
 from interlock.errors import TokenExpired
 from interlock.rooms import catalogue
+from interlock.rooms.identity.token_format import hashed, token_id
 
 OTTO, VERA, DORA = Who("otto-cli"), Who("vera"), Who("dora")
 NOVA, LENA, MIRA = Who("nova"), Who("lena"), Who("mira")

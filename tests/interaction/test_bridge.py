@@ -24,8 +24,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_clients import MODES, Caller, awaited
 
-from interlock.bridge import Bridge, FdPair, told
-from interlock.link import is_served
+from interlock.agents.bridge import Bridge, FdPair, told
+from interlock.local.link import is_served
 
 TWENTY_MB = 20 << 20
 GONE = -32000
@@ -256,7 +256,7 @@ def test_it_imports_little(town: Town) -> None:
         otto.call("whoami")
         _, complaint = otto.process.communicate(timeout=LIMIT_S)
     imported = {line.rpartition("|")[2].strip() for line in complaint.decode().splitlines()}
-    assert "interlock.bridge" in imported
+    assert "interlock.agents.bridge" in imported
     heavy = {"asyncio", "pydantic", "mcp", "mcp_types", "anyio", "starlette", "apsw", "subprocess"}
     assert not heavy & {name.partition(".")[0] for name in imported}
     assert not any(name.startswith(("interlock.node", "interlock.rooms")) for name in imported)

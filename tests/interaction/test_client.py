@@ -22,8 +22,8 @@ import interlock
 from interlock import errors
 from interlock.client import AsyncClient, Client
 from interlock.client.asking import Method
-from interlock.contracts.tokens import hashed, token_id
 from interlock.rooms import catalogue
+from interlock.rooms.identity.token_format import hashed, token_id
 from interlock.rooms.identity.verbs import Mute
 from interlock.rooms.work.verbs import CancelTask, ResolveBlocker
 from interlock.rooms.workspace.verbs import Whoami

@@ -15,15 +15,15 @@ from forking import Servers
 from letting_in import connected, signed_in
 from serving import Forked
 
-from interlock.contracts.health import MAX_TOLD, ORDER
 from interlock.doors.cli import doctor as examining
+from interlock.machine.processes import look, space
 from interlock.node import Node, doctor
-from interlock.processes import look, space
 from interlock.rooms.claims.verbs import AcquireClaim
 from interlock.rooms.identity.verbs import Join, MintToken
 from interlock.rooms.mail.verbs import SendMessage
 from interlock.rooms.people.verbs import NameConnection
 from interlock.rooms.work.verbs import SubmitTask, TakeTask
+from interlock.rooms.workspace.findings import MAX_TOLD, ORDER
 from interlock.rooms.workspace.verbs import Attend, Whoami
 from interlock.verbs.credentials import Credentials
 

@@ -15,13 +15,13 @@ from examined import HOUR, OWNER, ago, findings, only, typed
 from forking import Servers
 from serving import Forked
 
-from interlock import workspace
-from interlock.contracts.tokens import SECRET_BYTES, compose
 from interlock.doors.cli import serving
 from interlock.doors.cli.doctor import HOOKS_LOG
-from interlock.link import server_of
+from interlock.local import workspace
+from interlock.local.link import server_of
 from interlock.node.doctor import examine
 from interlock.node.servers import running
+from interlock.rooms.identity.token_format import SECRET_BYTES, compose
 from interlock.rooms.identity.verbs import Join
 
 pytestmark = pytest.mark.long

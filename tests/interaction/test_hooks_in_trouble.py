@@ -25,7 +25,7 @@ from commandline import Place
 from forking import Servers
 from serving import Forked
 
-from interlock.hooks import NOTHING, client_of
+from interlock.agents.hooks import NOTHING, client_of
 
 pytestmark = pytest.mark.long
 

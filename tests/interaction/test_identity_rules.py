@@ -18,7 +18,7 @@ from chosen import restores
 from commandline import LIMIT_S, Done, Place, lines, until
 from serving import free_port
 
-from interlock.contracts import tokens
+from interlock.rooms.identity import token_format
 
 
 def _directory(place: Place, *words: str) -> str:
@@ -162,7 +162,9 @@ def test_init_here_and_a_named_workspace_exclude_each_other(place: Place) -> Non
 
 
 def test_a_url_is_a_server_and_never_a_directory(place: Place) -> None:
-    somebody = place.but(INTERLOCK_TOKEN=tokens.compose(os.urandom(tokens.SECRET_BYTES)))
+    somebody = place.but(
+        INTERLOCK_TOKEN=token_format.compose(os.urandom(token_format.SECRET_BYTES))
+    )
     for named in (f"http://127.0.0.1:{free_port()}", f"https://127.0.0.1:{free_port()}/x"):
         place.no("NO_IDENTITY", "status", "--workspace", named)
         somebody.no("ENGINE_UNAVAILABLE", "status", "--workspace", named)
@@ -276,7 +278,7 @@ def test_a_surface_is_another_sender_than_its_agent(place: Place) -> None:
 
 
 def test_a_token_of_nobody_opens_nothing(town: Place) -> None:
-    stranger = tokens.compose(os.urandom(tokens.SECRET_BYTES))
+    stranger = token_format.compose(os.urandom(token_format.SECRET_BYTES))
     before = town.entries()
     for words in ("whoami", "send @vera hi", "join rita", "status", "claim list"):
         town.no("BAD_TOKEN", *words.split(), INTERLOCK_TOKEN=stranger)

@@ -9,8 +9,8 @@ import pytest
 from commandline import Place
 
 import interlock
-from interlock.contracts import tokens
 from interlock.node import Node, search
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import CreateGroup, Join
 from interlock.rooms.mail.verbs import Search, SendMessage
 from interlock.rooms.transaction import Mine
@@ -38,8 +38,8 @@ class Long(NamedTuple):
 
 
 def join(node: Node, name: str) -> str:
-    token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-    node.call(OWNER, Join(name, token_hash=tokens.hashed(token)))
+    token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+    node.call(OWNER, Join(name, token_hash=token_format.hashed(token)))
     return token
 
 

@@ -22,13 +22,13 @@ from mcp_clients import (
 )
 from prepared import Prepared
 
-from interlock.contracts.addresses import VALID_SHAPES
 from interlock.doors.mcp.calls import FLOWS
 from interlock.doors.mcp.tools import INPUT, INSTRUCTIONS, TOOLS
 from interlock.node.live import LiveNode
 from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, AcquireClaim
 from interlock.rooms.mail.verbs import SendMessage, ShowReceipts
 from interlock.rooms.workspace.verbs import Review, ShowStatus
+from interlock.verbs.addresses import VALID_SHAPES
 
 NAMES = [tool["name"] for tool in TOOLS]
 EVERY = [(entrance, mode) for entrance in ENTRANCES for mode in MODES]

@@ -32,16 +32,16 @@ from mcp_clients import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from prepared import Prepared
 
-from interlock.contracts import tokens
 from interlock.doors.mcp.wire import LONGEST
 from interlock.node import Node
 from interlock.node.live import LiveNode
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import EndSession, RevokeToken, StartSession
 from interlock.rooms.workspace.verbs import Review, ShowStatus
 
 WHERE_TO_ASK = "/.well-known/oauth-protected-resource/mcp"
-STRANGE = tokens.compose(bytes(tokens.SECRET_BYTES))
+STRANGE = token_format.compose(bytes(token_format.SECRET_BYTES))
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 INVALID_PARAMS, REQUEST_CANCELLED = -32602, -32800
 HELLO = {

@@ -28,7 +28,6 @@ from letting_in import (
 )
 from serving import Forked
 
-from interlock.contracts.tokens import INVITATION, hashed
 from interlock.errors import BadToken, NameTaken, NotFound, RateLimited
 from interlock.node import Node
 from interlock.node.passwords import (
@@ -40,6 +39,7 @@ from interlock.node.passwords import (
     TRIES_UNDER_ATTACK,
     Attempts,
 )
+from interlock.rooms.identity.token_format import INVITATION, hashed
 from interlock.rooms.identity.verbs import RevokeToken
 from interlock.rooms.people.verbs import (
     AcceptInvitation,

@@ -27,7 +27,6 @@ from letting_in import (
 )
 from serving import Forked, Served
 
-from interlock.contracts.tokens import hashed, token_id
 from interlock.errors import (
     BadToken,
     IdentityMismatch,
@@ -39,6 +38,7 @@ from interlock.errors import (
 )
 from interlock.node import Node
 from interlock.rooms.claims.verbs import AcquireClaim, TakeOverClaim
+from interlock.rooms.identity.token_format import hashed, token_id
 from interlock.rooms.identity.verbs import MintToken
 from interlock.rooms.people.verbs import (
     AcceptInvitation,

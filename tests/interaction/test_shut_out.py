@@ -14,8 +14,8 @@ import pytest
 from commandline import Place
 from forking import Served
 
-from interlock import workspace
 from interlock.doors.cli import main
+from interlock.local import workspace
 
 NOBODY = 65534
 

@@ -29,12 +29,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from interlock.contracts.tokens import SECRET_BYTES, compose
 from interlock.doors.web import routes, stream, views
 from interlock.doors.web.passes import LASTS_S, Passes
 from interlock.doors.web.stream import BREATH_S, PARTS
 from interlock.node import Node
 from interlock.node.live import LiveNode
+from interlock.rooms.identity.token_format import SECRET_BYTES, compose
 from interlock.rooms.mail.verbs import SendMessage
 from interlock.verbs.credentials import Credentials
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import apsw
 
-from interlock.contracts import tokens
 from interlock.errors import Refusal
 from interlock.log.encoding import decode, digest
 from interlock.log.facts import parse_header
@@ -32,6 +31,7 @@ from interlock.rooms.claims.verbs import (
     StopWaiting,
     TakeOverClaim,
 )
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import (
     CreateGroup,
     EndSession,
@@ -129,11 +129,11 @@ class Day:
         sent = self.node.call(who, SendMessage(to, payload, type, **more))
         return str(sent["message"]["id"])
 
-    def token(self, prefix: str = tokens.PREFIX) -> tuple[str, str]:
+    def token(self, prefix: str = token_format.PREFIX) -> tuple[str, str]:
         """A token that is a secret to nobody, and its hash."""
         self._secrets += 1
-        token = tokens.compose(bytes([self._secrets]) * tokens.SECRET_BYTES, prefix)
-        return token, tokens.hashed(token)
+        token = token_format.compose(bytes([self._secrets]) * token_format.SECRET_BYTES, prefix)
+        return token, token_format.hashed(token)
 
     def join(self, name: str, surface: str | None = None, **more: Any) -> Credentials:
         token, hash = self.token()
@@ -441,7 +441,7 @@ def people(day: Day) -> None:
     joins; tokens come from another bus; and after a restore she begins anew."""
     cast = Cast(day)
     invited = _invited(day, cast.vera, "kim")
-    day.do(cast.vera, RevokeConnection("inv_" + tokens.hashed(invited)[:12]))
+    day.do(cast.vera, RevokeConnection("inv_" + token_format.hashed(invited)[:12]))
     laptop = _invited(day, OWNER, "otto", surface="laptop")
     day.do(Credentials(), AcceptInvitation(laptop, day.token()[1]))
     day.refuse(Credentials(), AcceptInvitation(laptop, day.token()[1]))
@@ -469,7 +469,7 @@ def people(day: Day) -> None:
 
 
 def _invited(day: Day, who: Credentials, name: str, **more: Any) -> str:
-    code, hash = day.token(tokens.INVITATION)
+    code, hash = day.token(token_format.INVITATION)
     day.do(who, Invite(name, code_hash=hash, **more))
     return code
 
@@ -482,7 +482,7 @@ def _enrolled(day: Day, name: str, *own: str) -> Credentials:
 
 
 def _granted(day: Day, who: Credentials, agent: str, surface: str | None) -> str:
-    code, hash = day.token(tokens.CODE)
+    code, hash = day.token(token_format.CODE)
     day.do(who, _asked(agent, surface, hash))
     return code
 
@@ -497,7 +497,7 @@ def _opened(
 ) -> tuple[str, Credentials, str]:
     """The code of a connection, what its client shows, and what refreshes it."""
     code = _granted(day, who, agent, surface)
-    (token, hash), (refresh, refresh_hash) = day.token(), day.token(tokens.REFRESH)
+    (token, hash), (refresh, refresh_hash) = day.token(), day.token(token_format.REFRESH)
     day.do(Credentials(), OpenConnection(code, CLIENT, hash, refresh_hash))
     return code, Credentials(token=token, audience=RESOURCE), refresh
 
@@ -506,25 +506,25 @@ def _connections(day: Day, rosa: Credentials) -> None:
     """One that goes on, one whose refresh token comes back, one whose code does, one that its
     client closes, and one that rosa ends."""
     code, phone, refresh = _opened(day, rosa, "otto", "phone")
-    day.do(rosa, NameConnection("con_" + tokens.hashed(code)[:12], "my phone"))
+    day.do(rosa, NameConnection("con_" + token_format.hashed(code)[:12], "my phone"))
     day.send(phone, "@vera", "send", {"text": "From my phone."})
     day.refuse(phone._replace(audience=None), Whoami())
-    day.refuse(rosa, _asked("vera", None, day.token(tokens.CODE)[1]))
+    day.refuse(rosa, _asked("vera", None, day.token(token_format.CODE)[1]))
     day.later(90)
     day.refuse(phone, Whoami())
-    asked = RefreshConnection(refresh, CLIENT, day.token()[1], day.token(tokens.REFRESH)[1])
+    asked = RefreshConnection(refresh, CLIENT, day.token()[1], day.token(token_format.REFRESH)[1])
     day.do(Credentials(), asked)
     _, _, copied = _opened(day, rosa, "robo", None)
     for _ in range(2):
-        new = day.token()[1], day.token(tokens.REFRESH)[1]
+        new = day.token()[1], day.token(token_format.REFRESH)[1]
         day.do(Credentials(), RefreshConnection(copied, CLIENT, *new))
     replayed, *_ = _opened(day, rosa, "robo", "laptop")
-    new = day.token()[1], day.token(tokens.REFRESH)[1]
+    new = day.token()[1], day.token(token_format.REFRESH)[1]
     day.do(Credentials(), OpenConnection(replayed, CLIENT, *new))
     _, _, closed = _opened(day, rosa, "rosa", None)
     day.do(Credentials(), CloseConnection(closed, CLIENT))
     ended, *_ = _opened(day, rosa, "rosa", "desk")
-    day.do(rosa, RevokeConnection("con_" + tokens.hashed(ended)[:12]))
+    day.do(rosa, RevokeConnection("con_" + token_format.hashed(ended)[:12]))
 
 
 def _imports(day: Day) -> None:
@@ -534,7 +534,7 @@ def _imports(day: Day) -> None:
     )
     day.do(OWNER, ImportTokens(rows, apply=True))
     day.do(OWNER, ImportTokens(rows, {"Milo": "milo"}, apply=True))
-    day.do(OWNER, LabelToken(tokens.token_id("1" * 64), "neo-gpt, at work"))
+    day.do(OWNER, LabelToken(token_format.token_id("1" * 64), "neo-gpt, at work"))
 
 
 # What was played on the day of each recording. Earlier ones stay as they are.

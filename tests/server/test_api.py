@@ -16,10 +16,10 @@ from forking import Servers
 from letting_in import Connected, let_in
 from serving import Forked, Reply, Served, read_reply, servers
 
-from interlock.contracts import tokens
 from interlock.doors.http.limits import FORGET_EVERY, RateLimit
 from interlock.errors import RateLimited, by_code
 from interlock.rooms import catalogue
+from interlock.rooms.identity import token_format
 from interlock.verbs.http import Route, routes_of
 
 __all__ = ["servers"]
@@ -163,7 +163,9 @@ class Sample(NamedTuple):
 
 
 def hash_of_a_token() -> str:
-    return tokens.hashed(tokens.compose(fresh("secret").encode().ljust(tokens.SECRET_BYTES)))
+    return token_format.hashed(
+        token_format.compose(fresh("secret").encode().ljust(token_format.SECRET_BYTES))
+    )
 
 
 SAMPLES: dict[tuple[str, str], Callable[[Town], Sample]] = {
@@ -327,7 +329,7 @@ SAMPLES: dict[tuple[str, str], Callable[[Town], Sample]] = {
         f"/v1/connections/{town.connection.id}/name", "client", {"name": "her phone"}
     ),
     ("POST", "/v1/connections/{id}/revoke"): lambda town: Sample(
-        f"/v1/connections/{tokens.token_id(tokens.hashed(town.rosa))}/revoke", "revoked"
+        f"/v1/connections/{token_format.token_id(token_format.hashed(town.rosa))}/revoke", "revoked"
     ),
     ("POST", "/v1/sessions"): lambda town: Sample("/v1/sessions", "session", {"id": fresh("run")}),
     ("GET", "/v1/sessions/{id}"): lambda town: Sample(f"/v1/sessions/{town.session()}", "sender"),
@@ -637,7 +639,7 @@ def revoked(town: Town) -> str:
         (lambda town: f"Basic {town.otto}", "NO_IDENTITY"),
         (lambda town: town.otto, "NO_IDENTITY"),
         (lambda town: f"Bearer {town.otto[:-1]}", "BAD_TOKEN"),
-        (lambda town: f"Bearer {tokens.compose(bytes(25))}", "BAD_TOKEN"),
+        (lambda town: f"Bearer {token_format.compose(bytes(25))}", "BAD_TOKEN"),
         (lambda town: "Bearer %00%ff", "BAD_TOKEN"),
         (lambda town: "Bearer " + "x" * 10_000, "BAD_TOKEN"),
         (expired, "TOKEN_EXPIRED"),
@@ -745,8 +747,8 @@ def test_whoever_joins_without_a_hash_gets_a_token_that_works(town: Town) -> Non
 
 
 def test_whoever_joins_with_a_hash_keeps_the_token(town: Town) -> None:
-    token = tokens.compose(fresh("mine").encode().ljust(tokens.SECRET_BYTES))
-    body = {"name": fresh("careful"), "token_hash": tokens.hashed(token)}
+    token = token_format.compose(fresh("mine").encode().ljust(token_format.SECRET_BYTES))
+    body = {"name": fresh("careful"), "token_hash": token_format.hashed(token)}
     joined = town.ask("POST", "/v1/agents", body, token=town.ada)
     assert "token" not in joined.json
     assert town.ask("GET", "/v1/whoami", token=token).json["sender"] == body["name"]
@@ -769,8 +771,8 @@ def test_an_invitation_is_all_that_one_must_show(town: Town, header: str | None)
 
 
 def test_whoever_joins_by_an_invitation_may_keep_the_token(town: Town) -> None:
-    token = tokens.compose(fresh("kept").encode().ljust(tokens.SECRET_BYTES))
-    body = {"code": town.invitation(), "token_hash": tokens.hashed(token)}
+    token = token_format.compose(fresh("kept").encode().ljust(token_format.SECRET_BYTES))
+    body = {"code": town.invitation(), "token_hash": token_format.hashed(token)}
     joined = town.ask("POST", "/v1/invitations/accept", body, token=None)
     assert "token" not in joined.json
     assert town.ask("GET", "/v1/whoami", token=token).json["sender"] == joined.json["sender"]

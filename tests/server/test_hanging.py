@@ -13,8 +13,9 @@ from commandline import Place
 from forking import Servers
 from serving import Forked, Served, servers
 
-from interlock import __version__, link
-from interlock.link import About, LocalLink
+from interlock import __version__
+from interlock.local import link
+from interlock.local.link import About, LocalLink
 from interlock.rooms.workspace.verbs import ShowStatus
 from interlock.server import records
 from interlock.verbs.credentials import Credentials

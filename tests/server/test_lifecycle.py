@@ -18,7 +18,7 @@ from serving import Forked, Reply, Served, free_port, servers
 from traffic import Sender, received, senders, until_each_has
 
 from interlock import __version__
-from interlock.link import About, is_served, server_of
+from interlock.local.link import About, is_served, server_of
 from interlock.server import records
 
 __all__ = ["servers"]

@@ -31,10 +31,10 @@ from forking import Servers
 from listening import listen
 from serving import Forked, Served, servers
 
-from interlock.contracts.intrusions import INTRUSIONS
 from interlock.doors.web.visitors import ASKED_FOR_S
 from interlock.node.keys import Keys
 from interlock.node.passwords import TRIES
+from interlock.rooms.people.intrusions import INTRUSIONS
 
 __all__ = ["servers"]
 OUTSIDE = "https://interlock.example"

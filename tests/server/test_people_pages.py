@@ -27,7 +27,6 @@ from test_web import (
 )
 from test_web import serving as unguarded
 
-from interlock.contracts.tokens import hashed
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.web import person_views, routes
@@ -35,6 +34,7 @@ from interlock.node import Node, passwords
 from interlock.node.live import LiveNode
 from interlock.node.passwords import TRIES
 from interlock.node.seals import Seals
+from interlock.rooms.identity.token_format import hashed
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.people.verbs import FindGrant, Invite, ListConnections, RevokeConnection
 from interlock.verbs.credentials import Credentials

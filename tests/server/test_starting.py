@@ -10,7 +10,7 @@ import pytest
 from commandline import LIMIT_S, Place, until
 from serving import free_port
 
-from interlock.link import is_served, server_of
+from interlock.local.link import is_served, server_of
 
 pytestmark = pytest.mark.long
 

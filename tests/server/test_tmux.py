@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.wake import InDoubt, NotWoken, Pointer, Window
-from interlock.wake.looks import LOOKS
-from interlock.wake.tmux import Tmux
+from interlock.agents.wake.looks import LOOKS
+from interlock.agents.wake.tmux import Tmux
+from interlock.plugins import InDoubt, NotWoken, Pointer, Window
 
 LIMIT_S = 30.0
 PROGRAM = Path(__file__).with_name("pretending.py")
@@ -338,7 +338,7 @@ def test_a_window_of_which_too_little_is_known_gets_nothing(tmux: Server, missin
 def test_enter_is_not_pressed_where_the_line_does_not_appear(
     tmux: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.wake.tmux.SEEN_WITHIN_S", 0.5)
+    monkeypatch.setattr("interlock.agents.wake.tmux.SEEN_WITHIN_S", 0.5)
     client = tmux.client(mode="deaf")
     with pytest.raises(InDoubt, match="not to be seen"):
         Tmux().wake(client.window, POINTER)
@@ -349,7 +349,7 @@ def test_enter_is_not_pressed_where_the_line_does_not_appear(
 def test_enter_is_not_pressed_where_a_person_typed_meanwhile(
     tmux: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.wake.tmux.SEEN_WITHIN_S", 0.5)
+    monkeypatch.setattr("interlock.agents.wake.tmux.SEEN_WITHIN_S", 0.5)
     client = tmux.client(mode="meddled")
     with pytest.raises(InDoubt, match="not to be seen"):
         Tmux().wake(client.window, POINTER)
@@ -367,7 +367,7 @@ def test_enter_is_not_pressed_in_a_shell_that_took_the_clients_place(tmux: Serve
 def test_enter_is_pressed_once_even_where_it_does_nothing(
     tmux: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.wake.tmux.SEEN_WITHIN_S", 3.0)
+    monkeypatch.setattr("interlock.agents.wake.tmux.SEEN_WITHIN_S", 3.0)
     client = tmux.client(mode="stuck")
     with pytest.raises(InDoubt, match="still stands there"):
         Tmux().wake(client.window, POINTER)

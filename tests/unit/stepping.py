@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from interlock.contracts import tokens
+from interlock.machine.processes import look, space
 from interlock.node import Node, audit
 from interlock.node import wake_ups as dispatching
-from interlock.processes import look, space
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail.verbs import SendMessage, ShowReceipts
 from interlock.rooms.workspace.verbs import Attend, ShowLog
@@ -46,8 +46,8 @@ class Street:
         self.mira = self.join("mira", kind="human")
 
     def join(self, name: str, surface: str | None = None, **said: Any) -> Credentials:
-        token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-        self.call(OWNER, Join(name, surface, token_hash=tokens.hashed(token), **said))
+        token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+        self.call(OWNER, Join(name, surface, token_hash=token_format.hashed(token), **said))
         return Credentials(token=token)
 
     def call(self, by: Credentials, act: Any) -> dict[str, Any]:

@@ -16,7 +16,6 @@ import pytest
 from pymerkle import InmemoryTree
 from pymerkle.proof import InclusionProof
 
-from interlock.contracts import tokens
 from interlock.errors import (
     IdempotencyConflict,
     MissingScope,
@@ -32,6 +31,7 @@ from interlock.log.notes import open_note, parse_verifier_key
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.node.keys import EVERY, KEPT
 from interlock.rooms.claims.verbs import AcquireClaim
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail.verbs import (
     AckMessages,
@@ -67,8 +67,8 @@ class Scene:
         self.neo = self.join("neo")
 
     def join(self, name: str, surface: str | None = None, **more: Any) -> Credentials:
-        token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-        act = Join(name, surface, token_hash=tokens.hashed(token), **more)
+        token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+        act = Join(name, surface, token_hash=token_format.hashed(token), **more)
         self.node.call(OWNER, act)
         return Credentials(token=token)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.contracts.briefs import Brief, parse
+from interlock.doors.cli.briefs import Brief, parse
 from interlock.errors import Usage
 
 WHOLE = """\

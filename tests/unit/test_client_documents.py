@@ -25,13 +25,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from interlock.contracts import tokens
-from interlock.contracts.tokens import INVITATION, PREFIX, SECRET_BYTES, compose, hashed
 from interlock.doors.oauth import clients, documents, endpoints
 from interlock.doors.oauth.documents import Documents, Refused, is_public
-from interlock.link import open_node
+from interlock.local.link import open_node
 from interlock.node.live import LiveNode
 from interlock.node.seals import Seals
+from interlock.rooms.identity import token_format
+from interlock.rooms.identity.token_format import INVITATION, PREFIX, SECRET_BYTES, compose, hashed
 from interlock.rooms.people.verbs import Enrol, GrantConnection, Invite
 from interlock.rooms.workspace.verbs import ShowLog
 from interlock.server.records import Owner
@@ -250,7 +250,7 @@ class Visit:
         (sealed,) = parse_qs(urlsplit(sent.headers["location"]).query)["request"]
         wanted = Seals(self.live.node.keys).opened("authorization", sealed)
         assert wanted is not None
-        code = tokens.code(os.urandom(SECRET_BYTES), redirected=wanted["redirected"])
+        code = token_format.code(os.urandom(SECRET_BYTES), redirected=wanted["redirected"])
         taken = ("client", "client_name", "resource", "redirect_uri", "challenge", "scopes")
         said = {name: wanted[name] for name in taken}
         act = GrantConnection(agent="vera", surface=None, code_hash=hashed(code), **said)

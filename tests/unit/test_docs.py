@@ -28,7 +28,6 @@ from xml.etree import ElementTree
 import pytest
 
 from interlock import errors
-from interlock.contracts.intrusions import INTRUSIONS
 from interlock.doors.cli.grammar import BUILT_IN, COMMON, HELP
 from interlock.doors.cli.lookup import all_commands
 from interlock.doors.http import limits
@@ -39,6 +38,7 @@ from interlock.node import MAX_AGE_S, SURE_FOR_S, passwords
 from interlock.node.peer_nodes import BEAT_INTERVAL_S
 from interlock.rooms.folding import KINDS
 from interlock.rooms.people.connections import ACCESS_FOR_MS, CODE_FOR_MS, REFRESH_FOR_MS
+from interlock.rooms.people.intrusions import INTRUSIONS
 from interlock.rooms.people.people import INVITED_FOR_MS, SIGNED_IN_FOR_MS
 from interlock.rooms.workspace.settings import SETTINGS
 from interlock.server import connections

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from interlock.contracts.envelope import TAG, enveloped, escaped, said, spoken
-from interlock.contracts.types import MAIN_MEMBER
+from interlock.rooms.envelope import TAG, enveloped, escaped, said, spoken
+from interlock.rooms.mail.message_types import MAIN_MEMBER
 
 ID = "0192f0c1-7a4b-4c5d-8e6f-001122334455"
 OPENINGS = "<\uff1c\ufe64\u2039\u27e8\u3008"

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from interlock.contracts import tokens
-from interlock.contracts.secrets import HELD, Masker, masked, masked_words
+from interlock.rooms.identity import token_format
+from interlock.rooms.work.secrets import HELD, Masker, masked, masked_words
 
 LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
 LONG = LETTERS * 4
@@ -14,7 +14,7 @@ KEY_LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
 # Each secret as its maker writes it, and what must be left of the text around it. They are put
 # together here, so that no scanner takes this file for a leak.
 SECRETS = {
-    "interlock": (tokens.compose(bytes(range(25))), "token {} here"),
+    "interlock": (token_format.compose(bytes(range(25))), "token {} here"),
     "github": ("gh" + "p_" + LONG[:36], "x={}\n"),
     "github, of an app": ("gh" + "s_" + LONG[:40], "({})"),
     "github, fine-grained": ("github" + "_pat_" + LONG[:22] + "_" + LONG[:59], "'{}'"),

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from interlock.contracts import messages
 from interlock.errors import Usage
 from interlock.evidence import Limits, NotStarted, Recorded, record
 from interlock.evidence.recording import MAX_WORDS
+from interlock.rooms.mail import payloads
 
 TOKEN = "gh" + "p_" + "aB3" * 12
 
@@ -23,7 +23,7 @@ class Seen:
     """What a run showed and what it left to be stored."""
 
     def __init__(self, recorded: Recorded, out: bytes, err: bytes) -> None:
-        self.payload: dict[str, Any] = messages.check("evidence", recorded.payload)
+        self.payload: dict[str, Any] = payloads.check("evidence", recorded.payload)
         self.status = recorded.exit_status
         self.out, self.err = out, err
         with open(recorded.output, "rb") as file:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from interlock.contracts import messages
 from interlock.errors import DigestMismatch, InvalidMessage, Refusal, TooLarge, Usage
 from interlock.evidence import spool
+from interlock.rooms.mail import payloads
 
 OUTPUT = bytes(range(256)) * 9000 + b"end"
 KEY = spool.new_key()
@@ -55,7 +55,7 @@ def test_a_run_comes_out_as_it_went_in_and_is_marked(
     assert key == KEY
     assert found == payload(output, task_id="T-1", spooled=True)
     assert bytes_found == output
-    assert messages.check("evidence", found) is found
+    assert payloads.check("evidence", found) is found
 
 
 def test_no_two_runs_have_one_key() -> None:

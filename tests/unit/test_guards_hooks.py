@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from interlock import guards
+from interlock.agents import guards
+from interlock.agents.guards import Push
+from interlock.agents.guards.hooks import KEPT
+from interlock.agents.guards.script import written
 from interlock.errors import Usage
-from interlock.guards import Push
-from interlock.guards.hooks import KEPT
-from interlock.guards.script import written
-from interlock.project import Guard
+from interlock.local.project import Guard
 
 NOTHING = "0" * 40
 SOMETHING = "a1" * 20

@@ -17,9 +17,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from interlock.agents.hooks import CLIENTS, NOTHING, Client, Said, Step, client_of
+from interlock.agents.hooks.answers import LIMIT
 from interlock.errors import Usage
-from interlock.hooks import CLIENTS, NOTHING, Client, Said, Step, client_of
-from interlock.hooks.answers import LIMIT
 
 HERE = Path(__file__).parent / "hooks"
 KINDS = {"start", "prompt", "edit", "tool", "stop", "rest", "end", "other"}
@@ -276,7 +276,10 @@ def said_at(name: str, event: str) -> str:
 
 
 def test_the_modules_are_clients() -> None:
-    from interlock.hooks import claude_code, codex, cursor, gemini
+    from interlock.agents.claude_code import hooks as claude_code
+    from interlock.agents.codex import hooks as codex
+    from interlock.agents.cursor import hooks as cursor
+    from interlock.agents.gemini import hooks as gemini
 
     modules: list[Client] = [claude_code, codex, cursor, gemini]
     assert modules == [client_of(name) for name in CLIENTS]
@@ -285,7 +288,7 @@ def test_the_modules_are_clients() -> None:
 @pytest.mark.parametrize("name", CLIENTS)
 def test_reading_a_hook_takes_no_heavy_imports(name: str) -> None:
     """A hook runs before and after every tool, so what it imports is felt."""
-    script = f"import sys, interlock.hooks as h; h.client_of({name!r}); print(*sys.modules)"
+    script = f"import sys, interlock.agents.hooks as h; h.client_of({name!r}); print(*sys.modules)"
     ran = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )

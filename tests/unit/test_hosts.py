@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from interlock.contracts.hosts import Proxies, proxy, written_by_proxy
 from interlock.log.times import read_time, rfc3339
+from interlock.machine.hosts import Proxies, proxy, written_by_proxy
 
 
 @pytest.mark.parametrize(

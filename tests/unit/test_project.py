@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import Usage
-from interlock.project import LARGEST, Check, Guard, Project, decode, load, parse
+from interlock.local.project import LARGEST, Check, Guard, Project, decode, load, parse
 
 WHOLE = """\
 [checks.tests]

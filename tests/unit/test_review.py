@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from interlock.contracts import tokens
 from interlock.errors import (
     EngineUnavailable,
     IdentityMismatch,
@@ -18,9 +17,10 @@ from interlock.errors import (
     Paused,
     Usage,
 )
+from interlock.local.repository import name_and_paths
 from interlock.node import Node, audit, upkeep
-from interlock.repository import name_and_paths
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import EndSession, Join, ListAgents, MintToken, StartSession
 from interlock.rooms.mail.verbs import (
     AnswerAsk,
@@ -61,8 +61,8 @@ def node(tmp_path: Path, clock: Clock) -> Iterator[Node]:
 
 
 def join(node: Node, name: str, *scopes: str) -> Credentials:
-    token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-    node.call(OWNER, Join(name, scopes=scopes, token_hash=tokens.hashed(token)))
+    token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+    node.call(OWNER, Join(name, scopes=scopes, token_hash=token_format.hashed(token)))
     return Credentials(token=token)
 
 
@@ -261,7 +261,7 @@ def test_a_token_is_registered_once_and_by_a_real_hash(node: Node) -> None:
     otto = join(node, "otto")
     assert otto.token is not None
     with pytest.raises(NameTaken):
-        node.call(OWNER, MintToken("otto", token_hash=tokens.hashed(otto.token)))
+        node.call(OWNER, MintToken("otto", token_hash=token_format.hashed(otto.token)))
     for hash in ("zz", "A" * 64, "a" * 63):
         with pytest.raises(Usage):
             node.call(OWNER, MintToken("otto", token_hash=hash))

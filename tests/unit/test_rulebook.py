@@ -17,7 +17,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from interlock import errors
-from interlock.contracts import tokens
 from interlock.log.facts import Header, header_hash, parse_header
 from interlock.node import Node, audit, upkeep
 from interlock.rooms import catalogue
@@ -30,6 +29,7 @@ from interlock.rooms.claims.verbs import (
     StopWaiting,
     TakeOverClaim,
 )
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import (
     CreateGroup,
     EndSession,
@@ -123,21 +123,21 @@ class Workspace:
 
     def new_token(self) -> str:
         self.minted += 1
-        return tokens.compose(self.minted.to_bytes(tokens.SECRET_BYTES, "big"))
+        return token_format.compose(self.minted.to_bytes(token_format.SECRET_BYTES, "big"))
 
     def join(self, name: str, surface: str | None = None, **said: Any) -> Credentials:
         token = self.new_token()
-        self.call(OWNER, Join(name, surface, token_hash=tokens.hashed(token), **said))
+        self.call(OWNER, Join(name, surface, token_hash=token_format.hashed(token), **said))
         return Credentials(token=token)
 
     def mint(self, sender: str, **said: Any) -> Credentials:
         token = self.new_token()
-        self.call(OWNER, MintToken(sender, token_hash=tokens.hashed(token), **said))
+        self.call(OWNER, MintToken(sender, token_hash=token_format.hashed(token), **said))
         return Credentials(token=token)
 
     def rotate(self, by: Credentials, **which: Any) -> Credentials:
         token = self.new_token()
-        self.call(by, RotateToken(**which, token_hash=tokens.hashed(token)))
+        self.call(by, RotateToken(**which, token_hash=token_format.hashed(token)))
         return Credentials(token=token)
 
     def send(self, by: Credentials, to: str, text: str = "hello", **said: Any) -> str:
@@ -192,7 +192,7 @@ def refused(
 
 def id_of(credentials: Credentials) -> str:
     assert credentials.token is not None
-    return tokens.token_id(tokens.hashed(credentials.token))
+    return token_format.token_id(token_format.hashed(credentials.token))
 
 
 # --- every refusal: a code, a title, an exit status, an HTTP status
@@ -664,7 +664,7 @@ def test_beyond_the_defaults_only_an_admin_grants(ws: Workspace) -> None:
     ):
         said = refused(errors.MissingScope, ws.call, otto, act)
         assert said["scope"] == "admin"
-        ws.call(boss, act._replace(token_hash=tokens.hashed(ws.new_token())))
+        ws.call(boss, act._replace(token_hash=token_format.hashed(ws.new_token())))
 
 
 def test_a_token_needs_a_sender(ws: Workspace) -> None:
@@ -686,7 +686,7 @@ def test_a_token_ends_by_the_clock_to_the_millisecond(ws: Workspace) -> None:
     assert "2033-05-18T03:34:20.000Z" in said["message"]
     refused(errors.TokenExpired, ws.send, brief, "@vera")
     assert brief.token is not None
-    told = ws.call(OWNER, IdentifyToken(tokens.hashed(brief.token)))
+    told = ws.call(OWNER, IdentifyToken(token_format.hashed(brief.token)))
     assert (told["known"], told["active"]) == (True, False)
 
 
@@ -715,7 +715,7 @@ def test_tokens_are_an_admins_business_even_ones_own(ws: Workspace) -> None:
     otto, boss = ws.join("otto", scopes=("mail",)), ws.join("boss", scopes=("admin",))
     ws.mint("otto", scopes=("admin",))
     for act in (
-        RotateToken(sender="otto", token_hash=tokens.hashed(ws.new_token())),
+        RotateToken(sender="otto", token_hash=token_format.hashed(ws.new_token())),
         RevokeToken(id=id_of(otto)),
         ShowToken(id_of(otto)),
         ListTokens(),

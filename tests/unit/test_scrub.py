@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.contracts import tokens
 from interlock.errors import Usage
+from interlock.rooms.identity import token_format
 from interlock.scrub import Finding, Rules, findings, rules_of
 
 KEY = "AKIA" + "QWERTYUIOPASDFGH"
@@ -482,7 +482,7 @@ def test_what_a_person_has_looked_at_is_left_out(repo: Repo) -> None:
 
 
 def test_interlocks_own_tokens_are_found_and_mistyped_ones_are_not(repo: Repo) -> None:
-    token = tokens.compose(bytes(range(25)))
+    token = token_format.compose(bytes(range(25)))
     wrong = token[:-1] + ("a" if token[-1] != "a" else "b")
     repo.commit("Tokens", {"a.txt": f"{wrong}\n{token}\n"})
     finding = only(repo.scrub())

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from interlock.agents.guards import this_interlock
+from interlock.agents.hooks import client_of
+from interlock.agents.setup import CLIENTS, Setting, jsonc, prepared, records, reversed_setting
+from interlock.agents.setup import inspect as looking
+from interlock.agents.setup.clients import Caller, client_named
+from interlock.agents.setup.inspect import Found
+from interlock.agents.setup.own_entries import hooks_in
+from interlock.agents.setup.places import place_at
 from interlock.errors import Usage
-from interlock.guards import this_interlock
-from interlock.hooks import client_of
-from interlock.setup import CLIENTS, Setting, jsonc, prepared, records, reversed_setting
-from interlock.setup import inspect as looking
-from interlock.setup.clients import Caller, client_named
-from interlock.setup.inspect import Found
-from interlock.setup.own_entries import hooks_in
-from interlock.setup.places import place_at
 
 CALLER = Caller(("/opt/bin/interlock",), "otto", "/data/ws")
 

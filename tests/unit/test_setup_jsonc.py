@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.setup import jsonc
+from interlock.agents.setup import jsonc
 
 MESSY = """\
 // settings of the team

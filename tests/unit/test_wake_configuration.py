@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from interlock.agents.wake.configuration import FILE, KEYS, LARGEST, parse, read
+from interlock.agents.wake.plugins import Adapters
+from interlock.agents.wake.running import LIMIT_S
 from interlock.errors import Usage
-from interlock.wake.configuration import FILE, KEYS, LARGEST, parse, read
-from interlock.wake.plugins import Adapters
-from interlock.wake.running import LIMIT_S
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "plugins.md"
 WHOLE = """

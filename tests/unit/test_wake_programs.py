@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.wake import InDoubt, NotWoken, Pointer, Window
-from interlock.wake.codex import Codex
-from interlock.wake.command import Command
+from interlock.agents.codex.wake import Codex
+from interlock.agents.wake.command import Command
+from interlock.plugins import InDoubt, NotWoken, Pointer, Window
 
 THREAD = "0199a213-81c0-7800-8aa1-bbab2a035a53"
 POINTER = Pointer("Interlock: 2 messages from @vera are waiting.", 2, ("m1", "m2"))

@@ -11,15 +11,15 @@ from commandline import until
 from stepping import HOUR, MINUTE, OWNER, SECOND, Street, this_window
 
 from interlock import errors
+from interlock.local.windows import about
+from interlock.machine.processes import is_stopped, look
 from interlock.node import upkeep
 from interlock.node import wake_ups as dispatching
-from interlock.processes import is_stopped, look
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim
 from interlock.rooms.identity.verbs import FindSession, ListAgents, Mute, StartSession
 from interlock.rooms.mail.verbs import AckMessages, ListInbox, ReadMessage
 from interlock.rooms.work.verbs import RaiseBlocker, ResolveBlocker
 from interlock.rooms.workspace.verbs import Attend, ChangeSetting, Pause, Resume
-from interlock.windows import about
 
 
 @pytest.fixture

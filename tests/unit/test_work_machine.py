@@ -26,10 +26,10 @@ from hypothesis.stateful import (
 )
 from work_model import ENDED, Holder, Model, Person, Refused, Task
 
-from interlock.contracts import tokens
 from interlock.errors import Refusal
 from interlock.node import Node, audit, upkeep
 from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim, TakeOverClaim
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import EndSession, Join
 from interlock.rooms.work.verbs import (
     AddEvidence,
@@ -177,9 +177,9 @@ class Work(RuleBasedStateMachine):
     @initialize()
     def a_team_with_gates_and_tasks(self) -> None:
         for name, surface, kind, scopes in JOINED:
-            token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
+            token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
             act = Join(
-                name, surface, cast(Any, kind), scopes=scopes, token_hash=tokens.hashed(token)
+                name, surface, cast(Any, kind), scopes=scopes, token_hash=token_format.hashed(token)
             )
             joined = self.node.call(Credentials(owner=True), act)
             sender = joined["sender"]

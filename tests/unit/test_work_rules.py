@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from interlock import errors
-from interlock.contracts import tokens
 from interlock.node import Node, audit, upkeep
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim, TakeOverClaim
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import EndSession, Join, MintToken, RevokeToken, StartSession
 from interlock.rooms.mail.uploads import attach, in_pieces
 from interlock.rooms.mail.verbs import (
@@ -71,8 +71,8 @@ class Town:
         self.call(OWNER, CreateGate("athena", ("@vera", "@mira")))
 
     def join(self, name: str, surface: str | None = None, **said: Any) -> Credentials:
-        token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-        self.call(OWNER, Join(name, surface, token_hash=tokens.hashed(token), **said))
+        token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+        self.call(OWNER, Join(name, surface, token_hash=token_format.hashed(token), **said))
         return Credentials(token=token)
 
     def call(self, by: Credentials, act: Any) -> dict[str, Any]:
@@ -740,8 +740,8 @@ def test_a_gate_is_held_by_a_sender_by_an_agent_or_by_a_scope(
 
 def test_a_listed_holder_judges_only_with_a_token_for_work(town: Town) -> None:
     submitted(town)
-    token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
-    mint = MintToken("vera", None, ("mail",), None, tokens.hashed(token))
+    token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+    mint = MintToken("vera", None, ("mail",), None, token_format.hashed(token))
     town.call(OWNER, mint)
     narrow = Credentials(token=token)
     refusal = town.refused("MISSING_SCOPE", narrow, GiveVerdict("B-1", "athena", "pass"))

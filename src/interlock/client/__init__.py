@@ -18,7 +18,6 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self, TypeVar, cast
 
-from interlock import workspace
 from interlock.client.asking import Asked
 from interlock.client.claims import Claims
 from interlock.client.mail import Mail
@@ -26,7 +25,8 @@ from interlock.client.methods import Methods
 from interlock.client.tokens import Tokens
 from interlock.client.ways import LocalWay, RemoteWay, Way
 from interlock.client.who import Who
-from interlock.repository import located, needs_location
+from interlock.local import workspace
+from interlock.local.repository import located, needs_location
 from interlock.rooms.workspace.paging import pages
 from interlock.rooms.workspace.verbs import ShowLog
 from interlock.verbs.answers import Answer

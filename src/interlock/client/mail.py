@@ -5,8 +5,8 @@ from typing import Any, Self
 from interlock.client import answers
 from interlock.client.asking import Asked, Method
 from interlock.client.listening import Listening
-from interlock.contracts.types import MAIN_MEMBER, sendable
 from interlock.errors import Usage
+from interlock.rooms.mail.message_types import MAIN_MEMBER, sendable
 from interlock.rooms.mail.verbs import AckMessages, SendMessage
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from interlock.client import answers
 from interlock.client.asking import Asked, Method
-from interlock.contracts.tokens import hashed
 from interlock.rooms.identity.token_files import prepared
+from interlock.rooms.identity.token_format import hashed
 from interlock.rooms.identity.verbs import IdentifyToken, ImportTokens
 
 

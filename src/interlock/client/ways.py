@@ -1,5 +1,5 @@
 """The ways of the asynchronous client: HTTP to a server, over its address or its socket, and the
-workspace's node in this process. They answer as `interlock.link` does.
+workspace's node in this process. They answer as `interlock.local.link` does.
 
 Whoever stops waiting lets go at once: a cancelled call closes its connection, and a node that
 waited in this process stops.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock import __version__
 from interlock.errors import EngineUnavailable
-from interlock.link import (
+from interlock.local.link import (
     NobodyThere,
     decoded,
     encoded,

@@ -3,7 +3,7 @@
 import os
 from contextlib import closing
 
-from interlock import workspace
+from interlock.local import workspace
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.verb import Verb
 

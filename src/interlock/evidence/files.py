@@ -7,8 +7,8 @@ import tempfile
 from types import TracebackType
 from typing import Any, Self
 
-from interlock.contracts.secrets import Masker
 from interlock.errors import NotFound, TooLarge, Usage
+from interlock.rooms.work.secrets import Masker
 
 BLOCK = 1 << 20
 # So much of a file shows whether it is text, in which secrets are masked.

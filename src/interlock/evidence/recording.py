@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, BinaryIO, Final, Self
 
-from interlock.contracts.secrets import masked_words
 from interlock.errors import Usage
 from interlock.evidence.copying import Live
 from interlock.evidence.counting import counts
@@ -19,6 +18,7 @@ from interlock.evidence.keeping import Keeper
 from interlock.evidence.running import Ended, Limits, run
 from interlock.evidence.standing import Standing, standing, unchanged
 from interlock.evidence.transcript import Transcript
+from interlock.rooms.work.secrets import masked_words
 
 CANNOT_EXECUTE: Final = 126
 NOT_FOUND: Final = 127

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
-from interlock.contracts.addresses import filename
 from interlock.errors import DigestMismatch, TooLarge, Usage
+from interlock.verbs.addresses import filename
 
 FORM: Final = "interlock-run-1"
 # By these a client tells what it starts in which session that is.
@@ -139,7 +139,7 @@ def _fill(file: BinaryIO, members: dict[str, Any], source: BinaryIO) -> None:
 def read(path: str) -> Spooled:
     """The run in a file. Raises Usage, TooLarge, InvalidMessage or DigestMismatch; whatever the
     file holds, nothing else."""
-    from interlock.contracts.messages import check
+    from interlock.rooms.mail.payloads import check
 
     spooled = _parsed(_contents(path), path)
     payload = check("evidence", spooled["payload"])

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from typing import NamedTuple
 
-from interlock import git
+from interlock.machine import git
 
 # Hashing a large tree takes its time; a git that hangs must not hang the run.
 PATIENCE_S = 300

@@ -3,8 +3,8 @@
 from collections import deque
 from typing import Final
 
-from interlock.contracts.secrets import MASK, Masker, Piece
 from interlock.evidence.keeping import Keeper
+from interlock.rooms.work.secrets import MASK, Masker, Piece
 
 # How much of one stream waits for another that has not ended its line.
 MAX_WAITING: Final = 1 << 16

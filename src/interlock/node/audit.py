@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from interlock.contracts.addresses import address
 from interlock.errors import LogDamaged, Usage
 from interlock.log.encoding import canonical, decode
 from interlock.log.facts import (
@@ -32,6 +31,7 @@ from interlock.rooms.transaction import State
 from interlock.rooms.work.evidence import blob_of
 from interlock.rooms.workspace.events import SCANNED_AT_ONCE, event
 from interlock.rooms.workspace.verbs import Maintain, ShowLog
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import Answer, without_none
 from interlock.verbs.credentials import Credentials
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from interlock.contracts.tokens import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.errors import NoAnswer, Refusal
+from interlock.rooms.identity.token_format import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.rooms.workspace.verbs import Attend, Whoami
 from interlock.verbs.answers import Answer
 from interlock.verbs.flows import Flow, Listening, Sleep

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-from interlock.contracts.hosts import neighbourhood
 from interlock.errors import BadToken, RateLimited, Usage
+from interlock.machine.hosts import neighbourhood
 from interlock.node.keys import Keys
 
 SHORTEST = 12

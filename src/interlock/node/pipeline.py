@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from interlock.contracts.tokens import hashed
 from interlock.errors import EngineUnavailable, MissingScope, NoIdentity, NotAvailable, Refusal
 from interlock.node.batch import Batch
 from interlock.rooms.identity.sessions import refuse_foreign
+from interlock.rooms.identity.token_format import hashed
 from interlock.rooms.identity.tokens import authenticate, refuse_elsewhere, refuse_mismatch
 from interlock.rooms.transaction import NOBODY_CALLER, OWNER_CALLER, Caller, Transaction
 from interlock.rooms.workspace.refusals import record_refusal

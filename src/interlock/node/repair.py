@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from apsw import Connection
 
-from interlock.contracts.addresses import address
 from interlock.errors import Usage
 from interlock.log.facts import parse_header
 from interlock.log.times import rfc3339
@@ -20,6 +19,7 @@ from interlock.rooms.claims.queue import end_since
 from interlock.stores.recognition import note_repair, repair_of
 from interlock.stores.shared.locating import record
 from interlock.stores.shared.replica import Divergence
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import Answer
 
 MAX_LISTED = 1000

@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
-from interlock.processes import space
+from interlock.machine.processes import space
 
 
 class Serving(NamedTuple):

@@ -14,7 +14,7 @@ from tempfile import TemporaryFile
 from typing import IO, Final, NamedTuple
 
 from interlock.errors import Usage
-from interlock.git import TRUTHFUL
+from interlock.machine.git import TRUTHFUL
 
 PIECE: Final = 1 << 20
 

@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from interlock.contracts import secrets, tokens
 from interlock.errors import BadToken, Usage
+from interlock.rooms.identity import token_format
+from interlock.rooms.work import secrets
 from interlock.scrub import assignments
 from interlock.scrub.placeholders import is_placeholder
 
@@ -30,7 +31,7 @@ _OWN: Final = (
     (_PRIVATE_KEY, re.compile(r"BEGIN[ ]ENCRYPTED PRIVATE KEY|PuTTY-User-Key-File-[3-9]")),
     (_PRIVATE_KEY, re.compile(r"AGE-SECRET-KEY-1[A-Z0-9]{58}")),
 )
-_TOKEN: Final = re.compile(rf"\b{tokens.PREFIX}[a-z2-7]{{47}}\b")
+_TOKEN: Final = re.compile(rf"\b{token_format.PREFIX}[a-z2-7]{{47}}\b")
 
 
 class Secret(NamedTuple):
@@ -119,7 +120,7 @@ def _shared() -> Iterator[_Detector]:
     """The shapes that are masked wherever Interlock stores text, but for its own tokens."""
     for rule in secrets.RULES:
         shape = rule.pattern.pattern.decode()
-        if not shape.startswith(tokens.PREFIX):
+        if not shape.startswith(token_format.PREFIX):
             pattern = re.compile(shape, re.ASCII)
             more = re.compile(rule.more.pattern.decode(), re.ASCII)
             kind = _CHOSEN if pattern.groups else "Key or token"
@@ -170,7 +171,7 @@ def _tokens(text: str) -> Iterator[str]:
     """Interlock's tokens have a checksum: what only looks like one opens nothing."""
     for token in _TOKEN.findall(text):
         try:
-            tokens.hashed(token)
+            token_format.hashed(token)
         except BadToken:
             continue
         yield token

@@ -10,10 +10,10 @@ from contextlib import suppress
 
 import uvloop
 
-from interlock.contracts.hosts import is_loopback, proxy, public_url
 from interlock.doors.cli import reported
 from interlock.errors import EngineUnavailable, Refusal, Usage
-from interlock.link import About, open_node
+from interlock.local.link import About, open_node
+from interlock.machine.hosts import is_loopback, proxy, public_url
 from interlock.node.servers import sign_in
 from interlock.server import logs
 from interlock.server.announcing import announcement, say

@@ -9,12 +9,12 @@ from contextlib import suppress
 from typing import Any
 
 from interlock.errors import NotAvailable
-from interlock.link import About
+from interlock.local.link import About
+from interlock.local.workspace import CredentialStore, dashboard, default
 from interlock.node import Node
 from interlock.rooms.identity.verbs import ListAgents
 from interlock.server.records import LOG
 from interlock.verbs.credentials import Credentials
-from interlock.workspace import CredentialStore, dashboard, default
 
 MAX_NAMED = 8
 

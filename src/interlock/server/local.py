@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from interlock.errors import Refusal
+from interlock.local.repository import name_here
 from interlock.log.encoding import decode
 from interlock.node.live import LiveNode
-from interlock.repository import name_here
 from interlock.server.tools import door
 from interlock.verbs.credentials import Credentials
 

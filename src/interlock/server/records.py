@@ -10,10 +10,10 @@ import time
 from contextlib import suppress
 from hmac import compare_digest
 
-from interlock.contracts import tokens
 from interlock.errors import EngineUnavailable
-from interlock.link import ABOUT, LOCK, About, server_of
-from interlock.workspace import OWNER, owner_token
+from interlock.local.link import ABOUT, LOCK, About, server_of
+from interlock.local.workspace import OWNER, owner_token
+from interlock.rooms.identity import token_format
 
 LOG = "server.log"
 # The kernel's own limit is 108 bytes on Linux and 104 on macOS.
@@ -98,7 +98,7 @@ class Owner:
 
 
 def _new_token(path: str) -> str:
-    token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
+    token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
     draft = f"{path}.{os.getpid()}"
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
         json.dump({"token": token}, file)

@@ -16,13 +16,13 @@ from starlette.requests import HTTPConnection
 from starlette.routing import Route, Router
 
 from interlock import __version__
-from interlock.contracts.hosts import is_loopback
 from interlock.doors import oauth, web
 from interlock.doors.http import Guard, api
 from interlock.doors.http.api import ApiContext
 from interlock.doors.http.metrics import Metrics
 from interlock.errors import EngineUnavailable
-from interlock.link import About
+from interlock.local.link import About
+from interlock.machine.hosts import is_loopback
 from interlock.node import Node
 from interlock.node.live import LiveNode
 from interlock.server.connections import Connection, ConnectionLimit

@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
+from interlock.agents.hooks.telling import pointer
 from interlock.errors import Refusal
-from interlock.hooks.telling import pointer
 from interlock.node import wake_ups as dispatching
 from interlock.node.live import LiveNode
 from interlock.node.wake_ups import Begun, Sleeper
-from interlock.wake import Adapter, NotWoken, Pointer, Window
+from interlock.plugins import Adapter, NotWoken, Pointer, Window
 
-_LOG = logging.getLogger("interlock.wake")
+_LOG = logging.getLogger("interlock.plugins")
 POLL_INTERVAL_S = 1.0
 TRY_AGAIN_S = 60.0
 MAX_WAKE_S = 45.0
@@ -72,7 +72,7 @@ class Waker:
     def _ways(self) -> list[tuple[Sleeper, Window, Adapter]]:
         """For every idle sender the first way to wake it, if there is one."""
         if self._adapters is None:
-            from interlock.wake.plugins import Adapters
+            from interlock.agents.wake.plugins import Adapters
 
             self._adapters = Adapters(self._live.node.directory)
         adapters = self._adapters.now()

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
-from interlock.contracts.addresses import filename
-from interlock.processes import RUN, is_alive, is_stopped, space
+from interlock.machine.processes import RUN, is_alive, is_stopped, space
 from interlock.stores.doorbell import Doorbell
+from interlock.verbs.addresses import filename
 
 FRESH_MS = 10 * 60_000
 # Of a client elsewhere nobody knows whether it still runs.

@@ -5,7 +5,7 @@ import sys
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context
 from interlock.errors import GatesNotPassed
-from interlock.judging import Judge, Told, root_here, rules_at
+from interlock.evidence.judging import Judge, Told, root_here, rules_at
 from interlock.verbs.answers import Answer
 
 

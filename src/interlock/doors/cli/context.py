@@ -4,10 +4,10 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from interlock import workspace
 from interlock.doors.cli.grammar import Parsed
 from interlock.errors import InvalidMessage, NoIdentity, UnknownSender, Usage
-from interlock.link import Link, LocalLink
+from interlock.local import workspace
+from interlock.local.link import Link, LocalLink
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 
@@ -56,7 +56,7 @@ class Context:
 
         request = request_of(verb, self.values, read_text)
         if getattr(request, "paths", ()) or getattr(request, "worktree", None) is not None:
-            from interlock.repository import located
+            from interlock.local.repository import located
 
             request = located(request)
         credentials = self.credentials(owner_may=not request.needs_sender())

@@ -7,17 +7,17 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from interlock import workspace
-from interlock.contracts import tokens
-from interlock.contracts.addresses import address, filename
-from interlock.contracts.health import Finding
-from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.doors.cli.context import Context
 from interlock.errors import BadToken
+from interlock.local import workspace
+from interlock.local.windows import surrounding
+from interlock.local.workspace import Kept
+from interlock.rooms.identity import token_format
+from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.verbs import IdentifyToken, ListAgents
+from interlock.rooms.workspace.findings import Finding
+from interlock.verbs.addresses import address, filename
 from interlock.verbs.answers import Answer
-from interlock.windows import surrounding
-from interlock.workspace import Kept
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 TAKE_OVER = "interlock claim take-over "
@@ -84,7 +84,7 @@ def _of_token(
 def _identified(context: Context, token: str) -> Answer:
     """Whose a token is; one that is cut off is nobody's."""
     try:
-        return context.call_as_owner(IdentifyToken(tokens.hashed(token)))
+        return context.call_as_owner(IdentifyToken(token_format.hashed(token)))
     except BadToken:
         return {"known": False}
 

@@ -6,13 +6,13 @@ import stat
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from interlock import workspace
-from interlock.contracts.health import Finding, in_order, told, unmade
 from interlock.doors.cli import credentials as kept
 from interlock.doors.cli.audit import refuse_absent
 from interlock.doors.cli.context import Context, here_and_now
 from interlock.errors import Usage
+from interlock.local import workspace
 from interlock.rooms.identity.verbs import ListAgents
+from interlock.rooms.workspace.findings import Finding, in_order, told, unmade
 from interlock.rooms.workspace.verbs import Examine
 from interlock.verbs.answers import Answer
 
@@ -49,7 +49,7 @@ def _for_client(do: str) -> str:
     """What sets a client up, with one that is on this machine and not set up yet, if there is."""
     if not do.startswith(SETUP):
         return do
-    from interlock import setup
+    from interlock.agents import setup
 
     rows = setup.detected(setup.place_at(here_and_now(), os.environ))
     here = [row for row in rows if "found" in row and row["client"] != setup.GIT]
@@ -102,7 +102,7 @@ def _last_lines(path: str) -> list[str]:
 
 def _rules(context: Context) -> Iterator[Finding]:
     """A wake.toml that the server does not follow."""
-    from interlock.wake import configuration
+    from interlock.agents.wake import configuration
 
     if not context.link.is_local:
         return
@@ -117,7 +117,7 @@ def _rules(context: Context) -> Iterator[Finding]:
 
 def _clients(context: Context) -> Iterator[Finding]:
     """Clients' configurations that no longer fit."""
-    from interlock.setup import health
+    from interlock.agents.setup import health
 
     link = context.link
     agents = context.call_as_owner(ListAgents())["agents"]

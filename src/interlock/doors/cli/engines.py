@@ -2,7 +2,7 @@
 
 from interlock.doors.cli.context import Context
 from interlock.errors import Usage
-from interlock.link import is_served, open_node
+from interlock.local.link import is_served, open_node
 from interlock.verbs.answers import Answer
 
 

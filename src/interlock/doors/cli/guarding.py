@@ -15,7 +15,7 @@ from interlock.verbs.answers import Answer
 from interlock.verbs.types import MAX_FILES
 
 if TYPE_CHECKING:
-    from interlock.guards import Push
+    from interlock.agents.guards import Push
 
 
 NOBODY = (
@@ -29,7 +29,7 @@ CANNOT_ASK = (
 
 
 def install(context: Context) -> Answer:
-    from interlock import guards
+    from interlock.agents import guards
 
     return dict(guards.undo() if context.get("undo") else guards.install())
 
@@ -37,8 +37,8 @@ def install(context: Context) -> Answer:
 def check(context: Context) -> Answer | int:
     """Whether another holder's claim is on any of these files, or of those that are staged. A hook
     that has nothing to say says nothing; git tells it which index is meant."""
-    from interlock import guards
-    from interlock.repository import name_here
+    from interlock.agents import guards
+    from interlock.local.repository import name_here
 
     here = guards.root(".")
     paths = guards.named(here, context.get("path", [])) or guards.staged(here)
@@ -58,8 +58,8 @@ def check(context: Context) -> Answer | int:
 
 def note(context: Context) -> Answer | int:
     """What the post-commit hook says: what was committed, whoever was asked before."""
-    from interlock import guards
-    from interlock.repository import name_here
+    from interlock.agents import guards
+    from interlock.local.repository import name_here
 
     here = guards.root(".")
     made, repo = guards.committed(here), name_here(here)
@@ -111,7 +111,7 @@ def _together(answers: list[Answer]) -> Answer:
 def push(context: Context) -> Answer:
     """Whether nothing that is pushed touches what another has claimed, and every gate that guards
     it has passed it. A guard that cannot be asked lets nothing through."""
-    from interlock import guards
+    from interlock.agents import guards
 
     here = evidence.standing()
     if here is None:
@@ -128,8 +128,8 @@ def push(context: Context) -> Answer:
 def _crossed(context: Context, root: str, remote: str, url: str, pushes: "list[Push]") -> Answer:
     """Whether commits that are not there yet were made under another's claim, by whoever went by
     the guard then. Where nobody else has one, git is not asked."""
-    from interlock import guards
-    from interlock.repository import name_here
+    from interlock.agents import guards
+    from interlock.local.repository import name_here
 
     nothing: Answer = {"allowed": True, "denied": [], "warned": []}
     sent, repo = [each for each in pushes if not each.deletes], name_here(root)
@@ -151,7 +151,7 @@ def _some_warned(crossed: Answer) -> Answer:
 
 
 def _gated(context: Context, root: str, remote: str, url: str, pushes: "list[Push]") -> Answer:
-    from interlock import guards
+    from interlock.agents import guards
 
     passed: list[Answer] = []
     missing: list[Answer] = []

@@ -12,8 +12,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from interlock import hooks, processes, windows, workspace
-from interlock.contracts.addresses import filename
+from interlock.agents import hooks
+from interlock.agents.hooks import NOTHING, Said, Step
+from interlock.agents.hooks.attending import attending, session_of
+from interlock.agents.hooks.memory import Memory
 from interlock.doors.cli.context import Context
 from interlock.errors import (
     IdempotencyConflict,
@@ -23,12 +25,12 @@ from interlock.errors import (
     UnknownSender,
     Usage,
 )
-from interlock.hooks import NOTHING, Said, Step
-from interlock.hooks.attending import attending, session_of
-from interlock.hooks.memory import Memory
-from interlock.link import Link
+from interlock.local import windows, workspace
+from interlock.local.link import Link
+from interlock.machine import processes
 from interlock.rooms.identity.verbs import EndSession
 from interlock.rooms.workspace.verbs import Attend
+from interlock.verbs.addresses import filename
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import run
@@ -322,7 +324,7 @@ def _credentials(context: Context, link: Link, step: Step) -> Credentials:
 def _await(context: Context, link: Link, step: Step) -> int:
     """Waits beside an idle client until something may wake it: exit 2, and the pointer on standard
     error. One waits for a session at a time, and nobody for a client that has ended."""
-    from interlock.hooks.telling import pointer
+    from interlock.agents.hooks.telling import pointer
 
     if step.kind == "other":
         return 0

@@ -4,11 +4,11 @@ import os
 from collections.abc import Sequence
 from contextlib import closing
 
-from interlock import workspace
-from interlock.contracts import tokens
 from interlock.doors.cli.context import Context, here_and_now, read_text
 from interlock.errors import BadToken, NotFound, Usage
-from interlock.link import LocalLink, open_node
+from interlock.local import workspace
+from interlock.local.link import LocalLink, open_node
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import (
     IdentifyToken,
     ImportTokens,
@@ -40,7 +40,7 @@ def init(context: Context) -> Answer:
 
 
 def join(context: Context) -> Answer:
-    if "/" in context.values["name"] or context.values["name"].startswith(tokens.INVITATION):
+    if "/" in context.values["name"] or context.values["name"].startswith(token_format.INVITATION):
         from interlock.doors.cli.people import join_by
 
         return join_by(context, context.values["name"])
@@ -122,14 +122,14 @@ def identify(context: Context) -> Answer:
     token = (read_text() if given == "-" else given).strip()
     if not token:
         raise Usage("There is no token to look at. Give one, or - and one on standard input.")
-    return context.call_as_owner(IdentifyToken(tokens.hashed(token)))
+    return context.call_as_owner(IdentifyToken(token_format.hashed(token)))
 
 
 def _id_kept(store: workspace.CredentialStore, sender: str) -> str | None:
     """Which token of a sender is kept; None where none is, or what is kept is damaged."""
     kept = store.get(sender)
     try:
-        return tokens.token_id(tokens.hashed(kept.token)) if kept else None
+        return token_format.token_id(token_format.hashed(kept.token)) if kept else None
     except BadToken:
         return None
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from interlock.contracts.types import MAIN_MEMBER, sendable
 from interlock.doors.cli.context import Context
 from interlock.errors import InvalidMessage, Usage
 from interlock.log.encoding import decode
+from interlock.rooms.mail.message_types import MAIN_MEMBER, sendable
 from interlock.rooms.mail.verbs import (
     Ask,
     ListInbox,
@@ -125,8 +125,8 @@ def watch(context: Context) -> int:
 
 def _point(context: Context) -> int:
     """Prints a line for whatever should wake the one who watches; many messages, one line."""
+    from interlock.agents.hooks.telling import pointer
     from interlock.doors.cli import output
-    from interlock.hooks.telling import pointer
     from interlock.rooms.workspace.verbs import Attend
 
     act = Attend("idle", "watch", wait_s=WATCH_S)

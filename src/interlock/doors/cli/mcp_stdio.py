@@ -9,10 +9,10 @@ from typing import NoReturn
 from interlock.doors.cli.context import Context, here_and_now
 from interlock.doors.cli.serving import become
 from interlock.errors import Refusal, Usage
-from interlock.link import Link, is_served
+from interlock.local.link import Link, is_served
+from interlock.local.windows import in_window
+from interlock.local.workspace import as_configured, link
 from interlock.verbs.credentials import Credentials
-from interlock.windows import in_window
-from interlock.workspace import as_configured, link
 
 CHANNEL_WAIT_S = 45
 CHANNEL_PAUSE_S = 5.0
@@ -20,7 +20,7 @@ CHANNEL_PAUSE_S = 5.0
 
 def mcp(context: Context) -> int:
     """MCP over stdio: through the server where one runs, else with a node of its own."""
-    from interlock.bridge import Bridge, FdPair, far_end
+    from interlock.agents.bridge import Bridge, FdPair, far_end
 
     place = context.place
     if "://" in place:
@@ -76,8 +76,8 @@ def _channel(context: Context) -> int:
 
 
 def _wake(context: Context, writer: int) -> None:
-    from interlock.bridge import told
-    from interlock.hooks.telling import pointer
+    from interlock.agents.bridge import told
+    from interlock.agents.hooks.telling import pointer
     from interlock.rooms.workspace.verbs import Attend
 
     act = Attend("idle", "channel", wait_s=CHANNEL_WAIT_S)

@@ -3,11 +3,11 @@
 import os
 from urllib.parse import urlsplit
 
-from interlock import workspace
-from interlock.contracts import tokens
 from interlock.doors.cli.context import Context
 from interlock.errors import Usage
-from interlock.link import server_of
+from interlock.local import workspace
+from interlock.local.link import server_of
+from interlock.rooms.identity import token_format
 from interlock.rooms.people.verbs import (
     AcceptInvitation,
     Invite,
@@ -46,10 +46,10 @@ def join_by(context: Context, link: str) -> Answer:
         raise Usage(f"The invitation says who joins; leave --{given[0]} out.")
     place, code = _parsed(link)
     context.values["workspace"] = place
-    token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
+    token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
     context.link.open()
     with workspace.CredentialStore(context.link.home).slot() as slot:
-        act = AcceptInvitation(code, tokens.hashed(token))
+        act = AcceptInvitation(code, token_format.hashed(token))
         answer = context.link.call(Credentials(), act)
         kept = slot.keep(answer["sender"], token)
     return answer | {"workspace": place, "kept": kept, "token": token}
@@ -57,7 +57,7 @@ def join_by(context: Context, link: str) -> Answer:
 
 def _parsed(link: str) -> tuple[str, str]:
     before, found, code = link.strip().partition(INVITE)
-    if not before or link.startswith(tokens.INVITATION):
+    if not before or link.startswith(token_format.INVITATION):
         raise Usage("The server's address is missing: https://interlock.example/invite/ili_…")
     url = urlsplit(before)
     if not found or url.scheme not in ("http", "https") or not url.hostname or not code:

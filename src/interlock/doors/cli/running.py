@@ -7,15 +7,15 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from interlock import processes
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context
 from interlock.errors import Refusal, Usage
-from interlock.processes import RUN
+from interlock.local.windows import about
+from interlock.machine import processes
+from interlock.machine.processes import RUN
 from interlock.rooms.identity.verbs import EndSession, KeepSession, StartSession
 from interlock.rooms.workspace.verbs import Attend
 from interlock.verbs.credentials import Credentials
-from interlock.windows import about
 
 INTERLOCK_FAILED = 125
 CANNOT_EXECUTE = 126

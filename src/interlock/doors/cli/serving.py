@@ -7,12 +7,12 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-from interlock.contracts.hosts import proxy, public_url
 from interlock.doors.cli.context import Context, absolute
 from interlock.errors import EngineUnavailable, Usage
-from interlock.link import About, is_hanging, is_served, server_of
+from interlock.local.link import About, is_hanging, is_served, server_of
+from interlock.local.workspace import dashboard
+from interlock.machine.hosts import proxy, public_url
 from interlock.verbs.answers import Answer
-from interlock.workspace import dashboard
 
 ENDS_WITHIN_S = 20.0
 STARTS_WITHIN_S = 10.0
@@ -168,8 +168,8 @@ def _found(directory: str, waited_s: float) -> int | None:
 def _running(directory: str) -> list[int]:
     """The servers of a workspace, whether or not commands find them. Another container's have
     other numbers there."""
+    from interlock.machine.processes import space
     from interlock.node.servers import running
-    from interlock.processes import space
 
     return [serving.pid for serving in running(directory) if serving.space == space()]
 

@@ -3,18 +3,18 @@
 import os
 from typing import TYPE_CHECKING
 
-from interlock import workspace
-from interlock.contracts.addresses import address
 from interlock.doors.cli.context import Context, absolute, here_and_now
 from interlock.errors import Usage
+from interlock.local import workspace
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import Answer
 
 if TYPE_CHECKING:
-    from interlock.setup import Caller, Place
+    from interlock.agents.setup import Caller, Place
 
 
 def setup(context: Context) -> Answer:
-    from interlock import setup
+    from interlock.agents import setup
 
     client = context.get("client")
     flags = [name for name in ("print", "undo", "user", "plugin") if context.get(name)]
@@ -33,9 +33,9 @@ def setup(context: Context) -> Answer:
 
 
 def _set_up(context: Context, place: "Place") -> Answer:
-    from interlock import setup
-    from interlock.setup import inspect as looking
-    from interlock.setup import senders
+    from interlock.agents import setup
+    from interlock.agents.setup import inspect as looking
+    from interlock.agents.setup import senders
 
     client, link, plugin = context.values["client"], context.link, _plugin(context)
     sender = senders.choose(
@@ -62,8 +62,8 @@ def _set_up(context: Context, place: "Place") -> Answer:
 def _caller(context: Context, sender: str) -> "Caller":
     """How Interlock is to be called. A workspace that somebody names is meant by that name; one
     that is found where they stand is the repository's own."""
-    from interlock.guards import this_interlock
-    from interlock.setup import Caller
+    from interlock.agents.guards import this_interlock
+    from interlock.agents.setup import Caller
 
     found = workspace.nearest(here_and_now()) == context.link.place
     is_repositorys = found and not context.get("workspace")
@@ -75,7 +75,7 @@ def _scope(context: Context) -> str:
 
 
 def _taken_back(context: Context, place: "Place") -> Answer:
-    from interlock import setup
+    from interlock.agents import setup
 
     client, home = context.values["client"], context.link.home
     setting = setup.reversed_setting(client, place, home, _plugin(context))
@@ -86,7 +86,7 @@ def _taken_back(context: Context, place: "Place") -> Answer:
 
 
 def _git(context: Context) -> Answer:
-    from interlock import guards, setup
+    from interlock.agents import guards, setup
 
     if context.get("user") or context.get("plugin"):
         raise Usage("The hooks of git are the repository's: leave --user and --plugin out.")

@@ -16,7 +16,7 @@ WHOLE = (40, 64)
 
 
 def import_brief(context: Context) -> Answer:
-    from interlock.contracts import briefs
+    from interlock.doors.cli import briefs
 
     found = briefs.parse(_text_of(context.values["file"]))
     return context.call(

@@ -50,14 +50,14 @@ def restore(context: Context) -> Answer:
 
 
 def schema(context: Context) -> Answer | int:
-    from interlock.contracts import schemas, types
+    from interlock.rooms.mail import message_types, schemas
 
     if (type := context.get("type")) is None:
-        found = {name: schemas.schema(name) for name in types.TYPES}
-    elif type in types.TYPES:
+        found = {name: schemas.schema(name) for name in message_types.TYPES}
+    elif type in message_types.TYPES:
         found = schemas.schema(type)
     else:
-        raise types.unknown(type)
+        raise message_types.unknown(type)
     if context.json:
         output.document(found)
     else:

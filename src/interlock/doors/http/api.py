@@ -10,7 +10,6 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from interlock.contracts.hosts import is_loopback
 from interlock.doors.http import decoding
 from interlock.doors.http.answers import Answer, refused
 from interlock.doors.http.decoding import Decoder
@@ -21,6 +20,7 @@ from interlock.doors.http.limits import RateLimit
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.http.openapi import document
 from interlock.errors import NoIdentity, NotFound, Refusal, TooLarge, Usage
+from interlock.machine.hosts import is_loopback
 from interlock.node.live import LiveNode
 from interlock.rooms import catalogue
 from interlock.rooms.workspace.verbs import Attend

@@ -15,13 +15,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.contracts.hosts import Proxies, is_loopback, written_by_proxy
-from interlock.contracts.scopes import BASIC_SCOPES
-from interlock.contracts.tokens import PREFIX, PREFIXES, REFRESH
 from interlock.doors.http.answers import refused
 from interlock.doors.http.limits import Body
 from interlock.doors.http.metrics import Metrics
 from interlock.errors import ForeignOrigin, Internal, NotFound, Refusal, Usage
+from interlock.machine.hosts import Proxies, is_loopback, written_by_proxy
+from interlock.rooms.identity.scopes import BASIC_SCOPES
+from interlock.rooms.identity.token_format import PREFIX, PREFIXES, REFRESH
 
 _LOG = logging.getLogger("interlock.http")
 # Where links of other sites may lead. That none of it is shown within another page, each page

@@ -14,18 +14,18 @@ from typing import Any
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
+from interlock.agents.hooks import NOTHING, Client, Said, client_of
+from interlock.agents.hooks.attending import attending, session_of
+from interlock.agents.hooks.memory import Memory
 from interlock.doors.http.answers import Answer
 from interlock.doors.http.leaving import while_there
 from interlock.errors import BadToken, NoIdentity, Refusal, TokenExpired, Usage
-from interlock.hooks import NOTHING, Client, Said, client_of
-from interlock.hooks.attending import attending, session_of
-from interlock.hooks.memory import Memory
 from interlock.log.encoding import decode
 from interlock.node.live import LiveNode
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import run_async
 
-_LOG = logging.getLogger("interlock.hooks")
+_LOG = logging.getLogger("interlock.agents.hooks")
 
 
 def hook(

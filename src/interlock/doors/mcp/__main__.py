@@ -13,19 +13,19 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 
-from interlock import workspace
 from interlock.doors.mcp.plans import Here
 from interlock.doors.mcp.service import server
 from interlock.doors.mcp.sessions import kept, window_kept
 from interlock.doors.mcp.stdio import standard_streams
 from interlock.doors.mcp.streams import converse
 from interlock.errors import Refusal, Usage
-from interlock.link import open_node
+from interlock.local import workspace
+from interlock.local.link import open_node
+from interlock.local.repository import name_and_paths, name_here
+from interlock.local.windows import in_window, surrounding
 from interlock.node.live import LiveNode
-from interlock.repository import name_and_paths, name_here
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.credentials import Credentials
-from interlock.windows import in_window, surrounding
 
 TERMINATED = 143
 INTERRUPTED = 130

@@ -6,10 +6,10 @@ say; here only its type, its choices and its range are looked at.
 
 from typing import Any
 
-from interlock.contracts.addresses import unicode
-from interlock.contracts.types import clip
 from interlock.doors.mcp.tools import INPUT, Schema
 from interlock.errors import Usage
+from interlock.rooms.mail.message_types import clip
+from interlock.verbs.addresses import unicode
 
 Arguments = dict[str, Any]
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from interlock.contracts.types import MAIN_MEMBER
 from interlock.doors.mcp import work
 from interlock.doors.mcp.arguments import Arguments, checked
 from interlock.doors.mcp.plans import Here
 from interlock.doors.mcp.tools import READ_BYTES
 from interlock.errors import Usage
-from interlock.repository import named_from_afar
+from interlock.local.repository import named_from_afar
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim
 from interlock.rooms.identity.verbs import ListAgents
+from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.rooms.mail.verbs import (
     AckMessages,
     AnswerAsk,

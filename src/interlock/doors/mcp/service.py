@@ -19,14 +19,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from interlock import __version__
-from interlock.contracts.envelope import said, spoken
-from interlock.contracts.types import clip
 from interlock.doors.mcp.arguments import Arguments, without_sender
 from interlock.doors.mcp.calls import flow_of
 from interlock.doors.mcp.plans import ELSEWHERE, Here
 from interlock.doors.mcp.tools import INPUT, INSTRUCTIONS, TOOLS
 from interlock.errors import Internal, Refusal
 from interlock.node.live import LiveNode
+from interlock.rooms.envelope import said, spoken
+from interlock.rooms.mail.message_types import clip
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials

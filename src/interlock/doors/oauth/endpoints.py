@@ -18,14 +18,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message
 
-from interlock.contracts.hosts import is_loopback
-from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.doors.oauth.clients import Clients
 from interlock.doors.oauth.documents import Documents
 from interlock.doors.oauth.metadata import base_of
 from interlock.doors.oauth.provider import OneRequest
 from interlock.errors import NotAllowed, NotAvailable
+from interlock.machine.hosts import is_loopback
 from interlock.node.live import LiveNode
+from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.people.verbs import CloseConnection
 from interlock.verbs.credentials import Credentials
 

@@ -3,8 +3,8 @@
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.errors import NotFound
+from interlock.rooms.identity.scopes import BASIC_SCOPES
 
 NO_SECRET = "none"  # noqa: S105 - the name of a method
 METHODS = (NO_SECRET, "client_secret_post", "client_secret_basic")

@@ -23,13 +23,19 @@ from mcp.server.auth.provider import OAuthAuthorizationServerProvider as Provide
 from mcp.shared.auth import InvalidRedirectUriError, OAuthClientInformationFull, OAuthToken
 from pydantic import AnyUrl
 
-from interlock.contracts.tokens import REFRESH, SECRET_BYTES, compose, hashed, is_redirected
 from interlock.doors.oauth.clients import REGISTERED, Client, Clients
 from interlock.doors.oauth.documents import Refused
 from interlock.doors.oauth.metadata import NO_SECRET
 from interlock.errors import NotAllowed
 from interlock.node.live import LiveNode
 from interlock.node.seals import Seals
+from interlock.rooms.identity.token_format import (
+    REFRESH,
+    SECRET_BYTES,
+    compose,
+    hashed,
+    is_redirected,
+)
 from interlock.rooms.people.verbs import (
     FindConnection,
     FindGrant,

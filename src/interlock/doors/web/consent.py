@@ -10,12 +10,12 @@ import hmac
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from interlock.contracts import tokens
 from interlock.doors.web import person_views as views
 from interlock.doors.web.people import MAX_FORM_BYTES
 from interlock.doors.web.visitors import CONTENT, Visitors
 from interlock.doors.web.visits import peer_of, posted
 from interlock.errors import AlreadyDone, ForeignOrigin, Refusal, Usage
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import ListAgents
 from interlock.rooms.people.verbs import GrantConnection, ListConnections
 from interlock.verbs.answers import Answer
@@ -72,7 +72,9 @@ class Consent:
         secret = hmac.digest(
             self._visitors.live.node.keys.derived(b"codes"), repr(said).encode(), "sha256"
         )
-        code = tokens.code(secret[: tokens.SECRET_BYTES], redirected=wanted.get("redirected", True))
+        code = token_format.code(
+            secret[: token_format.SECRET_BYTES], redirected=wanted.get("redirected", True)
+        )
         act = GrantConnection(
             *sender,
             scopes=scopes,
@@ -81,7 +83,7 @@ class Consent:
             resource=wanted["resource"],
             redirect_uri=wanted["redirect_uri"],
             challenge=wanted["challenge"],
-            code_hash=tokens.hashed(code),
+            code_hash=token_format.hashed(code),
             name=form.get("name", "").strip() or None,
             new=form["sender"].startswith("new "),
         )

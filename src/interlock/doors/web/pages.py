@@ -13,7 +13,6 @@ from starlette.responses import (
     StreamingResponse,
 )
 
-from interlock.contracts.tokens import hashed
 from interlock.doors.web import visits
 from interlock.doors.web.assets import Assets
 from interlock.doors.web.parts import MAIL, MAX_MAIL, Parts
@@ -23,6 +22,7 @@ from interlock.doors.web.stream import changes
 from interlock.doors.web.visits import STALE_FORM, Endpoint, is_foreign, posted
 from interlock.errors import BadToken
 from interlock.node.live import LiveNode
+from interlock.rooms.identity.token_format import hashed
 
 BOARD = ("header", "agents", "claims", "mail")
 HEADERS = visits.HEADERS | {

@@ -4,9 +4,9 @@ import re
 from itertools import count
 from urllib.parse import urlencode, urlsplit
 
-from interlock.contracts.addresses import NAME
-from interlock.contracts.hosts import is_loopback
 from interlock.doors.web.views import REACH, face, legible
+from interlock.machine.hosts import is_loopback
+from interlock.verbs.addresses import NAME
 from interlock.verbs.answers import Answer
 
 BROWSERS = (

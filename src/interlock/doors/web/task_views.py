@@ -4,8 +4,8 @@ never look alike."""
 import shlex
 from typing import Any
 
-from interlock.contracts.types import MAIN_MEMBER
 from interlock.doors.web.views import beginning, content, count, face, legible
+from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.verbs.answers import Answer
 
 # Groups of the list, those first that wait for somebody.

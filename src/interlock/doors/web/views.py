@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from interlock.contracts.types import MAIN_MEMBER
+from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.verbs.answers import Answer
 
 CHARACTERS_SHOWN = 280

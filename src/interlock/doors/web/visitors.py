@@ -12,7 +12,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from interlock.contracts import tokens
 from interlock.doors.web.passes import PersonPasses
 from interlock.doors.web.person_views import asking, browser
 from interlock.doors.web.rendering import Templates
@@ -28,6 +27,7 @@ from interlock.errors import BadToken, ForeignOrigin, NotAllowed, NotFound, Refu
 from interlock.node.live import LiveNode
 from interlock.node.passwords import Attempts, verifier
 from interlock.node.seals import Seals
+from interlock.rooms.identity import token_format
 from interlock.rooms.people.verbs import ChangePassword, Enrol, ShowPerson, SignIn, SignOut
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
@@ -183,10 +183,10 @@ class Visitors:
         return await run_in_threadpool(verifier, self.live.node.keys, name, password)
 
     async def _signed_in(self, request: Request, act: SignIn | Enrol) -> Response:
-        token = tokens.compose(os.urandom(tokens.SECRET_BYTES))
+        token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
         label = browser(request.headers.get("user-agent", ""))
         await self.live.call(
-            Credentials(), act._replace(token_hash=tokens.hashed(token), label=label)
+            Credentials(), act._replace(token_hash=token_format.hashed(token), label=label)
         )
         await self._end_session(request)
         response = RedirectResponse("/person", 303)

@@ -8,12 +8,12 @@ are for the command to look at.
 
 from collections.abc import Callable, Iterator
 
-from interlock.contracts.health import Finding, in_order, told, unmade
 from interlock.errors import NotAvailable
 from interlock.node import Node
 from interlock.node.doctor import acting, engine, files
 from interlock.rooms.transaction import Transaction
 from interlock.rooms.workspace import health
+from interlock.rooms.workspace.findings import Finding, in_order, told, unmade
 from interlock.verbs.answers import Answer
 
 

@@ -4,12 +4,12 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from interlock.contracts.health import Finding
+from interlock.machine.processes import RUN
 from interlock.node import Node
-from interlock.processes import RUN
 from interlock.rooms.claims.guard import crossings
 from interlock.rooms.transaction import Transaction
 from interlock.rooms.workspace import health
+from interlock.rooms.workspace.findings import Finding
 from interlock.stores.presence import Use
 
 CROSSED_FOR_MS = 7 * 86_400_000

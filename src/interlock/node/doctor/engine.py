@@ -6,11 +6,11 @@ import shlex
 import sys
 from collections.abc import Iterator
 
-from interlock.contracts.health import Finding
 from interlock.errors import LogForked, NotAvailable
+from interlock.machine.processes import space
 from interlock.node import Node
 from interlock.node.servers import Serving, is_named, running
-from interlock.processes import space
+from interlock.rooms.workspace.findings import Finding
 from interlock.stores.recognition import pragma
 from interlock.stores.sqlite import clock_ms
 

@@ -6,9 +6,9 @@ import shlex
 import stat
 from collections.abc import Iterator
 
-from interlock.contracts.health import Finding
 from interlock.errors import LogDamaged
 from interlock.node import Node
+from interlock.rooms.workspace.findings import Finding
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH

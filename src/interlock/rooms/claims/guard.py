@@ -11,13 +11,13 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.contracts.addresses import address
 from interlock.errors import ClaimHeld, Usage
 from interlock.log.encoding import canonical, decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.records import Claim, live
 from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.workspace.rules import is_paused
+from interlock.verbs.addresses import address
 from interlock.verbs.durations import covering as lasting
 from interlock.verbs.globs import covering, matches, overlap
 
@@ -210,7 +210,7 @@ def _flags(globs: Iterable[str]) -> str:
 def _quoted(text: str) -> str:
     """What others wrote stands in quotation marks, and looks like nothing of ours."""
     # It takes a third of a whole command to import, and few commands deny anything.
-    from interlock.contracts.envelope import escaped
+    from interlock.rooms.envelope import escaped
 
     return escaped(canonical(text).decode())
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from interlock.contracts.addresses import address
 from interlock.errors import Usage
 from interlock.log.encoding import decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.fold import HELD, WAITING
 from interlock.rooms.transaction import Caller, Row, Transaction
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 from interlock.verbs.globs import canonical as canonical_glob
 from interlock.verbs.globs import overlap

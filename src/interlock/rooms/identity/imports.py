@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.contracts.addresses import address
-from interlock.contracts.scopes import BASIC_SCOPES
-from interlock.contracts.tokens import token_id
 from interlock.errors import NameTaken, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.labels import Known, remapped, remedy
 from interlock.rooms.identity.names import kind_of, may_register
+from interlock.rooms.identity.scopes import BASIC_SCOPES
+from interlock.rooms.identity.token_format import token_id
 from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.workspace.rules import refuse_paused
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

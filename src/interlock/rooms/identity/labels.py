@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Iterable
 from itertools import combinations
 
-from interlock.contracts.addresses import address
 from interlock.rooms.transaction import State, Transaction
+from interlock.verbs.addresses import address
 
 _WORD = re.compile(r"[^\W_]+")
 _Span = tuple[int, int]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.contracts.addresses import address, check_name, near
-from interlock.contracts.tokens import token_id
 from interlock.errors import MissingScope, NameTaken, NotFound, Usage
 from interlock.log.times import rfc3339
+from interlock.rooms.identity.token_format import token_id
 from interlock.rooms.identity.tokens import granted_scopes, mint_token
 from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, State, Transaction
+from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

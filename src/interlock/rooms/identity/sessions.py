@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.contracts.addresses import address
 from interlock.errors import IdentityMismatch, NotHolder
 from interlock.rooms.transaction import Caller, Transaction
+from interlock.verbs.addresses import address
 
 if TYPE_CHECKING:
     from interlock.rooms.identity.verbs import EndSession

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from interlock.contracts.tokens import hashed
 from interlock.errors import BadToken, TooLarge, Usage
 from interlock.log.encoding import decode
 from interlock.log.times import read_time
+from interlock.rooms.identity.token_format import hashed
 from interlock.rooms.identity.verbs import HASH, wrong_member
 
 MAX_FILE_BYTES = 4 << 20

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.contracts.addresses import address, check_name, near
-from interlock.contracts.scopes import BASIC_SCOPES
-from interlock.contracts.tokens import token_id
 from interlock.errors import (
     BadToken,
     IdentityMismatch,
@@ -20,7 +17,10 @@ from interlock.errors import (
 )
 from interlock.log.times import rfc3339
 from interlock.rooms.identity import labels
+from interlock.rooms.identity.scopes import BASIC_SCOPES
+from interlock.rooms.identity.token_format import token_id
 from interlock.rooms.transaction import Caller, RuleAnswer, State, Transaction
+from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

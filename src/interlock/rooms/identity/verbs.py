@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from interlock.contracts.addresses import address
 from interlock.errors import NameTaken, Usage
 from interlock.log.times import LAST_MS
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (

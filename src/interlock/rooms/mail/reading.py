@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.contracts.addresses import address
 from interlock.errors import NotFound
 from interlock.log.encoding import canonical
 from interlock.log.times import rfc3339
@@ -32,6 +31,7 @@ from interlock.rooms.mail.waking import attempts
 from interlock.rooms.people.connections import behind
 from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction
 from interlock.rooms.workspace.rules import is_paused
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

@@ -2,14 +2,14 @@
 
 from typing import Any, NamedTuple
 
-from interlock.contracts.addresses import address
-from interlock.contracts.types import MAIN_MEMBER, MESSAGE_VERSION
 from interlock.errors import LogDamaged, NotFound, Usage
 from interlock.log.encoding import decode
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
+from interlock.rooms.mail.message_types import MAIN_MEMBER, MESSAGE_VERSION
 from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
 COLUMNS = (

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from interlock.contracts.addresses import address, near, recipient_name
-from interlock.contracts.types import MAIN_MEMBER
 from interlock.errors import (
     DigestMismatch,
     InvalidMessage,
@@ -22,6 +20,7 @@ from interlock.log.encoding import canonical, digest
 from interlock.log.facts import Header
 from interlock.rooms.identity import names
 from interlock.rooms.identity.names import agent_of
+from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.rooms.mail.records import (
     Message,
     by_seq,
@@ -36,6 +35,7 @@ from interlock.rooms.mail.records import (
 from interlock.rooms.transaction import SYSTEM, Request, RuleAnswer, Transaction
 from interlock.rooms.work.records import blockers, is_thread, near_open, thread_of
 from interlock.rooms.workspace.rules import done_before
+from interlock.verbs.addresses import address, near, recipient_name
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

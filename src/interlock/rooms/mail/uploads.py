@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from interlock.contracts.types import MAIN_MEMBER
 from interlock.errors import Refusal
 from interlock.log.encoding import digest
+from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.rooms.mail.sending import CHUNK_BYTES
 from interlock.rooms.mail.verbs import DropUpload, PutChunk, SendMessage
 from interlock.verbs.verb import validated

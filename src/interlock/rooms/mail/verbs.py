@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from interlock.contracts.addresses import address
-from interlock.contracts.types import MAIN_MEMBER, plain, sendable
 from interlock.errors import InvalidMessage, NotFound, TooLarge, Usage
 from interlock.log.encoding import canonical, digest
+from interlock.rooms.mail.message_types import MAIN_MEMBER, plain, sendable
+from interlock.verbs.addresses import address
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     MAX_QUERY_LENGTH,
@@ -158,7 +158,7 @@ class SendMessage(
         whole = payload if self.upload is None else payload | {main: "-"}
         if not plain(self.type, whole):
             # The import of Pydantic takes longer than a whole command may.
-            from interlock.contracts.messages import check
+            from interlock.rooms.mail.payloads import check
 
             check(self.type, whole)
         if self.upload is not None:

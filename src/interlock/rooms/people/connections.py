@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.contracts.addresses import address
-from interlock.contracts.scopes import BASIC_SCOPES
-from interlock.contracts.tokens import hashed
 from interlock.errors import AlreadyDone, BadToken, IdentityMismatch, NameTaken, NotFound, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import may_register, registered
+from interlock.rooms.identity.scopes import BASIC_SCOPES
+from interlock.rooms.identity.token_format import hashed
 from interlock.rooms.people.people import (
     lock_out,
     open_invitations,
@@ -25,6 +24,7 @@ from interlock.rooms.people.people import (
 )
 from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction
 from interlock.rooms.workspace.refusals import is_quiet, record_refusal
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

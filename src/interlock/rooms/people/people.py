@@ -11,14 +11,14 @@ import hashlib
 from hmac import compare_digest
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.contracts.addresses import address, check_name
-from interlock.contracts.scopes import BASIC_SCOPES
-from interlock.contracts.tokens import hashed, token_id
 from interlock.errors import BadToken, MissingScope, NameTaken, NotFound, TokenExpired, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import kind_of, may_register, registered, senders_of
+from interlock.rooms.identity.scopes import BASIC_SCOPES
+from interlock.rooms.identity.token_format import hashed, token_id
 from interlock.rooms.identity.tokens import mint_token
 from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
+from interlock.verbs.addresses import address, check_name
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from interlock.contracts.addresses import address
+from interlock.verbs.addresses import address
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import Duration, Query, Several, Sha256, Text
 from interlock.verbs.verb import Verb
@@ -381,8 +381,8 @@ class ReportRefusal(
 ):
     """Record that a door refused an attempt to sign in or to connect.
 
-    `reason` is a code of `contracts.intrusions`. `connection` or `person` names the target of the
-    attempt, if the door knows it. A person of that name need not exist."""
+    `reason` is a code of `rooms.people.intrusions`. `connection` or `person` names the target
+    of the attempt, if the door knows it. A person of that name need not exist."""
 
     reason: str
     digest: str

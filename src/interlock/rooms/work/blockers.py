@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.contracts.addresses import address
 from interlock.errors import MissingScope, OwnWork
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.records import by_seq, visible
@@ -19,6 +18,7 @@ from interlock.rooms.work.records import (
     open_task,
     workers,
 )
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 from interlock.verbs.verb import validated
 

@@ -2,9 +2,9 @@
 
 import shlex
 
-from interlock.contracts.addresses import address
 from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.work.records import Evidence, Task, body, evidence, in_force
+from interlock.verbs.addresses import address
 
 # A command longer than this is not worth repeating.
 MAX_COMMAND_LENGTH = 200

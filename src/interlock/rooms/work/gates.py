@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.contracts.addresses import address, check_name, near
 from interlock.errors import (
     GateHasNoHolder,
     GatesNotPassed,
@@ -35,6 +34,7 @@ from interlock.rooms.work.records import (
     verdicts,
     workers,
 )
+from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

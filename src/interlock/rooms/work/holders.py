@@ -1,9 +1,9 @@
 """Who may judge: the holders of a gate, named by it or by a token's scope."""
 
-from interlock.contracts.addresses import near
 from interlock.errors import GateHasNoHolder
 from interlock.rooms.identity import names
 from interlock.rooms.transaction import Caller, Transaction
+from interlock.verbs.addresses import near
 
 
 def listed(tx: Transaction, gate: str) -> list[str]:

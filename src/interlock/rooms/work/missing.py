@@ -1,6 +1,5 @@
 """What is missing before a task is done, each with the command that would get on with it."""
 
-from interlock.contracts.addresses import address
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
@@ -16,6 +15,7 @@ from interlock.rooms.work.records import (
     tasks,
     workers,
 )
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
 

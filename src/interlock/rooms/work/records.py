@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from interlock.contracts.addresses import address, near
 from interlock.errors import AlreadyDone, NotFound, NotHolder, StaleFence, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.records import Claim, Target, in_the_way
 from interlock.rooms.mail.records import readable
 from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
+from interlock.verbs.addresses import address, near
 from interlock.verbs.answers import without_none
 
 _TASK = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.contracts.addresses import address
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.mail.records import by_seq, content, envelope, load, visible
@@ -25,6 +24,7 @@ from interlock.rooms.work.records import (
     verdict_view,
     verdicts,
 )
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.contracts.addresses import near
 from interlock.errors import (
     DigestMismatch,
     GatesNotPassed,
@@ -34,6 +33,7 @@ from interlock.rooms.work.records import (
     under_claim,
     workers,
 )
+from interlock.verbs.addresses import near
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

@@ -388,7 +388,7 @@ class AddEvidence(
 
     def checked(self) -> AddEvidence:
         # Pydantic takes longer to import than a whole command may run.
-        from interlock.contracts.messages import check
+        from interlock.rooms.mail.payloads import check
 
         payload = check("evidence", self.payload)
         if "criterion" in payload and "task_id" not in payload:
@@ -676,7 +676,7 @@ class ListBlockers(
 def check_contract(type: str, **members: Any) -> None:
     """Compare a request with the contract of the message that reports it. Raises InvalidMessage."""
     # Pydantic takes longer to import than a whole command may run.
-    from interlock.contracts.messages import check
+    from interlock.rooms.mail.payloads import check
 
     given = {name: value for name, value in members.items() if value not in (None, ())}
     check(type, {n: list(v) if isinstance(v, tuple) else v for n, v in given.items()})
@@ -691,7 +691,7 @@ def refuse_large(name: str, text: str, remedy: str) -> None:
 
 def without_secrets(payload: dict[str, Any]) -> dict[str, Any]:
     """Mask the tokens in the texts of a payload, and add their number to `masked`."""
-    from interlock.contracts.secrets import masked_text, masked_words
+    from interlock.rooms.work.secrets import masked_text, masked_words
 
     stored = dict(payload)
     count = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.contracts.addresses import address
 from interlock.rooms.claims.guard import guarded
 from interlock.rooms.claims.sessions import give_up, holds, keep
 from interlock.rooms.mail import waking
@@ -12,6 +11,7 @@ from interlock.rooms.mail.reading import counts
 from interlock.rooms.mail.records import Message, envelope
 from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.workspace.rules import is_paused
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

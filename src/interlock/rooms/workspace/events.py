@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.contracts.addresses import address
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.records import envelope, from_fact
 from interlock.rooms.transaction import RuleAnswer, State
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

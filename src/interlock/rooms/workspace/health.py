@@ -8,8 +8,6 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from interlock.contracts.addresses import address, near
-from interlock.contracts.health import Finding
 from interlock.log.times import DAY_MS, rfc3339
 from interlock.rooms.claims.records import Claim, Target, live
 from interlock.rooms.identity.labels import Known, remedy, ways_out
@@ -29,6 +27,8 @@ from interlock.rooms.transaction import OWNER, SYSTEM, Transaction
 from interlock.rooms.work.holders import holders, listed
 from interlock.rooms.work.missing import due
 from interlock.rooms.work.records import workers
+from interlock.rooms.workspace.findings import Finding
+from interlock.verbs.addresses import address, near
 
 SOON_MS = 7 * DAY_MS
 LATELY_MS = 7 * DAY_MS

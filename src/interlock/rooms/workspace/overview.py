@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.contracts.addresses import address
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.records import live
 from interlock.rooms.mail.reading import counts
 from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.work.missing import due_from, verdict_due
 from interlock.rooms.work.records import STANDING, Task, claim_on, task_view, tasks
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.contracts.addresses import address, near
 from interlock.errors import MissingScope
 from interlock.log.encoding import decode
 from interlock.log.times import rfc3339
@@ -23,6 +22,7 @@ from interlock.rooms.work.records import (
     tasks,
     workers,
 )
+from interlock.verbs.addresses import address, near
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

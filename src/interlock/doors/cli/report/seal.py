@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
 
-from interlock.contracts.addresses import address
 from interlock.errors import LogDamaged, Usage
 from interlock.log.encoding import decode
 from interlock.log.facts import Header, parse_header
 from interlock.log.notes import parse_verifier_key
 from interlock.log.times import rfc3339
 from interlock.node import proofs
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import Answer
 
 VERSION = 1

@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from interlock.contracts.types import MAIN_MEMBER
 from interlock.doors.cli.report.document import (
     Code,
     Entry,
@@ -16,6 +15,7 @@ from interlock.doors.cli.report.document import (
     Quote,
 )
 from interlock.doors.cli.views.parts import count
+from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.verbs.answers import Answer
 
 _Row = tuple[str, Line]

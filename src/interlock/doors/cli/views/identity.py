@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from interlock.contracts.scopes import BASIC_SCOPES
 from interlock.doors.cli.output import bold, dim, yellow
 from interlock.doors.cli.views.claims import claim_line
 from interlock.doors.cli.views.parts import count, members, table, time
+from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.verbs.answers import Answer
 
 

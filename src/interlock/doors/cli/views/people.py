@@ -2,9 +2,9 @@
 
 from urllib.parse import urlsplit
 
-from interlock.contracts.hosts import is_loopback
 from interlock.doors.cli.output import bold, dim
 from interlock.doors.cli.views.parts import table, time
+from interlock.machine.hosts import is_loopback
 from interlock.verbs.answers import Answer
 
 

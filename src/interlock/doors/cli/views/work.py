@@ -2,10 +2,10 @@
 
 import shlex
 
-from interlock.contracts.types import MAIN_MEMBER
 from interlock.doors.cli.output import bold, dim, green, yellow
 from interlock.doors.cli.views.claims import claim_line
 from interlock.doors.cli.views.parts import INDENT, count, indented, quoted, table, time
+from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.verbs.answers import Answer
 
 # So much of a message stands in a story.

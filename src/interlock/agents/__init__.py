@@ -1,0 +1,1 @@
+"""Agent clients: their configuration, hook events and wake-ups, and the guards in git."""

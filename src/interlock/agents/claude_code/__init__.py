@@ -1,0 +1,1 @@
+"""Claude Code: its configuration and its hook events."""

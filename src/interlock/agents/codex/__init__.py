@@ -1,0 +1,1 @@
+"""Codex: its configuration, its hook events and its wake-up."""

@@ -1,0 +1,57 @@
+"""Codex: the MCP server in `.codex/config.toml`, hooks in `.codex/hooks.json`.
+
+In a linked worktree Codex reads hooks from the repository's main checkout, and its other settings
+from the worktree; so they are written there. It runs a hook only when the person has trusted
+exactly this hook, which is theirs to do. An MCP server gets no variables but those named for it.
+"""
+
+import os
+
+from interlock.agents.setup.clients import PATIENCE_S, Caller, Wanted, chosen, grouped
+from interlock.agents.setup.documents import Document
+from interlock.agents.setup.own_entries import SERVER, Hooks
+from interlock.agents.setup.places import Place
+
+CLIENT = "codex"
+TITLE = "Codex"
+NAME = "codex"
+PROGRAM = "codex"
+DIRECTORY = ".codex"
+EDITORS = "apply_patch|Edit|Write"
+VARIABLES = ("INTERLOCK_TOKEN", "INTERLOCK_SESSION", "INTERLOCK_WORKSPACE")
+# Codex gives the end of a session no longer than this.
+AT_THE_END_S = 3
+
+
+def wanted(place: Place, caller: Caller) -> Wanted:
+    notices: list[dict[str, str]] = []
+    own = place.in_home("CODEX_HOME", DIRECTORY)
+    (config, servers), (hooks_file, hooked) = (
+        chosen(place, caller, os.path.join(root, ".codex", name), os.path.join(own, name), notices)
+        for root, name in ((place.root, "config.toml"), (place.main, "hooks.json"))
+    )
+    server = servers.server() | {"env_vars": list(VARIABLES)}
+    documents = [
+        Document(config, CLIENT, members={("mcp_servers", SERVER): server}),
+        Document(hooks_file, CLIENT, hooks=hooks(hooked)),
+    ]
+    confirm = [
+        "Type /hooks in Codex and trust the hooks of Interlock: until then none of them run."
+    ]
+    if not all(file.startswith(os.path.join(own, "")) for file in (config, hooks_file)):
+        confirm.insert(0, "Codex reads a project's settings only if you trust the project.")
+    return Wanted(documents, confirm, notices)
+
+
+def hooks(caller: Caller) -> Hooks:
+    return {
+        event: [grouped(caller.hook(CLIENT, event), timeout, matcher)]
+        for event, timeout, matcher in (
+            ("SessionStart", PATIENCE_S, None),
+            ("UserPromptSubmit", PATIENCE_S, None),
+            ("PreToolUse", PATIENCE_S, EDITORS),
+            ("PostToolUse", PATIENCE_S, None),
+            ("Stop", PATIENCE_S, None),
+            ("SessionEnd", AT_THE_END_S, None),
+        )
+    }

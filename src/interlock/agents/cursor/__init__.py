@@ -1,0 +1,1 @@
+"""Cursor: its configuration and its hook events."""

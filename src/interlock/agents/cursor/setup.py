@@ -1,0 +1,63 @@
+"""Cursor: the MCP server in `.cursor/mcp.json`, hooks in `.cursor/hooks.json`."""
+
+import os
+import shlex
+
+from interlock.agents.cursor.hooks import EDITORS
+from interlock.agents.setup.clients import PATIENCE_S, Caller, Wanted, chosen
+from interlock.agents.setup.documents import Document
+from interlock.agents.setup.own_entries import SERVER, Hooks
+from interlock.agents.setup.places import Place
+
+CLIENT = "cursor"
+TITLE = "Cursor"
+NAME = "cursor"
+PROGRAM = "cursor"
+DIRECTORY = ".cursor"
+NEW = '{\n  "version": 1\n}\n'
+# How often in a row the hook at the end of a turn may send the agent on.
+LOOPS = 5
+
+
+def wanted(place: Place, caller: Caller) -> Wanted:
+    notices: list[dict[str, str]] = []
+    (servers, served), (hooks_file, hooked) = (
+        chosen(
+            place,
+            caller,
+            os.path.join(place.root, ".cursor", name),
+            os.path.join(place.home, ".cursor", name),
+            notices,
+        )
+        for name in ("mcp.json", "hooks.json")
+    )
+    documents = [
+        Document(servers, CLIENT, members={("mcpServers", SERVER): served.server()}),
+        Document(hooks_file, CLIENT, hooks=hooks(hooked), start=NEW),
+    ]
+    confirm = ["Cursor runs a project's hooks only in a workspace that you trust."]
+    is_projects = hooks_file == os.path.join(place.root, ".cursor", "hooks.json")
+    about_server = "Switch the MCP server interlock on in Cursor's settings, under MCP."
+    return Wanted(documents, confirm if is_projects else [], notices, (about_server,))
+
+
+def hooks(caller: Caller) -> Hooks:
+    more: dict[str, dict[str, object]] = {
+        "preToolUse": {"matcher": "|".join(EDITORS)},
+        "stop": {"loop_limit": LOOPS},
+    }
+    return {
+        event: [
+            {"command": shlex.join(caller.hook(CLIENT, event)), "timeout": PATIENCE_S}
+            | more.get(event, {})
+        ]
+        for event in (
+            "sessionStart",
+            "beforeSubmitPrompt",
+            "preToolUse",
+            "postToolUse",
+            "preCompact",
+            "stop",
+            "sessionEnd",
+        )
+    }

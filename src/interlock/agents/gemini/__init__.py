@@ -1,0 +1,1 @@
+"""Gemini CLI: its configuration and its hook events."""

@@ -1,0 +1,44 @@
+"""Gemini CLI's hooks, by its hooks reference.
+
+It has no start after a compression, only a word before it. Before a tool it takes a denial and no
+context, and it shows `<` and `>` in context to the agent as entities.
+"""
+
+from typing import Any
+
+from interlock.agents.hooks import Said, Step
+from interlock.agents.hooks.answers import spoken
+from interlock.agents.hooks.reading import edited_in, kind_of, text_in
+
+EVENTS = {
+    "SessionStart": "start",
+    "BeforeAgent": "prompt",
+    "BeforeTool": "edit",
+    "AfterTool": "tool",
+    "AfterAgent": "stop",
+    "SessionEnd": "end",
+    "PreCompress": "other",
+    "Notification": "other",
+}
+CONTEXT = frozenset(("SessionStart", "BeforeAgent", "AfterTool"))
+EDITORS = {"write_file": ("file_path",), "replace": ("file_path",)}
+
+
+def decode(event: str, given: dict[str, Any]) -> Step:
+    kind = kind_of(EVENTS, event, given)
+    paths = edited_in(given, EDITORS) if kind == "edit" else ()
+    if kind == "edit" and not paths:
+        kind = "other"
+    held = kind == "stop" and given.get("stop_hook_active") is True
+    session, cwd = text_in(given, "session_id"), text_in(given, "cwd")
+    return Step(kind, session, cwd, paths, int(held), forgets=event == "PreCompress")
+
+
+def encode(event: str, said: Said) -> dict[str, Any]:
+    kind = EVENTS.get(event)
+    refusal = {"edit": said.denial, "stop": said.hold}.get(kind or "other")
+    if reason := spoken(refusal):
+        return {"decision": "deny", "reason": reason}
+    if event in CONTEXT and (context := spoken(said.context)):
+        return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
+    return {}

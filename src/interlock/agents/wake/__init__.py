@@ -1,0 +1,1 @@
+"""The wake adapters of Interlock, and the loading of adapters from plugins."""

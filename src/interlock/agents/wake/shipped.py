@@ -1,0 +1,18 @@
+"""The adapters that come with Interlock, as a plugin like any other."""
+
+from interlock.agents.codex.wake import Codex
+from interlock.agents.wake.command import Command
+from interlock.agents.wake.tmux import Tmux
+from interlock.plugins import Adapter, Config, hookimpl
+
+
+@hookimpl
+def interlock_wake_adapters(config: Config) -> list[Adapter]:
+    adapters: list[Adapter] = []
+    if config["tmux"]:
+        adapters.append(Tmux())
+    if config["commands"]:
+        adapters.append(Command(config["commands"]))
+    if config["codex"]:
+        adapters.append(Codex())
+    return adapters

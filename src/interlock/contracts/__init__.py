@@ -1,1 +1,0 @@
-"""Message types and their schemas, addresses, tokens, and other shared vocabulary."""

@@ -1,0 +1,349 @@
+"""Where a workspace lies, which credentials are kept in it, and who acts: for doors that run on
+the user's own machine. Nothing here is a rule; the node decides what a credential allows."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from interlock.errors import EngineUnavailable, NoIdentity, UnknownSender, Usage
+from interlock.local.link import Link, LocalLink, RemoteLink, shut_out
+from interlock.local.windows import surrounding
+from interlock.verbs.addresses import address, filename, unicode
+from interlock.verbs.credentials import Credentials
+
+LOCAL = ".interlock"
+IN_GIT = "interlock"
+OWNER = "owner.json"
+
+
+class Kept(NamedTuple):
+    """A credential kept in a workspace."""
+
+    sender: str
+    token: str
+
+
+def find(named: str | None, environ: Mapping[str, str], cwd: str) -> str:
+    """The workspace's directory, or a server's URL: the one named, else one made for this place,
+    else the user's."""
+    named = named or environ.get("INTERLOCK_WORKSPACE") or None
+    if named is None:
+        return nearest(cwd) or default(environ)
+    if "://" in named:
+        return named.rstrip("/")
+    if "\0" in named or not unicode(named):
+        raise Usage("A workspace is the path of a directory, in UTF-8.")
+    return os.path.normpath(os.path.join(cwd, os.path.expanduser(named)))
+
+
+def nearest(cwd: str) -> str | None:
+    """A workspace made by `init --here`, in this directory or above it. What cannot be looked at is
+    not taken for absent: whoever acted in another workspace would meet nobody's claims."""
+    place = os.path.abspath(cwd)
+    is_within = False
+    while True:
+        for candidate in _candidates(place, is_within=is_within):
+            if _is_workspace(candidate):
+                return candidate
+        is_within = is_within or os.path.lexists(os.path.join(place, ".git"))
+        above = os.path.dirname(place)
+        if above == place:
+            return None
+        place = above
+
+
+def _is_workspace(directory: str) -> bool:
+    """Whether a log is there, or a note of where it is kept."""
+    return any(_is_there(os.path.join(directory, name)) for name in ("log.db", "engine.json"))
+
+
+def here(cwd: str) -> str:
+    """Where `init --here` makes one: in the git common directory, so that every worktree of the
+    repository shares it, or in `.interlock` where there is no repository."""
+    place = os.path.abspath(cwd)
+    while True:
+        if candidate := _in_git(place):
+            return candidate
+        above = os.path.dirname(place)
+        if above == place:
+            return os.path.join(os.path.abspath(cwd), LOCAL)
+        place = above
+
+
+def hide_from_git(directory: str) -> None:
+    """Tokens and keys lie in a workspace: a repository made around it must not track them."""
+    with open(os.path.join(directory, ".gitignore"), "w", encoding="utf-8") as file:
+        file.write("*\n")
+
+
+def _candidates(place: str, *, is_within: bool) -> Iterator[str]:
+    """Where the workspace of a directory would be. One that may not be passed through, and lies
+    above us all the same, says nothing; nor does what somebody else keeps closed there, unless it
+    is the repository that we stand in, and are not within another already."""
+    if not os.access(place, os.X_OK):
+        return
+    if not _is_anothers(local := os.path.join(place, LOCAL)):
+        yield local
+    is_foreign = is_within and _is_anothers(os.path.join(place, ".git"))
+    if not is_foreign and (in_git := _in_git(place)):
+        yield in_git
+
+
+def _is_anothers(path: str) -> bool:
+    try:
+        owner = os.lstat(path).st_uid
+    except OSError:
+        return False
+    return owner != os.geteuid() and not os.access(path, os.X_OK) and os.path.isdir(path)
+
+
+def _in_git(place: str) -> str | None:
+    """`interlock` in the git common directory, if a work tree has its root here."""
+    dot_git = os.path.join(place, ".git")
+    if os.path.isdir(dot_git):
+        return os.path.join(dot_git, IN_GIT)
+    pointer = _first_line(dot_git)
+    if pointer is None or not pointer.startswith("gitdir: "):
+        return None
+    git_dir = os.path.join(place, pointer.removeprefix("gitdir: "))
+    # A linked worktree's directory points to the common one; any other is the common one itself.
+    common = os.path.join(git_dir, _first_line(os.path.join(git_dir, "commondir")) or ".")
+    return os.path.normpath(os.path.join(common, IN_GIT)) if _is_there(common) else None
+
+
+def _first_line(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().rstrip("\n")
+    except PermissionError:
+        raise _out_of_sight(path) from None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _is_there(path: str) -> bool:
+    try:
+        os.stat(path)
+    except PermissionError:
+        raise _out_of_sight(path) from None
+    except OSError:
+        return False
+    return True
+
+
+def _out_of_sight(path: str) -> EngineUnavailable:
+    place = os.path.dirname(path)
+    return shut_out(place, f"{place} cannot be looked at from here, and a workspace may be there.")
+
+
+def _refuse_out_of_reach(directory: str) -> None:
+    """Where there is no workspace and none can be made, nobody need be told to join it."""
+    above = directory
+    while not os.path.exists(above):
+        above = os.path.dirname(above)
+    if above != directory and not os.access(above, os.W_OK | os.X_OK):
+        raise shut_out(directory, f"No workspace in {directory} can be seen or made from here.")
+
+
+def link(place: str, environ: Mapping[str, str]) -> Link:
+    """The way to the workspace at a directory or a URL."""
+    if "://" not in place:
+        return LocalLink(place)
+    name = "".join(c if c.isalnum() else "_" for c in place.partition("://")[2])
+    return RemoteLink(place, os.path.join(data(environ), "servers", name[:200]))
+
+
+def default(environ: Mapping[str, str]) -> str:
+    """The user's own workspace, one for all repositories."""
+    return os.path.join(data(environ), "default")
+
+
+def data(environ: Mapping[str, str]) -> str:
+    """The directory of what Interlock keeps for a user."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    if sys.platform == "darwin":
+        data = os.path.join(home, "Library", "Application Support")
+    else:
+        data = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+    return os.path.join(data, "interlock")
+
+
+def owner_token(directory: str) -> str | None:
+    """The token of the workspace's owner, once a server has made one."""
+    try:
+        with open(os.path.join(directory, OWNER), encoding="utf-8") as file:
+            return str(json.load(file)["token"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def dashboard(url: str, directory: str) -> str:
+    """The link that signs its holder in as the owner. What follows the # is sent to no server."""
+    return f"{url}/#token={owner_token(directory)}"
+
+
+class CredentialStore:
+    """Tokens kept in a workspace, one file a sender, readable by their owner alone."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = os.path.join(directory, "credentials")
+
+    def refuse_closed(self) -> None:
+        """What cannot be looked at is not taken for empty."""
+        home = os.path.dirname(self._directory)
+        for place in (home, self._directory):
+            if os.path.isdir(place) and not os.access(place, os.R_OK | os.X_OK):
+                raise shut_out(home, f"{place} cannot be looked at from here.")
+
+    def senders(self) -> list[str]:
+        return [kept.sender for _, kept in self.files() if kept]
+
+    def files(self) -> list[tuple[str, Kept | None]]:
+        """Every file of a credential, by its path, whatever it holds."""
+        try:
+            names = sorted(name for name in os.listdir(self._directory) if name.endswith(".json"))
+        except OSError:
+            return []
+        return [(os.path.join(self._directory, name), self._read(name)) for name in names]
+
+    def get(self, sender: str) -> Kept | None:
+        return self._read(filename(sender) + ".json")
+
+    @contextmanager
+    def slot(self) -> Iterator["Slot"]:
+        """Room for a token that is about to be made: a token that could not be kept would be
+        lost, so this is refused before anything is done."""
+        draft = os.path.join(self._directory, f".{os.urandom(8).hex()}")
+        try:
+            os.makedirs(self._directory, 0o700, exist_ok=True)
+            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except OSError as trouble:
+            raise EngineUnavailable(
+                f"A token cannot be kept in {self._directory}: {trouble.strerror}."
+            ) from None
+        try:
+            yield Slot(self._directory, draft)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
+
+    def _read(self, name: str) -> Kept | None:
+        try:
+            with open(os.path.join(self._directory, name), encoding="utf-8") as file:
+                stored = json.load(file)
+            kept = Kept(stored["sender"], stored["token"])
+            return kept if all(isinstance(each, str) for each in kept) else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+class Slot(NamedTuple):
+    """A place for one token, of which only the name is still open."""
+
+    directory: str
+    draft: str
+
+    def keep(self, sender: str, token: str) -> str:
+        """Stores the token at mode 0600, in one step; gives the file's path."""
+        path = os.path.join(self.directory, filename(sender) + ".json")
+        with open(self.draft, "w", encoding="utf-8") as file:
+            json.dump({"sender": sender, "token": token}, file)
+        os.replace(self.draft, path)
+        return path
+
+
+def who_acts(
+    link: Link,
+    environ: Mapping[str, str],
+    *,
+    named: str | None,
+    session: str | None,
+    owner_may: bool,
+) -> Credentials:
+    """Who acts: a token in the environment, else the sender of a session or of the client that
+    runs us, else `--from`, else (for what the owner may do) the owner, else the only credential
+    there is."""
+    store = CredentialStore(link.home)
+    session = session or environ.get("INTERLOCK_SESSION") or None
+    if token := environ.get("INTERLOCK_TOKEN"):
+        return Credentials(token=token, session=session, claimed=named)
+    running = environ.get("INTERLOCK_SESSION")
+    window = surrounding(link.home) if not running else None
+    if window is not None and (kept := store.get(window.sender)):
+        return Credentials(token=kept.token, session=session or window.session, claimed=named)
+    if running and link.is_local:
+        from interlock.rooms.identity.verbs import FindSession
+
+        found = link.call(Credentials(owner=True), FindSession(running))
+        if "sender" in found:
+            kept = _kept_by(link, found["sender"])
+            return Credentials(token=kept.token, session=session, claimed=named)
+    if named is not None:
+        return Credentials(token=_kept_by(link, named.removeprefix("@")).token, session=session)
+    if owner_may and link.is_local and not running:
+        return Credentials(session=session, owner=True)
+    senders = store.senders()
+    if len(senders) != 1:
+        store.refuse_closed()
+        if link.is_local:
+            _refuse_out_of_reach(link.place)
+        link.open()  # a place that is no workspace is worth saying first
+        raise _nobody(senders, link)
+    return Credentials(token=_kept_by(link, senders[0]).token, session=session)
+
+
+def as_configured(
+    link: Link, environ: Mapping[str, str], *, named: str | None, session: str | None
+) -> Credentials:
+    """Who acts for a client whose configuration names the sender. It goes before the window that
+    we are inside, since a client may have been started by another one."""
+    if named is None or is_inside(environ):
+        return who_acts(link, environ, named=named, session=session, owner_may=False)
+    return Credentials(token=kept(link, named).token, session=session)
+
+
+def kept(link: Link, sender: str) -> Kept:
+    """The credential of a sender, or `UnknownSender`."""
+    return _kept_by(link, sender.removeprefix("@"))
+
+
+def is_inside(environ: Mapping[str, str]) -> bool:
+    """Whether the environment says who acts, as `interlock run` has it say."""
+    return bool(environ.get("INTERLOCK_TOKEN") or environ.get("INTERLOCK_SESSION"))
+
+
+def _kept_by(link: Link, sender: str) -> Kept:
+    store = CredentialStore(link.home)
+    if kept := store.get(sender):
+        return kept
+    store.refuse_closed()
+    if link.is_local:
+        _refuse_out_of_reach(link.place)
+    senders = store.senders()
+    raise UnknownSender(
+        f"No credential for {sender[:80]!r} is kept in this workspace. "
+        + (f"There are: {', '.join(map(address, senders))}. " if senders else "")
+        + "To make a new sender: interlock join NAME [--surface S]",
+        senders=[address(name) for name in senders],
+    )
+
+
+def _nobody(senders: list[str], link: Link) -> NoIdentity:
+    if not senders and not link.is_local:
+        return NoIdentity(
+            f"{link.place} wants a token: set INTERLOCK_TOKEN. On the server's machine, interlock "
+            "join NAME --json makes a sender and prints its token.",
+            senders=[],
+        )
+    if not senders:
+        return NoIdentity(
+            "Nobody has joined this workspace from here yet. Begin with: interlock join NAME",
+            senders=[],
+        )
+    return NoIdentity(
+        f"Say who acts: --from SENDER. There are: {', '.join(map(address, senders))}.",
+        senders=[address(name) for name in senders],
+    )

@@ -1,0 +1,1 @@
+"""Facts about this machine: processes, git, host names."""

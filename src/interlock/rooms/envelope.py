@@ -1,0 +1,147 @@
+"""The text that a model reads: what Interlock says, and what others wrote, kept apart.
+
+Each message stands in an envelope of the server's making:
+
+    <interlock-message id="…" seq="41" type="command" from="@vera" to="@otto" at="…" size="6">
+    why: "the index is stale"
+
+    make x
+    </interlock-message>
+
+The tag has what Interlock vouches for. Then come the sender's other members as lines of JSON, an
+empty line, and the text. Wherever text looks like such a tag its `<` is written as an entity, so
+that a tag in an answer is always the server's. An entity that stood there already gets one more
+`amp;`, which makes the escaping exact: undoing it gives the text as it was.
+"""
+
+import re
+import unicodedata
+from typing import Any
+
+import orjson
+
+from interlock.rooms.mail.message_types import MAIN_MEMBER
+from interlock.verbs.answers import Answer
+
+TAG = "interlock-message"
+VERIFIED = (
+    "id",
+    "seq",
+    "type",
+    "from",
+    "to",
+    "thread",
+    "reply_to",
+    "at",
+    "expires_at",
+    "priority",
+    "size",
+    "sha256",
+    "taken_by",
+    "redacted",
+    "part",
+    "shown",
+    "offset",
+    "next_offset",
+)
+
+
+# Latin letters with marks and in other widths and faces stand in these blocks of Unicode.
+_LATIN = (
+    *range(0x41, 0x250),
+    *range(0x1E00, 0x1F00),
+    *range(0x2070, 0x2190),
+    *range(0x2460, 0x2500),
+    *range(0xFF00, 0xFF60),
+    *range(0x1D400, 0x1D800),
+    *range(0x1F110, 0x1F190),
+)
+
+
+def _base(character: str) -> str:
+    """The letter that a character is without its marks, width, case and face."""
+    parts = unicodedata.normalize("NFKD", character)
+    return "".join(part for part in parts if unicodedata.category(part)[0] != "M").casefold()
+
+
+def _faces() -> dict[str, str]:
+    """For each letter the characters that are alike."""
+    faces: dict[str, str] = {}
+    for character in map(chr, _LATIN):
+        base = _base(character)
+        faces[base] = faces.get(base, "") + character
+    return faces
+
+
+# What is neither a letter nor a digit nor plain ASCII is mostly not seen, or easily overlooked:
+# between the letters of a tag it fools a reader, and no parser. The quantifiers give nothing back
+# once taken, so that a long run of blanks costs its length and not its square.
+_OPENING = "<\u02c2\u2039\u2329\u276e\u27e8\u3008\ufe3f\ufe64\uff1c"
+_UNSEEN = rf"(?:[^\w!-~{_OPENING}]|[\u115f\u1160\u3164\uffa0])*+"
+_ALIKE = _faces()
+_NAME = _UNSEEN.join(f"[{_ALIKE[letter]}]" for letter in "interlock")
+_TAIL = rf"{_UNSEEN}(?:[/\\]{_UNSEEN})?+{_NAME}"
+_LIKE_A_TAG = re.compile(rf"([{_OPENING}])(?={_TAIL})|&(?=(?:amp;)*+(?:lt|\#x[0-9a-f]++);{_TAIL})")
+
+
+def escaped(text: str) -> str:
+    """Text in which nothing looks like the tag of an envelope."""
+    return _LIKE_A_TAG.sub(_entity, text)
+
+
+def _entity(found: re.Match[str]) -> str:
+    if (opening := found[1]) is None:
+        return "&amp;"
+    return "&lt;" if opening == "<" else f"&#x{ord(opening):x};"
+
+
+def spoken(answer: Answer) -> str:
+    """An answer as text: before the messages what Interlock says about them, as JSON."""
+    if "source" in answer:
+        about, messages = {n: answer[n] for n in ("deliveries",) if n in answer}, [answer]
+    elif "messages" in answer:
+        about, messages = _without("messages", answer), answer["messages"]
+    elif "answer" in answer:
+        about, messages = _without("answer", answer), [answer["answer"]]
+    else:
+        return said(answer)
+    return "\n".join([*([said(about)] if about else []), *map(enveloped, messages)])
+
+
+def _without(name: str, answer: Answer) -> Answer:
+    return {other: value for other, value in answer.items() if other != name}
+
+
+def said(answer: Answer) -> str:
+    """What Interlock itself says, as JSON. Notes and names that others wrote are strings in it."""
+    return escaped(orjson.dumps(answer).decode())
+
+
+def enveloped(message: Answer) -> str:
+    """One message as data, and where it is a part, how to get the rest."""
+    tag = " ".join(f'{name}="{_attribute(message[name])}"' for name in VERIFIED if name in message)
+    payload = dict(message.get("payload", {}))
+    text = payload.pop(MAIN_MEMBER.get(message["type"], ""), "")
+    others = ({"subject": message["subject"]} if "subject" in message else {}) | payload
+    lines = [f"{name}: {orjson.dumps(value).decode()}\n" for name, value in others.items()]
+    inside = escaped(f"{''.join(lines)}\n{text}\n")
+    return f"<{TAG} {tag}>\n{inside}</{TAG}>{_rest(message)}"
+
+
+def _attribute(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    for character, entity in (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(character, entity)
+    return text
+
+
+def _rest(message: Answer) -> str:
+    if "next_offset" not in message:
+        return ""
+    first, following = message.get("offset", 0), message["next_offset"]
+    shown = f"bytes {first} to {following - 1}" if following > first else "nothing"
+    whole = " Do not run a part of it." if message["type"] == "command" else ""
+    return (
+        f"\n(This is {shown} of {message['size']}. For the rest, read with id {message['id']} and "
+        f"offset {following}.{whole})"
+    )

@@ -1,0 +1,198 @@
+"""Masking what looks like a secret in what is stored. Secrets are known by the shapes that their
+makers gave them so that they can be found; a password in a sentence is not.
+
+The work is done on bytes as they come: little is held back, every rule looks ahead a bounded way,
+and no input makes it slow.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from interlock.rooms.identity.token_format import PREFIX
+
+MASK: Final = b"[masked]"
+# The farthest that any rule looks before it is sure.
+HELD: Final = 2048
+MAX_KEY_LENGTH: Final = 1 << 16
+
+
+class Rule(NamedTuple):
+    """A shape of secrets, beginning with one of the bytes `first`. What the pattern's group holds
+    is the secret, or else all of it; the secret goes on while the characters of `more` do."""
+
+    first: bytes
+    pattern: re.Pattern[bytes]
+    more: re.Pattern[bytes]
+
+
+def _rule(first: bytes, pattern: bytes, more: bytes = rb"[A-Za-z0-9_-]") -> Rule:
+    return Rule(first, re.compile(pattern), re.compile(more + b"*"))
+
+
+_ALONE = rb"(?<![A-Za-z0-9_-])"
+_ASSIGNED = rb"\\?[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\?[\"']?"
+_BASE64 = rb"[A-Za-z0-9+/=]"
+
+# Each begins with one of the words of _SIGNS. None crosses the end of a line.
+RULES: Final = (
+    _rule(PREFIX[:1].encode(), re.escape(PREFIX.encode()) + rb"[a-z2-7]{40,}"),
+    _rule(b"g", rb"gh[pousr]_[A-Za-z0-9]{36,}"),
+    _rule(b"g", rb"github_pat_[A-Za-z0-9_]{22,}"),
+    _rule(b"g", rb"gl(?:pat|ptt|rt|dt|cbt|ft|soat)-[A-Za-z0-9_-]{20,}"),
+    _rule(b"A", rb"(?<![A-Za-z0-9])A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _rule(
+        b"sS",
+        rb"(?i:secret[_-]?(?:access[_-]?)?key)" + _ASSIGNED + rb"([A-Za-z0-9+/]{40,})",
+        _BASE64,
+    ),
+    _rule(b"sS", rb"(?i:session[_-]?token)" + _ASSIGNED + rb"([A-Za-z0-9+/]{80,}={0,2})", _BASE64),
+    _rule(b"sr", _ALONE + rb"[sr]k-(?=[A-Za-z_-]{0,200}[0-9])[A-Za-z0-9_-]{20,}"),
+    _rule(b"sr", _ALONE + rb"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    _rule(b"x", _ALONE + rb"xox[abceoprs]-(?=[A-Za-z-]{0,100}[0-9])[A-Za-z0-9-]{10,}"),
+    _rule(b"x", rb"xapp-[0-9]-[A-Za-z0-9-]{20,}"),
+    _rule(b"A", rb"AIza[A-Za-z0-9_-]{35,}"),
+    _rule(b"n", _ALONE + rb"npm_[A-Za-z0-9]{36,}"),
+    _rule(b"p", _ALONE + rb"pypi-AgEI[A-Za-z0-9_-]{40,}"),
+    _rule(b"e", _ALONE + rb"eyJ[A-Za-z0-9_-]{8,1024}\.eyJ[A-Za-z0-9_-]{8,}", rb"[A-Za-z0-9_.-]"),
+    _rule(
+        b"aA",
+        rb"(?i:authorization)" + _ASSIGNED + rb"(?i:bearer|basic|token) {1,8}([^\s\"'\\,;]{8,})",
+        rb"[^\s\"'\\,;]",
+    ),
+    _rule(
+        b"bB",
+        rb"(?i:bearer) {1,8}((?=[A-Za-z._~+/=-]{0,200}[0-9])[A-Za-z0-9._~+/=-]{16,})",
+        rb"[A-Za-z0-9._~+/=-]",
+    ),
+    _rule(b":", rb"://[^\s/:@\"'<>]{0,256}:([^\s/@\"'<>]{1,1024})(?=@)"),
+)
+_BY_FIRST: Final = {
+    byte: [rule for rule in RULES if byte in rule.first] for rule in RULES for byte in rule.first
+}
+_SIGNS = re.compile(
+    re.escape(PREFIX.encode())
+    + rb"|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|AKIA|ASIA|sk[-_]|rk[-_]|xox[abceoprs]-|xapp-|AIza"
+    rb"|npm_|pypi-|eyJ|://|-----BEGIN|Bearer|bearer|BEARER|Authorization|authorization"
+    rb"|AUTHORIZATION|Secret|secret|SECRET|Session|session|SESSION"
+)
+_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS = re.compile(
+    rb"[A-Za-z0-9+/=\\ \t\r>|\"',]*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+)
+# A key within a string has its line ends written as \n.
+_KEY_TEXT = re.compile(rb"[A-Za-z0-9+/=\\]*")
+_KEY_HEADER = re.compile(rb"(?:Proc-Type|DEK-Info|Version|Comment|Hash):")
+
+
+class Piece(NamedTuple):
+    """So many bytes that came, and what is stored in their place."""
+
+    taken: int
+    stored: bytes
+
+
+class Masker:
+    """Masks one stream. What it holds back is less than `HELD` bytes, or a line not yet ended."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._held = b""
+        self._before = b""  # the byte before what is held, for rules that look back
+        self._more: re.Pattern[bytes] | None = None
+        self._key_left = 0
+
+    def feed(self, data: bytes, *, last: bool = False) -> list[Piece]:
+        """What is settled once these bytes have come. The pieces cover all input in its order."""
+        text = self._before + self._held + data
+        at = len(self._before)
+        # Beyond this a secret may have begun that cannot be known yet.
+        sure = len(text) if last else max(text.rfind(b"\n") + 1, len(text) - HELD)
+        pieces: list[Piece] = []
+        while at < len(text):
+            if self._more is not None:
+                found = self._rest_of_secret(text, at)
+            elif self._key_left > 0:
+                found = self._key(text, at, sure, last=last)
+            else:
+                found = self._plain(text, at, sure, last=last)
+            if not found:
+                break
+            pieces += found
+            at += sum(piece.taken for piece in found)
+        self._held, self._before = text[at:], text[max(0, at - 1) : at]
+        return pieces
+
+    def _rest_of_secret(self, text: bytes, at: int) -> list[Piece]:
+        assert self._more is not None
+        end = _end(self._more, text, at)
+        if end < len(text):
+            self._more = None
+        return [Piece(end - at, b"")]
+
+    def _plain(self, text: bytes, at: int, sure: int, *, last: bool) -> list[Piece]:
+        look = at
+        while (sign := _SIGNS.search(text, look)) and sign.start() < sure:
+            look = sign.start()
+            if key := _KEY.match(text, look):
+                self._key_left = MAX_KEY_LENGTH
+                return self._masked(text, at, look, key.end())
+            for rule in _BY_FIRST.get(text[look], ()):
+                if secret := rule.pattern.match(text, look):
+                    start = secret.start(rule.pattern.groups)
+                    stop = _end(rule.more, text, secret.end())
+                    self._more = None if last or stop < len(text) else rule.more
+                    return self._masked(text, at, start, stop)
+            look += 1
+        return [Piece(sure - at, text[at:sure])] if sure > at else []
+
+    def _masked(self, text: bytes, at: int, start: int, end: int) -> list[Piece]:
+        self.count += 1
+        before = [Piece(start - at, text[at:start])] if start > at else []
+        return [*before, Piece(end - start, MASK)]
+
+    def _key(self, text: bytes, at: int, sure: int, *, last: bool) -> list[Piece]:
+        """A line of a private key, or what there is of it. Whatever does not look like one ends
+        the masking: a mere mention of a key must not hide what follows."""
+        newline = text.find(b"\n", at)
+        stop = newline + 1 or len(text)
+        if ends := _KEY_ENDS.match(text, at, stop):
+            self._key_left = 0
+            return [Piece(ends.end() - at, b"")]
+        if newline < 0 and not last:
+            if len(text) - at < HELD:
+                return []
+            if (end := _end(_KEY_TEXT, text, at)) > at:
+                return self._of_key(end - at)
+        line = text[at:stop].strip(b" \t\r\n>|+\"',\\")
+        if _KEY_TEXT.fullmatch(line) or _KEY_HEADER.match(line):
+            return self._of_key(stop - at)
+        self._key_left = 0
+        return self._plain(text, at, sure, last=last)
+
+    def _of_key(self, size: int) -> list[Piece]:
+        self._key_left -= size
+        return [Piece(size, b"")]
+
+
+def _end(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def masked(data: bytes) -> tuple[bytes, int]:
+    """All of it at once, and how many secrets were in it."""
+    masker = Masker()
+    pieces = masker.feed(data, last=True)
+    return b"".join(piece.stored for piece in pieces), masker.count
+
+
+def masked_text(text: str) -> tuple[str, int]:
+    stored, count = masked(text.encode("utf-8", "surrogateescape"))
+    return stored.decode("utf-8", "replace"), count
+
+
+def masked_words(words: Sequence[str]) -> tuple[list[str], int]:
+    """The words of a command, as text that JSON can hold."""
+    done = [masked_text(word) for word in words]
+    return [text for text, _ in done], sum(count for _, count in done)
