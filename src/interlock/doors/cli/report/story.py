@@ -14,7 +14,7 @@ from interlock.doors.cli.report.document import (
     Position,
     Quote,
 )
-from interlock.doors.cli.views.parts import count
+from interlock.doors.cli.views import count
 from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.verbs.answers import Answer
 
