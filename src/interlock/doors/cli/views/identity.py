@@ -1,10 +1,7 @@
 """Views of the commands about agents, people, tokens and connections."""
 
-from urllib.parse import urlsplit
-
 from interlock.doors.cli.output import bold, dim, yellow
 from interlock.doors.cli.views import claim_line, count, members, table, time
-from interlock.machine.hosts import is_loopback
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.verbs.answers import Answer
 
@@ -169,6 +166,10 @@ def group_create(answer: Answer) -> str:
 
 
 def invite(answer: Answer) -> str:
+    from urllib.parse import urlsplit
+
+    from interlock.machine.hosts import is_loopback
+
     is_human = answer["kind"] == "human"
     who = f"{bold('@' + answer['sender'])} ({'a person' if is_human else 'agent'})"
     own = f", who will own {', '.join(answer['own'])}" if "own" in answer else ""

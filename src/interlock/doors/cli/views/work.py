@@ -3,8 +3,6 @@
 Runs and statements look different everywhere: only a recorded run begins with "ran".
 """
 
-import shlex
-
 from interlock.doors.cli.output import bold, dim, green, yellow
 from interlock.doors.cli.views import (
     INDENT,
@@ -281,8 +279,12 @@ def evidence_show(answer: Answer) -> str:
 
 
 def _command(found: Answer) -> str:
-    command = found["command"]
-    return command if isinstance(command, str) else shlex.join(command)
+    command: str | list[str] = found["command"]
+    if isinstance(command, str):
+        return command
+    import shlex
+
+    return shlex.join(command)
 
 
 def _evidence_line(found: Answer) -> str:
