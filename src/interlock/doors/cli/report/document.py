@@ -3,6 +3,7 @@
 Every `str` in a document is plain text. The writers escape all of it, whoever wrote it.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -25,7 +26,8 @@ class Position(NamedTuple):
     seq: int
 
 
-Line = tuple["str | Code | Mark | Position", ...]
+Piece = str | Code | Mark | Position
+Line = Piece | tuple[Piece, ...]
 
 
 class Paragraph(NamedTuple):
@@ -33,16 +35,16 @@ class Paragraph(NamedTuple):
 
 
 class Points(NamedTuple):
-    lines: tuple[Line, ...]
+    lines: Sequence[Line]
 
 
 class Pairs(NamedTuple):
-    rows: tuple[tuple[str, Line], ...]
+    rows: Sequence[tuple[str, Line]]
 
 
 class Table(NamedTuple):
-    head: tuple[str, ...]
-    rows: tuple[tuple[Line, ...], ...]
+    head: Sequence[str]
+    rows: Sequence[Sequence[Line]]
 
 
 class Quote(NamedTuple):
@@ -59,7 +61,7 @@ class Entry(NamedTuple):
     when: str
     head: Line
     look: str
-    quotes: tuple[Quote, ...]
+    quotes: Sequence[Quote]
     pairs: Pairs
 
 
@@ -70,7 +72,11 @@ class Document(NamedTuple):
     title: str
     state: Mark
     about: Pairs
-    sections: tuple[tuple[str, tuple[Block, ...]], ...]
+    sections: Sequence[tuple[str, Sequence[Block]]]
+
+
+def pieces(line: Line) -> tuple[Piece, ...]:
+    return (line,) if isinstance(line, Piece) else line
 
 
 def visible(text: str) -> str:

@@ -16,7 +16,7 @@ _TEXT = str.maketrans(_ENTITIES | _ESCAPED)
 
 
 def write(document: doc.Document, proofs: str) -> str:
-    parts = [f"# {_text(document.title)}", _line((document.state,)), _block(document.about)]
+    parts = [f"# {_text(document.title)}", _line(document.state), _block(document.about)]
     for title, blocks in document.sections:
         parts += [f"## {_text(title)}", *map(_block, blocks)]
     return "\n\n".join([*parts, f"```json interlock-proofs\n{proofs}\n```"]) + "\n"
@@ -45,7 +45,7 @@ def _block(block: doc.Block) -> str:
 
 def _line(line: doc.Line) -> str:
     written = ""
-    for piece in line:
+    for piece in doc.pieces(line):
         match piece:
             case doc.Code(text):
                 code = doc.flat(text)

@@ -34,7 +34,7 @@ def write(document: doc.Document, proofs: str) -> str:
 <header>
 <p class="kind">Interlock report</p>
 <h1>{title}</h1>
-<p>{_line((document.state,))}</p>
+<p>{_line(document.state)}</p>
 {_block(document.about)}
 </header>
 {sections}
@@ -88,7 +88,7 @@ def _cell(name: str, line: doc.Line) -> str:
 
 def _line(line: doc.Line) -> str:
     written = ""
-    for piece in line:
+    for piece in doc.pieces(line):
         match piece:
             case doc.Code(text):
                 written += f"<code>{_text(text)}</code>"

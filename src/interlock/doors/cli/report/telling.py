@@ -16,11 +16,13 @@ from interlock.doors.cli.report.document import (
     Mark,
     Pairs,
     Paragraph,
+    Piece,
     Points,
     Position,
     Quote,
     Table,
     flat,
+    pieces,
 )
 from interlock.doors.cli.views import count
 from interlock.rooms.mail.message_types import MAIN_MEMBER
@@ -45,17 +47,15 @@ _LEGEND: Line = (
     " means that nothing was run: somebody attached or wrote it, and a holder of a gate took "
     "their word for it.",
 )
-_PROVEN: tuple[Line, ...] = (
-    ("The entries named here stood in the log at these positions when the checkpoint was signed.",),
-    (
-        "By whom, when and in which order they were written; of a run its exit code, commit and "
-        "tree, whether that tree was clean, and whether it was interrupted or handed over in a "
-        "file; of a verdict its gate, the commit and tree it judged, and the evidence it names; of "
-        "a submission its commit and tree. All this is in the entries' headers, which are proven.",
-    ),
+_PROVEN = (
+    "The entries named here stood in the log at these positions when the checkpoint was signed.",
+    "By whom, when and in which order they were written; of a run its exit code, commit and "
+    "tree, whether that tree was clean, and whether it was interrupted or handed over in a "
+    "file; of a verdict its gate, the commit and tree it judged, and the evidence it names; of "
+    "a submission its commit and tree. All this is in the entries' headers, which are proven.",
 )
 _NOT_PROVEN: tuple[Line, ...] = (
-    ("That the text above says the same. The command prints what is proven: compare it.",),
+    "That the text above says the same. The command prints what is proven: compare it.",
     (
         "The words: titles, briefs, criteria, commands, durations, notes, messages, and the "
         "digests of outputs and files. Each header holds a salted commitment to them, and the "
@@ -64,14 +64,15 @@ _NOT_PROVEN: tuple[Line, ...] = (
         Code("interlock audit verify"),
         ".",
     ),
-    (
-        "That nothing was left out, or came later. Ask the workspace for this report again, or "
-        "look through an export of its log.",
-    ),
-    (
-        "That a command does what its name says, or that whoever ran it had an honest machine. "
-        "Run it again on the commit above.",
-    ),
+    "That nothing was left out, or came later. Ask the workspace for this report again, or "
+    "look through an export of its log.",
+    "That a command does what its name says, or that whoever ran it had an honest machine. "
+    "Run it again on the commit above.",
+)
+_HOW_TO_CHECK = (
+    "At the end of this document are proofs that need neither the workspace nor a network. Save "
+    "the document as a file, get the workspace's verifier key from somebody you trust, not from "
+    "here, and type:"
 )
 
 _Row = tuple[str, Line]
@@ -80,47 +81,40 @@ _Row = tuple[str, Line]
 def document(shown: Answer, proofs: Sequence[Answer]) -> Document:
     """Make the document of a task from the answer of `task show` and the proofs of its story."""
     task, story = shown["task"], shown["story"]
-    brief: tuple[Block, ...] = ()
-    if "brief" in task:
-        brief = (Quote("The brief, in the words of whoever asked for it", task["brief"]),)
-    needs = tuple((f"{need['message']} ", Code(need["do"])) for need in shown["missing"])
+    brief = [Quote("The brief, in the words of whoever asked for it", task.get("brief", ""))]
+    needs = [(f"{need['message']} ", Code(need["do"])) for need in shown["missing"]]
     last = proofs[-1]
-    check: tuple[Block, ...] = (
-        Paragraph(
-            (
-                "At the end of this document are proofs that need neither the workspace nor a "
-                "network. Save the document as a file, get the workspace's verifier key from "
-                "somebody you trust, not from here, and type:",
-            )
-        ),
-        Quote("The command", "interlock audit check-proof FILE --verifier KEY"),
-        Paragraph(("What it shows:",)),
-        Points(_PROVEN),
-        Paragraph(("What it does not show:",)),
-        Points(_NOT_PROVEN),
-        Pairs(
-            (
-                ("Entries in the log", (str(last["tree_size"]),)),
-                ("Root", (Code(last["root"]),)),
-                ("Verifier key, to be compared", (Code(last["verifier"]),)),
-            )
-        ),
-        Quote("The signed checkpoint", last["checkpoint"]),
+    log = (
+        ("Entries in the log", str(last["tree_size"])),
+        ("Root", Code(last["root"])),
+        ("Verifier key, to be compared", Code(last["verifier"])),
     )
-    sections: tuple[tuple[str, tuple[Block, ...]], ...] = (
-        ("What was asked", brief),
+    sections: list[tuple[str, Sequence[Block]]] = [
+        ("What was asked", brief if "brief" in task else []),
         ("Criteria", _criteria(shown)),
         ("Gates", _gates(shown)),
         ("Blockers", _blockers(story)),
-        ("What is missing", (Points(needs),) if needs else ()),
-        ("What happened", tuple(_entry(found, story) for found in story)),
-        ("How to check this document", check),
-    )
+        ("What is missing", [Points(needs)] if needs else []),
+        ("What happened", [_entry(found, story) for found in story]),
+        (
+            "How to check this document",
+            [
+                Paragraph(_HOW_TO_CHECK),
+                Quote("The command", "interlock audit check-proof FILE --verifier KEY"),
+                Paragraph("What it shows:"),
+                Points(_PROVEN),
+                Paragraph("What it does not show:"),
+                Points(_NOT_PROVEN),
+                Pairs(log),
+                Quote("The signed checkpoint", last["checkpoint"]),
+            ],
+        ),
+    ]
     return Document(
         title=f"{task['id']}: {flat(task['title']) or '(redacted)'}",
         state=Mark(task["state"].upper(), _STATE_TONES.get(task["state"], "wait")),
-        about=Pairs(tuple(_about(task, story))),
-        sections=tuple(section for section in sections if section[1]),
+        about=Pairs(list(_about(task, story))),
+        sections=[section for section in sections if section[1]],
     )
 
 
@@ -128,24 +122,24 @@ def _about(task: Answer, story: list[Answer]) -> Iterable[_Row]:
     asked = (Code(task["created_by"]), f", {_when(task['created_at'])}, ", Position(task["seq"]))
     yield "Asked for by", asked
     workers = [entry["by"] for entry in story if entry["kind"] == "task_taken"]
-    yield "Worked on by", _joined(workers) or ("nobody",)
+    yield "Worked on by", _joined(workers) or "nobody"
     judges = [entry["by"] for entry in story if "verdict" in entry]
-    yield "Judged by", _joined(judges) or ("nobody",)
+    yield "Judged by", _joined(judges) or "nobody"
     if "artifact" in task:
-        yield "Commit", (Code(task["artifact"]["commit"]),)
-        yield "Tree", (Code(task["artifact"]["tree"]),)
-        yield "Submitted", (_when(task["submitted_at"]),)
+        yield "Commit", Code(task["artifact"]["commit"])
+        yield "Tree", Code(task["artifact"]["tree"])
+        yield "Submitted", _when(task["submitted_at"])
     if "ended_at" in task:
-        yield "Ended", (_when(task["ended_at"]),)
+        yield "Ended", _when(task["ended_at"])
     for name in ("assignee", "priority"):
         if name in task:
-            yield name.capitalize(), (task[name],)
+            yield name.capitalize(), task[name]
     for name in ("labels", "depends_on"):
         if name in task:
             yield name.replace("_", " ").capitalize(), _joined(task[name])
 
 
-def _criteria(shown: Answer) -> tuple[Block, ...]:
+def _criteria(shown: Answer) -> list[Block]:
     story = shown["story"]
     in_force = {found.get("id") for found in shown["task"]["gates"]}
     rows: list[tuple[Line, ...]] = []
@@ -153,9 +147,9 @@ def _criteria(shown: Answer) -> tuple[Block, ...]:
         state = Mark("MET", "go") if found["met"] else Mark("NOT MET", "stop")
         grounds: Line
         if not found["met"]:
-            grounds = (found["why"],)
+            grounds = found["why"]
         elif (entry := _of_evidence(found["evidence"], story)) is None:
-            grounds = (found["evidence"],)
+            grounds = found["evidence"]
         elif found["by"] == "run":
             handed = ", handed over in a file" if entry["evidence"].get("spooled") else ""
             at = f" at {_when(entry['at'])}, exit 0{handed}, "
@@ -172,41 +166,39 @@ def _criteria(shown: Answer) -> tuple[Block, ...]:
                     word_of = Code(judged["by"])
                     grounds += (", on the word of ", word_of, gate, Position(judged["seq"]))
                     break
-        rows.append(((str(found["number"]),), (found["text"],), (state,), grounds))
-    if not rows:
-        return ()
+        rows.append((str(found["number"]), found["text"], state, grounds))
     head = ("No.", "Criterion", "Stands", "On what grounds")
-    return Table(head, tuple(rows)), Paragraph(_LEGEND)
+    return [Table(head, rows), Paragraph(_LEGEND)] if rows else []
 
 
-def _gates(shown: Answer) -> tuple[Block, ...]:
+def _gates(shown: Answer) -> list[Block]:
     given = {entry["verdict"]["id"]: entry for entry in shown["story"] if "verdict" in entry}
     rows: list[tuple[Line, ...]] = []
     for found in shown["task"]["gates"]:
         mark = _VERDICTS.get(found["state"]) or Mark(found["state"].upper(), "wait")
-        judged: Line = ("not on what is submitted",)
+        judged: Line = "not on what is submitted"
         if (entry := given.get(found.get("id"))) is not None:
             commit = Code(entry["verdict"]["artifact"]["commit"][:12])
             at = f" at {_when(entry['at'])}, on "
             judged = ("by ", Code(entry["by"]), at, commit, ", ", Position(entry["seq"]))
-        holders = _joined(found["holders"]) or ("nobody",)
-        rows.append(((found["gate"],), (mark,), judged, holders))
-    return (Table(("Gate", "Verdict", "Given", "Held by"), tuple(rows)),) if rows else ()
+        holders = _joined(found["holders"]) or "nobody"
+        rows.append((found["gate"], mark, judged, holders))
+    return [Table(("Gate", "Verdict", "Given", "Held by"), rows)] if rows else []
 
 
-def _blockers(story: list[Answer]) -> tuple[Block, ...]:
+def _blockers(story: list[Answer]) -> list[Block]:
     rows: list[tuple[Line, ...]] = []
     for found in (entry["blocker"] for entry in story if "blocker" in entry):
         what = flat(found.get("what", "(redacted)"))
         if len(what) > _MAX_LENGTH:
             what = f"{what[:_MAX_LENGTH]}… (whole at its entry)"
-        state: Line = (Mark("OPEN", "stop"),)
+        state: Line = Mark("OPEN", "stop")
         if "resolved_by" in found:
             at = f" at {_when(found['resolved_at'])}"
             state = (Mark("RESOLVED", "go"), " by ", Code(found["resolved_by"]), at)
         sender: Line = (Code(found["by"]), " to ", Code(found["to"]))
-        rows.append(((Position(found["seq"]),), (_severity(found),), sender, (what,), state))
-    return (Table(("Entry", "Weight", "From", "What", "Stands"), tuple(rows)),) if rows else ()
+        rows.append((Position(found["seq"]), _severity(found), sender, what, state))
+    return [Table(("Entry", "Weight", "From", "What", "Stands"), rows)] if rows else []
 
 
 # --- the story
@@ -224,8 +216,8 @@ def _entry(found: Answer, story: list[Answer]) -> Entry:
         verdict, look = found["verdict"], "verdict"
         mark = _VERDICTS["pass" if verdict["verdict"] == "pass" else "fail"]
         head = (mark, f"judged for the gate {verdict['gate']}")
-        rows.append(("Commit", (Code(verdict["artifact"]["commit"]),)))
-        rows.append(("Tree", (Code(verdict["artifact"]["tree"]),)))
+        rows.append(("Commit", Code(verdict["artifact"]["commit"])))
+        rows.append(("Tree", Code(verdict["artifact"]["tree"])))
         if "evidence" in verdict:
             entries = [(id, _of_evidence(id, story)) for id in verdict["evidence"]]
             named = [Position(entry["seq"]) if entry else Code(id) for id, entry in entries]
@@ -245,21 +237,22 @@ def _entry(found: Answer, story: list[Answer]) -> Entry:
     else:
         head = _happened(found)
         if "tree" in found:
-            rows.append(("Tree", (Code(found["tree"]),)))
+            rows.append(("Tree", Code(found["tree"])))
         quotes = _written(found, "note")
     if "session" in found:
-        rows.append(("Session", (Code(found["session"]),)))
-    by: Line = (Code(found["by"]), " ")
-    head = (head[0], " ", *by, *head[1:]) if isinstance(head[0], Mark) else (*by, *head)
-    return Entry(found["seq"], _when(found["at"]), head, look, tuple(quotes), Pairs(tuple(rows)))
+        rows.append(("Session", Code(found["session"])))
+    first, *rest = pieces(head)
+    by = (Code(found["by"]), " ")
+    head = (first, " ", *by, *rest) if isinstance(first, Mark) else (*by, first, *rest)
+    return Entry(found["seq"], _when(found["at"]), head, look, quotes, Pairs(rows))
 
 
 def _happened(found: Answer) -> Line:
     match found["kind"]:
         case "task_created":
-            return ("asked for it",)
+            return "asked for it"
         case "task_taken":
-            return (f"took the task, fence {found['fence']}",)
+            return f"took the task, fence {found['fence']}"
         case "task_submitted":
             return "submitted ", Code(found["commit"])
         case "task_ended":
@@ -267,19 +260,19 @@ def _happened(found: Answer) -> Line:
         case "blocker_resolved":
             return "resolved the blocker ", Code(found["id"])
         case "claim_released":
-            return (f"gave up the claim: {found['reason']}",)
+            return f"gave up the claim: {found['reason']}"
         case "claim_expired":
-            return ("recorded that the lease had ended",)
+            return "recorded that the lease had ended"
         case kind:
-            return (kind.replace("_", " "),)
+            return str(kind).replace("_", " ")
 
 
 def _evidence(piece: Answer) -> tuple[Line, list[_Row], list[Quote]]:
     kind = piece["kind"]
     tie = f" for criterion {piece['criterion']}" if "criterion" in piece else ""
-    rows: list[_Row] = [("Evidence", (Code(piece["id"]),))]
+    rows: list[_Row] = [("Evidence", Code(piece["id"]))]
     if "title" in piece:
-        rows.append(("Titled", (piece["title"],)))
+        rows.append(("Titled", piece["title"]))
     if kind != "run":
         head: Line = (_SAID, f"attached a {kind}{tie}; nothing was run")
         if piece.get("redacted"):
@@ -296,10 +289,10 @@ def _evidence(piece: Answer) -> tuple[Line, list[_Row], list[Quote]]:
         return (*head, ", whose record was redacted"), [], []
     succeeded = piece["exit_code"] == 0 and not piece.get("interrupted")
     head = (*head, ", ", Mark(f"EXIT {piece['exit_code']}", "go" if succeeded else "stop"))
-    rows.append(("Took", (f"{piece['duration_ms']} ms",)))
+    rows.append(("Took", f"{piece['duration_ms']} ms"))
     if "tests" in piece:
         tests = ", ".join(f"{number} {what}" for what, number in sorted(piece["tests"].items()))
-        rows.append(("Tests", (tests,)))
+        rows.append(("Tests", tests))
     tree: Line = (Mark("NONE", "stop"), " it was not run in a repository")
     if "tree" in piece and piece.get("dirty"):
         tree = (Mark("DIRTY", "stop"), " with uncommitted changes, ", Code(piece["tree"]))
@@ -307,8 +300,8 @@ def _evidence(piece: Answer) -> tuple[Line, list[_Row], list[Quote]]:
         tree = (Mark("CLEAN", "go"), " ", Code(piece["tree"]))
     rows.append(("Tree", tree))
     if "commit" in piece:
-        rows.append(("Commit", (Code(piece["commit"]),)))
-    rows.append(("Directory", (Code(piece["cwd"]),)))
+        rows.append(("Commit", Code(piece["commit"])))
+    rows.append(("Directory", Code(piece["cwd"])))
     if piece.get("interrupted"):
         by = "its time limit" if piece.get("ended_by") == "time limit" else "somebody"
         rows.append(("Interrupted", (Mark("YES", "stop"), f" by {by}")))
@@ -353,14 +346,11 @@ def _when(at: str) -> str:
     return f"{at[:10]} {at[11:19]} UTC"
 
 
-def _separated(pieces: Iterable[Code | Position]) -> Line:
-    line: Line = ()
-    for piece in pieces:
-        line += (", ", piece) if line else (piece,)
-    return line
+def _separated(parts: Iterable[Piece]) -> tuple[Piece, ...]:
+    return tuple(piece for part in parts for piece in (", ", part))[1:]
 
 
-def _joined(names: Iterable[str]) -> Line:
+def _joined(names: Iterable[str]) -> tuple[Piece, ...]:
     """Return the names, each once, in their order."""
     return _separated(map(Code, dict.fromkeys(names)))
 
@@ -376,7 +366,7 @@ def _of_evidence(id: str, story: list[Answer]) -> Answer | None:
 def _bytes(name: str, kept: Answer, id: str) -> list[_Row]:
     return [
         (name, (f"{kept['size']} bytes, SHA-256 ", Code(kept["sha256"]))),
-        ("To get it", (Code(f"interlock evidence show {id} --raw"),)),
+        ("To get it", Code(f"interlock evidence show {id} --raw")),
     ]
 
 
