@@ -109,14 +109,15 @@ class Pages:
             content = await self._single(kind, id)
             return self._page(
                 request,
-                f"{kind}.html",
+                "single.html",
                 200 if content else 404,
                 title=kind.capitalize(),
                 here=here,
                 reached=reached,
+                kind=kind,
                 id=id,
-                header=await self._part("header"),
                 content=content,
+                parts={"header": await self._part("header")},
             )
 
         return page
