@@ -2,6 +2,7 @@
 words. live.js writes times in the same words."""
 
 import os
+import unicodedata
 import zlib
 from collections import Counter
 from datetime import UTC, datetime
@@ -37,24 +38,23 @@ NEEDS = (
     ("refusals", "refusal", "refusals"),
 )
 
-# Characters that steer the text around them, or that a reader cannot see.
-_INVISIBLE = (
-    *(code for code in range(0x20) if chr(code) not in "\n\t"),
-    *range(0x7F, 0xA0),
-    *(0x061C, 0x200B, 0x200E, 0x200F, 0xFEFF),
-    *range(0x2028, 0x202F),
-    *range(0x2060, 0x206A),
-)
-_VISIBLE = {code: f"\u27e8U+{code:04X}\u27e9" for code in _INVISIBLE}
-
 
 def visible(value: Any) -> Any:
-    """Return a value of a template with every control character shown by its number."""
+    """Return a value of a template with every character shown by its number that a reader cannot
+    see, or that reorders the text around it."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    if value.isascii() and value.isprintable():
-        return value
-    return value.replace("\r\n", "\n").translate(_VISIBLE)
+    text = value.replace("\r\n", "\n")
+    if text.replace("\n", "").isprintable():
+        return text
+    # U+200C and U+200D join letters of some scripts, and emoji.
+    hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "".join(
+        c
+        if c in "\n\t\u200c\u200d" or unicodedata.category(c) not in hidden
+        else f"⟨U+{ord(c):04X}⟩"
+        for c in text
+    )
 
 
 # --- agents and claims

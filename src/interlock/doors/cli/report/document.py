@@ -82,9 +82,9 @@ def pieces(line: Line) -> tuple[Piece, ...]:
 def visible(text: str) -> str:
     """Return the text with every character that a reader cannot see, or that reorders the text
     around it, replaced by its number. Removing it would change what the author wrote."""
-    ends = text.replace("\r\n", "\n")
-    if ends.isascii() and ends.replace("\n", "").isprintable():
-        return ends
+    text = text.replace("\r\n", "\n")
+    if text.replace("\n", "").isprintable():
+        return text
     import unicodedata
 
     # U+200C and U+200D join letters of some scripts, and emoji.
@@ -93,7 +93,7 @@ def visible(text: str) -> str:
         c
         if c in "\n\t\u200c\u200d" or unicodedata.category(c) not in hidden
         else f"⟨U+{ord(c):04X}⟩"
-        for c in ends
+        for c in text
     )
 
 
