@@ -6,7 +6,8 @@ and accepts a form only with the cookie that it was made for.
 
 import asyncio
 import os
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -274,16 +275,11 @@ class People:
         form = await posted(request, MAX_FORM_BYTES) or {}
         asked = form.get("request")
         name = form.get("username", "").strip().removeprefix("@")
-        peer = peer_of(request)
         try:
             self._visitors_form(request, form)
-            with self._attempts.trying(name, peer):
+            async with self._attempt(request, name):
                 proof = await self._proof(name, form.get("password", ""))
-                try:
-                    response = await self._signed_in(request, SignIn(name, proof, ""))
-                except BadToken:
-                    await self._failed(name, peer)
-                    raise
+                response = await self._signed_in(request, SignIn(name, proof, ""))
         except Refusal as refusal:
             return self.sign_in_page(request, asked, refusal, name)
         return _back_to_consent(response, asked)
@@ -301,16 +297,12 @@ class People:
         person = await self.person(request)
         if person is None:
             return self.sign_in_page(request)
-        name, peer = person["person"].removeprefix("@"), peer_of(request)
+        name = person["person"].removeprefix("@")
         try:
             new = _new_password(name, form)
-            with self._attempts.trying(name, peer):
+            async with self._attempt(request, name):
                 proofs = [await self._proof(name, each) for each in (form.get("current", ""), new)]
-                try:
-                    await self.call(request, ChangePassword(*proofs))
-                except BadToken:
-                    await self._failed(name, peer)
-                    raise
+                await self.call(request, ChangePassword(*proofs))
         except Refusal as refusal:
             return await self.overview(request, refusal)
         return RedirectResponse("/person?done=password", 303)
@@ -318,12 +310,20 @@ class People:
     async def _proof(self, name: str, password: str) -> str:
         return await run_in_threadpool(verifier, self.live.node.keys, name, password)
 
-    async def _failed(self, name: str, peer: str) -> None:
-        """Count a wrong password. After too many attempts, record it in the log."""
-        if self._attempts.failed(name, peer):
-            await self.live.report("GUESSED_PASSWORD", peer, person=name)
-        else:
-            self.live.intrusions["SIGN_IN_FAILED"] += 1
+    @asynccontextmanager
+    async def _attempt(self, request: Request, name: str) -> AsyncIterator[None]:
+        """Limit the attempts at a password, and count a wrong one. After too many, the log records
+        it."""
+        peer = peer_of(request)
+        with self._attempts.trying(name, peer):
+            try:
+                yield
+            except BadToken:
+                if self._attempts.failed(name, peer):
+                    await self.live.report("GUESSED_PASSWORD", peer, person=name)
+                else:
+                    self.live.intrusions["SIGN_IN_FAILED"] += 1
+                raise
 
     async def _signed_in(self, request: Request, verb: SignIn | Enrol) -> Response:
         """Sign the person in with a new token, and end the session that the browser had."""
