@@ -30,7 +30,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from interlock.doors.web import routes, stream, views
-from interlock.doors.web.passes import LASTS_S, Passes
+from interlock.doors.web.browsers import COOKIE_TTL_S, OwnerCookies
 from interlock.doors.web.stream import BREATH_S, PARTS
 from interlock.node import Node
 from interlock.node.live import LiveNode
@@ -276,7 +276,7 @@ def test_the_link_signs_in_and_its_token_leaves_the_address(
     assert kept["sameSite"] == "Strict"
     assert kept["path"] == "/"
     assert not kept["secure"]
-    assert kept["expires"] == pytest.approx(time.time() + LASTS_S, abs=600)
+    assert kept["expires"] == pytest.approx(time.time() + COOKIE_TTL_S, abs=600)
     assert web.token not in kept["value"]
 
 
@@ -356,7 +356,7 @@ def test_a_pass_goes_over_https_only_where_it_was_given_there(town: Place) -> No
 
     async def behind_tls(request: Request) -> Response:
         response = Response()
-        Passes(key).sign_in(request, response)
+        OwnerCookies(key).sign_in(request, response)
         return response
 
     class Encrypted:
@@ -405,10 +405,10 @@ def test_without_a_pass_no_page_part_or_stream_shows_anything(web: Web) -> None:
 
 def test_a_pass_of_another_key_or_of_long_ago_opens_nothing(web: Web) -> None:
     name, _, value = sign_in(web).partition("=")
-    foreign = Passes(os.urandom(32))._fernet.encrypt(b"owner").decode()
-    long_ago = int(time.time()) - LASTS_S - 60
-    old = Passes(web.key)._fernet.encrypt_at_time(b"owner", long_ago).decode()
-    other = Passes(web.key)._fernet.encrypt(b"visitor").decode()
+    foreign = OwnerCookies(os.urandom(32))._fernet.encrypt(b"owner").decode()
+    long_ago = int(time.time()) - COOKIE_TTL_S - 60
+    old = OwnerCookies(web.key)._fernet.encrypt_at_time(b"owner", long_ago).decode()
+    other = OwnerCookies(web.key)._fernet.encrypt(b"visitor").decode()
     assert ask(web, "/parts/agents", Cookie=f"{name}={value}").status == 200
     for bad in (foreign, old, other, value[:-2] + "AA"):
         assert ask(web, "/parts/agents", Cookie=f"{name}={bad}").status == 401

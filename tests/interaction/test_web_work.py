@@ -464,6 +464,16 @@ def test_what_would_turn_a_text_about_work_around_is_shown_by_its_number(office:
         assert "\u202e" not in text, path
 
 
+def test_pages_show_hidden_tags_and_soft_hyphens_by_their_numbers(office: Office) -> None:
+    hidden = "plain\U000e0041\u00ad text"
+    office.ok("task", "create", "--title", hidden, "--id", TASK, *HOLDER)
+    text = ask(office.web, f"/work/{TASK}", Cookie=sign_in(office.web)).text
+    assert "plain⟨U+E0041⟩⟨U+00AD⟩ text" in text
+    joined = "\u0645\u06cc\u200c\u062e 👩\u200d💻"
+    office.ok("blocker", "raise", TASK, joined, *HOLDER)
+    assert joined in ask(office.web, "/review", Cookie=sign_in(office.web)).text
+
+
 @needs_browser
 def test_no_text_about_work_makes_a_page_wider_than_its_window(
     office: Office, context: BrowserContext

@@ -31,7 +31,7 @@ from forking import Servers
 from listening import listen
 from serving import Forked, Served, servers
 
-from interlock.doors.web.visitors import ASKED_FOR_S
+from interlock.doors.web.people import CLIENT_REQUEST_TTL_S
 from interlock.node.keys import Keys
 from interlock.node.passwords import TRIES
 from interlock.rooms.people.intrusions import INTRUSIONS
@@ -340,7 +340,7 @@ def old_request(scene: Scene) -> httpx2.Response:
     now = int(time.time())
     fresh, old = (
         seal.encrypt_at_time(content, now - age).decode()
-        for age in (ASKED_FOR_S - 60, ASKED_FOR_S + 1)
+        for age in (CLIENT_REQUEST_TTL_S - 60, CLIENT_REQUEST_TTL_S + 1)
     )
     assert scene.vera.get("/consent", {"request": fresh}).status_code == 200
     return scene.vera.get("/consent", {"request": old})

@@ -29,7 +29,7 @@ from test_web import serving as unguarded
 
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
-from interlock.doors.web import person_views, routes
+from interlock.doors.web import consent, people, routes
 from interlock.node import Node, passwords
 from interlock.node.live import LiveNode
 from interlock.node.passwords import TRIES
@@ -681,7 +681,7 @@ def test_no_address_of_a_client_adds_a_header(town: Town) -> None:
 
 
 def test_a_surface_is_called_after_its_client() -> None:
-    surface = person_views.surface_of
+    surface = consent.surface_of
     assert surface("Claude.ai") == "claudeai"
     assert surface("Visual Studio Code (Insiders), with a long tail") == "visualstudiocodeinsiders"
     assert surface("7Zip 9") == "zip9"
@@ -702,7 +702,7 @@ def test_a_surface_is_called_after_its_client() -> None:
     ],
 )
 def test_a_browser_is_called_as_people_call_it(said: str, shown: str) -> None:
-    assert person_views.browser(said).startswith(shown)
+    assert people.browser(said).startswith(shown)
 
 
 # --- what acts for a person

@@ -33,7 +33,7 @@ from interlock.doors.cli.lookup import all_commands
 from interlock.doors.http import limits
 from interlock.doors.mcp.tools import TOOLS
 from interlock.doors.oauth import documents
-from interlock.doors.web.visitors import ASKED_FOR_S
+from interlock.doors.web.people import CLIENT_REQUEST_TTL_S
 from interlock.node import MAX_AGE_S, SURE_FOR_S, passwords
 from interlock.node.peer_nodes import BEAT_INTERVAL_S
 from interlock.rooms.folding import KINDS
@@ -299,7 +299,7 @@ def test_the_pages_of_people_give_the_times_as_they_are() -> None:
     connectors = (ROOT / "docs" / "connectors.md").read_text()
     everything = " ".join((connectors + (ROOT / "docs" / "people.md").read_text()).split())
     for said in (
-        f"on the page | {ASKED_FOR_S // 60} minutes |",
+        f"on the page | {CLIENT_REQUEST_TTL_S // 60} minutes |",
         f"the client gets | {CODE_FOR_MS // 60_000} minute,",
         f"an access token | {ACCESS_FOR_MS // 3_600_000} hour |",
         f"a refresh token | {REFRESH_FOR_MS // DAY_MS} days",

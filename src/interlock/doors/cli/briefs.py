@@ -1,26 +1,37 @@
-"""Briefs: a task written down in Markdown, with a title, a text, a checklist of what it must meet
-and perhaps front matter.
+"""Briefs: a task in Markdown, with a title, a text, a checklist of criteria, perhaps front matter.
 
-Only as much Markdown is read as finds the title and the checklist. What would lose a criterion in
-silence (a list without boxes where the criteria stand, a box in a quotation, a code fence that
-never ends) is refused with the line's number.
+This reads only as much Markdown as finds the title and the checklist. It refuses, with the line
+number, what would lose a criterion in silence: a list without boxes among the criteria, a box in a
+quotation, a code fence that never ends. A Markdown parser accepts all of these.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
 
 from interlock.doors.cli import front_matter
-from interlock.doors.cli.checklists import items
-from interlock.doors.cli.markdown import Line, heading, lines
+from interlock.doors.cli.front_matter import refusal
 from interlock.errors import Usage
 from interlock.verbs.spelling import shown
 
 CRITERIA = "acceptance criteria"
 CRITERIA_SYNONYMS = ("acceptance criterion", "acceptance", "criteria", "definition of done")
 
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t](.*))?")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
+# Neither a list nor a quotation.
+_PARAGRAPH = re.compile(r" {0,3}(?![-*+>]|[0-9]{1,9}[.)])\S.*")
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
+_LISTED = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]+(.*))?")
+_BOX = re.compile(r"\[[ xX]\](?:[ \t]+(.*))?")
+# [x](place) and [x]: place are links.
+_NEARLY = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]*\[[ \txX]{0,3}\](?![(\[:])")
+_QUOTED = re.compile(r"[ \t]*(?:>[ \t]*)+(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[[ xX]\](?:[ \t]|$)")
+_CODE_INDENT = 4  # spaces before a line outside of a list that make it code
+
 
 class Brief(NamedTuple):
-    """What a brief says of its task. What it does not say is None or empty."""
+    """A brief, with None or an empty value for each part that it does not have."""
 
     title: str
     brief: str
@@ -33,89 +44,207 @@ class Brief(NamedTuple):
     depends_on: tuple[str, ...] = ()
 
 
+class _Line(NamedTuple):
+    """A line, with its number in the file; of a heading also its level and its text."""
+
+    number: int
+    text: str
+    kind: Literal["text", "heading", "underline", "code", "comment"]
+    level: int = 0
+    title: str = ""
+
+
 def parse(text: str) -> Brief:
     """Read a brief. The title is the front matter's, or the first `# heading`, or the first line
-    underlined with `===`; `brief` is the rest of the text as it stands, the checklist included,
-    with a plain newline after each line.
+    underlined with `===`. `brief` is the rest of the text, the checklist included, with a plain
+    newline after each line.
 
     Criteria are the checklists in the sections called "Acceptance criteria" or the like, or all
-    checklists where there is no such section, ticked or not: a tick proves nothing. Values are
-    taken as they are; the contract of a task says whether they fit.
+    checklists where there is no such section, ticked or not: a tick proves nothing.
 
-    Raises Usage, with `line`, where the form is none of a brief.
+    Raises Usage, with `line`, where the text is not a brief.
     """
     texts = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    front = front_matter.read(texts)
-    body = lines(texts, front.lines)
-    title, said_so = _title(body, front.words.get("title"))
-    rest = _without(body, said_so)
+    values, taken = front_matter.read(texts)
+    body = _lines(texts, taken)
+    heading = next((line for line in body if line.level == 1), None)
+    title = values.pop("title", None)
+    if title is None:
+        if heading is None or not heading.title:
+            raise Usage(
+                "The brief has no title. Begin its text with a line such as: # Fix the login",
+                line=heading.number if heading else 1,
+            )
+        title = heading.title
+    if heading is not None and heading.title == title:
+        at = body.index(heading)
+        is_underlined = [line.kind for line in body[at + 1 : at + 2]] == ["underline"]
+        del body[at : at + 1 + is_underlined]
     return Brief(
         title,
-        "\n".join(line.text for line in rest).strip("\n"),
-        tuple(_criteria(rest)),
-        front.words.get("id"),
-        front.lists.get("gates", ()),
-        front.words.get("priority"),
-        front.words.get("assignee"),
-        front.lists.get("labels", ()),
-        front.lists.get("depends_on", ()),
+        "\n".join(line.text for line in body).strip("\n"),
+        tuple(_criteria(body)),
+        **values,
     )
 
 
-def _title(body: list[Line], named: str | None) -> tuple[str, Line | None]:
-    """The title, and the line that the text can do without because it says the same."""
-    first = ((line, text) for line in body for level, text in [heading(line)] if level == 1)
-    line, text = next(first, (None, ""))
-    if named is not None:
-        return named, line if text == named else None
-    if not text:
-        raise Usage(
-            "The brief has no title. Begin its text with a line such as: # Fix the login",
-            line=line.number if line else 1,
+def _lines(texts: Sequence[str], start: int) -> list[_Line]:
+    """Return the lines from `start` on, in one pass. Refuse a fence or comment without an end:
+    everything after it would be lost."""
+    found: list[_Line] = []
+    end, since = "", _Line(0, "", "text")  # what closes the open fence or comment; its first line
+    for number, text in enumerate(texts[start:], start + 1):
+        line = _Line(number, text, "text")
+        fence = _FENCE.fullmatch(text)
+        if end:
+            line = line._replace(kind=since.kind)
+            mark = text.strip()
+            if since.kind == "comment":
+                end = "" if end in text else end
+            elif mark.startswith(end) and not mark.strip(end[0]):
+                end = ""
+        elif text.lstrip(" \t").startswith("<!--"):
+            since = line = line._replace(kind="comment")
+            end = "" if "-->" in text else "-->"
+        elif fence and not (fence[1][0] == "`" and "`" in fence[2]):
+            since = line = line._replace(kind="code")
+            end = fence[1]
+        elif heading := _HEADING.fullmatch(text):
+            title = (heading[2] or "").strip()
+            bare = title.rstrip("#")
+            title = title if bare and bare[-1] not in " \t" else bare.rstrip()
+            line = line._replace(kind="heading", level=len(heading[1]), title=title)
+        elif (rule := _UNDERLINE.fullmatch(text)) and _can_be_underlined(found):
+            title, level = found[-1].text.strip(), "=-".index(rule[1][0]) + 1
+            found[-1] = found[-1]._replace(kind="heading", level=level, title=title)
+            line = line._replace(kind="underline")
+        found.append(line)
+    if end:
+        raise refusal(
+            since.number, f"The {since.kind} that begins here never ends. Close it with {end[:80]}"
         )
-    return text, line
+    return found
 
 
-def _without(body: list[Line], title: Line | None) -> list[Line]:
-    """The lines but the title, and what underlines it."""
-    if title is None:
-        return body
-    at = body.index(title)
-    after = at + 1 + (body[at + 1 : at + 2] != [] and body[at + 1].kind == "underline")
-    return body[:at] + body[after:]
+def _can_be_underlined(before: list[_Line]) -> bool:
+    """Say whether the last line is a paragraph of one line: a longer one is no heading."""
+    if not before or before[-1].kind != "text" or not _PARAGRAPH.fullmatch(before[-1].text):
+        return False
+    return len(before) == 1 or before[-2].kind == "heading" or not before[-2].text.strip()
 
 
-def _criteria(body: list[Line]) -> list[str]:
-    sections = list(_sections(body))
-    if not sections:
-        return items(body, only_boxes=False)
+def _criteria(body: list[_Line]) -> list[str]:
     criteria: list[str] = []
-    for head, under in sections:
-        found = items(under, only_boxes=True)
-        if not found:
-            raise front_matter.refusal(
-                head.number,
-                f"The section '{shown(head.text.strip())}' has no checklist. Write each criterion "
-                "as a line such as: - [ ] The tests pass",
-            )
-        criteria += found
-    return criteria
-
-
-def _sections(body: list[Line]) -> Iterator[tuple[Line, list[Line]]]:
-    """The sections of acceptance criteria, each under its heading and with all below it."""
-    start, depth = None, 0
-    for at, line in enumerate(body):
-        level, text = heading(line)
-        if level and start is not None and level <= depth:
-            yield body[start], body[start + 1 : at]
+    start: int | None = None  # the heading of a section of criteria, which has all below it
+    has_section = False
+    for at, line in enumerate((*body, _Line(0, "", "heading", 1))):
+        if not line.level:
+            continue
+        if start is not None and line.level <= body[start].level:
+            found = _checklist(body[start + 1 : at], only_boxes=True)
+            if not found:
+                raise refusal(
+                    body[start].number,
+                    f"The section '{shown(body[start].text.strip())}' has no checklist. Write each "
+                    "criterion as a line such as: - [ ] The tests pass",
+                )
+            criteria += found
             start = None
-        if level and start is None and _is_about_criteria(text):
-            start, depth = at, level
-    if start is not None:
-        yield body[start], body[start + 1 :]
+        words = line.title.casefold().strip(" \t*_:.0123456789")
+        if start is None and (CRITERIA in words or words in CRITERIA_SYNONYMS):
+            start, has_section = at, True
+    return criteria if has_section else _checklist(body, only_boxes=False)
 
 
-def _is_about_criteria(text: str) -> bool:
-    words = text.casefold().strip(" \t*_:.0123456789")
-    return CRITERIA in words or words in CRITERIA_SYNONYMS
+class _Item:
+    """One item of a checklist while its lines come in."""
+
+    def __init__(self, line: _Line, indent: int, text: str) -> None:
+        self.number = line.number
+        self.indent = indent
+        self.parts = [text]
+        self.is_apart = False  # whether the next line begins a new one
+
+    def add(self, text: str, *, apart: bool) -> None:
+        self.parts += ("\n" if apart or self.is_apart else " ", text)
+        self.is_apart = False
+
+    def text(self) -> str:
+        text = "".join(self.parts).strip()
+        if not text:
+            raise refusal(
+                self.number, "This box has no text. Write what must be met: - [ ] The tests pass"
+            )
+        return text
+
+
+def _checklist(lines: Iterable[_Line], *, only_boxes: bool) -> list[str]:
+    """Return the text of every `- [ ] item`, ticked or not, in a bulleted or a numbered list, with
+    the lines that are wrapped or indented under it. With `only_boxes`, refuse a list item that has
+    no box: it would be a criterion that is never checked."""
+    items: list[str] = []
+    item: _Item | None = None
+    in_list = is_after_blank = False
+    for line in lines:
+        text, stripped = line.text, line.text.strip()
+        margin = text[: len(text) - len(text.lstrip(" \t"))]
+        indent = len(margin.expandtabs(4))
+        if line.kind in ("comment", "underline"):
+            continue
+        if line.kind == "text" and not stripped:
+            is_after_blank = True
+            if item:
+                item.is_apart = True
+            continue
+        is_wrapped, is_after_blank = not is_after_blank, False
+
+        if line.kind == "code" and item and text[:1] in (" ", "\t", ""):
+            # Code under an item belongs to it, line by line.
+            item.add(text[min(len(margin), item.indent + 2) :], apart=True)
+            item.is_apart = True
+            continue
+        is_text = line.kind == "text" and not _is_rule(stripped)
+        if is_text and indent >= _CODE_INDENT and not in_list:
+            continue
+        listed = box = None
+        if is_text:
+            listed = _LISTED.fullmatch(text)
+            box = _BOX.fullmatch(listed[1] or "") if listed else None
+            if not box and _QUOTED.match(text):
+                raise refusal(
+                    line.number,
+                    f"'{shown(stripped)}' is a box in a quotation, which asks for nothing. Take "
+                    "the > away if it is a criterion, and the box if not.",
+                )
+            if not box and _NEARLY.match(text):
+                raise refusal(
+                    line.number,
+                    f"'{shown(stripped)}' is nearly a box. Write it with these spaces: - [ ] text",
+                )
+            if listed and not box and item and indent > item.indent:
+                in_list = True
+                item.add(stripped, apart=True)
+                continue
+            if listed and not box and only_boxes:
+                raise refusal(
+                    line.number,
+                    f"'{shown(stripped)}' stands among the criteria without a box. Write - [ ] "
+                    "before it if it is one, and move it under another heading if not.",
+                )
+            if not listed and item and (indent or (is_wrapped and stripped[0] != ">")):
+                item.add(stripped, apart=False)
+                continue
+        # The line begins something else.
+        if item:
+            items.append(item.text())
+        in_list = listed is not None
+        item = _Item(line, indent, box[1] or "") if box else None
+    if item:
+        items.append(item.text())
+    return items
+
+
+def _is_rule(stripped: str) -> bool:
+    """Say whether a line is a rule across the page: three or more of one mark, and spaces."""
+    marks = "".join(stripped.split())
+    return len(marks) >= 3 and marks[0] in "-*_" and not marks.strip(marks[0])

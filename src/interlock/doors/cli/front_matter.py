@@ -1,13 +1,14 @@
 """The front matter of a brief: `key: value` lines between two lines of `---`.
 
-A small part of YAML and no more: a word or a quoted text, a list in brackets, a list of `- item`
-lines, and comments. What YAML would read otherwise than it looks is refused with the line's
-number, so that no brief is understood half. Whether a value suits its key is for the contract.
+This is a small part of YAML: a word or a quoted text, a list in brackets, a list of `- item` lines,
+comments. Everything else is refused with its line number, so that Interlock never reads a value
+differently from what it looks like. A YAML loader would not do: it reads `id: 007` as a number,
+joins lines, keeps the last of two equal keys, and refuses `assignee: @otto`.
 """
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 from interlock.errors import Usage
 from interlock.verbs.spelling import listed, near, shown
@@ -15,111 +16,82 @@ from interlock.verbs.spelling import listed, near, shown
 WORDS = ("id", "title", "priority", "assignee")
 LISTS = ("gates", "labels", "depends_on")
 KEYS = WORDS + LISTS
-FENCE = "---"
-OTHER_FENCE = "+++"
 
 _ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?")
 _ITEM = re.compile(r"[ \t]*-(?:[ \t]+(.*))?")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"|\'((?:[^\']|\'\')*)\'')
 _PIECE = re.compile(r'[ \t]*("(?:[^"\\]|\\["\\])*"|\'(?:[^\']|\'\')*\'|[^,\]]*)[ \t]*([,\]]|$)')
-_NOTHING = ("", "~", "null", "Null", "NULL")
-
-
-class FrontMatter(NamedTuple):
-    """The values by their keys, and how many lines of the file they took."""
-
-    words: dict[str, str]
-    lists: dict[str, tuple[str, ...]]
-    lines: int
 
 
 def refusal(line: int, what: str, **members: object) -> Usage:
-    """The refusal of a brief for what stands in one of its lines, counted from 1."""
+    """Return the refusal of a brief because of one of its lines, counted from 1."""
     return Usage(f"Line {line} of the brief: {what}", line=line, **members)
 
 
-def read(lines: Sequence[str]) -> FrontMatter:
-    """Read what stands before the text. Without a first line of `---` there is none."""
-    if lines and lines[0].rstrip() == OTHER_FENCE:
+def read(lines: Sequence[str]) -> tuple[dict[str, Any], int]:
+    """Return the values by key (a text, or a tuple for a list), and how many lines they take.
+
+    Values are taken as they are; the verb checks them. Raises Usage, with `line`.
+    """
+    if lines and lines[0].rstrip() == "+++":
         raise refusal(
             1,
             "Front matter between lines of +++ is TOML, which a brief does not have. Write it "
             "between lines of ---, with a line such as gates: [athena] for each key.",
         )
-    if not lines or lines[0].rstrip() != FENCE:
-        return FrontMatter({}, {}, 0)
-    end = next((at for at, line in enumerate(lines) if at and line.rstrip() == FENCE), None)
+    if not lines or lines[0].rstrip() != "---":
+        return {}, 0
+    end = next((at for at, line in enumerate(lines) if at and line.rstrip() == "---"), None)
     if end is None:
         raise refusal(1, "Front matter begins here and never ends. Close it with a line of ---.")
-    words: dict[str, str] = {}
-    lists: dict[str, tuple[str, ...]] = {}
-    at = 1
-    while at < end:
-        text = lines[at].strip()
-        if text and not text.startswith("#"):
-            key, value = _entry(lines[at], at + 1, {*words, *lists})
-            if key in LISTS:
-                lists[key], at = _list(key, value, lines, at, end)
-            else:
-                words[key] = _word(key, value, at + 1)
-        at += 1
-    return FrontMatter(words, lists, end + 1)
-
-
-def _entry(line: str, number: int, known: set[str]) -> tuple[str, str]:
-    entry = _ENTRY.fullmatch(line.rstrip())
-    if entry is None:
-        raise refusal(number, f"'{shown(line.strip())}' is not of the form key: value.")
-    key = entry[1]
-    if key not in KEYS:
-        raise refusal(
-            number,
-            f"Front matter has no key '{shown(key)}'. Its keys are {listed(KEYS)}.",
-            key=shown(key),
-            did_you_mean=near(key, KEYS) or None,
-        )
-    if key in known:
-        raise refusal(number, f"{key} stands here for the second time. Give it once.", key=key)
-    return key, (entry[2] or "").strip()
-
-
-def _word(key: str, value: str, number: int) -> str:
-    if value.startswith("["):
-        raise refusal(number, f"{key} is one value and no list. Write {key}: value", key=key)
-    return _scalar(key, value, number)
-
-
-def _list(
-    key: str, value: str, lines: Sequence[str], at: int, end: int
-) -> tuple[tuple[str, ...], int]:
-    """The entries, and the last line that they take."""
-    if value.startswith("["):
-        return _bracketed(key, value, at + 1), at
-    if _bare(value):
-        raise refusal(at + 1, f"{key} is a list. Write {key}: [first, second]", key=key)
-    items: list[str] = []
-    last = at
-    for below in range(at + 1, end):
-        item = _ITEM.fullmatch(lines[below].rstrip())
-        if item:
-            items.append(_scalar(key, (item[1] or "").strip(), below + 1))
-            last = below
-        elif _bare(lines[below].strip()):
+    values: dict[str, Any] = {}
+    key, number = "", 0
+    items: list[str] | None = None  # the list whose `- item` lines may follow
+    for at, line in enumerate(lines[1:end], 2):
+        if not _without_comment(line.strip()):
+            continue
+        if items is not None and (item := _ITEM.fullmatch(line.rstrip())):
+            items.append(_scalar(key, (item[1] or "").strip(), at))
+            continue
+        if items == []:
             break
-    if not items:
-        raise refusal(at + 1, f"{key} has no entries. Leave the line out, or write {key}: []")
-    return tuple(items), last
+        entry = _ENTRY.fullmatch(line.rstrip())
+        if entry is None:
+            raise refusal(at, f"'{shown(line.strip())}' is not of the form key: value.")
+        key, value, number, items = entry[1], (entry[2] or "").strip(), at, None
+        if key not in KEYS:
+            raise refusal(
+                at,
+                f"Front matter has no key '{shown(key)}'. Its keys are {listed(KEYS)}.",
+                key=shown(key),
+                did_you_mean=near(key, KEYS) or None,
+            )
+        if key in values:
+            raise refusal(at, f"{key} stands here for the second time. Give it once.", key=key)
+        if key in WORDS:
+            if value.startswith("["):
+                raise refusal(at, f"{key} is one value and no list. Write {key}: value", key=key)
+            values[key] = _scalar(key, value, at)
+        elif value.startswith("["):
+            values[key] = _bracketed(key, value, at)
+        elif _without_comment(value):
+            raise refusal(at, f"{key} is a list. Write {key}: [first, second]", key=key)
+        else:
+            values[key] = items = []
+    if items == []:
+        raise refusal(number, f"{key} has no entries. Leave the line out, or write {key}: []")
+    return {key: v if isinstance(v, str) else tuple(v) for key, v in values.items()}, end + 1
 
 
-def _bracketed(key: str, value: str, number: int) -> tuple[str, ...]:
-    """The entries of `[a, "b", c]`, all in one line."""
+def _bracketed(key: str, value: str, number: int) -> list[str]:
+    """Return the entries of `[a, "b", c]`, all on one line."""
     items: list[str] = []
     at, mark = 1, ","
     while mark == ",":
         piece = _PIECE.match(value, at)
         assert piece is not None  # it matches anywhere
         text, mark, at = piece[1].strip(), piece[2], piece.end()
-        if not mark or (_bare(text) != text and not _QUOTED.fullmatch(text)):
+        if not mark or (_without_comment(text) != text and not _QUOTED.fullmatch(text)):
             raise refusal(
                 number,
                 f"The list of {key} is not closed. Write {key}: [first, second] in one line, or "
@@ -128,21 +100,21 @@ def _bracketed(key: str, value: str, number: int) -> tuple[str, ...]:
             )
         if text or items or mark == ",":
             items.append(_scalar(key, text, number))
-    if _bare(value[at:].strip()):
+    if _without_comment(value[at:].strip()):
         raise refusal(number, f"Nothing may follow the ] of {key}.", key=key)
-    return tuple(items)
+    return items
 
 
 def _scalar(key: str, value: str, number: int) -> str:
-    """A word as it stands, or what is between quotes."""
+    """Return a word as it stands, or the text between quotes."""
     if quoted := _QUOTED.match(value):
-        if _bare(value[quoted.end() :].strip()):
+        if _without_comment(value[quoted.end() :].strip()):
             raise refusal(number, f"Nothing may follow the closing quote of {key}.", key=key)
         if quoted[1] is not None:
             return re.sub(r"\\(.)", r"\1", quoted[1])
         return quoted[2].replace("''", "'")
-    plain = _bare(value)
-    if plain in _NOTHING:
+    plain = _without_comment(value)
+    if plain in ("", "~", "null", "Null", "NULL"):
         raise refusal(number, f"A value of {key} is empty. Write one, or leave it out.", key=key)
     if plain[0] in "[]{}&*!|>%`\"',?:-" or re.search(r":(\s|$)|[\[\]{}]", plain):
         raise refusal(
@@ -154,8 +126,7 @@ def _scalar(key: str, value: str, number: int) -> str:
     return plain
 
 
-def _bare(value: str) -> str:
-    """Without the comment at its end."""
+def _without_comment(value: str) -> str:
     if value.startswith("#"):
         return ""
     found = re.search(r"[ \t]#", value)

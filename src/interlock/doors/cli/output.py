@@ -1,35 +1,45 @@
-"""What reaches the terminal: one JSON document, or text with every control sequence taken out.
+"""Output to the terminal: one JSON document, or text without control sequences.
 
-Whatever another agent wrote may try to move the cursor, set a title or look like our own lines;
-nothing but our own styles goes through, and those only to a terminal.
+Text of another agent may try to move the cursor, set a title or look like our own lines. Only our
+own styles pass, and only to a terminal.
 """
 
 import json
 import os
 import sys
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from interlock.errors import Refusal
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_SEQUENCE = (
+    "(?:\x1b\\]|\x9d|\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\\\|\x9c)?"
+    "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    "|\x1b[ -/]*[0-~]?"
+)
+
+
+class Unwritten(Exception):
+    """The answer is known but could not be printed."""
 
 
 def document(answer: dict[str, Any]) -> None:
-    """Exactly one JSON document. Pure ASCII, so that no byte of it can steer a terminal."""
-    _write(sys.stdout, json.dumps(answer))
+    """Print one JSON document, in ASCII, so that no byte of it can steer a terminal."""
+    lines(json.dumps(answer))
 
 
 def lines(text: str) -> None:
-    _write(sys.stdout, text)
+    _write(sys.stdout, (text.rstrip("\n") + "\n").encode("utf-8", "backslashreplace"))
 
 
 def remark(text: str) -> None:
-    """A line for people beside the answer."""
-    _beside(plain(text))
+    """Print a line for people beside the answer."""
+    _write_error(plain(text))
 
 
 def live(stream: Any) -> BinaryIO:
-    """Where what others write is shown as it comes; nowhere, where the stream is closed."""
+    """Return where to show the output of others as it comes; nowhere for a closed stream."""
     if stream is None:
         return open(os.devnull, "wb")
     shown: BinaryIO = stream.buffer
@@ -37,12 +47,12 @@ def live(stream: Any) -> BinaryIO:
 
 
 def raw(data: bytes) -> None:
-    """Bytes as they are, for whoever asked for nothing else."""
-    _put(sys.stdout, data)
+    """Print bytes as they are, for a caller that asked for them."""
+    _write(sys.stdout, data)
 
 
 def refusal(refused: Refusal, *, json: bool) -> None:
-    """The error object, or the same for people: what, why, and what to do."""
+    """Print the error object, or for people its title, its reason and what to do."""
     if json:
         document(refused.as_dict())
         return
@@ -55,49 +65,33 @@ def refusal(refused: Refusal, *, json: bool) -> None:
         text += "".join(f"\n  {shape}" for shape in shapes)
     if usage := shown.get("usage"):
         text += f"\nUsage: {usage}"
-    _beside(text)
+    _write_error(text)
 
 
-def _beside(text: str) -> None:
-    """On standard error; where that is closed nobody wants to hear it, and the exit status says
-    enough."""
+def _write_error(text: str) -> None:
+    # With standard error closed, the exit status says enough.
     if sys.stderr is not None:
-        _write(sys.stderr, text)
+        _write(sys.stderr, (text.rstrip("\n") + "\n").encode("utf-8", "backslashreplace"))
 
 
-def _write(stream: Any, text: str) -> None:
-    _put(stream, (text.rstrip("\n") + "\n").encode("utf-8", "backslashreplace"))
-
-
-def _put(stream: Any, data: bytes) -> None:
-    """A reader that has gone away wanted no more: the exit status stands. An answer that could
-    not be written is `Unwritten`, for what was asked may have been done."""
+def _write(stream: Any, data: bytes) -> None:
+    """Write to a stream. A reader that closed its pipe is no error, and the exit status stands.
+    Any other failure raises `Unwritten`, because the verb may have been executed."""
     if stream is None:
         raise Unwritten("standard output is closed")
     try:
         stream.buffer.write(data)
         stream.buffer.flush()
-    except BrokenPipeError:
-        _silence(stream)
     except (OSError, AttributeError, ValueError) as trouble:
-        _silence(stream)
-        raise Unwritten(str(trouble)) from None
-
-
-class Unwritten(Exception):
-    """The answer is known and could not be printed."""
-
-
-def _silence(stream: Any) -> None:
-    """Keeps the interpreter from complaining about what is still in the buffer."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    except (OSError, AttributeError, ValueError):
-        return
+        # Keep the interpreter from complaining about the rest of the buffer.
+        with suppress(OSError, AttributeError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if not isinstance(trouble, BrokenPipeError):
+            raise Unwritten(str(trouble)) from None
 
 
 def clean(value: Any) -> Any:
-    """The same value with control characters taken out of every text in it."""
+    """Return the value with control characters removed from every text in it."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, list):
@@ -108,38 +102,22 @@ def clean(value: Any) -> Any:
 
 
 def plain(text: str) -> str:
-    """Text without escape sequences, other control characters, or bidirectional overrides; line
-    ends and tabs stay."""
+    """Return the text without escape sequences, other control characters, and bidirectional
+    overrides. Line ends and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c for c in _without_sequences(text) if _harmless(c))
+    if "\x1b" in text or "\x9b" in text or "\x9d" in text:
+        import re
 
-
-def _harmless(character: str) -> bool:
-    if character in "\n\t":
-        return True
-    code = ord(character)
-    return code >= 0x20 and not 0x7F <= code <= 0x9F and character not in _BIDI
-
-
-def _without_sequences(text: str) -> str:
-    if "\x1b" not in text and "\x9b" not in text and "\x9d" not in text:
-        return _line_ends(text)
-    import re
-
-    sequence = (
-        "(?:\x1b\\]|\x9d|\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\\\|\x9c)?"
-        "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]?"
-        "|\x1b[ -/]*[0-~]?"
-    )
-    return _line_ends(re.sub(sequence, "", text))
-
-
-def _line_ends(text: str) -> str:
-    """Whatever some terminal might take for the end of a line is one."""
+        text = re.sub(_SEQUENCE, "", text)
+    # Every character that some terminal takes for a line end becomes one.
     for end in ("\r\n", "\u2028", "\u2029", "\x85"):
         text = text.replace(end, "\n")
-    return text
+    return "".join(
+        c
+        for c in text
+        if c in "\n\t" or (c >= " " and not "\x7f" <= c <= "\x9f" and c not in _BIDI)
+    )
 
 
 def bold(text: str) -> str:
@@ -169,8 +147,8 @@ def _is_terminal(stream: Any) -> bool:
 
 
 def fold(line: str, indent: int = 0) -> list[str]:
-    """The line in pieces that a terminal shows on one row behind a bar, so that what it wraps
-    cannot stand where our own lines begin. Elsewhere it stays whole."""
+    """Split a line into pieces that fit on one row behind a bar, so that a wrapped part cannot
+    stand where our own lines begin. Outside of a terminal the line stays whole."""
     if not _is_terminal(sys.stdout):
         return [line]
     import unicodedata

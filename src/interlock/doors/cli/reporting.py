@@ -1,9 +1,9 @@
-"""The command that writes a report: what the workspace knows of a task, and proofs of it."""
+"""The command `report`: write what the workspace knows of a task, with proofs."""
 
 import os
 
 from interlock.doors.cli.context import Context
-from interlock.doors.cli.report import write
+from interlock.doors.cli.report import markdown, page, seal, telling
 from interlock.errors import Usage
 from interlock.rooms.work.verbs import ShowTask
 from interlock.rooms.workspace.verbs import ProveMany
@@ -13,36 +13,29 @@ PROVEN_AT_ONCE = 1000
 
 
 def report(context: Context) -> Answer:
+    """Write a report in Markdown or HTML. The same answers give the same text.
+
+    Raises `Usage` where the file exists or cannot be written.
+    """
     path = context.get("output")
-    form = context.get("format") or _form_of(path)
+    is_page = path is not None and path.lower().endswith((".html", ".htm"))
+    form = context.get("format") or ("html" if is_page else "md")
     if path is not None and os.path.lexists(path):
-        raise _taken(path)
+        raise _exists(path)
     shown = context.call_as_owner(ShowTask(context.values["task"]))
-    text = write(form, shown, _proofs(context, [entry["seq"] for entry in shown["story"]]))
-    if path is None:
-        return {"format": form, "report": text}
-    _keep(path, text)
-    return {"format": form, "file": path}
-
-
-def _form_of(path: str | None) -> str:
-    """Whoever names a page by its ending wants a page in it."""
-    return "html" if path is not None and path.lower().endswith((".html", ".htm")) else "md"
-
-
-def _proofs(context: Context, seqs: list[int]) -> list[Answer]:
-    return [
+    seqs = [entry["seq"] for entry in shown["story"]]
+    proofs = [
         context.call_as_owner(ProveMany(tuple(seqs[start : start + PROVEN_AT_ONCE])))
         for start in range(0, len(seqs), PROVEN_AT_ONCE)
     ]
-
-
-def _keep(path: str, text: str) -> None:
-    """Into a new file, which is whole or not there."""
+    write = page.write if form == "html" else markdown.write
+    text = write(telling.document(shown, proofs), seal.packed(shown, proofs))
+    if path is None:
+        return {"format": form, "report": text}
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except FileExistsError:
-        raise _taken(path) from None
+        raise _exists(path) from None
     except OSError as trouble:
         raise Usage(f"{path} cannot be written: {trouble.strerror}.") from None
     try:
@@ -51,7 +44,8 @@ def _keep(path: str, text: str) -> None:
     except OSError as trouble:
         os.unlink(path)
         raise Usage(f"{path} cannot be written: {trouble.strerror}.") from None
+    return {"format": form, "file": path}
 
 
-def _taken(path: str) -> Usage:
+def _exists(path: str) -> Usage:
     return Usage(f"{path} exists already; a report goes into a new file.")

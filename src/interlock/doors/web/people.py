@@ -1,181 +1,366 @@
-"""The pages of people: joining by an invitation, signing in, and what acts for them."""
+"""The pages of people: joining by an invitation, signing in, and what acts for them.
+
+These pages need no script and run none. Other sites link to them, so each page forbids framing,
+and accepts a form only with the cookie that it was made for.
+"""
 
 import asyncio
-from urllib.parse import urlencode
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from urllib.parse import urlencode, urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from interlock.doors.web.person_views import agents
-from interlock.doors.web.views import legible
-from interlock.doors.web.visitors import Visitors
-from interlock.doors.web.visits import STALE_FORM, posted
-from interlock.errors import BadToken, ForeignOrigin, NotAllowed, Refusal, TokenExpired, Usage
-from interlock.node.passwords import SHORTEST, refuse_weak
+from interlock.doors.web.browsers import (
+    HEADERS,
+    STALE_FORM,
+    Endpoint,
+    PersonCookies,
+    is_framed,
+    peer_of,
+    posted,
+)
+from interlock.doors.web.rendering import Templates
+from interlock.doors.web.views import REACH, face
+from interlock.errors import (
+    BadToken,
+    ForeignOrigin,
+    NotAllowed,
+    NotFound,
+    Refusal,
+    TokenExpired,
+    Usage,
+)
+from interlock.machine.hosts import is_loopback
+from interlock.node.live import LiveNode
+from interlock.node.passwords import SHORTEST, Attempts, refuse_weak, verifier
+from interlock.node.seals import Seals
+from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import ListAgents
 from interlock.rooms.people.verbs import (
+    ChangePassword,
+    Enrol,
     ListConnections,
     NameConnection,
     RevokeConnection,
     ShowInvitation,
+    ShowPerson,
+    SignIn,
+    SignOut,
 )
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 
-# A form of signing in may hold what a client asked for.
+CLIENT_REQUEST_TTL_S = 600
+# A sign-in form may hold the sealed request of a client.
 MAX_FORM_BYTES = 32 << 10
+PLAIN_HTTP = (
+    "People do not sign in here over plain HTTP, where passwords could be read on their way. The "
+    "server needs a TLS proxy before it, and its address: interlock up --public-url https://…, "
+    "with --proxy ADDRESS where it is on another machine."
+)
+CONTENT_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'; form-action 'self'"
+)
 DONE = {
     "ended": "It has ended. What used it can do nothing here any more.",
     "named": "The new name is kept.",
     "password": "The new password is kept. You are signed out everywhere else.",
     "joined": "Welcome. From now on you sign in with your name and your password.",
 }
+BROWSERS = (
+    ("Edg", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("FxiOS/", "Firefox"),
+    ("Chrom", "Chrome"),
+    ("CriOS/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+SYSTEMS = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
 
 
 class People:
-    def __init__(self, visitors: Visitors) -> None:
-        self._visitors = visitors
+    def __init__(self, live: LiveNode, templates: Templates) -> None:
+        self.live = live
+        self._templates = templates
+        self._attempts = Attempts()
+
+    @property
+    def cookies(self) -> PersonCookies:
+        """The cookies, under the workspace's key, so that every node can read them."""
+        return PersonCookies(self.live.node.keys.derived(b"the pages of people"))
+
+    def guarded(self, endpoint: Endpoint) -> Endpoint:
+        """Return the endpoint with our headers, closed to plain HTTP and to frames. A refusal
+        becomes a page."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                if request.scope.get("interlock.base") is None:
+                    raise NotFound(PLAIN_HTTP)
+                if is_framed(request):
+                    await self.live.report("FRAMED_PAGE", peer_of(request))
+                    raise ForeignOrigin("This page is not shown within another one.")
+                response = await endpoint(request)
+            except Refusal as refusal:
+                response = self.notice("Nothing was done", refusal.message, refusal.http)
+            response.headers.setdefault("Content-Security-Policy", CONTENT_POLICY)
+            response.headers.update(HEADERS)
+            return response
+
+        return answer
+
+    # --- pages
+
+    def page(self, file: str, refusal: Refusal | None = None, **members: Any) -> Response:
+        """Render a page; after a refusal with its message and its status."""
+        trouble = refusal.message if refusal else None
+        now = self.live.node.clock()
+        page = self._templates.page(file, now=now, trouble=trouble, **members)
+        return HTMLResponse(page, refusal.http if refusal else 200)
+
+    def notice(self, title: str, words: str, status: int) -> Response:
+        """Return a page with only a message. Doors outside of `guarded` use it too."""
+        response = self.page("notice.html", title=title, words=words)
+        response.status_code = status
+        response.headers.update(HEADERS | {"Content-Security-Policy": CONTENT_POLICY})
+        return response
+
+    def _visitors_page(
+        self, request: Request, file: str, refusal: Refusal | None, **members: Any
+    ) -> Response:
+        """Return a page with a form for a browser that is not signed in."""
+        visit = self.cookies.visit(request)
+        form = self.cookies.visitors_form(visit)
+        response = self.page(file, refusal, form=form, **members)
+        self.cookies.keep_visit(request, response, visit)
+        return response
+
+    def sign_in_page(
+        self,
+        request: Request,
+        asked: str | None = None,
+        refusal: Refusal | None = None,
+        name: str = "",
+    ) -> Response:
+        """Return the page to sign in. `asked` is the sealed request of a client, which the person
+        answers after signing in."""
+        wanted = self.opened(asked) if asked is not None else None
+        response = self._visitors_page(
+            request,
+            "person_sign_in.html",
+            refusal,
+            title="Sign in",
+            asked=asked if wanted else None,
+            asking=asking(wanted) if wanted else None,
+            username=name,
+        )
+        if isinstance(refusal, NotAllowed):
+            response.status_code = 403
+        return response
+
+    def opened(self, asked: str) -> Answer | None:
+        """Open the sealed request of a client; None if it is not ours, or too old."""
+        return Seals(self.live.node.keys).opened("authorization", asked, CLIENT_REQUEST_TTL_S)
+
+    async def overview(self, request: Request, refusal: Refusal | None = None) -> Response:
+        """Show a person, their agents, what acts for them, and where they are signed in."""
+        person = await self.person(request)
+        if person is None:
+            return self.sign_in_page(request)
+        known, acting = await asyncio.gather(
+            self.call(request, ListAgents()), self.call(request, ListConnections())
+        )
+        response = self.page(
+            "person.html",
+            refusal,
+            shortest=SHORTEST,
+            title=person["person"],
+            form=self.cookies.form(request),
+            person=person["person"],
+            agents=agents(person, known),
+            connections=acting["connections"],
+            sessions=acting["sessions"],
+            tokens=acting["tokens"],
+            done=DONE.get(request.query_params.get("done", "")),
+            address=f"{request.scope['interlock.base']}/mcp",
+        )
+        if isinstance(refusal, NotAllowed):
+            response.status_code = 403
+        return response
+
+    async def to_overview(self, request: Request) -> Response:
+        return RedirectResponse("/person", 303)
+
+    # --- who is signed in
+
+    async def call(self, request: Request, verb: Any) -> Answer:
+        """Call a verb as the signed-in person. Raises `BadToken` if there is none."""
+        token = self.cookies.token(request)
+        if token is None:
+            raise BadToken("Nobody is signed in here.")
+        return await self.live.call(Credentials(token), verb)
+
+    async def person(self, request: Request) -> Answer | None:
+        """Return the signed-in person and their agents; None if no person is signed in."""
+        try:
+            return await self.call(request, ShowPerson())
+        except NotAllowed:
+            return None
+
+    def own_form(self, request: Request, form: dict[str, str] | None) -> dict[str, str]:
+        """Return the form. Raises `ForeignOrigin` unless this browser got it from a page of ours
+        while signed in."""
+        if form is None or not self.cookies.is_form(request, form.get("form", "")):
+            raise ForeignOrigin(STALE_FORM)
+        return form
+
+    def _visitors_form(self, request: Request, form: dict[str, str] | None) -> dict[str, str]:
+        """Return the form, as `own_form` does, of a browser that is not signed in."""
+        if form is None or not self.cookies.is_visitors_form(request, form.get("form", "")):
+            raise ForeignOrigin(STALE_FORM)
+        return form
 
     # --- invitations
 
     async def invitation(self, request: Request) -> Response:
-        """Shows whom an invitation is for. Looking uses nothing up: programs look at links too."""
+        """Show an invitation, or join by it. Showing uses nothing up: programs follow links too."""
+        form = await posted(request, MAX_FORM_BYTES) if request.method == "POST" else None
+        code = request.path_params["code"]
         try:
-            found = await self._invitation(request)
+            found = await self.live.call(Credentials(), ShowInvitation(code))
         except (BadToken, TokenExpired) as refusal:
-            return self._no_invitation(refusal)
-        return self._invitation_page(request, found)
-
-    async def _invitation(self, request: Request) -> Answer:
-        shown = ShowInvitation(request.path_params["code"])
-        return await self._visitors.live.call(Credentials(), shown)
-
-    def _no_invitation(self, refusal: Refusal) -> Response:
-        status = 410 if isinstance(refusal, TokenExpired) else 404
-        return self._visitors.notice("This invitation is no good", refusal.message, status)
-
-    def _invitation_page(
-        self, request: Request, found: Answer, refusal: Refusal | None = None
-    ) -> Response:
-        return self._visitors.visitors_page(
+            status = 410 if isinstance(refusal, TokenExpired) else 404
+            return self.notice("This invitation is no good", refusal.message, status)
+        refused = None
+        if request.method == "POST":
+            try:
+                name = found["name"]
+                password = _new_password(name, self._visitors_form(request, form))
+                proof = await self._proof(name, password)
+                response = await self._signed_in(request, Enrol(code, proof, ""))
+                self._attempts.forget(name)
+                response.headers["Location"] = "/person?done=joined"
+                return response
+            except Refusal as refusal:
+                refused = refusal
+        return self._visitors_page(
             request,
             "invitation.html",
-            refusal.http if refusal else 200,
+            refused,
             title="You are invited",
-            invitation=legible(found),
+            invitation=found,
             link=str(request.url.replace(query="", fragment="")),
             host=request.url.netloc,
             shortest=SHORTEST,
-            trouble=refusal.message if refusal else None,
         )
 
-    async def join(self, request: Request) -> Response:
-        form = await posted(request, MAX_FORM_BYTES)
-        try:
-            found = await self._invitation(request)
-        except (BadToken, TokenExpired) as refusal:
-            return self._no_invitation(refusal)
-        try:
-            self._refuse_strangers(request, form)
-            return await self._joined(request, found["name"], form or {})
-        except Refusal as refusal:
-            return self._invitation_page(request, found, refusal)
-
-    async def _joined(self, request: Request, name: str, form: dict[str, str]) -> Response:
-        password = _chosen(name, form)
-        code = request.path_params["code"]
-        response = await self._visitors.enrol(request, code, name, password)
-        response.headers["Location"] = _done("joined")
-        return response
-
-    def _refuse_strangers(self, request: Request, form: dict[str, str] | None) -> None:
-        passes = self._visitors.passes
-        if form is None or not passes.is_visitors_form(request, form.get("form", "")):
-            raise ForeignOrigin(STALE_FORM)
-
-    async def change_password(self, request: Request) -> Response:
-        form = self._visitors.refuse_strangers(request, await posted(request))
-        person = await self._visitors.person(request)
-        if person is None:
-            return self._visitors.sign_in_page(request)
-        name = person["person"].removeprefix("@")
-        try:
-            password = _chosen(name, form)
-            await self._visitors.change_password(request, name, form.get("current", ""), password)
-        except Refusal as refusal:
-            return await self.overview(request, refusal)
-        return RedirectResponse(_done("password"), 303)
-
-    # --- who is signed in
-
-    async def overview(self, request: Request, refusal: Refusal | None = None) -> Response:
-        """A person, their agents, what acts for them, and where they are signed in."""
-        person = await self._visitors.person(request)
-        if person is None:
-            return self._visitors.sign_in_page(request)
-        call = self._visitors.call
-        known, acting = await asyncio.gather(
-            call(request, ListAgents()), call(request, ListConnections())
-        )
-        status = 403 if isinstance(refusal, NotAllowed) else refusal.http if refusal else 200
-        return self._visitors.page(
-            "person.html",
-            status,
-            shortest=SHORTEST,
-            trouble=refusal.message if refusal else None,
-            title=person["person"],
-            form=self._visitors.passes.form(request),
-            person=legible(person["person"]),
-            agents=agents(person, known),
-            connections=legible(acting["connections"]),
-            sessions=legible(acting["sessions"]),
-            tokens=legible(acting["tokens"]),
-            done=DONE.get(request.query_params.get("done", "")),
-            address=f"{request.scope['interlock.base']}/mcp",
-        )
-
-    async def to_overview(self, request: Request) -> Response:
-        return RedirectResponse("/person", 303)
+    # --- signing in and out
 
     async def sign_in(self, request: Request) -> Response:
         form = await posted(request, MAX_FORM_BYTES) or {}
         asked = form.get("request")
         name = form.get("username", "").strip().removeprefix("@")
         try:
-            self._refuse_strangers(request, form)
-            response = await self._visitors.sign_in(request, name, form.get("password", ""))
+            self._visitors_form(request, form)
+            async with self._attempt(request, name):
+                proof = await self._proof(name, form.get("password", ""))
+                response = await self._signed_in(request, SignIn(name, proof, ""))
         except Refusal as refusal:
-            return self._visitors.sign_in_page(request, asked, refusal, name)
-        return _on_the_way(response, asked)
+            return self.sign_in_page(request, asked, refusal, name)
+        return _back_to_consent(response, asked)
 
     async def sign_out(self, request: Request) -> Response:
-        form = self._visitors.refuse_strangers(request, await posted(request, MAX_FORM_BYTES))
-        response = await self._visitors.sign_out(request)
-        return _on_the_way(response, form.get("request"))
+        form = self.own_form(request, await posted(request, MAX_FORM_BYTES))
+        with suppress(NotAllowed):
+            await self.call(request, SignOut())
+        response = RedirectResponse("/person", 303)
+        self.cookies.sign_out(request, response)
+        return _back_to_consent(response, form.get("request"))
+
+    async def change_password(self, request: Request) -> Response:
+        form = self.own_form(request, await posted(request))
+        person = await self.person(request)
+        if person is None:
+            return self.sign_in_page(request)
+        name = person["person"].removeprefix("@")
+        try:
+            new = _new_password(name, form)
+            async with self._attempt(request, name):
+                proofs = [await self._proof(name, each) for each in (form.get("current", ""), new)]
+                await self.call(request, ChangePassword(*proofs))
+        except Refusal as refusal:
+            return await self.overview(request, refusal)
+        return RedirectResponse("/person?done=password", 303)
+
+    async def _proof(self, name: str, password: str) -> str:
+        return await run_in_threadpool(verifier, self.live.node.keys, name, password)
+
+    @asynccontextmanager
+    async def _attempt(self, request: Request, name: str) -> AsyncIterator[None]:
+        """Limit the attempts at a password, and count a wrong one. After too many, the log records
+        it."""
+        peer = peer_of(request)
+        with self._attempts.trying(name, peer):
+            try:
+                yield
+            except BadToken:
+                if self._attempts.failed(name, peer):
+                    await self.live.report("GUESSED_PASSWORD", peer, person=name)
+                else:
+                    self.live.intrusions["SIGN_IN_FAILED"] += 1
+                raise
+
+    async def _signed_in(self, request: Request, verb: SignIn | Enrol) -> Response:
+        """Sign the person in with a new token, and end the session that the browser had."""
+        token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+        label = browser(request.headers.get("user-agent", ""))
+        await self.live.call(
+            Credentials(), verb._replace(token_hash=token_format.hashed(token), label=label)
+        )
+        with suppress(NotAllowed):
+            await self.call(request, SignOut())
+        response = RedirectResponse("/person", 303)
+        self.cookies.sign_in(request, response, token)
+        return response
 
     # --- what acts for them
 
     async def revoke(self, request: Request) -> Response:
-        self._visitors.refuse_strangers(request, await posted(request))
+        self.own_form(request, await posted(request))
         return await self._do(request, RevokeConnection(request.path_params["id"]), "ended")
 
     async def rename(self, request: Request) -> Response:
-        form = self._visitors.refuse_strangers(request, await posted(request))
-        act = NameConnection(request.path_params["id"], form.get("name", "").strip())
-        return await self._do(request, act, "named")
+        form = self.own_form(request, await posted(request))
+        verb = NameConnection(request.path_params["id"], form.get("name", "").strip())
+        return await self._do(request, verb, "named")
 
     async def _do(
-        self, request: Request, act: RevokeConnection | NameConnection, done: str
+        self, request: Request, verb: RevokeConnection | NameConnection, done: str
     ) -> Response:
         try:
-            await self._visitors.call(request, act)
+            await self.call(request, verb)
         except NotAllowed:
-            return self._visitors.sign_in_page(request)
-        return RedirectResponse(_done(done), 303)
+            return self.sign_in_page(request)
+        return RedirectResponse(f"/person?done={done}", 303)
 
 
-def _chosen(name: str, form: dict[str, str]) -> str:
-    """The password that somebody has chosen, and typed twice."""
+def _new_password(name: str, form: dict[str, str]) -> str:
+    """Return the new password of a form, which the person types twice."""
     password = form.get("password", "")
     refuse_weak(name, password)
     if form.get("again", "") != password:
@@ -183,12 +368,50 @@ def _chosen(name: str, form: dict[str, str]) -> str:
     return password
 
 
-def _on_the_way(response: Response, asked: str | None) -> Response:
-    """Leads on to what a client asked for, if that is how somebody came here."""
+def _back_to_consent(response: Response, asked: str | None) -> Response:
+    """Redirect to the request of a client, if the person came from it."""
     if asked is not None:
         response.headers["Location"] = "/consent?" + urlencode({"request": asked})
     return response
 
 
-def _done(word: str) -> str:
-    return f"/person?done={word}"
+def browser(agent: str) -> str:
+    """Return the usual name of a browser and its system, from its User-Agent."""
+    name = next((name for mark, name in BROWSERS if mark in agent), "A browser")
+    system = next((name for mark, name in SYSTEMS if mark in agent), None)
+    return f"{name} on {system}" if system else name
+
+
+def asking(wanted: Answer) -> Answer:
+    """Return the name that a client gives itself, and where the answer goes, which counts more."""
+    address = urlsplit(wanted["redirect_uri"])
+    where = "host"
+    if address.scheme not in ("https", "http"):
+        where = "scheme"
+    elif is_loopback(address.hostname or ""):
+        where = "here"
+    return {
+        "name": wanted["client_name"],
+        "where": where,
+        "host": address.netloc.rpartition("@")[2],
+        "scheme": address.scheme,
+        "publisher": urlsplit(wanted["client"]).netloc,
+        "everything": not wanted["resource"].endswith("/mcp"),
+    }
+
+
+def agents(person: Answer, known: Answer) -> list[Answer]:
+    """Return the person and their agents, each with its senders and how to reach them."""
+    reached = {agent["address"]: agent for agent in known["agents"]}
+    return [
+        {
+            "agent": own["agent"],
+            "is_person": "@" + own["agent"] == person["person"],
+            "senders": [
+                reached[address] | face(address) | {"reach_means": REACH[reached[address]["reach"]]}
+                for address in own["senders"]
+                if address in reached
+            ],
+        }
+        for own in person["agents"]
+    ]

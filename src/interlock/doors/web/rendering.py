@@ -1,38 +1,68 @@
-"""From answers to HTML. Everything is escaped: what others wrote is data, on a page too."""
+"""Templates and static files. Templates escape every value: text of others is data."""
 
+import hashlib
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
-from interlock import __version__
 from interlock.doors.web import task_views, views
-from interlock.doors.web.assets import Assets
 
-FOLDER = os.path.join(os.path.dirname(__file__), "templates")
+TEMPLATES = os.path.join(os.path.dirname(__file__), "templates")
+STATIC = os.path.join(os.path.dirname(__file__), "static")
+STATIC_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+STATIC_HEADERS = {
+    "Cache-Control": "public, max-age=31536000, immutable",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+# The navigation: paths and titles.
+PAGES = (("/", "Now"), ("/work", "Work"), ("/review", "Review"))
 
 
-class Page(NamedTuple):
-    """A place of the navigation."""
+class Assets:
+    """The style sheet, the script and the icon, read once. Their addresses contain a hash of their
+    content, so that a browser keeps each for ever and never uses an old one with a new page."""
 
-    path: str
-    name: str
+    def __init__(self) -> None:
+        self.urls: dict[str, str] = {}
+        self._served: dict[str, tuple[bytes, str]] = {}
+        for file in sorted(os.listdir(STATIC)):
+            stem, ending = os.path.splitext(file)
+            if ending not in STATIC_TYPES:
+                continue
+            with open(os.path.join(STATIC, file), "rb") as opened:
+                content = opened.read()
+            name = f"{stem}.{hashlib.sha256(content).hexdigest()[:12]}{ending}"
+            self.urls[file] = f"/static/{name}"
+            self._served[name] = content, STATIC_TYPES[ending]
 
-
-PAGES = (Page("/", "Now"), Page("/work", "Work"), Page("/review", "Review"))
+    async def serve(self, request: Request) -> Response:
+        found = self._served.get(request.path_params["name"])
+        if found is None:
+            return PlainTextResponse("There is no such file.\n", 404)
+        content, type = found
+        return Response(content, media_type=type, headers=STATIC_HEADERS)
 
 
 class Templates:
     def __init__(self, assets: Assets) -> None:
         self._environment = Environment(
-            loader=FileSystemLoader(FOLDER),
+            loader=FileSystemLoader(TEMPLATES),
             autoescape=True,
             undefined=StrictUndefined,
+            finalize=views.visible,
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.globals.update(asset=assets.url, pages=PAGES, version=__version__)
+        self._environment.globals.update(asset=assets.urls.__getitem__, pages=PAGES)
         self._environment.filters.update(
             clock=views.clock,
             ago=views.ago,
@@ -46,5 +76,5 @@ class Templates:
         return self._environment.get_template(name).render(members)
 
     def part(self, name: str, **members: Any) -> Markup:
-        """A piece of a page, safe to be put into one as it is."""
+        """Return a piece of a page, safe to be put into one as it is."""
         return Markup(self._environment.get_template(f"parts/{name}.html").render(members))  # noqa: S704 - escaped by the template

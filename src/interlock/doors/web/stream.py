@@ -1,7 +1,7 @@
-"""The page's live stream: which parts of it have changed. What is in them, the page fetches.
+"""The live stream of the dashboard: the names of the parts that changed. The page fetches them.
 
-A viewer that is told little is told quickly, and hundreds of facts a second become a few
-lines. Presence is no fact and makes no event, so agents are looked at every few seconds anyway.
+So hundreds of facts a second become a few lines. Presence is not a fact and makes no event, so the
+stream names the part `agents` every few seconds too.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ PARTS = ("header", "agents", "claims", "mail", "work", "ended")
 BREATH_S = 0.25
 LOOK_S = 1.0
 PRESENCE_S = 10.0
-# A browser comes back by itself, and must then show its pass again.
-LASTS_S = 3600.0
-# Whoever was away for longer than this many facts is told that everything has changed.
-FAR = 1000
+# A browser reconnects by itself, and must then show its cookie again.
+MAX_STREAM_S = 3600.0
+# A page that missed more facts than this fetches everything.
+MAX_MISSED = 1000
 
-# What the facts whose kinds begin so can change. Anything else may change everything.
+# The parts that a fact can change, by the beginning of its kind. Other kinds change all parts.
 _CHANGES = {
     # Any message can be a blocker, or belong to the story of a task.
     "message_": ("mail", "agents", "header", "work"),
@@ -41,16 +41,18 @@ _CHANGES = {
 
 
 async def changes(feed: EventFeed, after: int | None) -> AsyncIterator[bytes]:
-    """Server-Sent Events after a position: `changed`, with the names of parts."""
+    """Yield Server-Sent Events after a position: `changed`, with the names of parts."""
     loop = asyncio.get_running_loop()
     began = looked = loop.time()
     yield b"retry: 1000\n\n"
-    if after is None or not feed.reached - FAR <= after <= feed.reached:
+    if after is None or not feed.reached - MAX_MISSED <= after <= feed.reached:
         after = feed.reached
         yield _changed(PARTS, after)
     try:
         async for events in feed.follow(after, LOOK_S):
-            changed = _changed_by(event.kind for event in events)
+            changed: set[str] = set()
+            for kind in {event.kind for event in events}:
+                changed.update(_CHANGES.get(kind.partition("_")[0] + "_", PARTS))
             after = events[-1].seq if events else after
             if loop.time() - looked >= PRESENCE_S:
                 changed.add("agents")
@@ -59,17 +61,10 @@ async def changes(feed: EventFeed, after: int | None) -> AsyncIterator[bytes]:
             if changed:
                 yield _changed(changed, after)
                 await asyncio.sleep(BREATH_S)
-            if loop.time() - began >= LASTS_S:
+            if loop.time() - began >= MAX_STREAM_S:
                 return
     except Refusal:
         return
-
-
-def _changed_by(kinds: Iterable[str]) -> set[str]:
-    changed: set[str] = set()
-    for kind in set(kinds):
-        changed.update(_CHANGES.get(kind.partition("_")[0] + "_", PARTS))
-    return changed
 
 
 def _changed(parts: Iterable[str], seq: int) -> bytes:

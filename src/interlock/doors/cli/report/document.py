@@ -1,31 +1,33 @@
-"""What a report is made of, whatever it is written in.
+"""The parts of a report, for every form in which it is written.
 
-Every text in here is only text: a writer escapes all of it, so it makes no difference who wrote it.
+Every `str` in a document is plain text. The writers escape all of it, whoever wrote it.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
 class Code(NamedTuple):
-    """Something to be copied letter by letter: a digest, an address, a command of ours."""
+    """Text to copy exactly: a digest, an address, a command."""
 
     text: str
 
 
 class Mark(NamedTuple):
-    """A word of ours that must catch the eye. Only `RUN` has the look of what was run."""
+    """A word of ours that stands out. Only RUN has the tone `run`."""
 
     word: str
     tone: str = "plain"
 
 
 class Position(NamedTuple):
-    """An entry of the log."""
+    """A reference to an entry of the log."""
 
     seq: int
 
 
-Line = tuple["str | Code | Mark | Position", ...]
+Piece = str | Code | Mark | Position
+Line = Piece | tuple[Piece, ...]
 
 
 class Paragraph(NamedTuple):
@@ -33,22 +35,20 @@ class Paragraph(NamedTuple):
 
 
 class Points(NamedTuple):
-    lines: tuple[Line, ...]
+    lines: Sequence[Line]
 
 
 class Pairs(NamedTuple):
-    """Names, each with what is to be said about it."""
-
-    rows: tuple[tuple[str, Line], ...]
+    rows: Sequence[tuple[str, Line]]
 
 
 class Table(NamedTuple):
-    head: tuple[str, ...]
-    rows: tuple[tuple[Line, ...], ...]
+    head: Sequence[str]
+    rows: Sequence[Sequence[Line]]
 
 
 class Quote(NamedTuple):
-    """What somebody else wrote, or what is to be copied whole, kept line by line."""
+    """Text of another author, or text to copy whole, with its line ends."""
 
     label: str
     text: str
@@ -60,44 +60,43 @@ class Entry(NamedTuple):
     seq: int
     when: str
     head: Line
-    look: str = "plain"
-    quotes: tuple[Quote, ...] = ()
-    pairs: Pairs = Pairs(())
+    look: str
+    quotes: Sequence[Quote]
+    pairs: Pairs
 
 
 Block = Paragraph | Points | Pairs | Table | Quote | Entry
-
-
-class Section(NamedTuple):
-    title: str
-    blocks: tuple[Block, ...]
 
 
 class Document(NamedTuple):
     title: str
     state: Mark
     about: Pairs
-    sections: tuple[Section, ...]
+    sections: Sequence[tuple[str, Sequence[Block]]]
+
+
+def pieces(line: Line) -> tuple[Piece, ...]:
+    return (line,) if isinstance(line, Piece) else line
 
 
 def visible(text: str) -> str:
-    """The text with everything shown that a reader could not see and that could turn the order of
-    what is seen. Taking it out would leave a document that says less than was written."""
-    ends = text.replace("\r\n", "\n")
-    if ends.isascii() and ends.replace("\n", "").isprintable():
-        return ends
-    return "".join(c if _seen(c) else f"⟨U+{ord(c):04X}⟩" for c in ends)
-
-
-def _seen(character: str) -> bool:
+    """Return the text with every character that a reader cannot see, or that reorders the text
+    around it, replaced by its number. Removing it would change what the author wrote."""
+    text = text.replace("\r\n", "\n")
+    if text.replace("\n", "").isprintable():
+        return text
     import unicodedata
 
-    # Scripts and pictures are joined by the last two.
-    if character in "\n\t\u200c\u200d":
-        return True
-    return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    # U+200C and U+200D join letters of some scripts, and emoji.
+    hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "".join(
+        c
+        if c in "\n\t\u200c\u200d" or unicodedata.category(c) not in hidden
+        else f"⟨U+{ord(c):04X}⟩"
+        for c in text
+    )
 
 
 def flat(text: str) -> str:
-    """The text on one line."""
+    """Return the visible text on one line."""
     return " ".join(visible(text).split())

@@ -1,120 +1,67 @@
-"""A report in Markdown (CommonMark with tables).
+"""Write a report in Markdown (CommonMark with tables).
 
-Text of one line is escaped character by character and never begins a line; longer text stands in a
-fence that is longer than any in it. So nothing that was written elsewhere can make a heading, a
-row, or a block of proofs.
+Text of one line is escaped character by character and never begins a line. Longer text stands in a
+fence that is longer than any fence in it. So text of another author cannot make a heading, a row,
+or a block of proofs.
 """
 
 import re
 
-from interlock.doors.cli.report.document import (
-    Block,
-    Code,
-    Document,
-    Entry,
-    Line,
-    Mark,
-    Pairs,
-    Paragraph,
-    Points,
-    Position,
-    Quote,
-    Section,
-    Table,
-    flat,
-    visible,
-)
+from interlock.doors.cli.report import document as doc
 
-# A bar or a backslash is read before the rest of a row, so they are not there at all.
+# Renderers read a bar or a backslash before the rest of a row, so write them as entities.
 _ENTITIES = {"|": "&#124;", "\\": "&#92;", "<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
 _ESCAPED = {character: f"\\{character}" for character in "`*_[]#~$"}
 _TEXT = str.maketrans(_ENTITIES | _ESCAPED)
-_UNFIT_FOR_CODE = frozenset("`|\\")
 
 
-def write(document: Document, proofs: str) -> str:
-    parts = [
-        f"# {_text(document.title)}",
-        _inline(document.state),
-        _pairs(document.about),
-        *(_section(section) for section in document.sections),
-        f"```json interlock-proofs\n{proofs}\n```",
-    ]
-    return "\n\n".join(parts) + "\n"
+def write(document: doc.Document, proofs: str) -> str:
+    parts = [f"# {_text(document.title)}", _line(document.state), _block(document.about)]
+    for title, blocks in document.sections:
+        parts += [f"## {_text(title)}", *map(_block, blocks)]
+    return "\n\n".join([*parts, f"```json interlock-proofs\n{proofs}\n```"]) + "\n"
 
 
-def _section(section: Section) -> str:
-    return "\n\n".join([f"## {_text(section.title)}", *(_block(block) for block in section.blocks)])
-
-
-def _block(block: Block) -> str:
+def _block(block: doc.Block) -> str:
     match block:
-        case Paragraph(line):
+        case doc.Paragraph(line):
             return _line(line)
-        case Points(lines):
+        case doc.Points(lines):
             return "\n".join(f"- {_line(line)}" for line in lines)
-        case Pairs():
-            return _pairs(block)
-        case Table():
-            return _table(block)
-        case Quote():
-            return _quote(block)
-        case Entry():
-            return _entry(block)
+        case doc.Pairs(pairs):
+            return "\n".join(f"- {_text(name)}: {_line(line)}" for name, line in pairs)
+        case doc.Table(head, rows):
+            written = [map(_text, head), ("---" for _ in head), *(map(_line, row) for row in rows)]
+            return "\n".join(f"| {' | '.join(cells)} |" for cells in written)
+        case doc.Quote(label, text):
+            text = doc.visible(text)
+            fence = "`" * (1 + max([2, *map(len, re.findall("`+", text))]))
+            return f"{_text(label)}:\n\n{fence}text\n{text.removesuffix(chr(10))}\n{fence}"
+        case doc.Entry():
+            parts = [f"### `#{block.seq}` {_text(block.when)}", _line(block.head)]
+            parts += [*map(_block, block.quotes), _block(block.pairs)]
+            return "\n\n".join(filter(None, parts))
 
 
-def _pairs(pairs: Pairs) -> str:
-    return "\n".join(f"- {_text(name)}: {_line(line)}" for name, line in pairs.rows)
-
-
-def _table(table: Table) -> str:
-    rows = [
-        " | ".join(map(_text, table.head)),
-        " | ".join("---" for _ in table.head),
-        *(" | ".join(map(_line, row)) for row in table.rows),
-    ]
-    return "\n".join(f"| {row} |" for row in rows)
-
-
-def _quote(quote: Quote) -> str:
-    text = visible(quote.text)
-    fence = "`" * (1 + max([2, *map(len, re.findall("`+", text))]))
-    return f"{_text(quote.label)}:\n\n{fence}text\n{text.removesuffix(chr(10))}\n{fence}"
-
-
-def _entry(entry: Entry) -> str:
-    parts = [
-        f"### {_inline(Position(entry.seq))} {_text(entry.when)}",
-        _line(entry.head),
-        *map(_quote, entry.quotes),
-        _pairs(entry.pairs),
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _line(line: Line) -> str:
-    return "".join(map(_inline, line))
-
-
-def _inline(piece: str | Code | Mark | Position) -> str:
-    match piece:
-        case Code(text):
-            return _code(text)
-        case Mark(word):
-            return f"**{_text(word)}**"
-        case Position(seq):
-            return f"`#{seq}`"
-        case _:
-            return _text(piece)
+def _line(line: doc.Line) -> str:
+    written = ""
+    for piece in doc.pieces(line):
+        match piece:
+            case doc.Code(text):
+                code = doc.flat(text)
+                plain = code and not set("`|\\") & set(code)
+                written += f"`{code}`" if plain else _text(code)
+            case doc.Mark(word):
+                written += f"**{_text(word)}**"
+            case doc.Position(seq):
+                written += f"`#{seq}`"
+            case _:
+                written += _text(piece)
+    return written
 
 
 def _text(text: str) -> str:
-    """On one line, with the spaces at its ends that stand between two pieces."""
+    """Return the text on one line, with one space at each end where it has any."""
     before = " " if text[:1].isspace() else ""
     after = " " if text[-1:].isspace() and text.strip() else ""
-    return f"{before}{flat(text).translate(_TEXT)}{after}"
-
-
-def _code(text: str) -> str:
-    line = flat(text)
-    return f"`{line}`" if line and _UNFIT_FOR_CODE.isdisjoint(line) else _text(line)
+    return f"{before}{doc.flat(text).translate(_TEXT)}{after}"

@@ -1,7 +1,7 @@
-"""The proofs inside a report: how they are packed, found again in a file, and checked.
+"""The proofs inside a report: pack them, find them in a file, check them.
 
 They show who did what when, and with which outcome. They do not show that the rest of the document
-says the same; for that, whoever checks is given the facts to compare it with.
+says the same, so the check returns the proven facts, and the reader compares.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 from interlock.errors import LogDamaged, Usage
 from interlock.log.encoding import decode
-from interlock.log.facts import Header, parse_header
+from interlock.log.facts import parse_header
 from interlock.log.notes import parse_verifier_key
 from interlock.log.times import rfc3339
 from interlock.node import proofs
@@ -22,13 +22,13 @@ from interlock.verbs.answers import Answer
 VERSION = 1
 _INFO = "json interlock-proofs"
 _ID = "interlock-proofs"
-# As JSON these mean what they are, and neither Markdown nor HTML sees them.
+# Escaped in JSON, so that they mean nothing in Markdown and HTML.
 _HIDDEN = {ord(character): f"\\u{ord(character):04x}" for character in "<>&`"}
 _NAMED = ("seq", "at", "kind", "by")
 
 
 def packed(shown: Answer, proven: Sequence[Answer]) -> str:
-    """The proofs, with the entries that the document names, as JSON that no text can end early."""
+    """Return the proofs and the named entries, as JSON that no text in it can end early."""
     named = [{name: entry[name] for name in _NAMED} for entry in shown["story"]]
     block = {
         "interlock_report": VERSION,
@@ -40,13 +40,18 @@ def packed(shown: Answer, proven: Sequence[Answer]) -> str:
 
 
 def found(data: bytes) -> str:
-    """The one block of proofs in a report; `Usage` if there is none."""
+    """Return the one block of proofs in a report; raise `Usage` if there is not exactly one."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         raise Usage("That file is neither a proof nor a report: it is not text.") from None
-    is_page = text.lstrip("\ufeff \t\r\n")[:9].lower() == "<!doctype"
-    blocks = _in_page(text) if is_page else _in_markdown(text)
+    if text.lstrip("\ufeff \t\r\n")[:9].lower() == "<!doctype":
+        page = _Scripts()
+        page.feed(text)
+        page.close()
+        blocks = page.blocks
+    else:
+        blocks = _in_markdown(text)
     if len(blocks) != 1:
         raise Usage(
             "That file is neither JSON, and so not a proof, nor a report with its proofs: a report "
@@ -56,7 +61,7 @@ def found(data: bytes) -> str:
 
 
 def _in_markdown(text: str) -> list[str]:
-    """What stands in the fences that are ours. A fence inside a longer one is only text."""
+    """Return the content of our fences. A fence inside a longer one is only text."""
     blocks, fence, info, since = [], "", "", 0
     lines = text.replace("\r\n", "\n").split("\n")
     for number, line in enumerate(lines):
@@ -71,8 +76,8 @@ def _in_markdown(text: str) -> list[str]:
     return blocks
 
 
-class _Page(HTMLParser):
-    """Gathers the scripts that have our id."""
+class _Scripts(HTMLParser):
+    """Collects the content of the scripts with our id."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,50 +97,39 @@ class _Page(HTMLParser):
             self.blocks[-1] += data
 
 
-def _in_page(text: str) -> list[str]:
-    page = _Page()
-    page.feed(text)
-    page.close()
-    return page.blocks
-
-
 def check(text: str, verifier: str | None) -> Answer:
-    """Whether the proofs hold, and prove every entry that the document names."""
-    _refuse_key(verifier)
-    try:
-        block = decode(text)
-        if block["interlock_report"] != VERSION:
-            raise Usage("Another version of Interlock wrote that report. Check it with that one.")
-        answers = [_holds(proof, verifier) for proof in block["proofs"]]
-        facts = _named(block)
-        if len({answer["signed_by"] for answer in answers}) != 1:
-            raise ValueError("they are of several logs")
-    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        return _no(f"The proofs of that report were changed: {wrong}.")
-    except LogDamaged as damaged:
-        return {"ok": False} | damaged.as_dict()
-    return answers[-1] | {
-        "proof": "report",
-        "task": block["task"],
-        "seqs": [fact.seq for fact in facts],
-        "facts": [_shown(fact) for fact in facts],
-    }
+    """Check that the proofs hold, and that they prove every entry that the document names.
 
-
-def _refuse_key(verifier: str | None) -> None:
+    Raises `Usage` for a bad verifier key, and for a report of another version.
+    """
     try:
         if verifier is not None:
             parse_verifier_key(verifier)
     except ValueError as wrong:
         raise Usage(f"{verifier!r:.200} is no verifier key: {wrong}.") from None
+    try:
+        block = decode(text)
+        if block["interlock_report"] != VERSION:
+            raise Usage("Another version of Interlock wrote that report. Check it with that one.")
+        answers = [_checked(proof, verifier) for proof in block["proofs"]]
+        facts = _proven_facts(block)
+        if len({answer["signed_by"] for answer in answers}) != 1:
+            raise ValueError("they are of several logs")
+    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+        changed = LogDamaged(f"The proofs of that report were changed: {wrong}.")
+        return {"ok": False} | changed.as_dict()
+    except LogDamaged as damaged:
+        return {"ok": False} | damaged.as_dict()
+    return answers[-1] | {
+        "proof": "report",
+        "task": block["task"],
+        "seqs": [fact["seq"] for fact in facts],
+        "facts": facts,
+    }
 
 
-def _no(message: str) -> Answer:
-    return {"ok": False} | LogDamaged(message).as_dict()
-
-
-def _holds(proof: Any, verifier: str | None) -> Answer:
-    """The answer about one bundle of proofs, or `LogDamaged` naming the first that is wrong."""
+def _checked(proof: Any, verifier: str | None) -> Answer:
+    """Return the answer about one bundle of proofs, or raise `LogDamaged` for its first bad one."""
     if proof["proof"] != "inclusions":
         raise ValueError("they prove something else")
     try:
@@ -151,8 +145,11 @@ def _holds(proof: Any, verifier: str | None) -> Answer:
     raise LogDamaged("The proofs of that report do not hold.")
 
 
-def _named(block: Any) -> list[Header]:
-    """The proven header of each entry that the document names, which must say the same of it."""
+def _proven_facts(block: Any) -> list[Answer]:
+    """Return the proven fact of each entry that the document names, as `audit show` has it.
+
+    Raises `LogDamaged` where the fact is not proven, or differs from what the document says.
+    """
     headers = [
         parse_header(entry["header"].encode())
         for proof in block["proofs"]
@@ -161,25 +158,17 @@ def _named(block: Any) -> list[Header]:
     proven = {header.seq: header for header in headers}
     if not block["story"]:
         raise ValueError("they name no entry")
-    return [_agreeing(named, proven.get(named["seq"]), block["task"]) for named in block["story"]]
-
-
-def _agreeing(named: Any, fact: Header | None, task: str) -> Header:
-    seq = named["seq"]
-    if fact is None:
-        raise LogDamaged(f"Entry {seq} is named in that report and not proven.", seq=seq)
-    said = {"seq": fact.seq, "at": rfc3339(fact.at), "kind": fact.kind, "by": address(fact.sender)}
-    if said != {name: named[name] for name in _NAMED} or fact.outcome.get("task", task) != task:
-        raise LogDamaged(f"Entry {seq} is not what that report says of it.", seq=seq)
-    return fact
-
-
-def _shown(fact: Header) -> Answer:
-    """The fact as `audit show` has it."""
-    return {
-        "seq": fact.seq,
-        "at": rfc3339(fact.at),
-        "kind": fact.kind,
-        "sender": address(fact.sender),
-        "outcome": fact.outcome,
-    }
+    facts: list[Answer] = []
+    for named in block["story"]:
+        seq = named["seq"]
+        if (fact := proven.get(seq)) is None:
+            raise LogDamaged(f"Entry {seq} is named in that report and not proven.", seq=seq)
+        by, at = address(fact.sender), rfc3339(fact.at)
+        said = {"seq": fact.seq, "at": at, "kind": fact.kind, "by": by}
+        is_of_task = fact.outcome.get("task", block["task"]) == block["task"]
+        if said != {name: named[name] for name in _NAMED} or not is_of_task:
+            raise LogDamaged(f"Entry {seq} is not what that report says of it.", seq=seq)
+        facts.append(
+            {"seq": seq, "at": at, "kind": fact.kind, "sender": by, "outcome": fact.outcome}
+        )
+    return facts

@@ -1,37 +1,96 @@
-"""Answers as people read them, a module for each family of commands.
+"""Answers as text for people.
 
-Every body is quoted line by line behind a bar, so that text which another agent wrote can never
-pass for a line of ours.
+The view of a command is the function of the same name in its module: `task_show` in `work` is the
+view of `task show`. A view quotes every body line by line behind a bar, so that text of another
+agent cannot look like a line of Interlock's own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable
 
-from interlock.doors.cli.views.parts import members
+from interlock.doors.cli.output import bold, dim, fold, yellow
 from interlock.verbs.answers import Answer
+
+BAR = "│ "
+INDENT = " " * 6
+_MODULES = {
+    **dict.fromkeys(("init", "join", "whoami", "agents", "token", "group"), "identity"),
+    **dict.fromkeys(("invite", "connection"), "identity"),
+    **dict.fromkeys(("send", "ask", "answer", "inbox", "read", "ack"), "mail"),
+    **dict.fromkeys(("receipts", "thread", "search", "explain", "redact", "mute"), "mail"),
+    **dict.fromkeys(("claim", "task", "evidence", "gate", "blocker", "report"), "work"),
+    **dict.fromkeys(("gate run", "scrub", "guard", "setup"), "repository"),
+    **dict.fromkeys(("audit", "status", "settings", "review", "up", "down"), "workspace"),
+    **dict.fromkeys(("backup", "restore", "rebuild", "pause", "resume"), "workspace"),
+    **dict.fromkeys(("migrate", "repair", "doctor"), "workspace"),
+}
 
 
 def text(command: str, answer: Answer) -> str:
-    """The answer of a command; one that has no form of its own is shown member by member."""
-    family = _FAMILIES.get(command) or _FAMILIES.get(command.partition(" ")[0])
-    if family is None:
+    """Return the answer of a command as text: its view, or one member a line."""
+    module = _MODULES.get(command) or _MODULES.get(command.partition(" ")[0])
+    if module is None:
         return members(answer)
-    views: Mapping[str, Callable[[Answer], str]]
-    views = __import__(f"interlock.doors.cli.views.{family}", fromlist=["VIEWS"]).VIEWS
-    return views.get(command, members)(answer)
+    views = vars(__import__(f"{__name__}.{module}", fromlist=["*"]))
+    shown: str = views.get(command.replace(" ", "_").replace("-", "_"), members)(answer)
+    return shown
 
 
-_FAMILIES = {
-    **dict.fromkeys(("init", "join", "whoami", "agents", "token", "group"), "identity"),
-    **dict.fromkeys(("send", "ask", "answer", "inbox", "read", "ack"), "mail"),
-    **dict.fromkeys(("receipts", "thread", "search", "explain", "redact", "mute"), "mail"),
-    **dict.fromkeys(("invite", "connection"), "people"),
-    "claim": "claims",
-    **dict.fromkeys(("task", "evidence", "gate", "blocker"), "work"),
-    "report": "work",
-    **dict.fromkeys(("gate run", "scrub", "guard"), "checks"),
-    "setup": "setting_up",
-    **dict.fromkeys(("audit", "status", "settings", "review"), "upkeep"),
-    **dict.fromkeys(("backup", "restore", "rebuild", "pause", "resume"), "upkeep"),
-    **dict.fromkeys(("up", "down"), "upkeep"),
-    **dict.fromkeys(("migrate", "repair", "doctor"), "engines"),
-}
+def members(answer: Answer, indent: str = "") -> str:
+    """Return an answer without a view of its own: one member a line."""
+    left = max((len(name) for name in answer), default=0)
+    rows = []
+    for name, value in answer.items():
+        if isinstance(value, dict):
+            rows.append(f"{indent}{name}\n{members(value, indent + '  ')}")
+        else:
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+            rows.append(f"{indent}{dim(name.ljust(left))}  {shown}")
+    return "\n".join(rows)
+
+
+def table(rows: Iterable[tuple[str, ...]], empty: str = "") -> str:
+    lines = list(rows)
+    if not lines:
+        return dim(empty)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in lines
+    )
+
+
+def time(at: str) -> str:
+    return at[:19].replace("T", " ") + "Z"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def entries(number: int) -> str:
+    return count(number, "entry", "entries")
+
+
+def quoted(body: str, indent: str = "") -> str:
+    lines = body.split("\n")
+    return "\n".join(indent + BAR + piece for line in lines for piece in fold(line, len(indent)))
+
+
+def notices(answer: Answer) -> list[str]:
+    return [yellow(f"Note: {notice['message']}") for notice in answer.get("notices", ())]
+
+
+def failure(answer: Answer) -> str:
+    return f"{yellow(answer['error'])}: {answer['message']}"
+
+
+def claim_line(claim: Answer) -> str:
+    on = claim["item"] if "item" in claim else f"{' '.join(claim['paths'])} in {claim['repo']}"
+    where = "".join(
+        f"  {name} {claim[name]}" for name in ("branch", "worktree", "session") if name in claim
+    )
+    note = f"  {claim['note']}" if "note" in claim else ""
+    return (
+        f"{bold(on)}  {claim['holder']}  fence {claim['fence']}  until "
+        f"{time(claim['expires_at'])}{where}{note}"
+    )

@@ -1,7 +1,7 @@
-"""Mail."""
+"""Views of the commands about mail."""
 
 from interlock.doors.cli.output import bold, dim, green, yellow
-from interlock.doors.cli.views.parts import quoted, time
+from interlock.doors.cli.views import failure, quoted, time
 from interlock.verbs.answers import Answer
 
 _REACH = {
@@ -11,25 +11,14 @@ _REACH = {
     "offline": "is offline",
     "unknown": "was never seen here",
 }
-
-
-# What a message is about comes before the rest of it.
+# These members of a payload come before the others.
 _FIRST = ("task_id", "title", "gate", "verdict", "status")
 
 
-def _said(item: object) -> str:
-    if isinstance(item, dict):
-        return "  ".join(f"{name} {value}" for name, value in item.items())
-    return str(item)
-
-
-def _sent(answer: Answer) -> str:
+def send(answer: Answer) -> str:
     message = answer["message"]
     rows = [f"{green('Accepted')} {message['id']} (#{message['seq']}) to {message['to']}"]
-    rows += [
-        f"  {delivery['recipient']}  {_REACH[delivery['reach']]}"
-        for delivery in answer["deliveries"]
-    ]
+    rows += [f"  {each['recipient']}  {_REACH[each['reach']]}" for each in answer["deliveries"]]
     for notice in answer["notices"]:
         rows.append(yellow(f"Note: {notice['message']}"))
         if near := notice.get("did_you_mean"):
@@ -37,18 +26,20 @@ def _sent(answer: Answer) -> str:
     return "\n".join(rows)
 
 
-def _asked(answer: Answer) -> str:
+answer = send
+
+
+def ask(answer: Answer) -> str:
     if not answer["answered"]:
-        return f"{yellow(answer['error'])}: {answer['message']}\nThe ask is {answer['id']}"
-    return _message(answer["answer"])
+        return f"{failure(answer)}\nThe ask is {answer['id']}"
+    return read(answer["answer"])
 
 
-def _message(message: Answer) -> str:
-    head = (
+def read(message: Answer) -> str:
+    rows = [
         f"{bold(message['from'])} to {message['to']}  {message['type']}  {time(message['at'])}  "
         f"#{message['seq']}  {dim(message['id'])}"
-    )
-    rows = [head]
+    ]
     if "subject" in message:
         rows.append(f"Subject: {message['subject']}")
     if message["priority"] != "normal":
@@ -59,12 +50,12 @@ def _message(message: Answer) -> str:
         rows.append(dim("The body was redacted."))
     payload = message.get("payload", {})
     for name, value in sorted(payload.items(), key=lambda item: item[0] not in _FIRST):
-        if isinstance(value, str):
-            rows += [] if name in ("text", "question") else [f"{name}:"]
-            rows.append(quoted(value))
-        else:
-            shown = value if isinstance(value, list) else [value]
-            rows += [f"{name}:", *(quoted(_said(item)) for item in shown)]
+        if not (isinstance(value, str) and name in ("text", "question")):
+            rows.append(f"{name}:")
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, dict):
+                item = "  ".join(f"{inner} {said}" for inner, said in item.items())
+            rows.append(quoted(str(item)))
     if message.get("part"):
         more = message.get("next_offset")
         rest = f"; the rest: interlock read {message['id']}" if more is not None else ""
@@ -72,27 +63,26 @@ def _message(message: Answer) -> str:
     return "\n".join(rows)
 
 
-def _inbox(answer: Answer) -> str:
-    rows = [_message(message) + _progress(message) for message in answer["messages"]]
+def inbox(answer: Answer) -> str:
+    shown = []
+    for message in answer["messages"]:
+        deliveries = message.get("deliveries", ())
+        states = [f"{dim(each['recipient'])} {each['state']}" for each in deliveries]
+        shown.append("\n".join([read(message), *states]))
     foot = f"{answer['unread']} unread, {answer['open']} open"
     if "next" in answer:
         foot += f"; more: --after {answer['next']}"
-    return "\n\n".join([*rows, dim(foot)])
+    return "\n\n".join([*shown, dim(foot)])
 
 
-def _progress(message: Answer) -> str:
-    return "".join(
-        f"\n{dim(delivery['recipient'])} {delivery['state']}"
-        for delivery in message.get("deliveries", ())
-    )
+def thread(answer: Answer) -> str:
+    return "\n\n".join(map(read, answer["messages"])) or dim("Nothing found.")
 
 
-def _conversation(answer: Answer) -> str:
-    rows = [_message(message) for message in answer["messages"]]
-    return "\n\n".join(rows) or dim("Nothing found.")
+search = thread
 
 
-def _receipts(answer: Answer) -> str:
+def receipts(answer: Answer) -> str:
     rows = []
     for delivery in answer["deliveries"]:
         rows.append(f"{bold(delivery['recipient'])}  {delivery['state']}")
@@ -112,63 +102,47 @@ def _receipts(answer: Answer) -> str:
     return "\n".join(rows)
 
 
-def _muted(answer: Answer) -> str:
+def mute(answer: Answer) -> str:
     if not answer["muted"]:
         return f"{answer['address']} is woken again."
     until = f" until {time(answer['until'])}" if "until" in answer else ""
     return f"Nothing wakes {answer['address']}{until}. Its mail arrives all the same."
 
 
-def _acked(answer: Answer) -> str:
+def ack(answer: Answer) -> str:
     return "\n".join(f"{state} {id}" for state, ids in answer.items() for id in ids)
 
 
-def _explained(answer: Answer) -> str:
+def explain(answer: Answer) -> str:
     message = answer["message"]
     rows = [
         f"{message['id']} is #{message['seq']} of the log, accepted {time(message['at'])}.",
         f"Sender: {bold(answer['sender'])}, agent {answer['agent']}"
         + (f", session {answer['session']}" if "session" in answer else ""),
     ]
-    if token := answer.get("token"):
-        label = f"labelled {token['label']!r}, which decides nothing" if "label" in token else ""
-        rows += [
-            f"Token: {token['id']}, bound to {token['address']} {label}".rstrip(),
-            f"Minted by {token['minted_by']} at {time(token['minted_at'])}, #{token['seq']}.",
-        ]
-        if found := answer.get("connection"):
-            rows.append(
-                f"Connection: {found['name']!r}, of the client {found['client']!r}, which acts for "
-                f"{bold(found['person'])}."
-            )
-        if token["address"] != answer["sender"]:
-            rows.append(yellow(f"It was {answer['sender']}'s when this was sent."))
-        if "contradiction" in answer:
-            rows += [yellow(answer["contradiction"]), f"  {dim(answer['do'])}"]
-        if "revoked_at" in token:
-            rows.append(yellow(f"Revoked since {time(token['revoked_at'])}."))
-    else:
-        rows.append("Written by Interlock itself; no token is behind it.")
+    token = answer.get("token")
+    if not token:
+        return "\n".join([*rows, "Written by Interlock itself; no token is behind it."])
+    label = f" labelled {token['label']!r}, which decides nothing" if "label" in token else ""
+    rows += [
+        f"Token: {token['id']}, bound to {token['address']}{label}",
+        f"Minted by {token['minted_by']} at {time(token['minted_at'])}, #{token['seq']}.",
+    ]
+    if found := answer.get("connection"):
+        rows.append(
+            f"Connection: {found['name']!r}, of the client {found['client']!r}, which acts for "
+            f"{bold(found['person'])}."
+        )
+    if token["address"] != answer["sender"]:
+        rows.append(yellow(f"It was {answer['sender']}'s when this was sent."))
+    if "contradiction" in answer:
+        rows += [yellow(answer["contradiction"]), f"  {dim(answer['do'])}"]
+    if "revoked_at" in token:
+        rows.append(yellow(f"Revoked since {time(token['revoked_at'])}."))
     return "\n".join(rows)
 
 
-def _redacted(answer: Answer) -> str:
+def redact(answer: Answer) -> str:
     position = f"#{answer['seq']}"
     what = position if answer["id"] == position else f"{answer['id']} ({position})"
     return f"{green('Redacted')} {what}: its body is gone for ever."
-
-
-VIEWS = {
-    "redact": _redacted,
-    "send": _sent,
-    "answer": _sent,
-    "ask": _asked,
-    "read": _message,
-    "inbox": _inbox,
-    "thread": _conversation,
-    "search": _conversation,
-    "receipts": _receipts,
-    "ack": _acked,
-    "mute": _muted,
-    "explain": _explained,
-}

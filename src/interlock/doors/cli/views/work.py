@@ -1,56 +1,118 @@
-"""Tasks, evidence, gates and blockers. What was run and what was said never look alike."""
+"""Views of the commands about claims, tasks, evidence, gates and blockers.
 
-import shlex
+Runs and statements look different everywhere: only a recorded run begins with "ran".
+"""
 
 from interlock.doors.cli.output import bold, dim, green, yellow
-from interlock.doors.cli.views.claims import claim_line
-from interlock.doors.cli.views.parts import INDENT, count, indented, quoted, table, time
+from interlock.doors.cli.views import (
+    INDENT,
+    claim_line,
+    count,
+    failure,
+    notices,
+    quoted,
+    table,
+    time,
+)
 from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.verbs.answers import Answer
 
-# So much of a message stands in a story.
+# A story shows this much of a message.
 MAX_LINES = 5
 MAX_SHOWN_LENGTH = 500
 _STATES = {"done": green, "failed": yellow, "cancelled": dim, "submitted": yellow}
+_GATE_STATES = {"pass": green, "fail": yellow, "due": yellow}
 
 
-def _state(state: str) -> str:
-    return _STATES.get(state, str)(state)
+# --- claims
 
 
-def _line(task: Answer) -> str:
-    who = f"  {task['worker']}" if "worker" in task else ""
-    return f"{bold(task['id'])}  {_state(task['state'])}{who}  {task['title']}"
+def claim_acquire(answer: Answer) -> str:
+    if not answer["acquired"]:
+        return "\n".join([failure(answer), *(f"  {claim_line(c)}" for c in answer["held_by"])])
+    taken = f" (taken from {' '.join(answer['taken_from'])})" if "taken_from" in answer else ""
+    mine = f"{green('Yours:')} {claim_line(answer['claim'])}{taken}"
+    return "\n".join([mine, *notices(answer)])
 
 
-def _made(answer: Answer) -> str:
-    task = answer["task"]
-    rows = [f"{green('Created')} {_line(task)}", *_notices(answer)]
-    return "\n".join([*rows, dim(f"To work on it: interlock task take {task['id']}")])
+claim_take_over = claim_acquire
 
 
-def _notices(answer: Answer) -> list[str]:
-    return [yellow(f"Note: {notice['message']}") for notice in answer.get("notices", ())]
+def claim_renew(answer: Answer) -> str:
+    return f"{green('Renewed:')} {claim_line(answer['claim'])}"
 
 
-def _list(answer: Answer) -> str:
-    rows = [
-        (
-            task["id"],
-            task["state"],
-            task.get("priority", ""),
-            task.get("worker") or task.get("assignee", ""),
-            task["title"],
-        )
-        for task in answer["tasks"]
-    ]
+def claim_release(answer: Answer) -> str:
+    return green("Released.") if answer["released"] else "Nobody held it."
+
+
+def claim_check(answer: Answer) -> str:
+    return "\n".join(map(claim_line, answer["claims"])) or dim("Free.")
+
+
+def claim_list(answer: Answer) -> str:
+    return "\n".join(map(claim_line, answer["claims"])) or dim("No claims.")
+
+
+# --- tasks
+
+
+def task_create(answer: Answer) -> str:
+    rows = [f"{green('Created')} {_task_line(answer['task'])}", *notices(answer)]
+    return "\n".join([*rows, dim(f"To work on it: interlock task take {answer['task']['id']}")])
+
+
+task_import = task_create
+
+
+def task_list(answer: Answer) -> str:
+    rows = []
+    for task in answer["tasks"]:
+        who = task.get("worker") or task.get("assignee", "")
+        rows.append((task["id"], task["state"], task.get("priority", ""), who, task["title"]))
     more = f"\n{dim('more: --after')} {answer['next']}" if "next" in answer else ""
     ended = "No live tasks. interlock task list --state all shows those that ended."
     return table(rows, ended if answer.get("state") == "live" else "No tasks.") + more
 
 
-def _needs(answer: Answer) -> list[str]:
-    """What is missing, each with the command under it; one that serves several is said once."""
+def task_take(answer: Answer) -> str:
+    if not answer["taken"]:
+        held = [f"  {claim_line(claim)}" for claim in answer.get("held_by", ())]
+        return "\n".join([failure(answer), *(held or _missing(answer))])
+    rows = [f"{green('Yours:')} {_task_line(answer['task'])}", f"  {claim_line(answer['claim'])}"]
+    return "\n".join([*rows, *notices(answer)])
+
+
+def task_submit(answer: Answer) -> str:
+    task = answer["task"]
+    commit = task["artifact"]["commit"][:12]
+    rows = [f"{green('Submitted')} {task['id']} at {commit}", *notices(answer)]
+    if answer["missing"]:
+        return "\n".join([*rows, "Before it is done:", *_missing(answer)])
+    return "\n".join([*rows, f"Nothing is missing: interlock task complete {task['id']}"])
+
+
+def task_complete(answer: Answer) -> str:
+    if answer["completed"]:
+        return f"{green('Done:')} {_task_line(answer['task'])}"
+    return "\n".join([yellow("Not done yet. Before it is:"), *_missing(answer)])
+
+
+def task_fail(answer: Answer) -> str:
+    return _task_line(answer["task"])
+
+
+task_cancel = task_fail
+
+
+def _task_line(task: Answer) -> str:
+    who = f"  {task['worker']}" if "worker" in task else ""
+    state = _STATES.get(task["state"], str)(task["state"])
+    return f"{bold(task['id'])}  {state}{who}  {task['title']}"
+
+
+def _missing(answer: Answer) -> list[str]:
+    """Return what is missing, with the command under it; once for neighbours with the same."""
     rows: list[str] = []
     said = ""
     for need in reversed(answer.get("missing", ())):
@@ -60,121 +122,50 @@ def _needs(answer: Answer) -> list[str]:
     return rows[::-1]
 
 
-def _no(answer: Answer) -> str:
-    return f"{yellow(answer['error'])}: {answer['message']}"
-
-
-def _taken(answer: Answer) -> str:
-    if not answer["taken"]:
-        held = [f"  {claim_line(claim)}" for claim in answer.get("held_by", ())]
-        return "\n".join([_no(answer), *held, *(_needs(answer) if not held else ())])
-    rows = [f"{green('Yours:')} {_line(answer['task'])}", f"  {claim_line(answer['claim'])}"]
-    return "\n".join([*rows, *_notices(answer)])
-
-
-def _submitted(answer: Answer) -> str:
+def task_show(answer: Answer) -> str:
     task = answer["task"]
-    rows = [
-        f"{green('Submitted')} {task['id']} at {task['artifact']['commit'][:12]}",
-        *_notices(answer),
-    ]
-    if answer["missing"]:
-        return "\n".join([*rows, "Before it is done:", *_needs(answer)])
-    return "\n".join([*rows, f"Nothing is missing: interlock task complete {task['id']}"])
-
-
-def _completed(answer: Answer) -> str:
-    if answer["completed"]:
-        return f"{green('Done:')} {_line(answer['task'])}"
-    return "\n".join([yellow("Not done yet. Before it is:"), *_needs(answer)])
-
-
-def _ended(answer: Answer) -> str:
-    return _line(answer["task"])
-
-
-def _shown(answer: Answer) -> str:
-    task = answer["task"]
-    rows = [_line(task), *_about(task)]
-    if "brief" in task:
-        rows += ["", quoted(task["brief"])]
-    if task["criteria"]:
-        rows += ["", bold("Criteria"), *(_criterion(found) for found in task["criteria"])]
-    if task["gates"]:
-        rows += ["", bold("Gates"), *(_gate_line(found) for found in task["gates"])]
-    if answer["missing"]:
-        rows += ["", bold("Missing"), *_needs(answer)]
-    elif task["state"] == "submitted":
-        take = "" if "claim" in task else f"interlock task take {task['id']}, then "
-        rows += ["", f"Nothing is missing: {take}interlock task complete {task['id']}"]
-    rows += ["", bold("Story"), *(_entry(entry) for entry in answer["story"])]
-    return "\n".join(rows)
-
-
-def _about(task: Answer) -> list[str]:
-    rows = [f"  created by {task['created_by']}  {time(task['created_at'])}"]
-    for name in ("assignee", "priority"):
-        rows += [f"  {name} {task[name]}"] if name in task else []
-    for name in ("labels", "depends_on"):
-        rows += [f"  {name.replace('_', ' ')} {' '.join(task[name])}"] if name in task else []
+    rows = [_task_line(task), f"  created by {task['created_by']}  {time(task['created_at'])}"]
+    for name in ("assignee", "priority", "labels", "depends_on"):
+        if name in task:
+            value = task[name] if isinstance(task[name], str) else " ".join(task[name])
+            rows.append(f"  {name.replace('_', ' ')} {value}")
     if "claim" in task:
         rows.append(f"  {claim_line(task['claim'])}")
     if "artifact" in task:
         artifact = task["artifact"]
         rows.append(f"  commit {artifact['commit'][:12]}  tree {artifact['tree'][:12]}")
-    return rows
+    if "brief" in task:
+        rows += ["", quoted(task["brief"])]
+    if task["criteria"]:
+        rows += ["", bold("Criteria")]
+    for found in task["criteria"]:
+        if found["met"]:
+            mark = green("met    ")
+            how = f"by a {found['by']} of {found.get('said_by')}, on a holder's word"
+            if ran := found.get("ran_by"):
+                how = f"by a run of {ran}"
+        else:
+            mark, how = yellow("not met"), found["why"]
+        rows.append(f"  {found['number']}  {mark}  {_one_line(found['text'])}\n       {dim(how)}")
+    if task["gates"]:
+        rows += ["", bold("Gates")]
+    for found in task["gates"]:
+        state = _GATE_STATES.get(found["state"], dim)(found["state"])
+        who = f"by {found['by']}" if "by" in found else f"held by {' '.join(found['holders'])}"
+        rows.append(f"  {found['gate']}  {state}  {who}")
+    if answer["missing"]:
+        rows += ["", bold("Missing"), *_missing(answer)]
+    elif task["state"] == "submitted":
+        take = "" if "claim" in task else f"interlock task take {task['id']}, then "
+        rows += ["", f"Nothing is missing: {take}interlock task complete {task['id']}"]
+    rows += ["", bold("Story")]
+    for entry in answer["story"]:
+        head = f"  #{entry['seq']}  {time(entry['at'])}  {entry['by']}  "
+        rows.append(head + _entry(entry))
+    return "\n".join(rows)
 
 
-def _criterion(found: Answer) -> str:
-    mark = green("met    ") if found["met"] else yellow("not met")
-    if found["met"]:
-        ran, said = found.get("ran_by"), found.get("said_by")
-        how = f"by a run of {ran}" if ran else f"by a {found['by']} of {said}, on a holder's word"
-    else:
-        how = found["why"]
-    return f"  {found['number']}  {mark}  {_flat(found['text'])}\n       {dim(how)}"
-
-
-def _gate_line(found: Answer) -> str:
-    style = {"pass": green, "fail": yellow, "due": yellow}.get(found["state"], dim)
-    who = f"by {found['by']}" if "by" in found else f"held by {' '.join(found['holders'])}"
-    return f"  {found['gate']}  {style(found['state'])}  {who}"
-
-
-def _entry(entry: Answer) -> str:
-    head = f"  #{entry['seq']}  {time(entry['at'])}  {entry['by']}  "
-    if "evidence" in entry:
-        found = entry["evidence"]
-        return f"{head}{_evidence_line(found)}  {dim(found['id'][:8])}"
-    if "verdict" in entry:
-        return head + _verdict_line(entry["verdict"])
-    if "blocker" in entry:
-        return head + _blocker_line(entry["blocker"])
-    if "message" in entry:
-        message = entry["message"]
-        told = f"{_TOLD.get(message['type'], message['type'])} {message['to']}"
-        return f"{head}{told}{_words(message)}"
-    kind = str(entry["kind"])
-    if entry.get("taken_over"):
-        return f"{head}claim taken over" + _below(entry.get("reason"))
-    return head + _WHAT.get(kind, kind).format_map(_Said(entry)) + _below(entry.get("note"))
-
-
-def _words(message: Answer) -> str:
-    """What a message says, where that may be read; a command whole, or not at all."""
-    text = message.get("payload", {}).get(MAIN_MEMBER.get(message["type"]))
-    if text is None:
-        return ""
-    shown = "\n".join(text.split("\n")[:MAX_LINES])[:MAX_SHOWN_LENGTH]
-    is_part = message.get("part") or shown != text
-    below = _below(shown) if shown and not (is_part and message["type"] == "command") else ""
-    part = yellow(f"A part; all of it: interlock read {message['id']}")
-    return below + (f"\n{INDENT}{part}" if is_part else "")
-
-
-class _Said(dict[str, object]):
-    """What a fact does not say is left out of its line."""
-
+class _OrEmpty(dict[str, object]):
     def __missing__(self, name: str) -> str:
         return ""
 
@@ -187,7 +178,7 @@ _TOLD = {
     "wake": "asked for a verdict:",
     "send": "wrote to",
 }
-_WHAT = {
+_HAPPENED = {
     "task_created": "created: {title}",
     "task_taken": "taken, fence {fence}",
     "task_submitted": "submitted {commit:.12}",
@@ -199,23 +190,115 @@ _WHAT = {
 }
 
 
+def _entry(entry: Answer) -> str:
+    """Return an entry of a story. A command in a message is shown whole, or not at all."""
+    if "evidence" in entry:
+        return f"{_evidence_line(entry['evidence'])}  {dim(entry['evidence']['id'][:8])}"
+    if "verdict" in entry:
+        return _verdict_line(entry["verdict"])
+    if "blocker" in entry:
+        return _blocker_line(entry["blocker"])
+    if "message" in entry:
+        message = entry["message"]
+        told = f"{_TOLD.get(message['type'], message['type'])} {message['to']}"
+        text = message.get("payload", {}).get(MAIN_MEMBER.get(message["type"]))
+        if text is None:
+            return told
+        shown = "\n".join(text.split("\n")[:MAX_LINES])[:MAX_SHOWN_LENGTH]
+        is_part = message.get("part") or shown != text
+        if shown and not (is_part and message["type"] == "command"):
+            told += _below(shown)
+        if is_part:
+            told += f"\n{INDENT}" + yellow(f"A part; all of it: interlock read {message['id']}")
+        return told
+    if entry.get("taken_over"):
+        return "claim taken over" + _below(entry.get("reason"))
+    kind = str(entry["kind"])
+    return _HAPPENED.get(kind, kind).format_map(_OrEmpty(entry)) + _below(entry.get("note"))
+
+
+def _below(text: str | None) -> str:
+    """Return a text of another author, quoted under a line of ours."""
+    return f"\n{quoted(text, INDENT)}" if text is not None else ""
+
+
+def _fixes(found: Answer) -> str:
+    return "".join(
+        f"\n{INDENT}{dim('to put it right:')}{_below(fix)}" for fix in found.get("fix", ())
+    )
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 100 else line[:99] + "…"
+
+
+# --- evidence
+
+
+def evidence_run(answer: Answer) -> str:
+    if "spooled" in answer:
+        return (
+            f"{yellow('Kept in a file:')} {answer['spooled']}\nHand it over with the evidence "
+            f"tool, or: {answer['do']}"
+        )
+    found = answer["evidence"]
+    why = f"  {dim(answer['why'])}" if "why" in answer else ""
+    return f"{green('Evidence')} {found['id']}  {_evidence_line(found)}{why}"
+
+
+evidence_add = evidence_run
+
+
+def evidence_show(answer: Answer) -> str:
+    found = answer["evidence"]
+    task = f"  {found['task']}" if "task" in found else ""
+    rows = [
+        f"{bold(found['id'])}  #{found['seq']}  {time(found['at'])}  {found['by']}{task}",
+        _evidence_line(found),
+    ]
+    if found["kind"] == "run" and not found.get("redacted"):
+        rows.append(quoted(_command(found)))
+        known = [name for name in ("cwd", "commit", "tree") if name in found]
+        rows += [f"  {dim(name)}  {found[name]}" for name in known]
+        rows.append(f"  {dim('took')}  {found['duration_ms'] / 1000:.1f} s")
+    if "text" in found:
+        rows.append(quoted(found["text"]))
+    if "why" in answer:
+        rows.append(dim(answer["why"]))
+    if (content := answer.get("content")) is not None:
+        rows.append(f"{count(content['size'], 'byte')} kept, sha256 {content['sha256']}")
+        if (produced := found.get("produced")) is not None:
+            rows.append(yellow(f"It wrote {produced} bytes; its beginning and its end are kept."))
+        text = content["text"] if "text" in content else content["hex"]
+        if content.get("part"):
+            shown = len(text.encode()) if "text" in content else len(text) // 2
+            rows.append(yellow(f"A part: {shown} bytes from {content['offset']}; all: --raw"))
+        rows.append(quoted(text))
+    return "\n".join(rows)
+
+
+def _command(found: Answer) -> str:
+    command: str | list[str] = found["command"]
+    if isinstance(command, str):
+        return command
+    import shlex
+
+    return shlex.join(command)
+
+
 def _evidence_line(found: Answer) -> str:
+    """Return a piece of evidence; of a run also what a reader must know before believing it."""
     tie = f" for criterion {found['criterion']}" if "criterion" in found else ""
     title = f"  {found['title']}" if "title" in found else ""
+    masked = f"{count(found['masked'], 'secret')} masked" if found.get("masked") else ""
     if found["kind"] != "run":
-        said = _flat(found.get("name") or found.get("url") or found.get("text", ""))
-        masked = f"  {count(found['masked'], 'secret')} masked" if "masked" in found else ""
-        return f"said{tie} ({found['kind']}): {said}{title}{masked}"
+        said = _one_line(found.get("name") or found.get("url") or found.get("text", ""))
+        return f"said{tie} ({found['kind']}): {said}{title}" + (f"  {masked}" if masked else "")
     if found.get("redacted"):
         return f"ran{tie}, redacted"
-    style = green if found["exit_code"] == 0 and not found.get("interrupted") else yellow
-    facts = [style(f"exit {found['exit_code']}"), *_run_facts(found)]
-    return f"ran{tie}: {_command(found)}  {'  '.join(facts)}{title}"
-
-
-def _run_facts(found: Answer) -> list[str]:
-    """What a reader must know of a run before believing it."""
-    facts = []
+    succeeded = found["exit_code"] == 0 and not found.get("interrupted")
+    facts = [(green if succeeded else yellow)(f"exit {found['exit_code']}")]
     if "tests" in found:
         facts.append(", ".join(f"{number} {what}" for what, number in found["tests"].items()))
     if "tree" not in found:
@@ -224,25 +307,47 @@ def _run_facts(found: Answer) -> list[str]:
         facts.append(yellow("uncommitted changes"))
     else:
         facts.append(f"tree {found['tree'][:12]}")
-    if found.get("ended_by") == "time limit":
-        facts.append(yellow("time limit"))
-    elif found.get("interrupted"):
+    if found.get("interrupted") and found.get("ended_by") != "time limit":
         facts.append(yellow("interrupted"))
     elif "ended_by" in found:
         facts.append(yellow(found["ended_by"]))
     if "produced" in found:
-        kept = f"{found['output']['size']} of {count(found['produced'], 'byte')} kept"
-        facts.append(yellow(kept))
+        produced = count(found["produced"], "byte")
+        facts.append(yellow(f"{found['output']['size']} of {produced} kept"))
     if found.get("spooled"):
         facts.append(yellow("handed over in a file"))
-    if found.get("masked"):
-        facts.append(f"{count(found['masked'], 'secret')} masked")
-    return facts
+    if masked:
+        facts.append(masked)
+    return f"ran{tie}: {_one_line(_command(found))}  {'  '.join(facts)}{title}"
 
 
-def _command(found: Answer) -> str:
-    command = found["command"]
-    return _flat(command if isinstance(command, str) else shlex.join(command))
+# --- gates and blockers
+
+
+def gate_create(answer: Answer) -> str:
+    return f"{green('Gate')} {_gate_line(answer['gate'])}"
+
+
+def gate_list(answer: Answer) -> str:
+    return "\n".join(map(_gate_line, answer["gates"])) or dim("No gates.")
+
+
+def _gate_line(gate: Answer) -> str:
+    due = f"  due: {' '.join(gate['due'])}" if gate["due"] else ""
+    nobody = "" if gate["can_judge"] else f"  {yellow('nobody can judge')}"
+    return f"{bold(gate['name'])}  {' '.join(gate['holders'])}{nobody}{due}"
+
+
+def gate_pass(answer: Answer) -> str:
+    rows = [_verdict_line(answer["verdict"]), f"  {_task_line(answer['task'])}"]
+    if "blocker" in answer:
+        rows.append(f"  The worker was told: {answer['blocker']['to']}")
+    elif answer["missing"]:
+        rows += ["Before it is done:", *_missing(answer)]
+    return "\n".join(rows)
+
+
+gate_fail = gate_pass
 
 
 def _verdict_line(found: Answer) -> str:
@@ -252,21 +357,19 @@ def _verdict_line(found: Answer) -> str:
     return f"{style(found['verdict'])} {found['gate']} on {commit}{said}"
 
 
-def _below(text: str | None) -> str:
-    """What somebody wrote, quoted under our own line."""
-    return f"\n{indented(text)}" if text is not None else ""
+def blocker_raise(answer: Answer) -> str:
+    return _blocker_line(answer["blocker"])
 
 
-def _fixes(found: Answer) -> str:
-    return "".join(
-        f"\n{INDENT}{dim('to put it right:')}{_below(fix)}" for fix in found.get("fix", ())
-    )
+blocker_resolve = blocker_raise
 
 
-def _flat(text: str) -> str:
-    """What somebody wrote, on one line of ours."""
-    line = " ".join(text.split())
-    return line if len(line) <= 100 else line[:99] + "…"
+def blocker_list(answer: Answer) -> str:
+    rows = [
+        (f"{bold(found['task'])}  " if "task" in found else "") + _blocker_line(found)
+        for found in answer["blockers"]
+    ]
+    return "\n".join(rows) or dim("Nothing stands in the way.")
 
 
 def _blocker_line(found: Answer) -> str:
@@ -277,117 +380,8 @@ def _blocker_line(found: Answer) -> str:
     return f"{kind} of {found['by']} to {found['to']}{gate}{solved}  {dim(found['id'])}{said}"
 
 
-def _kept(answer: Answer) -> str:
-    if "spooled" in answer:
-        return (
-            f"{yellow('Kept in a file:')} {answer['spooled']}\nHand it over with the evidence "
-            f"tool, or: {answer['do']}"
-        )
-    found = answer["evidence"]
-    tail = f"  {dim(answer['why'])}" if "why" in answer else ""
-    return f"{green('Evidence')} {found['id']}  {_evidence_line(found)}{tail}"
-
-
-def _evidence(answer: Answer) -> str:
-    found = answer["evidence"]
-    rows = [
-        f"{bold(found['id'])}  #{found['seq']}  {time(found['at'])}  {found['by']}"
-        + (f"  {found['task']}" if "task" in found else ""),
-        _evidence_line(found),
-        *_run_details(found),
-    ]
-    if "text" in found:
-        rows.append(quoted(found["text"]))
-    if "why" in answer:
-        rows.append(dim(answer["why"]))
-    if (content := answer.get("content")) is not None:
-        rows += _content(content, found.get("produced"))
-    return "\n".join(rows)
-
-
-def _run_details(found: Answer) -> list[str]:
-    """All that is known of a run, for whoever looks at it alone."""
-    if found["kind"] != "run" or found.get("redacted"):
-        return []
-    command = found["command"]
-    rows = [quoted(command if isinstance(command, str) else shlex.join(command))]
-    for name in ("cwd", "commit", "tree"):
-        rows += [f"  {dim(name)}  {found[name]}"] if name in found else []
-    return [*rows, f"  {dim('took')}  {found['duration_ms'] / 1000:.1f} s"]
-
-
-def _content(content: Answer, produced: int | None) -> list[str]:
-    rows = [f"{count(content['size'], 'byte')} kept, sha256 {content['sha256']}"]
-    if produced is not None:
-        rows.append(yellow(f"It wrote {produced} bytes; its beginning and its end are kept."))
-    text = content["text"] if "text" in content else content["hex"]
-    if content.get("part"):
-        shown = len(text.encode()) if "text" in content else len(text) // 2
-        rows.append(yellow(f"A part: {shown} bytes from {content['offset']}; all: --raw"))
-    return [*rows, quoted(text)]
-
-
-def _gate(answer: Answer) -> str:
-    return f"{green('Gate')} {_gate_row(answer['gate'])}"
-
-
-def _gate_row(gate: Answer) -> str:
-    due = f"  due: {' '.join(gate['due'])}" if gate["due"] else ""
-    nobody = "" if gate["can_judge"] else f"  {yellow('nobody can judge')}"
-    return f"{bold(gate['name'])}  {' '.join(gate['holders'])}{nobody}{due}"
-
-
-def _gates(answer: Answer) -> str:
-    return "\n".join(_gate_row(gate) for gate in answer["gates"]) or dim("No gates.")
-
-
-def _judged(answer: Answer) -> str:
-    rows = [_verdict_line(answer["verdict"]), f"  {_line(answer['task'])}"]
-    if "blocker" in answer:
-        return "\n".join([*rows, f"  The worker was told: {answer['blocker']['to']}"])
-    if answer["missing"]:
-        rows += ["Before it is done:", *_needs(answer)]
-    return "\n".join(rows)
-
-
-def _blocker(answer: Answer) -> str:
-    return _blocker_line(answer["blocker"])
-
-
-def _blockers(answer: Answer) -> str:
-    rows = [
-        (f"{bold(found['task'])}  " if "task" in found else "") + _blocker_line(found)
-        for found in answer["blockers"]
-    ]
-    return "\n".join(rows) or dim("Nothing stands in the way.")
-
-
-def _reported(answer: Answer) -> str:
+def report(answer: Answer) -> str:
     if "report" in answer:
         return str(answer["report"])
     file = answer["file"]
     return f"{green('Written:')} {file}\nIts proofs: interlock audit check-proof {file}"
-
-
-VIEWS = {
-    "task create": _made,
-    "task import": _made,
-    "task list": _list,
-    "task show": _shown,
-    "task take": _taken,
-    "task submit": _submitted,
-    "task complete": _completed,
-    "task fail": _ended,
-    "task cancel": _ended,
-    "evidence run": _kept,
-    "evidence add": _kept,
-    "evidence show": _evidence,
-    "gate create": _gate,
-    "gate pass": _judged,
-    "gate fail": _judged,
-    "gate list": _gates,
-    "blocker raise": _blocker,
-    "blocker resolve": _blocker,
-    "blocker list": _blockers,
-    "report": _reported,
-}

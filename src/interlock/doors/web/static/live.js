@@ -8,7 +8,7 @@
 //      time[data-ago], [data-left]    how long ago, how much is left: said again every second
 //      #sign-in                       the form that takes the token from the address
 //
-// What is put into the page is HTML that the server has escaped, and nothing else.
+// The script puts only HTML into the page that the server has escaped.
 
 "use strict";
 
@@ -76,7 +76,7 @@ function sayTimes() {
 
 // --- putting fresh pieces in the place of old ones
 
-// What the server sent for a piece, but for the words of its times: those are said again here.
+// The HTML of each piece as the server sent it, without the words of its times.
 const sent = new WeakMap();
 
 function remember(part) {
@@ -92,7 +92,7 @@ function parsed(html) {
   return holder.content;
 }
 
-// Leaves alone what is the same, so that nothing moves that nobody changed.
+// Keeps unchanged pieces, so that they do not move.
 function merge(old, fresh) {
   const before = new Map([...old.children].map((piece) => [piece.dataset.key, piece]));
   const stays = [...fresh.children].map((piece) => successor(before.get(piece.dataset.key), piece));
@@ -231,7 +231,7 @@ function connect() {
   });
   source.addEventListener("error", () => {
     isLost();
-    // Refused, not broken off: somebody signed out. Whatever is fetched next will say so.
+    // Refused, not broken off: the owner signed out. The next fetch leaves the page.
     if (source.readyState === EventSource.CLOSED) {
       again();
       wanted.add("header");
