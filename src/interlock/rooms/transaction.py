@@ -187,12 +187,13 @@ def sql_fold(
         members = {
             **nulls,
             **fact.outcome,
-            **{name: " ".join(fact.outcome[name]) for name in words},
             "fact_seq": fact.seq,
             "fact_at": fact.at,
             "fact_sender": fact.sender,
             "fact_session": fact.session,
         }
+        for name in words:
+            members[name] = " ".join(members[name])
         for statement in statements:
             state.execute(statement, members)
 

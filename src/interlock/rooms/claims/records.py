@@ -126,12 +126,11 @@ def waiters(tx: Transaction, where: str = "1", *bindings: str) -> list[Waiter]:
     columns = WAITING.split(", ")
     found = []
     sql = f"SELECT {WAITING} FROM claims_waiting WHERE {where} ORDER BY seq"
-    for row in tx.all(sql, *bindings):
-        members = dict(zip(columns, row, strict=True))
-        wish = without_none(**{name: members[name] for name in WISH})
-        target = _target(members["item"], members["repo"], members["paths"])
-        waiter = (members["id"], target, members["sender"], members["session"])
-        found.append(Waiter(*waiter, wish, members["lease"]))
+    for values in tx.all(sql, *bindings):
+        row = dict(zip(columns, values, strict=True))
+        target = _target(row["item"], row["repo"], row["paths"])
+        wish = without_none(**{name: row[name] for name in WISH})
+        found.append(Waiter(row["id"], target, row["sender"], row["session"], wish, row["lease"]))
     return found
 
 

@@ -127,7 +127,9 @@ class AcquireClaim(
         queue.expire(tx)
         own, others = split(tx, target)
         if own is not None:
-            return acquired(tx, extend(tx, own, self))
+            everywhere = int(self.everywhere) or None
+            fields = {"branch": self.branch, "worktree": self.worktree, "note": self.note}
+            return acquired(tx, extend(tx, own, self.ttl_s, everywhere=everywhere, **fields))
         ahead = queue.ahead(tx, target)
         if others or ahead:
             if self.wait_s is not None:
@@ -163,11 +165,8 @@ class RenewClaim(
         target = records.named(tx, self)
         if target is None:
             raise NotHolder(f"The claim {self.id} has ended. Acquire it again.")
-        claim = own_claim(tx, target, self.fence)
-        ttl = self.ttl_s * 1000
-        expires_at = max(claim.expires_at, tx.now + ttl)
-        tx.append("claim_extended", {"id": claim.id, "ttl": ttl, "expires_at": expires_at})
-        return {"renewed": True, "claim": records.by_id(tx, claim.id).view()}
+        claim = extend(tx, own_claim(tx, target, self.fence), self.ttl_s)
+        return {"renewed": True, "claim": claim.view()}
 
 
 class ReleaseClaim(
@@ -424,18 +423,12 @@ def own_claim(tx: Transaction, target: Target, fence: int | None) -> Claim:
     return own
 
 
-def extend(tx: Transaction, claim: Claim, request: AcquireClaim) -> Claim:
-    """Extend the caller's claim. The lease never gets shorter, and fields that the request omits
-    keep their values."""
-    given = without_none(
-        branch=request.branch,
-        worktree=request.worktree,
-        note=request.note,
-        everywhere=int(request.everywhere) or None,
-    )
-    ttl = request.ttl_s * 1000
+def extend(tx: Transaction, claim: Claim, ttl_s: int, **fields: Any) -> Claim:
+    """Extend the caller's claim, and set the given fields. The lease never gets shorter."""
+    ttl = ttl_s * 1000
     expires_at = max(claim.expires_at, tx.now + ttl)
-    tx.append("claim_extended", {"id": claim.id, "ttl": ttl, "expires_at": expires_at} | given)
+    extended = without_none(id=claim.id, ttl=ttl, expires_at=expires_at, **fields)
+    tx.append("claim_extended", extended)
     return records.by_id(tx, claim.id)
 
 

@@ -13,12 +13,12 @@ from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
-    from interlock.rooms.identity.verbs import CreateGroup, Join, Mute
+    from interlock.rooms.identity import verbs
 
 RESERVED = (OWNER, SYSTEM)
 
 
-def join(tx: Transaction, request: Join) -> answers.Joined:
+def join(tx: Transaction, request: verbs.Join) -> answers.Joined:
     """Register a sender, and mint its first token. Raises NameTaken or Usage."""
     kind = request.kind or kind_of(tx, request.name) or "agent"
     sender, is_there = may_register(tx, request.name, request.surface, kind)
@@ -67,15 +67,14 @@ def may_register(tx: Transaction, name: str, surface: str | None, kind: str) -> 
     taken = tx.one(owner, sender)
     if taken is not None and taken[0] == name:
         return sender, True
-    candidates = {sender: taken if taken is not None and taken[1] is not None else None}
-    if known_kind is None:
-        candidates[name] = tx.one(owner, name)
-    for candidate, found in candidates.items():
-        if found is not None:
-            raise NameTaken(
-                f"@{candidate} is the surface {found[1]} of @{found[0]}. Choose another name.",
-                name=candidate,
-            )
+    candidate = sender
+    if taken is None or taken[1] is None:
+        candidate, taken = name, tx.one(owner, name) if known_kind is None else None
+    if taken is not None:
+        raise NameTaken(
+            f"@{candidate} is the surface {taken[1]} of @{taken[0]}. Choose another name.",
+            name=candidate,
+        )
     for candidate in dict.fromkeys((name, sender)):
         is_group = tx.one("SELECT 1 FROM identity_groups WHERE name = ?", candidate)
         if is_group or candidate in RESERVED:
@@ -117,7 +116,7 @@ def agent_view(
     )
 
 
-def mute(tx: Transaction, request: Mute) -> answers.Muted:
+def mute(tx: Transaction, request: verbs.Mute) -> answers.Muted:
     """Mute or unmute a name. Callers may mute themselves; people and admins may mute others."""
     caller = tx.caller
     name = (request.name or caller.sender).removeprefix("@")
@@ -155,7 +154,7 @@ def is_muted(tx: Transaction, names: tuple[str, ...]) -> bool:
     return row is not None
 
 
-def create_group(tx: Transaction, request: CreateGroup) -> answers.GroupMade:
+def create_group(tx: Transaction, request: verbs.CreateGroup) -> answers.GroupMade:
     name = check_name(request.name, tx.setting("names.pattern"), "group")
     taken = tx.one("SELECT 1 FROM identity_senders WHERE sender = ? OR agent = ?", name, name)
     if taken or name in RESERVED:

@@ -1,4 +1,7 @@
-"""Tokens: each bound to exactly one sender, with scopes and an optional end."""
+"""Tokens: each belongs to exactly one sender, and has scopes and an optional end.
+
+`authenticate` and the `refuse_` functions check the caller of each request.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,8 @@ from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
-    from interlock.rooms.identity.verbs import (
-        MintToken,
-        ReaffirmTokens,
-        RevokeToken,
-        RotateToken,
-    )
+    from interlock.rooms import answers
+    from interlock.rooms.identity import verbs
 
 
 class Token(NamedTuple):
@@ -68,14 +67,10 @@ def authenticate(state: State, now: int, token_hash: str, session: str | None) -
     token, sender, scopes, expires_at, revoked_at, suspended, agent, surface, kind = row[:9]
     resource, use = row[9:]
     if revoked_at is not None:
-        raise BadToken(
-            f"The token {token} of @{sender} was revoked. "
-            + (
-                "Its person can connect again."
-                if resource
-                else f"The owner can mint another: interlock token mint --sender {sender} --keep"
-            )
-        )
+        how = f"The owner can mint another: interlock token mint --sender {sender} --keep"
+        if resource:
+            how = "Its person can connect again."
+        raise BadToken(f"The token {token} of @{sender} was revoked. {how}")
     if suspended:
         raise BadToken(
             f"The token {token} of @{sender} is suspended since a part of the log was given up: "
@@ -83,13 +78,11 @@ def authenticate(state: State, now: int, token_hash: str, session: str | None) -
             f"reaffirm {token}"
         )
     if expires_at is not None and expires_at <= now:
+        how = f"Its owner can mint another: interlock token rotate {token}"
+        if resource:
+            how = "Its client has a refresh token."
         raise TokenExpired(
-            f"The token {token} of @{sender} expired at {rfc3339(expires_at)}. "
-            + (
-                "Its client has a refresh token."
-                if resource
-                else f"Its owner can mint another: interlock token rotate {token}"
-            )
+            f"The token {token} of @{sender} expired at {rfc3339(expires_at)}. {how}"
         )
     # A client that acts for a person may not do what only people may do.
     kind = "agent" if resource is not None else kind
@@ -103,10 +96,10 @@ def refuse_elsewhere(caller: Caller, audience: str | None) -> None:
         return
     resource = caller.resource.rstrip("/") + "/"
     if audience is None or not (audience + "/").startswith(resource):
+        where = f"at {audience}" if audience else "on the server's own machine"
         raise WrongAudience(
-            f"This token is for {caller.resource}, and was shown "
-            + (f"at {audience}. " if audience else "on the server's own machine. ")
-            + "Use it there, or let its client ask for one for this address."
+            f"This token is for {caller.resource}, and was shown {where}. Use it there, or let its "
+            "client ask for one for this address."
         )
 
 
@@ -137,14 +130,12 @@ def granted_scopes(tx: Transaction, asked: tuple[str, ...]) -> tuple[str, ...]:
     """The scopes of a new token. Naming any of mail, claim and work limits it to those named;
     gate:NAME and admin are added. Raises Usage, or MissingScope for a caller without admin."""
     for scope in asked:
-        if scope not in (*BASIC_SCOPES, "admin") and not (
-            scope.startswith("gate:") and scope.removeprefix("gate:")
-        ):
+        if scope.startswith("gate:") and scope != "gate:":
+            check_name(scope.removeprefix("gate:"), "", "gate")
+        elif scope not in (*BASIC_SCOPES, "admin"):
             raise Usage(
                 f"There is no scope {scope[:80]!r}. There are mail, claim, work, gate:NAME, admin."
             )
-        if scope.startswith("gate:"):
-            check_name(scope.removeprefix("gate:"), "", "gate")
     beyond = sorted({scope for scope in asked if scope not in BASIC_SCOPES})
     if beyond and "admin" not in tx.caller.scopes:
         raise MissingScope(
@@ -166,26 +157,25 @@ def mint_token(
     use: str | None = None,
     client: str | None = None,
 ) -> str:
+    """Register a token of the sender by its hash, and return its id. Raises NameTaken."""
     made = token_id(token_hash)
     if tx.one("SELECT 1 FROM identity_tokens WHERE id = ? OR hash = ?", made, token_hash):
         raise NameTaken("That token is registered already. Make a new one.")
-    tx.append(
-        "token_minted",
-        without_none(
-            id=made,
-            hash=token_hash,
-            sender=sender,
-            label=label,
-            scopes=list(scopes),
-            expires_at=expires_at,
-            use=use,
-            client=client,
-        ),
+    minted = without_none(
+        id=made,
+        hash=token_hash,
+        sender=sender,
+        label=label,
+        scopes=list(scopes),
+        expires_at=expires_at,
+        use=use,
+        client=client,
     )
+    tx.append("token_minted", minted)
     return made
 
 
-def mint(tx: Transaction, request: MintToken) -> RuleAnswer:
+def mint(tx: Transaction, request: verbs.MintToken) -> answers.Minted:
     name = request.sender.removeprefix("@")
     senders = [row[0] for row in tx.all("SELECT sender FROM identity_senders ORDER BY sender")]
     if name not in senders:
@@ -194,15 +184,14 @@ def mint(tx: Transaction, request: MintToken) -> RuleAnswer:
             did_you_mean=near(name, senders),
         )
     expires_at = tx.now + request.ttl_s * 1000 if request.ttl_s is not None else None
-    made = mint_token(
-        tx, name, request.token_hash, request.label, granted_scopes(tx, request.scopes), expires_at
-    )
+    scopes = granted_scopes(tx, request.scopes)
+    made = mint_token(tx, name, request.token_hash, request.label, scopes, expires_at)
     return show_token(tx, made)
 
 
-def rotate(tx: Transaction, request: RotateToken) -> RuleAnswer:
+def rotate(tx: Transaction, request: verbs.RotateToken) -> answers.Rotated:
     """Replace a token by one with the same sender, label and scopes. The old one ends at once."""
-    chosen = _meant(tx, request.id, request.sender)
+    chosen = _named(tx, "revoked_at IS NULL ORDER BY seq", request)
     if not chosen:
         raise NotFound(NONE_LIVE)
     if request.sender is not None:
@@ -232,9 +221,9 @@ def rotate(tx: Transaction, request: RotateToken) -> RuleAnswer:
     return show_token(tx, made) | {"replaced": [old.id]}
 
 
-def revoke(tx: Transaction, request: RevokeToken) -> RuleAnswer:
+def revoke(tx: Transaction, request: verbs.RevokeToken) -> answers.Revoked:
     """End tokens. Of a sender, also end the codes that a client could exchange for a token."""
-    ended = [token.id for token in _meant(tx, request.id, request.sender)]
+    ended = [token.id for token in _named(tx, "revoked_at IS NULL ORDER BY seq", request)]
     if request.sender is not None:
         codes = tx.all(
             "SELECT id FROM identity_connections WHERE sender = ? AND refreshed_at IS NULL AND "
@@ -250,10 +239,11 @@ def revoke(tx: Transaction, request: RevokeToken) -> RuleAnswer:
     return {"revoked": ended}
 
 
-def reaffirm(tx: Transaction, request: ReaffirmTokens) -> RuleAnswer:
-    suspended = select(tx, "suspended ORDER BY id")
-    if request.id is not None or request.sender is not None:
-        suspended = [token for token in suspended if _is_meant(token, request.id, request.sender)]
+def reaffirm(tx: Transaction, request: verbs.ReaffirmTokens) -> answers.Reaffirmed:
+    if request.id is None and request.sender is None:
+        suspended = select(tx, "suspended ORDER BY id")
+    else:
+        suspended = _named(tx, "suspended ORDER BY id", request)
         if not suspended:
             raise NotFound("There is no such suspended token. interlock token list shows them.")
     for token in suspended:
@@ -261,19 +251,18 @@ def reaffirm(tx: Transaction, request: ReaffirmTokens) -> RuleAnswer:
     return {"reaffirmed": [token.id for token in suspended]}
 
 
-def _meant(tx: Transaction, id: str | None, sender: str | None) -> list[Token]:
-    """The live tokens that an id or a sender names."""
-    if (id is None) == (sender is None):
-        raise Usage("Name one token by its ID, or all tokens of a sender with --sender.")
-    live = select(tx, "revoked_at IS NULL ORDER BY seq")
-    return [token for token in live if _is_meant(token, id, sender)]
+def _named(
+    tx: Transaction,
+    where: str,
+    request: verbs.RotateToken | verbs.RevokeToken | verbs.ReaffirmTokens,
+) -> list[Token]:
+    """The tokens that the request names by their id or their sender."""
+    sender = request.sender.removeprefix("@") if request.sender is not None else None
+    return select(tx, f"(id = ? OR sender = ?) AND {where}", request.id, sender)
 
 
-def _is_meant(token: Token, id: str | None, sender: str | None) -> bool:
-    return token.id == id or (sender is not None and token.sender == sender.removeprefix("@"))
-
-
-def select(tx: Transaction, where: str, *values: str) -> list[Token]:
+def select(tx: Transaction, where: str, *values: str | None) -> list[Token]:
+    """The tokens of a condition, which may end with an order."""
     rows = tx.all(f"SELECT {_COLUMNS} FROM identity_tokens WHERE {where}", *values)
     return [Token(*row) for row in rows]
 

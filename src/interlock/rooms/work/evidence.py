@@ -10,6 +10,7 @@ from interlock.rooms.claims.records import Claim
 from interlock.rooms.mail.records import damaged, kept_bytes
 from interlock.rooms.mail.sending import keep_upload
 from interlock.rooms.transaction import Request, RuleAnswer, Transaction
+from interlock.rooms.work.fold import RUN_MEMBERS
 from interlock.rooms.work.missing import criteria
 from interlock.rooms.work.records import (
     Evidence,
@@ -68,13 +69,7 @@ def add(tx: Transaction, request: AddEvidence) -> answers.EvidenceAdded:
         id=id,
         kind=payload["kind"],
         task=task.id if task is not None else None,
-        criterion=payload.get("criterion"),
-        exit_code=payload.get("exit_code"),
-        commit=payload.get("commit"),
-        tree=payload.get("tree"),
-        dirty=payload.get("dirty"),
-        interrupted=payload.get("interrupted"),
-        spooled=payload.get("spooled"),
+        **{name: payload.get(name) for name in ("criterion", *RUN_MEMBERS)},
     )
     fact = tx.append("evidence_added", outcome, canonical(payload), request=key)
     blob = blob_of(payload)

@@ -24,6 +24,7 @@ from interlock.rooms.mail.records import by_seq, visible
 from interlock.rooms.mail.sending import post, send
 from interlock.rooms.mail.verbs import SendMessage
 from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, Transaction
+from interlock.rooms.work import verbs
 from interlock.rooms.work.missing import due, holders, listed, may_judge, missing, to_add_holder
 from interlock.rooms.work.records import (
     Blocker,
@@ -47,16 +48,9 @@ from interlock.verbs.verb import validated
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
-    from interlock.rooms.work.verbs import (
-        CheckGate,
-        CreateGate,
-        GiveVerdict,
-        RaiseBlocker,
-        ResolveBlocker,
-    )
 
 
-def create_gate(tx: Transaction, request: CreateGate) -> answers.GateMade:
+def create_gate(tx: Transaction, request: verbs.CreateGate) -> answers.GateMade:
     name = check_name(request.name, "", "gate")
     wanted = sorted({holder.removeprefix("@") for holder in request.holders})
     for holder in wanted:
@@ -88,47 +82,44 @@ def gate_view(tx: Transaction, name: str, waiting: list[tuple[Task, str]]) -> an
     }
 
 
-def give_verdict(tx: Transaction, request: GiveVerdict) -> answers.Judged:
+def give_verdict(tx: Transaction, request: verbs.GiveVerdict) -> answers.Judged:
     """Judge the submission. A failing verdict wakes the worker with a blocker."""
     task = task_to_judge(tx, request.task, request.gate, request.commit, request.tree)
     relied_on = [find_evidence(tx, reference) for reference in request.evidence]
     for piece in relied_on:
         if piece.task != task.id:
             raise NotFound(f"The evidence {piece.id} is not {task.id}'s.")
+    members = without_none(gate=request.gate, verdict=request.verdict, rules=request.rules)
     evidence_ids = [piece.id for piece in relied_on]
-    fix = list(request.fix) or None
-    payload = without_none(
+    payload = verbs.message_payload(
+        **members,
         task_id=task.id,
-        gate=request.gate,
-        verdict=request.verdict,
         artifact=task.artifact,
-        evidence=evidence_ids or None,
+        evidence=tuple(evidence_ids),
         note=request.note,
-        fix=fix,
-        rules=request.rules,
+        fix=request.fix,
     )
-    outcome = without_none(
-        id=tx.new_id(),
-        task=task.id,
-        gate=request.gate,
-        verdict=request.verdict,
-        submission=task.submission,
-        commit=task.commit,
-        tree=task.tree,
-        evidence=evidence_ids,
-        rules=request.rules,
-    )
+    outcome = members | {
+        "id": tx.new_id(),
+        "task": task.id,
+        "submission": task.submission,
+        "commit": task.commit,
+        "tree": task.tree,
+        "evidence": evidence_ids,
+    }
     tx.append("verdict_given", outcome, canonical(payload))
 
     worker = task.worker or ""
     raised: list[Blocker] = []
     if request.verdict == "fail":
         what = f"The gate {request.gate} failed {task.id}"
-        if fix:
+        if request.fix:
             what += ". The commands to put it right follow."
         else:
             what += f", and does not say why. Ask {address(tx.caller.sender)}."
-        problem = without_none(what=request.note or what, severity="stop", fix=fix, task_id=task.id)
+        problem = verbs.message_payload(
+            what=request.note or what, severity="stop", fix=request.fix, task_id=task.id
+        )
         about = {"task": task.id, "severity": "stop", "gate": request.gate}
         sent = post(tx, worker, "blocker", problem, thread=task.thread, about=about, wake=True)
         raised = blockers(tx, "seq = ?", sent.seq)
@@ -207,7 +198,9 @@ def task_to_judge(
     return task
 
 
-def check_gate(tx: Transaction, request: CheckGate) -> answers.GatePassed | answers.GateNotPassed:
+def check_gate(
+    tx: Transaction, request: verbs.CheckGate
+) -> answers.GatePassed | answers.GateNotPassed:
     """Whether the gate's last verdict on a commit passes it. A later submission of the commit in
     the same task voids a verdict."""
     gate = request.gate
@@ -233,7 +226,7 @@ def check_gate(tx: Transaction, request: CheckGate) -> answers.GatePassed | answ
     return answer | ({"verdict": verdict_view(tx, given[-1])} if given else {})
 
 
-def raise_blocker(tx: Transaction, request: RaiseBlocker) -> answers.BlockerRaised:
+def raise_blocker(tx: Transaction, request: verbs.RaiseBlocker) -> answers.BlockerRaised:
     """Send a blocker: by default to the task's worker. A worker's own blocker goes to the task's
     creator, to a holder of its gates, or to the worker itself."""
     caller = tx.caller
@@ -252,11 +245,8 @@ def raise_blocker(tx: Transaction, request: RaiseBlocker) -> answers.BlockerRais
             if name != OWNER and agent_of(tx.state, name) != caller.agent
         )
         to = address(next(others, caller.sender))
-    payload = without_none(
-        what=request.what,
-        severity=request.severity,
-        fix=list(request.fix) or None,
-        task_id=request.task,
+    payload = verbs.message_payload(
+        what=request.what, severity=request.severity, fix=request.fix, task_id=request.task
     )
     message = SendMessage(to=to, type="blocker", payload=payload, wake=True)
     sent = send(tx, validated(message))
@@ -268,7 +258,7 @@ def raise_blocker(tx: Transaction, request: RaiseBlocker) -> answers.BlockerRais
     }
 
 
-def resolve_blocker(tx: Transaction, request: ResolveBlocker) -> answers.BlockerResolved:
+def resolve_blocker(tx: Transaction, request: verbs.ResolveBlocker) -> answers.BlockerResolved:
     """Resolve a blocker. Its sender may, a holder of its gate, people and admins; but no worker of
     the task, unless it raised the blocker."""
     found = find_blocker(tx, request.id)

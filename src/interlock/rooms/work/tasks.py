@@ -20,6 +20,7 @@ from interlock.rooms.claims.verbs import AcquireClaim
 from interlock.rooms.identity.names import agent_of, is_known, members, names
 from interlock.rooms.mail.sending import post
 from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, Transaction
+from interlock.rooms.work import verbs
 from interlock.rooms.work.missing import (
     holders,
     judges,
@@ -46,10 +47,9 @@ from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
-    from interlock.rooms.work.verbs import CreateTask, SubmitTask, TakeTask
 
 
-def create(tx: Transaction, request: CreateTask) -> answers.TaskMade:
+def create(tx: Transaction, request: verbs.CreateTask) -> answers.TaskMade:
     """Create a task. Its dependencies must exist, so that no cycle is possible, and another agent
     than the assignee must hold each of its gates."""
     id = request.id
@@ -86,17 +86,9 @@ def create(tx: Transaction, request: CreateTask) -> answers.TaskMade:
             )
     _refuse_unheld(tx, request.gates, assignee)
 
-    payload = without_none(
-        task_id=id,
-        title=request.title,
-        brief=request.brief,
-        criteria=list(request.criteria) or None,
-        gates=list(request.gates) or None,
-        priority=request.priority,
-        assignee=request.assignee,
-        labels=list(request.labels) or None,
-        depends_on=list(request.depends_on) or None,
-    )
+    fields = request._asdict()
+    del fields["id"]
+    payload = verbs.message_payload(task_id=id, **fields)
     outcome = without_none(
         task=id,
         thread=tx.new_id(),
@@ -120,8 +112,7 @@ def create(tx: Transaction, request: CreateTask) -> answers.TaskMade:
 
 
 def _refuse_unheld(tx: Transaction, gates: tuple[str, ...], assignee: str | None) -> None:
-    """Raise GateHasNoHolder for a gate that nobody could pass: without a holder, or held by the
-    assignee alone."""
+    """Raise GateHasNoHolder for a gate without a holder, or with the assignee as its only one."""
     working = agent_of(tx.state, assignee) if assignee is not None else None
     for gate in gates:
         if not holders(tx, gate):
@@ -146,7 +137,7 @@ def _refuse_unheld(tx: Transaction, gates: tuple[str, ...], assignee: str | None
 
 
 def take(
-    tx: Transaction, request: TakeTask
+    tx: Transaction, request: verbs.TakeTask
 ) -> answers.TaskTaken | answers.TaskHeld | answers.TaskWaits:
     """Take the task by a claim on it, extend the caller's own claim, or say who holds it."""
     task = open_task(tx, request.id)
@@ -201,7 +192,7 @@ def take(
     )
 
 
-def submit(tx: Transaction, request: SubmitTask) -> answers.TaskSubmitted:
+def submit(tx: Transaction, request: verbs.SubmitTask) -> answers.TaskSubmitted:
     """Submit a commit and its tree. Verdicts on an earlier submission do not count for it."""
     task = open_task(tx, request.id)
     claim = under_claim(tx, task, request.fence)

@@ -675,13 +675,18 @@ class ListBlockers(
         return {"blockers": [records.blocker_view(tx, blocker) for blocker in seen]}
 
 
+def message_payload(**members: Any) -> dict[str, Any]:
+    """The given members of a message. Empty lists are not given."""
+    given = {name: value for name, value in members.items() if value not in (None, ())}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
+
+
 def check_contract(type: str, **members: Any) -> None:
     """Compare a request with the contract of the message that reports it. Raises InvalidMessage."""
     # Pydantic takes longer to import than a whole command may run.
     from interlock.rooms.mail.payloads import check
 
-    given = {name: value for name, value in members.items() if value not in (None, ())}
-    check(type, {n: list(v) if isinstance(v, tuple) else v for n, v in given.items()})
+    check(type, message_payload(**members))
 
 
 def refuse_large(name: str, text: str, remedy: str) -> None:
