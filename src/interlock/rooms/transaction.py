@@ -47,6 +47,11 @@ class Caller(NamedTuple):
     resource: str | None = None
     use: str | None = None
 
+    @property
+    def is_person_or_admin(self) -> bool:
+        """Whether the caller may act on what belongs to others, such as their claims."""
+        return self.kind == "human" or "admin" in self.scopes
+
 
 OWNER = "owner"
 SYSTEM = "interlock"

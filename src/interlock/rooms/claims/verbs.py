@@ -234,7 +234,7 @@ class TakeOverClaim(
         on."""
         from interlock.rooms.mail.sending import notify
 
-        if tx.caller.kind != "human" and "admin" not in tx.caller.scopes:
+        if not tx.caller.is_person_or_admin:
             raise MissingScope(
                 "Only a person, or a token with the scope admin, may take over a claim.",
                 scope="admin",

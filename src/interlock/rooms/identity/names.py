@@ -120,11 +120,7 @@ def mute(tx: Transaction, request: verbs.Mute) -> answers.Muted:
     """Mute or unmute a name. Callers may mute themselves; people and admins may mute others."""
     caller = tx.caller
     name = (request.name or caller.sender).removeprefix("@")
-    if (
-        name not in (caller.sender, caller.agent)
-        and caller.kind != "human"
-        and "admin" not in caller.scopes
-    ):
+    if name not in (caller.sender, caller.agent) and not caller.is_person_or_admin:
         raise MissingScope(
             f"Muting @{name} is for itself, for a person, or for a token with the scope admin.",
             scope="admin",

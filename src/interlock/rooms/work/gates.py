@@ -278,13 +278,8 @@ def resolve_blocker(tx: Transaction, request: verbs.ResolveBlocker) -> answers.B
             "can.",
             task=found.task,
         )
-    may_resolve = (
-        is_sender
-        or caller.kind == "human"
-        or "admin" in caller.scopes
-        or (found.gate is not None and may_judge(tx, caller, found.gate))
-    )
-    if not may_resolve:
+    holds_gate = found.gate is not None and may_judge(tx, caller, found.gate)
+    if not is_sender and not holds_gate and not caller.is_person_or_admin:
         raise MissingScope(
             f"{address(found.sender)} raised it. Resolving it is for them, for a person, or for a "
             "token with the scope admin.",

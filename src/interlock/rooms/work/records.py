@@ -78,9 +78,7 @@ class Evidence(NamedTuple):
 
     def stands(self) -> bool:
         """Whether this is a successful run on a clean tree."""
-        clean = self.dirty == 0 and self.tree is not None
-        ended_well = self.exit_code == 0 and not self.interrupted
-        return self.kind == "run" and ended_well and clean and not self.redacted
+        return self.kind == "run" and self.dirty == 0 and not self.why_not(self.tree)
 
     def why_not(self, tree: str | None) -> str:
         """Why a run does not count on the submitted tree."""

@@ -328,7 +328,7 @@ class CancelTask(
         task = records.open_task(tx, self.id)
         caller = tx.caller
         is_creator = names.agent_of(tx.state, task.sender) == caller.agent
-        if not is_creator and caller.kind != "human" and "admin" not in caller.scopes:
+        if not is_creator and not caller.is_person_or_admin:
             raise MissingScope(
                 f"@{task.sender} created {task.id}. Only they, a person, or a token with the scope "
                 "admin may cancel it.",
