@@ -14,9 +14,13 @@ from typing import NamedTuple
 
 from interlock.errors import EngineUnavailable, MissingScope, NoIdentity, NotAvailable, Refusal
 from interlock.node.batch import Batch
-from interlock.rooms.identity.sessions import refuse_foreign
 from interlock.rooms.identity.token_format import hashed
-from interlock.rooms.identity.tokens import authenticate, refuse_elsewhere, refuse_mismatch
+from interlock.rooms.identity.tokens import (
+    authenticate,
+    refuse_elsewhere,
+    refuse_foreign_session,
+    refuse_mismatch,
+)
 from interlock.rooms.transaction import NOBODY_CALLER, OWNER_CALLER, Caller, Transaction
 from interlock.rooms.workspace.refusals import record_refusal
 from interlock.rooms.workspace.rules import is_paused, refuse_paused
@@ -120,7 +124,7 @@ def identify(tx: Transaction, valid: Validated) -> Authenticated:
         tx.caller = caller
         refuse_elsewhere(caller, credentials.audience)
         refuse_mismatch(caller, credentials.claimed)
-        refuse_foreign(tx, caller)
+        refuse_foreign_session(tx, caller)
     elif credentials.owner and (declared.owner or declared.open):
         caller = OWNER_CALLER
         refuse_mismatch(caller, credentials.claimed)

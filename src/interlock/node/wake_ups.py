@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from interlock.node import Node
 from interlock.node.batch import Batch
-from interlock.rooms.claims import sessions as claim_sessions
+from interlock.rooms.claims import queue
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail import waking
 from interlock.rooms.mail.reading import counts
@@ -65,7 +65,7 @@ def release_dead_sessions(node: Node) -> None:
 def keep(node: Node) -> None:
     """Renews what sessions hold whose client lives on this machine, be it idle."""
     with node.file.reading() as db:
-        found = claim_sessions.due(node.transaction(db))
+        found = queue.sessions_to_renew(node.transaction(db))
     for sender, session in found:
         if session in node.presence.living(sender):
             node.do(partial(_keep, sender, session))
@@ -73,14 +73,14 @@ def keep(node: Node) -> None:
 
 def _keep(sender: str, session: str | None, turn: Batch) -> None:
     caller = Caller(sender, agent_of(turn.system().state, sender), "agent", session=session)
-    claim_sessions.keep(turn.transaction(caller), session)
+    queue.renew_session(turn.transaction(caller), session)
 
 
 def _give_up(sender: str, session: str, turn: Batch) -> None:
     tx = turn.system()
     if not is_paused(tx.state):
         caller = Caller(sender, agent_of(tx.state, sender), "agent", session=session)
-        claim_sessions.give_up(turn.transaction(caller), session)
+        queue.release_session(turn.transaction(caller), session)
 
 
 def begin(node: Node, sender: str, adapter: str) -> Begun | None:

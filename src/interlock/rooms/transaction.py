@@ -47,6 +47,11 @@ class Caller(NamedTuple):
     resource: str | None = None
     use: str | None = None
 
+    @property
+    def is_person_or_admin(self) -> bool:
+        """Whether the caller may act on what belongs to others, such as their claims."""
+        return self.kind == "human" or "admin" in self.scopes
+
 
 OWNER = "owner"
 SYSTEM = "interlock"
@@ -173,3 +178,28 @@ class Transaction:
 def settings_of(state: State) -> dict[str, str]:
     """The settings that were changed from their defaults."""
     return dict(state.execute("SELECT name, value FROM workspace_settings").fetchall())
+
+
+def sql_fold(
+    *statements: str, optional: tuple[str, ...] = (), words: tuple[str, ...] = ()
+) -> Callable[[State, Header], None]:
+    """A fold that executes SQL statements. Their parameters are the members of the fact's outcome,
+    and :fact_seq, :fact_at, :fact_sender and :fact_session. An `optional` member that the outcome
+    omits is NULL; any other raises KeyError. The `words` are lists, joined by spaces."""
+    nulls = dict.fromkeys(optional)
+
+    def fold(state: State, fact: Header) -> None:
+        members = {
+            **nulls,
+            **fact.outcome,
+            "fact_seq": fact.seq,
+            "fact_at": fact.at,
+            "fact_sender": fact.sender,
+            "fact_session": fact.session,
+        }
+        for name in words:
+            members[name] = " ".join(members[name])
+        for statement in statements:
+            state.execute(statement, members)
+
+    return fold

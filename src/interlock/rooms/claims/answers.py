@@ -1,4 +1,4 @@
-"""Answers about claims: who holds what, and until when."""
+"""Answers about claims: their holders, targets and leases."""
 
 from typing import Literal, NotRequired
 
@@ -8,7 +8,7 @@ from interlock.rooms.shared_answers import No
 
 
 class Claim(TypedDict):
-    """What is held is one `item`, or `paths` of a `repo`."""
+    """A claim on one `item`, or on `paths` of a `repo`."""
 
     id: str
     item: NotRequired[str]
@@ -40,7 +40,7 @@ class Acquired(TypedDict):
 
 
 class Held(No):
-    """Nobody else holds it where `held_by` is empty: then `queued` asked for it before."""
+    """If `held_by` is empty, the claim is free, but `queued` callers asked for it before."""
 
     acquired: Literal[False]
     code: Literal["CLAIM_HELD"]
@@ -62,15 +62,14 @@ class ClaimedPath(TypedDict):
 
 
 class _Guarded(TypedDict):
-    """Files under others' claims: those that must not be changed, and those of which one is only
-    warned."""
+    """Files under other holders' claims: `denied` must not be changed, `warned` may be."""
 
     denied: list[ClaimedPath]
     warned: list[ClaimedPath]
 
 
 class PathsFree(_Guarded):
-    """Where the guard is off, no claim was looked for."""
+    """With `guard` off, no claim was compared."""
 
     allowed: Literal[True]
     guard: NotRequired[Literal["off"]]
@@ -82,7 +81,7 @@ class PathsClaimed(_Guarded, No):
 
 
 class CommitReported(TypedDict):
-    """`crossed` has the files of others that the commit touched."""
+    """`crossed` has the files under other holders' claims that the commit touched."""
 
     commit: str
     crossed: list[ClaimedPath]

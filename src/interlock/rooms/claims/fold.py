@@ -4,13 +4,13 @@ from typing import Any
 
 from interlock.log.encoding import canonical
 from interlock.log.facts import Header
-from interlock.rooms.transaction import State
+from interlock.rooms.transaction import State, sql_fold
 
-# map: claims_held     the live claims, and those whose lease ended and nobody noticed yet
-#      claims_waiting  who queues for what; `lease` ends a waiter that stopped asking
-#      claims_lapsed   leases that ended without a release, on what nobody has taken since: their
+# map: claims_held     the live claims, and those whose ended lease is not recorded yet
+#      claims_waiting  the queue of waiters; `lease` ends a waiter that stopped asking
+#      claims_lapsed   leases that ended without a release, on targets without a new holder: their
 #                      holders may be dead
-#      claims_crossed  commits that touched what another had claimed
+#      claims_crossed  commits that touched another holder's files
 #      claims_fence    one row: the last fence given, without its epoch
 TABLES = """
 CREATE TABLE claims_held(id TEXT PRIMARY KEY, item TEXT UNIQUE, repo TEXT, paths TEXT,
@@ -67,51 +67,9 @@ def _fold_granted(state: State, fact: Header) -> None:
     )
 
 
-def _fold_extended(state: State, fact: Header) -> None:
-    outcome = fact.outcome
-    state.execute(
-        "UPDATE claims_held SET ttl = ?, expires_at = ?, branch = coalesce(?, branch), "
-        "worktree = coalesce(?, worktree), note = coalesce(?, note), "
-        "everywhere = coalesce(?, everywhere) WHERE id = ?",
-        (
-            outcome["ttl"],
-            outcome["expires_at"],
-            outcome.get("branch"),
-            outcome.get("worktree"),
-            outcome.get("note"),
-            outcome.get("everywhere"),
-            outcome["id"],
-        ),
-    )
-
-
-def _fold_expired(state: State, fact: Header) -> None:
-    state.execute(
-        "INSERT INTO claims_lapsed SELECT ?, item, repo, paths, sender, session, expires_at "
-        "FROM claims_held WHERE id = ?",
-        (fact.seq, fact.outcome["id"]),
-    )
-    _fold_ended(state, fact)
-
-
-def _fold_ended(state: State, fact: Header) -> None:
-    state.execute("DELETE FROM claims_held WHERE id = ?", (fact.outcome["id"],))
-
-
 def _fold_awaited(state: State, fact: Header) -> None:
     written = {"paths": _paths(fact.outcome), "seq": fact.seq}
     _insert(state, "claims_waiting", WAITING, fact.outcome | written)
-
-
-def _fold_wait_extended(state: State, fact: Header) -> None:
-    state.execute(
-        "UPDATE claims_waiting SET lease = ? WHERE id = ?",
-        (fact.outcome["lease"], fact.outcome["id"]),
-    )
-
-
-def _fold_wait_ended(state: State, fact: Header) -> None:
-    state.execute("DELETE FROM claims_waiting WHERE id = ?", (fact.outcome["id"],))
 
 
 def _fold_crossed(state: State, fact: Header) -> None:
@@ -130,13 +88,24 @@ def _fold_crossed(state: State, fact: Header) -> None:
     )
 
 
+END = "DELETE FROM claims_held WHERE id = :id"
 FOLDS = {
     "claim_crossed": _fold_crossed,
     "claim_granted": _fold_granted,
-    "claim_extended": _fold_extended,
-    "claim_released": _fold_ended,
-    "claim_expired": _fold_expired,
+    "claim_extended": sql_fold(
+        "UPDATE claims_held SET ttl = :ttl, expires_at = :expires_at, "
+        "branch = coalesce(:branch, branch), worktree = coalesce(:worktree, worktree), "
+        "note = coalesce(:note, note), everywhere = coalesce(:everywhere, everywhere) "
+        "WHERE id = :id",
+        optional=("branch", "worktree", "note", "everywhere"),
+    ),
+    "claim_released": sql_fold(END),
+    "claim_expired": sql_fold(
+        "INSERT INTO claims_lapsed SELECT :fact_seq, item, repo, paths, sender, session, "
+        "expires_at FROM claims_held WHERE id = :id",
+        END,
+    ),
     "claim_awaited": _fold_awaited,
-    "claim_wait_extended": _fold_wait_extended,
-    "claim_wait_ended": _fold_wait_ended,
+    "claim_wait_extended": sql_fold("UPDATE claims_waiting SET lease = :lease WHERE id = :id"),
+    "claim_wait_ended": sql_fold("DELETE FROM claims_waiting WHERE id = :id"),
 }

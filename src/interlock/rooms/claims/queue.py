@@ -1,26 +1,27 @@
-"""Leases that end, and the queue of waiters for claims.
+"""Grants, leases and the queue of waiters for claims.
 
 Waiters are facts in the log. A claim that becomes free goes to the first waiter that can have it.
+The node renews the claims of a session while its client lives, and releases them when it ends.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock.rooms.claims.fold import EPOCH_SHIFT
 from interlock.rooms.claims.records import (
     Claim,
     Target,
     Waiter,
-    Wish,
     by_id,
     held,
     in_the_way,
+    live,
     waiters,
     wish_of,
 )
 from interlock.rooms.transaction import SYSTEM, Transaction
-from interlock.verbs.answers import without_none
+from interlock.rooms.workspace.rules import is_paused
 
 if TYPE_CHECKING:
     from interlock.rooms.claims.verbs import AcquireClaim
@@ -32,7 +33,7 @@ MAX_EXPIRED_AT_ONCE = 200
 
 
 def grant(
-    tx: Transaction, target: Target, wish: Wish, ttl: int, *, sender: str | None = None
+    tx: Transaction, target: Target, wish: dict[str, Any], ttl: int, *, sender: str | None = None
 ) -> Claim:
     """Grant the claim, with a fence above every earlier fence. An ended lease on the same item that
     is not recorded yet is recorded first."""
@@ -42,8 +43,7 @@ def grant(
     fence = (tx.epoch << EPOCH_SHIFT) | ((row[0] if row else 0) + 1)
     id = tx.new_id()
     granted = {"id": id, "fence": fence, "ttl": ttl, "expires_at": tx.now + ttl}
-    outcome = target.outcome() | without_none(**wish._asdict()) | granted
-    tx.append("claim_granted", outcome, sender=sender)
+    tx.append("claim_granted", target.outcome() | wish | granted, sender=sender)
     return by_id(tx, id)
 
 
@@ -77,22 +77,19 @@ def serve(tx: Transaction) -> None:
     """Hand the free targets to the waiters in order, and drop waiters that no longer ask."""
     blocked: list[Waiter] = []
     for waiter in waiters(tx):
-        if waiter.lease <= tx.now:
-            tx.append("claim_wait_ended", {"id": waiter.id}, sender=SYSTEM)
-        elif _must_wait(tx, waiter, blocked):
+        # Another holder or an earlier waiter blocks this one. A waiter never blocks itself.
+        in_front: list[Waiter | Claim] = [
+            *(earlier for earlier in blocked if earlier.target.meets(waiter.target)),
+            *in_the_way(tx, waiter.target),
+        ]
+        own = (waiter.sender, waiter.session)
+        is_blocked = any((other.sender, other.session) != own for other in in_front)
+        if waiter.lease > tx.now and is_blocked:
             blocked.append(waiter)
-        else:
-            tx.append("claim_wait_ended", {"id": waiter.id}, sender=SYSTEM)
-            wish = Wish(*waiter[3:11])
-            grant(tx, waiter.target, wish, WAITER_LEASE_MS, sender=SYSTEM)
-
-
-def _must_wait(tx: Transaction, waiter: Waiter, blocked: list[Waiter]) -> bool:
-    """Whether another holder or an earlier waiter blocks this one. A waiter never blocks itself."""
-    holder = (waiter.sender, waiter.session)
-    waiting = [(w.sender, w.session) for w in blocked if w.target.meets(waiter.target)]
-    holding = [(c.sender, c.session) for c in in_the_way(tx, waiter.target)]
-    return any(other != holder for other in (*waiting, *holding))
+            continue
+        tx.append("claim_wait_ended", {"id": waiter.id}, sender=SYSTEM)
+        if waiter.lease > tx.now:
+            grant(tx, waiter.target, waiter.wish, WAITER_LEASE_MS, sender=SYSTEM)
 
 
 def ahead(tx: Transaction, target: Target) -> list[Waiter]:
@@ -114,8 +111,8 @@ def wait(tx: Transaction, request: AcquireClaim, target: Target) -> None:
             if waiter.lease - tx.now < WAITER_LEASE_MS // 2 < lease - tx.now:
                 tx.append("claim_wait_extended", {"id": waiter.id, "lease": lease})
             return
-    wish = without_none(**wish_of(tx.caller, request)._asdict())
-    tx.append("claim_awaited", target.outcome() | wish | {"id": tx.new_id(), "lease": lease})
+    place = {"id": tx.new_id(), "lease": lease}
+    tx.append("claim_awaited", target.outcome() | wish_of(tx.caller, request) | place)
 
 
 def leave(tx: Transaction, target: Target | None = None) -> None:
@@ -129,3 +126,42 @@ def _queue(tx: Transaction, target: Target) -> list[Waiter]:
     """Live waiters for anything that meets the target, in order."""
     found = waiters(tx)
     return [w for w in found if w.lease > tx.now and w.target.meets(target)]
+
+
+# --- the claims of a session
+
+
+def session_claims(tx: Transaction, session: str | None) -> list[Claim]:
+    """The caller's live claims in a session, or outside any."""
+    return live(tx, "sender = ? AND session IS ?", tx.caller.sender, session)
+
+
+def renew_session(tx: Transaction, session: str | None) -> list[Claim]:
+    """Renew the caller's claims in a session. A claim is renewed when half of its lease is over."""
+    for claim in session_claims(tx, session):
+        if _needs_renewal(tx, claim) and not is_paused(tx.state):
+            extended = {"id": claim.id, "ttl": claim.ttl, "expires_at": tx.now + claim.ttl}
+            tx.append("claim_extended", extended)
+    return session_claims(tx, session)
+
+
+def release_session(tx: Transaction, session: str) -> list[Claim]:
+    """Release the caller's claims in a session, and leave every queue."""
+    released = held(tx, "sender = ? AND session = ?", tx.caller.sender, session)
+    for claim in released:
+        tx.append("claim_released", {"id": claim.id, "reason": "session ended"})
+    tx.caller = tx.caller._replace(session=session)
+    leave(tx)
+    if released:
+        serve(tx)
+    return released
+
+
+def sessions_to_renew(tx: Transaction) -> list[tuple[str, str | None]]:
+    """The senders and sessions whose claims must be renewed now, if they are alive."""
+    found = [claim for claim in live(tx) if _needs_renewal(tx, claim)]
+    return list(dict.fromkeys((claim.sender, claim.session) for claim in found))
+
+
+def _needs_renewal(tx: Transaction, claim: Claim) -> bool:
+    return claim.expires_at - tx.now < claim.ttl // 2

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from interlock.errors import Usage
 from interlock.log.encoding import decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.fold import HELD, WAITING
-from interlock.rooms.transaction import Caller, Row, Transaction
+from interlock.rooms.transaction import Caller, Transaction
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
-from interlock.verbs.globs import canonical as canonical_glob
 from interlock.verbs.globs import overlap
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
     from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim, RenewClaim, TakeOverClaim
+
+WISH = ("sender", "agent", "surface", "session", "branch", "worktree", "note", "everywhere")
 
 
 class Target(NamedTuple):
@@ -87,42 +87,23 @@ class Claim(NamedTuple):
 
 
 class Waiter(NamedTuple):
-    """A row of claims_waiting."""
+    """A row of claims_waiting. `wish` has the members of the claim that the waiter wants."""
 
-    seq: int
     id: str
     target: Target
     sender: str
-    agent: str
-    surface: str | None
     session: str | None
-    branch: str | None
-    worktree: str | None
-    note: str | None
-    everywhere: int | None
+    wish: dict[str, Any]
     lease: int
 
     def is_caller(self, caller: Caller) -> bool:
         return (self.sender, self.session) == (caller.sender, caller.session)
 
 
-class Wish(NamedTuple):
-    """The future holder of a claim, and the fields of the claim."""
-
-    sender: str
-    agent: str
-    surface: str | None
-    session: str | None
-    branch: str | None
-    worktree: str | None
-    note: str | None
-    everywhere: int | None
-
-
 def held(tx: Transaction, where: str = "1", *bindings: str | int | None) -> list[Claim]:
     """The rows of claims_held in the order of their grants, with the leases that have ended."""
     rows = tx.all(f"SELECT {HELD} FROM claims_held WHERE {where} ORDER BY fence", *bindings)
-    return [_claim(row) for row in rows]
+    return [Claim(row[0], _target(*row[1:4]), *row[4:]) for row in rows]
 
 
 def live(tx: Transaction, where: str = "1", *bindings: str | int | None) -> list[Claim]:
@@ -142,8 +123,19 @@ def by_id(tx: Transaction, id: str) -> Claim:
 
 def waiters(tx: Transaction, where: str = "1", *bindings: str) -> list[Waiter]:
     """The queue in order, with the waiters that no longer ask."""
-    rows = tx.all(f"SELECT {WAITING} FROM claims_waiting WHERE {where} ORDER BY seq", *bindings)
-    return [_waiter(row) for row in rows]
+    columns = WAITING.split(", ")
+    found = []
+    sql = f"SELECT {WAITING} FROM claims_waiting WHERE {where} ORDER BY seq"
+    for values in tx.all(sql, *bindings):
+        row = dict(zip(columns, values, strict=True))
+        target = _target(row["item"], row["repo"], row["paths"])
+        wish = without_none(**{name: row[name] for name in WISH})
+        found.append(Waiter(row["id"], target, row["sender"], row["session"], wish, row["lease"]))
+    return found
+
+
+def _target(item: str | None, repo: str | None, paths: str | None) -> Target:
+    return Target(item, repo, tuple(decode(paths)) if paths else ())
 
 
 def target_of(request: Any) -> Target:
@@ -160,40 +152,16 @@ def named(tx: Transaction, request: RenewClaim | ReleaseClaim) -> Target | None:
     return found[0].target if found else None
 
 
-def wish_of(caller: Caller, request: AcquireClaim | TakeOverClaim) -> Wish:
-    return Wish(
-        caller.sender,
-        caller.agent,
-        caller.surface,
-        caller.session,
-        request.branch,
-        request.worktree,
-        request.note,
-        int(request.everywhere) or None,
+def wish_of(caller: Caller, request: AcquireClaim | TakeOverClaim) -> dict[str, Any]:
+    """The members of the claim that a request asks for, beside its target and its lease."""
+    members: dict[str, Any] = without_none(
+        sender=caller.sender,
+        agent=caller.agent,
+        surface=caller.surface,
+        session=caller.session,
+        branch=request.branch,
+        worktree=request.worktree,
+        note=request.note,
+        everywhere=int(request.everywhere) or None,
     )
-
-
-def canonical_paths(paths: tuple[str, ...], repo: str | None) -> tuple[str, ...]:
-    """The globs of a request in canonical form. Raises Usage without the repository of the paths,
-    and for globs that exclude paths."""
-    if bool(paths) != (repo is not None):
-        raise Usage("paths and repo go together: the paths are relative to the repository.")
-    canonical = tuple(canonical_glob(path) for path in paths)
-    for path in canonical:
-        if path.startswith("!"):
-            raise Usage(
-                f"{path[:200]!r} excludes paths, and a claim cannot. Name the paths that you need. "
-                "For a name that begins with !, write ? in its place.",
-                path=path[:200],
-            )
-    return canonical
-
-
-def _claim(row: Row) -> Claim:
-    id, item, repo, paths, *rest = row
-    return Claim(id, Target(item, repo, tuple(decode(paths)) if paths else ()), *rest)
-
-
-def _waiter(row: Row) -> Waiter:
-    seq, id, item, repo, paths, *rest = row
-    return Waiter(seq, id, Target(item, repo, tuple(decode(paths)) if paths else ()), *rest)
+    return members

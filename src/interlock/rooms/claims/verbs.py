@@ -8,9 +8,9 @@ claims, `records` reads the tables, and `fold` writes them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from interlock.errors import ClaimHeld, MissingScope, NotFound, NotHolder, StaleFence
+from interlock.errors import ClaimHeld, MissingScope, NotFound, NotHolder, StaleFence, Usage
 from interlock.log.times import rfc3339
 from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
@@ -30,19 +30,17 @@ from interlock.verbs.types import (
     Text,
     Worktree,
 )
-from interlock.verbs.verb import Verb
+from interlock.verbs.verb import V, Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
     from interlock.rooms.claims import guard, queue, records
     from interlock.rooms.claims.records import Claim, Target
-    from interlock.rooms.identity import sessions
     from interlock.rooms.transaction import Transaction
 else:
     guard = LazyModule("interlock.rooms.claims.guard")
     queue = LazyModule("interlock.rooms.claims.queue")
     records = LazyModule("interlock.rooms.claims.records")
-    sessions = LazyModule("interlock.rooms.identity.sessions")
 
 DEFAULT_LEASE_S = 3600
 MAX_GLOBS = 100
@@ -61,6 +59,26 @@ ITEM_OR_PATHS = (("item", "paths"),)
 ID_ITEM_OR_PATHS = (("id", "item", "paths"),)
 LEASE = "the lease: 90s, 15m, 2h, 7d"
 EVERYWHERE = "guard the paths in every worktree; by default, other worktrees only get a warning"
+
+
+def with_canonical_paths(request: V) -> V:
+    """The `checked` of a verb with the fields `paths` and `repo`: the globs in canonical form.
+
+    Raises Usage without the repository of the paths, and for globs that exclude paths."""
+    from interlock.verbs.globs import canonical
+
+    given: Any = request
+    if bool(given.paths) != (given.repo is not None):
+        raise Usage("paths and repo go together: the paths are relative to the repository.")
+    paths = tuple(canonical(path) for path in given.paths)
+    for path in paths:
+        if path.startswith("!"):
+            raise Usage(
+                f"{path[:200]!r} excludes paths, and a claim cannot. Name the paths that you need. "
+                "For a name that begins with !, write ? in its place.",
+                path=path[:200],
+            )
+    return request._replace(paths=paths)
 
 
 class AcquireClaim(
@@ -97,20 +115,21 @@ class AcquireClaim(
     wait_s: Duration | None = None
     everywhere: bool = False
 
-    def checked(self) -> AcquireClaim:
-        return self._replace(paths=records.canonical_paths(self.paths, self.repo))
+    checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.Acquired | answers.Held:
         """Grant the claim, extend the caller's own, or say who holds it.
 
         In a race the first request in the log wins, and the others see its claim. With `wait_s`
         the caller enters the queue, and asks again until it is served or stops waiting."""
-        sessions.refuse_ended(tx)
+        refuse_ended_session(tx)
         target = records.target_of(self)
         queue.expire(tx)
         own, others = split(tx, target)
         if own is not None:
-            return acquired(tx, extend(tx, own, self))
+            everywhere = int(self.everywhere) or None
+            fields = {"branch": self.branch, "worktree": self.worktree, "note": self.note}
+            return acquired(tx, extend(tx, own, self.ttl_s, everywhere=everywhere, **fields))
         ahead = queue.ahead(tx, target)
         if others or ahead:
             if self.wait_s is not None:
@@ -140,18 +159,14 @@ class RenewClaim(
     fence: Fence | None = None
     id: ClaimId | None = None
 
-    def checked(self) -> RenewClaim:
-        return self._replace(paths=records.canonical_paths(self.paths, self.repo))
+    checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.Renewed:
         target = records.named(tx, self)
         if target is None:
             raise NotHolder(f"The claim {self.id} has ended. Acquire it again.")
-        claim = own_claim(tx, target, self.fence)
-        ttl = self.ttl_s * 1000
-        expires_at = max(claim.expires_at, tx.now + ttl)
-        tx.append("claim_extended", {"id": claim.id, "ttl": ttl, "expires_at": expires_at})
-        return {"renewed": True, "claim": records.by_id(tx, claim.id).view()}
+        claim = extend(tx, own_claim(tx, target, self.fence), self.ttl_s)
+        return {"renewed": True, "claim": claim.view()}
 
 
 class ReleaseClaim(
@@ -171,8 +186,7 @@ class ReleaseClaim(
     fence: Fence | None = None
     id: ClaimId | None = None
 
-    def checked(self) -> ReleaseClaim:
-        return self._replace(paths=records.canonical_paths(self.paths, self.repo))
+    checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.Released:
         target = records.named(tx, self)
@@ -213,20 +227,19 @@ class TakeOverClaim(
     ttl_s: Duration = DEFAULT_LEASE_S
     everywhere: bool = False
 
-    def checked(self) -> TakeOverClaim:
-        return self._replace(paths=records.canonical_paths(self.paths, self.repo))
+    checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.TakenOver:
         """Release the other holders' claims and grant a new one. Their fences are stale from here
         on."""
         from interlock.rooms.mail.sending import notify
 
-        if tx.caller.kind != "human" and "admin" not in tx.caller.scopes:
+        if not tx.caller.is_person_or_admin:
             raise MissingScope(
                 "Only a person, or a token with the scope admin, may take over a claim.",
                 scope="admin",
             )
-        sessions.refuse_ended(tx)
+        refuse_ended_session(tx)
         target = records.target_of(self)
         queue.expire(tx)
         own, others = split(tx, target)
@@ -261,8 +274,7 @@ class StopWaiting(
     paths: Globs = ()
     repo: Repository | None = None
 
-    def checked(self) -> StopWaiting:
-        return self._replace(paths=records.canonical_paths(self.paths, self.repo))
+    checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.NotWaiting:
         queue.leave(tx, records.target_of(self))
@@ -288,8 +300,7 @@ class CheckClaim(
     paths: Globs = ()
     repo: Repository | None = None
 
-    def checked(self) -> CheckClaim:
-        return self._replace(paths=records.canonical_paths(self.paths, self.repo))
+    checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.Checked:
         found = records.in_the_way(tx, records.target_of(self))
@@ -372,6 +383,19 @@ class ReportCommit(
         return guard.report_commit(tx, self)
 
 
+def refuse_ended_session(tx: Transaction) -> None:
+    """Raise NotHolder for a caller in a session that has ended: it can hold nothing."""
+    row = tx.one(
+        "SELECT 1 FROM identity_sessions WHERE session = ? AND ended_at IS NOT NULL",
+        tx.caller.session,
+    )
+    if row is not None:
+        raise NotHolder(
+            f"The session {tx.caller.session} has ended, and can hold nothing. Start another: "
+            "interlock run SENDER -- COMMAND"
+        )
+
+
 def split(tx: Transaction, target: Target) -> tuple[Claim | None, list[Claim]]:
     """The caller's own live claim on the target, and the live claims of other holders that meet
     it. The caller's own claims on other, overlapping paths are in neither."""
@@ -399,18 +423,12 @@ def own_claim(tx: Transaction, target: Target, fence: int | None) -> Claim:
     return own
 
 
-def extend(tx: Transaction, claim: Claim, request: AcquireClaim) -> Claim:
-    """Extend the caller's claim. The lease never gets shorter, and fields that the request omits
-    keep their values."""
-    given = without_none(
-        branch=request.branch,
-        worktree=request.worktree,
-        note=request.note,
-        everywhere=int(request.everywhere) or None,
-    )
-    ttl = request.ttl_s * 1000
+def extend(tx: Transaction, claim: Claim, ttl_s: int, **fields: Any) -> Claim:
+    """Extend the caller's claim, and set the given fields. The lease never gets shorter."""
+    ttl = ttl_s * 1000
     expires_at = max(claim.expires_at, tx.now + ttl)
-    tx.append("claim_extended", {"id": claim.id, "ttl": ttl, "expires_at": expires_at} | given)
+    extended = without_none(id=claim.id, ttl=ttl, expires_at=expires_at, **fields)
+    tx.append("claim_extended", extended)
     return records.by_id(tx, claim.id)
 
 

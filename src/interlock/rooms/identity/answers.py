@@ -1,4 +1,4 @@
-"""Answers about who there is: agents, groups and sessions."""
+"""Answers about agents, groups, sessions and tokens."""
 
 from typing import Literal, NotRequired
 
@@ -28,7 +28,7 @@ class Agents(TypedDict):
 
 
 class Joined(TypedDict):
-    """`token` is said here and nowhere else; it is absent where the caller brought a hash."""
+    """Only this answer contains the `token`. It is absent where the caller gave a hash."""
 
     sender: str
     address: str
@@ -54,7 +54,7 @@ class SessionStarted(TypedDict):
 
 
 class SessionFound(TypedDict):
-    """Nobody's, where there is no `sender`."""
+    """Without a `sender`, no such session runs."""
 
     session: str
     sender: NotRequired[str]
@@ -69,7 +69,7 @@ class SessionEnded(TypedDict):
 
 
 class _Token(TypedDict):
-    """`contradiction` says what is wrong with a label that does not mention its own agent."""
+    """`contradiction` says how the label contradicts the sender."""
 
     id: str
     sender: str
@@ -84,8 +84,8 @@ class _Token(TypedDict):
 
 
 class Token(_Token):
-    """A token as everybody may know it, without its secret. One with a `use` is a browser's, where
-    a person has signed in, or a connection's, which is good at its `resource` alone."""
+    """A token without its secret. A token with a `use` belongs to a browser where a person signed
+    in, or to a connection, which is valid only at its `resource`."""
 
     use: NotRequired[Literal["browser", "connection"]]
     client: NotRequired[str]
@@ -99,7 +99,7 @@ class Tokens(TypedDict):
 
 
 class Minted(_Token):
-    """`token` is said here and nowhere else, as in `Joined`."""
+    """Only this answer contains the `token`, as in `Joined`."""
 
     token: NotRequired[str]
 
@@ -117,7 +117,7 @@ class Reaffirmed(TypedDict):
 
 
 class ImportedRow(TypedDict):
-    """A row of an imported file; `address` is whose the token is, or will be."""
+    """A row of an imported file. `address` is the present or future sender of the token."""
 
     number: int
     label: NotRequired[str]
@@ -141,8 +141,8 @@ class ImportedRow(TypedDict):
 
 
 class Imported(TypedDict):
-    """`ok` where every row is ready or here already; `projects` where there are several;
-    `foreign_scopes` are words of theirs that mean nothing here."""
+    """`ok` means that every row is ready or imported already. `projects` are given if there are
+    several. `foreign_scopes` are scopes of the file that this workspace does not know."""
 
     ok: bool
     applied: bool

@@ -1,20 +1,20 @@
 """The identity room's tables, and how facts change them."""
 
 from interlock.log.facts import Header
-from interlock.rooms.transaction import State
+from interlock.rooms.transaction import State, sql_fold
 
 # map: identity_agents    principals: otto
-#      identity_senders   where they act: otto, otto-cli; one namespace with agents and groups
+#      identity_senders   agents on their surfaces: otto, otto-cli; groups share the namespace
 #      identity_tokens    hashes only, each bound to one sender
 #      identity_sessions  running clients of a sender
 #      identity_groups, identity_members
-#      identity_muted     names that nothing wakes, until then or for good
-#      identity_people       who signs in, and what proves it
-#      identity_owned        whose an agent is
+#      identity_muted     names that mail does not wake, until a time or for good
+#      identity_people       people, and the verifiers of their passwords
+#      identity_owned        the person that owns an agent
 #      identity_invitations  one-time links
-#      identity_connections  clients that people let act for them; each is a token too
-#      identity_spent        what refreshed a connection before
-#      identity_displays  how agents are shown to people, where an import said so
+#      identity_connections  clients that act for people; each is a token too
+#      identity_spent        used refresh tokens
+#      identity_displays  display names of agents, from an import
 TABLES = """
 CREATE TABLE identity_agents(name TEXT PRIMARY KEY, kind TEXT NOT NULL, joined_at INTEGER NOT NULL,
     seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -48,75 +48,15 @@ CREATE TABLE identity_displays(agent TEXT PRIMARY KEY, display TEXT NOT NULL)
 """
 
 
-def _fold_joined(state: State, fact: Header) -> None:
-    outcome = fact.outcome
-    state.execute(
-        "INSERT OR IGNORE INTO identity_agents VALUES (?, ?, ?, ?)",
-        (outcome["agent"], outcome["kind"], fact.at, fact.seq),
-    )
-    state.execute(
-        "INSERT INTO identity_senders VALUES (?, ?, ?, ?, ?)",
-        (outcome["sender"], outcome["agent"], outcome.get("surface"), fact.at, fact.seq),
-    )
-
-
-def _fold_minted(state: State, fact: Header) -> None:
-    outcome = fact.outcome
-    state.execute(
-        "INSERT INTO identity_tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, ?, ?, NULL)",
-        (
-            outcome["hash"],
-            outcome["id"],
-            outcome["sender"],
-            outcome.get("label"),
-            " ".join(outcome["scopes"]),
-            fact.sender,
-            fact.at,
-            fact.seq,
-            outcome.get("expires_at"),
-            outcome.get("use"),
-            outcome.get("client"),
-        ),
-    )
-
-
-def _fold_imported(state: State, fact: Header) -> None:
-    _fold_minted(state, fact)
-    display = fact.outcome.get("display_name")
-    if display is not None:
-        state.execute(
-            "INSERT OR IGNORE INTO identity_displays SELECT agent, ? FROM identity_senders "
-            "WHERE sender = ?",
-            (display, fact.outcome["sender"]),
-        )
-
-
-def _fold_rebound(state: State, fact: Header) -> None:
-    outcome = fact.outcome
-    state.execute(
-        "UPDATE identity_tokens SET sender = ? WHERE id = ?", (outcome["sender"], outcome["id"])
-    )
-
-
-def _fold_labelled(state: State, fact: Header) -> None:
-    outcome = fact.outcome
-    state.execute(
-        "UPDATE identity_tokens SET label = ? WHERE id = ?", (outcome["label"], outcome["id"])
-    )
-
-
-def _fold_revoked(state: State, fact: Header) -> None:
-    state.execute(
-        "UPDATE identity_tokens SET revoked_at = ? WHERE id = ?", (fact.at, fact.outcome["id"])
-    )
-    state.execute(
-        "UPDATE identity_connections SET ended_at = ? WHERE id = ?", (fact.at, fact.outcome["id"])
-    )
-    state.execute("DELETE FROM identity_spent WHERE id = ?", (fact.outcome["id"],))
-
-
-def _fold_reaffirmed(state: State, fact: Header) -> None:
-    state.execute("UPDATE identity_tokens SET suspended = 0 WHERE id = ?", (fact.outcome["id"],))
+MINTED = (
+    "INSERT INTO identity_tokens VALUES (:hash, :id, :sender, :label, :scopes, :fact_sender, "
+    ":fact_at, :fact_seq, :expires_at, NULL, 0, :use, :client, NULL)"
+)
+MINTED_OPTIONAL = ("label", "expires_at", "use", "client")
+KEEP_REFRESH = (
+    "UPDATE identity_connections SET refresh_hash = :refresh_hash, "
+    "refresh_expires_at = :refresh_expires_at, refreshed_at = :fact_at WHERE id = :id"
+)
 
 
 def _fold_group(state: State, fact: Header) -> None:
@@ -127,177 +67,88 @@ def _fold_group(state: State, fact: Header) -> None:
         state.execute("INSERT INTO identity_members VALUES (?, ?)", (name, member))
 
 
-def _fold_session_started(state: State, fact: Header) -> None:
-    state.execute(
-        "INSERT INTO identity_sessions VALUES (?, ?, ?, NULL)",
-        (fact.outcome["session"], fact.sender, fact.at),
-    )
-
-
-def _fold_session_ended(state: State, fact: Header) -> None:
-    state.execute(
-        "UPDATE identity_sessions SET ended_at = ? WHERE session = ?",
-        (fact.at, fact.outcome["session"]),
-    )
-
-
-def _fold_epoch(state: State, fact: Header) -> None:
-    """A token that was revoked after the backup would be alive again: none is trusted yet. A
-    password that was changed since, an invitation or a refresh token that was used, would be good
-    again: people begin anew."""
-    state.execute(
-        "UPDATE identity_tokens SET revoked_at = ? WHERE use IS NOT NULL AND revoked_at IS NULL",
-        (fact.at,),
-    )
-    state.execute("UPDATE identity_tokens SET suspended = 1 WHERE revoked_at IS NULL")
-    state.execute("UPDATE identity_connections SET ended_at = ? WHERE ended_at IS NULL", (fact.at,))
-    state.execute("DELETE FROM identity_people")
-    state.execute("DELETE FROM identity_invitations WHERE used_at IS NULL")
-
-
-def _fold_muted(state: State, fact: Header) -> None:
-    name = fact.outcome["name"]
-    state.execute("DELETE FROM identity_muted WHERE name = ?", (name,))
-    if not fact.outcome.get("off"):
-        state.execute("INSERT INTO identity_muted VALUES (?, ?)", (name, fact.outcome.get("until")))
-
-
-def _fold_invited(state: State, fact: Header) -> None:
-    """One invitation of a name is good at a time."""
-    outcome = fact.outcome
-    state.execute(
-        "DELETE FROM identity_invitations WHERE name = ? AND surface IS ? AND used_at IS NULL",
-        (outcome["name"], outcome.get("surface")),
-    )
-    state.execute(
-        "INSERT INTO identity_invitations VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-        (
-            outcome["hash"],
-            outcome["id"],
-            outcome["name"],
-            outcome.get("surface"),
-            outcome["kind"],
-            " ".join(outcome["own"]),
-            fact.sender,
-            outcome["expires_at"],
-        ),
-    )
-
-
-def _fold_accepted(state: State, fact: Header) -> None:
-    state.execute(
-        "UPDATE identity_invitations SET used_at = ? WHERE id = ?", (fact.at, fact.outcome["id"])
-    )
-
-
-def _fold_withdrawn(state: State, fact: Header) -> None:
-    state.execute("DELETE FROM identity_invitations WHERE id = ?", (fact.outcome["id"],))
-
-
-def _fold_owned(state: State, fact: Header) -> None:
-    state.execute(
-        "INSERT OR REPLACE INTO identity_owned VALUES (?, ?)",
-        (fact.outcome["agent"], fact.outcome["person"]),
-    )
-
-
-def _fold_password(state: State, fact: Header) -> None:
-    state.execute(
-        "INSERT OR REPLACE INTO identity_people VALUES (?, ?)",
-        (fact.outcome["person"], fact.outcome["proof"]),
-    )
-
-
-def _fold_locked_out(state: State, fact: Header) -> None:
-    for table, column in (("identity_people", "name"), ("identity_owned", "person")):
-        state.execute(f"DELETE FROM {table} WHERE {column} = ?", (fact.outcome["person"],))
-
-
-def _fold_granted(state: State, fact: Header) -> None:
-    outcome = fact.outcome
-    state.execute(
-        "INSERT INTO identity_connections VALUES "
-        "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)",
-        (
-            outcome["id"],
-            outcome["person"],
-            outcome["sender"],
-            outcome["client"],
-            outcome["client_name"],
-            outcome.get("name"),
-            " ".join(outcome["scopes"]),
-            outcome["resource"],
-            outcome["redirect_uri"],
-            outcome["challenge"],
-            outcome["code_hash"],
-            outcome["code_expires_at"],
-            fact.at,
-        ),
-    )
-
-
-def _fold_opened(state: State, fact: Header) -> None:
-    """From now on the connection is a token of its sender's."""
-    outcome = fact.outcome
-    state.execute(
-        "INSERT INTO identity_tokens SELECT ?, id, sender, NULL, scopes, person, ?, ?, ?, NULL, "
-        "0, 'connection', client_name, resource FROM identity_connections WHERE id = ?",
-        (outcome["hash"], fact.at, fact.seq, outcome["expires_at"], outcome["id"]),
-    )
-    _keep_refresh(state, fact)
-
-
-def _fold_refreshed(state: State, fact: Header) -> None:
-    outcome = fact.outcome
-    state.execute(
-        "INSERT OR IGNORE INTO identity_spent SELECT refresh_hash, id FROM identity_connections "
-        "WHERE id = ?",
-        (outcome["id"],),
-    )
-    state.execute(
-        "UPDATE identity_tokens SET hash = ?, expires_at = ? WHERE id = ?",
-        (outcome["hash"], outcome["expires_at"], outcome["id"]),
-    )
-    _keep_refresh(state, fact)
-
-
-def _keep_refresh(state: State, fact: Header) -> None:
-    outcome = fact.outcome
-    state.execute(
-        "UPDATE identity_connections SET refresh_hash = ?, refresh_expires_at = ?, "
-        "refreshed_at = ? WHERE id = ?",
-        (outcome["refresh_hash"], outcome["refresh_expires_at"], fact.at, outcome["id"]),
-    )
-
-
-def _fold_connection_named(state: State, fact: Header) -> None:
-    state.execute(
-        "UPDATE identity_connections SET name = ? WHERE id = ?",
-        (fact.outcome["name"], fact.outcome["id"]),
-    )
-
-
 FOLDS = {
-    "agent_joined": _fold_joined,
-    "token_minted": _fold_minted,
-    "token_imported": _fold_imported,
-    "token_rebound": _fold_rebound,
-    "token_labelled": _fold_labelled,
-    "token_revoked": _fold_revoked,
-    "token_reaffirmed": _fold_reaffirmed,
+    "agent_joined": sql_fold(
+        "INSERT OR IGNORE INTO identity_agents VALUES (:agent, :kind, :fact_at, :fact_seq)",
+        "INSERT INTO identity_senders VALUES (:sender, :agent, :surface, :fact_at, :fact_seq)",
+        optional=("surface",),
+    ),
+    "token_minted": sql_fold(MINTED, optional=MINTED_OPTIONAL, words=("scopes",)),
+    "token_imported": sql_fold(
+        MINTED,
+        "INSERT OR IGNORE INTO identity_displays SELECT agent, :display_name FROM identity_senders "
+        "WHERE sender = :sender AND :display_name IS NOT NULL",
+        optional=(*MINTED_OPTIONAL, "display_name"),
+        words=("scopes",),
+    ),
+    "token_rebound": sql_fold("UPDATE identity_tokens SET sender = :sender WHERE id = :id"),
+    "token_labelled": sql_fold("UPDATE identity_tokens SET label = :label WHERE id = :id"),
+    "token_revoked": sql_fold(
+        "UPDATE identity_tokens SET revoked_at = :fact_at WHERE id = :id",
+        "UPDATE identity_connections SET ended_at = :fact_at WHERE id = :id",
+        "DELETE FROM identity_spent WHERE id = :id",
+    ),
+    "token_reaffirmed": sql_fold("UPDATE identity_tokens SET suspended = 0 WHERE id = :id"),
     "group_set": _fold_group,
-    "session_started": _fold_session_started,
-    "session_ended": _fold_session_ended,
-    "epoch_started": _fold_epoch,
-    "wakes_muted": _fold_muted,
-    "person_invited": _fold_invited,
-    "invitation_accepted": _fold_accepted,
-    "invitation_withdrawn": _fold_withdrawn,
-    "agent_owned": _fold_owned,
-    "password_set": _fold_password,
-    "person_locked_out": _fold_locked_out,
-    "connection_granted": _fold_granted,
-    "connection_opened": _fold_opened,
-    "connection_refreshed": _fold_refreshed,
-    "connection_named": _fold_connection_named,
+    "session_started": sql_fold(
+        "INSERT INTO identity_sessions VALUES (:session, :fact_sender, :fact_at, NULL)"
+    ),
+    "session_ended": sql_fold(
+        "UPDATE identity_sessions SET ended_at = :fact_at WHERE session = :session"
+    ),
+    # After a restore, no revocation, changed password, used invitation or used refresh token since
+    # the backup is known. So tokens are suspended, and people begin anew.
+    "epoch_started": sql_fold(
+        "UPDATE identity_tokens SET revoked_at = :fact_at "
+        "WHERE use IS NOT NULL AND revoked_at IS NULL",
+        "UPDATE identity_tokens SET suspended = 1 WHERE revoked_at IS NULL",
+        "UPDATE identity_connections SET ended_at = :fact_at WHERE ended_at IS NULL",
+        "DELETE FROM identity_people",
+        "DELETE FROM identity_invitations WHERE used_at IS NULL",
+    ),
+    "wakes_muted": sql_fold(
+        "DELETE FROM identity_muted WHERE name = :name",
+        "INSERT INTO identity_muted SELECT :name, :until WHERE NOT coalesce(:off, 0)",
+        optional=("until", "off"),
+    ),
+    # A name has one valid invitation at a time.
+    "person_invited": sql_fold(
+        "DELETE FROM identity_invitations "
+        "WHERE name = :name AND surface IS :surface AND used_at IS NULL",
+        "INSERT INTO identity_invitations VALUES (:hash, :id, :name, :surface, :kind, :own, "
+        ":fact_sender, :expires_at, NULL)",
+        optional=("surface",),
+        words=("own",),
+    ),
+    "invitation_accepted": sql_fold(
+        "UPDATE identity_invitations SET used_at = :fact_at WHERE id = :id"
+    ),
+    "invitation_withdrawn": sql_fold("DELETE FROM identity_invitations WHERE id = :id"),
+    "agent_owned": sql_fold("INSERT OR REPLACE INTO identity_owned VALUES (:agent, :person)"),
+    "password_set": sql_fold("INSERT OR REPLACE INTO identity_people VALUES (:person, :proof)"),
+    "person_locked_out": sql_fold(
+        "DELETE FROM identity_people WHERE name = :person",
+        "DELETE FROM identity_owned WHERE person = :person",
+    ),
+    "connection_granted": sql_fold(
+        "INSERT INTO identity_connections VALUES (:id, :person, :sender, :client, :client_name, "
+        ":name, :scopes, :resource, :redirect_uri, :challenge, :code_hash, :code_expires_at, "
+        ":fact_at, NULL, NULL, NULL, NULL)",
+        optional=("name",),
+        words=("scopes",),
+    ),
+    # From now on the connection is a token of its sender.
+    "connection_opened": sql_fold(
+        "INSERT INTO identity_tokens SELECT :hash, id, sender, NULL, scopes, person, :fact_at, "
+        ":fact_seq, :expires_at, NULL, 0, 'connection', client_name, resource "
+        "FROM identity_connections WHERE id = :id",
+        KEEP_REFRESH,
+    ),
+    "connection_refreshed": sql_fold(
+        "INSERT OR IGNORE INTO identity_spent SELECT refresh_hash, id FROM identity_connections "
+        "WHERE id = :id",
+        "UPDATE identity_tokens SET hash = :hash, expires_at = :expires_at WHERE id = :id",
+        KEEP_REFRESH,
+    ),
+    "connection_named": sql_fold("UPDATE identity_connections SET name = :name WHERE id = :id"),
 }

@@ -1,7 +1,7 @@
-"""Labels: what is written on a token, held against whose token it is.
+"""Labels of tokens, compared with the agents that the tokens belong to.
 
-A label is display text and decides nothing. So one that does not mention its own agent misleads
-whoever reads it, whether or not it names another, and is pointed out until it is put right.
+A label is display text and decides nothing. A label that does not mention its own agent misleads
+its readers, so Interlock reports it until the label or the sender is changed.
 """
 
 import re
@@ -17,13 +17,13 @@ _Span = tuple[int, int]
 
 
 def mentions(label: str, names: Iterable[str]) -> bool:
-    """Whether one of the names stands in the label, as whole words, however they are joined:
-    `neo-gpt`, `Neo GPT` and `NeoGPT` are the same, and `Ottoman` does not mention `otto`."""
+    """Whether the label mentions one of the names, as whole words in any spelling: `neo-gpt`,
+    `Neo GPT` and `NeoGPT` are the same, and `Ottoman` does not mention `otto`."""
     return not set(_runs(label).values()).isdisjoint(map(run_together, names))
 
 
 def run_together(name: str) -> str:
-    """A name without regard to case and to what joins its words."""
+    """The words of a name in lower case, without what joins them."""
     return "".join(_words(name))
 
 
@@ -36,16 +36,15 @@ def _words(text: str) -> list[str]:
 
 
 def _runs(label: str) -> dict[_Span, str]:
-    """Whatever can be read in a label from the beginning of a word to the end of one, and from
-    which word to which."""
+    """Each run of consecutive words of a label, joined, by its first word and the word after it."""
     words = _words(label)
     spans = combinations(range(len(words) + 1), 2)
     return {(start, end): "".join(words[start:end]) for start, end in spans}
 
 
 class Known:
-    """What everybody goes by: agents' names, their senders', and how they are shown to people.
-    Read once for many labels; names that are about to be known can be added."""
+    """The names of all agents: their own, those of their senders, and their display names. Read
+    once for many labels. An import adds the names that it will register."""
 
     def __init__(self, state: State) -> None:
         self._agents: dict[str, set[str]] = {}
@@ -64,38 +63,41 @@ class Known:
         self._agents.setdefault(run_together(name), set()).add(agent)
 
     def agent_of(self, sender: str) -> str:
-        """Whose surface a sender is; a name that nobody has is an agent's own."""
+        """The agent of a sender; an unregistered name is an agent's own."""
         return self._agent_of.get(sender, sender)
 
     def agents_called(self, name: str) -> set[str]:
         return self._agents.get(run_together(name), set())
 
     def named(self, label: str) -> set[str]:
-        """The agents that a label mentions. Of two names of which one is a part of the other where
-        they stand, as `neo` of `neo-gpt`, the longer is meant."""
+        """The agents that a label mentions. Where one name is a part of another, as `neo` of
+        `neo-gpt`, the longer one counts."""
         found = {
             span: self._agents[run] for span, run in _runs(label).items() if run in self._agents
         }
-        return {
-            agent
-            for span, agents in found.items()
-            for agent in agents
-            if not any(agent not in found[other] for other in found if _is_within(span, other))
-        }
+        mentioned = set()
+        for start, end in found:
+            longer = [
+                agents
+                for other, agents in found.items()
+                if other != (start, end) and other[0] <= start and end <= other[1]
+            ]
+            mentioned |= found[start, end].intersection(*longer)
+        return mentioned
 
     def the_one_named(self, label: str) -> str | None:
-        """The agent that a label names, if it is one alone."""
+        """The agent that a label mentions, if it is only one."""
         found = self.named(label)
         return found.pop() if len(found) == 1 else None
 
     def called(self, agent: str) -> str:
-        """A sender of an agent's: itself, if it is one."""
+        """A sender of an agent: the agent itself, if it is one."""
         own = sorted(sender for sender, whose in self._agent_of.items() if whose == agent)
         return agent if agent in own or not own else own[0]
 
     def contradiction(self, sender: str, label: str | None) -> str | None:
-        """What is wrong with the label of a token of this sender, in a sentence; None where there
-        is no label, or it mentions the sender's agent."""
+        """A sentence about a label that contradicts the sender of its token; None without a label,
+        or if the label mentions the sender's agent."""
         agent = self.agent_of(sender)
         if label is None or agent in self.named(label):
             return None
@@ -109,23 +111,19 @@ class Known:
         )
 
 
-def _is_within(span: _Span, other: _Span) -> bool:
-    return span != other and other[0] <= span[0] and span[1] <= other[1]
-
-
 def remedy(id: str, sender: str) -> str:
-    """What puts a contradiction right where the identity is as it should be."""
+    """The command that corrects a label, where the token has the right sender."""
     return f"interlock token label {id} {sender}"
 
 
 def remapped(label: str, agent: str) -> str:
-    """What puts it right in an import where the label is as it should be."""
+    """The flag of an import that corrects the agent, where the label is right."""
     return f"--map {shlex.quote(f'{label}={agent}')}"
 
 
 def ways_out(tx: Transaction, known: Known, id: str, sender: str, label: str, seq: int) -> str:
-    """The one field that puts a contradiction right, in either direction; `seq` is where the log
-    says how the token came here."""
+    """How to make the label and the sender of a token agree, by a change of either. `seq` is the
+    position of the fact that made the token."""
     relabel = f"If it is {address(sender)}'s: {remedy(id, sender)}"
     other = known.the_one_named(label)
     if other is None:

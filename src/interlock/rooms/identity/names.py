@@ -6,90 +6,93 @@ from typing import TYPE_CHECKING
 
 from interlock.errors import MissingScope, NameTaken, NotFound, Usage
 from interlock.log.times import rfc3339
-from interlock.rooms.identity.token_format import token_id
 from interlock.rooms.identity.tokens import granted_scopes, mint_token
-from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, State, Transaction
+from interlock.rooms.transaction import OWNER, SYSTEM, State, Transaction
 from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
-    from interlock.rooms.identity.verbs import CreateGroup, Join, Mute
+    from interlock.rooms import answers
+    from interlock.rooms.identity import verbs
 
 RESERVED = (OWNER, SYSTEM)
 
 
-def join(tx: Transaction, act: Join) -> RuleAnswer:
-    kind = act.kind or kind_of(tx, act.name) or "agent"
-    sender, is_there = may_register(tx, act.name, act.surface, kind)
+def join(tx: Transaction, request: verbs.Join) -> answers.Joined:
+    """Register a sender, and mint its first token. Raises NameTaken or Usage."""
+    kind = request.kind or kind_of(tx, request.name) or "agent"
+    sender, is_there = may_register(tx, request.name, request.surface, kind)
     if is_there:
         raise NameTaken(
             f"@{sender} has joined already. For another token of it: interlock token mint "
             f"--sender {sender} --keep",
             name=sender,
         )
-    scopes = granted_scopes(tx, act.scopes)
-    registered(tx, act.name, act.surface, kind)
-    mint_token(tx, sender, act.token_hash, act.label, scopes, None)
+    scopes = granted_scopes(tx, request.scopes)
+    registered(tx, request.name, request.surface, kind)
+    token = mint_token(tx, sender, request.token_hash, request.label, scopes, None)
     return without_none(
-        sender=sender, address=address(sender), agent=act.name, surface=act.surface, kind=kind
-    ) | {"scopes": list(scopes), "token_id": token_id(act.token_hash)}
-
-
-def _refuse_taken(tx: Transaction, name: str, sender: str, *, known_agent: bool) -> None:
-    """A name must not be what another agent's surface is called, nor the reverse."""
-    taken = tx.one("SELECT agent, surface FROM identity_senders WHERE sender = ?", sender)
-    if taken and taken[1] is not None:
-        raise NameTaken(
-            f"@{sender} is the surface {taken[1]} of @{taken[0]}. Choose another name.", name=sender
-        )
-    if not known_agent:
-        owner = tx.one("SELECT agent, surface FROM identity_senders WHERE sender = ?", name)
-        if owner:
-            raise NameTaken(
-                f"@{name} is the surface {owner[1]} of @{owner[0]}. Choose another name.", name=name
-            )
-    for candidate in dict.fromkeys((name, sender)):
-        group = tx.one("SELECT 1 FROM identity_groups WHERE name = ?", candidate)
-        if group or candidate in RESERVED:
-            what = "a group" if group else "reserved"
-            raise NameTaken(f"@{candidate} is {what}. Choose another name.", name=candidate)
-    if sender != name and tx.one("SELECT 1 FROM identity_agents WHERE name = ?", sender):
-        raise NameTaken(f"@{sender} is an agent of its own. Choose another surface.", name=sender)
+        sender=sender,
+        address=address(sender),
+        agent=request.name,
+        surface=request.surface,
+        kind=kind,
+        scopes=list(scopes),
+        token_id=token,
+    )
 
 
 def registered(tx: Transaction, name: str, surface: str | None, kind: str) -> str:
-    """The sender that is this surface of an agent, registered if it is not yet."""
+    """The sender of an agent's surface. Registers it if it is not there."""
     sender, is_there = may_register(tx, name, surface, kind)
     if not is_there:
-        joined = without_none(agent=name, surface=surface, kind=kind)
-        tx.append("agent_joined", joined | {"sender": sender})
+        joined = without_none(agent=name, surface=surface, kind=kind, sender=sender)
+        tx.append("agent_joined", joined)
     return sender
 
 
 def may_register(tx: Transaction, name: str, surface: str | None, kind: str) -> tuple[str, bool]:
-    """The sender that would be this surface of an agent, and whether it is registered already."""
+    """The sender of an agent's surface, and whether it is registered already.
+
+    Raises Usage for a wrong name, and NameTaken for a name of another agent, surface or group."""
     pattern = tx.setting("names.pattern")
     sender = check_name(name, pattern)
     if surface is not None:
         sender = check_name(f"{name}-{check_name(surface, pattern, 'surface')}", pattern)
-    is_a = kind_of(tx, name)
-    if is_a not in (None, kind):
-        raise NameTaken(f"@{name} is registered as {is_a}, not {kind}.", name=name)
-    known = tx.one("SELECT agent FROM identity_senders WHERE sender = ?", sender)
-    if known is not None and known[0] == name:
+    known_kind = kind_of(tx, name)
+    if known_kind not in (None, kind):
+        raise NameTaken(f"@{name} is registered as {known_kind}, not {kind}.", name=name)
+
+    owner = "SELECT agent, surface FROM identity_senders WHERE sender = ?"
+    taken = tx.one(owner, sender)
+    if taken is not None and taken[0] == name:
         return sender, True
-    _refuse_taken(tx, name, sender, known_agent=is_a is not None)
+    candidate = sender
+    if taken is None or taken[1] is None:
+        candidate, taken = name, tx.one(owner, name) if known_kind is None else None
+    if taken is not None:
+        raise NameTaken(
+            f"@{candidate} is the surface {taken[1]} of @{taken[0]}. Choose another name.",
+            name=candidate,
+        )
+    for candidate in dict.fromkeys((name, sender)):
+        is_group = tx.one("SELECT 1 FROM identity_groups WHERE name = ?", candidate)
+        if is_group or candidate in RESERVED:
+            what = "a group" if is_group else "reserved"
+            raise NameTaken(f"@{candidate} is {what}. Choose another name.", name=candidate)
+    if sender != name and tx.one("SELECT 1 FROM identity_agents WHERE name = ?", sender):
+        raise NameTaken(f"@{sender} is an agent of its own. Choose another surface.", name=sender)
     return sender, False
 
 
 def kind_of(tx: Transaction, agent: str) -> str | None:
-    """What an agent is registered as, if it is."""
+    """Whether a registered agent is an `agent` or a `human`."""
     row = tx.one("SELECT kind FROM identity_agents WHERE name = ?", agent)
     return str(row[0]) if row else None
 
 
 def may_join(tx: Transaction, name: str) -> bool:
-    """Whether somebody could be called so."""
+    """Whether an agent or a person could join by this name."""
     try:
         check_name(name, tx.setting("names.pattern"))
     except Usage:
@@ -99,7 +102,7 @@ def may_join(tx: Transaction, name: str) -> bool:
 
 def agent_view(
     tx: Transaction, sender: str, agent: str, surface: str | None, kind: str
-) -> RuleAnswer:
+) -> answers.Agent:
     muted = is_muted(tx, (sender, agent))
     reach, seen = tx.store.reach([sender], lambda: not muted)
     return without_none(
@@ -113,15 +116,11 @@ def agent_view(
     )
 
 
-def mute(tx: Transaction, act: Mute) -> RuleAnswer:
-    """Lets nothing wake a name. One's own is everybody's to mute; another's, a person's."""
+def mute(tx: Transaction, request: verbs.Mute) -> answers.Muted:
+    """Mute or unmute a name. Callers may mute themselves; people and admins may mute others."""
     caller = tx.caller
-    name = (act.name or caller.sender).removeprefix("@")
-    if (
-        name not in (caller.sender, caller.agent)
-        and caller.kind != "human"
-        and "admin" not in caller.scopes
-    ):
+    name = (request.name or caller.sender).removeprefix("@")
+    if name not in (caller.sender, caller.agent) and not caller.is_person_or_admin:
         raise MissingScope(
             f"Muting @{name} is for itself, for a person, or for a token with the scope admin.",
             scope="admin",
@@ -131,18 +130,17 @@ def mute(tx: Transaction, act: Mute) -> RuleAnswer:
             f"Nobody has joined as @{name[:80]}. To mute an agent, name it: interlock mute @NAME",
             did_you_mean=near(name, names(tx.state)),
         )
-    until = tx.now + act.ttl_s * 1000 if act.ttl_s is not None else None
-    said = without_none(name=name, until=until, off=True if act.off else None)
-    tx.append("wakes_muted", said)
+    until = tx.now + request.ttl_s * 1000 if request.ttl_s is not None else None
+    tx.append("wakes_muted", without_none(name=name, until=until, off=request.off or None))
     return without_none(
         address=address(name),
-        muted=not act.off,
-        until=rfc3339(until) if until is not None and not act.off else None,
+        muted=not request.off,
+        until=rfc3339(until) if until is not None and not request.off else None,
     )
 
 
 def is_muted(tx: Transaction, names: tuple[str, ...]) -> bool:
-    """Whether nothing may wake whoever goes by these names."""
+    """Whether one of the names is muted."""
     marks = ", ".join("?" * len(names))
     row = tx.one(
         f"SELECT 1 FROM identity_muted WHERE name IN ({marks}) AND (until IS NULL OR until > ?)",
@@ -152,12 +150,12 @@ def is_muted(tx: Transaction, names: tuple[str, ...]) -> bool:
     return row is not None
 
 
-def create_group(tx: Transaction, act: CreateGroup) -> RuleAnswer:
-    name = check_name(act.name, tx.setting("names.pattern"), "group")
+def create_group(tx: Transaction, request: verbs.CreateGroup) -> answers.GroupMade:
+    name = check_name(request.name, tx.setting("names.pattern"), "group")
     taken = tx.one("SELECT 1 FROM identity_senders WHERE sender = ? OR agent = ?", name, name)
     if taken or name in RESERVED:
         raise NameTaken(f"@{name} is an agent. Choose another name.", name=name)
-    members = sorted({member.removeprefix("@") for member in act.members})
+    members = sorted({member.removeprefix("@") for member in request.members})
     if not members:
         raise Usage("A group needs members: --member @otto --member @vera")
     for member in members:
@@ -170,7 +168,7 @@ def create_group(tx: Transaction, act: CreateGroup) -> RuleAnswer:
     return {"name": name, "address": address(name), "members": [address(m) for m in members]}
 
 
-# --- what other rooms ask of this one
+# --- lookups
 
 
 def is_known(state: State, name: str) -> bool:
@@ -183,6 +181,7 @@ def is_known(state: State, name: str) -> bool:
 
 
 def agent_of(state: State, sender: str) -> str:
+    """The agent of a sender; an unregistered name is its own."""
     row = state.execute("SELECT agent FROM identity_senders WHERE sender = ?", (sender,)).fetchone()
     return str(row[0]) if row else sender
 

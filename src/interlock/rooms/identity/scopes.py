@@ -1,3 +1,3 @@
-"""What a token may be for. Gates and administration are beyond the basic three."""
+"""The scopes of a token by default. It can have gate:NAME and admin besides."""
 
 BASIC_SCOPES = ("mail", "claim", "work")

@@ -1,8 +1,7 @@
-"""What a token looks like: a prefix that scanners can find, 200 random bits, and a checksum.
+"""The format of tokens: a prefix that scanners can find, 200 random bits, and a checksum.
 
-An invitation, a code and what refreshes a connection look the same, each with its own prefix.
-
-Only the SHA-256 of a token is ever stored.
+Invitations, codes and refresh tokens have the same format with prefixes of their own. Interlock
+stores only the SHA-256 of a token.
 """
 
 import base64
@@ -21,19 +20,19 @@ SECRET_BYTES = 25
 
 
 def compose(secret: bytes, prefix: str = PREFIX) -> str:
-    """The token over `SECRET_BYTES` of randomness, which the caller brings."""
+    """A token of `SECRET_BYTES` random bytes, which the caller gives."""
     text = base64.b32encode(secret).decode().lower()
     return prefix + text + _checksum(text)
 
 
 def code(secret: bytes, *, redirected: bool) -> str:
-    """A code for a client. Its last bit says whether the client said where to be answered, and has
-    to say so again: whoever finds the code by its hash knows that it was not changed."""
+    """A code for a client. Its last bit says whether the client gave a redirect URI, which it must
+    then give again. The hash of the code protects that bit."""
     return compose(secret[:-1] + bytes([secret[-1] & ~1 | redirected]), CODE)
 
 
 def is_redirected(code: str) -> bool:
-    """Whether a code was given to a client that said where to be answered."""
+    """Whether the client of a code gave a redirect URI."""
     text = code[len(CODE) : -7].upper()
     try:
         return bool(base64.b32decode(text)[-1] & 1)
@@ -45,7 +44,7 @@ MAX_KEPT_LENGTH = 200
 
 
 def hashed(token: str) -> str:
-    """The SHA-256 under which a token is known. A mistyped token of ours is `BadToken`."""
+    """The SHA-256 of a token. Raises BadToken for a token of Interlock with a wrong checksum."""
     return _remembered(token) if len(token) <= MAX_KEPT_LENGTH else _hashed(token)
 
 
@@ -64,7 +63,7 @@ _remembered = lru_cache(maxsize=1024)(_hashed)
 
 
 def token_id(token_hash: str) -> str:
-    """The public name of a token; it opens nothing."""
+    """The public id of a token, which grants nothing."""
     return "tok_" + token_hash[:12]
 
 

@@ -1,4 +1,7 @@
-"""Tokens: each bound to exactly one sender, with scopes and an optional end."""
+"""Tokens: each belongs to exactly one sender, and has scopes and an optional end.
+
+`authenticate` and the `refuse_` functions check the caller of each request.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +27,13 @@ from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
-    from interlock.rooms.identity.verbs import (
-        IdentifyToken,
-        LabelToken,
-        ListTokens,
-        MintToken,
-        ReaffirmTokens,
-        RevokeToken,
-        RotateToken,
-        ShowToken,
-    )
+    from interlock.rooms import answers
+    from interlock.rooms.identity import verbs
 
 
 class Token(NamedTuple):
-    """A token as it is kept, without its hash. `use` is `browser` or `connection` where it lies in
-    no file."""
+    """A row of identity_tokens, without the hash. `use` is `browser` or `connection` for a token
+    that no file contains."""
 
     id: str
     sender: str
@@ -60,7 +55,7 @@ NONE_LIVE = "There is no such live token. interlock token list shows them."
 
 
 def authenticate(state: State, now: int, token_hash: str, session: str | None) -> Caller:
-    """Who holds this token, or `BadToken`, `TokenExpired`."""
+    """The caller that holds this token. Raises BadToken or TokenExpired."""
     row = state.execute(
         "SELECT t.id, t.sender, t.scopes, t.expires_at, t.revoked_at, t.suspended, s.agent, "
         "s.surface, a.kind, t.resource, t.use FROM identity_tokens t JOIN identity_senders s "
@@ -72,14 +67,10 @@ def authenticate(state: State, now: int, token_hash: str, session: str | None) -
     token, sender, scopes, expires_at, revoked_at, suspended, agent, surface, kind = row[:9]
     resource, use = row[9:]
     if revoked_at is not None:
-        raise BadToken(
-            f"The token {token} of @{sender} was revoked. "
-            + (
-                "Its person can connect again."
-                if resource
-                else f"The owner can mint another: interlock token mint --sender {sender} --keep"
-            )
-        )
+        how = f"The owner can mint another: interlock token mint --sender {sender} --keep"
+        if resource:
+            how = "Its person can connect again."
+        raise BadToken(f"The token {token} of @{sender} was revoked. {how}")
     if suspended:
         raise BadToken(
             f"The token {token} of @{sender} is suspended since a part of the log was given up: "
@@ -87,36 +78,33 @@ def authenticate(state: State, now: int, token_hash: str, session: str | None) -
             f"reaffirm {token}"
         )
     if expires_at is not None and expires_at <= now:
+        how = f"Its owner can mint another: interlock token rotate {token}"
+        if resource:
+            how = "Its client has a refresh token."
         raise TokenExpired(
-            f"The token {token} of @{sender} expired at {rfc3339(expires_at)}. "
-            + (
-                "Its client has a refresh token."
-                if resource
-                else f"Its owner can mint another: interlock token rotate {token}"
-            )
+            f"The token {token} of @{sender} expired at {rfc3339(expires_at)}. {how}"
         )
-    # A client that acts for a person is not that person: what only people may do, it may not.
+    # A client that acts for a person may not do what only people may do.
     kind = "agent" if resource is not None else kind
     allowed = frozenset(scopes.split())
     return Caller(sender, agent, kind, surface, allowed, session, token, False, resource, use)
 
 
 def refuse_elsewhere(caller: Caller, audience: str | None) -> None:
-    """A connection's token is good where its client was told to use it, and nowhere else."""
-    if caller.resource is not None and not _covers(caller.resource, audience):
+    """Raise WrongAudience for a connection's token at another address than its resource."""
+    if caller.resource is None:
+        return
+    resource = caller.resource.rstrip("/") + "/"
+    if audience is None or not (audience + "/").startswith(resource):
+        where = f"at {audience}" if audience else "on the server's own machine"
         raise WrongAudience(
-            f"This token is for {caller.resource}, and was shown "
-            + (f"at {audience}. " if audience else "on the server's own machine. ")
-            + "Use it there, or let its client ask for one for this address."
+            f"This token is for {caller.resource}, and was shown {where}. Use it there, or let its "
+            "client ask for one for this address."
         )
 
 
-def _covers(resource: str, audience: str | None) -> bool:
-    return audience is not None and (audience + "/").startswith(resource.rstrip("/") + "/")
-
-
 def refuse_mismatch(caller: Caller, claimed: str | None) -> None:
-    """A sender that is named must be the one the token is bound to."""
+    """Raise IdentityMismatch if the request names another sender than the token's."""
     if claimed is not None and claimed.removeprefix("@") != caller.sender:
         raise IdentityMismatch(
             f"The credentials shown are @{caller.sender}'s, and the request says {claimed[:80]!r}. "
@@ -126,17 +114,28 @@ def refuse_mismatch(caller: Caller, claimed: str | None) -> None:
         )
 
 
+def refuse_foreign_session(tx: Transaction, caller: Caller) -> None:
+    """Raise IdentityMismatch if the caller names a session of another sender."""
+    if caller.session is None:
+        return
+    row = tx.one("SELECT sender FROM identity_sessions WHERE session = ?", caller.session)
+    if row is not None and row[0] != caller.sender:
+        raise IdentityMismatch(
+            f"The session {caller.session} is @{row[0]}'s, and the token is @{caller.sender}'s.",
+            sender=address(caller.sender),
+        )
+
+
 def granted_scopes(tx: Transaction, asked: tuple[str, ...]) -> tuple[str, ...]:
-    """Naming any of mail, claim, work narrows to those named; gate:NAME and admin are added."""
+    """The scopes of a new token. Naming any of mail, claim and work limits it to those named;
+    gate:NAME and admin are added. Raises Usage, or MissingScope for a caller without admin."""
     for scope in asked:
-        if scope not in (*BASIC_SCOPES, "admin") and not (
-            scope.startswith("gate:") and scope.removeprefix("gate:")
-        ):
+        if scope.startswith("gate:") and scope != "gate:":
+            check_name(scope.removeprefix("gate:"), "", "gate")
+        elif scope not in (*BASIC_SCOPES, "admin"):
             raise Usage(
                 f"There is no scope {scope[:80]!r}. There are mail, claim, work, gate:NAME, admin."
             )
-        if scope.startswith("gate:"):
-            check_name(scope.removeprefix("gate:"), "", "gate")
     beyond = sorted({scope for scope in asked if scope not in BASIC_SCOPES})
     if beyond and "admin" not in tx.caller.scopes:
         raise MissingScope(
@@ -158,50 +157,44 @@ def mint_token(
     use: str | None = None,
     client: str | None = None,
 ) -> str:
+    """Register a token of the sender by its hash, and return its id. Raises NameTaken."""
     made = token_id(token_hash)
     if tx.one("SELECT 1 FROM identity_tokens WHERE id = ? OR hash = ?", made, token_hash):
         raise NameTaken("That token is registered already. Make a new one.")
-    tx.append(
-        "token_minted",
-        without_none(
-            id=made,
-            hash=token_hash,
-            sender=sender,
-            label=label,
-            scopes=list(scopes),
-            expires_at=expires_at,
-            use=use,
-            client=client,
-        ),
+    minted = without_none(
+        id=made,
+        hash=token_hash,
+        sender=sender,
+        label=label,
+        scopes=list(scopes),
+        expires_at=expires_at,
+        use=use,
+        client=client,
     )
+    tx.append("token_minted", minted)
     return made
 
 
-def mint(tx: Transaction, act: MintToken) -> RuleAnswer:
-    name = act.sender.removeprefix("@")
-    known = tx.one("SELECT 1 FROM identity_senders WHERE sender = ?", name)
-    if known is None:
+def mint(tx: Transaction, request: verbs.MintToken) -> answers.Minted:
+    name = request.sender.removeprefix("@")
+    senders = [row[0] for row in tx.all("SELECT sender FROM identity_senders ORDER BY sender")]
+    if name not in senders:
         raise UnknownSender(
             f"Nobody has joined as @{name[:80]}. A token needs a sender: interlock join NAME",
-            did_you_mean=near(name, _senders(tx)),
+            did_you_mean=near(name, senders),
         )
-    expires_at = tx.now + act.ttl_s * 1000 if act.ttl_s is not None else None
-    made = mint_token(
-        tx, name, act.token_hash, act.label, granted_scopes(tx, act.scopes), expires_at
-    )
-    return _view(tx, _token(tx, made))
+    expires_at = tx.now + request.ttl_s * 1000 if request.ttl_s is not None else None
+    scopes = granted_scopes(tx, request.scopes)
+    made = mint_token(tx, name, request.token_hash, request.label, scopes, expires_at)
+    return show_token(tx, made)
 
 
-def _senders(tx: Transaction) -> list[str]:
-    return [row[0] for row in tx.all("SELECT sender FROM identity_senders ORDER BY sender")]
-
-
-def rotate(tx: Transaction, act: RotateToken) -> RuleAnswer:
-    """A new token with the old one's sender, label and scopes; the old ones end at once."""
-    chosen = _meant(tx, act.id, act.sender)
+def rotate(tx: Transaction, request: verbs.RotateToken) -> answers.Rotated:
+    """Replace a token by one with the same sender, label and scopes. The old one ends at once."""
+    chosen = _named(tx, "revoked_at IS NULL ORDER BY seq", request)
     if not chosen:
         raise NotFound(NONE_LIVE)
-    if act.sender is not None:
+    if request.sender is not None:
         chosen = [token for token in chosen if token.use is None] or chosen
     old = chosen[0]
     if old.use == "browser":
@@ -223,19 +216,19 @@ def rotate(tx: Transaction, act: RotateToken) -> RuleAnswer:
     # A token that expires is replaced by one that lives as long from now.
     expires_at = tx.now + old.expires_at - old.minted_at if old.expires_at is not None else None
     scopes = tuple(old.scopes.split())
-    made = mint_token(tx, old.sender, act.token_hash, old.label, scopes, expires_at)
+    made = mint_token(tx, old.sender, request.token_hash, old.label, scopes, expires_at)
     tx.append("token_revoked", {"id": old.id, "replaced_by": made})
-    return _view(tx, _token(tx, made)) | {"replaced": [old.id]}
+    return show_token(tx, made) | {"replaced": [old.id]}
 
 
-def revoke(tx: Transaction, act: RevokeToken) -> RuleAnswer:
-    """Ends tokens; of a sender, also those that a client may still get for a code it has."""
-    ended = [token.id for token in _meant(tx, act.id, act.sender)]
-    if act.sender is not None:
+def revoke(tx: Transaction, request: verbs.RevokeToken) -> answers.Revoked:
+    """End tokens. Of a sender, also end the codes that a client could exchange for a token."""
+    ended = [token.id for token in _named(tx, "revoked_at IS NULL ORDER BY seq", request)]
+    if request.sender is not None:
         codes = tx.all(
             "SELECT id FROM identity_connections WHERE sender = ? AND refreshed_at IS NULL AND "
             "ended_at IS NULL AND code_expires_at > ? ORDER BY id",
-            act.sender.removeprefix("@"),
+            request.sender.removeprefix("@"),
             tx.now,
         )
         ended += [row[0] for row in codes]
@@ -246,11 +239,11 @@ def revoke(tx: Transaction, act: RevokeToken) -> RuleAnswer:
     return {"revoked": ended}
 
 
-def reaffirm(tx: Transaction, act: ReaffirmTokens) -> RuleAnswer:
-    """Trusts tokens again that a restore suspended."""
-    suspended = _tokens(tx, "suspended ORDER BY id")
-    if act.id is not None or act.sender is not None:
-        suspended = [token for token in suspended if _is_meant(token, act.id, act.sender)]
+def reaffirm(tx: Transaction, request: verbs.ReaffirmTokens) -> answers.Reaffirmed:
+    if request.id is None and request.sender is None:
+        suspended = select(tx, "suspended ORDER BY id")
+    else:
+        suspended = _named(tx, "suspended ORDER BY id", request)
         if not suspended:
             raise NotFound("There is no such suspended token. interlock token list shows them.")
     for token in suspended:
@@ -258,55 +251,34 @@ def reaffirm(tx: Transaction, act: ReaffirmTokens) -> RuleAnswer:
     return {"reaffirmed": [token.id for token in suspended]}
 
 
-def _meant(tx: Transaction, id: str | None, sender: str | None) -> list[Token]:
-    """The live tokens meant by an id or a sender."""
-    if (id is None) == (sender is None):
-        raise Usage("Name one token by its ID, or all tokens of a sender with --sender.")
-    live = _tokens(tx, "revoked_at IS NULL ORDER BY seq")
-    return [token for token in live if _is_meant(token, id, sender)]
+def _named(
+    tx: Transaction,
+    where: str,
+    request: verbs.RotateToken | verbs.RevokeToken | verbs.ReaffirmTokens,
+) -> list[Token]:
+    """The tokens that the request names by their id or their sender."""
+    sender = request.sender.removeprefix("@") if request.sender is not None else None
+    return select(tx, f"(id = ? OR sender = ?) AND {where}", request.id, sender)
 
 
-def _is_meant(token: Token, id: str | None, sender: str | None) -> bool:
-    return token.id == id or (sender is not None and token.sender == sender.removeprefix("@"))
-
-
-def list_tokens(tx: Transaction, act: ListTokens) -> RuleAnswer:
-    known = labels.Known(tx.state)
-    return {"tokens": [_view(tx, token, known) for token in _tokens(tx, "1 ORDER BY seq")]}
-
-
-def show_token(tx: Transaction, act: ShowToken) -> RuleAnswer:
-    return _view(tx, _token(tx, act.id))
-
-
-def label_token(tx: Transaction, act: LabelToken) -> RuleAnswer:
-    """Writes another label on a token, which changes nothing about whose it is."""
-    if _token(tx, act.id).label != act.label:
-        tx.append("token_labelled", {"id": act.id, "label": act.label})
-    return _view(tx, _token(tx, act.id))
-
-
-def identify(tx: Transaction, act: IdentifyToken) -> RuleAnswer:
-    """Whose token this is. Whoever asks holds it, so it needs no other identity."""
-    for token in _tokens(tx, "hash = ?", act.token_hash):
-        is_over = token.expires_at is not None and token.expires_at <= tx.now
-        is_ended = token.revoked_at is not None or bool(token.suspended) or is_over
-        return {"known": True, "active": not is_ended} | _view(tx, token)
-    return {"known": False}
-
-
-def _tokens(tx: Transaction, where: str, *values: str) -> list[Token]:
+def select(tx: Transaction, where: str, *values: str | None) -> list[Token]:
+    """The tokens of a condition, which may end with an order."""
     rows = tx.all(f"SELECT {_COLUMNS} FROM identity_tokens WHERE {where}", *values)
     return [Token(*row) for row in rows]
 
 
-def _token(tx: Transaction, id: str) -> Token:
-    for token in _tokens(tx, "id = ?", id):
+def find_token(tx: Transaction, id: str) -> Token:
+    for token in select(tx, "id = ?", id):
         return token
     raise NotFound("There is no such token. interlock token list shows them.")
 
 
-def _view(tx: Transaction, token: Token, known: labels.Known | None = None) -> RuleAnswer:
+def show_token(tx: Transaction, id: str) -> RuleAnswer:
+    """The view of a token. Raises NotFound."""
+    return token_view(tx, find_token(tx, id))
+
+
+def token_view(tx: Transaction, token: Token, known: labels.Known | None = None) -> RuleAnswer:
     wrong = None
     if token.label is not None and token.revoked_at is None:
         wrong = (known or labels.Known(tx.state)).contradiction(token.sender, token.label)
@@ -327,8 +299,3 @@ def _view(tx: Transaction, token: Token, known: labels.Known | None = None) -> R
         revoked_at=rfc3339(token.revoked_at) if token.revoked_at is not None else None,
         suspended=True if token.suspended else None,
     )
-
-
-def token_story(tx: Transaction, id: str) -> RuleAnswer:
-    """For `explain`: the token as data, whoever asks."""
-    return _view(tx, _token(tx, id))

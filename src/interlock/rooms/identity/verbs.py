@@ -2,8 +2,8 @@
 
 A token belongs to exactly one sender. A sender is an agent, a person, or a surface of one of them.
 A label is only display text. `names` registers senders and groups, `tokens` decides about tokens,
-`imports` takes tokens from another bus, `labels` compares labels with senders, `sessions` knows the
-running clients, and `fold` writes the tables.
+`imports` takes tokens from another bus, `labels` compares labels with senders, and `fold` writes
+the tables.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
-    from interlock.rooms.identity import imports, names, sessions, tokens
+    from interlock.rooms.identity import imports, labels, names, tokens
     from interlock.rooms.transaction import Transaction
 else:
     imports = LazyModule("interlock.rooms.identity.imports")
+    labels = LazyModule("interlock.rooms.identity.labels")
     names = LazyModule("interlock.rooms.identity.names")
-    sessions = LazyModule("interlock.rooms.identity.sessions")
     tokens = LazyModule("interlock.rooms.identity.tokens")
 
 HASH = re.compile(r"[0-9a-f]{64}")
@@ -321,7 +321,9 @@ class LabelToken(
     label: Label
 
     def decide(self, tx: Transaction) -> answers.Token:
-        return tokens.label_token(tx, self)
+        if tokens.find_token(tx, self.id).label != self.label:
+            tx.append("token_labelled", {"id": self.id, "label": self.label})
+        return tokens.show_token(tx, self.id)
 
 
 class ImportTokens(
@@ -371,7 +373,9 @@ class ListTokens(
     """List tokens with their senders and scopes, without their secrets."""
 
     def decide(self, tx: Transaction) -> answers.Tokens:
-        return tokens.list_tokens(tx, self)
+        known = labels.Known(tx.state)
+        found = tokens.select(tx, "1 ORDER BY seq")
+        return {"tokens": [tokens.token_view(tx, token, known) for token in found]}
 
 
 class ShowToken(
@@ -388,7 +392,7 @@ class ShowToken(
     id: TokenId
 
     def decide(self, tx: Transaction) -> answers.Token:
-        return tokens.show_token(tx, self)
+        return tokens.show_token(tx, self.id)
 
 
 class IdentifyToken(
@@ -405,7 +409,12 @@ class IdentifyToken(
     token_hash: Query
 
     def decide(self, tx: Transaction) -> answers.KnownToken | answers.UnknownToken:
-        return tokens.identify(tx, self)
+        for token in tokens.select(tx, "hash = ?", self.token_hash):
+            has_expired = token.expires_at is not None and token.expires_at <= tx.now
+            is_active = token.revoked_at is None and not token.suspended and not has_expired
+            answer: Any = {"known": True, "active": is_active}
+            return answer | tokens.token_view(tx, token)
+        return {"known": False}
 
 
 class ListAgents(
@@ -497,10 +506,13 @@ class EndSession(
     id: SessionId
 
     def decide(self, tx: Transaction) -> answers.SessionEnded:
-        from interlock.rooms.claims.sessions import give_up
+        from interlock.rooms.claims.queue import release_session
 
-        sessions.end_session(tx, self)
-        return {"ended": self.id, "released": [claim.view() for claim in give_up(tx, self.id)]}
+        row = tx.one("SELECT sender, ended_at FROM identity_sessions WHERE session = ?", self.id)
+        if row == (tx.caller.sender, None):
+            tx.append("session_ended", {"session": self.id})
+        released = release_session(tx, self.id)
+        return {"ended": self.id, "released": [claim.view() for claim in released]}
 
 
 class FindSession(
@@ -537,9 +549,9 @@ class KeepSession(
     id: SessionId
 
     def decide(self, tx: Transaction) -> answers.Claims:
-        from interlock.rooms.claims.sessions import keep
+        from interlock.rooms.claims.queue import renew_session
 
-        return {"claims": [claim.view() for claim in keep(tx, self.id)]}
+        return {"claims": [claim.view() for claim in renew_session(tx, self.id)]}
 
 
 # --- the rows of an imported file

@@ -9,7 +9,7 @@ from interlock.log.encoding import canonical
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.labels import Known, remedy, ways_out
 from interlock.rooms.identity.names import agent_of
-from interlock.rooms.identity.tokens import token_story
+from interlock.rooms.identity.tokens import show_token
 from interlock.rooms.mail.fold import LADDER, UNREAD
 from interlock.rooms.mail.records import (
     COLUMNS,
@@ -231,7 +231,7 @@ def explain(tx: Transaction, act: Explain) -> RuleAnswer:
     if message.session is not None:
         story["session"] = message.session
     if message.token is not None:
-        story["token"] = token = token_story(tx, message.token)
+        story["token"] = token = show_token(tx, message.token)
         if (connection := behind(tx, message.token)) is not None:
             story["connection"] = connection
         id, sender, label = token["id"], token["sender"], token.get("label")

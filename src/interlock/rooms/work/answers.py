@@ -12,7 +12,7 @@ TaskState = Literal["open", "taken", "submitted", "done", "failed", "cancelled"]
 
 
 class VerdictDue(TypedDict):
-    """A verdict that somebody waits for, and what to type to give it."""
+    """A verdict that is due, and the command `do` that gives it."""
 
     task: str
     gate: str
@@ -28,7 +28,7 @@ class Artifact(TypedDict):
 
 
 class Need(TypedDict):
-    """What is missing before a task is done; `do` is the command that would get on with it."""
+    """An open requirement of a task, and a command `do` that works towards it."""
 
     what: Literal["dependency", "submission", "criterion", "gate", "blocker"]
     message: str
@@ -69,8 +69,8 @@ class Task(_Task):
 
 
 class CriterionShown(TypedDict):
-    """`by` is the kind of the evidence that meets it: what was run, or what was said; `ran_by` or
-    `said_by` is whose it is."""
+    """`by` is the kind of the evidence that meets the criterion. Its sender is `ran_by` for a run,
+    and `said_by` for other evidence."""
 
     number: int
     text: str
@@ -105,7 +105,7 @@ class TaskNotice(TypedDict):
 
 
 class TaskShown(TypedDict):
-    """`story` has the facts about it in the order of the log, each with its position."""
+    """`story` has the facts about the task in the order of the log, each with its position."""
 
     task: WholeTask
     missing: list[Need]
@@ -176,7 +176,7 @@ class TestCounts(TypedDict, total=False):
 
 
 class Evidence(TypedDict):
-    """What was run has a command, an exit code and an output; what was said has none of them."""
+    """A run has a command, an exit code and an output; other evidence has none of them."""
 
     id: str
     seq: int
@@ -209,8 +209,8 @@ class Evidence(TypedDict):
 
 
 class EvidenceWanted(TypedDict):
-    """For whoever works on the task: `fence` is the one to present, `lease_s` how long the claim
-    is granted for, and `left_s` what is left of that."""
+    """For a worker of the task: `fence` is the fence to give, `lease_s` the lease of the claim, and
+    `left_s` the rest of the lease."""
 
     task: str
     fence: NotRequired[int]
@@ -219,7 +219,7 @@ class EvidenceWanted(TypedDict):
 
 
 class EvidenceAdded(TypedDict):
-    """`counts` says whether it can meet its criterion as things stand, `why` if it cannot."""
+    """`counts` says whether it can meet its criterion as things stand; `why` says why not."""
 
     evidence: Evidence
     counts: bool
@@ -227,7 +227,7 @@ class EvidenceAdded(TypedDict):
 
 
 class Content(TypedDict):
-    """What the evidence kept, or a part of it: `text`, or `hex` for other bytes."""
+    """The output or file, or a part of it: as `text`, or as `hex` for other bytes."""
 
     text: NotRequired[str]
     hex: NotRequired[str]
@@ -246,7 +246,7 @@ class EvidenceShown(TypedDict):
 
 
 class Gate(TypedDict):
-    """`holders` are those it was made with; `can_judge` the senders that can, now."""
+    """`holders` are the holders that the gate names; `can_judge` the senders that can judge now."""
 
     name: str
     holders: list[str]
@@ -296,7 +296,7 @@ class Blocker(_Blocker):
 
 
 class VerdictWanted(TypedDict):
-    """`rules` is the digest of the checks by which the gate last judged, if checks ever did."""
+    """`rules` is the digest of the checks that the gate last judged by, if any."""
 
     task: str
     gate: str

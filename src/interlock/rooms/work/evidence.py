@@ -1,8 +1,8 @@
-"""Evidence: what was run, and what was said, kept apart for ever."""
+"""Evidence: runs, which the machine measured, and files, URLs and notes, which a sender states."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock.errors import IdempotencyConflict, Usage
 from interlock.log.encoding import canonical
@@ -10,7 +10,8 @@ from interlock.rooms.claims.records import Claim
 from interlock.rooms.mail.records import damaged, kept_bytes
 from interlock.rooms.mail.sending import keep_upload
 from interlock.rooms.transaction import Request, RuleAnswer, Transaction
-from interlock.rooms.work.criteria import Standing
+from interlock.rooms.work.fold import RUN_MEMBERS
+from interlock.rooms.work.missing import criteria
 from interlock.rooms.work.records import (
     Evidence,
     Task,
@@ -26,158 +27,134 @@ from interlock.rooms.workspace.rules import done_before
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
+    from interlock.rooms import answers
     from interlock.rooms.work.verbs import AddEvidence, ShowEvidence
 
-# So much of the end of an output tells how it went.
+# By default, the answer shows this much of the end of an output.
 SHOWN_BYTES = 16_384
-_INSIDE = bytes(range(0x80, 0xC0))
+MAX_SHOWN_BYTES = 1 << 20
+CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 
 
-def add(tx: Transaction, act: AddEvidence) -> RuleAnswer:
-    """Keeps a piece of evidence, once per key. The worker writes under its claim; anybody else as
-    a reader."""
-    payload = act.payload
-    request = _request(act)
-    if (before := _kept_before(tx, act, request)) is not None:
-        task = find_task(tx, before.task) if before.task is not None else None
-        return {"evidence": evidence_view(tx, before)} | _counts(tx, before, task)
-    task = None
-    if (id := payload.get("task_id")) is not None:
-        task = open_task(tx, id)
-        claim_of_worker(tx, task, act.fence)
-        refuse_criterion(task, payload.get("criterion"))
-    made = tx.new_id()
-    outcome = without_none(
-        id=made,
-        kind=payload["kind"],
-        task=task.id if task is not None else None,
-        criterion=payload.get("criterion"),
-        exit_code=payload.get("exit_code"),
-        commit=payload.get("commit"),
-        tree=payload.get("tree"),
-        dirty=payload.get("dirty"),
-        interrupted=payload.get("interrupted"),
-        spooled=payload.get("spooled"),
-    )
-    blob = blob_of(payload)
-    fact = tx.append("evidence_added", outcome, canonical(payload), request=request)
-    if blob is not None and blob["size"] > 0:
-        if act.upload is None:
-            raise Usage("Upload the bytes first, and name the upload.")
-        keep_upload(tx, act.upload, blob["sha256"], blob["size"], fact)
-    found = find_evidence(tx, made)
-    return {"evidence": evidence_view(tx, found)} | _counts(tx, found, task)
-
-
-def _request(act: AddEvidence) -> Request | None:
-    """What makes two the same: what is shown, and of what. Under which fence, and whether by way
-    of a file, is no part of that."""
-    if act.key is None:
-        return None
-    said = {name: value for name, value in act.payload.items() if name != "spooled"}
-    return Request(act.key, canonical(said))
-
-
-def _kept_before(tx: Transaction, act: AddEvidence, request: Request | None) -> Evidence | None:
+def add(tx: Transaction, request: AddEvidence) -> answers.EvidenceAdded:
+    """Add evidence, once for each key. A worker of the task needs its claim; others need none."""
+    payload = request.payload
+    key = None
+    if request.key is not None:
+        # The fence, and whether a file kept the run while offline, do not make another request.
+        content = {name: value for name, value in payload.items() if name != "spooled"}
+        key = Request(request.key, canonical(content))
     try:
-        seq = done_before(tx, request)
+        seq = done_before(tx, key)
     except IdempotencyConflict as conflict:
-        if not act.payload.get("spooled"):
+        if not payload.get("spooled"):
             raise
-        seq = conflict.members["seq"]
         raise IdempotencyConflict(
-            f"This run was handed over before, at #{seq}, with another task, criterion or title, "
-            "or was redacted since. What it should show beside that needs a run of its own.",
+            f"This run was handed over before, at #{conflict.members['seq']}, with another task, "
+            "criterion or title, or was redacted since. What it should show beside that needs a "
+            "run of its own.",
             **conflict.members,
         ) from None
-    return find_evidence(tx, f"#{seq}") if seq is not None else None
+    if seq is not None:
+        before = find_evidence(tx, f"#{seq}")
+        task = find_task(tx, before.task) if before.task is not None else None
+        return _with_standing(tx, before, task)
+
+    task = None
+    if (task_id := payload.get("task_id")) is not None:
+        task = open_task(tx, task_id)
+        worker_claim(tx, task, request.fence, payload.get("criterion"))
+    id = tx.new_id()
+    outcome = without_none(
+        id=id,
+        kind=payload["kind"],
+        task=task.id if task is not None else None,
+        **{name: payload.get(name) for name in ("criterion", *RUN_MEMBERS)},
+    )
+    fact = tx.append("evidence_added", outcome, canonical(payload), request=key)
+    blob = blob_of(payload)
+    if blob is not None and blob["size"] > 0:
+        if request.upload is None:
+            raise Usage("Upload the bytes first, and name the upload.")
+        keep_upload(tx, request.upload, blob["sha256"], blob["size"], fact)
+    return _with_standing(tx, find_evidence(tx, id), task)
 
 
-def lease_of(tx: Transaction, claim: Claim) -> RuleAnswer:
-    left = max(0, claim.expires_at - tx.now)
-    return {"fence": claim.fence, "lease_s": claim.ttl // 1000, "left_s": left // 1000}
+def worker_claim(
+    tx: Transaction, task: Task, fence: int | None, criterion: int | None
+) -> Claim | None:
+    """The claim under which a worker adds evidence; None for a caller that never took the task.
+
+    Raises StaleFence or NotHolder for a worker without its claim, and Usage for a criterion that
+    the task does not have."""
+    claim = None
+    if fence is not None or tx.caller.agent in workers(tx, task.id):
+        claim = under_claim(tx, task, fence)
+    if criterion is not None and criterion > task.criteria:
+        many = {0: "no criteria", 1: "1 criterion"}.get(task.criteria, f"{task.criteria} criteria")
+        raise Usage(
+            f"{task.id} has {many}, and no number {criterion}. See interlock task show {task.id}"
+        )
+    return claim
 
 
-def claim_of_worker(tx: Transaction, task: Task, fence: int | None) -> Claim | None:
-    if fence is None and tx.caller.agent not in workers(tx, task.id):
-        return None
-    return under_claim(tx, task, fence)
-
-
-def blob_of(payload: RuleAnswer) -> RuleAnswer | None:
-    """The digest and the size of what is kept with the evidence, if anything is."""
+def blob_of(payload: dict[str, Any]) -> RuleAnswer | None:
+    """The members `sha256` and `size` of the output or file; None for a URL or a note."""
     if payload["kind"] == "run":
-        output: RuleAnswer = payload["output"]
-        return output
+        return payload["output"]
     return payload if payload["kind"] == "file" else None
 
 
-def refuse_criterion(task: Task, number: int | None) -> None:
-    if number is not None and number > task.criteria:
-        many = {0: "no criteria", 1: "1 criterion"}.get(task.criteria, f"{task.criteria} criteria")
-        raise Usage(
-            f"{task.id} has {many}, and no number {number}. See interlock task show {task.id}"
-        )
-
-
-def _counts(tx: Transaction, found: Evidence, task: Task | None) -> RuleAnswer:
-    """Whether it can meet its criterion as things stand, and if not, why."""
+def _with_standing(tx: Transaction, found: Evidence, task: Task | None) -> RuleAnswer:
+    """The evidence, whether it can meet its criterion as things stand, and if not, why."""
+    why: str | None
     if task is None or found.criterion is None:
-        return {"counts": False, "why": "It is tied to no criterion of a task."}
-    met, _ = Standing(tx, task).of(found.criterion)
-    if met is not None:
-        another = "Another piece of evidence meets its criterion."
-        return {"counts": True} if met.id == found.id else {"counts": False, "why": another}
-    if found.kind != "run":
-        return {"counts": False, "why": "What was said counts when a passing verdict names it."}
-    tree = task.tree if task.state == "submitted" else found.tree
-    why = found.why_not(tree)
-    return {"counts": False, "why": f"The run {why}."} if why else {"counts": True}
+        why = "It is tied to no criterion of a task."
+    elif (met := criteria(tx, task)[found.criterion - 1].met_by) is not None:
+        why = "Another piece of evidence meets its criterion." if met.id != found.id else None
+    elif found.kind != "run":
+        why = "What was said counts when a passing verdict names it."
+    else:
+        reason = found.why_not(task.tree if task.state == "submitted" else found.tree)
+        why = f"The run {reason}." if reason else None
+    return without_none(evidence=evidence_view(tx, found), counts=why is None, why=why)
 
 
-def show(tx: Transaction, act: ShowEvidence) -> RuleAnswer:
-    """The evidence, with the bytes that were asked for of what it kept."""
-    found = find_evidence(tx, act.id)
+def show(tx: Transaction, request: ShowEvidence) -> answers.EvidenceShown:
+    """The evidence, with a range of its output or file; by default with the end of it."""
+    found = find_evidence(tx, request.id)
     answer: RuleAnswer = {"evidence": evidence_view(tx, found)}
     if found.task is not None:
-        answer |= _counts(tx, found, find_task(tx, found.task))
-    blob = _kept(tx, found) if not found.redacted else None
-    return answer | ({"content": _content(tx, found.seq, blob, act)} if blob else {})
-
-
-def _kept(tx: Transaction, found: Evidence) -> RuleAnswer | None:
+        answer = _with_standing(tx, found, find_task(tx, found.task))
     try:
-        return blob_of(body(tx, found.seq))
+        blob = blob_of(body(tx, found.seq)) if not found.redacted else None
     except (KeyError, TypeError):
         raise damaged(found.seq) from None
+    if not blob:
+        return answer
 
-
-def _content(tx: Transaction, seq: int, blob: RuleAnswer, act: ShowEvidence) -> RuleAnswer:
     size = blob["size"]
-    start = act.start if act.start is not None else max(0, size - SHOWN_BYTES)
-    if act.start is None and act.stop is not None:
-        start = 0
+    is_end = request.start is None and request.stop is None
+    start = max(0, size - SHOWN_BYTES) if is_end else request.start or 0
     if start > size:
         raise Usage(f"It has {size} bytes; {start} is beyond its end.", size=size)
-    stop = min(size, act.stop if act.stop is not None else start + (1 << 20))
-    data = kept_bytes(tx, seq, blob["sha256"], start, stop)
-    if act.start is None and act.stop is None:
-        # The end that nobody asked for byte by byte begins with a whole character.
-        whole = data.lstrip(_INSIDE) if start else data
+    stop = min(size, request.stop if request.stop is not None else start + MAX_SHOWN_BYTES)
+    data = kept_bytes(tx, found.seq, blob["sha256"], start, stop)
+    if is_end and start:
+        # The default range begins with a whole character.
+        whole = data.lstrip(CONTINUATION_BYTES)
         start, data = start + len(data) - len(whole), whole
-    return without_none(
-        **_readable(data),
+    try:
+        shown = {"text": data.decode()}
+    except UnicodeDecodeError:
+        shown = {"hex": data.hex()}
+    is_part = len(data) < size
+    answer["content"] = without_none(
+        **shown,
         size=size,
         sha256=blob["sha256"],
-        part=True if len(data) < size else None,
-        offset=start if len(data) < size else None,
+        part=True if is_part else None,
+        offset=start if is_part else None,
         next_offset=stop if stop < size else None,
     )
-
-
-def _readable(data: bytes) -> RuleAnswer:
-    """Text where it is text; any other bytes as hexadecimal digits, so that none is changed."""
-    try:
-        return {"text": data.decode()}
-    except UnicodeDecodeError:
-        return {"hex": data.hex()}
+    return answer

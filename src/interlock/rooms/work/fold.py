@@ -1,20 +1,19 @@
 """The work room's tables, and how facts change them.
 
-What people wrote (titles, criteria, notes) stands in the bodies of the facts and is never folded.
+Texts (titles, criteria, notes) are in the bodies of the facts, and are never folded.
 """
 
 from interlock.log.facts import Header
-from interlock.rooms.identity.names import agent_of
-from interlock.rooms.transaction import State
+from interlock.rooms.transaction import State, sql_fold
 
-# map: work_tasks        one row a task, with whoever works on it and what is submitted
-#      work_takings      everybody who took a task: none of them may judge it
+# map: work_tasks        one row a task, with its worker and its submission
+#      work_takings      the agents that took a task: none of them may judge it
 #      work_submissions  every artifact that was ever submitted
-#      work_evidence     what was run, and what was said
+#      work_evidence     runs, files, URLs and notes
 #      work_gates        the holders of a gate, as senders or agents
 #      work_verdicts     every verdict, with the submission that it judged
 #      work_blockers     messages of type blocker, until they are resolved
-#      work_story        which facts tell the story of which task
+#      work_story        the facts in the history of each task
 TABLES = """
 CREATE TABLE work_tasks(id TEXT PRIMARY KEY, seq INTEGER NOT NULL UNIQUE, state TEXT NOT NULL,
     sender TEXT NOT NULL, at INTEGER NOT NULL, thread TEXT NOT NULL UNIQUE,
@@ -58,213 +57,102 @@ CREATE INDEX work_told ON work_story(seq);
 """
 
 
-def _tell(state: State, task: str, fact: Header) -> None:
-    state.execute("INSERT OR IGNORE INTO work_story VALUES (?, ?)", (task, fact.seq))
-
-
-def _fold_created(state: State, fact: Header) -> None:
-    said = fact.outcome
-    state.execute(
-        "INSERT INTO work_tasks(id, seq, state, sender, at, thread, criteria, gates, depends_on, "
-        "priority, assignee, labels) VALUES (?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            said["task"],
-            fact.seq,
-            fact.sender,
-            fact.at,
-            said["thread"],
-            said["criteria"],
-            " ".join(said["gates"]),
-            " ".join(said["depends_on"]),
-            said.get("priority"),
-            said.get("assignee"),
-            " ".join(said["labels"]),
-        ),
-    )
-    _tell(state, said["task"], fact)
-
-
-def _fold_taken(state: State, fact: Header) -> None:
-    said = fact.outcome
-    state.execute(
-        "INSERT INTO work_takings VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            said["task"],
-            fact.seq,
-            fact.sender,
-            agent_of(state, fact.sender),
-            fact.session,
-            said["fence"],
-        ),
-    )
-    state.execute(
-        "UPDATE work_tasks SET state = ?, worker = ?, session = ?, fence = ?, claim = ? "
-        "WHERE id = ?",
-        (
-            said["state"],
-            fact.sender,
-            fact.session,
-            said["fence"],
-            said["claim"],
-            said["task"],
-        ),
-    )
-    if said["state"] == "taken":
-        _clear(state, said["task"])
-    _tell(state, said["task"], fact)
-
-
-def _clear(state: State, task: str) -> None:
-    """What another worker submitted is not what this one will."""
-    state.execute(
-        "UPDATE work_tasks SET submission = NULL, commit_id = NULL, tree = NULL, "
-        "submitted_at = NULL WHERE id = ?",
-        (task,),
-    )
-
-
-def _fold_submitted(state: State, fact: Header) -> None:
-    said = fact.outcome
-    state.execute(
-        "INSERT INTO work_submissions VALUES (?, ?, ?, ?)",
-        (said["task"], fact.seq, said["commit"], said["tree"]),
-    )
-    state.execute(
-        "UPDATE work_tasks SET state = 'submitted', submission = ?, commit_id = ?, tree = ?, "
-        "submitted_at = ? WHERE id = ?",
-        (fact.seq, said["commit"], said["tree"], fact.at, said["task"]),
-    )
-    _tell(state, said["task"], fact)
-
-
-def _fold_ended(state: State, fact: Header) -> None:
-    said = fact.outcome
-    state.execute(
-        "UPDATE work_tasks SET state = ?, ended = ?, ended_at = ? WHERE id = ?",
-        (said["status"], fact.seq, fact.at, said["task"]),
-    )
-    _tell(state, said["task"], fact)
-
-
-def _fold_evidence(state: State, fact: Header) -> None:
-    said = fact.outcome
-    state.execute(
-        "INSERT INTO work_evidence VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-        (
-            said["id"],
-            fact.seq,
-            said.get("task"),
-            said.get("criterion"),
-            said["kind"],
-            fact.sender,
-            fact.at,
-            said.get("exit_code"),
-            said.get("commit"),
-            said.get("tree"),
-            int(said["dirty"]) if "dirty" in said else None,
-            int(said.get("interrupted", False)),
-            int(said.get("spooled", False)),
-        ),
-    )
-    if "task" in said:
-        _tell(state, said["task"], fact)
-
-
-def _fold_gate(state: State, fact: Header) -> None:
-    said = fact.outcome
-    state.execute(
-        "INSERT OR REPLACE INTO work_gates VALUES (?, ?, ?)",
-        (said["name"], fact.seq, " ".join(said["holders"])),
-    )
-
-
-def _fold_verdict(state: State, fact: Header) -> None:
-    said = fact.outcome
-    state.execute(
-        "INSERT INTO work_verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            said["id"],
-            fact.seq,
-            said["task"],
-            said["gate"],
-            fact.sender,
-            fact.at,
-            said["verdict"],
-            said["submission"],
-            said["commit"],
-            said["tree"],
-            " ".join(said["evidence"]),
-            said.get("rules"),
-        ),
-    )
-    if said["verdict"] == "fail":
-        state.execute("UPDATE work_tasks SET state = 'taken' WHERE id = ?", (said["task"],))
-    _tell(state, said["task"], fact)
+RUN_MEMBERS = ("exit_code", "commit", "tree", "dirty", "interrupted", "spooled")
+STORY = "INSERT OR IGNORE INTO work_story SELECT :task, :fact_seq WHERE :task IS NOT NULL"
 
 
 def _fold_message(state: State, fact: Header) -> None:
-    """A message in a task's thread belongs to its story; a blocker stands until it is resolved."""
-    said = fact.outcome
-    about = said.get("about", {})
+    """A message in a task's thread belongs to the task's history. A message of the type blocker is
+    a blocker until it is resolved."""
+    outcome = fact.outcome
+    about = outcome.get("about", {})
     task = about.get("task")
-    if task is None and said["thread"] != said["id"]:
-        row = state.execute("SELECT id FROM work_tasks WHERE thread = ?", (said["thread"],))
+    if task is None and outcome["thread"] != outcome["id"]:
+        row = state.execute("SELECT id FROM work_tasks WHERE thread = ?", (outcome["thread"],))
         task = next((found[0] for found in row), None)
-    if said["type"] == "blocker" and "severity" in about:
+    if outcome["type"] == "blocker" and "severity" in about:
         state.execute(
             "INSERT INTO work_blockers VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
             (
-                said["id"],
+                outcome["id"],
                 fact.seq,
                 about.get("task"),
                 about.get("gate"),
                 fact.sender,
-                said["to"],
+                outcome["to"],
                 about["severity"],
                 fact.at,
             ),
         )
-    if task is not None:
-        _tell(state, task, fact)
+    state.execute(STORY, {"task": task, "fact_seq": fact.seq})
 
 
-def _fold_resolved(state: State, fact: Header) -> None:
-    said = fact.outcome
-    state.execute(
-        "UPDATE work_blockers SET resolved = ?, resolved_at = ?, resolved_by = ? WHERE id = ?",
-        (fact.seq, fact.at, fact.sender, said["id"]),
-    )
-    if "task" in said:
-        _tell(state, said["task"], fact)
-
-
-def _fold_claim_ended(state: State, fact: Header) -> None:
-    row = state.execute("SELECT id FROM work_tasks WHERE claim = ?", (fact.outcome["id"],))
-    for (task,) in row.fetchall():
-        state.execute("UPDATE work_tasks SET claim = NULL WHERE id = ?", (task,))
-        _tell(state, task, fact)
-
-
-def _fold_redacted(state: State, fact: Header) -> None:
-    """That something was taken out of a task's story is a part of it."""
-    target = fact.outcome["target"]
-    state.execute("UPDATE work_evidence SET redacted = ? WHERE seq = ?", (fact.seq, target))
-    row = state.execute("SELECT task FROM work_story WHERE seq = ?", (target,)).fetchone()
-    if row is not None:
-        _tell(state, row[0], fact)
-
+_fold_claim_ended = sql_fold(
+    "INSERT OR IGNORE INTO work_story SELECT id, :fact_seq FROM work_tasks WHERE claim = :id",
+    "UPDATE work_tasks SET claim = NULL WHERE claim = :id",
+)
 
 FOLDS = {
-    "task_created": _fold_created,
-    "task_taken": _fold_taken,
-    "task_submitted": _fold_submitted,
-    "task_ended": _fold_ended,
-    "evidence_added": _fold_evidence,
-    "gate_created": _fold_gate,
-    "verdict_given": _fold_verdict,
+    "task_created": sql_fold(
+        "INSERT INTO work_tasks(id, seq, state, sender, at, thread, criteria, gates, depends_on, "
+        "priority, assignee, labels) VALUES (:task, :fact_seq, 'open', :fact_sender, :fact_at, "
+        ":thread, :criteria, :gates, :depends_on, :priority, :assignee, :labels)",
+        STORY,
+        optional=("priority", "assignee"),
+        words=("gates", "depends_on", "labels"),
+    ),
+    "task_taken": sql_fold(
+        "INSERT INTO work_takings SELECT :task, :fact_seq, :fact_sender, coalesce((SELECT agent "
+        "FROM identity_senders WHERE sender = :fact_sender), :fact_sender), :fact_session, :fence",
+        "UPDATE work_tasks SET state = :state, worker = :fact_sender, session = :fact_session, "
+        "fence = :fence, claim = :claim WHERE id = :task",
+        # A new worker has submitted nothing yet.
+        "UPDATE work_tasks SET submission = NULL, commit_id = NULL, tree = NULL, "
+        "submitted_at = NULL WHERE id = :task AND :state = 'taken'",
+        STORY,
+    ),
+    "task_submitted": sql_fold(
+        "INSERT INTO work_submissions VALUES (:task, :fact_seq, :commit, :tree)",
+        "UPDATE work_tasks SET state = 'submitted', submission = :fact_seq, commit_id = :commit, "
+        "tree = :tree, submitted_at = :fact_at WHERE id = :task",
+        STORY,
+    ),
+    "task_ended": sql_fold(
+        "UPDATE work_tasks SET state = :status, ended = :fact_seq, ended_at = :fact_at "
+        "WHERE id = :task",
+        STORY,
+    ),
+    "evidence_added": sql_fold(
+        "INSERT INTO work_evidence VALUES (:id, :fact_seq, :task, :criterion, :kind, :fact_sender, "
+        ":fact_at, :exit_code, :commit, :tree, :dirty, coalesce(:interrupted, 0), "
+        "coalesce(:spooled, 0), 0)",
+        STORY,
+        optional=("task", "criterion", *RUN_MEMBERS),
+    ),
+    "gate_created": sql_fold(
+        "INSERT OR REPLACE INTO work_gates VALUES (:name, :fact_seq, :holders)", words=("holders",)
+    ),
+    "verdict_given": sql_fold(
+        "INSERT INTO work_verdicts VALUES (:id, :fact_seq, :task, :gate, :fact_sender, :fact_at, "
+        ":verdict, :submission, :commit, :tree, :evidence, :rules)",
+        "UPDATE work_tasks SET state = 'taken' WHERE id = :task AND :verdict = 'fail'",
+        STORY,
+        optional=("rules",),
+        words=("evidence",),
+    ),
     "message_sent": _fold_message,
-    "blocker_resolved": _fold_resolved,
+    "blocker_resolved": sql_fold(
+        "UPDATE work_blockers SET resolved = :fact_seq, resolved_at = :fact_at, "
+        "resolved_by = :fact_sender WHERE id = :id",
+        STORY,
+        optional=("task",),
+    ),
     "claim_released": _fold_claim_ended,
     "claim_expired": _fold_claim_ended,
-    "body_redacted": _fold_redacted,
+    "body_redacted": sql_fold(
+        "UPDATE work_evidence SET redacted = :fact_seq WHERE seq = :target",
+        # The history of a task shows that one of its facts was redacted.
+        "INSERT OR IGNORE INTO work_story SELECT task, :fact_seq FROM work_story "
+        "WHERE seq = :target LIMIT 1",
+    ),
 }

@@ -1,4 +1,8 @@
-"""Gates: who may judge, and the verdicts on what was submitted."""
+"""Gates, their verdicts on submissions, and blockers.
+
+A failing verdict becomes a blocker of the gate, which the gate resolves when it passes. A blocker
+is a message, and keeps its task from completion until it is resolved.
+"""
 
 from __future__ import annotations
 
@@ -15,35 +19,40 @@ from interlock.errors import (
 )
 from interlock.log.encoding import canonical
 from interlock.rooms.identity import names
-from interlock.rooms.mail.sending import post
-from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction
-from interlock.rooms.work.holders import holders, listed, may_judge, to_add_holder
-from interlock.rooms.work.missing import due, missing
+from interlock.rooms.identity.names import agent_of
+from interlock.rooms.mail.records import by_seq, visible
+from interlock.rooms.mail.sending import post, send
+from interlock.rooms.mail.verbs import SendMessage
+from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, Transaction
+from interlock.rooms.work import verbs
+from interlock.rooms.work.missing import due, holders, listed, may_judge, missing, to_add_holder
 from interlock.rooms.work.records import (
+    Blocker,
     Task,
-    Verdict,
     blocker_view,
     blockers,
+    find_blocker,
     find_evidence,
+    find_task,
     in_force,
     open_blockers,
     open_task,
     task_view,
-    tasks,
     verdict_view,
     verdicts,
     workers,
 )
 from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
+from interlock.verbs.verb import validated
 
 if TYPE_CHECKING:
-    from interlock.rooms.work.verbs import CheckGate, CreateGate, GiveVerdict
+    from interlock.rooms import answers
 
 
-def create_gate(tx: Transaction, act: CreateGate) -> RuleAnswer:
-    name = check_name(act.name, "", "gate")
-    wanted = sorted({holder.removeprefix("@") for holder in act.holders})
+def create_gate(tx: Transaction, request: verbs.CreateGate) -> answers.GateMade:
+    name = check_name(request.name, "", "gate")
+    wanted = sorted({holder.removeprefix("@") for holder in request.holders})
     for holder in wanted:
         if not names.is_known(tx.state, holder):
             raise GateHasNoHolder(
@@ -53,7 +62,7 @@ def create_gate(tx: Transaction, act: CreateGate) -> RuleAnswer:
                 did_you_mean=near(holder, names.names(tx.state)),
             )
     before = listed(tx, name)
-    if before and before != wanted and not act.replace:
+    if before and before != wanted and not request.replace:
         raise NameTaken(
             f"The gate {name} is there, held by {' '.join(map(address, before))}. To put other "
             "holders in their place, add --replace.",
@@ -64,7 +73,7 @@ def create_gate(tx: Transaction, act: CreateGate) -> RuleAnswer:
     return {"gate": gate_view(tx, name, due(tx))}
 
 
-def gate_view(tx: Transaction, name: str, waiting: list[tuple[Task, str]]) -> RuleAnswer:
+def gate_view(tx: Transaction, name: str, waiting: list[tuple[Task, str]]) -> answers.Gate:
     return {
         "name": name,
         "holders": [address(holder) for holder in listed(tx, name)],
@@ -73,59 +82,74 @@ def gate_view(tx: Transaction, name: str, waiting: list[tuple[Task, str]]) -> Ru
     }
 
 
-def give_verdict(tx: Transaction, act: GiveVerdict) -> RuleAnswer:
-    """Judges what is submitted. A fail goes back to the worker as a blocker."""
-    task = open_task(tx, act.task)
-    refuse_judge(tx, task, act.gate)
-    worker = refuse_artifact(tx, task, act)
-    relied_on = [find_evidence(tx, reference) for reference in act.evidence]
+def give_verdict(tx: Transaction, request: verbs.GiveVerdict) -> answers.Judged:
+    """Judge the submission. A failing verdict wakes the worker with a blocker."""
+    task = task_to_judge(tx, request.task, request.gate, request.commit, request.tree)
+    relied_on = [find_evidence(tx, reference) for reference in request.evidence]
     for piece in relied_on:
         if piece.task != task.id:
             raise NotFound(f"The evidence {piece.id} is not {task.id}'s.")
-    id = tx.new_id()
-    payload = without_none(
+    members = without_none(gate=request.gate, verdict=request.verdict, rules=request.rules)
+    evidence_ids = [piece.id for piece in relied_on]
+    payload = verbs.message_payload(
+        **members,
         task_id=task.id,
-        gate=act.gate,
-        verdict=act.verdict,
         artifact=task.artifact,
-        evidence=[piece.id for piece in relied_on] or None,
-        note=act.note,
-        fix=list(act.fix) or None,
-        rules=act.rules,
+        evidence=tuple(evidence_ids),
+        note=request.note,
+        fix=request.fix,
     )
-    outcome = {
-        "id": id,
+    outcome = members | {
+        "id": tx.new_id(),
         "task": task.id,
-        "gate": act.gate,
-        "verdict": act.verdict,
         "submission": task.submission,
         "commit": task.commit,
         "tree": task.tree,
-        "evidence": [piece.id for piece in relied_on],
-    } | without_none(rules=act.rules)
+        "evidence": evidence_ids,
+    }
     tx.append("verdict_given", outcome, canonical(payload))
-    answer: RuleAnswer = {}
-    if act.verdict == "fail":
-        answer = {"blocker": _block(tx, task, worker, act)}
+
+    worker = task.worker or ""
+    raised: list[Blocker] = []
+    if request.verdict == "fail":
+        what = f"The gate {request.gate} failed {task.id}"
+        if request.fix:
+            what += ". The commands to put it right follow."
+        else:
+            what += f", and does not say why. Ask {address(tx.caller.sender)}."
+        problem = verbs.message_payload(
+            what=request.note or what, severity="stop", fix=request.fix, task_id=task.id
+        )
+        about = {"task": task.id, "severity": "stop", "gate": request.gate}
+        sent = post(tx, worker, "blocker", problem, thread=task.thread, about=about, wake=True)
+        raised = blockers(tx, "seq = ?", sent.seq)
     else:
-        _unblock(tx, task, act.gate)
+        for blocker in open_blockers(tx, task.id):
+            if blocker.gate == request.gate:
+                tx.append("blocker_resolved", {"id": blocker.id, "task": task.id}, sender=SYSTEM)
         post(tx, worker, "gate_verdict", payload, thread=task.thread)
-    (given,) = verdicts(tx, "id = ?", id)
-    (now,) = tasks(tx, "id = ?", task.id)
-    told = {"verdict": verdict_view(tx, given), "task": task_view(tx, now)}
-    return told | {"missing": missing(tx, now)} | answer
+
+    (given,) = verdicts(tx, "id = ?", outcome["id"])
+    task = find_task(tx, task.id)
+    answer: answers.Judged = {
+        "verdict": verdict_view(tx, given),
+        "task": task_view(tx, task),
+        "missing": missing(tx, task),
+    }
+    for blocker in raised:
+        answer["blocker"] = blocker_view(tx, blocker)
+    return answer
 
 
-def last_rules(tx: Transaction, gate: str) -> str | None:
-    row = tx.one(
-        "SELECT rules FROM work_verdicts WHERE gate = ? AND rules IS NOT NULL "
-        "ORDER BY seq DESC LIMIT 1",
-        gate,
-    )
-    return str(row[0]) if row else None
+def task_to_judge(
+    tx: Transaction, id: str, gate: str, commit: str | None = None, tree: str | None = None
+) -> Task:
+    """A submitted task that the caller may judge at the gate. After one gate has failed the
+    submission, the others may still judge it.
 
-
-def refuse_judge(tx: Transaction, task: Task, gate: str) -> None:
+    Raises OwnWork, NotFound, MissingScope, and NotSubmitted, also where the caller reviewed another
+    commit or tree than the submitted one."""
+    task = open_task(tx, id)
     caller = tx.caller
     if caller.agent in workers(tx, task.id):
         raise OwnWork(
@@ -149,92 +173,123 @@ def refuse_judge(tx: Transaction, task: Task, gate: str) -> None:
             why += f"{' '.join(map(address, able)) or 'nobody'}."
         raise MissingScope(why, scope=f"gate:{gate}")
 
-
-def refuse_artifact(tx: Transaction, task: Task, act: GiveVerdict) -> str:
-    """Whose work it is that is submitted, and that the verdict is about. After one gate has failed
-    it, the others may still say what they found."""
-    judged = act.gate in in_force(tx, task)
-    is_open = task.state == "submitted" or (task.state == "taken" and not judged)
+    is_judged = gate in in_force(tx, task)
+    is_open = task.state == "submitted" or (task.state == "taken" and not is_judged)
     if not is_open or task.commit is None or task.worker is None:
         raise NotSubmitted(
             f"{task.id} is {task.state}: there is nothing to judge until it is submitted again.",
             task=task.id,
             state=task.state,
         )
-    if act.commit is not None and not task.commit.startswith(act.commit):
+    if commit is not None and not task.commit.startswith(commit):
         raise NotSubmitted(
-            f"You looked at {act.commit[:12]}, and {task.commit[:12]} is submitted by now. Look at "
+            f"You looked at {commit[:12]}, and {task.commit[:12]} is submitted by now. Look at "
             "that one, and judge it.",
             task=task.id,
             submitted=task.artifact,
         )
-    if act.tree not in (None, task.tree):
+    if tree is not None and tree != task.tree:
         raise NotSubmitted(
-            f"You looked at the tree {(act.tree or '')[:12]}, and {(task.tree or '')[:12]} was "
-            f"submitted with {task.commit[:12]}. Those do not belong together: fail it.",
+            f"You looked at the tree {tree[:12]}, and {(task.tree or '')[:12]} was submitted with "
+            f"{task.commit[:12]}. Those do not belong together: fail it.",
             task=task.id,
             submitted=task.artifact,
         )
-    return task.worker
+    return task
 
 
-def _block(tx: Transaction, task: Task, worker: str, act: GiveVerdict) -> RuleAnswer:
-    """The failing verdict as a blocker that wakes the worker."""
-    what = act.note or f"The gate {act.gate} failed {task.id}{_unsaid(tx, act)}"
-    payload = without_none(what=what, severity="stop", fix=list(act.fix) or None, task_id=task.id)
-    about = {"task": task.id, "severity": "stop", "gate": act.gate}
-    sent = post(tx, worker, "blocker", payload, thread=task.thread, about=about, wake=True)
-    (made,) = blockers(tx, "seq = ?", sent.seq)
-    return blocker_view(tx, made)
-
-
-def _unsaid(tx: Transaction, act: GiveVerdict) -> str:
-    if act.fix:
-        return ". The commands to put it right follow."
-    return f", and does not say why. Ask {address(tx.caller.sender)}."
-
-
-def _unblock(tx: Transaction, task: Task, gate: str) -> None:
-    """What a gate held against a task is put right when that gate passes it."""
-    for blocker in open_blockers(tx, task.id):
-        if blocker.gate == gate:
-            tx.append("blocker_resolved", {"id": blocker.id, "task": task.id}, sender=SYSTEM)
-
-
-def check_gate(tx: Transaction, act: CheckGate) -> RuleAnswer:
-    """Whether the gate's last word on a commit is a pass that no later submission cleared."""
-    given = verdicts(tx, "gate = ? AND commit_id = ?", act.gate, act.commit)
-    standing = [
-        verdict
-        for verdict in given
-        if not _cleared(tx, verdict) and act.tree in (None, verdict.tree)
-    ]
-    last = standing[-1] if standing else None
-    if last is not None and last.verdict == "pass":
-        return {"passed": True, "verdict": verdict_view(tx, last)}
-    why = "has failed" if last is not None else "has not passed"
-    able = " ".join(map(address, holders(tx, act.gate)))
-    ask = f"ask a holder ({able}) for a verdict." if able else "ask its holder for a verdict."
-    refusal = GatesNotPassed(
-        f"The gate {act.gate} {why} the commit {act.commit[:12]}. "
-        f"{'' if able else _to_make(tx, act.gate)}Submit it in a task with that gate, and {ask}"
+def check_gate(
+    tx: Transaction, request: verbs.CheckGate
+) -> answers.GatePassed | answers.GateNotPassed:
+    """Whether the gate's last verdict on a commit passes it. A later submission of the commit in
+    the same task voids a verdict."""
+    gate = request.gate
+    given = verdicts(
+        tx,
+        "gate = ?1 AND commit_id = ?2 AND (?3 IS NULL OR tree = ?3) AND NOT EXISTS (SELECT 1 "
+        "FROM work_submissions s WHERE s.task = work_verdicts.task AND "
+        "s.commit_id = work_verdicts.commit_id AND s.seq > work_verdicts.submission)",
+        *(gate, request.commit, request.tree),
     )
-    shown = {"verdict": verdict_view(tx, last)} if last is not None else {}
-    return {"passed": False} | refusal.as_dict() | shown
+    if given and given[-1].verdict == "pass":
+        return {"passed": True, "verdict": verdict_view(tx, given[-1])}
+    why = "has failed" if given else "has not passed"
+    able = " ".join(map(address, holders(tx, gate)))
+    if able:
+        how = f"Submit it in a task with that gate, and ask a holder ({able}) for a verdict."
+    else:
+        lack = "Nobody can pass it any more" if listed(tx, gate) else "There is no such gate yet"
+        how = f"{lack}: {to_add_holder(tx, gate)}. Submit it in a task with that gate, and ask its "
+        how += "holder for a verdict."
+    refusal = GatesNotPassed(f"The gate {gate} {why} the commit {request.commit[:12]}. {how}")
+    answer: RuleAnswer = {"passed": False} | refusal.as_dict()
+    return answer | ({"verdict": verdict_view(tx, given[-1])} if given else {})
 
 
-def _to_make(tx: Transaction, gate: str) -> str:
-    """How a gate that nobody can pass comes to a holder."""
-    is_there = bool(listed(tx, gate))
-    what = "Nobody can pass it any more" if is_there else "There is no such gate yet"
-    return f"{what}: {to_add_holder(tx, gate)}. "
-
-
-def _cleared(tx: Transaction, verdict: Verdict) -> bool:
-    row = tx.one(
-        "SELECT 1 FROM work_submissions WHERE task = ? AND commit_id = ? AND seq > ?",
-        verdict.task,
-        verdict.commit,
-        verdict.submission,
+def raise_blocker(tx: Transaction, request: verbs.RaiseBlocker) -> answers.BlockerRaised:
+    """Send a blocker: by default to the task's worker. A worker's own blocker goes to the task's
+    creator, to a holder of its gates, or to the worker itself."""
+    caller = tx.caller
+    to = request.to
+    if to:
+        if request.task is not None:
+            open_task(tx, request.task)
+    else:
+        task = open_task(tx, request.task or "")
+        is_stuck = caller.agent in workers(tx, task.id)
+        first = task.sender if is_stuck or task.worker is None else task.worker
+        able = [sender for gate in task.gates.split() for sender in holders(tx, gate)]
+        others = (
+            name
+            for name in (first, *able)
+            if name != OWNER and agent_of(tx.state, name) != caller.agent
+        )
+        to = address(next(others, caller.sender))
+    payload = verbs.message_payload(
+        what=request.what, severity=request.severity, fix=request.fix, task_id=request.task
     )
-    return row is not None
+    message = SendMessage(to=to, type="blocker", payload=payload, wake=True)
+    sent = send(tx, validated(message))
+    (made,) = blockers(tx, "id = ?", sent["message"]["id"])
+    return {
+        "blocker": blocker_view(tx, made),
+        "deliveries": sent["deliveries"],
+        "notices": sent["notices"],
+    }
+
+
+def resolve_blocker(tx: Transaction, request: verbs.ResolveBlocker) -> answers.BlockerResolved:
+    """Resolve a blocker. Its sender may, a holder of its gate, people and admins; but no worker of
+    the task, unless it raised the blocker."""
+    found = find_blocker(tx, request.id)
+    if found.resolved is not None:
+        return {"blocker": blocker_view(tx, found)}
+    caller = tx.caller
+    is_sender = agent_of(tx.state, found.sender) == caller.agent
+    is_worker = found.task is not None and caller.agent in workers(tx, found.task)
+    if is_worker and not is_sender:
+        how = (
+            f"It is resolved when the gate {found.gate} passes a new submission"
+            if found.gate is not None
+            else f"Ask {address(found.sender)} to resolve it"
+        )
+        raise OwnWork(
+            f"A worker cannot resolve a blocker on their own task {found.task}. {how}, or a person "
+            "can.",
+            task=found.task,
+        )
+    holds_gate = found.gate is not None and may_judge(tx, caller, found.gate)
+    if not is_sender and not holds_gate and not caller.is_person_or_admin:
+        raise MissingScope(
+            f"{address(found.sender)} raised it. Resolving it is for them, for a person, or for a "
+            "token with the scope admin.",
+            scope="admin",
+        )
+    body = canonical({"note": request.note}) if request.note is not None else None
+    tx.append("blocker_resolved", without_none(id=found.id, task=found.task), body)
+    return {"blocker": blocker_view(tx, find_blocker(tx, found.id))}
+
+
+def may_see(tx: Transaction, blocker: Blocker) -> bool:
+    """Every caller may see a blocker of a task. Any other blocker is mail for its readers."""
+    return blocker.task is not None or visible(tx, by_seq(tx, blocker.seq))

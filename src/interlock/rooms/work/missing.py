@@ -1,15 +1,21 @@
-"""What is missing before a task is done, each with the command that would get on with it."""
+"""The requirements of a task: which are open, who can meet them, and the command for each."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
-from interlock.rooms.work.criteria import Standing
-from interlock.rooms.work.holders import holders, may_judge, to_add_holder
 from interlock.rooms.work.records import (
     Blocker,
+    Evidence,
     Task,
     body,
     claim_on,
+    evidence,
     in_force,
     open_blockers,
     tasks,
@@ -18,145 +24,244 @@ from interlock.rooms.work.records import (
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
+if TYPE_CHECKING:
+    from interlock.rooms import answers
 
-def missing(tx: Transaction, task: Task) -> list[RuleAnswer]:
-    """Empty for a task that may be completed."""
-    return [
-        *open_dependencies(tx, task),
-        *_not_submitted(tx, task),
-        *_unmet(tx, task),
-        *_not_passed(tx, task),
-        *_blocked(tx, task),
-    ]
+# A longer text is not repeated in a command or a message.
+MAX_REPEATED_LENGTH = 200
 
 
-def open_dependencies(tx: Transaction, task: Task) -> list[RuleAnswer]:
+class Criterion(NamedTuple):
+    """A criterion of a task: the evidence that meets it, or why none does. A passing verdict could
+    name the evidence `to_name`."""
+
+    number: int
+    text: str
+    runs: list[Evidence]
+    met_by: Evidence | None
+    why: str
+    to_name: str | None
+
+    def view(self) -> RuleAnswer:
+        met = self.met_by
+        shown: RuleAnswer = {"number": self.number, "text": self.text, "met": met is not None}
+        if met is None:
+            return shown | {"why": self.why}
+        whose = "ran_by" if met.kind == "run" else "said_by"
+        return shown | {"evidence": met.id, "by": met.kind, whose: address(met.sender)}
+
+
+def criteria(tx: Transaction, task: Task) -> list[Criterion]:
+    """The criteria of a task. A criterion is met by its last run, if that was a success on the
+    submitted tree, or by other evidence that a passing verdict names."""
+    texts: list[str] = body(tx, task.seq).get("criteria", [])
+    tree = task.tree if task.state in ("submitted", "done") else None
+    all_evidence = evidence(tx, "task = ? AND criterion IS NOT NULL", task.id)
+    # Evidence that a passing verdict names, and the position of that verdict.
+    named = {
+        id: verdict.seq
+        for verdict in sorted(in_force(tx, task).values(), key=lambda verdict: verdict.seq)
+        if verdict.verdict == "pass"
+        for id in verdict.evidence.split()
+    }
     found = []
+    for number in range(1, task.criteria + 1):
+        pieces = [piece for piece in all_evidence if piece.criterion == number]
+        runs = [piece for piece in pieces if piece.kind == "run"]
+        others = [piece for piece in pieces if piece.kind != "run" and not piece.redacted]
+        last = runs[-1] if runs else None
+        met = last if last is not None and last.stands() and last.tree == tree else None
+        if met is None:
+            # The judge has not seen a run that came after the verdict.
+            after = last.seq if last is not None else 0
+            accepted = (piece for piece in reversed(others) if named.get(piece.id, 0) > after)
+            met = next(accepted, None)
+        if last is not None and last.stands() and tree is None:
+            why = "Nothing is submitted that its run could stand for."
+        elif last is not None:
+            why = f"Its last run {last.why_not(tree)}."
+        elif pieces:
+            why = "What was said for it counts when a passing verdict names it."
+        else:
+            why = "It has no evidence."
+        text = texts[number - 1] if number <= len(texts) else "(redacted)"
+        to_name = pieces[-1].id if met is None and pieces and pieces[-1] in others else None
+        found.append(Criterion(number, text, runs, met, why, to_name))
+    return found
+
+
+# --- the holders of gates
+
+
+def listed(tx: Transaction, gate: str) -> list[str]:
+    """The senders and agents that the gate names as its holders."""
+    row = tx.one("SELECT holders FROM work_gates WHERE name = ?", gate)
+    return str(row[0]).split() if row else []
+
+
+def holders(tx: Transaction, gate: str) -> list[str]:
+    """The senders with a live token that may judge at the gate."""
+    named = listed(tx, gate)
+    rows = tx.all(
+        "SELECT t.sender, iif(t.resource IS NULL, s.agent, t.sender), t.scopes "
+        "FROM identity_tokens t JOIN identity_senders s USING (sender) WHERE "
+        "t.revoked_at IS NULL AND NOT t.suspended AND (t.expires_at IS NULL OR t.expires_at > ?) "
+        "ORDER BY t.sender",
+        tx.now,
+    )
+    able = [row[0] for row in rows if _holds(gate, named, row[0], row[1], row[2].split())]
+    return list(dict.fromkeys(able))
+
+
+def _holds(gate: str, named: list[str], sender: str, agent: str, scopes: Collection[str]) -> bool:
+    is_named = sender in named or agent in named
+    return f"gate:{gate}" in scopes or (is_named and "work" in scopes)
+
+
+def may_judge(tx: Transaction, caller: Caller, gate: str) -> bool:
+    """Whether the caller holds the gate. A client that acts for a person does not judge as that
+    person: it holds a gate only where its own sender is named."""
+    agent = caller.agent if caller.resource is None else caller.sender
+    return _holds(gate, listed(tx, gate), caller.sender, agent, caller.scopes)
+
+
+def judges(tx: Transaction, gate: str, own: Collection[str | None]) -> list[str]:
+    """The holders of a gate that belong to none of these agents, which work on the task."""
+    return [sender for sender in holders(tx, gate) if agent_of(tx.state, sender) not in own]
+
+
+def to_add_holder(tx: Transaction, gate: str) -> str:
+    """The command that adds a holder to a gate, or creates the gate."""
+    present = listed(tx, gate)
+    replace = " --replace" if present else ""
+    named = "".join(f" --holder {holder}" for holder in (*present, "SENDER"))
+    return f"interlock gate create {gate}{replace}{named}"
+
+
+# --- open requirements
+
+
+def missing(tx: Transaction, task: Task) -> list[answers.Need]:
+    """The open requirements of a task. Empty for a task that may be completed."""
+    needs = open_dependencies(tx, task)
+    to_submit = f"interlock task submit {task.id}"
+    if task.state != "submitted":
+        claim = claim_on(tx, task.id)
+        if needs:
+            why, to_submit = "Nobody can take it yet.", needs[0]["do"]
+        elif claim is None or claim.fence != task.fence:
+            why, to_submit = "Nobody works on it.", f"interlock task take {task.id}"
+        elif task.submission is not None:
+            why = "A gate failed what was submitted: put it right, and submit again."
+        else:
+            why = "Nothing is submitted."
+        needs.append({"what": "submission", "message": why, "do": to_submit})
+
+    gates = task.gates.split()
+    for criterion in criteria(tx, task):
+        if criterion.met_by is not None:
+            continue
+        number = criterion.number
+        if gates and criterion.to_name is not None:
+            do = to_pass(tx, task, gates[0])
+        elif task.submission is None and criterion.runs and criterion.runs[-1].stands():
+            do = to_submit
+        else:
+            runs = [run for run in criterion.runs if not run.redacted]
+            command = body(tx, runs[-1].seq).get("command", "") if runs else ""
+            words = command if isinstance(command, str) else shlex.join(command)
+            if not 0 < len(words) <= MAX_REPEATED_LENGTH or not words.isprintable():
+                words = "COMMAND"
+            do = f"interlock evidence run --task {task.id} --criterion {number} -- {words}"
+        needs.append(
+            {
+                "what": "criterion",
+                "criterion": number,
+                "text": criterion.text,
+                "message": f"Criterion {number} is not met. {criterion.why}",
+                "do": do,
+            }
+        )
+
+    given = in_force(tx, task)
+    for gate in gates:
+        verdict = given.get(gate)
+        if verdict is not None and verdict.verdict == "pass":
+            continue
+        able = [address(name) for name in holders(tx, gate)]
+        why = "has failed it" if verdict is not None else "has not passed what is submitted"
+        needs.append(
+            {
+                "what": "gate",
+                "gate": gate,
+                "holders": able,
+                "message": f"The gate {gate} {why}. It is held by {' '.join(able) or 'nobody'}.",
+                "do": to_pass(tx, task, gate),
+            }
+        )
+
+    for blocker in open_blockers(tx, task.id):
+        if blocker.severity != "stop":
+            continue
+        payload = body(tx, blocker.seq).get("payload", {})
+        line = " ".join(payload.get("what", "(redacted)").split())
+        if len(line) > MAX_REPEATED_LENGTH:
+            line = line[: MAX_REPEATED_LENGTH - 1] + "…"
+        by = f"The gate {blocker.gate}" if blocker.gate is not None else address(blocker.sender)
+        needs.append(
+            without_none(
+                what="blocker",
+                id=blocker.id,
+                message=f"{by} found: {line}",
+                fix=payload.get("fix"),
+                do=to_resolve(tx, blocker, task),
+            )
+        )
+    return needs
+
+
+def open_dependencies(tx: Transaction, task: Task) -> list[answers.Need]:
+    """The tasks that must be done before this one can be taken."""
+    found: list[answers.Need] = []
     for id in task.depends_on.split():
         (other,) = tasks(tx, "id = ?", id)
         if other.state == "done":
             continue
-        dead = other.has_ended
+        message = f"It depends on {id}, which is {other.state}"
+        if other.has_ended:
+            message += f", so that {address(task.sender)} should cancel it"
         found.append(
-            {
-                "what": "dependency",
-                "task": id,
-                "state": other.state,
-                "message": f"It depends on {id}, which is {other.state}"
-                + (f", so that {address(task.sender)} should cancel it." if dead else "."),
-                "do": f"interlock task {'cancel ' + task.id if dead else 'show ' + id}",
-            }
-        )
-    return found
-
-
-def _not_submitted(tx: Transaction, task: Task) -> list[RuleAnswer]:
-    if task.state == "submitted":
-        return []
-    claim = claim_on(tx, task.id)
-    do = f"interlock task submit {task.id}"
-    if waiting := open_dependencies(tx, task):
-        why, do = "Nobody can take it yet.", waiting[0]["do"]
-    elif claim is None or claim.fence != task.fence:
-        why, do = "Nobody works on it.", f"interlock task take {task.id}"
-    elif task.submission is not None:
-        why = "A gate failed what was submitted: put it right, and submit again."
-    else:
-        why = "Nothing is submitted."
-    return [{"what": "submission", "message": why, "do": do}]
-
-
-def _unmet(tx: Transaction, task: Task) -> list[RuleAnswer]:
-    standing = Standing(tx, task)
-    found = [standing.view(number) for number in range(1, task.criteria + 1)]
-    return [
-        {
-            "what": "criterion",
-            "criterion": view["number"],
-            "text": view["text"],
-            "message": f"Criterion {view['number']} is not met. {view['why']}",
-            "do": _to_meet(tx, task, standing, view["number"]),
-        }
-        for view in found
-        if not view["met"]
-    ]
-
-
-def _to_meet(tx: Transaction, task: Task, standing: Standing, number: int) -> str:
-    """Run something; or where something was said, the verdict that names it; where a run waits for
-    what it would stand for, what comes next for that."""
-    gates = task.gates.split()
-    if gates and number in standing.to_name():
-        return to_pass(tx, task, gates[0])
-    if task.submission is None and standing.has_good_run(number):
-        (need,) = _not_submitted(tx, task)
-        return str(need["do"])
-    return standing.to_run(number)
-
-
-def _not_passed(tx: Transaction, task: Task) -> list[RuleAnswer]:
-    given = in_force(tx, task)
-    found = []
-    for gate in task.gates.split():
-        verdict = given.get(gate)
-        if verdict is not None and verdict.verdict == "pass":
-            continue
-        names = [address(name) for name in holders(tx, gate)]
-        why = "has failed it" if verdict is not None else "has not passed what is submitted"
-        found.append(
-            {
-                "what": "gate",
-                "gate": gate,
-                "holders": names,
-                "message": f"The gate {gate} {why}. It is held by {' '.join(names) or 'nobody'}.",
-                "do": to_pass(tx, task, gate),
-            }
+            without_none(
+                what="dependency",
+                task=id,
+                state=other.state,
+                message=f"{message}.",
+                do=f"interlock task {f'cancel {task.id}' if other.has_ended else f'show {id}'}",
+            )
         )
     return found
 
 
 def to_pass(tx: Transaction, task: Task, gate: str) -> str:
-    """What somebody types so that the gate gets on: the worker submits, a holder passes what was
-    submitted and names what was said for it; where only workers hold the gate, it needs another."""
-    own = workers(tx, task.id)
-    if all(agent_of(tx.state, sender) in own for sender in holders(tx, gate)):
+    """The command that brings the task closer to passing the gate: submit it, pass it with the
+    evidence that no verdict names yet, or add a holder where only workers hold the gate."""
+    if not judges(tx, gate, workers(tx, task.id)):
         return to_add_holder(tx, gate)
     if task.state != "submitted" or task.commit is None:
         return f"interlock task submit {task.id}"
-    named = "".join(f" --evidence {id}" for id in Standing(tx, task).to_name().values())
-    return f"interlock gate pass {task.id} {gate} --commit {task.commit[:12]}{named}"
+    unnamed = (criterion.to_name for criterion in criteria(tx, task))
+    flags = "".join(f" --evidence {id}" for id in unnamed if id is not None)
+    return f"interlock gate pass {task.id} {gate} --commit {task.commit[:12]}{flags}"
 
 
 def to_resolve(tx: Transaction, blocker: Blocker, task: Task | None) -> str:
-    """What a gate found is settled by that gate; anything else by a word."""
+    """The command that resolves a blocker. A gate resolves its own blockers when it passes."""
     if blocker.gate is None or task is None:
         return f"interlock blocker resolve {blocker.id}"
     return to_pass(tx, task, blocker.gate)
 
 
-def _blocked(tx: Transaction, task: Task) -> list[RuleAnswer]:
-    return [
-        without_none(
-            what="blocker",
-            id=blocker.id,
-            message=_standing_in_the_way(tx, blocker),
-            fix=body(tx, blocker.seq).get("payload", {}).get("fix"),
-            do=to_resolve(tx, blocker, task),
-        )
-        for blocker in open_blockers(tx, task.id)
-        if blocker.severity == "stop"
-    ]
-
-
-def _standing_in_the_way(tx: Transaction, blocker: Blocker) -> str:
-    said = body(tx, blocker.seq).get("payload", {}).get("what", "(redacted)")
-    line = " ".join(said.split())
-    short = line if len(line) <= 200 else line[:199] + "…"
-    by = f"The gate {blocker.gate}" if blocker.gate is not None else address(blocker.sender)
-    return f"{by} found: {short}"
-
-
-# --- verdicts that somebody waits for
+# --- verdicts that are due
 
 
 def due(tx: Transaction) -> list[tuple[Task, str]]:
@@ -178,18 +283,19 @@ def due_from(tx: Transaction, caller: Caller) -> list[tuple[Task, str]]:
 
 
 def half_judged(tx: Transaction) -> list[tuple[Task, str]]:
-    """Submitted tasks that every gate has passed, and where nobody named what was said."""
+    """Submitted tasks that every gate has passed, with evidence that no verdict names."""
     found = []
     for task in tasks(tx, "state = 'submitted'"):
         gates = task.gates.split()
-        passed = all(given.verdict == "pass" for given in in_force(tx, task).values())
-        if gates and passed and len(in_force(tx, task)) == len(gates):
-            found += [(task, gates[0])] if Standing(tx, task).to_name() else []
+        given = in_force(tx, task).values()
+        is_passed = len(given) == len(gates) and all(v.verdict == "pass" for v in given)
+        if gates and is_passed and any(criterion.to_name for criterion in criteria(tx, task)):
+            found.append((task, gates[0]))
     return found
 
 
 def verdict_due(tx: Transaction, task: Task, gate: str) -> RuleAnswer:
-    """A verdict that somebody is waiting for, and what to type to give it."""
+    """A verdict that is due, with the command that gives it."""
     return {
         "task": task.id,
         "gate": gate,

@@ -1,30 +1,22 @@
-"""Tasks, evidence, verdicts and blockers, read from the tables, and how doors show them."""
+"""The rows of tasks, evidence, verdicts and blockers, and their views in answers.
+
+The fields of a row have the order of the columns in `fold`.
+"""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from interlock.errors import AlreadyDone, NotFound, NotHolder, StaleFence, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.records import Claim, Target, in_the_way
 from interlock.rooms.mail.records import readable
-from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
+from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.verbs.addresses import address, near
 from interlock.verbs.answers import without_none
 
-_TASK = (
-    "id, seq, state, sender, at, thread, criteria, gates, depends_on, priority, assignee, labels, "
-    "worker, session, fence, submission, commit_id, tree, submitted_at, ended, ended_at"
-)
-_EVIDENCE = (
-    "id, seq, task, criterion, kind, sender, at, exit_code, commit_id, tree, dirty, interrupted, "
-    "spooled, redacted"
-)
-_VERDICT = "id, seq, task, gate, sender, at, verdict, submission, commit_id, tree, evidence, rules"
-_BLOCKER = (
-    "id, seq, task, gate, sender, recipient, severity, at, resolved, resolved_at, resolved_by"
-)
-LEAST_OF_AN_ID = 6
-# A blocker stands in the way of what has not come to its end.
+MIN_ID_LENGTH = 6
+R = TypeVar("R")
+# The open blockers, as a condition on work_blockers: a task that has ended has none.
 STANDING = (
     "resolved IS NULL AND (task IS NULL OR task IN (SELECT id FROM work_tasks WHERE ended IS NULL))"
 )
@@ -49,6 +41,7 @@ class Task(NamedTuple):
     worker: str | None
     session: str | None
     fence: int | None
+    claim: str | None
     submission: int | None
     commit: str | None
     tree: str | None
@@ -84,10 +77,8 @@ class Evidence(NamedTuple):
     redacted: int
 
     def stands(self) -> bool:
-        """Whether this is a run that shows something about a tree."""
-        clean = self.dirty == 0 and self.tree is not None
-        ended_well = self.exit_code == 0 and not self.interrupted
-        return self.kind == "run" and ended_well and clean and not self.redacted
+        """Whether this is a successful run on a clean tree."""
+        return self.kind == "run" and self.dirty == 0 and not self.why_not(self.tree)
 
     def why_not(self, tree: str | None) -> str:
         """Why a run does not count on the submitted tree."""
@@ -140,16 +131,15 @@ class Blocker(NamedTuple):
 def find_task(tx: Transaction, id: str) -> Task:
     found = tasks(tx, "id = ?", id)
     if not found:
-        known = [row[0] for row in tx.all("SELECT id FROM work_tasks ORDER BY seq DESC")]
         raise NotFound(
             f"There is no task {id!r}. interlock task list shows them.",
-            did_you_mean=near_ids(id, known),
+            did_you_mean=near_tasks(tx, id),
         )
     return found[0]
 
 
 def thread_of(tx: Transaction, id: str) -> str | None:
-    """The thread of a task that has not come to its end."""
+    """The thread of a task that has not ended."""
     row = tx.one("SELECT thread FROM work_tasks WHERE id = ? AND ended IS NULL", id)
     return row[0] if row else None
 
@@ -158,20 +148,20 @@ def is_thread(tx: Transaction, id: str) -> bool:
     return tx.one("SELECT 1 FROM work_tasks WHERE thread = ?", id) is not None
 
 
-def near_ids(id: str, known: list[str]) -> list[str] | None:
-    """Ids that look alike, in capitals or not."""
-    small = {other.lower(): other for other in reversed(known)}
-    return [small[found.removeprefix("@")] for found in near(id, list(small)) or ()] or None
+def near_tasks(tx: Transaction, id: str, where: str = "1") -> list[str] | None:
+    """The ids of tasks that look alike, in any case."""
+    rows = tx.all(f"SELECT id FROM work_tasks WHERE {where} ORDER BY seq")
+    known = {row[0].lower(): row[0] for row in rows}
+    return [known[found.removeprefix("@")] for found in near(id, list(known)) or ()] or None
 
 
 def near_open(tx: Transaction, id: str) -> list[str] | None:
-    """Tasks that have not come to their end, and are called nearly so."""
-    rows = tx.all("SELECT id FROM work_tasks WHERE ended IS NULL ORDER BY seq DESC")
-    return near_ids(id, [row[0] for row in rows])
+    """The ids of tasks that have not ended and look alike."""
+    return near_tasks(tx, id, "ended IS NULL")
 
 
 def open_task(tx: Transaction, id: str) -> Task:
-    """A task that has not come to its end."""
+    """A task that has not ended. Raises NotFound or AlreadyDone."""
     task = find_task(tx, id)
     if task.has_ended:
         raise AlreadyDone(
@@ -184,33 +174,31 @@ def open_task(tx: Transaction, id: str) -> Task:
 
 
 def tasks(tx: Transaction, where: str = "1", *bindings: Any, limit: int = -1) -> list[Task]:
-    """Tasks in the order in which they were made."""
-    order = f"ORDER BY seq LIMIT {limit}"
-    rows = tx.all(f"SELECT {_TASK} FROM work_tasks WHERE {where} {order}", *bindings)
-    return [Task(*row) for row in rows]
+    """Tasks in the order of their creation."""
+    sql = f"SELECT * FROM work_tasks WHERE {where} ORDER BY seq LIMIT {limit}"
+    return [Task(*row) for row in tx.all(sql, *bindings)]
 
 
 def evidence(tx: Transaction, where: str, *bindings: Any) -> list[Evidence]:
-    rows = tx.all(f"SELECT {_EVIDENCE} FROM work_evidence WHERE {where} ORDER BY seq", *bindings)
-    return [Evidence(*row) for row in rows]
+    sql = f"SELECT * FROM work_evidence WHERE {where} ORDER BY seq"
+    return [Evidence(*row) for row in tx.all(sql, *bindings)]
 
 
 def find_evidence(tx: Transaction, reference: str) -> Evidence:
-    found: Evidence = _named(tx, evidence, reference, "evidence")
-    return found
+    """The evidence behind an id, a unique prefix of it, or #SEQ. Raises NotFound or Usage."""
+    return _find(tx, evidence, reference, "evidence")
 
 
 def find_blocker(tx: Transaction, reference: str) -> Blocker:
-    found: Blocker = _named(tx, blockers, reference, "blocker")
-    return found
+    """The blocker behind an id, a unique prefix of it, or #SEQ. Raises NotFound or Usage."""
+    return _find(tx, blockers, reference, "blocker")
 
 
-def _named(tx: Transaction, rows: Callable[..., list[Any]], reference: str, what: str) -> Any:
-    """The row behind an id, a unique prefix of it, or #SEQ."""
+def _find(tx: Transaction, rows: Callable[..., list[R]], reference: str, what: str) -> R:
     if reference.startswith("#") and reference[1:].isdigit() and len(reference) <= 19:
         found = rows(tx, "seq = ?", int(reference[1:]))
-    elif len(reference) < LEAST_OF_AN_ID:
-        raise Usage(f"Give at least {LEAST_OF_AN_ID} characters of the {what}'s id, or #SEQ.")
+    elif len(reference) < MIN_ID_LENGTH:
+        raise Usage(f"Give at least {MIN_ID_LENGTH} characters of the {what}'s id, or #SEQ.")
     else:
         found = rows(tx, "id >= ? AND id < ?", reference, reference + "\U0010ffff")
     if len(found) > 1:
@@ -221,19 +209,19 @@ def _named(tx: Transaction, rows: Callable[..., list[Any]], reference: str, what
 
 
 def verdicts(tx: Transaction, where: str, *bindings: Any) -> list[Verdict]:
-    rows = tx.all(f"SELECT {_VERDICT} FROM work_verdicts WHERE {where} ORDER BY seq", *bindings)
-    return [Verdict(*row) for row in rows]
+    sql = f"SELECT * FROM work_verdicts WHERE {where} ORDER BY seq"
+    return [Verdict(*row) for row in tx.all(sql, *bindings)]
 
 
 def in_force(tx: Transaction, task: Task) -> dict[str, Verdict]:
-    """The last verdict of each gate on what is submitted now."""
+    """The last verdict of each gate on the present submission."""
     given = verdicts(tx, "task = ? AND submission = ?", task.id, task.submission)
     return {verdict.gate: verdict for verdict in given}
 
 
 def blockers(tx: Transaction, where: str = "1", *bindings: Any) -> list[Blocker]:
-    rows = tx.all(f"SELECT {_BLOCKER} FROM work_blockers WHERE {where} ORDER BY seq", *bindings)
-    return [Blocker(*row) for row in rows]
+    sql = f"SELECT * FROM work_blockers WHERE {where} ORDER BY seq"
+    return [Blocker(*row) for row in tx.all(sql, *bindings)]
 
 
 def open_blockers(tx: Transaction, task: str) -> list[Blocker]:
@@ -241,32 +229,40 @@ def open_blockers(tx: Transaction, task: str) -> list[Blocker]:
 
 
 def workers(tx: Transaction, task: str) -> list[str]:
-    """The agents who ever took the task; whoever worked on it cannot judge it."""
+    """The agents that ever took the task. None of them may judge it."""
     rows = tx.all("SELECT DISTINCT agent FROM work_takings WHERE task = ? ORDER BY 1", task)
     return [row[0] for row in rows]
 
 
 def claim_on(tx: Transaction, task: str) -> Claim | None:
-    """The live claim under which the task is worked on."""
+    """The live claim on the task."""
     return next(iter(in_the_way(tx, Target(task, None, ()))), None)
 
 
 def under_claim(tx: Transaction, task: Task, fence: int | None) -> Claim:
-    """The caller's live claim on the task, which every write under it must present.
+    """The caller's live claim on the task, which each write of a worker needs.
 
-    A caller that had taken the task and lost it meets `StaleFence`, anybody else `NotHolder`."""
+    Raises StaleFence for a caller that took the task and lost it, NotHolder for any other."""
     claim = claim_on(tx, task.id)
     caller = tx.caller
-    if claim is not None and claim.held_by(caller) and fence in (None, claim.fence):
+    is_own = claim is not None and claim.held_by(caller)
+    if claim is not None and is_own and fence in (None, claim.fence):
         if claim.fence == task.fence:
             return claim
         raise NotHolder(
             f"You hold the item {task.id} and have not taken the task: interlock task take "
             f"{task.id}"
         )
-    if fence is not None or _took(tx, task, caller):
+    took = tx.one(
+        "SELECT 1 FROM work_takings WHERE task = ? AND sender = ? AND session IS ?",
+        task.id,
+        caller.sender,
+        caller.session,
+    )
+    if fence is not None or took:
+        to = f" to @{claim.sender}" if claim is not None and not is_own else ""
         raise StaleFence(
-            f"Your claim on {task.id} was lost{_to_whom(claim, caller)}, so nothing was written. "
+            f"Your claim on {task.id} was lost{to}, so nothing was written. "
             f"Stop what you do under it; to go on: interlock task take {task.id}",
             task=task.id,
             fence=fence,
@@ -274,43 +270,23 @@ def under_claim(tx: Transaction, task: Task, fence: int | None) -> Claim:
         )
     if claim is None:
         raise NotHolder(f"You have not taken {task.id}: interlock task take {task.id}")
+    session = f" in the session {claim.session}" if claim.session is not None else ""
     raise NotHolder(
-        f"{task.id} is @{claim.sender}'s work{_session(claim)}, and nothing was changed.",
+        f"{task.id} is @{claim.sender}'s work{session}, and nothing was changed.",
         held_by=[claim.view()],
     )
 
 
-def _took(tx: Transaction, task: Task, caller: Caller) -> bool:
-    row = tx.one(
-        "SELECT 1 FROM work_takings WHERE task = ? AND sender = ? AND session IS ?",
-        task.id,
-        caller.sender,
-        caller.session,
-    )
-    return row is not None
-
-
-def _to_whom(claim: Claim | None, caller: Caller) -> str:
-    if claim is None or claim.held_by(caller):
-        return ""
-    return f" to @{claim.sender}"
-
-
-def _session(claim: Claim) -> str:
-    return f" in the session {claim.session}" if claim.session is not None else ""
-
-
-# --- what people wrote, and how doors show a row
+# --- views
 
 
 def body(tx: Transaction, seq: int) -> dict[str, Any]:
-    """What was said with a fact; nothing where it was redacted."""
+    """The body of a fact; empty where it was redacted."""
     stored = tx.store.body(seq)
     return readable(stored, seq) if stored is not None else {}
 
 
 def task_view(tx: Transaction, task: Task) -> RuleAnswer:
-    """A task in a line: what it is, where it stands, and with whom."""
     said = body(tx, task.seq)
     claim = claim_on(tx, task.id) if not task.has_ended else None
     return without_none(
@@ -335,15 +311,15 @@ def task_view(tx: Transaction, task: Task) -> RuleAnswer:
 
 
 def evidence_view(tx: Transaction, found: Evidence) -> RuleAnswer:
-    """What was run says so by its kind, its exit code and its tree; what was said has none."""
+    """A run has a command, an exit code and an output; other evidence has none of them."""
     said = {} if found.redacted else body(tx, found.seq)
     said.pop("task_id", None)
     redacted = {"redacted": True} if found.redacted else {}
     return _head(found) | redacted | (said or {"kind": found.kind})
 
 
-def _head(found: "Evidence | Verdict | Blocker") -> RuleAnswer:
-    """What everything has that somebody added to a task."""
+def _head(found: Evidence | Verdict | Blocker) -> RuleAnswer:
+    """The members that evidence, verdicts and blockers share."""
     return without_none(
         id=found.id,
         seq=found.seq,

@@ -1,4 +1,4 @@
-"""Showing tasks: in a list, and the whole story of one, in the order of the log."""
+"""One task in full: its requirements, and its history in the order of the log."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.mail.records import by_seq, content, envelope, load, visible
 from interlock.rooms.transaction import RuleAnswer, Transaction
-from interlock.rooms.work.criteria import Standing
-from interlock.rooms.work.holders import holders
-from interlock.rooms.work.missing import missing
+from interlock.rooms.work.missing import criteria, holders, missing
 from interlock.rooms.work.records import (
-    Task,
     blocker_view,
     blockers,
     body,
@@ -28,108 +25,83 @@ from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
-    from interlock.rooms.work.verbs import ShowTask
+    from interlock.rooms import answers
 
+# The history shows only the beginning of a longer text.
 MAX_STORY_LENGTH = 4096
 
 
-def show_task(tx: Transaction, act: ShowTask) -> RuleAnswer:
-    """The task as it stands, what is missing, and its story from the beginning."""
-    task = find_task(tx, act.id)
-    standing = Standing(tx, task)
-    said = body(tx, task.seq)
-    view = task_view(tx, task) | without_none(brief=said.get("brief"))
-    view["criteria"] = [standing.view(number) for number in range(1, task.criteria + 1)]
-    view["gates"] = _gates(tx, task)
+def show_task(tx: Transaction, id: str) -> answers.TaskShown:
+    task = find_task(tx, id)
+    view = task_view(tx, task)
+    view |= without_none(brief=body(tx, task.seq).get("brief"))
+    view["criteria"] = [criterion.view() for criterion in criteria(tx, task)]
+    given = in_force(tx, task)
+    gates: list[answers.GateShown] = []
+    for gate in task.gates.split():
+        verdict = given.get(gate)
+        waiting = "due" if task.state == "submitted" else "waits"
+        gates.append(
+            without_none(
+                gate=gate,
+                state=verdict.verdict if verdict is not None else waiting,
+                holders=[address(sender) for sender in holders(tx, gate)],
+                by=address(verdict.sender) if verdict is not None else None,
+                id=verdict.id if verdict is not None else None,
+            )
+        )
+    view["gates"] = gates
+    rows = tx.all("SELECT seq FROM work_story WHERE task = ? ORDER BY seq", task.id)
     return {
         "task": view,
         "missing": [] if task.has_ended else missing(tx, task),
-        "story": _story(tx, task),
+        "story": [_entry(tx, next(iter(tx.store.facts(seq - 1)))) for (seq,) in rows],
     }
 
 
-def _gates(tx: Transaction, task: Task) -> list[RuleAnswer]:
-    given = in_force(tx, task)
-    found = []
-    for gate in task.gates.split():
-        last = given.get(gate)
-        due = "due" if task.state == "submitted" else "waits"
-        told = {"by": address(last.sender), "id": last.id} if last is not None else {}
-        held = [address(sender) for sender in holders(tx, gate)]
-        state = last.verdict if last is not None else due
-        found.append({"gate": gate, "state": state, "holders": held} | told)
-    return found
-
-
-def _story(tx: Transaction, task: Task) -> list[RuleAnswer]:
-    rows = tx.all("SELECT seq FROM work_story WHERE task = ? ORDER BY seq", task.id)
-    return [_told(tx, next(iter(tx.store.facts(seq - 1)))) for (seq,) in rows]
-
-
-def _told(tx: Transaction, fact: Header) -> RuleAnswer:
-    head = without_none(
+def _entry(tx: Transaction, fact: Header) -> dict[str, Any]:
+    """A fact of the history: when, by whom, and its content."""
+    entry: dict[str, Any] = without_none(
         seq=fact.seq,
         at=rfc3339(fact.at),
         kind=fact.kind,
         by=address(fact.sender),
         session=fact.session,
     )
-    return head | _WHAT.get(fact.kind, _note)(tx, fact)
-
-
-def _note(tx: Transaction, fact: Header) -> RuleAnswer:
-    """What the fact itself says, and the note that was given with it."""
-    shown: dict[str, Any] = {
-        name: value for name, value in fact.outcome.items() if name not in ("task", "thread")
-    }
-    if "id" in shown and fact.kind.startswith("claim_"):
-        shown["claim"] = shown.pop("id")
-    return shown | without_none(note=body(tx, fact.seq).get("note"))
-
-
-def _created(tx: Transaction, fact: Header) -> RuleAnswer:
-    return {"title": body(tx, fact.seq).get("title", "")}
-
-
-def _evidence(tx: Transaction, fact: Header) -> RuleAnswer:
-    (found,) = evidence(tx, "seq = ?", fact.seq)
-    return {"evidence": _shortened(evidence_view(tx, found))}
-
-
-def _shortened(view: RuleAnswer) -> RuleAnswer:
-    """A story is told in lines: what is longer is shown in part, and says so."""
-    told = dict(view)
-    command = told.get("command", "")
-    if len(command if isinstance(command, str) else " ".join(command)) > MAX_STORY_LENGTH:
+    if fact.kind == "task_created":
+        entry["title"] = body(tx, fact.seq).get("title", "")
+    elif fact.kind == "evidence_added":
+        (found,) = evidence(tx, "seq = ?", fact.seq)
+        entry["evidence"] = view = dict(evidence_view(tx, found))
+        command = view.get("command", "")
         words = command if isinstance(command, str) else " ".join(command)
-        told |= {"command": words[:MAX_STORY_LENGTH], "part": True}
-    if len(text := told.get("text", "")) > MAX_STORY_LENGTH:
-        told |= {"text": text[:MAX_STORY_LENGTH], "part": True}
-    return told
+        if len(words) > MAX_STORY_LENGTH:
+            view |= {"command": words[:MAX_STORY_LENGTH], "part": True}
+        if len(text := view.get("text", "")) > MAX_STORY_LENGTH:
+            view |= {"text": text[:MAX_STORY_LENGTH], "part": True}
+    elif fact.kind == "verdict_given":
+        (verdict,) = verdicts(tx, "seq = ?", fact.seq)
+        entry["verdict"] = verdict_view(tx, verdict)
+    elif fact.kind == "message_sent":
+        if raised := blockers(tx, "seq = ?", fact.seq):
+            entry["blocker"] = blocker_view(tx, raised[0])
+        else:
+            entry["message"] = _message(tx, fact.seq)
+    else:
+        shown = {name: v for name, v in fact.outcome.items() if name not in ("task", "thread")}
+        if "id" in shown and fact.kind.startswith("claim_"):
+            shown["claim"] = shown.pop("id")
+        entry |= shown | without_none(note=body(tx, fact.seq).get("note"))
+    return entry
 
 
-def _verdict(tx: Transaction, fact: Header) -> RuleAnswer:
-    (found,) = verdicts(tx, "seq = ?", fact.seq)
-    return {"verdict": verdict_view(tx, found)}
-
-
-def _message(tx: Transaction, fact: Header) -> RuleAnswer:
-    """What others wrote to each other is shown to those who may read it; that they did, to all.
-    A blocker is everybody's business."""
-    message = by_seq(tx, fact.seq)
-    if raised := blockers(tx, "seq = ?", fact.seq):
-        return {"blocker": blocker_view(tx, raised[0])}
-    shown = envelope(message, None)
-    if visible(tx, message) and (written := load(tx, message)) is not None:
+def _message(tx: Transaction, seq: int) -> RuleAnswer:
+    """A message of the task's thread. Its content is only for callers that may read it."""
+    message = by_seq(tx, seq)
+    written = load(tx, message) if visible(tx, message) else None
+    if written is None:
+        return envelope(message, None)
+    stop = None
+    if written["size"] > MAX_STORY_LENGTH:
         stop = 0 if message.type == "command" else MAX_STORY_LENGTH
-        part = stop if written["size"] > MAX_STORY_LENGTH else None
-        shown = envelope(message, written) | content(tx, message, written, 0, part)
-    return {"message": shown}
-
-
-_WHAT = {
-    "task_created": _created,
-    "evidence_added": _evidence,
-    "verdict_given": _verdict,
-    "message_sent": _message,
-}
+    return envelope(message, written) | content(tx, message, written, 0, stop)

@@ -3,8 +3,8 @@
 A worker takes a task by a claim on it, adds evidence for its criteria, and submits a commit. The
 holders of the task's gates judge that commit. The task is done when nothing is missing.
 
-`tasks`, `evidence`, `gates` and `blockers` have the longer rules. `story` shows a task, and
-`missing` lists its open requirements. `records` reads the tables, and `fold` writes them.
+`tasks`, `evidence` and `gates` have the longer rules. `story` shows a task, and `missing` lists its
+open requirements. `records` reads the tables, and `fold` writes them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from interlock.errors import InvalidMessage, MissingScope, TooLarge, Usage
-from interlock.log.encoding import canonical
 from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, LEASE
 from interlock.rooms.claims.verbs import Note as ClaimNote
 from interlock.rooms.mail.verbs import DEFAULT_SEVERITY
@@ -45,9 +44,8 @@ if TYPE_CHECKING:
     from interlock.rooms import answers
     from interlock.rooms.identity import names
     from interlock.rooms.transaction import Transaction
-    from interlock.rooms.work import blockers, evidence, gates, missing, records, story, tasks
+    from interlock.rooms.work import evidence, gates, missing, records, story, tasks
 else:
-    blockers = LazyModule("interlock.rooms.work.blockers")
     evidence = LazyModule("interlock.rooms.work.evidence")
     gates = LazyModule("interlock.rooms.work.gates")
     missing = LazyModule("interlock.rooms.work.missing")
@@ -211,7 +209,7 @@ class ShowTask(
     id: TaskId
 
     def decide(self, tx: Transaction) -> answers.TaskShown:
-        return story.show_task(tx, self)
+        return story.show_task(tx, self.id)
 
 
 class TakeTask(
@@ -330,7 +328,7 @@ class CancelTask(
         task = records.open_task(tx, self.id)
         caller = tx.caller
         is_creator = names.agent_of(tx.state, task.sender) == caller.agent
-        if not is_creator and caller.kind != "human" and "admin" not in caller.scopes:
+        if not is_creator and not caller.is_person_or_admin:
             raise MissingScope(
                 f"@{task.sender} created {task.id}. Only they, a person, or a token with the scope "
                 "admin may cancel it.",
@@ -359,10 +357,16 @@ class PrepareEvidence(
     def decide(self, tx: Transaction) -> answers.EvidenceWanted:
         """Refuse as AddEvidence would."""
         task = records.open_task(tx, self.task)
-        claim = evidence.claim_of_worker(tx, task, self.fence)
-        evidence.refuse_criterion(task, self.criterion)
-        answer: Any = {"task": task.id}
-        return answer | (evidence.lease_of(tx, claim) if claim is not None else {})
+        claim = evidence.worker_claim(tx, task, self.fence, self.criterion)
+        if claim is None:
+            return {"task": task.id}
+        left_ms = max(0, claim.expires_at - tx.now)
+        return {
+            "task": task.id,
+            "fence": claim.fence,
+            "lease_s": claim.ttl // 1000,
+            "left_s": left_ms // 1000,
+        }
 
 
 class AddEvidence(
@@ -493,14 +497,17 @@ class PrepareVerdict(
 
     def decide(self, tx: Transaction) -> answers.VerdictWanted:
         """Refuse as GiveVerdict would."""
-        task = records.open_task(tx, self.task)
-        gates.refuse_judge(tx, task, self.gate)
-        gates.refuse_artifact(tx, task, GiveVerdict(task.id, self.gate, "pass"))
+        task = gates.task_to_judge(tx, self.task, self.gate)
+        row = tx.one(
+            "SELECT rules FROM work_verdicts WHERE gate = ? AND rules IS NOT NULL "
+            "ORDER BY seq DESC LIMIT 1",
+            self.gate,
+        )
         return without_none(
             task=task.id,
             gate=self.gate,
             artifact=task.artifact,
-            rules=gates.last_rules(tx, self.gate),
+            rules=row[0] if row else None,
         )
 
 
@@ -614,7 +621,7 @@ class RaiseBlocker(
         return self
 
     def decide(self, tx: Transaction) -> answers.BlockerRaised:
-        return blockers.raise_blocker(tx, self)
+        return gates.raise_blocker(tx, self)
 
 
 class ResolveBlocker(
@@ -640,12 +647,7 @@ class ResolveBlocker(
         return True
 
     def decide(self, tx: Transaction) -> answers.BlockerResolved:
-        found = records.find_blocker(tx, self.id)
-        if found.resolved is None:
-            blockers.refuse_resolver(tx, found)
-            body = canonical({"note": self.note}) if self.note is not None else None
-            tx.append("blocker_resolved", without_none(id=found.id, task=found.task), body)
-        return {"blocker": records.blocker_view(tx, records.find_blocker(tx, found.id))}
+        return gates.resolve_blocker(tx, self)
 
 
 class ListBlockers(
@@ -669,8 +671,14 @@ class ListBlockers(
         else:
             task = records.find_task(tx, self.task)
             found = records.blockers(tx, f"{which} AND task = ?", task.id)
-        seen = [blocker for blocker in found if blockers.may_see(tx, blocker)]
+        seen = [blocker for blocker in found if gates.may_see(tx, blocker)]
         return {"blockers": [records.blocker_view(tx, blocker) for blocker in seen]}
+
+
+def message_payload(**members: Any) -> dict[str, Any]:
+    """The given members of a message. Empty lists are not given."""
+    given = {name: value for name, value in members.items() if value not in (None, ())}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
 
 
 def check_contract(type: str, **members: Any) -> None:
@@ -678,8 +686,7 @@ def check_contract(type: str, **members: Any) -> None:
     # Pydantic takes longer to import than a whole command may run.
     from interlock.rooms.mail.payloads import check
 
-    given = {name: value for name, value in members.items() if value not in (None, ())}
-    check(type, {n: list(v) if isinstance(v, tuple) else v for n, v in given.items()})
+    check(type, message_payload(**members))
 
 
 def refuse_large(name: str, text: str, remedy: str) -> None:

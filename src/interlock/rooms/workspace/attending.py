@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock.rooms.claims.guard import guarded
-from interlock.rooms.claims.sessions import give_up, holds, keep
+from interlock.rooms.claims.queue import release_session, renew_session, session_claims
 from interlock.rooms.mail import waking
 from interlock.rooms.mail.reading import counts
 from interlock.rooms.mail.records import Message, envelope
@@ -29,11 +29,11 @@ def attend(tx: Transaction, act: Attend) -> RuleAnswer:
     session = tx.caller.session
     if act.step == "end":
         if session is not None and "paused" not in about:
-            give_up(tx, session)
+            release_session(tx, session)
         return about
-    claims = keep(tx, None) if act.unbound else holds(tx, None)
+    claims = renew_session(tx, None) if act.unbound else session_claims(tx, None)
     if session is not None:
-        claims = [*keep(tx, session), *claims]
+        claims = [*renew_session(tx, session), *claims]
     if act.step == "start":
         about |= _some("claims", [claim.view() for claim in claims])
     if act.step == "edit":

@@ -24,8 +24,7 @@ from interlock.rooms.mail.records import Message, by_seq
 from interlock.rooms.mail.undeliverable import astray
 from interlock.rooms.people.connections import Connection, living
 from interlock.rooms.transaction import OWNER, SYSTEM, Transaction
-from interlock.rooms.work.holders import holders, listed
-from interlock.rooms.work.missing import due
+from interlock.rooms.work.missing import due, holders, listed
 from interlock.rooms.work.records import workers
 from interlock.rooms.workspace.findings import Finding
 from interlock.verbs.addresses import address, near

@@ -10,9 +10,8 @@ from interlock.log.times import rfc3339
 from interlock.rooms.identity import names
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.transaction import RuleAnswer, Transaction
-from interlock.rooms.work.blockers import may_see
-from interlock.rooms.work.holders import holders
-from interlock.rooms.work.missing import due, half_judged, to_resolve, verdict_due
+from interlock.rooms.work.gates import may_see
+from interlock.rooms.work.missing import due, half_judged, holders, to_resolve, verdict_due
 from interlock.rooms.work.records import (
     STANDING,
     Blocker,
