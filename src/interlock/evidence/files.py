@@ -26,18 +26,20 @@ class Attached:
             raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None
         except ValueError:
             raise Usage(f"{path[:80]!r} is no file's name.") from None
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise Usage(f"{path} is no ordinary file. Attach one, or a note.")
+        if status.st_size > most:
+            os.close(descriptor)
+            raise TooLarge(
+                f"{path} has {status.st_size} bytes; at most {most} are taken. Attach the part "
+                "that matters."
+            )
         digest = hashlib.sha256()
         masker = Masker()
         size = 0
-        with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise Usage(f"{path} is no ordinary file. Attach one, or a note.")
-            if status.st_size > most:
-                raise TooLarge(
-                    f"{path} has {status.st_size} bytes; at most {most} are taken. Attach the part "
-                    "that matters."
-                )
+        with os.fdopen(descriptor, "rb") as file:
             self._copy = tempfile.NamedTemporaryFile(prefix="interlock-file-")  # noqa: SIM115
             is_text = b"\0" not in file.peek(SAMPLE)[:SAMPLE]
             while True:
