@@ -4,7 +4,7 @@ output may be missing; a wrong number would be worse."""
 
 import os
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 Counts = dict[str, int]
 
@@ -28,105 +28,92 @@ _NUMBERED = re.compile(r"([0-9]{1,9}) ([a-z]+)|(?<!expected )\b([A-Za-z]+)[:=] *
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\r")
 
 
-class _Summary(NamedTuple):
-    """The summary of a runner. Most runners have not run, and a search for `sign` is fast.
-
-    <N> in the pattern is a number. Its groups are the numbers, or `list` has them in words; those
-    that passed are the rest of `total`. A runner that writes one `per_part` of a project counts
-    only where the whole output is there."""
-
-    sign: str
-    pattern: str
-    per_part: bool = False
-
-
+# The summary of each runner: a sign, since most runners have not run and a search for a plain text
+# is fast, and a pattern, in which <N> is a number. Its groups are the numbers, or `list` has them
+# in words; the tests that passed are the rest of `total`.
 _SUMMARIES: Final = {
-    "pytest": _Summary(
+    "pytest": (
         " in ",
         r"^(?:=+ )?(?P<list><N> [a-z ]{4,20}(?:, <N> [a-z ]{4,20}){0,9}) in <N>\.[0-9]{2}s"
         r"(?: \([0-9:]+\))?(?: =+)?$",
     ),
-    "unittest": _Summary(
-        "\n\nOK", r"^Ran (?P<total><N>) tests? in [0-9.]+s\n\nOK(?: \((?P<list>[a-z0-9=, ]+)\))?$"
+    "unittest": (
+        "\n\nOK",
+        r"^Ran (?P<total><N>) tests? in [0-9.]+s\n\nOK(?: \((?P<list>[a-z0-9=, ]+)\))?$",
     ),
-    "unittest, failing": _Summary(
+    "unittest, failing": (
         "\n\nFAILED (",
         r"^Ran (?P<total><N>) tests? in [0-9.]+s\n\nFAILED \((?P<list>[a-z0-9=, ]+)\)$",
     ),
-    "jest": _Summary(" total", r"^Tests: +(?P<list>(?:<N> [a-z]+, ){1,4})<N> total$"),
-    "vitest": _Summary(
-        " Tests  ", r"^ *Tests  (?P<list><N> [a-z]+(?: \| <N> [a-z]+){0,4}) \(<N>\)$"
-    ),
-    "mocha": _Summary(
+    "jest": (" total", r"^Tests: +(?P<list>(?:<N> [a-z]+, ){1,4})<N> total$"),
+    "vitest": (" Tests  ", r"^ *Tests  (?P<list><N> [a-z]+(?: \| <N> [a-z]+){0,4}) \(<N>\)$"),
+    "mocha": (
         " passing (",
         r"^ +(?P<passed><N>) passing \([0-9a-z]{1,9}\)$(?:\n +(?P<skipped><N>) pending$)?"
         r"(?:\n +(?P<failed><N>) failing$)?",
     ),
-    "cargo": _Summary(
+    "cargo": (
         "test result: ",
         r"^test result: (?:ok|FAILED)\. (?P<list><N> passed; <N> failed; <N> ignored);",
-        per_part=True,
     ),
-    "cargo nextest": _Summary(
+    "cargo nextest": (
         " Summary [",
         r"^ +Summary \[[^\]\n]{1,20}\] +<N>(?:/<N>)? tests? run: (?P<list><N> passed[^\n]{0,80})$",
     ),
-    "rspec": _Summary(
+    "rspec": (
         " example",
         r"^(?P<total><N>) examples?, (?P<list><N> failures?(?:, <N> pending)?)"
         r"(?:, (?P<errors><N>) errors? occurred outside of examples)?$",
     ),
-    "maven": _Summary(
+    "maven": (
         "Tests run: ",
         r"^(?:\[[A-Z]+\] )?Tests run: (?P<total><N>), "
         r"(?P<list>Failures: <N>, Errors: <N>, Skipped: <N>)$",
-        per_part=True,
     ),
-    "gradle": _Summary(
+    "gradle": (
         " completed",
         r"^(?P<total><N>) tests? completed(?P<list>(?:, <N> failed)?(?:, <N> skipped)?)$",
-        per_part=True,
     ),
-    "junit 4": _Summary("OK (", r"^OK \((?P<passed><N>) tests?\)$"),
-    "junit 4, failing": _Summary(
-        "Tests run: ", r"^Tests run: (?P<total><N>),  (?P<list>Failures: <N>)$"
-    ),
-    "junit 5": _Summary(
+    "junit 4": ("OK (", r"^OK \((?P<passed><N>) tests?\)$"),
+    "junit 4, failing": ("Tests run: ", r"^Tests run: (?P<total><N>),  (?P<list>Failures: <N>)$"),
+    "junit 5": (
         " tests successful",
         r"^\[ +(?P<skipped><N>) tests skipped +\]\n\[ +<N> tests started +\]\n"
         r"\[ +<N> tests aborted +\]\n\[ +(?P<passed><N>) tests successful +\]\n"
         r"\[ +(?P<failed><N>) tests failed +\]$",
     ),
-    "dotnet": _Summary(
+    "dotnet": (
         "! ",
         r"^(?:Passed|Failed|Skipped)! +- (?P<list>Failed: +<N>, Passed: +<N>, Skipped: +<N>),",
-        per_part=True,
     ),
-    "dotnet, by the console": _Summary(
+    "dotnet, by the console": (
         "Total tests: ",
         r"^Total tests: <N>\n(?P<list>(?: +(?:Passed|Failed|Skipped): <N>\n?){1,3})",
-        per_part=True,
     ),
-    "dotnet, by the terminal": _Summary(
+    "dotnet, by the terminal": (
         "Test summary: ",
         r"^Test summary: total: <N>, (?P<list>failed: <N>, succeeded: <N>, skipped: <N>),",
     ),
-    "node": _Summary(
+    "node": (
         " pass ",
         r"^[\u2139#] tests <N>\n(?:[\u2139#] suites <N>\n)?[\u2139#] pass (?P<passed><N>)\n"
         r"[\u2139#] fail (?P<failed><N>)\n(?:[\u2139#] cancelled <N>\n)?"
         r"(?:[\u2139#] skip(?:ped)? (?P<skipped><N>)$)?",
     ),
-    "ctest": _Summary(
+    "ctest": (
         "% tests passed",
         r"^<N>% tests passed, (?P<failed><N>) tests? failed out of (?P<total><N>)$",
     ),
-    "phpunit": _Summary(
+    "phpunit": (
         "ssertion",
         r"^(?:OK \((?P<passed><N>) tests?, <N> assertions?\)|Tests: (?P<total><N>), "
         r"Assertions: <N>(?P<list>(?:, [A-Z][A-Za-z ]{1,30}: <N>){0,9})\.)$",
     ),
 }
+
+
+# These runners write one summary for each part of a project, so only the whole output is enough.
+_PER_PART: Final = ("cargo", "maven", "gradle", "dotnet", "dotnet, by the console")
 
 
 def counts(path: str, *, whole: bool) -> Counts | None:
@@ -137,7 +124,7 @@ def counts(path: str, *, whole: bool) -> Counts | None:
         file.seek(max(0, size - SEEN))
         text = _ESCAPES.sub("", file.read().decode("utf-8", "replace"))
     whole = whole and size <= SEEN
-    told = {runner: _summed(text, summary, whole=whole) for runner, summary in _SUMMARIES.items()}
+    told = {runner: _summed(runner, text, whole=whole) for runner in _SUMMARIES}
     _drop_uncertain(told["unittest, failing"], text)
     if whole:
         told["go"] = _go(text)
@@ -149,12 +136,13 @@ def counts(path: str, *, whole: bool) -> Counts | None:
     return {name: number for name, number in found[0].items() if number or name == "passed"}
 
 
-def _summed(text: str, summary: _Summary, *, whole: bool) -> Counts:
-    if summary.sign not in text:
+def _summed(runner: str, text: str, *, whole: bool) -> Counts:
+    sign, pattern = _SUMMARIES[runner]
+    if sign not in text:
         return {}
-    pattern = summary.pattern.replace("<N>", "[0-9]{1,9}")
-    found = list(re.finditer(pattern, text, re.MULTILINE | re.ASCII))
-    if not whole and (summary.per_part or len(found) > 1):
+    numbered = pattern.replace("<N>", "[0-9]{1,9}")
+    found = list(re.finditer(numbered, text, re.MULTILINE | re.ASCII))
+    if not whole and (runner in _PER_PART or len(found) > 1):
         return {}
     sums: Counts = {}
     for match in found:
