@@ -413,9 +413,11 @@ def test_where_nobody_listens_nothing_was_asked() -> None:
     assert all(refusal.members == {} for refusal in found)
 
 
-def test_what_is_no_interlock_server_is_told_as_such() -> None:
+@pytest.mark.parametrize(("status", "body"), [(b"200 OK", b"<html>"), (b"502 Bad Gateway", b"[]")])
+def test_what_is_no_interlock_server_is_told_as_such(status: bytes, body: bytes) -> None:
     # It says that it goes, so that nobody asks again on a connection that is just being closed.
-    page = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\n<html>"
+    head = b"HTTP/1.1 %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+    page = head % (status, len(body)) + body
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with dying_server(listener, page):

@@ -6,8 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from interlock.evidence.keeping import Keeper
-from interlock.evidence.transcript import MAX_WAITING, Transcript
+from interlock.evidence.output import MAX_WAITING, Keeper, Transcript
 
 TOKEN = "gh" + "p_" + "aB3" * 12
 

@@ -15,21 +15,19 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from typing import Any, Self, TypeVar, cast
 
 from interlock.client.asking import Asked
-from interlock.client.claims import Claims
-from interlock.client.mail import Mail
+from interlock.client.handwritten import HandWritten
+from interlock.client.link import AsyncLink
 from interlock.client.methods import Methods
-from interlock.client.tokens import Tokens
-from interlock.client.ways import LocalWay, RemoteWay, Way
-from interlock.client.who import Who
 from interlock.local import workspace
 from interlock.local.repository import located, needs_location
 from interlock.rooms.workspace.paging import pages
 from interlock.rooms.workspace.verbs import ShowLog
 from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import run, run_async
 from interlock.verbs.verb import Verb
 
@@ -44,26 +42,57 @@ def connect(
     session: str | None = None,
 ) -> "Client":
     """A client of the workspace at a directory or at a server's URL; without one, of the workspace
-    that the command would find. Nothing is opened before the first call.
+    that the command would find. It opens nothing before the first call.
 
-    Whoever acts is the token's sender; without a token, whom the command would act as:
-    INTERLOCK_TOKEN, else the only credential kept there. For the asynchronous client, enter it
-    with `async with`."""
+    The sender is the token's. Without a token it is the sender of the command: INTERLOCK_TOKEN,
+    else the only credential kept there. For the asynchronous client, enter it with `async with`."""
     named = os.fspath(place) if place is not None else None
     try:
         here = os.getcwd()
     except OSError:
-        here = os.sep  # it was removed, so nothing is near
+        here = os.sep  # the directory was removed, so no workspace is near
     return Client(workspace.find(named, os.environ, here), token, session)
 
 
-class Client(Mail, Claims, Tokens, Methods):
+class _Credentials:
+    """The credentials of a client: the given token, else those that the command would use. The
+    first request that needs them finds them."""
+
+    def __init__(self, place: str, token: str | None, session: str | None) -> None:
+        self._place, self._token, self._session = place, token, session
+        self._found: dict[bool, Credentials] = {}
+
+    def known(self, request: Verb) -> Credentials | None:
+        if request.declared.anyone:
+            return Credentials()
+        return self._found.get(not request.needs_sender())
+
+    def find(self, request: Verb) -> Credentials:
+        """Finds the credentials on first use, which may open the workspace."""
+        if (known := self.known(request)) is not None:
+            return known
+        owner_may = not request.needs_sender()
+        if self._token is not None:
+            # A session belongs to its sender: another token has nothing to do with it.
+            is_same = self._token == os.environ.get("INTERLOCK_TOKEN")
+            running = os.environ.get("INTERLOCK_SESSION") if is_same else None
+            found = Credentials(token=self._token, session=self._session or running or None)
+        else:
+            with closing(workspace.link(self._place, os.environ)) as link:
+                found = workspace.who_acts(
+                    link, os.environ, named=None, session=self._session, owner_may=owner_may
+                )
+        self._found[owner_may] = found
+        return found
+
+
+class Client(HandWritten, Methods):
     """The verbs as methods that give their answer. Several threads may use one client; `with`
     closes it, and `async with` gives its asynchronous twin."""
 
     def __init__(self, place: str, token: str | None = None, session: str | None = None) -> None:
         self.place = place
-        self._who = Who(place, token, session)
+        self._credentials = _Credentials(place, token, session)
         self._link = workspace.link(place, os.environ)
         self._twin: AbstractAsyncContextManager[AsyncClient] | None = None
         self._opening = threading.Lock()
@@ -72,7 +101,7 @@ class Client(Mail, Claims, Tokens, Methods):
     def call(self, request: Verb) -> Answer:
         """Make any request, as it is."""
         with self._opening:
-            credentials = self._who.credentials(request)
+            credentials = self._credentials.find(request)
             if not self._is_open:
                 self._link.open()
                 self._is_open = True
@@ -95,12 +124,11 @@ class Client(Mail, Claims, Tokens, Methods):
     @asynccontextmanager
     async def asynchronous(self) -> "AsyncIterator[AsyncClient]":
         """The same client, asynchronous, for the length of a block."""
-        remote = "://" in self.place
-        way: Way = RemoteWay(self.place) if remote else LocalWay(self.place)
+        link = AsyncLink(self.place)
         try:
-            yield AsyncClient(way, self._who)
+            yield AsyncClient(link, self._credentials)
         finally:
-            await way.close()
+            await link.close()
 
     async def __aenter__(self) -> "AsyncClient":
         if self._twin is not None:
@@ -114,19 +142,19 @@ class Client(Mail, Claims, Tokens, Methods):
         await twin.__aexit__(*trouble)
 
 
-class AsyncClient(Mail, Claims, Tokens, Methods):
-    """The verbs as coroutines. A call that is cancelled lets go of its connection at once; what it
-    asked for may have been done."""
+class AsyncClient(HandWritten, Methods):
+    """The verbs as coroutines. A cancelled call closes its connection at once; the server may have
+    done what it asked for."""
 
-    def __init__(self, way: Way, who: Who) -> None:
-        self._way, self._who = way, who
+    def __init__(self, link: AsyncLink, credentials: _Credentials) -> None:
+        self._link, self._credentials = link, credentials
 
     async def call(self, request: Verb) -> Answer:
         """Make any request, as it is."""
-        credentials = self._who.known(request)
+        credentials = self._credentials.known(request)
         if credentials is None:
-            credentials = await asyncio.to_thread(self._who.credentials, request)
-        return await self._way.call(credentials, request)
+            credentials = await asyncio.to_thread(self._credentials.find, request)
+        return await self._link.call(credentials, request)
 
     async def do(self, asked: Asked[R]) -> R:
         request = asked.request

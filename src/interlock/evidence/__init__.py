@@ -1,5 +1,5 @@
-"""Running a command so that what came of it can be shown: what ran, where, on which tree, what it
-wrote and how it ended. Nothing here talks to a workspace; whoever records the run does that."""
+"""Runs a command and describes the run: the command, its directory and tree, its output, and how it
+ended. Nothing here talks to a workspace; the caller records the run."""
 
 from interlock.evidence.recording import NotStarted, Recorded, record
 from interlock.evidence.running import Limits

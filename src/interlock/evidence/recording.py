@@ -1,4 +1,4 @@
-"""`evidence run`: a command is run, and what came of it is made ready to be recorded."""
+"""`evidence run`: runs a command, and makes the payload of its evidence."""
 
 import hashlib
 import os
@@ -12,25 +12,23 @@ from contextlib import closing, contextmanager
 from typing import Any, BinaryIO, Final, Self
 
 from interlock.errors import Usage
-from interlock.evidence.copying import Live
 from interlock.evidence.counting import counts
-from interlock.evidence.keeping import Keeper
+from interlock.evidence.output import Keeper, Live, Transcript
 from interlock.evidence.running import Ended, Limits, run
 from interlock.evidence.standing import Standing, standing, unchanged
-from interlock.evidence.transcript import Transcript
 from interlock.rooms.work.secrets import masked_words
 
 CANNOT_EXECUTE: Final = 126
 NOT_FOUND: Final = 127
 OUT_OF_TIME: Final = 124
-# What the contract of evidence takes as a list of words; beyond, the command is one line.
+# Evidence has at most so many words in a list; a longer command is one line.
 MAX_WORDS: Final = 4096
 MAX_WORD_LENGTH: Final = 131_072
 
 
 class NotStarted(Exception):
-    """The command could not be started, so there is nothing to record. Says why, in words for a
-    person, and with which status to exit."""
+    """The command could not be started, so there is nothing to record. The message tells a person
+    why; `status` is the status to exit with."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -38,9 +36,9 @@ class NotStarted(Exception):
 
 
 class Recorded:
-    """What came of a run: the payload of its evidence, the file with the output to be stored,
-    and the status to exit with; `unstarted` says why nothing ran, where nothing did. Closing it
-    removes the file."""
+    """The result of a run: the payload of its evidence, the file with the output to be stored, and
+    the status to exit with. `unstarted` says why the command could not be started, if so. Closing
+    it removes the file."""
 
     def __init__(
         self, payload: dict[str, Any], output: str, exit_status: int, unstarted: str | None = None
@@ -70,52 +68,69 @@ def record(
 ) -> Recorded:
     """Runs the command in the current directory, with its output live on `out` and `err`.
 
-    Returns when the command has ended and nothing that it started is left. Signals sent to us
-    meanwhile go on to it, if this is the main thread. Raises Usage for what cannot be asked for,
-    and NotStarted when there is no such command; then nothing has run. With `unstarted_too` that is
-    recorded as a shell would have it: a status, and why as the output.
+    Returns when the command and all that it started have ended. In the main thread, signals to
+    this process go on to the command. Raises Usage for wrong arguments, and NotStarted where there
+    is no such command. With `unstarted_too`, that becomes a record as a shell would have it: a
+    status, and the reason as the output.
     """
     limits = limits or Limits()
     _check(command, limits)
-    here = _here()
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:
+        raise Usage("The directory that you stand in is gone. Stand in another.") from None
     before = standing(here)
-    with _keeping():
+    with _writing():
         folder = tempfile.mkdtemp(prefix="interlock-run-")
     output = os.path.join(folder, "output")
     try:
-        with _keeping():
+        with _writing():
             keeper = Keeper(output, limits.output_bytes)
         with closing(keeper):
             transcript = Transcript(keeper)
+
+            def keep(stream: int, data: bytes) -> None:
+                with _writing():
+                    transcript.add(stream, data)
+
             unstarted = None
             try:
-                ended = _run(command, limits, out, err, transcript)
-            except NotStarted as trouble:
+                ended = run(command, limits, out, err, keep)
+            except OSError as error:
+                is_missing = isinstance(error, FileNotFoundError)
+                why = "there is no such command" if is_missing else error.strerror
+                status = NOT_FOUND if is_missing else CANNOT_EXECUTE
+                unstarted = f"{command[0]}: {why}"
                 if not unstarted_too:
-                    raise
-                unstarted = str(trouble)
+                    raise NotStarted(unstarted, status) from None
                 Live(err).write(f"{unstarted}\n".encode())
                 transcript.add(1, f"{unstarted}\n".encode())
-                ended = Ended(trouble.status, None, False, 0, [])
-            with _keeping():
+                ended = Ended(status, None, False, 0, [])
+            with _writing():
                 cut = transcript.finish()
         if ended.left:
             Live(err).write(f"interlock: processes that do not end: {ended.left}\n".encode())
         payload = _payload(command, here, before, ended, transcript, output, cut=cut)
-        return Recorded(payload, output, _exit_status(ended), unstarted)
+        exit_status = payload["exit_code"]
+        if ended.told is not None:
+            exit_status = 128 + ended.told
+        elif ended.out_of_time:
+            # A command that ended well because its time was over has not finished its work.
+            exit_status = exit_status or OUT_OF_TIME
+        return Recorded(payload, output, exit_status, unstarted)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
 @contextmanager
-def _keeping() -> Iterator[None]:
-    """Within it, what is written to a file of ours: where that fails, nothing can be recorded."""
+def _writing() -> Iterator[None]:
+    """Within it, code writes to our temporary file. Raises Usage where that fails."""
     try:
         yield
-    except OSError as trouble:
+    except OSError as error:
         raise Usage(
-            f"What the command writes cannot be kept: {trouble.strerror}. Make room for temporary "
+            f"What the command writes cannot be kept: {error.strerror}. Make room for temporary "
             "files, or name another directory for them in TMPDIR."
         ) from None
 
@@ -129,50 +144,14 @@ def _check(command: Sequence[str], limits: Limits) -> None:
         raise Usage("A time limit is more than nothing, for example 10m.")
     if limits.output_bytes < 0:
         raise Usage("An output limit is a number of bytes.")
-    if limits.memory_bytes is not None:
-        _check_memory(limits.memory_bytes)
-
-
-def _check_memory(wanted: int) -> None:
+    if limits.memory_bytes is None:
+        return
     if not sys.platform.startswith("linux"):
         raise Usage("This system cannot limit the memory of a process. Leave out --memory-limit.")
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
-    if wanted < 1024 or (most != resource.RLIM_INFINITY and wanted > most):
+    too_much = most != resource.RLIM_INFINITY and limits.memory_bytes > most
+    if limits.memory_bytes < 1024 or too_much:
         raise Usage(f"A memory limit is at least 1024 bytes, and here at most {most}.")
-
-
-def _here() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        raise Usage("The directory that you stand in is gone. Stand in another.") from None
-
-
-def _run(
-    command: Sequence[str], limits: Limits, out: BinaryIO, err: BinaryIO, transcript: Transcript
-) -> Ended:
-    def keep(stream: int, data: bytes) -> None:
-        with _keeping():
-            transcript.add(stream, data)
-
-    try:
-        return run(command, limits, out, err, keep)
-    except FileNotFoundError:
-        raise NotStarted(f"{command[0]}: there is no such command", NOT_FOUND) from None
-    except OSError as trouble:
-        raise NotStarted(f"{command[0]}: {trouble.strerror}", CANNOT_EXECUTE) from None
-
-
-def _exit_status(ended: Ended) -> int:
-    if ended.told is not None:
-        return 128 + ended.told
-    status = _exit_code(ended)
-    # A command that ended well because its time was over has not done what it was to do.
-    return status or OUT_OF_TIME if ended.out_of_time else status
-
-
-def _exit_code(ended: Ended) -> int:
-    return 128 - ended.status if ended.status < 0 else ended.status
 
 
 def _payload(
@@ -186,46 +165,30 @@ def _payload(
     cut: bool,
 ) -> dict[str, Any]:
     words, masked = masked_words(command)
-    if len(words) <= MAX_WORDS and all(len(word) <= MAX_WORD_LENGTH for word in words):
-        shown: list[str] | str = words
-    else:
-        shown = shlex.join(words)
-    masked += transcript.masked
-    members = {
-        "kind": "run",
-        "command": shown,
-        "cwd": _cwd(here, before),
-        "exit_code": _exit_code(ended),
-        "duration_ms": ended.duration_ms,
-        "commit": before and before.commit,
-        "tree": before and before.tree,
-        "dirty": before and (before.dirty or not unchanged(before)),
-        "output": {"sha256": _digest(output), "size": os.path.getsize(output)},
-        "produced": transcript.produced if cut else None,
-        "masked": masked or None,
-        "tests": counts(output, whole=not cut),
-        "ended_by": _ended_by(ended),
-        "interrupted": True if ended.told is not None or ended.out_of_time else None,
-    }
-    return {name: value for name, value in members.items() if value is not None}
-
-
-def _ended_by(ended: Ended) -> str | None:
-    if ended.out_of_time:
-        return "time limit"
-    return "signal" if ended.status < 0 else None
-
-
-def _cwd(here: str, before: Standing | None) -> str:
-    """Relative to the repository, or else the directory's own name: where on a machine things
-    lie is nobody else's business."""
+    is_short = len(words) <= MAX_WORDS and all(len(word) <= MAX_WORD_LENGTH for word in words)
+    # Relative to the repository, or else the directory's own name: evidence does not disclose the
+    # paths of a machine.
     if before:
         place = os.path.relpath(os.path.realpath(here), os.path.realpath(before.root))
     else:
         place = os.path.basename(here) or here
-    return os.fsencode(place).decode("utf-8", "replace")
-
-
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    ended_by = "signal" if ended.status < 0 else None
+    with open(output, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    members = {
+        "kind": "run",
+        "command": words if is_short else shlex.join(words),
+        "cwd": os.fsencode(place).decode("utf-8", "replace"),
+        "exit_code": 128 - ended.status if ended.status < 0 else ended.status,
+        "duration_ms": ended.duration_ms,
+        "commit": before and before.commit,
+        "tree": before and before.tree,
+        "dirty": before and (before.dirty or not unchanged(before)),
+        "output": {"sha256": digest, "size": os.path.getsize(output)},
+        "produced": transcript.produced if cut else None,
+        "masked": masked + transcript.masked or None,
+        "tests": counts(output, whole=not cut),
+        "ended_by": "time limit" if ended.out_of_time else ended_by,
+        "interrupted": True if ended.told is not None or ended.out_of_time else None,
+    }
+    return {name: value for name, value in members.items() if value is not None}

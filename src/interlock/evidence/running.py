@@ -1,41 +1,52 @@
-"""Running a command to its end, and everything that it started to theirs.
+"""Runs a command until it and every process that it started have ended.
 
 The command gets a process group of its own, so that a signal to it reaches all of a pipeline. At
-a terminal it stays in ours: it may read what is typed, and Ctrl-C and Ctrl-Z reach both of us.
+a terminal it stays in ours: it can read the keyboard, and Ctrl-C and Ctrl-Z reach both.
+
+On Linux this process adopts every orphan below it, so that it finds a daemon that left its parent,
+its group and its session. On other systems it finds those below it or in the command's group.
 """
 
+import ctypes
 import os
 import queue
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, Literal, NamedTuple
 
-from interlock.evidence.copying import Copier, Live, same
-from interlock.evidence.processes import Family, adopting
+from interlock.evidence.output import Copier, Live
+from interlock.machine import processes
+from interlock.machine.processes import Process
 
 TICK_S: Final = 0.02
 REAP_INTERVAL_S: Final = 5.0
-# How long we try to end what cannot be ended, such as a process of another user.
+# How long to try to end a process that cannot be ended, such as one of another user.
 STUBBORN_S: Final = 5.0
-# The same signal to us and to our group is meant once.
-MEANT_ONCE_S: Final = 0.05
-HEARD: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+# The same signal to us and to our group within this time is one signal.
+SAME_SIGNAL_S: Final = 0.05
+FORWARDED: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 TYPED: Final = (signal.SIGINT, signal.SIGQUIT)
+ADOPTS: Final = sys.platform.startswith("linux")
+_SET_SUBREAPER: Final = 36
+_GET_SUBREAPER: Final = 37
 
-Events = queue.SimpleQueue[Callable[["_Running"], None]]
+# The number of a signal that we got, or a message of a thread.
+Event = int | Literal["ended", "copying failed"]
+Events = queue.SimpleQueue[Event]
 
-# Orphans are taken in by the process as a whole, and nothing tells whose they were.
+# This process as a whole adopts orphans, and nothing tells which run they came from.
 _one_at_a_time = threading.Lock()
 
 
 class Limits(NamedTuple):
-    """What a run may take. Memory is per process; `grace_s` is the time between asking a process
-    to end and ending it."""
+    """The limits of a run. Memory is per process; `grace_s` is the time between asking a process
+    to end and killing it."""
 
     time_s: float | None = None
     output_bytes: int = 64 << 20
@@ -45,7 +56,7 @@ class Limits(NamedTuple):
 
 class Ended(NamedTuple):
     """How a command ended. `status` is negative when a signal ended it; `told` is the signal that
-    was sent to us meanwhile; `left` are processes that could not be ended."""
+    we got meanwhile; `left` are processes that could not be ended."""
 
     status: int
     told: int | None
@@ -61,18 +72,31 @@ def run(
     err: BinaryIO,
     keep: Callable[[int, bytes], None],
 ) -> Ended:
-    """Runs the command in the current directory; returns when nothing of it is left. What it
-    writes goes to `out` and `err` and, with the number of the stream, to `keep`. Raises OSError
-    when it cannot be started."""
-    with _one_at_a_time, adopting():
-        family = Family()
+    """Runs the command in the current directory, and returns when all of its processes have ended.
+    Its output goes to `out` and `err` and, with the number of the stream, to `keep`. Raises OSError
+    when the command cannot be started."""
+    with _one_at_a_time, _adopting():
+        family = _Family()
         events: Events = queue.SimpleQueue()
-        at_terminal = _at_terminal()
-        with ExitStack() as stack, _hearing(events):
-            child = subprocess.Popen(  # noqa: S603 - what the user asked to run
-                _within(command, limits.memory_bytes),
+        try:
+            # A terminal is our input, and we are in its foreground.
+            at_terminal = os.tcgetpgrp(0) == os.getpgrp()
+        except OSError:
+            at_terminal = False
+        try:
+            # Where both lead to one place, one pipe keeps the exact order of the output.
+            is_same = os.path.sameopenfile(out.fileno(), err.fileno())
+        except (OSError, ValueError):
+            is_same = False
+        if limits.memory_bytes is not None and shutil.which(command[0]) is not None:
+            # A shell sets the limit, since no code of ours may run between fork and exec.
+            kilobytes = str(limits.memory_bytes // 1024)
+            command = ["/bin/sh", "-c", 'ulimit -v "$0" && exec "$@"', kilobytes, *command]
+        with ExitStack() as stack, _signals_to(events):
+            child = subprocess.Popen(  # noqa: S603 - the user's command
+                command,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if same(out, err) else subprocess.PIPE,
+                stderr=subprocess.STDOUT if is_same else subprocess.PIPE,
                 bufsize=0,
                 process_group=None if at_terminal else 0,
             )
@@ -81,44 +105,109 @@ def run(
                 [pipe.fileno() for pipe in (child.stdout, child.stderr) if pipe],
                 [Live(out), Live(err)],
                 keep,
-                failed=lambda: events.put(_Running.give_up),
+                failed=lambda: events.put("copying failed"),
             )
             copier.start()
-            # Signals are ours again by then: nobody has to wait for a reader that does not read.
+            # Our signal handlers are back by then, so a signal ends the wait for a slow reader.
             stack.callback(copier.drain)
-            running = _Running(child, family, events, limits, at_terminal=at_terminal)
-            return running.to_the_end()
+            family.follow(child.pid, os.getpgrp() if at_terminal else child.pid)
+            try:
+                return _until_ended(child, family, events, limits, at_terminal=at_terminal)
+            except BaseException:
+                family.end(STUBBORN_S)
+                raise
 
 
-def _at_terminal() -> bool:
-    """Whether a terminal is our input and we are in its foreground."""
-    try:
-        return os.tcgetpgrp(0) == os.getpgrp()
-    except OSError:
-        return False
+def _until_ended(
+    child: subprocess.Popen[bytes],
+    family: "_Family",
+    events: Events,
+    limits: Limits,
+    *,
+    at_terminal: bool,
+) -> Ended:
+    started = now = time.monotonic()
+    ended_at: float | None = None
+    told: int | None = None
+    told_at = 0.0
+    kill_at: float | None = None
+    out_of_time = False
 
+    def wait() -> None:
+        child.wait()
+        events.put("ended")
 
-def _within(command: Sequence[str], memory_bytes: int | None) -> Sequence[str]:
-    """The command as it is to be started so that none of its processes gets more memory. A shell
-    sets the limit, since nothing of ours may run between fork and exec."""
-    if memory_bytes is None or shutil.which(command[0]) is None:
-        return command
-    return ["/bin/sh", "-c", 'ulimit -v "$0" && exec "$@"', str(memory_bytes // 1024), *command]
+    threading.Thread(target=wait, daemon=True).start()
+    while True:
+        if ended_at is not None:
+            is_stubborn = kill_at is not None and time.monotonic() > kill_at + STUBBORN_S
+            if is_stubborn or not family.living():
+                break
+        timeout_s = REAP_INTERVAL_S
+        if ended_at is not None or kill_at is not None:
+            timeout_s = TICK_S
+        elif limits.time_s is not None:
+            left_s = started + limits.time_s - time.monotonic()
+            timeout_s = min(max(0.0, left_s), REAP_INTERVAL_S)
+        try:
+            event: Event | None = events.get(timeout=timeout_s)
+        except queue.Empty:
+            event = None
+        now = time.monotonic()
+        asks_to_end = False
+        if event == "ended":
+            ended_at = now
+            asks_to_end = bool(family.living())
+        elif event == "copying failed":
+            kill_at = now  # the output cannot be kept, so there is no use in going on
+        elif event is None:
+            limit_s = limits.time_s
+            if limit_s is not None and ended_at is None and now >= started + limit_s:
+                out_of_time = asks_to_end = True
+            if kill_at is not None and now >= kill_at:
+                family.signal(signal.SIGKILL)
+            else:
+                family.living()  # reaps the orphans that have ended
+        elif told == event and now - told_at < SAME_SIGNAL_S:
+            continue
+        elif told is not None or out_of_time or ended_at is not None:
+            kill_at = now  # the second signal ends the command
+        else:
+            told, told_at = event, now
+            if event not in TYPED:
+                # The sender of such a signal does not wait for long.
+                kill_at = now + limits.grace_s
+            with suppress(ProcessLookupError, PermissionError):
+                if not at_terminal:
+                    os.killpg(child.pid, event)
+                elif event not in TYPED:  # the terminal has sent a typed one to the command too
+                    child.send_signal(event)
+        if asks_to_end and kill_at is None:
+            kill_at = now + limits.grace_s
+            family.signal(signal.SIGTERM)
+    assert ended_at is not None
+    return Ended(
+        status=child.returncode,
+        told=told,
+        out_of_time=out_of_time,
+        duration_ms=round((ended_at - started) * 1000),
+        left=family.living(),
+    )
 
 
 @contextmanager
-def _hearing(events: Events) -> Iterator[None]:
-    """Within it, signals to us become events. What we were started to ignore stays ignored."""
+def _signals_to(events: Events) -> Iterator[None]:
+    """Within it, signals to us become events. Signals that we ignore stay ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def hear(number: int, _: Any) -> None:
-        events.put(lambda running: running.told(number))
+    def handle(number: int, _: Any) -> None:
+        events.put(number)
 
     before = {
-        number: signal.signal(number, hear)
-        for number in HEARD
+        number: signal.signal(number, handle)
+        for number in FORWARDED
         if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
@@ -128,112 +217,74 @@ def _hearing(events: Events) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class _Running:
-    """One command between its start and the end of its last process."""
+@contextmanager
+def _adopting() -> Iterator[None]:
+    """Within it, orphans below us become our children, where the system can do that."""
+    if not ADOPTS:
+        yield
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = ctypes.c_int(0)
+    libc.prctl(_GET_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(_SET_SUBREAPER, before.value, 0, 0, 0)
 
-    def __init__(
-        self,
-        child: subprocess.Popen[bytes],
-        family: Family,
-        events: Events,
-        limits: Limits,
-        *,
-        at_terminal: bool,
-    ) -> None:
-        self._child = child
-        self._family = family
-        self._events = events
-        self._limits = limits
-        self._at_terminal = at_terminal
-        self._started = time.monotonic()
-        self._ended: float | None = None
-        self._told: int | None = None
-        self._told_at = 0.0
-        self._out_of_time = False
-        self._kill_at: float | None = None
 
-    def to_the_end(self) -> Ended:
-        group = os.getpgrp() if self._at_terminal else self._child.pid
-        self._family.follow(self._child.pid, group)
-        threading.Thread(target=self._await, daemon=True).start()
-        try:
-            while not self._over():
-                try:
-                    self._events.get(timeout=self._patience())(self)
-                except queue.Empty:
-                    self._look_at_the_clock()
-        except BaseException:
-            self._family.end(STUBBORN_S)
-            raise
-        assert self._ended is not None
-        return Ended(
-            status=self._child.returncode,
-            told=self._told,
-            out_of_time=self._out_of_time,
-            duration_ms=round((self._ended - self._started) * 1000),
-            left=self._family.living(),
-        )
+class _Family:
+    """All processes that came of one command, and none that ran before it."""
 
-    def _await(self) -> None:
-        self._child.wait()
-        self._events.put(_Running._command_ended)
+    def __init__(self) -> None:
+        self._earlier = {(process.pid, process.started) for process in processes.every()}
+        self._command: int | None = None
+        self._group: int | None = None
 
-    def _over(self) -> bool:
-        if self._ended is None:
-            return False
-        if self._kill_at is not None and time.monotonic() > self._kill_at + STUBBORN_S:
-            return True
-        return not self._family.living()
+    def follow(self, command: int, group: int) -> None:
+        """The command, which another thread reaps, and the group in which it runs."""
+        self._command, self._group = command, group
 
-    def _patience(self) -> float:
-        if self._ended is not None or self._kill_at is not None:
-            return TICK_S
-        if self._limits.time_s is None:
-            return REAP_INTERVAL_S
-        left = self._started + self._limits.time_s - time.monotonic()
-        return min(max(0.0, left), REAP_INTERVAL_S)
+    def living(self) -> list[int]:
+        """The pids of those that live. Reaps those that have ended."""
+        found = [
+            process
+            for process in processes.every()
+            if (process.pid, process.started) not in self._earlier
+        ]
+        below: dict[int, list[Process]] = {}
+        for process in found:
+            below.setdefault(process.parent, []).append(process)
+        todo = [*below.get(os.getpid(), ())]
+        if not ADOPTS:
+            todo += [process for process in found if process.group == self._group]
+        members: dict[int, Process] = {}
+        while todo:
+            process = todo.pop()
+            if process.pid not in members:
+                members[process.pid] = process
+                todo += below.get(process.pid, ())
+        living = []
+        for process in members.values():
+            if process.state not in ("Z", "X"):
+                living.append(process.pid)
+            elif process.parent == os.getpid() and process.pid != self._command:
+                with suppress(ChildProcessError):
+                    os.waitpid(process.pid, os.WNOHANG)
+        return living
 
-    def _look_at_the_clock(self) -> None:
-        now = time.monotonic()
-        limit = self._limits.time_s
-        if limit is not None and self._ended is None and now >= self._started + limit:
-            self._out_of_time = True
-            self._ask_to_end()
-        if self._kill_at is not None and now >= self._kill_at:
-            self._family.signal(signal.SIGKILL)
-        else:
-            self._family.living()  # reaps the orphans that have ended
+    def signal(self, number: int) -> list[int]:
+        """Sends the signal to all that live; returns their pids."""
+        living = self.living()
+        for pid in living:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+                if number == signal.SIGTERM:
+                    os.kill(pid, signal.SIGCONT)  # a stopped process does not get SIGTERM
+        return living
 
-    def _ask_to_end(self) -> None:
-        if self._kill_at is None:
-            self._kill_at = time.monotonic() + self._limits.grace_s
-            self._family.signal(signal.SIGTERM)
-
-    def _command_ended(self) -> None:
-        self._ended = time.monotonic()
-        if self._family.living():
-            self._ask_to_end()
-
-    def told(self, number: int) -> None:
-        """We were sent a signal: the first goes on to the command, the second ends it. Whoever
-        tells us to end, rather than interrupts us, will not wait for long."""
-        now = time.monotonic()
-        if self._told == number and now - self._told_at < MEANT_ONCE_S:
-            return
-        if self._told is not None or self._out_of_time or self._ended is not None:
-            self._kill_at = now
-            return
-        self._told, self._told_at = number, now
-        if number not in TYPED:
-            self._kill_at = now + self._limits.grace_s
-        if self._at_terminal and number in TYPED:
-            return  # the terminal has told the command too
-        with suppress(ProcessLookupError, PermissionError):
-            if self._at_terminal:
-                self._child.send_signal(number)
-            else:
-                os.killpg(self._child.pid, number)
-
-    def give_up(self) -> None:
-        """What it writes cannot be kept, so there is no use in going on."""
-        self._kill_at = time.monotonic()
+    def end(self, limit_s: float) -> None:
+        """Kills all, and those that they start meanwhile, until none is left or the time is up."""
+        deadline = time.monotonic() + limit_s
+        while self.signal(signal.SIGKILL) and time.monotonic() < deadline:
+            time.sleep(0.01)

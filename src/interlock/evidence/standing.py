@@ -1,4 +1,4 @@
-"""Which commit and tree a run stands for. Everything is asked of git, and nothing is written into
+"""The commit and tree that a run stands for. All facts come from git, and nothing is written into
 the repository: a dirty tree gets its id through an index and an object directory of our own."""
 
 import os
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from interlock.machine import git
 
-# Hashing a large tree takes its time; a git that hangs must not hang the run.
+# Hashing a large tree takes long; a git that hangs must not hang the run.
 PATIENCE_S = 300
 
 _QUIET = (
@@ -19,7 +19,7 @@ _QUIET = (
 
 
 class Standing(NamedTuple):
-    """What is checked out: the commit, if there is one, and the tree as it lies there."""
+    """The checkout: the commit, if there is one, and the tree as it is in the working directory."""
 
     commit: str | None
     tree: str | None
@@ -28,36 +28,32 @@ class Standing(NamedTuple):
 
 
 def standing(place: str = ".") -> Standing | None:
-    """What is checked out at this place; None outside a repository, without git, or where git
-    refuses to look. A tree that git cannot hash whole is None, and dirty."""
+    """The checkout at this place; None outside a repository, without git, or where git refuses to
+    read it. A tree that git cannot hash is None, and dirty."""
     root = _git(place, "rev-parse", "--show-toplevel")
     if not root:
         return None
     head = artifact("HEAD", place)
     changes = _git(root, "status", "--porcelain", "-z", "-unormal", "--ignore-submodules=none")
-    overlooked = _overlooked(root)
-    if head and changes == "" and not overlooked:
-        return Standing(*head, dirty=False, root=root)
-    commit, committed = head or (None, None)
-    tree = _tree_as_it_lies(root, overlooked)
-    return Standing(commit, tree, dirty=changes != "" or tree != committed, root=root)
-
-
-def _overlooked(root: str) -> list[str]:
-    """The files whose changes git was told not to see. Those that a sparse checkout leaves out
-    are not among them."""
+    # The files whose changes git was told to ignore. The files that a sparse checkout leaves out
+    # are not among them.
     listed = _git(root, "ls-files", "-v", "-z") or ""
     tagged = [(entry[:1], entry[2:]) for entry in listed.split("\0") if entry]
-    return [
+    overlooked = [
         path
         for tag, path in tagged
         if tag.islower() or (tag == "S" and os.path.lexists(os.path.join(root, path)))
     ]
+    if head and changes == "" and not overlooked:
+        return Standing(*head, dirty=False, root=root)
+    commit, committed = head or (None, None)
+    tree = _working_tree(root, overlooked)
+    return Standing(commit, tree, dirty=changes != "" or tree != committed, root=root)
 
 
 def unchanged(before: Standing) -> bool:
-    """Whether what was clean before the run still is: the same commit, and no tracked file
-    touched. What a run leaves beside them does not change what it ran on."""
+    """Whether a clean checkout is still clean after the run: the same commit, and no change of a
+    tracked file. New untracked files do not change the tree that it ran on."""
     head = _git(before.root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     status = ("status", "--porcelain", "-z", "-uno", "--ignore-submodules=untracked")
     return head == before.commit and _git(before.root, *status) == ""
@@ -72,13 +68,14 @@ def artifact(commit: str, place: str = ".") -> tuple[str, str] | None:
     return (found, tree) if found and tree else None
 
 
-def _tree_as_it_lies(root: str, overlooked: list[str]) -> str | None:
+def _working_tree(root: str, overlooked: list[str]) -> str | None:
     index = _git(root, "rev-parse", "--git-path", "index")
     objects = _git(root, "rev-parse", "--git-path", "objects")
     if not index or not objects:
         return None
     with tempfile.TemporaryDirectory(prefix="interlock-tree-") as own:
-        lent = [_quoted(os.path.join(root, objects))]
+        escaped = os.path.join(root, objects).replace("\\", "\\\\").replace('"', '\\"')
+        lent = [f'"{escaped}"']
         if more := os.environ.get("GIT_ALTERNATE_OBJECT_DIRECTORIES"):
             lent.append(more)
         environment = {
@@ -88,8 +85,8 @@ def _tree_as_it_lies(root: str, overlooked: list[str]) -> str | None:
         }
         os.mkdir(environment["GIT_OBJECT_DIRECTORY"])
         try:
-            # A copy knows which files have not changed, so that only the others are read. By its
-            # own time it knows which may have changed in the very moment they were added.
+            # With a copy of the index, git reads only the files that have changed. The copy keeps
+            # its time, by which git knows the files that may have changed while they were added.
             shutil.copy2(os.path.join(root, index), environment["GIT_INDEX_FILE"])
         except FileNotFoundError:
             pass  # nothing was ever added
@@ -103,13 +100,8 @@ def _tree_as_it_lies(root: str, overlooked: list[str]) -> str | None:
         return _git(root, "write-tree", "--missing-ok", more=environment)
 
 
-def _quoted(path: str) -> str:
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 def _git(place: str, *words: str, more: dict[str, str] | None = None, told: str = "") -> str | None:
-    """What git says, whatever settings the user has; None when it fails."""
+    """The output of git, independent of the user's settings; None when it fails."""
     quiet = {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"} | (more or {})
     said = os.fsencode(told)
     return git.said(place, *_QUIET, *words, more=quiet, told=said, patience_s=PATIENCE_S)

@@ -1,8 +1,8 @@
-"""The way to a node: through the server that runs for a workspace, or straight to its file.
+"""Links to a node: through the server that runs for a workspace, or directly to its file.
 
-Whoever has a link asks for acts and gets answers and refusals, the same either way. The way
-through a server needs few imports, because commands and hooks are started hundreds of times a day:
-`_socket` is the part of `socket` that is written in C, and all that one exchange needs.
+A link makes requests, and gives the same answers and refusals either way. Commands and hooks start
+hundreds of times a day, so the way through a server imports little: `_socket` is the part of
+`socket` that is written in C, and enough for one exchange.
 """
 
 import _thread
@@ -19,7 +19,6 @@ from interlock.errors import (
     EngineUnavailable,
     Internal,
     NotAWorkspace,
-    Refusal,
     Usage,
     by_code,
 )
@@ -28,20 +27,20 @@ from interlock.verbs.credentials import Credentials
 from interlock.verbs.http import SEEN_HEADER, Request, encode
 
 if TYPE_CHECKING:
-    import http.client
-
     from interlock.node import Node
 
 
 ABOUT = "server.json"
 LOCK = "server.lock"
 PATIENCE_S = 60.0
-# So long an answer may take before whoever only looks wonders whether the server hangs.
+# After so long without an answer to a read, the link tests whether the server hangs.
 QUIET_S = 5.0
 MAX_BYTES = 1 << 20
 SHORT = 1 << 18
 MAX_HEADER_LENGTH = 1 << 13
 BARRED = (errno.EACCES, errno.EPERM, errno.EROFS)
+# A process that makes a workspace puts these files there, beside those of `log.db`.
+NEW_FILES = ("turnstile.queue", "turnstile.turn", "bells", "keys", "server.lock", "server.log")
 
 
 class Link(Protocol):
@@ -55,14 +54,14 @@ class Link(Protocol):
         """Makes the workspace where there is none, or refuses to."""
 
     def call(self, credentials: Credentials, act: Any) -> Answer:
-        """Does what is asked; raises the refusals of `errors`."""
+        """Makes the request; raises the refusals of `errors`."""
 
     def close(self) -> None:
-        """Lets go of the file, where it was opened."""
+        """Closes the workspace's file, if it was opened."""
 
 
 class About(NamedTuple):
-    """What a server says of itself in its workspace's directory."""
+    """The record that a server writes into its workspace's directory."""
 
     pid: int
     url: str
@@ -75,7 +74,7 @@ class About(NamedTuple):
 
 
 def server_of(directory: str) -> About | None:
-    """The server that says it runs for a workspace; whether it does, a call shows."""
+    """The record of a workspace's server. Only a call shows whether it still runs."""
     try:
         with open(os.path.join(directory, ABOUT), encoding="utf-8") as file:
             said = json.load(file)
@@ -84,8 +83,15 @@ def server_of(directory: str) -> About | None:
         return None
 
 
+def matching_server(directory: str) -> About | None:
+    """The server of a workspace, if it has this version. Another version may speak another
+    protocol: then the file is used, beside it."""
+    about = server_of(directory)
+    return about if about is not None and about.version == __version__ else None
+
+
 def is_served(directory: str) -> bool:
-    """Whether a server holds the workspace's lock, be it only starting or ending."""
+    """Whether a server holds the workspace's lock, also while it starts or ends."""
     import fcntl
 
     try:
@@ -108,11 +114,9 @@ class LocalLink:
 
     def __init__(self, directory: str) -> None:
         self.place = self.home = directory
-        # One of another version may speak otherwise: then the file is used, beside it.
-        about = server_of(directory)
-        self._server = about if about is not None and about.version == __version__ else None
+        self._server = matching_server(directory)
         self._is_barred = False
-        # The process of a server that was asked, and does not answer anybody.
+        # The process of a server that hangs.
         self.silent: int | None = None
         self._node: Node | None = None
         self._opening = _thread.allocate_lock()
@@ -124,25 +128,31 @@ class LocalLink:
     def call(self, credentials: Credentials, act: Any) -> Answer:
         server = self._server
         if self._node is None and server is not None:
-            if _is_large(act):
-                return _in_steps(self, credentials, act)
-            patience_s = _patience_here(act)
-            request = encoded(credentials, _while_here(act, patience_s))
+            if (answer := _in_steps(self, credentials, act)) is not None:
+                return answer
+            # The link notices at once when a server on this machine ends, so work on the whole
+            # log may take any time.
+            patience_s = None if act.declared.unbounded else patience(act)
+            sent = act
+            if patience_s is not None and getattr(act, "until_ms", 0) is None:
+                sent = act._replace(until_ms=int((time.monotonic() + patience_s) * 1000))
+            request = encoded(credentials, sent)
+            is_read = request.method == "GET"
             try:
-                looks = request.method == "GET"
-                return decoded(*_exchange(server.socket, request, patience_s, looks=looks))
+                return decoded(*_exchange(server.socket, request, patience_s, is_read=is_read))
             except NobodyThere as nobody:
                 self._server, self._is_barred = None, isinstance(nobody, Barred)
             except OSError as trouble:
                 if isinstance(trouble, TimeoutError):
                     self.silent = server.pid
-                if request.method != "GET":
-                    raise lost(trouble) from None
+                if not is_read:
+                    raise lost_answer(trouble) from None
                 self._server = None
         try:
             return self._opened().call(credentials, act)
         except EngineUnavailable as trouble:
-            if self._is_barred or not is_open(self.place):
+            may_use = os.access(self.place, os.R_OK | os.W_OK | os.X_OK)
+            if self._is_barred or (os.path.isdir(self.place) and not may_use):
                 raise shut_out(self.place, trouble.message) from None
             raise
 
@@ -165,12 +175,12 @@ class RemoteLink:
 
     def __init__(self, url: str, home: str) -> None:
         self.place, self.home = url, home
-        secure, _, rest = url.partition("://")
+        scheme, _, rest = url.partition("://")
         self._host, _, path = rest.partition("/")
         self._path = f"/{path}".rstrip("/")
-        if secure not in ("http", "https") or not self._host or "@" in self._host:
+        if scheme not in ("http", "https") or not self._host or "@" in self._host:
             raise Usage(f"{url[:200]!r} is not a server's address, such as http://127.0.0.1:7420")
-        self._secure = secure == "https"
+        self._is_secure = scheme == "https"
         self._seen = 0
 
     def open(self) -> None:
@@ -179,25 +189,15 @@ class RemoteLink:
     def call(self, credentials: Credentials, act: Any) -> Answer:
         import http.client
 
-        if _is_large(act):
-            return _in_steps(self, credentials, act)
+        if (answer := _in_steps(self, credentials, act)) is not None:
+            return answer
         request = encoded(credentials, act)
-        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
         try:
             connection = kind(self._host, timeout=patience(act))
             connection.connect()
         except (OSError, ValueError, http.client.HTTPException) as trouble:
             raise EngineUnavailable(f"{self.place} cannot be reached: {trouble}.") from None
-        try:
-            return self._asked(connection, request)
-        except (OSError, http.client.HTTPException) as trouble:
-            if request.method != "GET":
-                raise lost(trouble) from None
-            raise EngineUnavailable(
-                f"{self.place} does not answer as an Interlock server does ({trouble!r})."
-            ) from None
-
-    def _asked(self, connection: "http.client.HTTPConnection", request: Request) -> Answer:
         try:
             target = self._path + request.target
             headers = request.headers | seen_headers(self._seen)
@@ -205,6 +205,12 @@ class RemoteLink:
             response = connection.getresponse()
             self._seen = max(self._seen, seen_in(response.getheader(SEEN_HEADER)))
             return decoded(response.status, response.read())
+        except (OSError, http.client.HTTPException) as trouble:
+            if request.method != "GET":
+                raise lost_answer(trouble) from None
+            raise EngineUnavailable(
+                f"{self.place} does not answer as an Interlock server does ({trouble!r})."
+            ) from None
         finally:
             connection.close()
 
@@ -220,12 +226,14 @@ def open_node(
     key: bytes | None = None,
     is_repair: bool = False,
 ) -> "Node":
-    """The node of a workspace, made if there is none. A directory that holds something else is
-    left alone."""
+    """The node of a workspace, which is made if there is none. Raises NotAWorkspace for a
+    directory that has other files."""
     try:
         os.makedirs(directory, 0o700, exist_ok=True)
+        others = [name for name in os.listdir(directory) if name not in NEW_FILES]
+        is_foreign = any(not name.startswith("log.db") for name in others if name != "engine.json")
         known = (os.path.join(directory, name) for name in ("log.db", "engine.json"))
-        if _foreign(directory) and not any(map(os.path.exists, known)):
+        if is_foreign and not any(map(os.path.exists, known)):
             raise NotAWorkspace(
                 f"{directory} holds other files and no workspace, and was left alone. Name an "
                 "empty or a new directory."
@@ -241,27 +249,41 @@ def open_node(
     return Node(directory, adopt=adopt, engine=engine, key=key, is_repair=is_repair)
 
 
-def _foreign(directory: str) -> bool:
-    """Whether anything is there but what a process making the workspace just now has put there."""
-    ours = {"turnstile.queue", "turnstile.turn", "bells", "keys", "server.lock", "server.log"}
-    ours |= {"engine.json"}
-    names = os.listdir(directory)
-    return any(name not in ours and not name.startswith("log.db") for name in names)
+def shut_out(place: str, why: str) -> EngineUnavailable:
+    return EngineUnavailable(
+        f"{why} If this shell is sandboxed, it may use neither the server's socket nor the files "
+        f"in {place}: use your client's own Interlock tools (MCP), which run outside of it, or "
+        "have a person allow that directory. Another workspace is named with --workspace. "
+        "interlock evidence run keeps a run in a file meanwhile.",
+    )
+
+
+def lost_answer(trouble: Exception) -> EngineUnavailable:
+    """For a request that was sent and got no answer."""
+    if isinstance(trouble, TimeoutError):
+        what = "does not answer (see interlock doctor), and may have done what was asked, or yet do"
+        what += " it."
+    else:
+        what = f"went away before it answered ({trouble}), and may have done what was asked."
+    return EngineUnavailable(
+        f"The server {what} Look, or try again with the same --key, which does it at most once.",
+        outcome="unknown",
+    )
 
 
 # --- one exchange
 
 
 class NobodyThere(Exception):
-    """No server listens: nothing was asked of anybody."""
+    """No server listens, so the request was not sent."""
 
 
 class Barred(NobodyThere):
-    """A server may listen, and we may not talk to it."""
+    """A server may listen, and this process may not talk to it."""
 
 
 def connected(path: str) -> Any:
-    """A connection to a server's socket; `NobodyThere` where nobody listens."""
+    """A connection to a server's socket. Raises `NobodyThere` where no server listens."""
     import _socket
 
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -277,26 +299,11 @@ def connected(path: str) -> Any:
     return connection
 
 
-def is_open(directory: str) -> bool:
-    """Whether a workspace's files may be used here, or there is no such directory yet."""
-    may = os.R_OK | os.W_OK | os.X_OK
-    return os.access(directory, may) or not os.path.isdir(directory)
-
-
-def shut_out(place: str, why: str) -> EngineUnavailable:
-    return EngineUnavailable(
-        f"{why} If this shell is sandboxed, it may use neither the server's socket nor the files "
-        f"in {place}: use your client's own Interlock tools (MCP), which run outside of it, or "
-        "have a person allow that directory. Another workspace is named with --workspace. "
-        "interlock evidence run keeps a run in a file meanwhile.",
-    )
-
-
 def is_hanging(path: str) -> bool:
-    """Whether a server does not answer even what costs it nothing. It takes connections still: the
-    system does so for it."""
+    """Whether a server does not answer even a request that costs nothing. It still takes
+    connections: the system does so for it."""
     try:
-        _exchange(path, Request("GET", "/healthz", {}, b""), QUIET_S, looks=False)
+        _exchange(path, Request("GET", "/healthz", {}, b""), QUIET_S, is_read=False)
     except TimeoutError:
         return True
     except (OSError, NobodyThere):
@@ -305,21 +312,28 @@ def is_hanging(path: str) -> bool:
 
 
 def _exchange(
-    path: str, request: Request, patience_s: float | None, *, looks: bool
+    path: str, request: Request, patience_s: float | None, *, is_read: bool
 ) -> tuple[int, bytes]:
     """One request over the server's socket. HTTP/1.0: the answer ends where the connection does.
-    What only `looks` is not waited for where the server answers nobody."""
-    with_length = request.headers | {"Content-Length": str(len(request.body))}
+    A read waits longer than `QUIET_S` only for a server that does not hang."""
+    headers = request.headers | {"Content-Length": str(len(request.body))}
     lines = [f"{request.method} {request.target} HTTP/1.0", "Host: localhost"]
-    lines += [f"{name}: {value}" for name, value in with_length.items()]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
     head = "\r\n".join([*lines, "", ""]).encode()
     connection = connected(path)
     try:
-        connection.settimeout(QUIET_S if looks else patience_s)
+        connection.settimeout(QUIET_S if is_read else patience_s)
         with suppress(BrokenPipeError, ConnectionResetError):
-            # A server that refuses what it has seen of a request may have answered already.
+            # A server that refuses the first part of a request may have answered already.
             connection.sendall(head + request.body)
-        received = bytearray(_first(connection, path, patience_s) if looks else b"")
+        received = bytearray()
+        if is_read:
+            try:
+                received += connection.recv(MAX_BYTES)
+            except TimeoutError:
+                if is_hanging(path):
+                    raise
+            connection.settimeout(patience_s)
         while chunk := connection.recv(MAX_BYTES):
             received += chunk
     finally:
@@ -330,39 +344,25 @@ def _exchange(
     return int(head[9:12]), body
 
 
-def _first(connection: Any, path: str, patience_s: float | None) -> bytes:
-    """What comes first, which takes long only where the server is alive."""
-    try:
-        return bytes(connection.recv(MAX_BYTES))
-    except TimeoutError:
-        if is_hanging(path):
-            raise
-    finally:
-        connection.settimeout(patience_s)
-    return b""
-
-
-def _is_large(act: Any) -> bool:
-    """Whether it takes several requests. What is short says no without importing the verbs."""
+def _in_steps(link: Link, credentials: Credentials, act: Any) -> Answer | None:
+    """The answer to an act that takes several requests; None for others. A short payload needs no
+    import of the verbs."""
     payload = getattr(act, "payload", None)
     if not isinstance(payload, dict):
-        return False
+        return None
     if not any(isinstance(text, str) and len(text) > SHORT for text in payload.values()):
-        return False
-    from interlock.rooms.mail.uploads import is_large
-
-    return is_large(act)
-
-
-def _in_steps(link: Link, credentials: Credentials, act: Any) -> Answer:
-    from interlock.rooms.mail.uploads import send
+        return None
+    from interlock.rooms.mail import uploads
     from interlock.verbs.flows import run
 
-    return run(send(act), lambda step: link.call(credentials, step))
+    if not uploads.is_large(act):
+        return None
+    answer: Answer = run(uploads.send(act), lambda step: link.call(credentials, step))
+    return answer
 
 
 def seen_headers(seen: int) -> dict[str, str]:
-    """What tells a node how far the one before it was, so that nobody misses their own writes."""
+    """Tells a node how far the one before it was, so that a client never misses its own writes."""
     return {SEEN_HEADER: str(seen)} if seen else {}
 
 
@@ -371,33 +371,28 @@ def seen_in(header: str | None) -> int:
 
 
 def encoded(credentials: Credentials, act: Any) -> Request:
-    """The request for an act. What would go astray on the way is checked here, as it is there."""
+    """The request for an act. Checks here, as the server does, a request that might not reach its
+    route: its path leads elsewhere, or it is longer than a server takes."""
     try:
         request = encode(credentials, act)
     except UnicodeEncodeError:
-        _checked(act)
-        _credible(credentials)
+        _check(credentials, act)
         raise Usage("What was given is not text that UTF-8 can hold.") from None
-    if _may_go_astray(request):
-        _checked(act)
-        _credible(credentials)
-    return request
-
-
-def _may_go_astray(request: Request) -> bool:
-    """Whether its path leads elsewhere, or it is longer than a server takes."""
     target = request.target
     longest = max(map(len, [target, *request.headers.values()]))
     is_long = longest > MAX_HEADER_LENGTH or len(request.body) > SHORT
-    return is_long or "%2F" in target or "//" in target or target.endswith("/")
+    if is_long or "%2F" in target or "//" in target or target.endswith("/"):
+        _check(credentials, act)
+    return request
 
 
-def _credible(credentials: Credentials) -> None:
-    """What is too long to be a token or a session, or is no text, is neither."""
+def _check(credentials: Credentials, act: Any) -> None:
     from interlock.rooms.identity.token_format import hashed
     from interlock.verbs.addresses import unicode
     from interlock.verbs.types import SESSION_ID
+    from interlock.verbs.verb import validated
 
+    validated(act)
     if credentials.session is not None:
         SESSION_ID.check("session", credentials.session)
     token = credentials.token
@@ -406,65 +401,26 @@ def _credible(credentials: Credentials) -> None:
         raise BadToken
 
 
-def _checked(act: Any) -> None:
-    from interlock.verbs.verb import validated
-
-    validated(act)
-
-
 def decoded(status: int, body: bytes) -> Answer:
-    """The answer, or the refusal, raised."""
+    """The answer; raises the refusal behind an error object."""
     try:
         answer: Answer = json.loads(body)
         if status == 200:
             return answer
-        raise refusal_of(answer)
-    except (ValueError, KeyError, TypeError):
+        fixed = ("error", "code", "message")
+        members = {name: value for name, value in answer.items() if name not in fixed}
+        try:
+            kind = by_code(answer["code"])
+        except KeyError:
+            raise Internal(f"{answer['code']}: {answer['message']}", **members) from None
+        raise kind(answer["message"], **members)
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise EngineUnavailable(
             f"What answered (status {status}) is not an Interlock server, or one of another "
             "version."
         ) from None
 
 
-def refusal_of(error: Answer) -> Refusal:
-    """The refusal behind an error object."""
-    members = {name: value for name, value in error.items() if name not in _FIXED}
-    try:
-        kind = by_code(error["code"])
-    except KeyError:
-        return Internal(f"{error['code']}: {error['message']}", **members)
-    return kind(error["message"], **members)
-
-
-_FIXED = ("error", "code", "message")
-
-
 def patience(act: Any) -> float:
     wait_s = getattr(act, "wait_s", None)
     return PATIENCE_S + (wait_s if isinstance(wait_s, int) else 0)
-
-
-def _patience_here(act: Any) -> float | None:
-    """On this machine a server that has gone is noticed at once, and work on the whole log may
-    take as long as it takes."""
-    return None if act.declared.unbounded else patience(act)
-
-
-def _while_here(act: Any, patience_s: float | None) -> Any:
-    """With the moment after which we do not wait any longer, where it matters to the act."""
-    if patience_s is None or getattr(act, "until_ms", 0) is not None:
-        return act
-    return act._replace(until_ms=int((time.monotonic() + patience_s) * 1000))
-
-
-def lost(trouble: Exception) -> EngineUnavailable:
-    """For an act that was sent, of which nobody said what became of it."""
-    if isinstance(trouble, TimeoutError):
-        what = "does not answer (see interlock doctor), and may have done what was asked, or yet do"
-        what += " it."
-    else:
-        what = f"went away before it answered ({trouble}), and may have done what was asked."
-    return EngineUnavailable(
-        f"The server {what} Look, or try again with the same --key, which does it at most once.",
-        outcome="unknown",
-    )

@@ -1,7 +1,7 @@
 """The project's own rules, in `interlock.toml` at the root of its repository: checks that decide
-gates, guards on what is pushed, and what the scrub looks for.
+gates, guards on pushes, and the rules of the scrub.
 
-A file that is not understood whole is refused: a guard that is misspelt would guard nothing.
+A file with an unknown key is refused: a misspelt guard would guard nothing.
 """
 
 import os
@@ -39,15 +39,15 @@ class Check(NamedTuple):
     time_limit: int | None = None
 
     def meets(self, exit_code: int | None, output: str) -> bool:
-        """Whether a run that ended so is what the check expects. The pattern may be found
-        anywhere in the output; ^ and $ are the ends of a line."""
+        """Whether a run with this result meets the check. The pattern may match anywhere in the
+        output; ^ and $ are the ends of a line."""
         if exit_code != self.exit_code:
             return False
         return self.pattern is None or bool(re.search(self.pattern, output, re.MULTILINE))
 
 
 class Guard(NamedTuple):
-    """What is pushed to such a remote and branch must have passed the gate."""
+    """A commit that is pushed to such a remote and branch must have passed the gate."""
 
     gate: str
     remote: str = "*"
@@ -56,9 +56,8 @@ class Guard(NamedTuple):
     def covers(self, remote: str, url: str, ref: str) -> bool:
         """Whether a push to this ref of this remote is guarded.
 
-        A remote is meant by its name or its URL, and a URL in whatever spelling leads to the
-        same place. A branch is meant by its name, any ref by its whole one (`refs/tags/*`), and
-        `*` is every ref there is."""
+        `remote` matches the name or the URL of a remote, in any spelling of the same place.
+        `branch` matches the name of a branch or a whole ref (`refs/tags/*`); `*` is every ref."""
         places = (remote, url, normalised(url))
         patterns = [self.remote]
         if ":" in self.remote or self.remote.startswith(("/", ".", "~")):
@@ -69,7 +68,7 @@ class Guard(NamedTuple):
 
 
 class Project(NamedTuple):
-    """What `interlock.toml` says, or nothing where there is none."""
+    """The rules in `interlock.toml`; empty where there is no such file."""
 
     checks: tuple[Check, ...]
     guards: tuple[Guard, ...]
@@ -77,8 +76,8 @@ class Project(NamedTuple):
 
 
 def load(root: str) -> Project:
-    """The rules in the working tree whose root this is. No file is no rules; a file that cannot
-    be read is refused."""
+    """The rules in the working tree with this root; empty without a file. Raises Usage for a file
+    that cannot be read."""
     try:
         with open(os.path.join(root, FILE), "rb") as file:
             return decode(file.read(LARGEST + 1))
@@ -89,7 +88,7 @@ def load(root: str) -> Project:
 
 
 def decode(data: bytes, where: str = FILE) -> Project:
-    """The rules in a file's bytes; `where` says in refusals which file that was."""
+    """The rules in a file's bytes; refusals name the file as `where`. Raises Usage."""
     if len(data) > LARGEST:
         raise Usage(f"{where} has more than {LARGEST} bytes, and no project's rules do.", file=FILE)
     try:
@@ -105,17 +104,20 @@ def parse(text: str, where: str = FILE) -> Project:
     except (tomllib.TOMLDecodeError, RecursionError) as trouble:
         raise Usage(f"{where} is not TOML: {str(trouble)[:200]}", file=FILE) from None
     reader = _Reader(where)
-    reader.known(tables, _TABLES, "")
+    reader.refuse_unknown(tables, _TABLES, "")
     checks = reader.table(tables.get("checks", {}), "checks")
+    guards = tables.get("guards", [])
+    if not isinstance(guards, list):
+        raise reader.refusal("guards", "Write each guard under a line of its own: [[guards]]")
     return Project(
         tuple(reader.check(name, given) for name, given in checks.items()),
-        tuple(reader.guards(tables.get("guards", []))),
+        tuple(reader.guard(given, f"guards[{at}]") for at, given in enumerate(guards, 1)),
         reader.table(tables.get("scrub", {}), "scrub"),
     )
 
 
 class _Reader:
-    """Takes values apart, and says of each that is wrong where it stands."""
+    """Checks values, and names the file and the key of a wrong one."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -124,43 +126,72 @@ class _Reader:
         key = f"checks.{shown(name)}"
         self._name(name, key, "A check's name")
         table = self.table(given, key)
-        shipped = name == SCRUB
-        self.known(table, _OF_THE_SHIPPED_CHECK if shipped else _OF_A_CHECK, key)
-        return Check(
-            name,
-            self._name(table.get("gate", name), f"{key}.gate", "A gate's name"),
-            () if shipped else self._command(table.get("command"), f"{key}.command"),
-            self._exit_code(table.get("exit_code", 0), f"{key}.exit_code"),
-            self._pattern(table.get("pattern"), f"{key}.pattern"),
-            self._time_limit(table.get("time_limit"), f"{key}.time_limit"),
-        )
+        is_shipped = name == SCRUB
+        self.refuse_unknown(table, _OF_THE_SHIPPED_CHECK if is_shipped else _OF_A_CHECK, key)
+        gate = self._name(table.get("gate", name), f"{key}.gate", "A gate's name")
 
-    def guards(self, given: Any) -> list[Guard]:
-        if not isinstance(given, list):
-            raise self._refusal("guards", "Write each guard under a line of its own: [[guards]]")
-        return [self._guard(each, f"guards[{at}]") for at, each in enumerate(given, 1)]
+        line = table.get("command")
+        words = ["/bin/sh", "-c", line] if isinstance(line, str) else line
+        if not isinstance(words, list) or not all(
+            isinstance(word, str) and "\0" not in word for word in words
+        ):
+            words = []
+        program = line if isinstance(line, str) else "".join(words[:1])
+        if not is_shipped and not (words and program.strip()):
+            raise self.refusal(
+                f"{key}.command",
+                'A check runs a command: a line for the shell, "make test", or a list of words, '
+                '["make", "test"].',
+            )
 
-    def _guard(self, given: Any, key: str) -> Guard:
+        exit_code = table.get("exit_code", 0)
+        if type(exit_code) is not int or not 0 <= exit_code <= 255:
+            raise self.refusal(f"{key}.exit_code", "An exit code is a whole number from 0 to 255.")
+
+        pattern = table.get("pattern")
+        why = "It is not a string" if not isinstance(pattern, str | None) else None
+        try:
+            re.compile(pattern if isinstance(pattern, str) else "")
+        except (re.error, RecursionError, OverflowError) as trouble:
+            why = str(trouble)
+        if why is not None:
+            allowed = f"A pattern is a regular expression of Python's. {why}."
+            raise self.refusal(f"{key}.pattern", allowed)
+
+        limit = table.get("time_limit")
+        try:
+            time_limit = durations.seconds(limit if isinstance(limit, str) else "")
+        except ValueError as trouble:
+            time_limit = None
+            if limit is not None:
+                allowed = f'{trouble} Write it in quotes: "10m"'
+                raise self.refusal(f"{key}.time_limit", allowed) from None
+        return Check(name, gate, tuple(words), exit_code, pattern, time_limit)
+
+    def guard(self, given: Any, key: str) -> Guard:
         table = self.table(given, key)
-        self.known(table, _OF_A_GUARD, key)
+        self.refuse_unknown(table, _OF_A_GUARD, key)
         if "gate" not in table:
-            raise self._refusal(f"{key}.gate", "A guard names the gate that must have passed.")
-        return Guard(
-            self._name(table["gate"], f"{key}.gate", "A gate's name"),
-            self._glob(table.get("remote", "*"), f"{key}.remote", 'such as "origin"'),
-            self._glob(table.get("branch", "*"), f"{key}.branch", 'such as "main"'),
-        )
+            raise self.refusal(f"{key}.gate", "A guard names the gate that must have passed.")
+        gate = self._name(table["gate"], f"{key}.gate", "A gate's name")
+        globs = []
+        for name, example in (("remote", "origin"), ("branch", "main")):
+            glob = table.get(name, "*")
+            if not (isinstance(glob, str) and glob.strip()):
+                allowed = f'It is a string, such as "{example}"; "*" is any.'
+                raise self.refusal(f"{key}.{name}", allowed)
+            globs.append(glob)
+        return Guard(gate, *globs)
 
     def table(self, given: Any, key: str) -> dict[str, Any]:
         if not isinstance(given, dict):
-            raise self._refusal(key, f"It is a table. Write its keys under a line of [{key}]")
+            raise self.refusal(key, f"It is a table. Write its keys under a line of [{key}]")
         return given
 
-    def known(self, table: Mapping[str, Any], keys: Sequence[str], under: str) -> None:
-        """Refuses the first key that does not belong there."""
+    def refuse_unknown(self, table: Mapping[str, Any], keys: Sequence[str], under: str) -> None:
         for key in table:
             if key not in keys:
-                raise self._refusal(
+                raise self.refusal(
                     f"{under}.{shown(key)}".lstrip("."),
                     f"There is no such key. Here may stand {listed(keys)}.",
                     near(key, keys),
@@ -168,53 +199,10 @@ class _Reader:
 
     def _name(self, given: Any, key: str, what: str) -> str:
         if not (isinstance(given, str) and re.fullmatch(NAME.strip("^$"), given)):
-            raise self._refusal(key, f"{what} is {SHAPES[NAME]}.")
+            raise self.refusal(key, f"{what} is {SHAPES[NAME]}.")
         return given
 
-    def _command(self, given: Any, key: str) -> tuple[str, ...]:
-        words = ["/bin/sh", "-c", given] if isinstance(given, str) else given
-        well_formed = isinstance(words, list) and all(
-            isinstance(word, str) and "\0" not in word for word in words
-        )
-        if not well_formed or not words or not (words[0] if given is words else given).strip():
-            raise self._refusal(
-                key,
-                'A check runs a command: a line for the shell, "make test", or a list of words, '
-                '["make", "test"].',
-            )
-        return tuple(words)
-
-    def _exit_code(self, given: Any, key: str) -> int:
-        if type(given) is not int or not 0 <= given <= 255:
-            raise self._refusal(key, "An exit code is a whole number from 0 to 255.")
-        return given
-
-    def _pattern(self, given: Any, key: str) -> str | None:
-        if given is None:
-            return None
-        try:
-            if isinstance(given, str):
-                re.compile(given)
-                return given
-            why = "It is not a string"
-        except (re.error, RecursionError, OverflowError) as trouble:
-            why = str(trouble)
-        raise self._refusal(key, f"A pattern is a regular expression of Python's. {why}.")
-
-    def _time_limit(self, given: Any, key: str) -> int | None:
-        if given is None:
-            return None
-        try:
-            return durations.seconds(given if isinstance(given, str) else "")
-        except ValueError as trouble:
-            raise self._refusal(key, f'{trouble} Write it in quotes: "10m"') from None
-
-    def _glob(self, given: Any, key: str, such_as: str) -> str:
-        if not (isinstance(given, str) and given.strip()):
-            raise self._refusal(key, f'It is a string, {such_as}; "*" is any.')
-        return given
-
-    def _refusal(self, key: str, allowed: str, near: Sequence[str] = ()) -> Usage:
+    def refusal(self, key: str, allowed: str, near: Sequence[str] = ()) -> Usage:
         return Usage(
             f"{self._where}, {key}: {allowed}",
             file=FILE,

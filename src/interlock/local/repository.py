@@ -1,5 +1,5 @@
-"""Which repository a path claim is on: named by its remote, or by its common directory, so that
-every clone or every worktree of it means the same one."""
+"""The name of the repository of a path claim: its remote, or its common directory, so that every
+clone or every worktree of it has the same name."""
 
 import os
 from typing import Any
@@ -11,18 +11,21 @@ from interlock.machine import git
 def name_and_paths(repo: str | None, paths: list[str]) -> tuple[str, tuple[str, ...]]:
     """The repository's name, and the paths relative to its root.
 
-    A path is meant from the root, as guards see it; `./x` and absolute ones from where one
-    stands. With `--repo` all are from the root, and the repository is named by a remote's URL in
-    any spelling, by a directory in it, or by a name of its own."""
-    if repo is not None:
-        return _named(repo), tuple(paths)
-    root = _git("rev-parse", "--show-toplevel")
-    if root is None:
-        raise Usage(
-            "Paths are relative to a repository, and this is none. Stand in one, or name it: "
-            "--repo NAME"
-        )
-    return _name("."), tuple(_from_root(path, root) for path in paths)
+    A path is relative to the root, as guards see it; `./x` is relative to the working directory.
+    With `--repo` all paths are relative to the root, and the repository is named by a remote's URL
+    in any spelling, by a directory in it, or by a name of its own. Raises Usage outside a
+    repository."""
+    if repo is None:
+        root = _git("rev-parse", "--show-toplevel")
+        if root is None:
+            raise Usage(
+                "Paths are relative to a repository, and this is none. Stand in one, or name it: "
+                "--repo NAME"
+            )
+        return _name("."), tuple(_from_root(path, root) for path in paths)
+    if repo.startswith((".", "/", "~")):
+        return name_here(os.path.expanduser(repo)) or normalised(repo), tuple(paths)
+    return _normalised_if_remote(repo), tuple(paths)
 
 
 def located(request: Any) -> Any:
@@ -42,43 +45,36 @@ def needs_location(request: Any) -> bool:
 
 
 def name_here(place: str = ".") -> str | None:
-    """The name of the repository that one stands in, if it is one."""
+    """The name of the repository at this place, if there is one."""
     return _name(place) if _git("rev-parse", "--git-dir", place=place) else None
 
 
 def names_of(path: str) -> list[str]:
-    """A file as it is named, under its own name where its directory really is, and what it leads
-    to."""
+    """The absolute path of a file as given, the path in its real directory, and its target."""
     whole = os.path.abspath(path)
     own = os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))
     return list(dict.fromkeys((whole, own, os.path.realpath(whole))))
 
 
 def named_from_afar(repo: str) -> str:
-    """The repository that somebody means who stands elsewhere: named by a remote's URL in any
-    spelling, or by the name that claims show. Places near them mean nothing here."""
+    """The repository that a caller on another machine means: a remote's URL in any spelling, or
+    the name that claims show. Raises Usage for a relative path, which means nothing here."""
     if repo.startswith((".", "~")):
         raise Usage(
             f"{repo[:80]!r} is a place, and means another repository wherever one stands. Name "
             "the repository by its remote's URL, or as claims on it do."
         )
-    return normalised(repo) if _is_remote(repo) else repo
+    return _normalised_if_remote(repo)
 
 
-def _named(repo: str) -> str:
-    if repo.startswith((".", "/", "~")):
-        place = os.path.expanduser(repo)
-        return _name(place) if _git("rev-parse", "--git-dir", place=place) else normalised(repo)
-    return normalised(repo) if _is_remote(repo) else repo
-
-
-def _is_remote(repo: str) -> bool:
-    return "://" in repo or ("@" in repo and ":" in repo)
+def _normalised_if_remote(repo: str) -> str:
+    is_remote = "://" in repo or ("@" in repo and ":" in repo)
+    return normalised(repo) if is_remote else repo
 
 
 def _name(place: str) -> str:
     if remote := _git("config", "--get", "remote.origin.url", place=place):
-        if remote.startswith(("./", "../")):  # from the root, wherever in it one stands
+        if remote.startswith(("./", "../")):  # relative to the root, not to this place
             root = _git("rev-parse", "--show-toplevel", place=place) or place
             remote = os.path.join(root, remote)
         return normalised(remote)
@@ -87,7 +83,7 @@ def _name(place: str) -> str:
 
 
 def normalised(remote: str) -> str:
-    """`host/owner/name`, however the remote is written, and without the secrets in it."""
+    """`host/owner/name` for any spelling of the remote, without the secrets in it."""
     text = remote.strip()
     scheme, separator, rest = text.partition("://")
     if separator and scheme == "file":
@@ -105,17 +101,14 @@ def _from_root(path: str, root: str) -> str:
     if not path.startswith(("./", "../", "/")) and path != ".":
         return path
     slash = "/" if path.endswith("/") and path != "/" else ""
-    here = os.path.realpath(os.getcwd())
     if os.path.isabs(path):
         relative = os.path.relpath(path, root)
     else:
-        # Where one stands is a name and no pattern, whatever characters it has.
-        relative = os.path.normpath(os.path.join(_quoted(os.path.relpath(here, root)), path))
+        # The working directory is a name and no pattern, whatever characters it has.
+        here = os.path.relpath(os.path.realpath(os.getcwd()), root)
+        quoted = "".join(f"[{c}]" if c in "*?[" else c for c in here)
+        relative = os.path.normpath(os.path.join(quoted, path))
     return "**" if relative == "." else relative + slash
-
-
-def _quoted(path: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in path)
 
 
 def _git(*words: str, place: str = ".") -> str | None:

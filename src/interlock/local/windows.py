@@ -1,8 +1,8 @@
-"""Windows: which running client we are inside, so that whatever it starts is one holder.
+"""Windows: the running client that this process is inside, so that all it starts is one holder.
 
-A client's hooks know its session, and its shell and its MCP server do not. All of them are started
-by the client's process, so a hook notes there whose window that process is; whoever comes later
-looks whether an ancestor of theirs is one. It says who acts and decides nothing: the token does.
+A client's hooks know its session, and its shell and its MCP server do not. The client's process
+starts all of them. So a hook notes the window of that process, and later processes look for a noted
+window among their ancestors. A window names the sender; only the token authorises it.
 """
 
 import json
@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 from interlock.machine.processes import Process, ancestors, is_alive, space, words
 from interlock.verbs.credentials import Credentials
 
-# Clients that have one session at a time in a process. One that has several says nothing by it.
+# Clients with one session at a time in a process. In a client with several, the process tells none.
 ONE_A_PROCESS = ("claude-code", "codex", "gemini")
-# What may stand between a client and what it runs.
+# Programs that may stand between a client and the commands that it runs.
 SHELLS = ("sh", "dash", "bash", "zsh", "fish", "ksh")
 BETWEEN = ("env", "timeout", "uv", "uvx")
 
 
 class Window(NamedTuple):
-    """The sender and session that a client's process is."""
+    """The sender and session of a client's process."""
 
     sender: str
     session: str
@@ -29,7 +29,7 @@ class Window(NamedTuple):
 
 def client_process() -> Process | None:
     """The process that runs us as its hook, perhaps through a shell that was given one command.
-    A shell that somebody types into is no client, nor is a script's."""
+    An interactive shell is no client, nor is a script's."""
     for found in ancestors():
         if found.name in SHELLS:
             first = [*words(found.pid), ""][1]
@@ -41,12 +41,12 @@ def client_process() -> Process | None:
 
 
 def about(process: Process) -> dict[str, Any]:
-    """What presence knows a client's process by."""
+    """The members by which presence knows a client's process."""
     return {"pid": process.pid, "started": process.started, "space": space()}
 
 
 def note(home: str, process: Process, window: Window) -> None:
-    """Notes whose window a process is. It is a hint, and nobody fails for want of it."""
+    """Notes the window of a process. It is a hint: a failure is ignored."""
     path = _path(home, process)
     with suppress(OSError):
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
@@ -57,7 +57,12 @@ def note(home: str, process: Process, window: Window) -> None:
 
 
 def known(home: str, process: Process) -> Window | None:
-    return _read(_path(home, process))
+    try:
+        with open(_path(home, process), encoding="utf-8") as file:
+            said = json.load(file)
+        return Window(said["sender"], said["session"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def forget(home: str, process: Process) -> None:
@@ -68,18 +73,18 @@ def forget(home: str, process: Process) -> None:
 def surrounding(home: str) -> Window | None:
     """The window that we are inside, if any."""
     try:
-        known = set(os.listdir(_directory(home)))
+        names = set(os.listdir(_path(home)))
     except OSError:
         return None
-    for process in ancestors() if known else ():
-        if _name(process) in known:
-            return _read(_path(home, process))
+    for process in ancestors() if names else ():
+        if os.path.basename(_path(home, process)) in names:
+            return known(home, process)
     return None
 
 
 def in_window(home: str, credentials: Credentials, sender: str | None) -> Credentials:
-    """With the session of the window that we are inside, where none was named, and it is not
-    another sender's. It is the client's own, which may begin another."""
+    """The credentials with the session of the window that we are inside, where they have none and
+    it is not another sender's. The client may begin another session."""
     if credentials.session is not None:
         return credentials
     window = surrounding(home)
@@ -90,7 +95,7 @@ def in_window(home: str, credentials: Credentials, sender: str | None) -> Creden
 
 def sweep(home: str) -> None:
     """Forgets the windows whose process has died."""
-    directory = _directory(home)
+    directory = _path(home)
     with suppress(OSError):
         for name in os.listdir(directory):
             pid, _, started = name.partition("-")
@@ -98,22 +103,7 @@ def sweep(home: str) -> None:
                 os.unlink(os.path.join(directory, name))
 
 
-def _directory(home: str) -> str:
-    return os.path.join(home, "windows", "clients")
-
-
-def _path(home: str, process: Process) -> str:
-    return os.path.join(_directory(home), _name(process))
-
-
-def _name(process: Process) -> str:
-    return f"{process.pid}-{process.started.replace(' ', '_')}"
-
-
-def _read(path: str) -> Window | None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            said = json.load(file)
-        return Window(said["sender"], said["session"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def _path(home: str, process: Process | None = None) -> str:
+    """The file of a process's window, or the directory of all."""
+    name = f"{process.pid}-{process.started.replace(' ', '_')}" if process else ""
+    return os.path.join(home, "windows", "clients", name)

@@ -1,5 +1,5 @@
-"""Where a workspace lies, which credentials are kept in it, and who acts: for doors that run on
-the user's own machine. Nothing here is a rule; the node decides what a credential allows."""
+"""The place of a workspace, the credentials kept in it, and the sender that acts: for doors on the
+user's own machine. Nothing here is a rule; the node decides what a credential allows."""
 
 import json
 import os
@@ -40,19 +40,45 @@ def find(named: str | None, environ: Mapping[str, str], cwd: str) -> str:
 
 
 def nearest(cwd: str) -> str | None:
-    """A workspace made by `init --here`, in this directory or above it. What cannot be looked at is
-    not taken for absent: whoever acted in another workspace would meet nobody's claims."""
-    place = os.path.abspath(cwd)
+    """A workspace made by `init --here`, in this directory or above it. Raises EngineUnavailable
+    for a directory that may have one and cannot be read: a caller that acted in another workspace
+    would miss all claims."""
     is_within = False
-    while True:
-        for candidate in _candidates(place, is_within=is_within):
-            if _is_workspace(candidate):
-                return candidate
+    for place in _upwards(cwd):
+        # Ignore a parent directory that we cannot traverse, and one that another user keeps
+        # closed. Only the repository that we are in must be readable, unless we have passed the
+        # root of another one already.
+        if os.access(place, os.X_OK):
+            local = os.path.join(place, LOCAL)
+            if not _is_closed_by_other(local) and _is_workspace(local):
+                return local
+            is_foreign = is_within and _is_closed_by_other(os.path.join(place, ".git"))
+            in_git = None if is_foreign else _in_git(place)
+            if in_git and _is_workspace(in_git):
+                return in_git
         is_within = is_within or os.path.lexists(os.path.join(place, ".git"))
-        above = os.path.dirname(place)
-        if above == place:
-            return None
-        place = above
+    return None
+
+
+def here(cwd: str) -> str:
+    """Where `init --here` makes one: in the git common directory, so that every worktree of the
+    repository shares it, or in `.interlock` where there is no repository."""
+    found = next(filter(None, map(_in_git, _upwards(cwd))), None)
+    return found or os.path.join(os.path.abspath(cwd), LOCAL)
+
+
+def _upwards(cwd: str) -> Iterator[str]:
+    """The directory, its parent, and so on."""
+    place, below = os.path.abspath(cwd), None
+    while place != below:
+        yield place
+        place, below = os.path.dirname(place), place
+
+
+def hide_from_git(directory: str) -> None:
+    """A workspace has tokens and keys: a repository made around it must not track them."""
+    with open(os.path.join(directory, ".gitignore"), "w", encoding="utf-8") as file:
+        file.write("*\n")
 
 
 def _is_workspace(directory: str) -> bool:
@@ -60,39 +86,7 @@ def _is_workspace(directory: str) -> bool:
     return any(_is_there(os.path.join(directory, name)) for name in ("log.db", "engine.json"))
 
 
-def here(cwd: str) -> str:
-    """Where `init --here` makes one: in the git common directory, so that every worktree of the
-    repository shares it, or in `.interlock` where there is no repository."""
-    place = os.path.abspath(cwd)
-    while True:
-        if candidate := _in_git(place):
-            return candidate
-        above = os.path.dirname(place)
-        if above == place:
-            return os.path.join(os.path.abspath(cwd), LOCAL)
-        place = above
-
-
-def hide_from_git(directory: str) -> None:
-    """Tokens and keys lie in a workspace: a repository made around it must not track them."""
-    with open(os.path.join(directory, ".gitignore"), "w", encoding="utf-8") as file:
-        file.write("*\n")
-
-
-def _candidates(place: str, *, is_within: bool) -> Iterator[str]:
-    """Where the workspace of a directory would be. One that may not be passed through, and lies
-    above us all the same, says nothing; nor does what somebody else keeps closed there, unless it
-    is the repository that we stand in, and are not within another already."""
-    if not os.access(place, os.X_OK):
-        return
-    if not _is_anothers(local := os.path.join(place, LOCAL)):
-        yield local
-    is_foreign = is_within and _is_anothers(os.path.join(place, ".git"))
-    if not is_foreign and (in_git := _in_git(place)):
-        yield in_git
-
-
-def _is_anothers(path: str) -> bool:
+def _is_closed_by_other(path: str) -> bool:
     try:
         owner = os.lstat(path).st_uid
     except OSError:
@@ -119,7 +113,7 @@ def _first_line(path: str) -> str | None:
         with open(path, encoding="utf-8") as file:
             return file.readline().rstrip("\n")
     except PermissionError:
-        raise _out_of_sight(path) from None
+        raise _unreadable(path) from None
     except (OSError, UnicodeDecodeError):
         return None
 
@@ -128,28 +122,19 @@ def _is_there(path: str) -> bool:
     try:
         os.stat(path)
     except PermissionError:
-        raise _out_of_sight(path) from None
+        raise _unreadable(path) from None
     except OSError:
         return False
     return True
 
 
-def _out_of_sight(path: str) -> EngineUnavailable:
+def _unreadable(path: str) -> EngineUnavailable:
     place = os.path.dirname(path)
     return shut_out(place, f"{place} cannot be looked at from here, and a workspace may be there.")
 
 
-def _refuse_out_of_reach(directory: str) -> None:
-    """Where there is no workspace and none can be made, nobody need be told to join it."""
-    above = directory
-    while not os.path.exists(above):
-        above = os.path.dirname(above)
-    if above != directory and not os.access(above, os.W_OK | os.X_OK):
-        raise shut_out(directory, f"No workspace in {directory} can be seen or made from here.")
-
-
 def link(place: str, environ: Mapping[str, str]) -> Link:
-    """The way to the workspace at a directory or a URL."""
+    """The link to the workspace at a directory or a URL."""
     if "://" not in place:
         return LocalLink(place)
     name = "".join(c if c.isalnum() else "_" for c in place.partition("://")[2])
@@ -162,7 +147,7 @@ def default(environ: Mapping[str, str]) -> str:
 
 
 def data(environ: Mapping[str, str]) -> str:
-    """The directory of what Interlock keeps for a user."""
+    """The directory of Interlock's files for a user."""
     home = environ.get("HOME") or os.path.expanduser("~")
     if sys.platform == "darwin":
         data = os.path.join(home, "Library", "Application Support")
@@ -181,7 +166,7 @@ def owner_token(directory: str) -> str | None:
 
 
 def dashboard(url: str, directory: str) -> str:
-    """The link that signs its holder in as the owner. What follows the # is sent to no server."""
+    """The link that signs its holder in as the owner. Browsers send no server the part after #."""
     return f"{url}/#token={owner_token(directory)}"
 
 
@@ -191,18 +176,11 @@ class CredentialStore:
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "credentials")
 
-    def refuse_closed(self) -> None:
-        """What cannot be looked at is not taken for empty."""
-        home = os.path.dirname(self._directory)
-        for place in (home, self._directory):
-            if os.path.isdir(place) and not os.access(place, os.R_OK | os.X_OK):
-                raise shut_out(home, f"{place} cannot be looked at from here.")
-
     def senders(self) -> list[str]:
         return [kept.sender for _, kept in self.files() if kept]
 
     def files(self) -> list[tuple[str, Kept | None]]:
-        """Every file of a credential, by its path, whatever it holds."""
+        """The path of every credential's file, and the credential, if it can be read."""
         try:
             names = sorted(name for name in os.listdir(self._directory) if name.endswith(".json"))
         except OSError:
@@ -214,8 +192,8 @@ class CredentialStore:
 
     @contextmanager
     def slot(self) -> Iterator["Slot"]:
-        """Room for a token that is about to be made: a token that could not be kept would be
-        lost, so this is refused before anything is done."""
+        """A place for a token that is about to be made. Raises EngineUnavailable before the node
+        makes a token that could not be kept, and would be lost."""
         draft = os.path.join(self._directory, f".{os.urandom(8).hex()}")
         try:
             os.makedirs(self._directory, 0o700, exist_ok=True)
@@ -241,13 +219,13 @@ class CredentialStore:
 
 
 class Slot(NamedTuple):
-    """A place for one token, of which only the name is still open."""
+    """A place for one token of a sender that is not known yet."""
 
     directory: str
     draft: str
 
     def keep(self, sender: str, token: str) -> str:
-        """Stores the token at mode 0600, in one step; gives the file's path."""
+        """Stores the token at mode 0600, in one step; returns the file's path."""
         path = os.path.join(self.directory, filename(sender) + ".json")
         with open(self.draft, "w", encoding="utf-8") as file:
             json.dump({"sender": sender, "token": token}, file)
@@ -263,65 +241,67 @@ def who_acts(
     session: str | None,
     owner_may: bool,
 ) -> Credentials:
-    """Who acts: a token in the environment, else the sender of a session or of the client that
-    runs us, else `--from`, else (for what the owner may do) the owner, else the only credential
-    there is."""
+    """The credentials of the caller: a token in the environment, else the sender of a session or
+    of the client that runs us, else `--from`, else (for verbs of the owner) the owner, else the
+    only credential there is. Raises UnknownSender or NoIdentity."""
     store = CredentialStore(link.home)
     session = session or environ.get("INTERLOCK_SESSION") or None
     if token := environ.get("INTERLOCK_TOKEN"):
         return Credentials(token=token, session=session, claimed=named)
     running = environ.get("INTERLOCK_SESSION")
     window = surrounding(link.home) if not running else None
-    if window is not None and (kept := store.get(window.sender)):
-        return Credentials(token=kept.token, session=session or window.session, claimed=named)
+    if window is not None and (found := store.get(window.sender)):
+        return Credentials(token=found.token, session=session or window.session, claimed=named)
     if running and link.is_local:
         from interlock.rooms.identity.verbs import FindSession
 
-        found = link.call(Credentials(owner=True), FindSession(running))
-        if "sender" in found:
-            kept = _kept_by(link, found["sender"])
-            return Credentials(token=kept.token, session=session, claimed=named)
+        answer = link.call(Credentials(owner=True), FindSession(running))
+        if "sender" in answer:
+            token = kept(link, answer["sender"]).token
+            return Credentials(token=token, session=session, claimed=named)
     if named is not None:
-        return Credentials(token=_kept_by(link, named.removeprefix("@")).token, session=session)
+        return Credentials(token=kept(link, named).token, session=session)
     if owner_may and link.is_local and not running:
         return Credentials(session=session, owner=True)
     senders = store.senders()
-    if len(senders) != 1:
-        store.refuse_closed()
-        if link.is_local:
-            _refuse_out_of_reach(link.place)
-        link.open()  # a place that is no workspace is worth saying first
-        raise _nobody(senders, link)
-    return Credentials(token=_kept_by(link, senders[0]).token, session=session)
+    if len(senders) == 1:
+        return Credentials(token=kept(link, senders[0]).token, session=session)
+    _refuse_closed(link)
+    link.open()  # a place that is no workspace is the first thing to say
+    if senders:
+        why = f"Say who acts: --from SENDER. There are: {', '.join(map(address, senders))}."
+    elif link.is_local:
+        why = "Nobody has joined this workspace from here yet. Begin with: interlock join NAME"
+    else:
+        why = (
+            f"{link.place} wants a token: set INTERLOCK_TOKEN. On the server's machine, interlock "
+            "join NAME --json makes a sender and prints its token."
+        )
+    raise NoIdentity(why, senders=[address(name) for name in senders])
 
 
 def as_configured(
     link: Link, environ: Mapping[str, str], *, named: str | None, session: str | None
 ) -> Credentials:
-    """Who acts for a client whose configuration names the sender. It goes before the window that
-    we are inside, since a client may have been started by another one."""
+    """The credentials for a client whose configuration names the sender. That goes before the
+    window that we are inside, since another client may have started this one."""
     if named is None or is_inside(environ):
         return who_acts(link, environ, named=named, session=session, owner_may=False)
     return Credentials(token=kept(link, named).token, session=session)
 
 
-def kept(link: Link, sender: str) -> Kept:
-    """The credential of a sender, or `UnknownSender`."""
-    return _kept_by(link, sender.removeprefix("@"))
-
-
 def is_inside(environ: Mapping[str, str]) -> bool:
-    """Whether the environment says who acts, as `interlock run` has it say."""
+    """Whether the environment names the sender, as in a shell of `interlock run`."""
     return bool(environ.get("INTERLOCK_TOKEN") or environ.get("INTERLOCK_SESSION"))
 
 
-def _kept_by(link: Link, sender: str) -> Kept:
+def kept(link: Link, sender: str) -> Kept:
+    """The credential of a sender, or `UnknownSender`."""
+    sender = sender.removeprefix("@")
     store = CredentialStore(link.home)
-    if kept := store.get(sender):
-        return kept
-    store.refuse_closed()
-    if link.is_local:
-        _refuse_out_of_reach(link.place)
+    if found := store.get(sender):
+        return found
+    _refuse_closed(link)
     senders = store.senders()
     raise UnknownSender(
         f"No credential for {sender[:80]!r} is kept in this workspace. "
@@ -331,19 +311,14 @@ def _kept_by(link: Link, sender: str) -> Kept:
     )
 
 
-def _nobody(senders: list[str], link: Link) -> NoIdentity:
-    if not senders and not link.is_local:
-        return NoIdentity(
-            f"{link.place} wants a token: set INTERLOCK_TOKEN. On the server's machine, interlock "
-            "join NAME --json makes a sender and prints its token.",
-            senders=[],
-        )
-    if not senders:
-        return NoIdentity(
-            "Nobody has joined this workspace from here yet. Begin with: interlock join NAME",
-            senders=[],
-        )
-    return NoIdentity(
-        f"Say who acts: --from SENDER. There are: {', '.join(map(address, senders))}.",
-        senders=[address(name) for name in senders],
-    )
+def _refuse_closed(link: Link) -> None:
+    """Raises EngineUnavailable where credentials may exist that we cannot read, or where there is
+    no workspace and we cannot make one: to join it would not help."""
+    for place in (link.home, os.path.join(link.home, "credentials")):
+        if os.path.isdir(place) and not os.access(place, os.R_OK | os.X_OK):
+            raise shut_out(link.home, f"{place} cannot be looked at from here.")
+    if link.is_local:
+        directory = os.path.abspath(link.place)
+        above = next(filter(os.path.exists, _upwards(directory)))
+        if above != directory and not os.access(above, os.W_OK | os.X_OK):
+            raise shut_out(directory, f"No workspace in {directory} can be seen or made from here.")

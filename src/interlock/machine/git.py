@@ -1,7 +1,6 @@
-"""The user's own git, asked for facts.
+"""Runs the user's own git for facts.
 
-Objects are read as they are stored: replacements and grafts show another tree than the one that
-others get.
+It reads objects as they are stored: replacements and grafts show another tree than others get.
 """
 
 import os
@@ -18,7 +17,7 @@ def asked(
     told: bytes = b"",
     patience_s: float = PATIENCE_S,
 ) -> "subprocess.CompletedProcess[bytes]":
-    """What became of it. Raises `OSError` or `TimeoutExpired` where git cannot be run."""
+    """The completed process. Raises `OSError` or `TimeoutExpired` where git cannot be run."""
     return subprocess.run(  # noqa: S603 - words of ours, no shell
         ["git", "-C", place, *words],  # noqa: S607 - the user's own git
         input=told,
@@ -36,7 +35,7 @@ def said(
     told: bytes = b"",
     patience_s: float = PATIENCE_S,
 ) -> str | None:
-    """What it printed, without the last newline; None where it failed, or cannot be run."""
+    """The output without its last newline; None where git failed, or cannot be run."""
     try:
         done = asked(place, *words, more=more, told=told, patience_s=patience_s)
     except (OSError, subprocess.TimeoutExpired):

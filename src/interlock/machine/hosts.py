@@ -1,4 +1,4 @@
-"""Hosts: which names and addresses are this machine's own, whoever asks, or those of a proxy."""
+"""Hosts: whether a name or an address is this machine's own, and the addresses of proxies."""
 
 import re
 from collections.abc import Iterable
@@ -9,10 +9,10 @@ from typing import Final
 from interlock.errors import Usage
 
 _PUBLIC: Final = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::([0-9]{1,9}))?/?")
-_USUAL: Final = {"http": 80, "https": 443}
-_LAST_PORT: Final = 65535
-_NEIGHBOURS: Final = 64
-# Behind so many bits of an IPv6 address stands an IPv4 one.
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_MAX_PORT: Final = 65535
+_NETWORK_BITS: Final = 64
+# An IPv4 address follows so many bits of an IPv6 address that maps it.
 _MAPPED_BITS: Final = 96
 
 
@@ -27,7 +27,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that is written so; of one that is both, the older."""
+    """The address in a text; the IPv4 address that an IPv6 address maps."""
     try:
         found = ip_address(host)
     except ValueError:
@@ -36,7 +36,7 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def written_by_proxy(text: str) -> str | None:
-    """The address in what a proxy says of a client: some add the port, and brackets for that."""
+    """The address of a client in a proxy's header. Some proxies add a port, and brackets for it."""
     host = text.strip()
     if host.startswith("["):
         host = host[1:].partition("]")[0]
@@ -47,37 +47,37 @@ def written_by_proxy(text: str) -> str | None:
 
 
 def neighbourhood(host: str) -> str:
-    """What whoever has this address may have all of: of IPv6 one gets a network at least."""
+    """All addresses that the owner of this address may have: a whole network, for IPv6."""
     found = _address(host)
     if not isinstance(found, IPv6Address):
         return str(found or host)
-    return str(IPv6Network((int(found) >> _NEIGHBOURS << _NEIGHBOURS, _NEIGHBOURS)))
+    return str(IPv6Network((int(found), _NETWORK_BITS), strict=False))
 
 
 # --- the proxy before a server
 
 
 def public_url(url: str) -> str:
-    """The address that a server is known by outside, as every link to it begins."""
+    """The server's address outside, in the form in which every link to it begins. Raises Usage."""
     found = _PUBLIC.fullmatch(url.lower())
     if found is None:
         raise Usage(
             "--public-url is a proxy's address, such as https://interlock.example: a host and at "
             f"most a port, without a path or a query, not {url[:80]!r}."
         )
-    scheme, host, port = found[1], found[2], int(found[3] or _USUAL[found[1]])
-    if not 0 < port <= _LAST_PORT:
-        raise Usage(f"--public-url: ports go from 1 to {_LAST_PORT}, and {port} is none.")
+    scheme, host, port = found[1], found[2], int(found[3] or _DEFAULT_PORTS[found[1]])
+    if not 0 < port <= _MAX_PORT:
+        raise Usage(f"--public-url: ports go from 1 to {_MAX_PORT}, and {port} is none.")
     if scheme == "http" and not is_loopback(host):
         raise Usage(
             "--public-url begins with https:// unless it is this machine's own: over plain HTTP, "
             "passwords and tokens could be read on their way."
         )
-    return f"{scheme}://{host}" + (f":{port}" if port != _USUAL[scheme] else "")
+    return f"{scheme}://{host}" + (f":{port}" if port != _DEFAULT_PORTS[scheme] else "")
 
 
 def proxy(text: str) -> str:
-    """The address of a proxy, or of a network that has nothing else in it."""
+    """The address of a proxy, or of a network that has nothing else in it. Raises Usage."""
     try:
         found = ip_network(text, strict=False)
     except ValueError:
@@ -94,7 +94,7 @@ def proxy(text: str) -> str:
 
 
 class Proxies:
-    """Who is believed about where a request came from: this machine, and whoever was named."""
+    """The peers whose header about the client is believed: this machine, and the named proxies."""
 
     def __init__(self, named: Iterable[str]) -> None:
         self._named = tuple(ip_network(each) for each in named)

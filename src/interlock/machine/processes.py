@@ -1,7 +1,7 @@
-"""Processes of this machine: who started whom, and who still runs.
+"""Processes of this machine: their parents, and whether they still run.
 
-A number alone may be another process's by now; with when that one was started it is not. Where the
-system tells neither, nobody is known to have died.
+A later process can get the same pid, but not the same start time. Where the system tells neither,
+no process is known to have died.
 """
 
 import os
@@ -15,48 +15,64 @@ MAX_ANCESTORS = 64
 
 
 class Process(NamedTuple):
-    """`started` is a word of the system's own for when; it is compared and never read."""
+    """`state` is the letter that `ps` shows. `started` is the system's own notation of the start
+    time; compare it, and do not parse it."""
 
     pid: int
     parent: int
+    group: int
+    state: str
     started: str
     name: str
 
 
 def look(pid: int) -> Process | None:
-    """What the system says of a process, or None where there is none."""
+    """The process with this pid, or None where there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             said = file.read()
     except OSError:
-        return None if os.path.isdir("/proc/self") else _from_ps(pid)
-    # The name stands in parentheses, and may hold some itself.
-    name, rest = (
-        said[said.index(b"(") + 1 : said.rindex(b")")],
-        said[said.rindex(b")") + 2 :].split(),
-    )
-    return Process(pid, int(rest[1]), rest[19].decode(), os.fsdecode(name))
+        if os.path.isdir("/proc/self"):
+            return None
+        return next(iter(_from_ps("-p", str(pid))), None)
+    # The name stands in parentheses, and may contain some itself.
+    before, _, rest = said.rpartition(b")")
+    name = before.partition(b"(")[2]
+    words = rest.split()
+    state, started = words[0].decode(), words[19].decode()
+    return Process(pid, int(words[1]), int(words[2]), state, started, os.fsdecode(name))
 
 
-def _from_ps(pid: int) -> Process | None:
-    said = (_ps("ppid=,lstart=,comm=", pid) or "").split(None, 6)
-    if len(said) != 7:
-        return None
-    return Process(pid, int(said[0]), " ".join(said[1:6]), os.path.basename(said[6].strip()))
+def every() -> list[Process]:
+    """All processes that this one can see."""
+    if not os.path.isdir("/proc/self"):
+        return _from_ps("-A")
+    found = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return [process for process in found if process is not None]
 
 
-def _ps(what: str, pid: int) -> str | None:
+def _from_ps(*which: str) -> list[Process]:
+    found = []
+    for line in _ps("pid=,ppid=,pgid=,stat=,lstart=,comm=", *which).splitlines():
+        pid, parent, group, state, *started, name = line.split(None, 9)
+        name = os.path.basename(name.strip())
+        found.append(Process(int(pid), int(parent), int(group), state[:1], " ".join(started), name))
+    return found
+
+
+def _ps(columns: str, *which: str) -> str:
     import subprocess
 
     try:
         done = subprocess.run(  # noqa: S603 - words of ours, no shell
-            ["ps", "-o", what, "-p", str(pid)],  # noqa: S607 - the system's own
+            ["ps", "-o", columns, *which],  # noqa: S607 - the system's own
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=5,
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
-        return None
+        return ""
     return os.fsdecode(done.stdout)
 
 
@@ -66,11 +82,11 @@ def words(pid: int) -> list[str]:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return [os.fsdecode(word) for word in file.read().split(b"\0")]
     except OSError:
-        return (_ps("args=", pid) or "").split()
+        return _ps("args=", "-p", str(pid)).split()
 
 
 def ancestors() -> Iterator[Process]:
-    """Whoever started this process, whoever started that, and so on."""
+    """The parent of this process, its parent, and so on."""
     pid = os.getppid()
     for _ in range(MAX_ANCESTORS):
         if pid <= 1 or (found := look(pid)) is None:
@@ -80,7 +96,7 @@ def ancestors() -> Iterator[Process]:
 
 
 def space() -> str | None:
-    """Among which processes a number is one's: in a container the same number is another's."""
+    """The namespace of pids: in a container, the same pid is another process."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -88,13 +104,9 @@ def space() -> str | None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process was told to stand still, by a signal or a debugger."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            state = file.read().rpartition(b")")[2].split()[0].decode()
-    except OSError:
-        state = (_ps("state=", pid) or "").strip()
-    return state[:1] in ("T", "t")
+    """Whether a signal or a debugger has stopped the process."""
+    found = look(pid)
+    return found is not None and found.state in ("T", "t")
 
 
 def is_alive(pid: int, started: str) -> bool:

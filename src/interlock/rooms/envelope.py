@@ -58,74 +58,76 @@ _LATIN = (
 )
 
 
-def _base(character: str) -> str:
-    """The letter that a character is without its marks, width, case and face."""
-    parts = unicodedata.normalize("NFKD", character)
-    return "".join(part for part in parts if unicodedata.category(part)[0] != "M").casefold()
-
-
-def _faces() -> dict[str, str]:
-    """For each letter the characters that are alike."""
-    faces: dict[str, str] = {}
+def _lookalikes() -> dict[str, str]:
+    """For each letter the characters that differ from it in marks, width, case or face."""
+    found: dict[str, str] = {}
     for character in map(chr, _LATIN):
-        base = _base(character)
-        faces[base] = faces.get(base, "") + character
-    return faces
+        parts = unicodedata.normalize("NFKD", character)
+        letters = [part for part in parts if unicodedata.category(part)[0] != "M"]
+        base = "".join(letters).casefold()
+        found[base] = found.get(base, "") + character
+    return found
 
 
-# What is neither a letter nor a digit nor plain ASCII is mostly not seen, or easily overlooked:
-# between the letters of a tag it fools a reader, and no parser. The quantifiers give nothing back
-# once taken, so that a long run of blanks costs its length and not its square.
+# A character that is no letter, digit or plain ASCII is mostly invisible or easily overlooked:
+# between the letters of a tag it deceives a reader, but no parser. The quantifiers are possessive,
+# so that a long run of blanks takes linear and not quadratic time.
 _OPENING = "<\u02c2\u2039\u2329\u276e\u27e8\u3008\ufe3f\ufe64\uff1c"
 _UNSEEN = rf"(?:[^\w!-~{_OPENING}]|[\u115f\u1160\u3164\uffa0])*+"
-_ALIKE = _faces()
+_ALIKE = _lookalikes()
 _NAME = _UNSEEN.join(f"[{_ALIKE[letter]}]" for letter in "interlock")
 _TAIL = rf"{_UNSEEN}(?:[/\\]{_UNSEEN})?+{_NAME}"
 _LIKE_A_TAG = re.compile(rf"([{_OPENING}])(?={_TAIL})|&(?=(?:amp;)*+(?:lt|\#x[0-9a-f]++);{_TAIL})")
 
 
 def escaped(text: str) -> str:
-    """Text in which nothing looks like the tag of an envelope."""
-    return _LIKE_A_TAG.sub(_entity, text)
+    """The text, in which nothing looks like the tag of an envelope."""
 
+    def entity(found: re.Match[str]) -> str:
+        if (opening := found[1]) is None:
+            return "&amp;"
+        return "&lt;" if opening == "<" else f"&#x{ord(opening):x};"
 
-def _entity(found: re.Match[str]) -> str:
-    if (opening := found[1]) is None:
-        return "&amp;"
-    return "&lt;" if opening == "<" else f"&#x{ord(opening):x};"
+    return _LIKE_A_TAG.sub(entity, text)
 
 
 def spoken(answer: Answer) -> str:
-    """An answer as text: before the messages what Interlock says about them, as JSON."""
+    """An answer as text: what Interlock says about the messages, as JSON, then the messages."""
+    about = dict(answer)
     if "source" in answer:
         about, messages = {n: answer[n] for n in ("deliveries",) if n in answer}, [answer]
     elif "messages" in answer:
-        about, messages = _without("messages", answer), answer["messages"]
+        messages = about.pop("messages")
     elif "answer" in answer:
-        about, messages = _without("answer", answer), [answer["answer"]]
+        messages = [about.pop("answer")]
     else:
         return said(answer)
     return "\n".join([*([said(about)] if about else []), *map(enveloped, messages)])
 
 
-def _without(name: str, answer: Answer) -> Answer:
-    return {other: value for other, value in answer.items() if other != name}
-
-
 def said(answer: Answer) -> str:
-    """What Interlock itself says, as JSON. Notes and names that others wrote are strings in it."""
+    """Interlock's own words, as JSON. Notes and names that others wrote are strings in it."""
     return escaped(orjson.dumps(answer).decode())
 
 
 def enveloped(message: Answer) -> str:
-    """One message as data, and where it is a part, how to get the rest."""
+    """One message as data; for a part of a message, also how to get the rest."""
     tag = " ".join(f'{name}="{_attribute(message[name])}"' for name in VERIFIED if name in message)
     payload = dict(message.get("payload", {}))
     text = payload.pop(MAIN_MEMBER.get(message["type"], ""), "")
     others = ({"subject": message["subject"]} if "subject" in message else {}) | payload
     lines = [f"{name}: {orjson.dumps(value).decode()}\n" for name, value in others.items()]
     inside = escaped(f"{''.join(lines)}\n{text}\n")
-    return f"<{TAG} {tag}>\n{inside}</{TAG}>{_rest(message)}"
+    rest = ""
+    if "next_offset" in message:
+        first, following = message.get("offset", 0), message["next_offset"]
+        shown = f"bytes {first} to {following - 1}" if following > first else "nothing"
+        whole = " Do not run a part of it." if message["type"] == "command" else ""
+        rest = (
+            f"\n(This is {shown} of {message['size']}. For the rest, read with id {message['id']} "
+            f"and offset {following}.{whole})"
+        )
+    return f"<{TAG} {tag}>\n{inside}</{TAG}>{rest}"
 
 
 def _attribute(value: Any) -> str:
@@ -133,15 +135,3 @@ def _attribute(value: Any) -> str:
     for character, entity in (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(character, entity)
     return text
-
-
-def _rest(message: Answer) -> str:
-    if "next_offset" not in message:
-        return ""
-    first, following = message.get("offset", 0), message["next_offset"]
-    shown = f"bytes {first} to {following - 1}" if following > first else "nothing"
-    whole = " Do not run a part of it." if message["type"] == "command" else ""
-    return (
-        f"\n(This is {shown} of {message['size']}. For the rest, read with id {message['id']} and "
-        f"offset {following}.{whole})"
-    )

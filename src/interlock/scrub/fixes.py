@@ -1,6 +1,6 @@
-"""The commands that put a finding right: plain git, for a POSIX shell at the repository's root.
+"""The commands that correct a finding: plain git, for a POSIX shell at the repository's root.
 
-What is in the history goes away only with the history. `start_over` makes one new root commit of
+Only a new history removes something from the history. `start_over` makes one new root commit of
 HEAD's files, and removes the other refs, which would keep the old commits. The old ones stay in
 the reflog, which no clone gets.
 """
@@ -16,17 +16,17 @@ _COMMIT: Final = "git commit -q -m 'Prepare for the public'"
 
 class Fixes:
     """The commands for one repository. `others` are the refs beside the branch that the rules
-    allow; `checkout` is the branch to go to where HEAD is detached."""
+    allow; `checkout` is the branch to check out where HEAD is detached."""
 
     def __init__(self, git: Git, others: Sequence[str], checkout: str | None) -> None:
         self._git = git
         self._others = others
         self._checkout = checkout
-        self._ancestors = git.ancestors() if git.head else frozenset()
+        self._ancestors = frozenset(git.commits("HEAD")) if git.head else frozenset()
         self._holding: dict[str, list[str]] = {}
 
     def start_over(self, settings: str = "", edits: Sequence[str] = ()) -> str:
-        """A correction is made on the branch: on a detached HEAD it would be left behind."""
+        """Makes corrections on the branch: on a detached HEAD they would be left behind."""
         steps = [f"git checkout -q {quote(self._checkout)}"] if self._checkout else []
         steps += [*edits, _COMMIT] if edits else []
         root = f"git {settings}commit-tree -m 'First public commit' 'HEAD^{{tree}}'"
@@ -36,47 +36,43 @@ class Fixes:
         return " && ".join(steps)
 
     def history(self, commit: str, settings: str = "") -> str:
-        """Takes a commit out of what a clone gets."""
+        """Removes a commit from what a clone gets."""
         if commit in self._ancestors:
             return self.start_over(settings)
         if commit not in self._holding:
             self._holding[commit] = self._git.refs_with(commit)
         return without_refs(self._holding[commit])
 
-    def identity(self, commit: str) -> str:
-        """For a name or an address that is private: the two words in capitals are to be chosen."""
-        return self.history(commit, "-c user.name=NAME -c user.email=ADDRESS ")
-
     def removal(self, path: bytes, commit: str, *, present: bool) -> str:
-        """Takes a file, or all beneath a directory, out of HEAD and out of the history."""
+        """Removes a file, or a directory, from HEAD and from the history."""
         if not present:
             return self.history(commit)
-        return self.start_over(edits=[f"git rm -r -q --cached -- {quoted(_literal(path))}"])
+        return self.start_over(edits=[f"git rm -r -q --cached -- {_quoted(_literal(path))}"])
 
     def renaming(self, path: bytes, commit: str, *, present: bool) -> str:
         if not present:
             return self.history(commit)
-        return self.start_over(edits=[f"git mv -- {quoted(path)} NEW-NAME"])
+        return self.start_over(edits=[f"git mv -- {_quoted(path)} NEW-NAME"])
 
     def editing(self, entry: Entry, line: int) -> str:
-        """Opens the file of HEAD at the line, and goes on when it is saved."""
+        """Opens the file of HEAD at the line, and continues when it is saved."""
         if entry.mode == LINK:
             return self.removal(entry.path, "", present=True)
-        opened = f"${{EDITOR:-vi}} +{line} {quoted(b'./' + entry.path)}"
-        added = f"git add -- {quoted(_literal(entry.path))}"
+        opened = f"${{EDITOR:-vi}} +{line} {_quoted(b'./' + entry.path)}"
+        added = f"git add -- {_quoted(_literal(entry.path))}"
         return self.start_over(edits=[opened, added])
 
 
 def without_refs(names: Sequence[str]) -> str:
-    """Removes refs, and not what they point to where they are symbolic."""
-    words = [quoted(name.encode("utf-8", "surrogateescape")) for name in names]
+    """Removes refs, but not the targets of symbolic ones."""
+    words = [_quoted(name.encode("utf-8", "surrogateescape")) for name in names]
     if len(words) == 1:
         return f"git update-ref --no-deref -d {words[0]}"
     return rf"printf 'option no-deref\ndelete %s\n' {' '.join(words)} | git update-ref --stdin"
 
 
-def quoted(text: bytes) -> str:
-    """The bytes as one word of the shell. What cannot be shown is written as $'…' of bash, zsh."""
+def _quoted(text: bytes) -> str:
+    """The bytes as one word of the shell. Unprintable bytes are written as $'…' of bash, zsh."""
     try:
         plain = text.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""The repository as git's plumbing tells it: refs, commits, what each brought in, objects.
+"""A repository as git's plumbing reads it: refs, commits, the files of each commit, objects.
 
-Replacements and grafts are switched off, since clones do not have them; so are settings of the
-user's that change what git prints. Names are bytes, as in git.
+Replacements and grafts are off, since clones do not have them; so are the user's settings that
+change the output of git. Names are bytes, as in git.
 """
 
 import os
@@ -18,7 +18,7 @@ from interlock.machine.git import TRUTHFUL
 
 PIECE: Final = 1 << 20
 
-# What points git somewhere else than to the repository that was named.
+# These variables point git to another repository than the named one.
 _ELSEWHERE: Final = re.compile(
     "GIT_(DIR|WORK_TREE|COMMON_DIR|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|"
     "NAMESPACE|SHALLOW_FILE|REPLACE_REF_BASE|PREFIX)"
@@ -66,7 +66,7 @@ class Git:
 
     @cached_property
     def branch(self) -> str | None:
-        """The ref that HEAD points to, born or not; None where HEAD is detached."""
+        """The ref that HEAD points to, even if it does not exist; None where HEAD is detached."""
         name = self._try("symbolic-ref", "-q", "HEAD")
         return name.decode().strip() if name else None
 
@@ -81,27 +81,14 @@ class Git:
         kinds = (line.split(" ", 2) for line in lines)
         return [Ref(name, kind, object_id) for kind, object_id, name in kinds]
 
-    def commits(self) -> list[str]:
-        """Every commit that a ref or HEAD reaches, parents first."""
-        words = ("rev-list", "--all", "--single-worktree", "--topo-order", "--reverse")
-        return self._read(*words).decode().split()
-
-    def roots(self) -> list[str]:
-        words = ("rev-list", "--all", "--single-worktree", "--max-parents=0", "--reverse")
-        return self._read(*words).decode().split()
-
-    def line(self) -> list[str]:
-        """HEAD and its first parents, oldest first."""
-        return self._read("rev-list", "--first-parent", "--reverse", "HEAD").decode().split()
-
-    def ancestors(self) -> frozenset[str]:
-        """HEAD and every commit that it reaches."""
-        return frozenset(self._read("rev-list", "HEAD").decode().split())
-
     def refs_with(self, commit: str) -> list[str]:
         """The refs that reach this commit."""
         found = self._read("for-each-ref", "--format=%(refname)", f"--contains={commit}")
         return found.decode("utf-8", "surrogateescape").splitlines()
+
+    def commits(self, *words: str) -> list[str]:
+        """The commits that `git rev-list` selects with these words."""
+        return self._read("rev-list", *words).decode().split()
 
     def tree(self) -> Iterator[Entry]:
         """The files of HEAD."""
@@ -111,20 +98,37 @@ class Git:
             yield Entry(path, mode, object_id)
 
     def brought(self, commits: list[str]) -> Iterator[tuple[str, Entry]]:
-        """For each commit, the files that none of its parents has so.
+        """For each commit, the files that differ from all of its parents.
 
-        What a merge shares with one of its parents was brought in by an ancestor."""
+        An ancestor brought in what a merge shares with one of its parents."""
         words = ("--stdin", "-r", "-c", "--root", "--raw", "-z", "--no-renames", "--no-abbrev")
-        with TemporaryFile() as asked:
+        with TemporaryFile() as asked, TemporaryFile() as errors:
             asked.write("".join(f"{commit}\n" for commit in commits).encode())
             asked.seek(0)
-            with self._reading("diff-tree", *words, "--ignore-submodules=none", stdin=asked) as out:
-                yield from _parsed(_fields(out))
+            diff_tree = ("diff-tree", *words, "--ignore-submodules=none")
+            with self._start(*diff_tree, stdin=asked, stderr=errors) as child:
+                assert child.stdout is not None
+                # A commit, then for each file a description and its path. The description has as
+                # many colons as the commit has parents, and the new mode and id after the old ones.
+                commit = ""
+                fields = _fields(child.stdout)
+                for field in fields:
+                    if not field.startswith(b":"):
+                        commit = field.decode()
+                        continue
+                    described = field.decode().split(" ")
+                    parents = field.count(b":")
+                    path = next(fields)
+                    mode = described[parents].lstrip(":")
+                    if mode != "000000":
+                        yield commit, Entry(path, mode, described[2 * parents + 1])
+                if child.wait() != 0:
+                    errors.seek(0)
+                    raise _unreadable(errors.read())
 
     @contextmanager
     def objects(self) -> Iterator["Objects"]:
-        child = self._start("cat-file", "--batch", stdin=subprocess.PIPE)
-        with child:
+        with self._start("cat-file", "--batch", stdin=subprocess.PIPE) as child:
             assert child.stdin is not None
             assert child.stdout is not None
             try:
@@ -139,7 +143,7 @@ class Git:
     def _read(self, *words: str) -> bytes:
         done = self._run(*words)
         if done.returncode != 0:
-            raise _trouble(done.stderr)
+            raise _unreadable(done.stderr)
         return done.stdout
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[bytes]:
@@ -153,15 +157,6 @@ class Git:
             )
         except OSError as trouble:
             raise Usage(f"git cannot be run: {trouble.strerror}. Install it first.") from None
-
-    @contextmanager
-    def _reading(self, *words: str, stdin: IO[bytes]) -> Iterator[IO[bytes]]:
-        with TemporaryFile() as errors, self._start(*words, stdin=stdin, stderr=errors) as child:
-            assert child.stdout is not None
-            yield child.stdout
-            if child.wait() != 0:
-                errors.seek(0)
-                raise _trouble(errors.read())
 
     def _start(
         self, *words: str, stdin: int | IO[bytes], stderr: int | IO[bytes] = subprocess.DEVNULL
@@ -183,7 +178,7 @@ class Objects:
         self._answer = answer
 
     def pieces(self, object_id: str) -> Iterator[bytes]:
-        """The content, a piece at a time; to be read to its end before the next is asked for."""
+        """The content in pieces. Read it to its end before you ask for the next object."""
         self._ask.write(object_id.encode() + b"\n")
         self._ask.flush()
         _, _, size = self._answer.readline().rpartition(b" ")
@@ -200,29 +195,13 @@ class Objects:
 
 
 def _fields(out: IO[bytes]) -> Iterator[bytes]:
-    """What stands between NULs."""
+    """The fields between NULs."""
     rest = b""
     while piece := out.read(PIECE):
         *fields, rest = (rest + piece).split(b"\0")
         yield from fields
 
 
-def _parsed(fields: Iterator[bytes]) -> Iterator[tuple[str, Entry]]:
-    """Of `diff-tree`: a commit, then for each file a description and its path. The description
-    has as many colons as the commit has parents, and the new mode and id after the old ones."""
-    commit = ""
-    for field in fields:
-        if not field.startswith(b":"):
-            commit = field.decode()
-            continue
-        words = field.decode().split(" ")
-        parents = field.count(b":")
-        mode, object_id = words[parents].lstrip(":"), words[2 * parents + 1]
-        path = next(fields)
-        if mode != "000000":
-            yield commit, Entry(path, mode, object_id)
-
-
-def _trouble(errors: bytes) -> Usage:
+def _unreadable(errors: bytes) -> Usage:
     last = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
     return Usage(f"git could not read the repository: {last[:300]}")

@@ -1,10 +1,10 @@
-"""What is told from a file's name, and from its first bytes: caches, databases, files that
-exist to hold secrets, and files of settings, where values stand unquoted."""
+"""The kinds of files by their name or first bytes: caches, databases, files that exist to hold
+secrets, and files of settings, where values stand unquoted."""
 
 import re
 from typing import Final
 
-# A directory of this name is made by a tool, and can be made again.
+# A tool makes directories of these names, and can make them again.
 _DIRECTORIES: Final = re.compile(
     r"""(?isx)
     __pycache__ | node_modules | htmlcov | .+ \.egg-info
@@ -22,7 +22,7 @@ _FILES: Final = re.compile(
     | pyvenv\.cfg | \.ds_store | thumbs\.db | desktop\.ini | \.coverage (?: \..+ )? | \.eslintcache
     """
 )
-# Where the name is one of these, what is in it was meant for one machine.
+# The content of files with these names is meant for one machine.
 _SECRET_FILES: Final = re.compile(
     r"""(?isx)
     \.env (?: \. (?! example$ | sample$ | template$ | dist$ ) .+ )?
@@ -83,12 +83,12 @@ def holds_settings(path: bytes) -> bool:
 
 
 def is_script(start: bytes) -> bool:
-    """Whether what begins so is a script for a shell."""
+    """Whether a file that begins so is a shell script."""
     return bool(_SCRIPT.match(start))
 
 
 def generated_kind(start: bytes) -> str | None:
-    """What kind of database or cache begins with these bytes."""
+    """The kind of database or cache that begins with these bytes."""
     for offset, magic, kind in _MAGIC:
         if start.startswith(magic, offset):
             return kind

@@ -1,28 +1,33 @@
 """Secrets in lines of text: the detectors of detect-secrets, and a few that it lacks.
 
-Only its patterns are used, which need no network and know no comment that switches them off. Why
-this scanner, and why not its search for random-looking text: docs/decisions/0024-secret-scanner.md
+Only its patterns are used, which need no network and know no comment that switches them off. The
+reasons are in docs/decisions/0024-secret-scanner.md.
+
+Own rules find secrets by the name that they are given. In programs, other names, calls and types
+follow a name, so only quoted text is a value. In settings and shell scripts, values stand unquoted.
+Placeholders are no secrets: words such as `changeme`, rows of `x`, references to the place of the
+secret, and the ids of Interlock's tokens, which are public.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from interlock.errors import BadToken, Usage
 from interlock.rooms.identity import token_format
 from interlock.rooms.work import secrets
-from interlock.scrub import assignments
-from interlock.scrub.placeholders import is_placeholder
 
 # An address is no secret, and version numbers look like one. The others give only the beginnings of
 # tokens, so that all tokens of a file would be one finding; the shared shapes have them whole.
 _LEFT_OUT: Final = frozenset({"IPPublicDetector", "GitHubTokenDetector", "GitLabTokenDetector"})
-# So many lines are remembered to hold nothing, since each version of a file repeats most of them.
+# The scanner remembers so many clean lines, since each version of a file repeats most of them.
 _REMEMBERED: Final = 1_000_000
 _MASKED_FROM: Final = 16
 _CHOSEN: Final = "Password or key"
 _PRIVATE_KEY: Final = "Private Key"
-# What people thought of themselves is short, and has no beginning that tells its kind.
+# A secret that a person made up is short, and has no beginning that tells its kind.
 _HIDDEN: Final = (_CHOSEN, "Basic Auth Credentials", _PRIVATE_KEY)
 _SHOWN: Final = 4
 
@@ -33,6 +38,64 @@ _OWN: Final = (
 )
 _TOKEN: Final = re.compile(rf"\b{token_format.PREFIX}[a-z2-7]{{47}}\b")
 
+# A name ends with one of these words: `password_file` and `token_url` name something else.
+_BY_PEOPLE: Final = r"password|passwd|passphrase|passcode|(?<![a-z])(?:pass|pwd)"
+_BY_MACHINES: Final = (
+    r"secret|token|credentials?"
+    r"|(?:api|access|account|auth|encryption|master|private|secret|service|signing)[_-]?key"
+)
+_NAMED: Final = (
+    rf"(?:(?P<password>{_BY_PEOPLE})|{_BY_MACHINES})"
+    r"(?:[_-]?(?:\d{1,2}|prod(?:uction)?|staging|live|test|dev|value|base64))?"
+    r"[\"'\]]{0,2}[ \t]{0,8}(?P<sign>:=|=>|[:=])[ \t]{0,8}"
+)
+_QUOTED: Final = re.compile(
+    _NAMED + r"(?P<quote>[\"'])(?P<value>[^\s\"']{6,500})(?P=quote)", re.IGNORECASE
+)
+_BARE: Final = re.compile(_NAMED + r"(?P<value>[^\s\"'`=][^\s\"'`]{5,500})", re.IGNORECASE)
+# A fast test of lower-case text.
+_HINT: Final = re.compile(
+    r"(?:pass|pwd|secret|token|credential|key)[a-z0-9_-]{0,16}[\"'\]]{0,2}[ \t]{0,8}[:=]"
+)
+_REST: Final = re.compile(r"\s*(?:$|[#;}\]])")
+_ENDS: Final = ",;)}]"
+# A shorter password without a digit is mostly a plain word.
+_LONG_PASSWORD: Final = 12
+_KEY: Final = re.compile(r"[A-Za-z0-9+/=_.~:-]{16,}")
+
+# Placeholders
+_WORDS: Final = (
+    "password passphrase passwort passwd pass pwd secret token credentials credential apikey key "
+    "auth api access account client private public username user admin root login app database db "
+    "changeme changeit change replace insert enter put add set fill update your yours my mine our "
+    "the this that a an of in it is to not for from with and or here me goes real actual value "
+    "string text type name example sample placeholder dummy fake mock test testing tests foobar "
+    "foo bar baz todo tbd fixme redacted hidden masked removed none null nil undefined unset empty "
+    "blank default optional required true false yes no on off some any random strong secure long "
+    "super very insecure generate generated abcdefgh abcdef abcd abc xyz xxx qwerty letmein only "
+    "demo dev local development production prod staging new old bearer basic"
+)
+# The longest first, and possessive, so that a match takes linear time.
+_SAID: Final = re.compile(
+    "(?:" + "|".join(sorted(_WORDS.split(), key=len, reverse=True)) + r"|\d{1,10}|[\W_])++",
+    re.IGNORECASE,
+)
+_ROW: Final = re.compile(r"([x*.#?_•…-])\1{7}", re.IGNORECASE)
+_ELSEWHERE: Final = re.compile(
+    r"""(?isx)
+    \$ [\w{(@] .* | % \w+ % | %\( .* | %[sdr] | \\ .*
+    | .* (?: \$\{ | \$\( | \{\{ | \#\{ | <% | %\(\w+\)s ) .*
+    | [*&] [a-z_][\w-]* | [<\[{(|>] .*  | .* < [\w .-]+ > .* | [^{}]* \{ [\w.\[\]!:'"()]* \} [^{}]*
+    | [a-z_][\w.]* \( .*
+    | (?: os | process | env | environ | settings | config | conf | var | local | module | data
+        | secrets? | self | this | args | options | opts | params | request | ctx | context | vault
+        | ssm | arn | file | values? ) [.:\[] .*
+    | (?: ~ | \.{1,2} | [a-z]: ) [/\\] .* | / [a-z]{2,} (?: [/.] .* )? | [a-z][a-z0-9+.-]* :// .*
+    | tok_[0-9a-f]{12}
+    | .+ \. (?: txt | pem | key | crt | cer | json | ya?ml | toml | env | gpg | asc | pub | html? )
+    """
+)
+
 
 class Secret(NamedTuple):
     kind: str
@@ -41,14 +104,14 @@ class Secret(NamedTuple):
 
     @property
     def described(self) -> str:
-        """What it is, with its beginning where enough stays hidden."""
+        """The kind, with the beginning of the secret where enough of it stays hidden."""
         if len(self.value) < _MASKED_FROM or self.kind in _HIDDEN:
             return self.kind
         return f"{self.kind} ({self.value[:_SHOWN]}…)"
 
 
 class Row(NamedTuple):
-    """A line, or a part of one that is very long."""
+    """A line, or a part of a very long line."""
 
     line: int
     text: str
@@ -56,24 +119,28 @@ class Row(NamedTuple):
 
 class _Detector(NamedTuple):
     kind: str
-    occurs: Callable[[str], bool]  # a quick look at many lines; may say yes in vain
-    values: Callable[[str], Iterator[str]]  # of one line
+    values: Callable[[str], Iterator[str]]  # the secrets in one line
+    hint: Callable[[str], object] | None = None  # a faster test, which may be true in vain
+
+    def may_find(self, text: str) -> bool:
+        return bool(self.hint(text)) if self.hint else any(True for _ in self.values(text))
 
 
 class Scanner:
     """Finds secrets. Raises Usage where detect-secrets is not installed."""
 
     def __init__(self) -> None:
-        self._anywhere = [*_foreign(), *_own(), *_shared(), *_named()]
-        self._in_settings = [*self._anywhere, _guarded(assignments.hinted, assignments.bare)]
+        self._detectors = [*_foreign(), *_own()]
+        bare = _Detector(_CHOSEN, partial(_assigned, _BARE), _assignment_hint)
+        self._in_settings = [*self._detectors, bare]
         self._clean: set[int] = set()
 
     def secrets(self, rows: Sequence[Row], *, settings: bool = False) -> Iterator[Secret]:
         """The secrets in these rows; `settings` says that values stand in them unquoted."""
         fresh = [row for row in rows if hash((row.text, settings)) not in self._clean]
         together = "\n".join(row.text for row in fresh)
-        detectors = self._in_settings if settings else self._anywhere
-        suspects = [detector for detector in detectors if detector.occurs(together)]
+        detectors = self._in_settings if settings else self._detectors
+        suspects = [detector for detector in detectors if detector.may_find(together)]
         found = [secret for row in fresh for secret in _secrets(suspects, row)]
         dirty = {secret.line for secret in found}
         if len(self._clean) > _REMEMBERED:
@@ -83,9 +150,11 @@ class Scanner:
 
 
 def _secrets(detectors: Sequence[_Detector], row: Row) -> Iterator[Secret]:
-    """Each once: what several detectors know has the kind that the first of them gives it."""
+    """Each secret once, with the kind that the first of its detectors gives it."""
     known: list[str] = []
     for detector in detectors:
+        if detector.hint and not detector.hint(row.text):
+            continue
         for value in detector.values(row.text):
             if any(value in other or other in value for other in known):
                 continue
@@ -95,6 +164,7 @@ def _secrets(detectors: Sequence[_Detector], row: Row) -> Iterator[Secret]:
 
 
 def _foreign() -> Iterator[_Detector]:
+    """The detectors of detect-secrets that know a secret by its shape."""
     try:
         from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
         from detect_secrets.plugins.base import BasePlugin, RegexBasedDetector
@@ -106,72 +176,83 @@ def _foreign() -> Iterator[_Detector]:
     known: Mapping[str, type[BasePlugin]] = get_mapping_from_secret_type_to_class()
     for kind, make in sorted(known.items()):
         if issubclass(make, RegexBasedDetector) and make.__name__ not in _LEFT_OUT:
-            detector = make()
-            yield _Detector(kind, _first(detector.analyze_string), detector.analyze_string)
+            yield _Detector(kind, make().analyze_string)
 
 
 def _own() -> Iterator[_Detector]:
+    from detect_secrets.plugins import keyword
+
     for kind, pattern in _OWN:
-        yield _Detector(kind, _occurring(pattern), _matches(pattern))
-    yield _Detector("Interlock token", _occurring(_TOKEN), _tokens)
-
-
-def _shared() -> Iterator[_Detector]:
-    """The shapes that are masked wherever Interlock stores text, but for its own tokens."""
+        yield _Detector(kind, partial(_shaped, pattern, None), pattern.search)
+    yield _Detector("Interlock token", _tokens, _TOKEN.search)
+    # The shapes that are masked wherever Interlock stores text, but for its own tokens.
     for rule in secrets.RULES:
         shape = rule.pattern.pattern.decode()
         if not shape.startswith(token_format.PREFIX):
             pattern = re.compile(shape, re.ASCII)
             more = re.compile(rule.more.pattern.decode(), re.ASCII)
             kind = _CHOSEN if pattern.groups else "Key or token"
-            yield _Detector(kind, _occurring(pattern), _shaped(pattern, more))
-
-
-def _named() -> Iterator[_Detector]:
-    from detect_secrets.plugins import keyword
-
-    # This one reads on over the ends of lines, so that only its words are looked for at first.
+            yield _Detector(kind, partial(_shaped, pattern, more), pattern.search)
+    # The keyword detector reads across the ends of lines, so its hint looks only for its words.
     words = re.compile("|".join(keyword.DENYLIST))
-    found: Callable[[str], Iterator[str]] = keyword.KeywordDetector().analyze_string
-    yield _guarded(lambda text: words.search(text.lower()) is not None, found)
-    yield _guarded(assignments.hinted, assignments.quoted)
+    find: Callable[[str], Iterator[str]] = keyword.KeywordDetector().analyze_string
+    yield _Detector(_CHOSEN, find, lambda text: words.search(text.lower()))
+    yield _Detector(_CHOSEN, partial(_assigned, _QUOTED), _assignment_hint)
 
 
-def _guarded(occurs: Callable[[str], bool], values: Callable[[str], Iterator[str]]) -> _Detector:
-    """One whose quick look is worth taking at each line, too."""
-    return _Detector(_CHOSEN, occurs, lambda text: values(text) if occurs(text) else iter(()))
-
-
-def _first(values: Callable[[str], Iterator[str]]) -> Callable[[str], bool]:
-    return lambda text: next(iter(values(text)), None) is not None
-
-
-def _occurring(pattern: re.Pattern[str]) -> Callable[[str], bool]:
-    return lambda text: pattern.search(text) is not None
-
-
-def _matches(pattern: re.Pattern[str]) -> Callable[[str], Iterator[str]]:
-    return lambda text: (match.group() for match in pattern.finditer(text))
-
-
-def _shaped(pattern: re.Pattern[str], more: re.Pattern[str]) -> Callable[[str], Iterator[str]]:
-    """What the pattern's group holds, as far as it goes on. Without a digit it is but a word."""
-
-    def values(text: str) -> Iterator[str]:
-        for match in pattern.finditer(text):
+def _shaped(pattern: re.Pattern[str], more: re.Pattern[str] | None, text: str) -> Iterator[str]:
+    """The group of the pattern, and the text after it that matches `more`. Such a value without
+    a digit is only a word."""
+    for match in pattern.finditer(text):
+        value = match.group(pattern.groups)
+        if more is not None:
             rest = more.match(text, match.end())
-            value = match.group(pattern.groups) + (rest.group() if rest else "")
-            if any(character.isdigit() for character in value):
-                yield value
-
-    return values
+            value += rest.group() if rest else ""
+            if not any(character.isdigit() for character in value):
+                continue
+        yield value
 
 
 def _tokens(text: str) -> Iterator[str]:
-    """Interlock's tokens have a checksum: what only looks like one opens nothing."""
+    """Interlock's tokens have a checksum, which a text of the same shape does not match."""
     for token in _TOKEN.findall(text):
-        try:
+        with suppress(BadToken):
             token_format.hashed(token)
-        except BadToken:
+            yield token
+
+
+def _assignment_hint(text: str) -> bool:
+    return _HINT.search(text.lower()) is not None
+
+
+def _assigned(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """The values that a name such as `password` is given. A value without quotes ends its line
+    after a colon: in prose, words follow."""
+    for match in pattern.finditer(text):
+        value = match["value"]
+        if pattern is _BARE:
+            value = value.rstrip(_ENDS)
+            is_last = match["sign"] != ":" or value != match["value"]
+            if not is_last and not _REST.match(text, match.end()):
+                continue
+        if is_placeholder(value) or not any(character.isalpha() for character in value):
             continue
-        yield token
+        has_digits = any(character.isdigit() for character in value)
+        if match["password"]:
+            is_long = len(value) >= _LONG_PASSWORD and value.isascii() and value.islower()
+            is_secret = has_digits or is_long
+        else:
+            is_secret = has_digits and _KEY.fullmatch(value) is not None
+        if is_secret:
+            yield value
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether the value stands in the place of a secret, and is none."""
+    return bool(
+        "EXAMPLE" in value
+        or _ROW.search(value)
+        or len(set(value.lower()) - set("-_. ")) <= 2
+        or _SAID.fullmatch(value)
+        or _ELSEWHERE.fullmatch(value)
+    )

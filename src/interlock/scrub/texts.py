@@ -1,5 +1,5 @@
-"""Judges any text of a repository, be it a file, a message or a name: secrets, private words and
-private paths, each with its line. Files are read a piece at a time, so that none is too large."""
+"""Judges any text of a repository, such as a file, a message or a name: secrets, private words and
+private paths, each with its line. It reads files in pieces, so that none is too large."""
 
 import codecs
 import re
@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 from interlock.scrub.rules import Rules
 from interlock.scrub.scanner import Row, Scanner
 
-# What stands on the seam of two pieces is read with both.
+# So much of a piece is read again with the next one, for texts at the seam.
 OVERLAP: Final = 8192
 # Some detectors take quadratic time in the length of a line.
 _ROW: Final = 2048
 _ROW_OVERLAP: Final = 256
 _MARK: Final = 200
-_FEWEST_NULS: Final = 0.05
+_MIN_NULS: Final = 0.05
 _SEPARATOR: Final = r"[\\/]+"
 # An underscore ends a word: `falcon_key` is about falcon.
 _NO_LETTER_BEFORE: Final = r"(?<![^\W_])"
@@ -32,7 +32,7 @@ class Hit(NamedTuple):
 
 
 class Judge:
-    """What the rules say of a text."""
+    """Finds secrets, and the private words and paths of the rules."""
 
     def __init__(self, rules: Rules, scanner: Scanner) -> None:
         self._scanner = scanner
@@ -42,12 +42,17 @@ class Judge:
         )
 
     def hits(self, pieces: Iterable[bytes], *, settings: bool = False) -> Iterator[Hit]:
-        """Whatever is found, in order of pieces. What stands on a seam may come twice. In a file
-        of `settings` values stand unquoted."""
-        for first, data in _sections(_in_utf8(iter(pieces))):
+        """The hits in the order of the pieces; one at a seam may come twice. In a file of
+        `settings`, values stand unquoted."""
+        for first, data in _sections(iter(pieces)):
             for text in _decoded(data):
                 yield from self._private_hits(text, first)
-                for secret in self._scanner.secrets(_rows(text, first), settings=settings):
+                rows = [
+                    Row(line, content[start : start + _ROW])
+                    for line, content in enumerate(text.split("\n"), first)
+                    for start in range(0, max(1, len(content) - _ROW_OVERLAP), _ROW - _ROW_OVERLAP)
+                ]
+                for secret in self._scanner.secrets(rows, settings=settings):
                     yield Hit("secret", secret.described, secret.value, secret.line)
 
     def _private_hits(self, text: str, first: int) -> Iterator[Hit]:
@@ -82,17 +87,14 @@ def _path(path: str) -> str:
     return _SEPARATOR.join(map(re.escape, names)) + after
 
 
-def _in_utf8(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _sections(pieces: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The pieces with the number of their first line, each with the end of the one before. Text in
+    UTF-16 with a byte order mark becomes UTF-8."""
     first = next(pieces, b"")
-    every = chain((first,), pieces)
-    if not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return every
-    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
-    return (decoder.decode(piece).encode("utf-8", "replace") for piece in every)
-
-
-def _sections(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The pieces with the number of their first line, each with the end of the one before."""
+    pieces = chain((first,), pieces)
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+        pieces = (decoder.decode(piece).encode("utf-8", "replace") for piece in pieces)
     line, kept = 1, b""
     for piece in pieces:
         data = kept + piece
@@ -104,29 +106,15 @@ def _sections(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _decoded(data: bytes) -> Iterator[str]:
-    """As UTF-8; where that fails in a text, also as Latin-1; and as UTF-16 where it may be that."""
+    """As UTF-8; if that fails for a text, also as Latin-1; and as UTF-16 if that is likely."""
     text = data.decode("utf-8", "replace")
     yield text
     if b"\0" not in data:
         if "\ufffd" in text:
             yield data.decode("latin-1")
-    elif wide := _wide(data):
-        yield data.decode(wide, "replace")
-
-
-def _wide(data: bytes) -> str | None:
-    """UTF-16 without a mark has its NULs on one side: each letter of ours has one.
-
-    A section may begin in the middle of a letter; then the other order of bytes fits."""
+        return
+    # In UTF-16, each of our letters has a NUL on the same side. A section may begin in the middle
+    # of a letter; then the other byte order fits.
     high, low = data[::2].count(0), data[1::2].count(0)
-    if max(high, low) < len(data) * _FEWEST_NULS or min(high, low) * 10 > max(high, low):
-        return None
-    return "utf-16-be" if high > low else "utf-16-le"
-
-
-def _rows(text: str, first: int) -> list[Row]:
-    return [
-        Row(line, content[start : start + _ROW])
-        for line, content in enumerate(text.split("\n"), first)
-        for start in range(0, max(1, len(content) - _ROW_OVERLAP), _ROW - _ROW_OVERLAP)
-    ]
+    if max(high, low) >= len(data) * _MIN_NULS and min(high, low) * 10 <= max(high, low):
+        yield data.decode("utf-16-be" if high > low else "utf-16-le", "replace")

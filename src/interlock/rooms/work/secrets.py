@@ -1,8 +1,9 @@
-"""Masking what looks like a secret in what is stored. Secrets are known by the shapes that their
-makers gave them so that they can be found; a password in a sentence is not.
+"""The catalogue of secret shapes, and the masking of secrets in stored text. The issuers of secrets
+give them shapes so that they can be found; a password in a sentence has none. The scrub finds the
+same shapes (`interlock.scrub.scanner`).
 
-The work is done on bytes as they come: little is held back, every rule looks ahead a bounded way,
-and no input makes it slow.
+The masker reads bytes as they come. It holds back little, each rule looks ahead a bounded way, and
+no input makes it slow.
 """
 
 import re
@@ -12,14 +13,14 @@ from typing import Final, NamedTuple
 from interlock.rooms.identity.token_format import PREFIX
 
 MASK: Final = b"[masked]"
-# The farthest that any rule looks before it is sure.
+# No rule looks farther ahead than this.
 HELD: Final = 2048
 MAX_KEY_LENGTH: Final = 1 << 16
 
 
 class Rule(NamedTuple):
-    """A shape of secrets, beginning with one of the bytes `first`. What the pattern's group holds
-    is the secret, or else all of it; the secret goes on while the characters of `more` do."""
+    """A shape of secrets that begins with one of the bytes `first`. The secret is the pattern's
+    group, or else the whole match, and the characters of `more` that follow."""
 
     first: bytes
     pattern: re.Pattern[bytes]
@@ -86,32 +87,35 @@ _KEY_HEADER = re.compile(rb"(?:Proc-Type|DEK-Info|Version|Comment|Hash):")
 
 
 class Piece(NamedTuple):
-    """So many bytes that came, and what is stored in their place."""
+    """A number of input bytes, and the bytes that are stored in their place."""
 
     taken: int
     stored: bytes
 
 
 class Masker:
-    """Masks one stream. What it holds back is less than `HELD` bytes, or a line not yet ended."""
+    """Masks one stream. It holds back less than `HELD` bytes, or a line that has not ended."""
 
     def __init__(self) -> None:
         self.count = 0
         self._held = b""
-        self._before = b""  # the byte before what is held, for rules that look back
-        self._more: re.Pattern[bytes] | None = None
-        self._key_left = 0
+        self._before = b""  # the byte before the held ones, for rules that look back
+        self._more: re.Pattern[bytes] | None = None  # a secret goes on while this matches
+        self._key_left = 0  # so many bytes of a private key may still follow
 
     def feed(self, data: bytes, *, last: bool = False) -> list[Piece]:
-        """What is settled once these bytes have come. The pieces cover all input in its order."""
+        """The pieces that are settled with these bytes. They cover all input in its order."""
         text = self._before + self._held + data
         at = len(self._before)
-        # Beyond this a secret may have begun that cannot be known yet.
+        # After this a secret may have begun that cannot be recognised yet.
         sure = len(text) if last else max(text.rfind(b"\n") + 1, len(text) - HELD)
         pieces: list[Piece] = []
         while at < len(text):
             if self._more is not None:
-                found = self._rest_of_secret(text, at)
+                end = _end(self._more, text, at)
+                found = [Piece(end - at, b"")]
+                if end < len(text):
+                    self._more = None
             elif self._key_left > 0:
                 found = self._key(text, at, sure, last=last)
             else:
@@ -123,14 +127,8 @@ class Masker:
         self._held, self._before = text[at:], text[max(0, at - 1) : at]
         return pieces
 
-    def _rest_of_secret(self, text: bytes, at: int) -> list[Piece]:
-        assert self._more is not None
-        end = _end(self._more, text, at)
-        if end < len(text):
-            self._more = None
-        return [Piece(end - at, b"")]
-
     def _plain(self, text: bytes, at: int, sure: int, *, last: bool) -> list[Piece]:
+        """The text up to the next secret, and its mask."""
         look = at
         while (sign := _SIGNS.search(text, look)) and sign.start() < sure:
             look = sign.start()
@@ -152,27 +150,26 @@ class Masker:
         return [*before, Piece(end - start, MASK)]
 
     def _key(self, text: bytes, at: int, sure: int, *, last: bool) -> list[Piece]:
-        """A line of a private key, or what there is of it. Whatever does not look like one ends
-        the masking: a mere mention of a key must not hide what follows."""
+        """A line of a private key, or a part of it. Other text ends the masking: a mere mention
+        of a key must not hide the text after it."""
         newline = text.find(b"\n", at)
         stop = newline + 1 or len(text)
         if ends := _KEY_ENDS.match(text, at, stop):
             self._key_left = 0
             return [Piece(ends.end() - at, b"")]
+        end = at
         if newline < 0 and not last:
             if len(text) - at < HELD:
                 return []
-            if (end := _end(_KEY_TEXT, text, at)) > at:
-                return self._of_key(end - at)
+            end = _end(_KEY_TEXT, text, at)
         line = text[at:stop].strip(b" \t\r\n>|+\"',\\")
-        if _KEY_TEXT.fullmatch(line) or _KEY_HEADER.match(line):
-            return self._of_key(stop - at)
+        if end == at and (_KEY_TEXT.fullmatch(line) or _KEY_HEADER.match(line)):
+            end = stop
+        if end > at:
+            self._key_left -= end - at
+            return [Piece(end - at, b"")]
         self._key_left = 0
         return self._plain(text, at, sure, last=last)
-
-    def _of_key(self, size: int) -> list[Piece]:
-        self._key_left -= size
-        return [Piece(size, b"")]
 
 
 def _end(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
@@ -181,7 +178,7 @@ def _end(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
 
 
 def masked(data: bytes) -> tuple[bytes, int]:
-    """All of it at once, and how many secrets were in it."""
+    """The masked data, and the number of secrets in it."""
     masker = Masker()
     pieces = masker.feed(data, last=True)
     return b"".join(piece.stored for piece in pieces), masker.count
@@ -193,6 +190,6 @@ def masked_text(text: str) -> tuple[str, int]:
 
 
 def masked_words(words: Sequence[str]) -> tuple[list[str], int]:
-    """The words of a command, as text that JSON can hold."""
+    """The masked words of a command, as text that JSON can hold, and the number of secrets."""
     done = [masked_text(word) for word in words]
     return [text for text, _ in done], sum(count for _, count in done)

@@ -1,0 +1,103 @@
+"""The link of the asynchronous client: HTTP to a server, over its address or its socket, or the
+workspace's node in this process. It answers as the links of `interlock.local.link` do.
+
+A cancelled call ends at once: it closes its connection, or the node in this process stops waiting.
+"""
+
+import asyncio
+import ssl
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from interlock.errors import EngineUnavailable
+from interlock.local.link import (
+    decoded,
+    encoded,
+    lost_answer,
+    matching_server,
+    open_node,
+    patience,
+    seen_headers,
+    seen_in,
+)
+from interlock.rooms.mail import uploads
+from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import run_async
+from interlock.verbs.http import SEEN_HEADER
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from interlock.node.live import LiveNode
+
+
+class AsyncLink:
+    """`place` is a server's URL, or the directory of a workspace: its server is called where one
+    runs, else its file is opened. Connections stay open between calls."""
+
+    _http: "httpx2.AsyncClient | None" = None
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._is_remote = "://" in place
+        self._open = AsyncExitStack()
+        self._opening = asyncio.Lock()
+        self._node: LiveNode | None = None
+        self._seen = 0
+        server = None if self._is_remote else matching_server(place)
+        if not self._is_remote and server is None:
+            return
+        import httpx2
+
+        self._base = place.rstrip("/") if server is None else "http://localhost"
+        # Proxies of the environment are for the internet. Agents call their own machine, or a
+        # server that they name.
+        transport = httpx2.AsyncHTTPTransport(
+            verify=ssl.create_default_context() if self._base.startswith("https:") else False,
+            trust_env=False,
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+            uds=server.socket if server else None,
+        )
+        self._http = httpx2.AsyncClient(transport=transport, trust_env=False)
+        self._open.push_async_callback(self._http.aclose)
+
+    async def call(self, credentials: Credentials, act: Any) -> Answer:
+        """Makes the request; raises the refusals of `errors`."""
+        if self._http is not None:
+            if uploads.is_large(act):
+                return await run_async(uploads.send(act), lambda step: self.call(credentials, step))
+            import httpx2
+
+            request = encoded(credentials, act)
+            try:
+                response = await self._http.request(
+                    request.method,
+                    self._base + request.target,
+                    headers=request.headers | seen_headers(self._seen),
+                    content=request.body,
+                    timeout=patience(act),
+                )
+                self._seen = max(self._seen, seen_in(response.headers.get(SEEN_HEADER)))
+                return decoded(response.status_code, response.content)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as trouble:
+                why = f"{self._place} cannot be reached: {trouble}."
+            except httpx2.RequestError as trouble:
+                what = str(trouble) or type(trouble).__name__
+                if request.method != "GET":
+                    raise lost_answer(ConnectionResetError(what)) from None
+                why = f"{self._place} went away: {what}."
+            if self._is_remote:
+                raise EngineUnavailable(why)
+            self._http = None
+        async with self._opening:
+            if self._node is None:
+                from interlock.node.live import LiveNode
+
+                node = await asyncio.to_thread(open_node, self._place)
+                self._open.callback(node.close)
+                self._node = await self._open.enter_async_context(LiveNode(node))
+        return await self._node.call(credentials, act)
+
+    async def close(self) -> None:
+        await self._open.aclose()
