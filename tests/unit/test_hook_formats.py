@@ -17,7 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from interlock.agents.hooks import CLIENTS, NOTHING, Client, Said, Step, client_of
+from interlock.agents import CLIENTS
+from interlock.agents.hooks import NOTHING, Client, Said, Step, client_of
 from interlock.agents.hooks.answers import LIMIT
 from interlock.errors import Usage
 

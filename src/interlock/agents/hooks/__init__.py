@@ -7,10 +7,9 @@ accepts. Nothing here looks at a workspace: what is said at a step is the node's
 
 from typing import Any, NamedTuple, Protocol
 
+from interlock.agents import CLIENTS
 from interlock.errors import Usage
 from interlock.verbs.spelling import near
-
-CLIENTS = ("claude-code", "codex", "cursor", "gemini")
 
 
 class Step(NamedTuple):
@@ -68,7 +67,7 @@ def client_of(name: str) -> Client:
     """The forms of a client, imported on demand."""
     if name not in CLIENTS:
         raise Usage(
-            f"There is no client {name[:80]!r}. There are: {', '.join(CLIENTS)}.",
+            f"There is no client {name[:80]!r}. There are: {', '.join(sorted(CLIENTS))}.",
             did_you_mean=near(name, list(CLIENTS)) or None,
         )
     module: Client = __import__(

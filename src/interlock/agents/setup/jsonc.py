@@ -1,7 +1,7 @@
-"""JSON as people keep it, with comments and trailing commas, changed in place.
+"""Edit JSON with comments and trailing commas in place.
 
-A change touches the member or element that is meant, and the comma that it needs; every other byte
-stays. What is added is written as its neighbours are: indented like them, or on their line.
+An edit changes one member or element and the comma that it needs. Every other byte stays. New text
+follows its neighbours: it has their indentation, or stands on their line.
 """
 
 import json
@@ -24,21 +24,25 @@ _FIRST_MEMBER = re.compile(rf"(?:{_BLANK})*+{{(?:{_BLANK})*+(?=\")", re.DOTALL)
 _LINE_END = re.compile(r"[ \t]*(?:\r?\n)")
 
 
-class NotJson(Exception):
-    """The text is no JSON, or is of another shape than was expected; says what is wrong."""
+class NotJson(ValueError):
+    """The text is not JSON, or has an unexpected shape. The message says what is wrong."""
 
 
 class Node(NamedTuple):
-    """A value, and where it stands in the text."""
+    """A value and its position in the text."""
 
     start: int
     end: int
     value: Any
     parts: list["Part"]
 
+    def part(self, key: str | int) -> "Part | None":
+        """Of members with the same name, the last one counts, as it does for clients."""
+        return next((part for part in reversed(self.parts) if part.key == key), None)
+
 
 class Part(NamedTuple):
-    """A member or an element, with the comma after it if there is one."""
+    """A member or an element, with the position of the comma after it."""
 
     start: int
     key: str | int
@@ -47,63 +51,83 @@ class Part(NamedTuple):
 
 
 def load(text: str) -> Any:
-    """What the text holds. Of members with one name the last counts, as it does for clients."""
+    """Parse the text. Raises NotJson."""
     return _parse(text).value
 
 
 def look(data: Any, path: Sequence[str]) -> Any:
-    """What stands at the path, or None."""
+    """The value at the path, or None."""
     for key in path:
         data = data.get(key) if isinstance(data, dict) else None
     return data
 
 
 def put(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with this value at the path, in place of what is there; objects on the way to it
-    are made."""
-    node = _parse(text)
-    for depth, key in enumerate(path):
-        _expect(node, dict, path[:depth])
-        part = _part(node, key)
-        if part is None:
-            for missing in reversed(path[depth + 1 :]):
-                value = {missing: value}
-            return _added(text, node, key, value)
-        node = part.node
-    return text[: node.start] + _written(value, text, node.start) + text[node.end :]
+    """Set the value at the path, and create missing objects on the way. Raises NotJson."""
+    node, depth = _nearest(text, path)
+    if depth < len(path):
+        for missing in reversed(path[depth + 1 :]):
+            value = {missing: value}
+        return _added(text, node, path[depth], value)
+    if "\n" not in text.strip():
+        new = json.dumps(value, ensure_ascii=False)
+    else:
+        new = _rendered(value, _indent(text, node.start), text)
+    return text[: node.start] + new + text[node.end :]
 
 
 def append(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with one more element at the end of the list at the path, which is made if there
-    is none."""
-    node = _parse(text)
-    for depth, key in enumerate(path):
-        _expect(node, dict, path[:depth])
-        part = _part(node, key)
-        if part is None:
-            return put(text, path, [value])
-        node = part.node
+    """Append an element to the list at the path, or create the list. Raises NotJson."""
+    node, depth = _nearest(text, path)
+    if depth < len(path):
+        return put(text, path, [value])
     _expect(node, list, path)
     return _added(text, node, None, value)
 
 
 def drop(text: str, path: Path) -> str:
-    """The text without the member or element at the path, which must be there."""
+    """Remove the member or element at the path, which must exist."""
     node = _parse(text)
     for key in path[:-1]:
-        part = _part(node, key)
+        part = node.part(key)
         assert part is not None
         node = part.node
-    part = _part(node, path[-1])
+    part = node.part(path[-1])
     assert part is not None
-    return _without(text, node, node.parts.index(part))
+    parts, index = node.parts, node.parts.index(part)
+    start, end = part.start, part.node.end if part.comma is None else part.comma + 1
+    line = text.rfind("\n", 0, start) + 1
+    line_end = _LINE_END.match(text, end)
+    if line > node.start and not text[line:start].strip() and line_end:
+        head, tail = text[:line], text[line_end.end() :]
+    elif index == len(parts) - 1:
+        head, tail = text[:start].rstrip(" \t") if index else text[:start], text[end:]
+    else:
+        head, tail = text[:start], text[end:].lstrip(" \t")
+    if part.comma is None and index:
+        before = parts[index - 1].comma
+        assert before is not None
+        head = head[:before] + head[before + 1 :]
+    closes = len(text) - node.end + 1
+    if not head[node.start + 1 :].strip() and not tail[: len(tail) - closes].strip():
+        head, tail = head[: node.start + 1], tail[len(tail) - closes :]
+    return head + tail
 
 
 # --- reading
 
 
 def _parse(text: str) -> Node:
-    tokens = list(_tokens(text))
+    tokens, at = list[tuple[str, int, int]](), 0
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
+        if start != at:
+            break
+        if match.lastgroup != "blank":
+            tokens.append((text[at] if match.lastgroup == "mark" else "value", at, end))
+        at = end
+    if at != len(text):
+        raise _wrong(text, at)
     try:
         node, rest = _value(text, tokens, 0)
     except RecursionError:
@@ -113,42 +137,20 @@ def _parse(text: str) -> Node:
     return node
 
 
-def _tokens(text: str) -> list[tuple[str, int, int]]:
-    found, at = [], 0
-    for match in _TOKEN.finditer(text):
-        start, end = match.span()
-        if start != at:
-            break
-        if match.lastgroup != "blank":
-            found.append((text[at] if match.lastgroup == "mark" else "value", at, end))
-        at = end
-    if at != len(text):
-        raise _wrong(text, at)
-    return found
-
-
 def _value(text: str, tokens: list[tuple[str, int, int]], at: int) -> tuple[Node, int]:
+    """The value that begins at a token, and the number of the token after it."""
     if at == len(tokens):
         raise NotJson("it ends too early")
     kind, start, end = tokens[at]
-    if kind in "{[":
-        return _container(text, tokens, at)
-    if kind != "value":
+    if kind == "value":
+        try:
+            return Node(start, end, json.loads(text[start:end]), []), at + 1
+        except ValueError:
+            raise _wrong(text, start) from None
+    if kind not in "{[":
         raise _wrong(text, start)
-    word = text[start:end]
-    if word[0] == '"' and "\\" not in word:
-        return Node(start, end, word[1:-1], []), at + 1
-    try:
-        return Node(start, end, json.loads(word), []), at + 1
-    except ValueError:
-        raise _wrong(text, start) from None
-
-
-def _container(text: str, tokens: list[tuple[str, int, int]], at: int) -> tuple[Node, int]:
-    start, is_object = tokens[at][1], tokens[at][0] == "{"
-    close, parts = "}" if is_object else "]", list[Part]()
-    at += 1
-    while at < len(tokens) and tokens[at][0] != close:
+    is_object, parts, at = kind == "{", list[Part](), at + 1
+    while at < len(tokens) and tokens[at][0] != ("}" if is_object else "]"):
         if parts and parts[-1].comma is None:
             raise _wrong(text, tokens[at][1])
         first: int = tokens[at][1]
@@ -168,8 +170,16 @@ def _container(text: str, tokens: list[tuple[str, int, int]], at: int) -> tuple[
     return Node(start, tokens[at][2], value, parts), at + 1
 
 
-def _part(node: Node, key: str | int) -> Part | None:
-    return next((part for part in reversed(node.parts) if part.key == key), None)
+def _nearest(text: str, path: Sequence[str]) -> tuple[Node, int]:
+    """The innermost existing node on the path, and how many keys lead to it."""
+    node = _parse(text)
+    for depth, key in enumerate(path):
+        _expect(node, dict, path[:depth])
+        part = node.part(key)
+        if part is None:
+            return node, depth
+        node = part.node
+    return node, len(path)
 
 
 def _expect(node: Node, kind: type, path: Path) -> None:
@@ -187,38 +197,28 @@ def _wrong(text: str, at: int) -> NotJson:
 
 
 def _added(text: str, node: Node, key: str | None, value: Any) -> str:
+    """The text with a new last member or element of a node."""
     name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
+    newline, one_line = _newline(text), f"{name}{json.dumps(value, ensure_ascii=False)}"
     if not node.parts:
-        return _first(text, node, name, value)
-    last, has_comma = node.parts[-1], node.parts[-1].comma is not None
+        inner = text[node.start + 1 : node.end - 1].rstrip()
+        if node.start and "\n" not in text.strip():
+            new = one_line
+        else:
+            outer = _indent(text, node.start)
+            indent = outer + _unit(text)
+            new = f"{newline}{indent}{name}{_rendered(value, indent, text)}{newline}{outer}"
+        return text[: node.start + 1] + inner + new + text[node.end - 1 :]
+    last = node.parts[-1]
     after = last.node.end if last.comma is None else last.comma + 1
-    before, comma = ("", ",") if has_comma else (",", "")
+    before, comma = ("", ",") if last.comma is not None else (",", "")
     if "\n" not in text[node.start : node.parts[0].start]:
-        new = f" {name}{json.dumps(value, ensure_ascii=False)}"
-        return text[:after] + before + new + comma + text[after:]
+        return f"{text[:after]}{before} {one_line}{comma}{text[after:]}"
     indent = _indent(text, node.parts[0].start)
     rest = _REST_OF_LINE.match(text, after)
     end = rest.end() if rest else after
-    new = f"{_newline(text)}{indent}{name}{_rendered(value, indent, text)}"
+    new = f"{newline}{indent}{name}{_rendered(value, indent, text)}"
     return text[:after] + before + text[after:end] + new + comma + text[end:]
-
-
-def _first(text: str, node: Node, name: str, value: Any) -> str:
-    """The text with something in what was empty, but for comments."""
-    inner = text[node.start + 1 : node.end - 1].rstrip()
-    if node.start and "\n" not in text.strip():
-        new = f"{name}{json.dumps(value, ensure_ascii=False)}"
-    else:
-        outer, newline = _indent(text, node.start), _newline(text)
-        indent = outer + _unit(text)
-        new = f"{newline}{indent}{name}{_rendered(value, indent, text)}{newline}{outer}"
-    return text[: node.start + 1] + inner + new + text[node.end - 1 :]
-
-
-def _written(value: Any, text: str, at: int) -> str:
-    if "\n" not in text.strip():
-        return json.dumps(value, ensure_ascii=False)
-    return _rendered(value, _indent(text, at), text)
 
 
 def _rendered(value: Any, indent: str, text: str) -> str:
@@ -238,28 +238,6 @@ def _indent(text: str, at: int) -> str:
 
 
 def _unit(text: str) -> str:
-    """By how much the outermost members are indented."""
+    """The indentation of the outermost members."""
     first = _FIRST_MEMBER.match(text)
     return (_indent(text, first.end()) if first else "") or "  "
-
-
-def _without(text: str, node: Node, index: int) -> str:
-    part, parts = node.parts[index], node.parts
-    start, end = part.start, part.node.end if part.comma is None else part.comma + 1
-    line = text.rfind("\n", 0, start) + 1
-    line_end = _LINE_END.match(text, end)
-    if line > node.start and not text[line:start].strip() and line_end:
-        cut = line, line_end.end()
-    elif index == len(parts) - 1:
-        cut = len(text[:start].rstrip(" \t")) if index else start, end
-    else:
-        cut = start, end + len(text[end:]) - len(text[end:].lstrip(" \t"))
-    head, tail = text[: cut[0]], text[cut[1] :]
-    if part.comma is None and index:
-        before = parts[index - 1].comma
-        assert before is not None
-        head = head[:before] + head[before + 1 :]
-    closes = len(text) - node.end + 1
-    if not head[node.start + 1 :].strip() and not tail[: len(tail) - closes].strip():
-        head, tail = head[: node.start + 1], tail[len(tail) - closes :]
-    return head + tail

@@ -29,7 +29,7 @@ def _set_up(answer: Answer) -> str:
 
 def _who(answer: Answer) -> list[str]:
     """Who the client is, and whether that is somebody new."""
-    from interlock.agents.setup import client_named
+    from interlock.agents.setup.clients import client_named
 
     if "sender" not in answer:
         return []
