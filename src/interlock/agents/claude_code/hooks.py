@@ -8,8 +8,7 @@ as shown.
 from typing import Any
 
 from interlock.agents.hooks import Said, Step
-from interlock.agents.hooks.answers import nested
-from interlock.agents.hooks.reading import edited_in, kind_of, step_of
+from interlock.agents.hooks.formats import edited_in, kind_of, nested, step_of
 
 EVENTS = {
     "SessionStart": "start",  # `source` is startup, resume, clear, compact or fork

@@ -7,8 +7,7 @@ Codex reads them: trimmed, wherever they stand.
 from typing import Any
 
 from interlock.agents.hooks import Said, Step
-from interlock.agents.hooks.answers import nested
-from interlock.agents.hooks.reading import input_in, kind_of, step_of, tool_in, usable
+from interlock.agents.hooks.formats import input_in, kind_of, nested, step_of, tool_in, usable
 
 EVENTS = {
     "SessionStart": "start",  # `source` is startup, resume, clear or compact

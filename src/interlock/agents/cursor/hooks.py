@@ -9,8 +9,7 @@ a command pass could spare it the person's own approval.
 from typing import Any
 
 from interlock.agents.hooks import Said, Step
-from interlock.agents.hooks.answers import spoken
-from interlock.agents.hooks.reading import edited_in, kind_of, text_in
+from interlock.agents.hooks.formats import edited_in, kind_of, spoken, text_in
 
 EVENTS = {
     "sessionStart": "start",

@@ -7,8 +7,7 @@ context, and it shows `<` and `>` in context to the agent as entities.
 from typing import Any
 
 from interlock.agents.hooks import Said, Step
-from interlock.agents.hooks.answers import spoken
-from interlock.agents.hooks.reading import edited_in, kind_of, text_in
+from interlock.agents.hooks.formats import edited_in, kind_of, spoken, text_in
 
 EVENTS = {
     "SessionStart": "start",

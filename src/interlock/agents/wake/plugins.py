@@ -1,10 +1,9 @@
-"""Where wake adapters come from: our own, and those of packages that are installed beside us.
+"""Load the wake adapters: our own, and those of installed packages.
 
-The contract that a plugin signs is in docs/plugins.md. A plugin that is broken is reported in the
-log, with its name; the others go on without it.
+docs/plugins.md has the contract of a plugin. A broken plugin is reported in the log with its name,
+and left out.
 """
 
-import importlib
 import logging
 from importlib import metadata
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pluggy
 
 from interlock import plugins
+from interlock.agents import wake
 from interlock.agents.wake.configuration import Version, read, version
 from interlock.errors import Usage
 from interlock.plugins import PROJECT, Adapter, Config, interlock_wake_adapters
@@ -30,8 +30,8 @@ class Adapters:
         self._adapters: list[Adapter] = []
 
     def now(self) -> list[Adapter]:
-        """As `wake.toml` says now. While it says what is not understood, they stay as they were;
-        what is wrong is logged once."""
+        """The adapters that `wake.toml` switches on now. While the file is invalid, they stay as
+        they were; the error is logged once."""
         found = version(self._directory)
         if found != self._read:
             self._read = found
@@ -43,14 +43,20 @@ class Adapters:
 
 
 def adapters(config: Config) -> list[Adapter]:
-    """Of all plugins, ours first. A plugin whose adapter goes by a name that another's has is left
-    out: a receipt must say which of them it was."""
+    """The adapters of all plugins, ours first. A plugin whose adapter has the name of an earlier
+    one is left out, because a receipt must say which adapter it was."""
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(plugins)
-    _register(manager, "interlock", importlib.import_module("interlock.agents.wake.shipped"))
+    manager.register(wake, name="interlock")
     for point in metadata.entry_points(group=GROUP):
         try:
-            _register(manager, point.name, point.load())
+            plugin = point.load()
+            manager.register(plugin, name=point.name)
+            try:
+                manager.check_pending()
+            except pluggy.PluginValidationError:
+                manager.unregister(plugin)  # a misspelt hook would never be called
+                raise
         except Exception as trouble:  # noqa: BLE001 - it may raise anything
             _report(point.name, trouble)
     found: dict[str, Adapter] = {}
@@ -65,18 +71,8 @@ def adapters(config: Config) -> list[Adapter]:
     return list(found.values())
 
 
-def _register(manager: pluggy.PluginManager, name: str, plugin: Any) -> None:
-    """Refused where a hook of the plugin's is none of ours: it is misspelt, and would be silent."""
-    try:
-        manager.register(plugin, name=name)
-        manager.check_pending()
-    except pluggy.PluginValidationError:
-        manager.unregister(plugin)
-        raise
-
-
 def _asked(manager: pluggy.PluginManager, plugin: Any, config: Config) -> list[Adapter]:
-    """One plugin alone, since the first that raises would take the others' answers along."""
+    """Ask one plugin only: the first plugin that raises would lose the answers of the others."""
     others = [each for each in manager.get_plugins() if each is not plugin]
     call = manager.subset_hook_caller(interlock_wake_adapters.__name__, others)
     return [adapter for given in call(config=config) for adapter in given]
