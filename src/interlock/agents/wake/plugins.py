@@ -5,7 +5,9 @@ and left out.
 """
 
 import logging
+from collections.abc import Callable
 from importlib import metadata
+from itertools import chain
 from typing import Any
 
 import pluggy
@@ -14,7 +16,7 @@ from interlock import plugins
 from interlock.agents import wake
 from interlock.agents.wake.configuration import Version, read, version
 from interlock.errors import Usage
-from interlock.plugins import PROJECT, Adapter, Config, interlock_wake_adapters
+from interlock.plugins import PROJECT, Adapter, Config
 
 GROUP = "interlock.plugins"
 
@@ -45,46 +47,26 @@ class Adapters:
 def adapters(config: Config) -> list[Adapter]:
     """The adapters of all plugins, ours first. A plugin whose adapter has the name of an earlier
     one is left out, because a receipt must say which adapter it was."""
-    manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(plugins)
-    manager.register(wake, name="interlock")
-    for point in metadata.entry_points(group=GROUP):
-        try:
-            plugin = point.load()
-            manager.register(plugin, name=point.name)
-            try:
-                manager.check_pending()
-            except pluggy.PluginValidationError:
-                manager.unregister(plugin)  # a misspelt hook would never be called
-                raise
-        except Exception as trouble:  # noqa: BLE001 - it may raise anything
-            _report(point.name, trouble)
     found: dict[str, Adapter] = {}
-    for name, plugin in manager.list_name_plugin():
+    sources: list[tuple[str, Callable[[], Any]]] = [("interlock", lambda: wake)]
+    sources += [(point.name, point.load) for point in metadata.entry_points(group=GROUP)]
+    for name, load in sources:
         try:
-            theirs = {_name(adapter): adapter for adapter in _asked(manager, plugin, config)}
+            # A manager for each plugin, so that one that raises does not affect the others.
+            manager = pluggy.PluginManager(PROJECT)
+            manager.add_hookspecs(plugins)
+            manager.register(load(), name=name)
+            manager.check_pending()  # a misspelt hook would never be called
+            theirs: dict[str, Adapter] = {}
+            for adapter in chain(*manager.hook.interlock_wake_adapters(config=config)):
+                is_text = isinstance(adapter.name, str)
+                if not (is_text and callable(adapter.can_wake) and callable(adapter.wake)):
+                    raise TypeError("an adapter has a name, can_wake and wake")
+                theirs[adapter.name] = adapter
             if taken := theirs.keys() & found.keys():
                 raise ValueError(f"there are adapters of these names already: {sorted(taken)}")
             found |= theirs
-        except Exception as trouble:  # noqa: BLE001 - it may raise anything
-            _report(name, trouble)
+        except Exception as trouble:
+            why = {"plugin": name, "why": repr(trouble)}
+            log.error("a plugin is left out", extra=why, exc_info=True)
     return list(found.values())
-
-
-def _asked(manager: pluggy.PluginManager, plugin: Any, config: Config) -> list[Adapter]:
-    """Ask one plugin only: the first plugin that raises would lose the answers of the others."""
-    others = [each for each in manager.get_plugins() if each is not plugin]
-    call = manager.subset_hook_caller(interlock_wake_adapters.__name__, others)
-    return [adapter for given in call(config=config) for adapter in given]
-
-
-def _name(adapter: Adapter) -> str:
-    if not (
-        isinstance(adapter.name, str) and callable(adapter.can_wake) and callable(adapter.wake)
-    ):
-        raise TypeError("an adapter has a name, can_wake and wake")
-    return adapter.name
-
-
-def _report(name: str, trouble: Exception) -> None:
-    log.error("a plugin is left out", extra={"plugin": name, "why": repr(trouble)}, exc_info=True)
