@@ -133,11 +133,17 @@ def _toml_edited(text: str, members: Members) -> str:
         return text
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
+    from tomlkit.items import InlineTable
+
+    def laid_out(value: Any, above: Any) -> Any:
+        table = tomlkit.inline_table() if isinstance(above, InlineTable) else tomlkit.table()
+        table.update(value)
+        return table
 
     try:
         document = tomlkit.parse(text if text.endswith("\n") or not text else text + "\n")
         for path, value in members.items():
-            _set(document, path, value)
+            _set(document, path, value, laid_out)
         after = tomlkit.dumps(document)
     except TOMLKitError as wrong:
         raise ValueError(str(wrong)) from None
@@ -146,12 +152,18 @@ def _toml_edited(text: str, members: Members) -> str:
     return after
 
 
-def _set(table: Any, path: Sequence[str], value: Any) -> None:
-    """Set the value at the path. None removes it, and the tables that become empty."""
+def _set(
+    table: Any,
+    path: Sequence[str],
+    value: Any,
+    made: Callable[[Any, Any], Any] = lambda value, _: value,
+) -> None:
+    """Set the value at the path. None removes it, and the tables that become empty. `made` makes
+    the new table from the value and the table above it."""
     key, *below = path
     if not below:
         if value is not None:
-            table[key] = value
+            table[key] = made(value, table)
         else:
             table.pop(key, None)
     elif key not in table:
@@ -162,7 +174,7 @@ def _set(table: Any, path: Sequence[str], value: Any) -> None:
     elif not isinstance(table[key], dict):
         raise ValueError(f"{key} is no table")
     else:
-        _set(table[key], below, value)
+        _set(table[key], below, value, made)
         if not table[key]:
             table.pop(key)
 
