@@ -1,8 +1,7 @@
 """Claude Code's hooks, by its hooks reference.
 
-At `Stop` only a hold is said, which the agent is sure to see. Tools of subagents are watched for
-edits alone: words would reach the subagent, and the agent itself would never see what then counts
-as shown.
+At `Stop` the answer is only a hold, which the agent certainly sees. Of the tools of subagents, only
+edits count: the subagent would get the words, and the agent would never see what counts as shown.
 """
 
 from typing import Any
@@ -39,7 +38,7 @@ EDITORS = {
 def decode(event: str, given: dict[str, Any]) -> Step:
     kind = kind_of(EVENTS, event, given)
     if "cursor_version" in given:
-        return Step("other")  # Cursor runs Claude Code's hooks too, and has its own besides
+        return Step("other")  # Cursor also runs Claude Code's hooks, besides its own
     return step_of(kind, given, edited_in(given, EDITORS) if kind == "edit" else ())
 
 

@@ -1,7 +1,7 @@
 """Codex's hooks, by the schemas in its repository (codex-rs/hooks), which are closed.
 
-Files are changed by `apply_patch`, whose input is the text of a patch. Its headers are read as
-Codex reads them: trimmed, wherever they stand.
+`apply_patch` changes files. Its input is the text of a patch, whose headers Codex finds in any
+line, with blanks around them.
 """
 
 from typing import Any
@@ -41,7 +41,7 @@ def encode(event: str, said: Said) -> dict[str, Any]:
 
 
 def files_of(patch: object) -> tuple[str, ...]:
-    """The files that a patch would add, change, delete, or move to, each once."""
+    """The files that a patch adds, changes, deletes, or moves to, each once. Raises ValueError."""
     if not isinstance(patch, str):
         raise ValueError("A patch has no text in `tool_input.command`.")
     files = []

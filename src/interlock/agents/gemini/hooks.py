@@ -1,7 +1,7 @@
 """Gemini CLI's hooks, by its hooks reference.
 
-It has no start after a compression, only a word before it. Before a tool it takes a denial and no
-context, and it shows `<` and `>` in context to the agent as entities.
+It reports no start after a compression, only an event before it. Before a tool it takes a denial
+and no context. It shows `<` and `>` in context to the agent as entities.
 """
 
 from typing import Any

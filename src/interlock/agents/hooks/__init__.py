@@ -66,9 +66,10 @@ class Client(Protocol):
 def client_of(name: str) -> Client:
     """The `hooks` module of a client. Raises Usage."""
     if name not in CLIENTS:
+        names = sorted(CLIENTS)
         raise Usage(
-            f"There is no client {name[:80]!r}. There are: {', '.join(sorted(CLIENTS))}.",
-            did_you_mean=near(name, list(CLIENTS)) or None,
+            f"There is no client {name[:80]!r}. There are: {', '.join(names)}.",
+            did_you_mean=near(name, names) or None,
         )
     module: Client = __import__(
         f"interlock.agents.{name.replace('-', '_')}.hooks", fromlist=["decode"]
