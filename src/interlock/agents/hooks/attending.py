@@ -1,4 +1,4 @@
-"""What a step of a client leads to: the requests to the node, and the words for the client."""
+"""Turn a step of a client into requests to the node, and the answers into words for the client."""
 
 import os
 from collections.abc import Iterator

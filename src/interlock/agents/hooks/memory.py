@@ -1,5 +1,4 @@
-"""What the hooks of one session remember between two calls, outside of the log. Losing it does no
-harm."""
+"""The memory of the hooks of one session, outside of the log. Losing it does no harm."""
 
 import fcntl
 import json

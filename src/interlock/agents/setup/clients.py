@@ -1,4 +1,4 @@
-"""What the setups of all clients share: where their files are, and how they call Interlock."""
+"""The parts that the setups of all clients share: places of files, and calls of Interlock."""
 
 import os
 import shlex
