@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.agents.wake.looks import LOOKS
-from interlock.agents.wake.tmux import Tmux
+from interlock.agents.wake.tmux import LOOKS, Tmux
 from interlock.plugins import InDoubt, NotWoken, Pointer, Window
 
 LIMIT_S = 30.0

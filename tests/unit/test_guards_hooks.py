@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from interlock.agents import guards
-from interlock.agents.guards import Push
-from interlock.agents.guards.hooks import KEPT
-from interlock.agents.guards.script import written
+from interlock.agents.guards import commits, hooks
+from interlock.agents.guards.commits import Push
+from interlock.agents.guards.hooks import HOOKS, KEPT, written
 from interlock.errors import Usage
 from interlock.local.project import Guard
 
@@ -108,11 +107,11 @@ def stub(tmp_path: Path) -> Stub:
 
 def install(place: Path, stub: Stub) -> str:
     """The state of the hook before a push."""
-    return _state(guards.install(str(place), [str(stub.program)]))
+    return _state(hooks.install(str(place), [str(stub.program)]))
 
 
 def undo(place: Path) -> str:
-    return _state(guards.undo(str(place)))
+    return _state(hooks.undo(str(place)))
 
 
 def _state(answer: dict[str, Any]) -> str:
@@ -139,7 +138,7 @@ def test_a_push_calls_interlock_with_what_git_says(repo: Path, stub: Stub, tmp_p
     git(repo, "push", "origin", "main", "main:refs/heads/other")
     head = git(repo, "rev-parse", "HEAD")
     assert stub.words() == ["guard", "push", "origin", str(tmp_path / "far.git")]
-    assert sorted(guards.pushes(stub.input()), key=lambda push: push.remote_ref) == [
+    assert sorted(commits.pushes(stub.input()), key=lambda push: push.remote_ref) == [
         Push("refs/heads/main", head, "refs/heads/main", NOTHING),
         Push("refs/heads/main", head, "refs/heads/other", NOTHING),
     ]
@@ -230,7 +229,7 @@ def test_where_interlock_is_gone_the_hook_refuses(
 
 
 def test_a_hook_without_input_leaves_it_alone(tmp_path: Path, stub: Stub) -> None:
-    script = written("guard check", [str(stub.program)], kept=KEPT, has_input=False)
+    script = written(HOOKS[0], [str(stub.program)])
     hook = executable(tmp_path / "pre-commit", script.decode())
     before = "#!/bin/sh\nread line; test \"$line $1\" = 'first a b'\n"
     executable(Path(f"{hook}{KEPT}"), before)
@@ -240,7 +239,7 @@ def test_a_hook_without_input_leaves_it_alone(tmp_path: Path, stub: Stub) -> Non
 
 
 def test_by_default_the_hook_calls_this_interlock(repo: Path) -> None:
-    guards.install(str(repo))
+    hooks.install(str(repo))
     text = hook_file(repo).read_text()
     called = next(line for line in text.splitlines() if line.startswith("  set -- "))
     assert os.path.dirname(sys.executable) in called
@@ -264,7 +263,7 @@ def test_installing_anew_mends_the_hook(repo: Path, stub: Stub) -> None:
     hook_file(repo).chmod(0o644)
     assert install(repo, stub) == "updated"
     assert listing(hook_file(repo).parent) == good
-    guards.install(str(repo), ["elsewhere"])
+    hooks.install(str(repo), ["elsewhere"])
     assert install(repo, stub) == "updated"
     assert listing(hook_file(repo).parent) == good
 
@@ -322,7 +321,7 @@ def test_a_hook_that_was_replaced_since_is_left_and_said(repo: Path, stub: Stub)
     install(repo, stub)
     executable(hook_file(repo), "#!/bin/sh\n# new\n")
     before = listing(hook_file(repo).parent)
-    for act in (guards.install, guards.undo):
+    for act in (hooks.install, hooks.undo):
         with pytest.raises(Usage, match=f"pre-push{KEPT}"):
             act(str(repo))
         assert listing(hook_file(repo).parent) == before
@@ -370,7 +369,7 @@ def test_everybody_may_run_the_hook_of_a_shared_repository(repo: Path, stub: Stu
 
 
 def test_outside_of_a_repository_there_is_nothing_to_install(tmp_path: Path) -> None:
-    for act in (guards.install, guards.undo):
+    for act in (hooks.install, hooks.undo):
         with pytest.raises(Usage, match="no git repository"):
             act(str(tmp_path))
 
@@ -420,7 +419,7 @@ def test_the_setting_core_hookspath_is_honoured(
     repo: Path, stub: Stub, tmp_path: Path, path: str
 ) -> None:
     git(repo, "config", "core.hooksPath", path)
-    answer = guards.install(str(repo), [str(stub.program)])
+    answer = hooks.install(str(repo), [str(stub.program)])
     place = (tmp_path / "home" / "hooks" if path[0] == "~" else repo / path) / "pre-push"
     assert str(place) in [hook["path"] for hook in answer["hooks"]]
     code = "HOOKS_ELSEWHERE" if path[0] == "~" else "HOOKS_OF_ONE_WORKTREE"
@@ -435,7 +434,7 @@ def test_what_is_said_of_a_relative_hookspath_makes_it_work_in_every_worktree(
     repo: Path, stub: Stub, tmp_path: Path
 ) -> None:
     git(repo, "config", "core.hooksPath", "own hooks")
-    (notice,) = guards.install(str(repo), [str(stub.program)])["notices"]
+    (notice,) = hooks.install(str(repo), [str(stub.program)])["notices"]
     git(repo, "worktree", "add", "--quiet", str(tmp_path / "linked"))
     git(tmp_path / "linked", "push", "origin", "HEAD:refs/heads/a")
     assert not stub.was_called()
@@ -448,7 +447,7 @@ def test_what_is_said_of_a_relative_hookspath_makes_it_work_in_every_worktree(
 def test_hooks_in_the_usual_place_need_no_notice(repo: Path, stub: Stub, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
     git(repo, "worktree", "add", "--quiet", str(linked))
-    assert "notices" not in guards.install(str(linked), [str(stub.program)])
+    assert "notices" not in hooks.install(str(linked), [str(stub.program)])
 
 
 LINES = (
@@ -508,7 +507,7 @@ def test_what_is_pushed_is_read() -> None:
         f"(delete) {NOTHING} refs/heads/old {SOMETHING}\n"
         f"HEAD^{{/fix the bug}} {'c' * 64} refs/heads/new {'0' * 64}\n"
     )
-    changes = guards.pushes(text)
+    changes = commits.pushes(text)
     assert changes == [
         Push("refs/heads/main", SOMETHING, "refs/heads/main", "b" * 40),
         Push("(delete)", NOTHING, "refs/heads/old", SOMETHING),
@@ -522,7 +521,7 @@ def test_what_is_pushed_is_read() -> None:
 
 
 def test_a_push_of_nothing_is_nothing() -> None:
-    assert guards.pushes("") == []
+    assert commits.pushes("") == []
 
 
 @pytest.mark.parametrize(
@@ -539,7 +538,7 @@ def test_a_push_of_nothing_is_nothing() -> None:
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(Usage, match="pre-push"):
-        guards.pushes(text)
+        commits.pushes(text)
 
 
 # The guards in force
@@ -552,7 +551,7 @@ def rules(gate: str) -> str:
 
 
 def in_force(repo: Path, *oids: str) -> list[str]:
-    return [guard.gate for guard in guards.guards_in_force(str(repo), *oids)]
+    return [guard.gate for guard in commits.guards_in_force(str(repo), *oids)]
 
 
 def test_the_guards_of_the_working_tree_are_in_force(repo: Path) -> None:
@@ -623,7 +622,7 @@ def test_a_push_meets_the_guards_on_its_remote_and_ref(repo: Path, tmp_path: Pat
 
     def met(remote: str, url: str, ref: str) -> list[str]:
         push = Push("HEAD", head, ref, NOTHING)
-        return [guard.gate for guard in guards.covering(str(repo), remote, url, push)]
+        return [guard.gate for guard in commits.covering(str(repo), remote, url, push)]
 
     assert met("origin", far, "refs/heads/main") == ["release"]
     assert met("origin", far, "refs/heads/other") == []
@@ -636,7 +635,7 @@ def test_the_url_or_another_name_does_not_lead_past_a_guard(repo: Path, tmp_path
     git(repo, "remote", "add", "alias", far)
     push = Push("HEAD", SOMETHING, "refs/heads/main", NOTHING)
     for remote, url in ((far, far), ("alias", far), (f"file://{far}", f"file://{far}")):
-        found = guards.covering(str(repo), remote, url, push)
+        found = commits.covering(str(repo), remote, url, push)
         assert found == (Guard("release", "origin", "main"),), remote
 
 
@@ -645,18 +644,18 @@ def test_what_is_pushed_brings_its_own_guards(repo: Path, tmp_path: Path) -> Non
     head = commit(repo, "interlock.toml", rules("release"))
     git(repo, "checkout", "--quiet", "HEAD~")
     push = Push("refs/heads/main", head, "refs/heads/main", NOTHING)
-    found = guards.covering(str(repo), "origin", str(tmp_path / "far.git"), push)
+    found = commits.covering(str(repo), "origin", str(tmp_path / "far.git"), push)
     assert [guard.gate for guard in found] == ["release"]
 
 
 REFUSES_WHAT_IS_GUARDED = """\
 import os, sys
-from interlock import guards
+from interlock.agents.guards import commits
 if sys.argv[2] != "push":
     sys.exit()
 remote, url = sys.argv[3:]
-met = [guards.covering(os.getcwd(), remote, url, each) for each in guards.pushes(sys.stdin.read())]
-sys.exit(any(met))
+pushes = commits.pushes(sys.stdin.read())
+sys.exit(any(commits.covering(os.getcwd(), remote, url, each) for each in pushes))
 """
 
 
@@ -668,7 +667,7 @@ def guarded(repo: Path, tmp_path: Path) -> Path:
     git(repo, "push", "origin", "main")
     asks = tmp_path / "asks.py"
     asks.write_text(REFUSES_WHAT_IS_GUARDED)
-    guards.install(str(repo), [sys.executable, str(asks)])
+    hooks.install(str(repo), [sys.executable, str(asks)])
     return repo
 
 

@@ -17,8 +17,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from interlock.agents.hooks import CLIENTS, NOTHING, Client, Said, Step, client_of
-from interlock.agents.hooks.answers import LIMIT
+from interlock.agents import CLIENTS
+from interlock.agents.hooks import NOTHING, Client, Said, Step, client_of
+from interlock.agents.hooks.formats import LIMIT
 from interlock.errors import Usage
 
 HERE = Path(__file__).parent / "hooks"
@@ -281,7 +282,7 @@ def test_the_modules_are_clients() -> None:
     from interlock.agents.cursor import hooks as cursor
     from interlock.agents.gemini import hooks as gemini
 
-    modules: list[Client] = [claude_code, codex, cursor, gemini]
+    modules: list[Client] = [claude_code, codex, gemini, cursor]
     assert modules == [client_of(name) for name in CLIENTS]
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from interlock.agents.guards import this_interlock
+from interlock.agents import CLIENTS
+from interlock.agents.guards.hooks import this_interlock
 from interlock.agents.hooks import client_of
-from interlock.agents.setup import CLIENTS, Setting, jsonc, prepared, records, reversed_setting
-from interlock.agents.setup import inspect as looking
-from interlock.agents.setup.clients import Caller, client_named
+from interlock.agents.setup import inspect, jsonc, records
+from interlock.agents.setup.apply import Setting, prepared, reversed_setting
+from interlock.agents.setup.clients import Caller, client_named, place_at
 from interlock.agents.setup.inspect import Found
 from interlock.agents.setup.own_entries import hooks_in
-from interlock.agents.setup.places import place_at
 from interlock.errors import Usage
 
 CALLER = Caller(("/opt/bin/interlock",), "otto", "/data/ws")
@@ -409,6 +409,16 @@ def test_to_show_it_writes_nothing(client: str, desk: Desk) -> None:
     assert not any(desk.kept.iterdir())
 
 
+def test_a_file_with_nothing_but_a_byte_order_mark_counts_as_empty(desk: Desk) -> None:
+    file = desk.repo / ".gemini" / "settings.json"
+    file.parent.mkdir()
+    file.write_bytes(b"\xef\xbb\xbf")
+    desk.set_up("gemini")
+    assert "interlock" in parsed(file)["mcpServers"]
+    desk.undo("gemini")
+    assert file.read_bytes() == b"\xef\xbb\xbf"
+
+
 def test_what_was_empty_before_us_is_there_and_empty_after_us(desk: Desk) -> None:
     file = desk.repo / ".gemini" / "settings.json"
     file.parent.mkdir()
@@ -450,7 +460,7 @@ def test_entries_of_ours_that_nobody_knows_of_are_taken_out(
     assert not hooks_in(parsed(file), client)
     assert ("/gone" in file.read_text()) == (not has_server)
     assert rest_of(parsed(file), client) == theirs
-    assert desk.reversed_setting(client).plan.changes == []
+    assert desk.reversed_setting(client).changes == []
 
 
 @each_client
@@ -472,7 +482,7 @@ def test_a_moved_repository_is_as_before_after_undo(client: str, again: bool, de
         desk.set_up(client, "iris")
     desk.undo(client)
     assert desk.everything() == before
-    assert desk.reversed_setting(client).plan.changes == []
+    assert desk.reversed_setting(client).changes == []
 
 
 def test_a_hook_of_another_program_is_not_ours(desk: Desk) -> None:
@@ -545,7 +555,7 @@ def test_what_a_team_has_committed_counts_as_set_up(client: str, desk: Desk) -> 
     desk.set_up(client)
     git(desk.repo, "add", "--force", *FILES[client])
     place = place_at(str(desk.repo), {"HOME": str(desk.home)})
-    assert looking.found(client, place)[:3] == (True, True, "otto")
+    assert inspect.found(client, place)[:3] == (True, True, "otto")
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -602,10 +612,10 @@ def test_a_workspace_of_one_repository_is_not_named_for_every_project(
     setting = desk.setting(client, user=True, is_repositorys=True)
     (notice,) = setting.answer(with_diff=False)["notices"]
     assert notice["code"] == "WORKSPACE_OF_ONE_REPOSITORY"
-    assert all(b"--workspace" not in (change.after or b"") for change in setting.plan.changes)
+    assert all(b"--workspace" not in (change.after or b"") for change in setting.changes)
     setting = desk.setting(client, user=True)
     assert "notices" not in setting.answer(with_diff=False)
-    assert all(b"--workspace" in (change.after or b"") for change in setting.plan.changes)
+    assert all(b"--workspace" in (change.after or b"") for change in setting.changes)
     desk.set_up(client, is_repositorys=True)
     texts = [(desk.repo / name).read_text() for name in FILES[client]]
     assert all("--workspace" in text for text in texts)
@@ -619,16 +629,16 @@ def test_a_client_is_set_up_while_its_hooks_and_its_server_are_there(
     client: str, desk: Desk
 ) -> None:
     place = place_at(str(desk.repo), {"HOME": str(desk.home)})
-    assert looking.found(client, place) == Found()
+    assert inspect.found(client, place) == Found()
     desk.set_up(client)
     desk.forget()
     there = Found(True, True, "otto", is_dead=True, workspace="/data/ws")
-    assert looking.found(client, place) == there
+    assert inspect.found(client, place) == there
     for name in FILES[client]:
         (desk.repo / name).write_text("")
-    assert looking.found(client, place) == Found()
+    assert inspect.found(client, place) == Found()
     desk.set_up(client, "iris", user=True)
-    assert looking.found(client, place)[:3] == (True, True, "iris")
+    assert inspect.found(client, place)[:3] == (True, True, "iris")
 
 
 @each_client
@@ -637,24 +647,24 @@ def test_files_that_cannot_be_read_say_nothing(client: str, desk: Desk) -> None:
         (desk.repo / name).parent.mkdir(exist_ok=True)
         (desk.repo / name).write_bytes(b"{ \xff")
     place = place_at(str(desk.repo), {"HOME": str(desk.home)})
-    assert looking.found(client, place) == Found()
+    assert inspect.found(client, place) == Found()
 
 
 def test_what_is_called_is_alive_while_program_and_workspace_are_there(desk: Desk) -> None:
     place = place_at(str(desk.repo), {"HOME": str(desk.home)})
     caller = Caller(this_interlock(), "otto", str(desk.kept))
     prepared("cursor", place, str(desk.kept), caller, None).apply()
-    assert not looking.found("cursor", place).is_dead
+    assert not inspect.found("cursor", place).is_dead
     caller = Caller(("/gone/interlock",), "otto", str(desk.kept))
     prepared("cursor", place, str(desk.kept), caller, None).apply()
-    assert looking.found("cursor", place).is_dead
+    assert inspect.found("cursor", place).is_dead
 
 
 def test_a_plugin_says_whom_it_acts_as(desk: Desk) -> None:
     at = str(desk.repo / "plugin")
     desk.set_up("claude-code", "iris", plugin=at)
     place = place_at(str(desk.repo), {"HOME": str(desk.home)})
-    assert looking.found("claude-code", place, at).sender == "iris"
+    assert inspect.found("claude-code", place, at).sender == "iris"
 
 
 def test_codex_finds_the_hooks_of_a_linked_worktree_in_the_main_checkout(desk: Desk) -> None:
@@ -775,7 +785,7 @@ def test_a_read_only_file_is_refused_and_nothing_changes(
     assert "read-only" in refused.value.message
     assert desk.everything() == before
     shelf = records.shelf(str(desk.kept), {"HOME": str(desk.home)})
-    assert records.load(shelf, client, str(desk.repo)) is None
+    assert shelf.load(client, str(desk.repo)) is None
 
 
 def test_hooks_of_another_shape_are_refused(desk: Desk) -> None:

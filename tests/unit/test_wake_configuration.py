@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock.agents.wake.command import LIMIT_S
 from interlock.agents.wake.configuration import FILE, KEYS, LARGEST, parse, read
 from interlock.agents.wake.plugins import Adapters
-from interlock.agents.wake.running import LIMIT_S
 from interlock.errors import Usage
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "plugins.md"

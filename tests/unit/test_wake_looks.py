@@ -3,8 +3,8 @@
 
 import pytest
 
-from interlock.agents.wake.looks import LOOKS, NEAR, prompt, squeezed, why_not
-from interlock.agents.wake.screens import screen
+from interlock.agents.wake.looks import NEAR, prompt, screen, squeezed, why_not
+from interlock.agents.wake.tmux import LOOKS
 
 RULE = "─" * 40
 FAINT, PLAIN, REVERSE = "\x1b[2m", "\x1b[0m", "\x1b[7m"

@@ -1,8 +1,8 @@
 """MCP over stdio, through the server that runs for the workspace: bytes in, bytes out.
 
-A client starts this once for each of its windows, so it is small: it parses lines only to know
-which requests are open. When the server goes away, they are answered with an error. What it had not
-taken goes to the server that is there then, or to a node of our own, after the client's greeting.
+A client starts one bridge for each of its windows, so the bridge is small: it parses lines only to
+know which requests are open. When the server ends, it answers them with an error. Requests that the
+server had not received go to the next server, or to a node of our own, after the client's greeting.
 """
 
 import json
@@ -18,28 +18,37 @@ from interlock.local.link import NobodyThere, connected, server_of
 from interlock.verbs.credentials import Credentials
 
 READ = 1 << 16
-# So much is kept for an end that takes nothing; then the other one is not read.
+# The limit of what is buffered for an end that does not read; then the other end is not read.
 MAX_KEPT = 1 << 20
 GREETINGS = ("initialize", "notifications/initialized")
 GONE = -32000
 CHANNEL = "claude/channel"
 
+_LOST = EngineUnavailable(
+    "The Interlock server went away before it answered, and may have done what was asked. Look "
+    "(whoami, inbox), or try again with the same key.",
+    outcome="unknown",
+)
+_NOT_ASKED = EngineUnavailable(
+    "The Interlock server cannot be reached, and nothing was done. Try again."
+)
+
 
 class FdPair(NamedTuple):
-    """The far end: where lines are read from and written to."""
+    """The descriptors that lines are read from and written to."""
 
     read: int
     write: int
 
 
 class ClientGone(Exception):
-    """Nobody reads the answers any more."""
+    """The client no longer reads answers."""
 
 
 class Bridge:
-    """Pumps between a client at `near` and whatever `find` connects it to, which is found anew
-    once it `is_current` no more. `news` begins, once the client has greeted, a pipe out of which
-    comes what is for a client that takes us for a channel."""
+    """Copies between a client at `near` and the far end that `find` connects to. When the far end
+    `is_current` no more, the bridge calls `find` again. `news` starts, after the client's greeting,
+    a pipe with notices for a client that uses us as a channel."""
 
     def __init__(
         self,
@@ -60,16 +69,16 @@ class Bridge:
         self._connect()
 
     def run(self) -> None:
-        """Until the client closes its end and has its answers, or takes none."""
+        """Run until the client closes its end and has its answers, or no longer reads."""
         with suppress(ClientGone):
             while not self._is_over or self._open or self._asked.size or self._answers:
                 self._pump()
         self._drop()
 
     def _pump(self) -> None:
-        """Moves what can be moved. Nobody is waited for alone: an end that does not read may be
-        waiting for us to do so."""
-        far, near = self._far, self._near
+        """Wait for any of the ends, and copy. Never waits for one end only: an end that does not
+        read may be waiting for us to read."""
+        far, near, news = self._far, self._near, self._news
         kept = self._asked.size if far else len(self._answers)
         readers = [near.read] if not self._is_over and kept < MAX_KEPT else []
         writers = [near.write] if self._answers else []
@@ -77,17 +86,32 @@ class Bridge:
             readers.append(far.read)
         if far and self._asked.size and not self._is_deaf:
             writers.append(far.write)
-        if self._news is not None:
-            readers.append(self._news)
+        if news is not None:
+            readers.append(news)
         readable, writable, _ = select.select(readers, writers, [])
         if near.write in writable:
-            self._tell()
-        if self._news is not None and self._news in readable:
-            self._hear_news(self._news)
+            # Standard output may be shared, so it stays in blocking mode, and one write is at most
+            # as long as can never block.
+            try:
+                del self._answers[: os.write(near.write, self._answers[: select.PIPE_BUF])]
+            except BlockingIOError:
+                pass
+            except OSError:
+                raise ClientGone from None
+        if news is not None and news in readable:
+            data = os.read(news, READ)
+            self._answers += data
+            if not data:  # the writer has ended, and select would report its end forever
+                os.close(news)
+                self._news = None
         if far and far.read in readable:
             self._hear_far(far)
         elif far and far.write in writable:
-            self._ask(far)
+            try:
+                self._asked.send(far.write)
+            except OSError:  # it may still answer: reading shows when it has ended
+                self._is_deaf = True
+            self._finish_asking()
         if near.read in readable:
             self._hear_near()
 
@@ -98,41 +122,40 @@ class Bridge:
         if data is None:
             return
         for line in self._from_near.add(data):
-            self._take(line)
+            method, id = _parts(line)
+            if method == "tools/call" and self._far and not self._open and not self._is_current():
+                self._drop()
+            if method == GREETINGS[0]:
+                self._greeting.clear()
+            if method in GREETINGS:
+                self._greeting.append(line)
+            if method == GREETINGS[1] and self._begin_news is not None and self._news is None:
+                self._news = self._begin_news()
+            if method is not None and id is not None:
+                self._open[id] = method
+            if self._far is not None:
+                self._asked.add(line)
+            elif _wants_answer(line):
+                self._begin_again([line])
         if not data:
             self._is_over = True
-            self._say_that_all_is_said()
+            self._finish_asking()
 
-    def _take(self, line: bytes) -> None:
-        method, id = _parts(line)
-        if method == "tools/call" and self._far and not self._open and not self._is_current():
-            self._drop()
-        if method == GREETINGS[0]:
-            self._greeting.clear()
-        if method in GREETINGS:
-            self._greeting.append(line)
-        if method == GREETINGS[1] and self._begin_news is not None and self._news is None:
-            self._news = self._begin_news()
-        if method is not None and id is not None:
-            self._open[id] = method
-        if self._far is not None:
-            self._asked.add(line)
-        elif _wants_answer(line):
-            self._begin_again([line])
+    def _finish_asking(self) -> None:
+        """Close the writing side once the client has ended, so that the far end ends too."""
+        if not self._far or not self._is_over or self._asked.size:
+            return
+        read, write = self._far
+        if read != write:
+            os.close(write)
+            self._far = FdPair(read, read)
+            return
+        import _socket
 
-    def _ask(self, far: FdPair) -> None:
-        """One that takes no more may still answer what it has taken: its end shows when it is
-        read."""
-        try:
-            self._asked.send(far.write)
-        except OSError:
-            self._is_deaf = True
-        self._say_that_all_is_said()
-
-    def _say_that_all_is_said(self) -> None:
-        """Lets the far end come to its end, and not wait for more while we wait for it."""
-        if self._far and self._is_over and not self._asked.size:
-            self._far = _with_writing_closed(self._far)
+        socket = _socket.socket(fileno=os.dup(write))
+        with suppress(OSError):  # it has ended already, as reading will show
+            socket.shutdown(_socket.SHUT_WR)
+        socket.close()
 
     # --- from the far end to the client
 
@@ -151,25 +174,11 @@ class Bridge:
                 continue
             asked = self._open.pop(id, None) if method is None else None
             if asked == GREETINGS[0] and self._begin_news is not None:
-                line = _with_channel(line)
+                answer = json.loads(line)
+                with suppress(KeyError, TypeError):
+                    answer["result"]["capabilities"].setdefault("experimental", {})[CHANNEL] = {}
+                line = json.dumps(answer).encode() + b"\n"
             self._answers += line
-
-    def _hear_news(self, news: int) -> None:
-        data = os.read(news, READ)
-        self._answers += data
-        if not data:  # nobody tells any more, and the end would be read again and again
-            os.close(news)
-            self._news = None
-
-    def _tell(self) -> None:
-        """Standard output may be shared, and so it is left as it is: no more is written at once
-        than surely does not block."""
-        try:
-            del self._answers[: os.write(self._near.write, self._answers[: select.PIPE_BUF])]
-        except BlockingIOError:
-            return
-        except OSError:
-            raise ClientGone from None
 
     # --- one far end after another
 
@@ -179,8 +188,15 @@ class Bridge:
             os.set_blocking(end, False)
         self._is_deaf = False
 
+    def _drop(self) -> None:
+        if self._far:
+            for end in {self._far.read, self._far.write}:
+                os.close(end)
+        self._far = None
+
     def _lose(self) -> None:
-        """Answers what may have been done. The rest is asked once more, elsewhere."""
+        """Answer the requests that the far end may have executed. Send the others once more, to
+        another far end."""
         self._drop()
         untaken = self._asked.untaken()
         self._asked, self._from_far = Asked(), Lines()
@@ -193,8 +209,8 @@ class Bridge:
             self._begin_again(untaken)
 
     def _begin_again(self, lines: list[bytes]) -> None:
-        """Finds a far end and shows the client's greeting to it, whose answer the client may have
-        had already; then come the lines."""
+        """Connect to a far end, and send it the client's greeting, then the lines. The client may
+        have the answer to its greeting already."""
         try:
             self._connect()
         except OSError:
@@ -209,44 +225,23 @@ class Bridge:
             if _parts(line)[0] not in GREETINGS:
                 self._asked.add(line)
 
-    def _drop(self) -> None:
-        if self._far:
-            for end in {self._far.read, self._far.write}:
-                os.close(end)
-        self._far = None
-
     def _refuse(self, ids: Collection[Any], why: EngineUnavailable) -> None:
-        """In the order in which they were asked."""
+        """Answer these requests with an error, in the order in which they were made."""
         for id in [id for id in self._open if id in ids]:
-            is_call = self._open.pop(id) == "tools/call"
-            said = _as_result(why, not self._greeting) if is_call else _as_error(why)
-            self._answers += json.dumps({"jsonrpc": "2.0", "id": id} | said).encode() + b"\n"
-
-
-_LOST = EngineUnavailable(
-    "The Interlock server went away before it answered, and may have done what was asked. Look "
-    "(whoami, inbox), or try again with the same key.",
-    outcome="unknown",
-)
-_NOT_ASKED = EngineUnavailable(
-    "The Interlock server cannot be reached, and nothing was done. Try again."
-)
-
-
-def _as_result(why: EngineUnavailable, is_modern: bool) -> dict[str, Any]:
-    """A tool's error. Revisions without a greeting want to be told that no more is to come."""
-    error = why.as_dict()
-    content = [{"type": "text", "text": json.dumps(error)}]
-    result = {"content": content, "structuredContent": error, "isError": True}
-    return {"result": result | ({"resultType": "complete"} if is_modern else {})}
-
-
-def _as_error(why: EngineUnavailable) -> dict[str, Any]:
-    return {"error": {"code": GONE, "message": why.message}}
+            answer: dict[str, Any] = {"jsonrpc": "2.0", "id": id}
+            if self._open.pop(id) == "tools/call":
+                error = why.as_dict()
+                content = [{"type": "text", "text": json.dumps(error)}]
+                result = {"content": content, "structuredContent": error, "isError": True}
+                # Revisions of MCP without a greeting want to know that the result is complete.
+                answer["result"] = result | ({} if self._greeting else {"resultType": "complete"})
+            else:
+                answer["error"] = {"code": GONE, "message": why.message}
+            self._answers += json.dumps(answer).encode() + b"\n"
 
 
 class Asked:
-    """The lines that the far end has not taken yet, at least not to their end."""
+    """The lines that the far end has not received completely."""
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()
@@ -258,7 +253,7 @@ class Asked:
         self.size += len(line)
 
     def send(self, end: int) -> None:
-        """Writes what is taken just now; fails where nothing will be any more."""
+        """Write as much as the far end takes now. Raises OSError if it has closed its end."""
         with suppress(BlockingIOError):
             while self._lines:
                 line = self._lines[0]
@@ -270,62 +265,12 @@ class Asked:
                     self._taken = 0
 
     def untaken(self) -> list[bytes]:
-        """The lines of which nobody has seen anything."""
+        """The lines of which the far end has received nothing."""
         return list(self._lines)[1 if self._taken else 0 :]
 
 
-def far_end(
-    directory: str, credentials: Credentials, cwd: str, own_session: str | None = None
-) -> FdPair:
-    """The server of a workspace, greeted; or, where none runs any more, a node of our own."""
-    said = {name: value for name, value in credentials._asdict().items() if value}
-    said |= {"cwd": cwd} | ({"own_session": own_session} if own_session is not None else {})
-    about = server_of(directory)
-    try:
-        if about is None:
-            raise NobodyThere
-        socket = _greeted(about.mcp, json.dumps(said).encode() + b"\n")
-    except NobodyThere:
-        return _alone(directory, credentials, own_session)
-    return FdPair(socket, socket)
-
-
-def _greeted(path: str, greeting: bytes) -> int:
-    connection = connected(path)
-    try:
-        connection.sendall(greeting)
-    except OSError:  # it went away while we came
-        connection.close()
-        raise NobodyThere from None
-    end: int = connection.detach()
-    return end
-
-
-def _alone(directory: str, credentials: Credentials, own_session: str | None) -> FdPair:
-    import subprocess
-    import sys
-
-    environment = os.environ | {"INTERLOCK_WORKSPACE": directory}
-    if credentials.token is not None:
-        environment["INTERLOCK_TOKEN"] = credentials.token
-    if credentials.session is not None:
-        environment["INTERLOCK_SESSION"] = credentials.session
-    child = subprocess.Popen(  # noqa: S603 - our own module
-        [
-            *(sys.executable, "-P", "-m", "interlock.doors.mcp"),
-            *(("--session", own_session) if own_session is not None else ()),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
-    return FdPair(os.dup(child.stdout.fileno()), os.dup(child.stdin.fileno()))
-
-
 class Lines:
-    """Cuts a stream of bytes into lines."""
+    """Splits a stream of bytes into lines."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -339,23 +284,52 @@ class Lines:
         return [line + b"\n" for line in lines if line.strip()]
 
 
-def _with_channel(line: bytes) -> bytes:
-    """The answer to a greeting, which says besides that we send what a channel shows."""
-    said = json.loads(line)
-    with suppress(KeyError, TypeError):
-        said["result"]["capabilities"].setdefault("experimental", {})[CHANNEL] = {}
-    return json.dumps(said).encode() + b"\n"
+def far_end(
+    directory: str, credentials: Credentials, cwd: str, own_session: str | None = None
+) -> FdPair:
+    """Connect to the server of a workspace and greet it, or start a node of our own."""
+    said = {name: value for name, value in credentials._asdict().items() if value}
+    said |= {"cwd": cwd} | ({"own_session": own_session} if own_session is not None else {})
+    about = server_of(directory)
+    if about is not None:
+        # The server may end before it takes the connection or the greeting.
+        with suppress(NobodyThere):
+            connection = connected(about.mcp)
+            try:
+                connection.sendall(json.dumps(said).encode() + b"\n")
+                socket: int = connection.detach()
+                return FdPair(socket, socket)
+            except OSError:
+                connection.close()
+    import subprocess
+    import sys
+
+    environment = os.environ | {"INTERLOCK_WORKSPACE": directory}
+    if credentials.token is not None:
+        environment["INTERLOCK_TOKEN"] = credentials.token
+    if credentials.session is not None:
+        environment["INTERLOCK_SESSION"] = credentials.session
+    words = ("--session", own_session) if own_session is not None else ()
+    child = subprocess.Popen(  # noqa: S603 - our own module
+        [sys.executable, "-P", "-m", "interlock.doors.mcp", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    return FdPair(os.dup(child.stdout.fileno()), os.dup(child.stdin.fileno()))
 
 
 def told(news: str, count: int) -> bytes:
-    """The notice by which a client that takes us for a channel is told of news."""
+    """The notification about mail for a client that uses us as a channel."""
     params = {"content": news, "meta": {"count": str(count)}}
     notice = {"jsonrpc": "2.0", "method": f"notifications/{CHANNEL}", "params": params}
     return json.dumps(notice).encode() + b"\n"
 
 
 def _parts(line: bytes) -> tuple[str | None, Any]:
-    """The method and the id of a message, where it has them."""
+    """The method and the id of a message; None for a missing one."""
     try:
         message = json.loads(line)
         method, id = message.get("method"), message.get("id")
@@ -366,30 +340,17 @@ def _parts(line: bytes) -> tuple[str | None, Any]:
 
 
 def _wants_answer(line: bytes) -> bool:
-    """Whether it is worth a new far end. A notice is not: the greeting is shown again anyway, and
-    any other is about what has gone."""
+    """Whether the line is worth a new far end. A notification is not: the greeting is sent again
+    anyway, and any other is about the previous far end."""
     method, id = _parts(line)
     return method is None or id is not None
 
 
 def _read(end: int) -> bytes | None:
-    """What there is: nothing at the end, None where there is nothing yet."""
+    """The bytes that have arrived; empty at the end, None if there are none yet."""
     try:
         return os.read(end, READ)
     except BlockingIOError:
         return None
     except OSError:
         return b""
-
-
-def _with_writing_closed(far: FdPair) -> FdPair:
-    if far.read != far.write:
-        os.close(far.write)
-        return FdPair(far.read, far.read)
-    import _socket
-
-    socket = _socket.socket(fileno=os.dup(far.write))
-    with suppress(OSError):  # it has gone already, as reading it will show
-        socket.shutdown(_socket.SHUT_WR)
-    socket.close()
-    return far

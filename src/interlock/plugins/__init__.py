@@ -1,8 +1,8 @@
-"""Wake adapters: ways to tell an idle agent that it has mail. They are plugins, ours included.
+"""The contract of plugins: wake adapters, which tell an idle agent that it has mail.
 
-The stored message is the truth and a wake is a hint: what an adapter does may be lost, and must do
-no harm. Whom to wake, for what and how often is the node's to decide; an adapter only carries a
-line that Interlock made, and never a message's text.
+The stored message counts, and a wake is only a hint: it may get lost, and must do no harm. The node
+decides whom to wake, for what, and how often. An adapter only passes on a line that Interlock made,
+and never a message's text.
 """
 
 from collections.abc import Mapping
@@ -16,15 +16,14 @@ PROJECT = "interlock"
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
-# What `wake.toml` says, checked: see `interlock.agents.wake.configuration`.
+# The content of `wake.toml`, checked: see `interlock.agents.wake.configuration`.
 Config = Mapping[str, Any]
 
 
 class Window(NamedTuple):
-    """A running client of a sender, as its hooks told of it. `ways` are addresses at which it may
-    be woken, by the name of the adapter that understands each; where `client` and `pid` are not
-    known they are None. A sender's own `ways`, without a running client, come with `session` None.
-    """
+    """A running client of a sender, as its hooks described it. `ways` maps the name of an adapter
+    to the address at which it can wake the client. Unknown `client` and `pid` are None. A window
+    with `session` None stands for the sender itself, without a running client."""
 
     sender: str
     session: str | None
@@ -35,7 +34,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Pointer:
-    """What an idle agent is told: one line of plain text, and how many messages it stands for."""
+    """The words for an idle agent: one line of plain text, and the messages that it is about."""
 
     text: str
     count: int
@@ -43,26 +42,26 @@ class Pointer:
 
 
 class NotWoken(Exception):
-    """The adapter is certain that nobody was told; says why, in a sentence for people."""
+    """The agent certainly was not told. The message gives the reason, in a sentence for people."""
 
 
 class InDoubt(Exception):
-    """The agent may have been told, or may not; says what was seen, in a sentence for people."""
+    """The agent may have been told. The message is a sentence for people."""
 
 
 class Adapter(Protocol):
-    """One way to wake. `name` is written into the receipts. One that has `is_sure` as False may
-    try, and nobody is shown as reachable by it."""
+    """One way to wake agents. Receipts contain its `name`. An adapter with a false `is_sure` may
+    try, but does not make a sender count as reachable."""
 
     name: str
 
     def can_wake(self, window: Window) -> bool:
-        """Whether this adapter could try, judged by what is known and without any effect."""
+        """Whether this adapter could try. Has no effect."""
 
     def wake(self, window: Window, pointer: Pointer) -> None:
-        """Tells the agent, within a few seconds, or raises `NotWoken` where it certainly did not.
-        Called in a thread of its own. Anything else that is raised, `InDoubt` or not, leaves the
-        wake in doubt: it is marked as unknown, and not repeated."""
+        """Tell the agent within a few seconds, in a thread of its own. Raises `NotWoken` if the
+        agent certainly was not told. After any other exception, such as `InDoubt`, the outcome of
+        the wake is unknown, and it is not repeated."""
 
 
 @hookspec

@@ -1,10 +1,9 @@
-"""The waker: the part of a server that tells idle agents of mail, through adapters; and keeps the
-claims of clients that live, and gives up those of clients that have died.
+"""The waker: the part of a server that tells idle agents about mail, through wake adapters. It also
+renews the claims of living clients, and releases those of dead ones.
 
-Whoever waits for mail by itself, beside its client, is told in an instant and needs nobody; so mail
-is left alone for a few seconds first, which also gathers what comes together. Each sender is woken
-by one adapter at a time. What a wake came to is written down, and what is in doubt is not tried
-again.
+A process that waits for mail beside its client is told at once. So the node reports mail as due
+only after a few seconds, which also collects several messages. One adapter at a time wakes a
+sender. The outcome is recorded, and a wake in doubt is not repeated.
 """
 
 import asyncio
@@ -16,9 +15,9 @@ from typing import Any
 
 from interlock.agents.hooks.telling import pointer
 from interlock.errors import Refusal
-from interlock.node import wake_ups as dispatching
+from interlock.node import wake_ups
 from interlock.node.live import LiveNode
-from interlock.node.wake_ups import Begun, Sleeper
+from interlock.node.wake_ups import Sleeper
 from interlock.plugins import Adapter, NotWoken, Pointer, Window
 
 _LOG = logging.getLogger("interlock.plugins")
@@ -50,16 +49,41 @@ class Waker:
         while True:
             await asyncio.sleep(POLL_INTERVAL_S)
             try:
-                await self._look()
+                await asyncio.to_thread(wake_ups.release_dead_sessions, self._live.node)
+                await asyncio.to_thread(wake_ups.keep, self._live.node)
+                self._begin(await asyncio.to_thread(self._ways))
             except Refusal as refusal:
                 _LOG.warning("nobody can be woken now", extra={"why": refusal.message})
-            except Exception:  # noqa: BLE001 - the next look may find things better
+            except Exception:  # noqa: BLE001 - the next attempt may succeed
                 _LOG.exception("the waker stumbled")
 
-    async def _look(self) -> None:
-        await asyncio.to_thread(dispatching.release_dead_sessions, self._live.node)
-        await asyncio.to_thread(dispatching.keep, self._live.node)
-        found = await asyncio.to_thread(self._ways)
+    def _ways(self) -> list[tuple[Sleeper, Window, Adapter]]:
+        """For every idle sender the first window and adapter that can wake it."""
+        if self._adapters is None:
+            from interlock.agents.wake.plugins import Adapters
+
+            self._adapters = Adapters(self._live.node.directory)
+        adapters = self._adapters.now()
+        found = []
+        for sleeper in wake_ups.sleepers(self._live.node) if adapters else ():
+            windows = [
+                Window(
+                    sleeper.sender,
+                    window.session,
+                    window.about.get("client"),
+                    window.about.get("pid"),
+                    window.about.get("ways", {}),
+                )
+                for window in sleeper.windows
+            ]
+            # The sender itself comes last, for adapters that need no window.
+            windows.append(Window(sleeper.sender, None, None, None, {}))
+            ways = ((w, a) for w in windows for a in adapters if _can_wake(a, w))
+            if (way := next(ways, None)) is not None:
+                found.append((sleeper, *way))
+        return found
+
+    def _begin(self, found: list[tuple[Sleeper, Window, Adapter]]) -> None:
         now = asyncio.get_running_loop().time()
         ready = [way for way in found if self._failed.get(way[0].sender, 0.0) <= now]
         self._show({s.sender for s, _, adapter in ready if getattr(adapter, "is_sure", True)})
@@ -69,22 +93,8 @@ class Waker:
                 self._waking[sleeper.sender] = task
                 task.add_done_callback(partial(self._woke, sleeper.sender))
 
-    def _ways(self) -> list[tuple[Sleeper, Window, Adapter]]:
-        """For every idle sender the first way to wake it, if there is one."""
-        if self._adapters is None:
-            from interlock.agents.wake.plugins import Adapters
-
-            self._adapters = Adapters(self._live.node.directory)
-        adapters = self._adapters.now()
-        found = []
-        for sleeper in dispatching.sleepers(self._live.node) if adapters else ():
-            ways = ((w, a) for w in _windows(sleeper) for a in adapters if _can(a, w))
-            if (way := next(ways, None)) is not None:
-                found.append((sleeper, *way))
-        return found
-
     def _show(self, senders: set[str]) -> None:
-        """Shows those whom we would wake as reachable at once, and no others."""
+        """Show these senders, and no others, as reachable at once."""
         for sender in self._shown.keys() - senders:
             self._shown.pop(sender).__exit__(None, None, None)
         for sender in senders - self._shown.keys():
@@ -98,49 +108,26 @@ class Waker:
 
     async def _wake(self, sender: str, window: Window, adapter: Adapter) -> None:
         node = self._live.node
-        begun = await asyncio.to_thread(dispatching.begin, node, sender, adapter.name)
+        begun = await asyncio.to_thread(wake_ups.begin, node, sender, adapter.name)
         if begun is None:
             return
-        outcome, why = await _told(adapter, window, begun)
+        ids = tuple(message["id"] for message in begun.news)
+        line = Pointer(pointer(begun.news, begun.unread), len(ids), ids)
+        outcome, why = "woken", None
+        try:
+            async with asyncio.timeout(MAX_WAKE_S):
+                await asyncio.to_thread(adapter.wake, window, line)
+        except NotWoken as trouble:
+            outcome, why = "failed", str(trouble)[:200]
+        except Exception as trouble:  # noqa: BLE001 - a plugin may raise anything
+            outcome, why = "unknown", (str(trouble) or type(trouble).__name__)[:200]
         if outcome != "woken":
             _LOG.warning("not woken", extra={"sender": sender, "adapter": adapter.name, "why": why})
             self._failed[sender] = asyncio.get_running_loop().time() + TRY_AGAIN_S
-        await asyncio.to_thread(dispatching.end, node, begun, sender, outcome, why)
+        await asyncio.to_thread(wake_ups.end, node, begun, sender, outcome, why)
 
 
-async def _told(adapter: Adapter, window: Window, begun: Begun) -> tuple[str, str | None]:
-    """What became of a wake: `woken`, `failed` or `unknown`, and why."""
-    line = Pointer(
-        pointer(begun.news, begun.unread),
-        len(begun.news),
-        tuple(message["id"] for message in begun.news),
-    )
-    try:
-        async with asyncio.timeout(MAX_WAKE_S):
-            await asyncio.to_thread(adapter.wake, window, line)
-    except NotWoken as trouble:
-        return "failed", str(trouble)[:200]
-    except Exception as trouble:  # noqa: BLE001 - a plugin may raise anything
-        return "unknown", (str(trouble) or type(trouble).__name__)[:200]
-    return "woken", None
-
-
-def _windows(sleeper: Sleeper) -> list[Window]:
-    """The sender's idle windows, and the sender itself, for what needs no window."""
-    found = [
-        Window(
-            sleeper.sender,
-            window.session,
-            window.about.get("client"),
-            window.about.get("pid"),
-            window.about.get("ways", {}),
-        )
-        for window in sleeper.windows
-    ]
-    return [*found, Window(sleeper.sender, None, None, None, {})]
-
-
-def _can(adapter: Adapter, window: Window) -> bool:
+def _can_wake(adapter: Adapter, window: Window) -> bool:
     try:
         return adapter.can_wake(window)
     except Exception:  # noqa: BLE001 - a plugin may raise anything

@@ -1,15 +1,13 @@
 """Claude Code's hooks, by its hooks reference.
 
-At `Stop` only a hold is said, which the agent is sure to see. Tools of subagents are watched for
-edits alone: words would reach the subagent, and the agent itself would never see what then counts
-as shown.
+At `Stop` the answer is only a hold, which the agent certainly sees. Of the tools of subagents, only
+edits count: the subagent would get the words, and the agent would never see what counts as shown.
 """
 
 from typing import Any
 
 from interlock.agents.hooks import Said, Step
-from interlock.agents.hooks.answers import nested
-from interlock.agents.hooks.reading import edited_in, kind_of, step_of
+from interlock.agents.hooks.formats import edited_in, kind_of, nested, step_of
 
 EVENTS = {
     "SessionStart": "start",  # `source` is startup, resume, clear, compact or fork
@@ -40,7 +38,7 @@ EDITORS = {
 def decode(event: str, given: dict[str, Any]) -> Step:
     kind = kind_of(EVENTS, event, given)
     if "cursor_version" in given:
-        return Step("other")  # Cursor runs Claude Code's hooks too, and has its own besides
+        return Step("other")  # Cursor also runs Claude Code's hooks, besides its own
     return step_of(kind, given, edited_in(given, EDITORS) if kind == "edit" else ())
 
 

@@ -1,14 +1,13 @@
 """Codex's hooks, by the schemas in its repository (codex-rs/hooks), which are closed.
 
-Files are changed by `apply_patch`, whose input is the text of a patch. Its headers are read as
-Codex reads them: trimmed, wherever they stand.
+`apply_patch` changes files. Its input is the text of a patch, whose headers Codex finds in any
+line, with blanks around them.
 """
 
 from typing import Any
 
 from interlock.agents.hooks import Said, Step
-from interlock.agents.hooks.answers import nested
-from interlock.agents.hooks.reading import input_in, kind_of, step_of, tool_in, usable
+from interlock.agents.hooks.formats import input_in, kind_of, nested, step_of, tool_in, usable
 
 EVENTS = {
     "SessionStart": "start",  # `source` is startup, resume, clear or compact
@@ -42,7 +41,7 @@ def encode(event: str, said: Said) -> dict[str, Any]:
 
 
 def files_of(patch: object) -> tuple[str, ...]:
-    """The files that a patch would add, change, delete, or move to, each once."""
+    """The files that a patch adds, changes, deletes, or moves to, each once. Raises ValueError."""
     if not isinstance(patch, str):
         raise ValueError("A patch has no text in `tool_input.command`.")
     files = []

@@ -1,16 +1,15 @@
 """Codex: the MCP server in `.codex/config.toml`, hooks in `.codex/hooks.json`.
 
-In a linked worktree Codex reads hooks from the repository's main checkout, and its other settings
-from the worktree; so they are written there. It runs a hook only when the person has trusted
-exactly this hook, which is theirs to do. An MCP server gets no variables but those named for it.
+In a linked worktree Codex reads hooks from the repository's main checkout, and other settings from
+the worktree. It runs a hook only after the person has trusted exactly this hook. An MCP server gets
+only the variables that the configuration names.
 """
 
 import os
 
-from interlock.agents.setup.clients import PATIENCE_S, Caller, Wanted, chosen, grouped
+from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Caller, Place, Wanted, chosen, grouped
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER, Hooks
-from interlock.agents.setup.places import Place
 
 CLIENT = "codex"
 TITLE = "Codex"
@@ -19,8 +18,8 @@ PROGRAM = "codex"
 DIRECTORY = ".codex"
 EDITORS = "apply_patch|Edit|Write"
 VARIABLES = ("INTERLOCK_TOKEN", "INTERLOCK_SESSION", "INTERLOCK_WORKSPACE")
-# Codex gives the end of a session no longer than this.
-AT_THE_END_S = 3
+# The longest time that Codex grants at the end of a session.
+END_TIMEOUT_S = 3
 
 
 def wanted(place: Place, caller: Caller) -> Wanted:
@@ -47,11 +46,11 @@ def hooks(caller: Caller) -> Hooks:
     return {
         event: [grouped(caller.hook(CLIENT, event), timeout, matcher)]
         for event, timeout, matcher in (
-            ("SessionStart", PATIENCE_S, None),
-            ("UserPromptSubmit", PATIENCE_S, None),
-            ("PreToolUse", PATIENCE_S, EDITORS),
-            ("PostToolUse", PATIENCE_S, None),
-            ("Stop", PATIENCE_S, None),
-            ("SessionEnd", AT_THE_END_S, None),
+            ("SessionStart", HOOK_TIMEOUT_S, None),
+            ("UserPromptSubmit", HOOK_TIMEOUT_S, None),
+            ("PreToolUse", HOOK_TIMEOUT_S, EDITORS),
+            ("PostToolUse", HOOK_TIMEOUT_S, None),
+            ("Stop", HOOK_TIMEOUT_S, None),
+            ("SessionEnd", END_TIMEOUT_S, None),
         )
     }

@@ -1,14 +1,36 @@
-"""Codex takes a line for a thread from its own command. That it was taken does not say when an idle
-thread reads it, so a wake by it is always in doubt, and nobody counts on it."""
+"""Codex: wake a thread by Codex's own command, and how Codex looks in a terminal.
+
+Codex confirms that it has queued a line, but not when an idle thread reads it. So such a wake
+always stays in doubt, and does not make a sender reachable.
+"""
+# ruff: noqa: RUF001 - the signs are the client's
 
 import re
 import shutil
 
-from interlock.agents.wake.running import run
+from interlock.agents.wake.command import run
+from interlock.agents.wake.looks import BLANK, MENU, Look, any_of
 from interlock.agents.wake.text import typed
 from interlock.plugins import InDoubt, NotWoken, Pointer, Window
 
 _THREAD = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
+
+LOOK = Look(
+    programs=re.compile(r"codex"),
+    marker=re.compile(r"›(?=\s|$)"),
+    above=BLANK,
+    below=BLANK,
+    # Only the footer: blank lines that were typed must not hide what was typed below them.
+    blocks=1,
+    hints=("Ask Codex to do anything",),
+    busy=any_of(r"esc to interrupt", r"^\s*[•◦]?\s*(?:working|starting mcp) ?\S* ?\("),
+    asking=any_of(
+        MENU,
+        r"would you like to (?:run|make|grant|apply)",
+        r"press enter to (?:confirm|continue)",
+        r"to answer$",
+    ),
+)
 
 
 class Codex:
@@ -26,6 +48,6 @@ class Codex:
         if (program := shutil.which("codex")) is None:
             raise NotWoken("There is no codex on the server's PATH.")
         thread = window.ways[self.name]["thread"]
-        # In one word with its flag, so that no value is ever taken for a flag.
+        # Flag and value in one word, so that Codex never takes a value for a flag.
         run([program, "queue", f"--thread={thread}", f"--message={typed(pointer.text)}"])
         raise InDoubt("Codex has taken the line, and does not say whether an idle thread reads it.")

@@ -1,16 +1,14 @@
 """Cursor's hooks, by its hooks page.
 
-`preToolUse` is its one hook before an edit; for files there is otherwise only `afterFileEdit`. An
-answer without the member that it waits for counts as a no there, so both hooks that can refuse are
-always answered in full. The hooks before shell commands are not for Interlock: an answer that lets
-a command pass could spare it the person's own approval.
+`preToolUse` is its only hook before an edit. Cursor takes an answer without the expected member for
+a no, so both hooks that can refuse always get a full answer. Interlock does not use the hooks
+before shell commands: an answer that allows a command could replace the person's own approval.
 """
 
 from typing import Any
 
 from interlock.agents.hooks import Said, Step
-from interlock.agents.hooks.answers import spoken
-from interlock.agents.hooks.reading import edited_in, kind_of, text_in
+from interlock.agents.hooks.formats import edited_in, kind_of, spoken, text_in
 
 EVENTS = {
     "sessionStart": "start",
@@ -23,7 +21,7 @@ EVENTS = {
     "afterFileEdit": "other",
 }
 CONTEXT = frozenset(("sessionStart", "postToolUse"))
-# The page names Write and Delete; the other names are of the same tools in some versions.
+# The page names Write and Delete. Some versions use the other names for the same tools.
 EDITORS = dict.fromkeys(
     ("Write", "Delete", "Edit", "MultiEdit", "StrReplace", "EditNotebook"),
     ("file_path", "path", "target_notebook"),
@@ -36,11 +34,17 @@ def decode(event: str, given: dict[str, Any]) -> Step:
     if kind == "edit" and not paths:
         kind = "other"
     if kind == "stop" and given.get("status") in ("aborted", "error"):
-        kind = "rest"  # a hold would be sent on as the person's words, who has just said stop
-    # Not every event has `session_id`; where there are both they are the same.
+        kind = "rest"  # Cursor would send a hold as words of the person who has just said stop
+    # Not every event has `session_id`. If an event has both, they are equal.
     session = text_in(given, "conversation_id") or text_in(given, "session_id")
-    held = _loops(given) if kind == "stop" else 0
-    return Step(kind, session, _directory(given), paths, held, forgets=event == "preCompact")
+    # Most events have only the workspace's folders, the agent's own first.
+    roots = given.get("workspace_roots")
+    first = roots[0] if isinstance(roots, list) and roots else None
+    directory = text_in(given, "cwd") or text_in({"root": first}, "root")
+    held, loops = 0, given.get("loop_count")
+    if kind == "stop" and isinstance(loops, int) and loops is not True:
+        held = max(loops, 0)
+    return Step(kind, session, directory, paths, held, forgets=event == "preCompact")
 
 
 def encode(event: str, said: Said) -> dict[str, Any]:
@@ -56,15 +60,3 @@ def encode(event: str, said: Said) -> dict[str, Any]:
     if event in CONTEXT and (context := spoken(said.context)):
         return {"additional_context": context}
     return {}
-
-
-def _directory(given: dict[str, Any]) -> str | None:
-    """Where the agent works. Most events have only the workspace's folders, the first its own."""
-    roots = given.get("workspace_roots")
-    first = roots[0] if isinstance(roots, list) and roots else None
-    return text_in(given, "cwd") or text_in({"root": first}, "root")
-
-
-def _loops(given: dict[str, Any]) -> int:
-    count = given.get("loop_count")
-    return count if isinstance(count, int) and count is not True and count > 0 else 0

@@ -4,10 +4,9 @@ import os
 import shlex
 
 from interlock.agents.cursor.hooks import EDITORS
-from interlock.agents.setup.clients import PATIENCE_S, Caller, Wanted, chosen
+from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Caller, Place, Wanted, chosen
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER, Hooks
-from interlock.agents.setup.places import Place
 
 CLIENT = "cursor"
 TITLE = "Cursor"
@@ -15,20 +14,15 @@ NAME = "cursor"
 PROGRAM = "cursor"
 DIRECTORY = ".cursor"
 NEW = '{\n  "version": 1\n}\n'
-# How often in a row the hook at the end of a turn may send the agent on.
+# How often in a row the stop hook may keep the agent working.
 LOOPS = 5
 
 
 def wanted(place: Place, caller: Caller) -> Wanted:
     notices: list[dict[str, str]] = []
+    project, users = (os.path.join(above, ".cursor") for above in (place.root, place.home))
     (servers, served), (hooks_file, hooked) = (
-        chosen(
-            place,
-            caller,
-            os.path.join(place.root, ".cursor", name),
-            os.path.join(place.home, ".cursor", name),
-            notices,
-        )
+        chosen(place, caller, os.path.join(project, name), os.path.join(users, name), notices)
         for name in ("mcp.json", "hooks.json")
     )
     documents = [
@@ -36,7 +30,7 @@ def wanted(place: Place, caller: Caller) -> Wanted:
         Document(hooks_file, CLIENT, hooks=hooks(hooked), start=NEW),
     ]
     confirm = ["Cursor runs a project's hooks only in a workspace that you trust."]
-    is_projects = hooks_file == os.path.join(place.root, ".cursor", "hooks.json")
+    is_projects = hooks_file == os.path.join(project, "hooks.json")
     about_server = "Switch the MCP server interlock on in Cursor's settings, under MCP."
     return Wanted(documents, confirm if is_projects else [], notices, (about_server,))
 
@@ -48,7 +42,7 @@ def hooks(caller: Caller) -> Hooks:
     }
     return {
         event: [
-            {"command": shlex.join(caller.hook(CLIENT, event)), "timeout": PATIENCE_S}
+            {"command": shlex.join(caller.hook(CLIENT, event)), "timeout": HOOK_TIMEOUT_S}
             | more.get(event, {})
         ]
         for event in (

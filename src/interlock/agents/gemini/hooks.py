@@ -1,14 +1,13 @@
 """Gemini CLI's hooks, by its hooks reference.
 
-It has no start after a compression, only a word before it. Before a tool it takes a denial and no
-context, and it shows `<` and `>` in context to the agent as entities.
+It reports no start after a compression, only an event before it. Before a tool it takes a denial
+and no context. It shows `<` and `>` in context to the agent as entities.
 """
 
 from typing import Any
 
 from interlock.agents.hooks import Said, Step
-from interlock.agents.hooks.answers import spoken
-from interlock.agents.hooks.reading import edited_in, kind_of, text_in
+from interlock.agents.hooks.formats import edited_in, kind_of, spoken, text_in
 
 EVENTS = {
     "SessionStart": "start",

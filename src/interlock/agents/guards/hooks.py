@@ -1,27 +1,52 @@
-"""Git hooks that call Interlock: put in place, chained to what was there, and taken back.
+"""Install git hooks that call Interlock, and remove them.
 
-A hook that was there before is kept beside ours under another name and runs first, with the same
-arguments and input; its refusal stands. Ours fails closed: where Interlock is gone, the hook
-refuses and says how to take it away. Hooks that are files of the repository are left alone.
+An existing hook is renamed and runs first, with the same arguments and input; its refusal stands.
+Our hook fails closed: if Interlock is gone, it refuses and says how to remove it. Hooks that are
+files of the repository are not changed.
 """
 
 import fcntl
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from interlock.agents.guards import git
-from interlock.agents.guards.executable import this_interlock
-from interlock.agents.guards.script import MARK, written
+from interlock.agents.guards import commits as git
+from interlock.agents.setup.files import Change, read
 from interlock.errors import Usage
 
 KEPT = ".before-interlock"
+MARK = b"#!/bin/sh\n# Put here by Interlock."
+
+_SCRIPT = """\
+{mark} To take it away: interlock guard install --undo
+# Do not change it: a hook of your own is the file "$0{kept}", and runs first.
+{take_input}if [ -f "$0{kept}" ] && [ -x "$0{kept}" ]; then
+  {give_input}"$0{kept}" "$@" || exit
+fi
+set -- {words} "$@"
+if [ -x {program} ]; then
+  set -- {command} "$@"
+elif command -v interlock >/dev/null 2>&1; then
+  set -- interlock "$@"
+else
+  echo "This repository is guarded by Interlock, which is no longer at" {program} >&2
+  echo "Install it and run: interlock guard install. To do without it, remove $0" >&2
+  exit 1
+fi
+{give_input}"$@"
+"""
+# The script reads git's input once and passes it to both hooks. The dot preserves the newlines at
+# its end. A hook need not read its input, so a broken pipe is no error.
+_TAKE_INPUT = "input=$(cat && echo .) || exit\ninput=${input%.}\n"
+_GIVE_INPUT = 'printf %s "$input" 2>/dev/null | '
 
 
 class Hook(NamedTuple):
-    """A hook of git's: its name, the words that it calls us with, and whether git writes to it."""
+    """A hook of git: its name, the words of our command, and whether git writes to its input."""
 
     name: str
     words: str
@@ -35,80 +60,152 @@ HOOKS = (
 )
 
 
-def install(place: str = ".", command: Sequence[str] | None = None) -> dict[str, Any]:
-    """Put the hooks in place in the repository here, for all of its worktrees, unless git is told
-    to look in each of them. What is already in place stays; a hook of ours that calls another
-    Interlock is written anew.
+def this_interlock() -> tuple[str, ...]:
+    """The words that start the running Interlock, with absolute paths: clients and hooks have a
+    PATH of their own."""
+    script = os.path.join(sysconfig.get_path("scripts"), "interlock")
+    if os.access(script, os.X_OK):
+        return (script,)
+    # Without -P, Python would import a directory of the repository called interlock.
+    return (sys.executable, "-P", "-m", "interlock")
 
-    `command` is how the hooks call Interlock; by default as it is running now. Refused, with
-    nothing written, where the hooks are files of the repository."""
+
+def install(place: str = ".", command: Sequence[str] | None = None) -> dict[str, Any]:
+    """Install the hooks for all worktrees of the repository, or for this one if core.hooksPath is
+    relative. A hook of ours that calls another Interlock is rewritten.
+
+    `command` is how the hooks call Interlock; the default is the running one. Raises Usage, and
+    writes nothing, if the hooks are files of the repository that do not call us."""
     if (done := by_hand(place)) is not None:
         return {"hooks": done}
-    directory = _directory(place)
-    words = tuple(command or this_interlock())
-    with _alone(directory, make=True):
-        done = _each(directory, lambda hook, path: _put(hook, path, words))
-    return {"hooks": done} | _notices(place, directory)
+    directory, command = _directory(place), command or this_interlock()
+    rows: list[dict[str, Any]] = []
+    with _locked(directory, make=True):
+        for hook, path in _paths(directory):
+            script, is_ours = written(hook, command), _is_ours(path)
+            state = "updated" if is_ours else "installed"
+            if is_ours and _read(path) == script and os.access(path, os.X_OK):
+                state = "unchanged"
+            else:
+                draft = f"{path}.{os.getpid()}"
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+                with open(os.open(draft, flags, 0o700), "wb") as file:
+                    file.write(script)
+                    # Every user who can run git in a shared repository must be able to run it.
+                    os.fchmod(file.fileno(), 0o755)
+                if not is_ours and os.path.lexists(path):
+                    os.rename(path, path + KEPT)
+                os.replace(draft, path)
+            chained = {"runs_first": path + KEPT} if os.path.lexists(path + KEPT) else {}
+            rows.append({"hook": hook.name, "path": path, "state": state} | chained)
+    return {"hooks": rows} | _notices(place, directory)
 
 
 def undo(place: str = ".") -> dict[str, Any]:
-    """Take our hooks away, and put back what was there before, as it was."""
+    """Remove our hooks, and restore the hooks from before."""
     directory = _directory(place)
-    with _alone(directory, make=False):
-        return {"hooks": _each(directory, _take_back)}
+    rows: list[dict[str, Any]] = []
+    with _locked(directory, make=False):
+        for hook, path in _paths(directory):
+            is_ours, is_kept = _is_ours(path), os.path.lexists(path + KEPT)
+            if is_kept:
+                os.replace(path + KEPT, path)
+            elif is_ours:
+                os.unlink(path)
+            state = "restored" if is_kept else "removed" if is_ours else "absent"
+            rows.append({"hook": hook.name, "path": path, "state": state})
+    return {"hooks": rows}
+
+
+def planned(place: str, *, undo: bool) -> list[Change]:
+    """The changes that `install` or `undo` would make. Raises Usage, also outside of a
+    repository."""
+    if not undo and by_hand(place) is not None:
+        return []
+    git.root(place)
+    changes: list[Change] = []
+    for hook in HOOKS:
+        path = os.path.join(_directory(place), hook.name)
+        now, kept = read(path), read(path + KEPT)
+        is_marked = now is not None and now.startswith(MARK)
+        if not undo:
+            if now is not None and not is_marked:
+                changes.append(Change(path + KEPT, kept, now))
+            changes.append(Change(path, now, written(hook, this_interlock())))
+        elif kept is not None:
+            changes += [Change(path, now, kept), Change(path + KEPT, kept, None)]
+        elif is_marked and not os.path.islink(path):
+            changes.append(Change(path, now, None))
+    return changes
+
+
+def is_installed(place: str) -> bool:
+    """Whether git calls us here, by our hooks or by lines in the repository's own."""
+    try:
+        if by_hand(place) is not None:
+            return True
+        paths = [os.path.join(_directory(place), hook.name) for hook in HOOKS]
+        return all((read(path) or b"").startswith(MARK) for path in paths)
+    except Usage:
+        return False
+
+
+def by_hand(place: str = ".") -> list[dict[str, Any]] | None:
+    """The hooks that are files of the repository and call us; None if they are no such files.
+    Raises Usage with the lines to add if they do not call us."""
+    directory = _directory(place)
+    root = os.path.realpath(git.root(place))
+    # Husky has git look in a directory `_` that it creates below the one with the files.
+    above, name = os.path.split(directory)
+    home = above if name == "_" and above != root else directory
+    if os.path.commonpath((root, home)) != root:
+        return None
+    if not git.ask(root, "--literal-pathspecs", "ls-files", "-z", "--", home):
+        return None
+    missing, rows = [], []
+    for hook in HOOKS:
+        path = os.path.join(home, hook.name)
+        commands = (each for each in _read(path).splitlines() if not each.lstrip().startswith(b"#"))
+        if not any(f"interlock {hook.words}".encode() in each for each in commands):
+            missing.append({"file": path, "line": f'interlock {hook.words} "$@" || exit 1'})
+        rows.append({"hook": hook.name, "path": path, "state": "by hand"})
+    if missing:
+        lines = "; ".join(f"to {each['file']}: {each['line']}" for each in missing)
+        raise Usage(
+            f"The hooks of this repository are files of its own, and Interlock does not change "
+            f"them. Add these lines, before anything that reads a hook's input, and commit them: "
+            f"{lines}",
+            add=missing,
+        )
+    return rows
+
+
+def written(hook: Hook, command: Sequence[str]) -> bytes:
+    """The script of a hook: it runs the hook from before, then `command`."""
+    return os.fsencode(
+        _SCRIPT.format(
+            mark=MARK.decode(),
+            kept=KEPT,
+            words=hook.words,
+            program=shlex.quote(command[0]),
+            command=shlex.join(command),
+            take_input=_TAKE_INPUT if hook.has_input else "",
+            give_input=_GIVE_INPUT if hook.has_input else "",
+        )
+    )
 
 
 def _directory(place: str) -> str:
-    """Where git looks for hooks: of all worktrees, or where core.hooksPath says."""
+    """Where git looks for hooks: the repository's directory, or core.hooksPath."""
     hooks = git.line(place, "rev-parse", "--git-path", "hooks")
     if hooks is None:
         raise Usage("This is no git repository. Stand in the one to be guarded.")
     return os.path.realpath(os.path.join(place, hooks))
 
 
-def _tracked_home(place: str, directory: str) -> str | None:
-    """The directory of the hooks, where git tracks files in it. Husky has git look in a
-    directory `_` that it makes itself, below the one with the files."""
-    root = os.path.realpath(git.root(place))
-    above, name = os.path.split(directory)
-    home = above if name == "_" and above != root else directory
-    if os.path.commonpath((root, home)) != root:
-        return None
-    tracked = git.ask(root, "--literal-pathspecs", "ls-files", "-z", "--", home)
-    return home if tracked else None
-
-
-def by_hand(place: str = ".") -> list[dict[str, Any]] | None:
-    """The hooks, where they are files of the repository and call us already, which is as good as
-    ours. Refused where they do not, with what to add; None where they are no such files."""
-    home = _tracked_home(place, _directory(place))
-    if home is None:
-        return None
-    paths = {hook: os.path.join(home, hook.name) for hook in HOOKS}
-    missing = [(path, _line(hook)) for hook, path in paths.items() if not _calls_us(path, hook)]
-    if missing:
-        lines = "; ".join(f"to {path}: {line}" for path, line in missing)
-        raise Usage(
-            f"The hooks of this repository are files of its own, and Interlock does not change "
-            f"them. Add these lines, before anything that reads a hook's input, and commit them: "
-            f"{lines}",
-            add=[{"file": path, "line": line} for path, line in missing],
-        )
-    return [{"hook": hook.name, "path": path, "state": "by hand"} for hook, path in paths.items()]
-
-
-def _line(hook: Hook) -> str:
-    return f'interlock {hook.words} "$@" || exit 1'
-
-
-def _calls_us(path: str, hook: Hook) -> bool:
-    commands = (each for each in _read(path).splitlines() if not each.lstrip().startswith(b"#"))
-    return any(f"interlock {hook.words}".encode() in each for each in commands)
-
-
 @contextmanager
-def _alone(directory: str, *, make: bool) -> Iterator[None]:
-    """Two who install at once must not take each other's hook for the one that was there."""
+def _locked(directory: str, *, make: bool) -> Iterator[None]:
+    """Lock the directory, so that a concurrent install does not take our hook for a user's."""
     try:
         if make:
             os.makedirs(directory, exist_ok=True)
@@ -127,74 +224,42 @@ def _alone(directory: str, *, make: bool) -> Iterator[None]:
         ) from None
 
 
-def _each(directory: str, change: Callable[[Hook, str], dict[str, Any]]) -> list[dict[str, Any]]:
-    paths = [os.path.join(directory, hook.name) for hook in HOOKS]
-    for path in paths:
-        _check_not_replaced(path)
-    return [
-        {"hook": hook.name, "path": path} | change(hook, path)
-        for hook, path in zip(HOOKS, paths, strict=True)
-    ]
-
-
-def _check_not_replaced(path: str) -> None:
-    kept = path + KEPT
-    if os.path.lexists(path) and not _is_ours(path) and os.path.lexists(kept):
-        raise Usage(
-            f"{path} was replaced after Interlock had put its hook there, and the one from before "
-            f"is still kept in {kept}. Remove the one that is not needed, and try again.",
-            file=path,
-        )
-
-
-def _put(hook: Hook, path: str, command: Sequence[str]) -> dict[str, Any]:
-    script = written(hook.words, command, kept=KEPT, has_input=hook.has_input)
-    ours = _is_ours(path)
-    if ours and _read(path) == script and os.access(path, os.X_OK):
-        state = "unchanged"
-    else:
-        state = "updated" if ours else "installed"
-        draft = f"{path}.{os.getpid()}"
-        _write(draft, script)
-        if not ours and os.path.lexists(path):
-            os.rename(path, path + KEPT)
-        os.replace(draft, path)
-    chained = {"runs_first": path + KEPT} if os.path.lexists(path + KEPT) else {}
-    return {"state": state} | chained
-
-
-def _take_back(_: Hook, path: str) -> dict[str, Any]:
-    ours, kept = _is_ours(path), os.path.lexists(path + KEPT)
-    if kept:
-        os.replace(path + KEPT, path)
-    elif ours:
-        os.unlink(path)
-    return {"state": "restored" if kept else "removed" if ours else "absent"}
+def _paths(directory: str) -> list[tuple[Hook, str]]:
+    """The hooks and their files. Raises Usage if another program has replaced our hook."""
+    paths = [(hook, os.path.join(directory, hook.name)) for hook in HOOKS]
+    for _, path in paths:
+        kept = path + KEPT
+        if os.path.lexists(path) and not _is_ours(path) and os.path.lexists(kept):
+            raise Usage(
+                f"{path} was replaced after Interlock had put its hook there, and the one from "
+                f"before is still kept in {kept}. Remove the one that is not needed, and try "
+                "again.",
+                file=path,
+            )
+    return paths
 
 
 def _notices(place: str, directory: str) -> dict[str, Any]:
-    """Hooks that lie elsewhere are perhaps not this repository's alone, or not all of it has
-    them."""
+    """Warn if core.hooksPath leads elsewhere: other repositories may use the hooks, or not all
+    worktrees of this one."""
     path = git.line(place, "config", "--type=path", "--get", "core.hooksPath")
     if path is not None and not os.path.isabs(path):
-        return _notice(
+        code, message = (
             "HOOKS_OF_ONE_WORKTREE",
             f"core.hooksPath is {path}, which git looks for in each worktree: what was put into "
             f"{directory} guards this one alone. Install it in every worktree, or have all of them "
             f"use these: git config core.hooksPath {shlex.quote(directory)}",
         )
-    common = git.line(place, "rev-parse", "--git-common-dir") or "."
-    common = os.path.realpath(os.path.join(place, common))
-    if os.path.commonpath((common, directory)) == common:
-        return {}
-    return _notice(
-        "HOOKS_ELSEWHERE",
-        f"core.hooksPath leads to {directory}: the hook there works for every repository that has "
-        "this setting, and a tool that writes there may replace it.",
-    )
-
-
-def _notice(code: str, message: str) -> dict[str, Any]:
+    else:
+        common = git.line(place, "rev-parse", "--git-common-dir") or "."
+        common = os.path.realpath(os.path.join(place, common))
+        if os.path.commonpath((common, directory)) == common:
+            return {}
+        code, message = (
+            "HOOKS_ELSEWHERE",
+            f"core.hooksPath leads to {directory}: the hook there works for every repository that "
+            "has this setting, and a tool that writes there may replace it.",
+        )
     return {"notices": [{"code": code, "message": message}]}
 
 
@@ -208,11 +273,3 @@ def _read(path: str) -> bytes:
             return file.read()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return b""
-
-
-def _write(path: str, data: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o700)
-    with open(handle, "wb") as file:
-        file.write(data)
-        # Whoever may run git in a shared repository must be able to run its hooks.
-        os.fchmod(handle, 0o755)

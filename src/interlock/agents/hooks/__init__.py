@@ -1,29 +1,28 @@
-"""What happens in an agent's client, in our words, and what is said about it in the client's own.
+"""Translate between the hook events of clients and the steps that the node knows.
 
-A client runs `interlock hook CLIENT EVENT` with JSON on standard input. Its module here knows which
-of its events are which step, where in the JSON things stand, and the exact form of the answers it
-accepts. Nothing here looks at a workspace: what is said at a step is the node's to decide.
+A client runs `interlock hook CLIENT EVENT` with JSON on standard input. The client's `hooks` module
+knows the step of each event, the members of the JSON, and the form of the answers. It does not read
+a workspace: the node decides what the client is told.
 """
 
 from typing import Any, NamedTuple, Protocol
 
+from interlock.agents import CLIENTS
 from interlock.errors import Usage
 from interlock.verbs.spelling import near
 
-CLIENTS = ("claude-code", "codex", "cursor", "gemini")
-
 
 class Step(NamedTuple):
-    """What has come to pass in a client's session.
+    """An event in a client's session.
 
-    `kind` is `start` (also after a compaction), `prompt` (before the agent sees what a person
-    typed), `edit` (before a tool that changes files), `tool` (after a tool), `stop` (the agent
-    would end its turn), `rest` (its turn was broken off or failed), `end` (the session is over) or
-    `other`, at which there is nothing to say.
-    `paths` are the files that an edit would change, as the client names them: absolute, or from
-    `cwd`. `held` is how often in a row the client says that a hook kept the agent from stopping.
-    `forgets` is true where the agent's context is about to be shortened by a client that reports no
-    start afterwards: what was said at the start is due again at the next step that takes words."""
+    `kind` is `start` (also after a compaction), `prompt` (before the agent sees a person's text),
+    `edit` (before a tool that changes files), `tool` (after a tool), `stop` (the agent is about to
+    end its turn), `rest` (the turn was interrupted or failed), `end` (the session is over) or
+    `other` (nothing to say).
+    `paths` are the files that an edit would change, as the client names them: absolute, or relative
+    to `cwd`. `held` is how often in a row hooks kept the agent from stopping, says the client.
+    `forgets` is true before a compaction by a client that reports no start afterwards: the words of
+    the start are due again at the next step that takes words."""
 
     kind: str
     session: str | None = None
@@ -34,8 +33,8 @@ class Step(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a client is to be told: text for the agent's context, or why an edit is denied, or what
-    the agent should see to before it stops. Nothing of it where there is nothing."""
+    """The words for a client: text for the agent's context, the reason why an edit is denied, or
+    what the agent should do before it stops."""
 
     context: str | None = None
     denial: str | None = None
@@ -46,15 +45,15 @@ NOTHING = Said()
 
 
 class Client(Protocol):
-    """A client's forms.
+    """The `hooks` module of a client.
 
-    `EVENTS` says which step each of its events is. `CONTEXT` are the events at which it hands text
-    to the agent; at others, context is left out, so nothing counts as shown there. A denial is
-    taken wherever the step is `edit`, a hold wherever it is `stop`.
+    `EVENTS` maps its events to kinds of steps. `CONTEXT` are the events at which it passes text to
+    the agent; at others, context is left out, so nothing counts as shown there. The client takes a
+    denial at each `edit`, and a hold at each `stop`.
 
-    `decode` refuses bad input with `ValueError`, which says what is wrong in a sentence. `encode`
-    refuses nothing, so that `encode(event, NOTHING)` is the answer that does no harm, whatever went
-    wrong before. It is not always an empty object: Cursor takes silence before a tool for a no."""
+    `decode` raises ValueError for bad input. `encode` raises nothing: `encode(event, NOTHING)` is
+    the harmless answer, whatever went wrong before. It is not always an empty object: Cursor takes
+    silence before a tool for a no."""
 
     EVENTS: dict[str, str]
     CONTEXT: frozenset[str]
@@ -65,11 +64,12 @@ class Client(Protocol):
 
 
 def client_of(name: str) -> Client:
-    """The forms of a client, imported on demand."""
+    """The `hooks` module of a client. Raises Usage."""
     if name not in CLIENTS:
+        names = sorted(CLIENTS)
         raise Usage(
-            f"There is no client {name[:80]!r}. There are: {', '.join(CLIENTS)}.",
-            did_you_mean=near(name, list(CLIENTS)) or None,
+            f"There is no client {name[:80]!r}. There are: {', '.join(names)}.",
+            did_you_mean=near(name, names) or None,
         )
     module: Client = __import__(
         f"interlock.agents.{name.replace('-', '_')}.hooks", fromlist=["decode"]

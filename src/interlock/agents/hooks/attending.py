@@ -1,9 +1,6 @@
-"""What a step of a client comes to: what the node is asked, and what the client is told then.
+"""Turn a step of a client into requests to the node, and the answers into words for the client."""
 
-It is a flow, because a command or a server may run it: it yields requests, is sent their answers,
-and returns the words for the client.
-"""
-
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +8,6 @@ from interlock.agents.hooks import NOTHING, Said, Step, client_of
 from interlock.agents.hooks.memory import Memo, Memory
 from interlock.rooms.identity.verbs import EndSession
 from interlock.rooms.workspace.verbs import Attend
-from interlock.verbs.answers import Answer
 from interlock.verbs.flows import Flow
 
 MAX_OWED = 5
@@ -19,7 +15,7 @@ SESSION_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 
 
 def session_of(given: str | None) -> str | None:
-    """The client's own id of its session, or a digest of it where it is none that we take."""
+    """The client's own session id, or its digest if it is not a valid name of a session."""
     if not given:
         return None
     plain = given[0].isascii() and given[0].isalnum() and SESSION_LETTERS.issuperset(given)
@@ -41,71 +37,81 @@ def attending(
     outlives: bool = False,
     unbound: bool = False,
 ) -> Flow[Said]:
-    """`window` is what presence may know of the client; `until_ms` the moment until which it would
-    hear what is said. A session that `outlives` the client's own does not end with it; of one that
-    is `unbound`, the client's shell and tools do not know."""
+    """The flow of one step, which a command or a server runs.
+
+    `window` describes the client for presence. The client reads the answer until `until_ms`. A
+    session that `outlives` the client's own does not end with it. The client's shell and tools do
+    not know a session that is `unbound`."""
     if step.kind == "other" and not step.forgets:
         return NOTHING
-    memo = memory.recall()
-    held = max(step.held, memo.held) if step.held else 0
-    words = client_of(client).CONTEXT
-    kind: Any = _kind(words, event, step, memo, outlives=outlives)
-    told = []
-    first = Attend(kind, client, held=held, window=window, until_ms=until_ms, unbound=unbound)
-    for act in _acts(first, step):
-        answer = yield act
-        told.append(_said(kind, answer))
-        for session in answer.get("lost", ()):
-            yield EndSession(session)  # its client was killed, and cannot give up what it holds
-    said, owed = _told_later(_together(told), memo.owed, takes_words=event in words)
-    forgot = step.forgets or (memo.forgot and kind != "start")
-    owed = owed if kind != "end" else ""
-    if (now := Memo(held + 1 if said.hold is not None else 0, forgot, owed)) != memo:
-        memory.keep(now)
-    return said
-
-
-def _kind(
-    takes_words: frozenset[str], event: str, step: Step, memo: Memo, *, outlives: bool
-) -> str:
-    """The step as the node knows it. Where the client hands nothing on to the agent, nothing must
-    count as told."""
-    if step.kind == "end":
-        return "busy" if outlives else "end"
-    if step.kind in ("edit", "stop", "rest", "other"):
-        return step.kind
-    if event not in takes_words:
-        return "busy"
-    return "start" if memo.forgot else step.kind
-
-
-def _acts(act: Attend, step: Step) -> Iterator[Attend]:
-    """One thing; for an edit, one a worktree."""
-    if act.step == "edit":
-        from interlock.agents.hooks.edits import places
-
-        for place in places(step):
-            yield act._replace(paths=place.paths, repo=place.repo, worktree=place.worktree)
-    elif step.kind != "other":
-        yield act
-
-
-def _said(kind: str, answer: Answer) -> Said:
     from interlock.agents.hooks.telling import said
 
-    return said(kind, answer)
+    memo = memory.recall()
+    held = max(step.held, memo.held) if step.held else 0
+    takes_words = event in client_of(client).CONTEXT
+    # At an event at which the client passes no words to the agent, nothing may count as told.
+    kind: Any = step.kind
+    if kind == "end":
+        kind = "busy" if outlives else "end"
+    elif kind not in ("edit", "stop", "rest", "other"):
+        kind = "busy" if not takes_words else "start" if memo.forgot else kind
+    request = Attend(kind, client, held=held, window=window, until_ms=until_ms, unbound=unbound)
+    requests = [request] if step.kind != "other" else []
+    if kind == "edit":
+        requests = [
+            request._replace(paths=paths, repo=repo, worktree=worktree)
+            for repo, worktree, paths in _edited(step)
+        ]
+    told: list[Said] = []
+    for request in requests:
+        answer = yield request
+        told.append(said(kind, answer))
+        for session in answer.get("lost", ()):
+            yield EndSession(session)  # its client was killed, and cannot release its claims
+    context = "\n".join(each.context for each in told if each.context is not None) or None
+    denial = "\n".join(each.denial for each in told if each.denial is not None) or None
+    hold = next((each.hold for each in told if each.hold is not None), None)
+    # Lines that the client could not take earlier are said now, or owed until it can; each once.
+    lines = dict.fromkeys((*memo.owed.splitlines(), *(context or "").splitlines()))
+    owed = "" if takes_words or kind == "end" else "\n".join([*lines][:MAX_OWED])
+    if takes_words and memo.owed:
+        context = "\n".join(lines)
+    forgot = step.forgets or (memo.forgot and kind != "start")
+    if (now := Memo(held + 1 if hold is not None else 0, forgot, owed)) != memo:
+        memory.keep(now)
+    return Said(context, denial, hold)
 
 
-def _told_later(said: Said, owed: str, *, takes_words: bool) -> tuple[Said, str]:
-    """What is said now, and what is left to be said once the client takes words: each line once."""
-    lines = dict.fromkeys((*owed.splitlines(), *(said.context or "").splitlines()))
-    if takes_words:
-        return (said._replace(context="\n".join(lines)), "") if owed else (said, "")
-    return said, "\n".join([*lines][:MAX_OWED])
+def _edited(step: Step) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The files that an edit would change, by repository and worktree: by their names, and by the
+    targets of symbolic links. A file in a repository inside another is in both. Files outside of
+    repositories are left out."""
+    from interlock.local.repository import name_here, names_of
+
+    found: dict[str, dict[str, None]] = {}
+    roots: dict[str, list[str]] = {}
+    for path in step.paths:
+        for whole in names_of(os.path.join(step.cwd or os.getcwd(), os.path.expanduser(path))):
+            directory = os.path.dirname(whole)
+            if directory not in roots:
+                roots[directory] = list(_roots(directory))
+            for root in roots[directory]:
+                relative = os.path.relpath(whole, root)
+                if not relative.startswith(".."):
+                    found.setdefault(root, {})[relative] = None
+    repos = ((name_here(root), root, paths) for root, paths in found.items())
+    return [(name, root, tuple(paths)) for name, root, paths in repos if name is not None]
 
 
-def _together(told: list[Said]) -> Said:
-    denials = [said.denial for said in told if said.denial is not None]
-    contexts = [said.context for said in told if said.context is not None]
-    hold = next((said.hold for said in told if said.hold is not None), None)
-    return Said("\n".join(contexts) or None, "\n".join(denials) or None, hold)
+def _roots(place: str) -> Iterator[str]:
+    """The roots of the working trees around a directory, which may not exist yet."""
+    from interlock.machine import git
+
+    while True:
+        while not os.path.isdir(place):
+            place = os.path.dirname(place)
+        root = git.said(place, "rev-parse", "--show-toplevel")
+        if not root:
+            return
+        yield os.path.realpath(root)
+        place = os.path.dirname(os.path.realpath(root))

@@ -1,51 +1,67 @@
-"""One setting up, or taking back, from who and where to the files that were written."""
+"""Plan a setup or an undo, and apply it.
+
+A plan is complete before anything is written, so it can be shown instead. An undo restores files
+byte for byte if they are unchanged since setup, and otherwise removes only our entries. Worktrees
+can share a file: the undo of the last one removes the entries.
+"""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import unified_diff
 from typing import Any, NamedTuple
 
-from interlock.agents.setup import files, git_hooks, planning, plugin, records
-from interlock.agents.setup import inspect as looking
-from interlock.agents.setup import notices as saying
-from interlock.agents.setup.clients import Caller, Wanted, client_named
-from interlock.agents.setup.documents import Document, without_ours
+from interlock.agents.setup import files, inspect, records
+from interlock.agents.setup.clients import (
+    USER,
+    Caller,
+    Place,
+    client_named,
+    exclude_file,
+    exclude_line,
+    place_at,
+)
+from interlock.agents.setup.documents import (
+    Document,
+    entered,
+    has_foreign_server,
+    recognised,
+    taken_out,
+    without_ours,
+)
 from interlock.agents.setup.files import Change
-from interlock.agents.setup.places import Place, exclude_file, line_for, place_at
-from interlock.agents.setup.planning import Plan
-from interlock.agents.setup.records import Record, Shelf
+from interlock.agents.setup.own_entries import SERVER
+from interlock.agents.setup.records import Record, Saved, Shelf
 from interlock.errors import Usage
+from interlock.verbs.addresses import address
+from interlock.verbs.spelling import listed
+
+Notice = dict[str, str]
 
 
 class Setting(NamedTuple):
-    """What is to be done, and what is to be said about it: changed by `apply`, or only shown."""
+    """A planned setup or undo: the changes, the record afterwards, what people have to confirm or
+    to know, and the directories to remove once they are empty."""
 
     shelf: Shelf
-    plan: Plan
+    changes: list[Change]
+    record: Record
     confirm: list[str]
-    notices: list[dict[str, str]]
-    made_before: tuple[str, ...] = ()
-
-    def refuse_unwritable(self) -> None:
-        """Refuses what `apply` surely would: nobody need join for it."""
-        files.refuse_unwritable(self.plan.changes)
+    notices: list[Notice]
+    made_before: Sequence[str] = ()
 
     def apply(self) -> None:
-        """Writes the record and the files, all or none of them. The record comes first: with one
-        too many, nothing is lost."""
-        record = self.plan.record
-        if not record.saved:
-            files.write(self.plan.changes)
-            files.remove_empty(self.made_before)
-            records.forget(self.shelf, record)
+        """Write the record and the files, all or none of them. The record comes first, because a
+        superfluous record does no harm."""
+        if self.record.saved:
+            files.write([*self.shelf.changes(self.record), *self.changes])
             return
-        records.prepare(self.shelf, record)
-        files.write([*records.changes(self.shelf, record), *self.plan.changes])
+        files.write(self.changes)
+        files.remove_empty(self.made_before)
+        self.shelf.forget(self.record)
 
     def answer(self, *, with_diff: bool) -> dict[str, Any]:
-        """What is or would be changed, file by file."""
-        rows = [_row(change, with_diff=with_diff) for change in self.plan.changes]
+        rows = shown(self.changes, with_diff=with_diff)
         said = {"confirm": self.confirm, "notices": self.notices}
         return {"changes": rows} | {name: value for name, value in said.items() if value}
 
@@ -53,79 +69,122 @@ class Setting(NamedTuple):
 def prepared(
     client: str, place: Place, home: str, caller: Caller, plugin_at: str | None
 ) -> Setting:
-    """What it takes to set the client up. Refused, with nothing done, where a file cannot be read
-    as what it should be."""
+    """Plan the setup of a client. Raises Usage if one of its files is unreadable.
+
+    Files that an earlier setup changed, and that the client no longer needs, are restored."""
     name, shelf = plugin_at or place.name, records.shelf(home, place.environ)
-    known, others = records.load(shelf, client, name), records.others_of(shelf, client, name)
+    known, others = shelf.load(client, name), shelf.others(client, name)
+    earlier = {saved.document.file: saved for saved in known.saved} if known else {}
     if plugin_at is not None:
+        from interlock.agents.claude_code import plugin
+
+        _refuse_foreign_directory(plugin_at, is_known=known is not None)
         wanted = plugin.wanted(plugin_at, caller)
-        documents = _own(wanted, plugin_at, known)
-        around = place_at(os.path.dirname(plugin_at), place.environ)
-        documents += _hidden(around, shelf, client, [plugin_at])
+        around, made = place_at(os.path.dirname(plugin_at), place.environ), [plugin_at]
     else:
-        wanted = _reachable(client_named(client).wanted(place, caller), caller)
-        documents = _with_exclude(wanted, place, shelf, known)
-    plan = planning.plan(client, name, caller.sender, documents, known, others)
-    notices = [*wanted.notices, *saying.about_setting(place, caller, documents, others)]
-    return Setting(shelf, plan, wanted.to_do, notices)
-
-
-def _reachable(wanted: Wanted, caller: Caller) -> Wanted:
-    """A server elsewhere speaks MCP itself, with a token that we write into no file."""
-    if caller.workspace is None or "://" not in caller.workspace:
-        return wanted
-    documents = [replace(each, members={}) for each in wanted.documents]
-    about_server = (
-        f"Give the client the MCP server {caller.workspace.rstrip('/')}/mcp yourself, with the "
-        "token in its header: see docs/mcp.md. Hooks do without it.",
-    )
-    return wanted._replace(
-        documents=[each for each in documents if each.hooks or each.lines],
-        about_server=about_server,
-    )
+        wanted = client_named(client).wanted(place, caller)
+        if caller.workspace is not None and "://" in caller.workspace:
+            # The remote server speaks MCP itself, with a token that we write into no file.
+            about_server = (
+                f"Give the client the MCP server {caller.workspace.rstrip('/')}/mcp yourself, with "
+                "the token in its header: see docs/mcp.md. Hooks do without it."
+            )
+            hooks = [replace(each, members={}) for each in wanted.documents if each.hooks]
+            wanted = wanted._replace(documents=hooks, about_server=(about_server,))
+        around = place
+        originals = {
+            each.file: earlier[each.file].original
+            if each.file in earlier
+            else without_ours(each, files.read(each.file))
+            for each in wanted.documents
+        }
+        made = [file for file, original in originals.items() if original is None]
+    documents = [*wanted.documents, *_exclude_lines(around, shelf, client, made)]
+    changes: list[Change] = []
+    saved: list[Saved] = []
+    for document in documents:
+        now = files.read(document.file)
+        after = entered(document, now)
+        changes.append(Change(document.file, now, after))
+        before = earlier.pop(document.file, None) or next(
+            (each for other in others for each in other.saved if _shares(document, each)), None
+        )
+        # The original stays the content before the first setup, with later changes by others.
+        if before is not None:
+            original, directories = _original(before, now), before.made
+        else:
+            original = without_ours(document, now)
+            is_ours = original is None and now is not None
+            missing = files.missing_directories(document.file)
+            directories = _own_directory(document) if is_ours else tuple(missing)
+        saved.append(Saved(document, original, records.digest(after), directories))
+    changes += _restored(earlier.values(), others)
+    record = Record(client, name, caller.sender, tuple(saved))
+    notices = [*wanted.notices, *_setup_notices(place, caller, documents, others)]
+    return Setting(shelf, changes, record, [*wanted.about_server, *wanted.confirm], notices)
 
 
 def reversed_setting(client: str, place: Place, home: str, plugin_at: str | None) -> Setting:
-    """What it takes to take it back: what the record says, and what else is ours by its look."""
+    """Plan the undo: of the files in the record, and of other entries that we recognise as ours."""
     name, shelf = plugin_at or place.name, records.shelf(home, place.environ)
-    known = records.load(shelf, client, name) or Record(client, name, "", ())
+    known, others = shelf.load(client, name), shelf.others(client, name)
+    saved = list(known.saved) if known else []
     if plugin_at is None:
-        known = known._replace(saved=(*known.saved, *_unrecorded(client, place, shelf, known)))
-    plan = planning.reverse(known, records.others_of(shelf, client, name))
-    notices = saying.about_taking_back(plan, client, place if plugin_at is None else None)
-    return Setting(shelf, plan, [], notices, tuple(planning.made_directories(known)))
+        saved += _unrecorded(client, place, shelf, {each.document.file for each in saved})
+    changes = list(_restored(saved, others))
+    notices: list[Notice] = []
+    for change, each in zip(changes, saved, strict=True):
+        if each.document.form == "whole" and change.after == change.before != each.original:
+            message = f"{change.file} was changed since, and was left alone."
+            notices.append({"code": "CHANGED_SINCE", "message": message})
+    for each in saved:
+        if users := _users_of(each.document, others):
+            message = (
+                f"{each.document.file} stays as it is, because it is used by {_places(users)} too. "
+                "Whoever takes it back last takes Interlock out of it."
+            )
+            notices.append({"code": "SHARED_FILE", "message": message})
+    changed = {change.file for change in changes if change.after != change.before}
+    if plugin_at is None and not place.user and inspect.is_users(client, place, but=changed):
+        message = (
+            "Interlock stands in your own configuration, for every project. To take it out there: "
+            f"interlock setup {client} --user --undo"
+        )
+        notices.append({"code": "USERS_CONFIGURATION", "message": message})
+    made = {directory for each in saved for directory in each.made}
+    innermost_first = sorted(made, key=len, reverse=True)
+    nothing = Record(client, name, "", ())
+    return Setting(shelf, changes, nothing, [], notices, innermost_first)
 
 
-def git_shown(cwd: str, *, undo: bool) -> dict[str, Any]:
-    """What the hooks of git would be, with the difference to what is there."""
-    changes = git_hooks.changes_back(cwd) if undo else git_hooks.changes(cwd)
-    return {"changes": [_row(change, with_diff=True) for change in changes]}
+def shown(changes: Sequence[Change], *, with_diff: bool) -> list[dict[str, Any]]:
+    """A row for each change, with the difference if asked for."""
+    rows: list[dict[str, Any]] = []
+    for file, before, after in changes:
+        if after == before:
+            rows.append({"file": file, "state": "unchanged"})
+            continue
+        state = "created" if before is None else "removed" if after is None else "changed"
+        rows.append({"file": file, "state": state})
+        if with_diff:
+            old, new = (
+                (data or b"").decode(errors="replace").splitlines(keepends=True)
+                for data in (before, after)
+            )
+            old_name, new_name = (
+                file if data is not None else os.devnull for data in (before, after)
+            )
+            rows[-1]["diff"] = "".join(
+                line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+                for line in unified_diff(old, new, old_name, new_name)
+            )
+    return rows
 
 
-def _unrecorded(client: str, place: Place, shelf: Shelf, known: Record) -> Iterator[records.Saved]:
-    """What is ours without a record: the repository was moved, or the workspace is gone. The lines
-    that hide files from git are known from records of places that are gone."""
-    have = {saved.document.file for saved in known.saved}
-    documents = [each for each in looking.in_place(client, place) if each.file not in have]
-    yield from planning.by_recognition(documents)
-    file = exclude_file(place) if place.in_git and not place.user else None
-    lines = {line for each in records.every(shelf) for line in _lines_of(each, client)}
-    now = (files.read(file) or b"").decode(errors="replace").splitlines() if file else []
-    here = tuple(sorted(lines.intersection(now)))
-    if file and here and file not in have:
-        yield records.Saved(Document(file, client, lines=here), b"", "")
-
-
-def _lines_of(record: Record, client: str) -> Iterator[str]:
-    if record.client == client and not record.is_alive:
-        for saved in record.saved:
-            yield from saved.document.lines
-
-
-def _own(wanted: Wanted, directory: str, known: Record | None) -> list[Document]:
-    """A plugin's files, in a directory that holds nothing else."""
+def _refuse_foreign_directory(directory: str, *, is_known: bool) -> None:
+    """A plugin's directory contains nothing else."""
     try:
-        is_others = known is None and os.path.exists(directory) and bool(os.listdir(directory))
+        is_others = not is_known and os.path.exists(directory) and bool(os.listdir(directory))
     except OSError:
         is_others = True
     if is_others or not os.path.isdir(os.path.dirname(directory)):
@@ -134,63 +193,116 @@ def _own(wanted: Wanted, directory: str, known: Record | None) -> list[Document]
             "directory that exists.",
             file=directory,
         )
-    return wanted.documents
 
 
-def _with_exclude(
-    wanted: Wanted, place: Place, shelf: Shelf, known: Record | None
-) -> list[Document]:
-    """The documents, and the lines that hide from git those of them that we make."""
-    before = {saved.document.file: saved.original for saved in known.saved} if known else {}
-    made = [each.file for each in wanted.documents if _original(each, before) is None]
-    hidden = _hidden(place, shelf, wanted.documents[0].client, made) if made else []
-    return [*wanted.documents, *hidden]
-
-
-def _hidden(place: Place, shelf: Shelf, client: str, made: list[str]) -> list[Document]:
-    """The lines that hide from git what we make in a worktree."""
-    file = exclude_file(place) if place.in_git else None
+def _exclude_lines(place: Place, shelf: Shelf, client: str, made: list[str]) -> list[Document]:
+    """The lines that hide from git the files that setup creates in a worktree."""
+    file = exclude_file(place) if made and place.in_git else None
     if file is None:
         return []
     ours = {
         line
-        for record in records.every(shelf)
+        for record in shelf.every()
         for saved in record.saved
         for line in saved.document.lines
         if saved.document.file == file or not record.is_alive
     }
-    lines = tuple(line for each in made if (line := line_for(place, each, ours)))
+    lines = tuple(line for each in made if (line := exclude_line(place, each, ours)))
     return [Document(file, client, lines=lines)] if lines else []
 
 
-def _original(document: Document, before: Mapping[str, bytes | None]) -> bytes | None:
-    """What was in the file before us, by the record or by its look."""
-    if document.file in before:
-        return before[document.file]
-    return without_ours(document, files.read(document.file))
+def _setup_notices(
+    place: Place, caller: Caller, documents: Sequence[Document], others: Sequence[Record]
+) -> Iterator[Notice]:
+    renamed = [other for other in others if other.sender != caller.sender]
+    for document in documents:
+        if users := _users_of(document, renamed):
+            message = (
+                f"{document.file} is used by {_places(users)} too: what stands in it acts as "
+                f"{address(caller.sender)} from now on, there as well."
+            )
+            yield {"code": "SHARED_FILE", "message": message}
+    for document in documents:
+        if has_foreign_server(document, files.read(document.file)):
+            message = (
+                f"{document.file} has another MCP server called {SERVER}, in whose place ours "
+                "stands now. Taking ours back (--undo) brings it back."
+            )
+            yield {"code": "OTHERS_SERVER", "message": message}
+    if place.user and caller.is_repositorys:
+        message = (
+            "The workspace here is this repository's own, so your configuration names none: in "
+            "each project the client finds the one that is there, and acts as "
+            f"{address(caller.sender)} where that has joined."
+        )
+        yield {"code": "WORKSPACE_OF_ONE_REPOSITORY", "message": message}
 
 
-def _row(change: Change, *, with_diff: bool) -> dict[str, Any]:
-    row = {"file": change.file, "state": _state(change)}
-    return row | {"diff": _diff(change)} if with_diff and change.after != change.before else row
+def _places(users: Sequence[str]) -> str:
+    return listed(["your own configuration" if user == USER else user for user in users])
 
 
-def _state(change: Change) -> str:
-    if change.after == change.before:
-        return "unchanged"
-    return "created" if change.before is None else "removed" if change.after is None else "changed"
+def _unrecorded(client: str, place: Place, shelf: Shelf, recorded: set[str]) -> Iterator[Saved]:
+    """Our entries in files without a record: the repository was moved, or the workspace is gone.
+    The records of places that are gone tell the lines in git's exclude file."""
+    for document in inspect.in_place(client, place):
+        if document.file not in recorded:
+            found = recognised(document, files.read(document.file))
+            if found.uses:
+                yield Saved(found, None, "", _own_directory(found))
+    file = exclude_file(place) if place.in_git and not place.user else None
+    if file is None or file in recorded:
+        return
+    gone = [each for each in shelf.every() if each.client == client and not each.is_alive]
+    lines = {line for each in gone for saved in each.saved for line in saved.document.lines}
+    now = (files.read(file) or b"").decode(errors="replace").splitlines()
+    if here := tuple(sorted(lines.intersection(now))):
+        yield Saved(Document(file, client, lines=here), b"", "")
 
 
-def _diff(change: Change) -> str:
-    before, after = (
-        (data or b"").decode(errors="replace").splitlines(keepends=True)
-        for data in (change.before, change.after)
-    )
-    names = (
-        change.file if change.before is not None else os.devnull,
-        change.file if change.after is not None else os.devnull,
-    )
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-        for line in unified_diff(before, after, *names)
-    )
+def _restored(saved: Iterable[Saved], others: Sequence[Record]) -> Iterator[Change]:
+    """The changes that restore the files, except for entries that other records need."""
+    needed = {line for other in others for each in other.saved for line in each.document.lines}
+    for each in saved:
+        document = each.document
+        now = files.read(document.file)
+        lines = tuple(line for line in document.lines if line not in needed)
+        if now is None or _users_of(document, others):
+            after = now
+        elif lines == document.lines:
+            after = _original(each, now)
+        elif lines:
+            after = taken_out(replace(document, lines=lines), now, b"")
+        else:
+            after = now
+        yield Change(document.file, now, after)
+
+
+def _original(saved: Saved, now: bytes | None) -> bytes | None:
+    """The content without setup, with what others have changed since."""
+    if now is None:
+        return None
+    if records.digest(now) != saved.digest:
+        return taken_out(saved.document, now, saved.original)
+    if saved.original is None or not saved.document.lines:
+        return saved.original
+    # The original can contain lines of another record that is gone.
+    return taken_out(saved.document, saved.original, saved.original)
+
+
+def _users_of(document: Document, others: Sequence[Record]) -> list[str]:
+    """The other places that need the same entries of the same file."""
+    return [
+        record.place for record in others if any(_shares(document, each) for each in record.saved)
+    ]
+
+
+def _shares(document: Document, saved: Saved) -> bool:
+    is_same = saved.document.file == document.file
+    return is_same and not document.uses.isdisjoint(saved.document.uses)
+
+
+def _own_directory(document: Document) -> tuple[str, ...]:
+    """The client's own directory, which is removed with the last file in it."""
+    directory, own = os.path.dirname(document.file), client_named(document.client).DIRECTORY
+    return (directory,) if os.path.basename(directory) == own else ()

@@ -1,22 +1,23 @@
-"""The clients that can be set up, and what they share. Each has a module with its own facts."""
+"""The parts that the setups of all clients share: places of files, and calls of Interlock."""
 
 import os
 import shlex
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import FROM, WORKSPACE, Hooks
-from interlock.agents.setup.places import Place, is_tracked
+from interlock.machine import git
 
-CLIENTS = ("claude-code", "codex", "gemini", "cursor")
 GIT = "git"
-PATIENCE_S = 10
+USER = "user"
+HOOK_TIMEOUT_S = 10
 
 
 class Caller(NamedTuple):
-    """How a client calls Interlock: the words that start it, who acts, and in which workspace. A
-    token is never among them. A workspace that is one repository's own is named in the files of
-    that repository alone; `workspace` is None where the client is to find the one where it is."""
+    """How a client calls Interlock: the words that start it, the sender and the workspace; never a
+    token. Without a `workspace` the client finds the one of its directory. The workspace of one
+    repository is named only in the files of that repository."""
 
     words: tuple[str, ...]
     sender: str
@@ -26,16 +27,13 @@ class Caller(NamedTuple):
     def hook(self, client: str, event: str, *more: str) -> list[str]:
         return [*self.words, "hook", client, event, *more, *self._as()]
 
-    def mcp(self) -> list[str]:
-        return [*self.words, "mcp", *self._as()]
-
     def watch(self) -> list[str]:
         return [*self.words, "watch", "--one-line", *self._as()]
 
     def server(self) -> dict[str, Any]:
         """An MCP server over stdio, in the form that all these clients share."""
-        command, *args = self.mcp()
-        return {"command": command, "args": args}
+        words = [*self.words, "mcp", *self._as()]
+        return {"command": words[0], "args": words[1:]}
 
     def _as(self) -> list[str]:
         where = [WORKSPACE, self.workspace] if self.workspace is not None else []
@@ -45,23 +43,40 @@ class Caller(NamedTuple):
         return self._replace(workspace=None) if self.is_repositorys else self
 
 
+class Place(NamedTuple):
+    """A place to set up: the root of the worktree, or the directory outside of a repository; the
+    main checkout of the worktree; the user's home. `user` selects the user's configuration."""
+
+    root: str
+    main: str
+    home: str
+    environ: Mapping[str, str]
+    in_git: bool
+    user: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the place in records."""
+        return USER if self.user else self.root
+
+    def in_home(self, variable: str, directory: str) -> str:
+        """A client's directory in the user's home, which a variable may have moved."""
+        return self.environ.get(variable) or os.path.join(self.home, directory)
+
+
 class Wanted(NamedTuple):
-    """What a client wants in its files, and what is to be said about it: what a person has to
-    confirm, of it what is `about_server`, and what else they should know."""
+    """The documents that a client needs, what a person has to confirm, and notices.
+    `about_server` are the confirmations that concern the MCP server."""
 
     documents: list[Document]
     confirm: list[str]
     notices: list[dict[str, str]]
     about_server: tuple[str, ...] = ()
 
-    @property
-    def to_do(self) -> list[str]:
-        return [*self.about_server, *self.confirm]
-
 
 class Client(Protocol):
-    """A client's facts. `TITLE` is what people call it, `NAME` what its sender is called where
-    nothing else is said, `PROGRAM` and `DIRECTORY` are how it is noticed."""
+    """The `setup` module of a client. `TITLE` is its name for people, `NAME` its default sender.
+    `PROGRAM` and `DIRECTORY` (in the user's home) show that it is installed."""
 
     TITLE: str
     NAME: str
@@ -70,7 +85,7 @@ class Client(Protocol):
 
     @staticmethod
     def wanted(place: Place, caller: Caller) -> Wanted:
-        """What is to stand in which of its files."""
+        """The entries of each of its files."""
 
     @staticmethod
     def hooks(caller: Caller) -> Hooks:
@@ -78,22 +93,42 @@ class Client(Protocol):
 
 
 def client_named(name: str) -> Client:
-    """The client's facts, imported on demand."""
     module = __import__(f"interlock.agents.{name.replace('-', '_')}.setup", fromlist=["wanted"])
     return cast(Client, module)
 
 
+def place_at(cwd: str, environ: Mapping[str, str], *, user: bool = False) -> Place:
+    home = environ.get("HOME") or os.path.expanduser("~")
+    root = git.said(cwd, "rev-parse", "--show-toplevel")
+    if not root:
+        return Place(os.path.realpath(cwd), os.path.realpath(cwd), home, environ, False, user)
+    main = root
+    own, common = (git.said(root, "rev-parse", name) for name in ("--git-dir", "--git-common-dir"))
+    trees = (git.said(root, "worktree", "list", "--porcelain") or "").split("\n")
+    if own != common and "bare" not in trees[:2]:
+        main = trees[0].removeprefix("worktree ") or root
+    return Place(root, main, home, environ, True, user)
+
+
 def chosen(
-    place: Place, caller: Caller, ours: str, users: str, notices: list[dict[str, str]]
+    place: Place, caller: Caller, project: str, users: str, notices: list[dict[str, str]]
 ) -> tuple[str, Caller]:
-    """The project's file, or the user's, on purpose or because git tracks the project's; and how
+    """The project's file, or the user's if the place says so or git tracks the project's; and how
     Interlock is called from there."""
     if place.user:
         return users, caller.for_every_project()
-    if not is_tracked(place, ours):
-        return ours, caller
+    inside = os.path.dirname(project)
+    while not os.path.isdir(inside):
+        inside = os.path.dirname(inside)
+    is_tracked = place.in_git and any(
+        git.said(inside, "--literal-pathspecs", "ls-files", "--error-unmatch", "--", name)
+        is not None
+        for name in {project, os.path.realpath(project)}
+    )
+    if not is_tracked:
+        return project, caller
     message = (
-        f"{os.path.relpath(ours, place.root)} is tracked by git and was left alone; {users} is "
+        f"{os.path.relpath(project, place.root)} is tracked by git and was left alone; {users} is "
         "used instead."
     )
     notices.append({"code": "TRACKED_FILE", "message": message})
@@ -106,3 +141,20 @@ def grouped(
     """A hook in a group of its own, for clients that run its command in a shell."""
     hook = {"type": "command", "command": shlex.join(command), "timeout": timeout} | more
     return ({"matcher": matcher} if matcher else {}) | {"hooks": [hook]}
+
+
+def exclude_file(place: Place) -> str | None:
+    """The repository's `info/exclude`, which its worktrees share."""
+    found = git.said(place.root, "rev-parse", "--git-path", "info/exclude")
+    return os.path.normpath(os.path.join(place.root, found)) if found else None
+
+
+def exclude_line(place: Place, file: str, known: Collection[str]) -> str | None:
+    """The line that hides a file of a worktree from git. None if the file is outside, or if a line
+    hides it that is not `known` to be ours."""
+    for root in (place.root, place.main):
+        if os.path.commonpath((root, file)) == root:
+            line = "/" + os.path.relpath(file, root)
+            is_hidden = git.said(root, "check-ignore", "-q", "--", file) is not None
+            return line if line in known or not is_hidden else None
+    return None

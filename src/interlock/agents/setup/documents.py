@@ -1,25 +1,25 @@
-"""What Interlock wants in a file of a client's, and how it comes in and out again.
+"""The entries that Interlock wants in a file of a client, and how to insert and remove them.
 
-The file's name says what it is: TOML, or JSON with or without comments. A list of lines is what git
-keeps in `info/exclude`. Whole files are those of a plugin, which nobody else writes.
+The file's name says its form: TOML, or JSON with or without comments. Lines are for git's
+`info/exclude`. Whole files are those of a plugin, which only setup writes.
 """
 
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
-from interlock.agents.setup import jsonc, toml
-from interlock.agents.setup import own_entries as ours
-from interlock.agents.setup.own_entries import Hooks, Members
+from interlock.agents.setup import jsonc, own_entries
+from interlock.agents.setup.own_entries import Hooks, Members, is_our_server
 from interlock.errors import Usage
 
 BOM = "\ufeff"
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Document:
-    """What we want in one file. `start` is what a file begins with that is not there yet."""
+    """The entries that we want in one file. A new JSON file begins with `start`."""
 
     file: str
     client: str
@@ -31,8 +31,8 @@ class Document:
 
     @property
     def uses(self) -> set[Sequence[str]]:
-        """Which entries of the file are ours: two documents with one of them in common share it."""
-        return {*self.members, *([(ours.HOOKS,)] if self.hooks else ())}
+        """The entries of the file that are ours. Two documents share an entry that both use."""
+        return {*self.members, *([(own_entries.HOOKS,)] if self.hooks else ())}
 
     @property
     def form(self) -> str:
@@ -42,122 +42,169 @@ class Document:
 
 
 def entered(document: Document, before: bytes | None) -> bytes:
-    """The file with our entries, and with everything else as it is."""
+    """The file with our entries. Everything else stays. Raises Usage if the file is unreadable."""
     if document.whole is not None:
         return document.whole
     if document.form == "lines":
-        return _lines(before, add=document.lines)
-    blank = before is None or not before.strip()
-    text = _decoded(document.file, before)
-    if document.form == "toml":
-        return _encoded(before, _try(document.file, lambda: toml.changed(text, document.members)))
-    begun = document.start if blank else text
-    return _encoded(
-        before,
-        _try(
-            document.file,
-            lambda: ours.changed(
-                begun, document.client, document.members, document.hooks, lambda _: True
-            ),
-        ),
-    )
+        return _with_lines(before, add=document.lines)
+    return _edited(document, before, document.members, document.hooks, keep=lambda _: True)
 
 
 def parsed(document: Document, data: bytes | None) -> Any:
-    """What a file of TOML or JSON says; nothing where it is missing or blank."""
-    text = _decoded(document.file, data)
-    read = toml.load if document.form == "toml" else jsonc.load
-    return _try(document.file, lambda: read(text)) if text.strip() else {}
+    """The content of a TOML or JSON file; an empty object for a missing or blank file."""
+    with _naming(document.file):
+        text = (data or b"").decode().removeprefix(BOM)
+        load = tomllib.loads if document.form == "toml" else jsonc.load
+        return load(text) if text.strip() else {}
 
 
 def taken_out(document: Document, now: bytes, original: bytes | None) -> bytes | None:
-    """The file as it is now without our entries; others that stood in their place in the original
-    come back. None where we made the file and nothing of anybody's is left in it."""
+    """The current file without our entries. Entries that ours replaced in the original come back.
+    None if setup created the file and it contains nothing else."""
     if document.form == "whole" or not now.strip():
         return now
     if document.form == "lines":
-        left = _lines(now, drop=document.lines)
+        left = _with_lines(now, drop=document.lines)
     else:
-        data = parsed(document, without_ours(document, original))
-        members = {path: jsonc.look(data, path) for path in document.members}
-        left = _reverted(document, now, members, data)
+        before = parsed(document, without_ours(document, original))
+        members = {path: jsonc.look(before, path) for path in document.members}
+
+        def existed(path: Sequence[str]) -> bool:
+            return jsonc.look(before, path) is not None
+
+        left = _edited(document, now, members, {}, keep=existed)
     return None if original is None and _is_empty(document, left) else left
 
 
 def without_ours(document: Document, data: bytes | None) -> bytes | None:
-    """The file without what is Interlock's by the look of it, whoever put it there and when. None
-    where there is nothing else in it."""
+    """The file without the entries that we recognise as ours, with or without a record. None if
+    it contains nothing else."""
     found = recognised(document, data)
     if data is None or not found.uses:
         return data
-    left = _reverted(document, data, dict.fromkeys(found.members), {})
+    left = _edited(document, data, dict.fromkeys(found.members), {}, keep=lambda _: False)
     return None if _is_empty(document, left) else left
 
 
 def recognised(document: Document, data: bytes | None) -> Document:
-    """The document with what of it stands in the file, as it stands there."""
+    """The document with those of its entries that are in the file, as they are there."""
     found = {} if document.form in ("whole", "lines") else parsed(document, data)
     members = {path: jsonc.look(found, path) for path in document.members}
-    ours_of_them = {k: v for k, v in members.items() if ours.is_our_server(k, v)}
-    hooks = ours.hooks_in(found, document.client) if document.form == "json" else {}
-    return replace(document, members=ours_of_them, hooks=hooks, lines=())
+    ours = {path: value for path, value in members.items() if is_our_server(path, value)}
+    hooks = own_entries.hooks_in(found, document.client) if document.form == "json" else {}
+    return replace(document, members=ours, hooks=hooks, lines=())
 
 
-def anothers_server(document: Document, data: bytes | None) -> bool:
-    """Whether a server of our name stands in the file that is not ours."""
-    if not document.members:
-        return False
-    found = parsed(document, data)
+def has_foreign_server(document: Document, data: bytes | None) -> bool:
+    """Whether the file has an MCP server with our name that is not ours."""
+    found = parsed(document, data) if document.members else {}
     values = {path: jsonc.look(found, path) for path in document.members}
-    return any(value and not ours.is_our_server(path, value) for path, value in values.items())
+    return any(value and not is_our_server(path, value) for path, value in values.items())
 
 
-def _reverted(document: Document, now: bytes, members: Members, before: Any) -> bytes:
-    """The file with these members and without our hooks. What was there before is not taken out
-    for being empty."""
-    file, text = document.file, _decoded(document.file, now)
-    if document.form == "toml":
-        return _encoded(now, _try(file, lambda: toml.changed(text, members)))
+def _edited(
+    document: Document,
+    data: bytes | None,
+    members: Members,
+    hooks: Hooks,
+    keep: Callable[[Sequence[str]], bool],
+) -> bytes:
+    """The TOML or JSON file with these members and hooks as our only entries."""
+    with _naming(document.file):
+        text = (data or b"").decode()
+        bom = BOM if text.startswith(BOM) else ""
+        text = text.removeprefix(BOM)
+        if document.form == "toml":
+            return (bom + _toml_edited(text, members)).encode()
+        text = text if text.strip() else document.start
+        return (bom + own_entries.changed(text, document.client, members, hooks, keep)).encode()
 
-    def keep(path: Sequence[str]) -> bool:
-        return jsonc.look(before, path) is not None
 
-    return _encoded(now, _try(file, lambda: ours.changed(text, document.client, members, {}, keep)))
+def _toml_edited(text: str, members: Members) -> str:
+    """The text with these members; comments and order stay. Raises ValueError.
+
+    Python's own reader checks the result, so that a file which tomlkit would damage is refused."""
+    if "\r\n" in text and text.count("\r\n") == text.count("\n"):
+        return _toml_edited(text.replace("\r\n", "\n"), members).replace("\n", "\r\n")
+    expected = tomllib.loads(text)
+    for path, value in members.items():
+        _set(expected, path, value)
+    if expected == tomllib.loads(text):
+        return text
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+    from tomlkit.items import InlineTable
+
+    def laid_out(value: Any, above: Any) -> Any:
+        table = tomlkit.inline_table() if isinstance(above, InlineTable) else tomlkit.table()
+        table.update(value)
+        return table
+
+    try:
+        document = tomlkit.parse(text if text.endswith("\n") or not text else text + "\n")
+        for path, value in members.items():
+            _set(document, path, value, laid_out)
+        after = tomlkit.dumps(document)
+    except TOMLKitError as wrong:
+        raise ValueError(str(wrong)) from None
+    if tomllib.loads(after) != expected:
+        raise ValueError("its tables are laid out in a way that cannot be changed safely")
+    return after
+
+
+def _set(
+    table: Any,
+    path: Sequence[str],
+    value: Any,
+    made: Callable[[Any, Any], Any] = lambda value, _: value,
+) -> None:
+    """Set the value at the path. None removes it, and the tables that become empty. `made` makes
+    the new table from the value and the table above it."""
+    key, *below = path
+    if not below:
+        if value is not None:
+            table[key] = made(value, table)
+        else:
+            table.pop(key, None)
+    elif key not in table:
+        if value is not None:
+            for name in reversed(below):
+                value = {name: value}
+            table[key] = value
+    elif not isinstance(table[key], dict):
+        raise ValueError(f"{key} is no table")
+    else:
+        _set(table[key], below, value, made)
+        if not table[key]:
+            table.pop(key)
+
+
+def _with_lines(before: bytes | None, add: Sequence[str] = (), drop: Sequence[str] = ()) -> bytes:
+    lines = (before or b"").splitlines(keepends=True)
+    lines = [line for line in lines if line.strip().decode(errors="replace") not in drop]
+    have = {line.strip().decode(errors="replace") for line in lines}
+    new = [line for line in add if line not in have]
+    if new and lines and not lines[-1].endswith(b"\n"):
+        lines[-1] += b"\n"
+    return b"".join(lines) + "".join(f"{line}\n" for line in new).encode()
 
 
 def _is_empty(document: Document, data: bytes) -> bool:
-    text = _decoded(document.file, data)
-    if document.form == "json":
-        has_comments = "/" in text  # there are no strings in what we start with
-        return bool(jsonc.load(text) == jsonc.load(document.start)) and not has_comments
-    return not text.strip()
+    text = data.decode(errors="replace").removeprefix(BOM)
+    if document.form != "json":
+        return not text.strip()
+    has_comments = "/" in text  # a new file contains no strings with a slash
+    return bool(jsonc.load(text) == jsonc.load(document.start)) and not has_comments
 
 
-def _lines(before: bytes | None, add: Sequence[str] = (), drop: Sequence[str] = ()) -> bytes:
-    kept = (before or b"").splitlines(keepends=True)
-    kept = [line for line in kept if line.strip().decode(errors="replace") not in drop]
-    have = {line.strip().decode(errors="replace") for line in kept}
-    new = [line for line in add if line not in have]
-    if new and kept and not kept[-1].endswith(b"\n"):
-        kept[-1] += b"\n"
-    return b"".join(kept) + "".join(f"{line}\n" for line in new).encode()
-
-
-def _decoded(file: str, data: bytes | None) -> str:
+@contextmanager
+def _naming(file: str) -> Iterator[None]:
+    """Refuse a file that cannot be read or edited, with its name."""
     try:
-        return (data or b"").decode().removeprefix(BOM)
+        yield
     except UnicodeDecodeError:
         raise Usage(f"{file} is not UTF-8 text. Nothing was changed.", file=file) from None
-
-
-def _encoded(before: bytes | None, text: str) -> bytes:
-    return ((BOM if (before or b"").startswith(BOM.encode()) else "") + text).encode()
-
-
-def _try(file: str, change: Callable[[], T]) -> T:
-    try:
-        return change()
-    except (jsonc.NotJson, toml.NotToml) as wrong:
+    except ValueError as wrong:
         raise Usage(
             f"{file} cannot be changed: {wrong}. Put that right first; nothing was changed.",
             file=file,

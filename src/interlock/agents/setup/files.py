@@ -1,4 +1,4 @@
-"""Changing several files of somebody's: all of them or none, each in one step, modes kept."""
+"""Change several files: all of them or none, each atomically, with their modes."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from interlock.errors import Usage
 
 
 class Change(NamedTuple):
-    """A file as it is and as it is to be; None where there is no file."""
+    """A file before and after; None where it does not exist."""
 
     file: str
     before: bytes | None
@@ -19,7 +19,7 @@ class Change(NamedTuple):
 
 
 def read(file: str) -> bytes | None:
-    """What is in the file, or None where there is none."""
+    """The content of the file, or None if it does not exist. Raises Usage if it is unreadable."""
     try:
         with open(file, "rb") as stream:
             return stream.read()
@@ -30,7 +30,7 @@ def read(file: str) -> bytes | None:
 
 
 def missing_directories(file: str) -> list[str]:
-    """The directories that would have to be made for the file, the innermost first."""
+    """The directories that must be created for the file, the innermost first."""
     above, missing = os.path.dirname(os.path.realpath(file)), list[str]()
     while above and not os.path.lexists(above):
         missing.append(above)
@@ -38,9 +38,15 @@ def missing_directories(file: str) -> list[str]:
     return missing
 
 
+def remove_empty(directories: Sequence[str]) -> None:
+    for directory in directories:
+        with suppress(OSError):
+            os.rmdir(directory)
+
+
 def write(changes: Sequence[Change]) -> None:
-    """Makes the changes. Where one cannot be made, or its file is no longer as it was, those
-    before it are put back, and the refusal names the file."""
+    """Make the changes. If one fails, or its file has changed meanwhile, undo the others and raise
+    Usage with the name of the file."""
     changes = [change for change in changes if change.after != change.before]
     made: list[str] = []
     done: list[Change] = []
@@ -48,20 +54,29 @@ def write(changes: Sequence[Change]) -> None:
     try:
         for change in changes:
             _check(change)
-            made += _directories(change)
+            missing = missing_directories(change.file) if change.after is not None else []
+            for directory in reversed(missing):
+                os.mkdir(directory)
+            made += missing
             drafts.append(_draft(change))
         for change, draft in zip(changes, drafts, strict=True):
             _check(change)
             _place(change, draft)
             done.append(change)
     except OSError as trouble:
-        _discard(drafts)
-        _put_back(done, made)
+        for draft in drafts:
+            with suppress(OSError):
+                os.unlink(draft)
+        for each in reversed(done):
+            with suppress(OSError):
+                back = Change(each.file, each.after, each.before)
+                _place(back, _draft(back))
+        remove_empty(made)
         raise _refusal(change, trouble) from None
 
 
 def refuse_unwritable(changes: Sequence[Change]) -> None:
-    """Refuses what `write` surely would, before anything is done."""
+    """Raise Usage for a change that `write` would refuse, before anything is done."""
     for change in changes:
         if change.after == change.before:
             continue
@@ -77,22 +92,12 @@ def refuse_unwritable(changes: Sequence[Change]) -> None:
 
 
 def _refusal(change: Change, trouble: OSError) -> Usage:
+    may_be_sandbox = trouble.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
     return Usage(
         f"{change.file} cannot be changed: {trouble.strerror or trouble}. Nothing was changed."
-        + (" In a sandboxed shell, ask a person to run this outside." * _is_walled(trouble)),
+        + (" In a sandboxed shell, ask a person to run this outside." if may_be_sandbox else ""),
         file=change.file,
     )
-
-
-def remove_empty(directories: Sequence[str]) -> None:
-    """Removes those directories that hold nothing."""
-    for directory in directories:
-        with suppress(OSError):
-            os.rmdir(directory)
-
-
-def _is_walled(trouble: OSError) -> bool:
-    return trouble.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def _check(change: Change) -> None:
@@ -102,16 +107,9 @@ def _check(change: Change) -> None:
         raise OSError("it is read-only")
 
 
-def _directories(change: Change) -> list[str]:
-    missing = missing_directories(change.file) if change.after is not None else []
-    for directory in reversed(missing):
-        os.mkdir(directory)
-    return missing
-
-
 def _draft(change: Change) -> str:
-    """The new file under another name beside the old one, with its mode and owner. Where the file
-    is to go, there is none of that name."""
+    """Write the new content under another name beside the file, with the file's mode and owner.
+    For a file to be removed, only make up the name."""
     target = os.path.realpath(change.file)
     draft = f"{target}.{os.urandom(6).hex()}"
     if change.after is None:
@@ -131,18 +129,4 @@ def _place(change: Change, draft: str) -> None:
     if change.after is not None:
         os.replace(draft, os.path.realpath(change.file))
     elif change.before is not None:
-        os.unlink(os.path.realpath(change.file))  # a link that was there leads nowhere again
-
-
-def _discard(drafts: Sequence[str]) -> None:
-    for draft in drafts:
-        with suppress(OSError):
-            os.unlink(draft)
-
-
-def _put_back(done: Sequence[Change], made: Sequence[str]) -> None:
-    for change in reversed(done):
-        with suppress(OSError):
-            back = Change(change.file, change.after, change.before)
-            _place(back, _draft(back))
-    remove_empty(made)
+        os.unlink(os.path.realpath(change.file))  # a symbolic link stays, and dangles again

@@ -1,16 +1,14 @@
-"""Whether what was set up on this machine still fits, by the clients' files as they are now."""
+"""Check whether the clients' files on this machine still match what setup would write."""
 
 import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from interlock.agents.guards import this_interlock
-from interlock.agents.setup import inspect as looking
-from interlock.agents.setup import records
+from interlock.agents.guards.hooks import this_interlock
+from interlock.agents.setup import inspect, records
 from interlock.agents.setup.apply import prepared
-from interlock.agents.setup.clients import Caller, client_named
-from interlock.agents.setup.places import USER, Place, place_at
+from interlock.agents.setup.clients import USER, Caller, client_named, place_at
 from interlock.agents.setup.records import Record
 from interlock.errors import Usage
 from interlock.rooms.workspace.findings import Finding
@@ -18,8 +16,8 @@ from interlock.verbs.addresses import address
 
 
 class Workspace(NamedTuple):
-    """What clients are set up for: where it is and keeps its records, who has joined it, and whose
-    credentials are kept here."""
+    """A workspace for which clients are set up: where it is and keeps its records, its senders,
+    and the senders whose credentials are stored here."""
 
     place: str
     home: str
@@ -28,29 +26,25 @@ class Workspace(NamedTuple):
 
 
 def bad_credentials(workspace: Workspace, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """What no longer fits of everything that was set up for a workspace, in whichever place. What
-    was set up for a place that is gone disturbs nobody."""
-    for record in records.every(records.shelf(workspace.home, environ)):
-        if not record.is_alive or _is_anothers(record, workspace, environ):
-            continue
-        if (wrong := _misfit(record, workspace, environ)) is not None:
+    """A finding for each client that was set up for the workspace and no longer fits. Places that
+    no longer exist are skipped."""
+    for record in records.shelf(workspace.home, environ).every():
+        if record.is_alive and (wrong := _misfit(record, workspace, environ)) is not None:
             yield wrong
 
 
-def _is_anothers(record: Record, workspace: Workspace, environ: Mapping[str, str]) -> bool:
-    """Whether the user's own configuration leads to another workspace than this: to one that it
-    names, or to those where its sender has joined."""
-    if record.place != USER:
-        return False
-    place = place_at(environ.get("HOME", os.sep), environ, user=True)
-    named = looking.found(record.client, place).workspace
-    return named != workspace.place if named else record.sender not in workspace.joined
-
-
 def _misfit(record: Record, workspace: Workspace, environ: Mapping[str, str]) -> Finding | None:
-    title, sender = client_named(record.client).TITLE, record.sender
-    where = "your own configuration" if record.place == USER else record.place
-    about = f"{title} in {where}"
+    sender, is_user = record.sender, record.place == USER
+    directory = environ.get("HOME", os.sep) if is_user else record.place
+    place = place_at(directory, environ, user=is_user)
+    if is_user:
+        # The user's configuration leads to the workspace that it names, or to those that its
+        # sender has joined. Skip it if that is not this one.
+        named = inspect.found(record.client, place).workspace
+        if named != workspace.place if named else sender not in workspace.joined:
+            return None
+    where = "your own configuration" if is_user else record.place
+    about = f"{client_named(record.client).TITLE} in {where}"
     if sender not in workspace.joined:
         return Finding(
             f"{about} acts as {address(sender)}, as whom nobody has joined this workspace.",
@@ -63,58 +57,28 @@ def _misfit(record: Record, workspace: Workspace, environ: Mapping[str, str]) ->
             f"interlock token mint --sender {shlex.quote(sender)} --keep",
             where,
         )
+    is_plugin = any(saved.document.form == "whole" for saved in record.saved)
+    plugin_at = record.place if is_plugin else None
+    again = f"interlock setup {record.client} --from {shlex.quote(sender)}"
+    if is_plugin:
+        again = f"{again} --plugin {shlex.quote(record.place)}"
+    elif is_user:
+        again = f"{again} --user"
+    else:
+        again = f"cd {shlex.quote(record.place)} && {again}"
     try:
-        why = _difference(record, workspace, environ)
+        if inspect.found(record.client, place, plugin_at).is_dead:
+            return Finding(f"{about}: what its configuration calls is gone.", again, where)
+        # Setup may have been told the workspace, or may have found it: both are right.
+        for is_repositorys in (False, True):
+            caller = Caller(this_interlock(), sender, workspace.place, is_repositorys)
+            setting = prepared(record.client, place, workspace.home, caller, plugin_at)
+            if all(change.after == change.before for change in setting.changes):
+                return None
+        why = "its configuration is not what setup would write now."
+        return Finding(f"{about}: {why}", again, where)
     except Usage as trouble:
-        return Finding(f"{about}: {trouble.message}", _to_mend(record, trouble), where)
-    return Finding(f"{about}: {why}", _again(record), where) if why else None
-
-
-def _difference(record: Record, workspace: Workspace, environ: Mapping[str, str]) -> str | None:
-    """What is wrong with its files, if anything is."""
-    plugin_at = record.place if _is_plugin(record) else None
-    is_user = record.place == USER
-    place = place_at(
-        environ.get("HOME", os.sep) if is_user else record.place, environ, user=is_user
-    )
-    if looking.found(record.client, place, plugin_at).is_dead:
-        return "what its configuration calls is gone."
-    if _would_change(record, place, workspace, plugin_at):
-        return "its configuration is not what setup would write now."
-    return None
-
-
-def _would_change(
-    record: Record, place: Place, workspace: Workspace, plugin_at: str | None
-) -> bool:
-    """Whether setup would change anything, whether or not the workspace was named by hand."""
-    callers = [
-        Caller(this_interlock(), record.sender, workspace.place, is_repositorys)
-        for is_repositorys in (False, True)
-    ]
-    settings = [
-        prepared(record.client, place, workspace.home, caller, plugin_at) for caller in callers
-    ]
-    return all(
-        any(change.after != change.before for change in setting.plan.changes)
-        for setting in settings
-    )
-
-
-def _is_plugin(record: Record) -> bool:
-    return any(saved.document.form == "whole" for saved in record.saved)
-
-
-def _to_mend(record: Record, trouble: Usage) -> str:
-    """Setup would fail for the same reason as this look did: the file comes first."""
-    file = trouble.members.get("file")
-    return _again(record) if file is None else f'"${{EDITOR:-vi}}" {shlex.quote(file)}'
-
-
-def _again(record: Record) -> str:
-    command = f"interlock setup {record.client} --from {shlex.quote(record.sender)}"
-    if _is_plugin(record):
-        return f"{command} --plugin {shlex.quote(record.place)}"
-    if record.place == USER:
-        return f"{command} --user"
-    return f"cd {shlex.quote(record.place)} && {command}"
+        # Setup would fail for the same reason, so the file has to be repaired first.
+        file = trouble.members.get("file")
+        do = again if file is None else f'"${{EDITOR:-vi}}" {shlex.quote(file)}'
+        return Finding(f"{about}: {trouble.message}", do, where)

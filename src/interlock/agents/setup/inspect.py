@@ -1,22 +1,26 @@
-"""What of Interlock stands in a client's files: found by reading them, with or without a record."""
+"""Find Interlock's entries in the clients' files, with or without a record."""
 
 import os
+import shutil
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from interlock.agents import CLIENTS
+from interlock.agents.guards.hooks import is_installed
 from interlock.agents.setup import files
-from interlock.agents.setup.clients import Caller, client_named
+from interlock.agents.setup.clients import GIT, Caller, Place, client_named
 from interlock.agents.setup.documents import Document, parsed, recognised
 from interlock.agents.setup.own_entries import FROM, WORKSPACE, commands_in, value_of
-from interlock.agents.setup.places import Place
 from interlock.errors import Usage
+from interlock.machine import git
+from interlock.verbs.addresses import address
 
 NOBODY = Caller((), "", None)
 
 
 class Found(NamedTuple):
-    """Whether hooks and a server of ours are there, whom they act as, in which workspace where they
-    name one, and whether what they call is gone: the program, or the workspace."""
+    """Whether our hooks and our server are there, their sender, whether the program or the
+    workspace that they name is gone, and the workspace that they name."""
 
     hooks: bool = False
     server: bool = False
@@ -25,23 +29,61 @@ class Found(NamedTuple):
     workspace: str | None = None
 
 
+def detected(place: Place) -> list[dict[str, Any]]:
+    """A row for each client: where it is installed, whether it is set up here or for the user, its
+    sender, and the command that sets it up. Read-only: creates no workspace."""
+    path = place.environ.get("PATH")
+    rows: list[dict[str, Any]] = []
+    for name in CLIENTS:
+        client, ours = client_named(name), found(name, place)
+        directory = os.path.join(place.home, client.DIRECTORY)
+        program = shutil.which(client.PROGRAM, path=path)
+        program = program or (directory if os.path.isdir(directory) else None)
+        rows.append(
+            {"client": name, "set_up": ours.hooks and ours.server}
+            | {"command": f"interlock setup {name}"}
+            | ({"found": program} if program else {})
+            | {"hooks": ours.hooks, "server": ours.server}
+            | ({"sender": address(ours.sender)} if ours.sender else {})
+            | ({"dead": True} if ours.is_dead else {})
+        )
+    program = shutil.which(GIT, path=path)
+    in_one = bool(program) and git.said(place.root, "rev-parse", "--git-dir") is not None
+    rows.append(
+        {"client": GIT, "set_up": in_one and is_installed(place.root)}
+        | {"command": f"interlock setup {GIT}"}
+        | ({"found": program} if program else {})
+        | ({"no_repository": True} if program and not in_one else {})
+    )
+    return rows
+
+
 def found(client: str, place: Place, plugin_at: str | None = None) -> Found:
-    """What the client would read here. Files that cannot be read say nothing."""
-    documents = _plugins(plugin_at) if plugin_at is not None else _read_by(client, place)
+    """The entries that the client would read here. Unreadable files count as empty."""
+    facts = client_named(client)
+    if plugin_at is not None:
+        hooks = os.path.join(plugin_at, "hooks", "hooks.json")
+        documents = [Document(hooks, client, hooks=facts.hooks(NOBODY))]
+    else:
+        documents = _users(client, place)
+    if plugin_at is None and not place.user:
+        # Clients read the project's files, tracked or not, and the user's.
+        tracked_or_not = facts.wanted(place._replace(in_git=False), NOBODY).documents
+        documents = [*tracked_or_not, *facts.wanted(place, NOBODY).documents, *documents]
     calls = [call for document in documents for call in _calls(document)]
-    senders = [sender for _, words in calls if (sender := value_of(FROM, words))]
-    named = [found for _, words in calls if (found := value_of(WORKSPACE, words))]
+    senders = (sender for _, words in calls if (sender := value_of(FROM, words)))
+    workspaces = (named for _, words in calls if (named := value_of(WORKSPACE, words)))
     return Found(
         any(kind == "hook" for kind, _ in calls),
         any(kind == "server" for kind, _ in calls),
-        senders[0] if senders else None,
+        next(senders, None),
         any(_is_dead(words) for _, words in calls),
-        named[0] if named else None,
+        next(workspaces, None),
     )
 
 
 def in_place(client: str, place: Place) -> list[Document]:
-    """The documents of this place, without those that are the user's for every project."""
+    """The documents of this place, without those of the user for every project."""
     wanted = client_named(client).wanted(place, NOBODY).documents
     if place.user:
         return wanted
@@ -54,29 +96,13 @@ def in_place(client: str, place: Place) -> list[Document]:
 
 
 def is_users(client: str, place: Place, *, but: Collection[str]) -> bool:
-    """Whether there is anything of ours in the user's own configuration, but for these files."""
+    """Whether the user's own configuration has entries of ours outside of these files."""
     documents = [each for each in _users(client, place) if each.file not in but]
     return any(call for document in documents for call in _calls(document))
 
 
 def _users(client: str, place: Place) -> list[Document]:
     return client_named(client).wanted(place._replace(user=True), NOBODY).documents
-
-
-def _read_by(client: str, place: Place) -> list[Document]:
-    """Clients read the project's files, tracked or not, and the user's beside them."""
-    if place.user:
-        return _users(client, place)
-    facts = client_named(client)
-    tracked_or_not = facts.wanted(place._replace(in_git=False), NOBODY).documents
-    return [*tracked_or_not, *facts.wanted(place, NOBODY).documents, *_users(client, place)]
-
-
-def _plugins(directory: str) -> list[Document]:
-    """A plugin's files that hold hooks and the server, as files that can be looked into."""
-    facts = client_named("claude-code")
-    hooks = os.path.join(directory, "hooks", "hooks.json")
-    return [Document(hooks, "claude-code", hooks=facts.hooks(NOBODY))]
 
 
 def _calls(document: Document) -> Iterator[tuple[str, Sequence[str]]]:

@@ -1,7 +1,8 @@
-"""JSON as people keep it, with comments and trailing commas, changed in place.
+"""Edit JSON with comments and trailing commas in place.
 
-A change touches the member or element that is meant, and the comma that it needs; every other byte
-stays. What is added is written as its neighbours are: indented like them, or on their line.
+An edit changes one member or element and the comma that it needs. Every other byte stays. New text
+follows its neighbours: it has their indentation, or stands on their line. Python's own decoder
+reads the text. Before that, blanks replace comments and trailing commas, so that positions stay.
 """
 
 import json
@@ -11,255 +12,194 @@ from typing import Any, NamedTuple
 
 Path = Sequence[str | int]
 
-_BLANK = r"[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/"
-_TOKEN = re.compile(
-    rf"(?P<blank>{_BLANK})"
-    r'|(?P<string>"(?:[^"\\\x00-\x1f]|\\.)*")'
-    r"|(?P<word>[-+.\w]+)"
-    r"|(?P<mark>[{}\[\]:,])",
-    re.DOTALL,
-)
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_STRING_OR_COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_STRING_OR_TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=[ \t\r\n]*[}}\]])", re.DOTALL)
+_NOT_BLANK = re.compile(r"[^ \t\r\n]|\Z")
 _REST_OF_LINE = re.compile(r"(?:[ \t]|/\*[^\r\n]*?\*/)*(?://[^\r\n]*)?")
-_FIRST_MEMBER = re.compile(rf"(?:{_BLANK})*+{{(?:{_BLANK})*+(?=\")", re.DOTALL)
 _LINE_END = re.compile(r"[ \t]*(?:\r?\n)")
+_decode = json.JSONDecoder().raw_decode
 
 
-class NotJson(Exception):
-    """The text is no JSON, or is of another shape than was expected; says what is wrong."""
-
-
-class Node(NamedTuple):
-    """A value, and where it stands in the text."""
-
-    start: int
-    end: int
-    value: Any
-    parts: list["Part"]
+class NotJson(ValueError):
+    """The text is not JSON, or has an unexpected shape. The message says what is wrong."""
 
 
 class Part(NamedTuple):
-    """A member or an element, with the comma after it if there is one."""
+    """The positions of a member or an element, of its value, and of the comma after it."""
 
     start: int
     key: str | int
-    node: Node
+    at: int
+    end: int
     comma: int | None
 
 
+class _Text:
+    """A text, `bare` without comments, and `plain` also without trailing commas."""
+
+    def __init__(self, text: str) -> None:
+        def without_comment(match: re.Match[str]) -> str:
+            return match[0] if match[0][0] == '"' else " " * len(match[0])
+
+        def without_comma(match: re.Match[str]) -> str:
+            if match[0] != ",":
+                return match[0]
+            follows_value = self.bare[: match.start()].rstrip()[-1:] not in ("", "{", "[", ",")
+            return " " if follows_value else ","
+
+        self.text = text
+        self.bare = _STRING_OR_COMMENT.sub(without_comment, text)
+        self.plain = _STRING_OR_TRAILING_COMMA.sub(without_comma, self.bare)
+        try:
+            self.value = json.loads(self.plain)
+        except RecursionError:
+            raise NotJson("it is nested too deeply") from None
+        except json.JSONDecodeError as wrong:
+            at = wrong.pos
+            if at >= len(self.plain.rstrip()):
+                raise NotJson("it ends too early") from None
+            line = text.count("\n", 0, at) + 1
+            raise NotJson(f"line {line} cannot be read at {text[at : at + 20]!r}") from None
+        self.root = self.next(0)
+        first = text.find("\n")
+        self.newline = "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
+        member = self.next(self.root + 1)
+        has_members = self.bare[self.root] == "{" and self.bare[member] == '"'
+        self.unit = (self.indent(member) if has_members else "") or "  "
+
+    def next(self, at: int) -> int:
+        """The position of the next character that is neither a blank nor in a comment."""
+        found = _NOT_BLANK.search(self.bare, at)
+        assert found is not None
+        return found.start()
+
+    def indent(self, at: int) -> str:
+        """The blanks at the beginning of the line."""
+        line = self.text[self.text.rfind("\n", 0, at) + 1 : at]
+        return line[: len(line) - len(line.lstrip(" \t"))]
+
+    def rendered(self, value: Any, indent: str) -> str:
+        lines = json.dumps(value, indent=self.unit, ensure_ascii=False).split("\n")
+        return f"{self.newline}{indent}".join(lines)
+
+    def parts(self, at: int) -> list[Part]:
+        """The parts of the object or list at a position."""
+        is_object, parts, at = self.bare[at] == "{", list[Part](), self.next(at + 1)
+        while self.bare[at] not in "}]":
+            start = at
+            key: str | int = len(parts)
+            if is_object:
+                key, at = _decode(self.plain, at)
+                at = self.next(self.next(at) + 1)
+            end = _decode(self.plain, at)[1]
+            after = self.next(end)
+            comma = after if self.bare[after] == "," else None
+            parts.append(Part(start, key, at, end, comma))
+            at = after if comma is None else self.next(after + 1)
+        return parts
+
+    def find(self, path: Path) -> tuple[int, int]:
+        """The position of the innermost existing value on the path, and how many keys lead to it.
+        Of members with the same name, the last one counts, as it does for clients."""
+        at = self.root
+        for depth, key in enumerate(path):
+            if isinstance(key, str):
+                self.expect(at, dict, path[:depth])
+            found = [part.at for part in self.parts(at) if part.key == key]
+            if not found:
+                return at, depth
+            at = found[-1]
+        return at, len(path)
+
+    def expect(self, at: int, kind: type, path: Path) -> None:
+        if not isinstance(_decode(self.plain, at)[0], kind):
+            name = ".".join(map(str, path)) or "the whole"
+            raise NotJson(f"{name} is no {'object' if kind is dict else 'list'}")
+
+    def added(self, at: int, key: str | None, value: Any) -> str:
+        """The text with a new last member or element in the object or list at a position."""
+        text, parts = self.text, self.parts(at)
+        name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
+        one_line = f"{name}{json.dumps(value, ensure_ascii=False)}"
+        if not parts:
+            close = self.next(at + 1)
+            new, outer = one_line, self.indent(at)
+            if not at or "\n" in text.strip():
+                indent = outer + self.unit
+                new = f"{self.newline}{indent}{name}{self.rendered(value, indent)}"
+                new += f"{self.newline}{outer}"
+            return text[: at + 1] + text[at + 1 : close].rstrip() + new + text[close:]
+        last = parts[-1]
+        after = last.end if last.comma is None else last.comma + 1
+        before, comma = (",", "") if last.comma is None else ("", ",")
+        if "\n" not in text[at : parts[0].start]:
+            return f"{text[:after]}{before} {one_line}{comma}{text[after:]}"
+        indent = self.indent(parts[0].start)
+        rest = _REST_OF_LINE.match(text, after)
+        end = rest.end() if rest else after
+        new = f"{self.newline}{indent}{name}{self.rendered(value, indent)}"
+        return text[:after] + before + text[after:end] + new + comma + text[end:]
+
+
 def load(text: str) -> Any:
-    """What the text holds. Of members with one name the last counts, as it does for clients."""
-    return _parse(text).value
+    """Parse the text. Raises NotJson."""
+    return _Text(text).value
 
 
 def look(data: Any, path: Sequence[str]) -> Any:
-    """What stands at the path, or None."""
+    """The value at the path, or None."""
     for key in path:
         data = data.get(key) if isinstance(data, dict) else None
     return data
 
 
 def put(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with this value at the path, in place of what is there; objects on the way to it
-    are made."""
-    node = _parse(text)
-    for depth, key in enumerate(path):
-        _expect(node, dict, path[:depth])
-        part = _part(node, key)
-        if part is None:
-            for missing in reversed(path[depth + 1 :]):
-                value = {missing: value}
-            return _added(text, node, key, value)
-        node = part.node
-    return text[: node.start] + _written(value, text, node.start) + text[node.end :]
+    """Set the value at the path, and create missing objects on the way. Raises NotJson."""
+    parsed = _Text(text)
+    at, depth = parsed.find(path)
+    if depth < len(path):
+        for missing in reversed(path[depth + 1 :]):
+            value = {missing: value}
+        return parsed.added(at, path[depth], value)
+    if "\n" not in text.strip():
+        new = json.dumps(value, ensure_ascii=False)
+    else:
+        new = parsed.rendered(value, parsed.indent(at))
+    return text[:at] + new + text[_decode(parsed.plain, at)[1] :]
 
 
 def append(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with one more element at the end of the list at the path, which is made if there
-    is none."""
-    node = _parse(text)
-    for depth, key in enumerate(path):
-        _expect(node, dict, path[:depth])
-        part = _part(node, key)
-        if part is None:
-            return put(text, path, [value])
-        node = part.node
-    _expect(node, list, path)
-    return _added(text, node, None, value)
+    """Append an element to the list at the path, or create the list. Raises NotJson."""
+    parsed = _Text(text)
+    at, depth = parsed.find(path)
+    if depth < len(path):
+        return put(text, path, [value])
+    parsed.expect(at, list, path)
+    return parsed.added(at, None, value)
 
 
 def drop(text: str, path: Path) -> str:
-    """The text without the member or element at the path, which must be there."""
-    node = _parse(text)
-    for key in path[:-1]:
-        part = _part(node, key)
-        assert part is not None
-        node = part.node
-    part = _part(node, path[-1])
-    assert part is not None
-    return _without(text, node, node.parts.index(part))
-
-
-# --- reading
-
-
-def _parse(text: str) -> Node:
-    tokens = list(_tokens(text))
-    try:
-        node, rest = _value(text, tokens, 0)
-    except RecursionError:
-        raise NotJson("it is nested too deeply") from None
-    if rest != len(tokens):
-        raise _wrong(text, tokens[rest][1])
-    return node
-
-
-def _tokens(text: str) -> list[tuple[str, int, int]]:
-    found, at = [], 0
-    for match in _TOKEN.finditer(text):
-        start, end = match.span()
-        if start != at:
-            break
-        if match.lastgroup != "blank":
-            found.append((text[at] if match.lastgroup == "mark" else "value", at, end))
-        at = end
-    if at != len(text):
-        raise _wrong(text, at)
-    return found
-
-
-def _value(text: str, tokens: list[tuple[str, int, int]], at: int) -> tuple[Node, int]:
-    if at == len(tokens):
-        raise NotJson("it ends too early")
-    kind, start, end = tokens[at]
-    if kind in "{[":
-        return _container(text, tokens, at)
-    if kind != "value":
-        raise _wrong(text, start)
-    word = text[start:end]
-    if word[0] == '"' and "\\" not in word:
-        return Node(start, end, word[1:-1], []), at + 1
-    try:
-        return Node(start, end, json.loads(word), []), at + 1
-    except ValueError:
-        raise _wrong(text, start) from None
-
-
-def _container(text: str, tokens: list[tuple[str, int, int]], at: int) -> tuple[Node, int]:
-    start, is_object = tokens[at][1], tokens[at][0] == "{"
-    close, parts = "}" if is_object else "]", list[Part]()
-    at += 1
-    while at < len(tokens) and tokens[at][0] != close:
-        if parts and parts[-1].comma is None:
-            raise _wrong(text, tokens[at][1])
-        first: int = tokens[at][1]
-        key: str | int = len(parts)
-        if is_object:
-            name, at = _value(text, tokens, at)
-            if not isinstance(name.value, str) or at == len(tokens) or tokens[at][0] != ":":
-                raise _wrong(text, first)
-            key, at = name.value, at + 1
-        node, at = _value(text, tokens, at)
-        comma = tokens[at][1] if at < len(tokens) and tokens[at][0] == "," else None
-        at += comma is not None
-        parts.append(Part(first, key, node, comma))
-    if at == len(tokens):
-        raise NotJson("it ends too early")
-    value = {p.key: p.node.value for p in parts} if is_object else [p.node.value for p in parts]
-    return Node(start, tokens[at][2], value, parts), at + 1
-
-
-def _part(node: Node, key: str | int) -> Part | None:
-    return next((part for part in reversed(node.parts) if part.key == key), None)
-
-
-def _expect(node: Node, kind: type, path: Path) -> None:
-    if not isinstance(node.value, kind):
-        name = ".".join(map(str, path)) or "the whole"
-        raise NotJson(f"{name} is no {'object' if kind is dict else 'list'}")
-
-
-def _wrong(text: str, at: int) -> NotJson:
-    line = text.count("\n", 0, at) + 1
-    return NotJson(f"line {line} cannot be read at {text[at : at + 20]!r}")
-
-
-# --- writing
-
-
-def _added(text: str, node: Node, key: str | None, value: Any) -> str:
-    name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
-    if not node.parts:
-        return _first(text, node, name, value)
-    last, has_comma = node.parts[-1], node.parts[-1].comma is not None
-    after = last.node.end if last.comma is None else last.comma + 1
-    before, comma = ("", ",") if has_comma else (",", "")
-    if "\n" not in text[node.start : node.parts[0].start]:
-        new = f" {name}{json.dumps(value, ensure_ascii=False)}"
-        return text[:after] + before + new + comma + text[after:]
-    indent = _indent(text, node.parts[0].start)
-    rest = _REST_OF_LINE.match(text, after)
-    end = rest.end() if rest else after
-    new = f"{_newline(text)}{indent}{name}{_rendered(value, indent, text)}"
-    return text[:after] + before + text[after:end] + new + comma + text[end:]
-
-
-def _first(text: str, node: Node, name: str, value: Any) -> str:
-    """The text with something in what was empty, but for comments."""
-    inner = text[node.start + 1 : node.end - 1].rstrip()
-    if node.start and "\n" not in text.strip():
-        new = f"{name}{json.dumps(value, ensure_ascii=False)}"
-    else:
-        outer, newline = _indent(text, node.start), _newline(text)
-        indent = outer + _unit(text)
-        new = f"{newline}{indent}{name}{_rendered(value, indent, text)}{newline}{outer}"
-    return text[: node.start + 1] + inner + new + text[node.end - 1 :]
-
-
-def _written(value: Any, text: str, at: int) -> str:
-    if "\n" not in text.strip():
-        return json.dumps(value, ensure_ascii=False)
-    return _rendered(value, _indent(text, at), text)
-
-
-def _rendered(value: Any, indent: str, text: str) -> str:
-    lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
-    return f"{_newline(text)}{indent}".join(lines)
-
-
-def _newline(text: str) -> str:
-    first = text.find("\n")
-    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
-
-
-def _indent(text: str, at: int) -> str:
-    """The blanks at the beginning of the line."""
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line[: len(line) - len(line.lstrip(" \t"))]
-
-
-def _unit(text: str) -> str:
-    """By how much the outermost members are indented."""
-    first = _FIRST_MEMBER.match(text)
-    return (_indent(text, first.end()) if first else "") or "  "
-
-
-def _without(text: str, node: Node, index: int) -> str:
-    part, parts = node.parts[index], node.parts
-    start, end = part.start, part.node.end if part.comma is None else part.comma + 1
+    """Remove the member or element at the path, which must exist."""
+    parsed = _Text(text)
+    above, _ = parsed.find(path[:-1])
+    parts = parsed.parts(above)
+    index = max(number for number, part in enumerate(parts) if part.key == path[-1])
+    part = parts[index]
+    start, end = part.start, part.end if part.comma is None else part.comma + 1
     line = text.rfind("\n", 0, start) + 1
     line_end = _LINE_END.match(text, end)
-    if line > node.start and not text[line:start].strip() and line_end:
-        cut = line, line_end.end()
+    if line > above and not text[line:start].strip() and line_end:
+        head, tail = text[:line], text[line_end.end() :]
     elif index == len(parts) - 1:
-        cut = len(text[:start].rstrip(" \t")) if index else start, end
+        head, tail = text[:start].rstrip(" \t") if index else text[:start], text[end:]
     else:
-        cut = start, end + len(text[end:]) - len(text[end:].lstrip(" \t"))
-    head, tail = text[: cut[0]], text[cut[1] :]
+        head, tail = text[:start], text[end:].lstrip(" \t")
     if part.comma is None and index:
         before = parts[index - 1].comma
         assert before is not None
         head = head[:before] + head[before + 1 :]
-    closes = len(text) - node.end + 1
-    if not head[node.start + 1 :].strip() and not tail[: len(tail) - closes].strip():
-        head, tail = head[: node.start + 1], tail[len(tail) - closes :]
+    rest = len(text) - _decode(parsed.plain, above)[1] + 1  # from the closing bracket on
+    if not head[above + 1 :].strip() and not tail[: len(tail) - rest].strip():
+        head, tail = head[: above + 1], tail[len(tail) - rest :]
     return head + tail

@@ -1,10 +1,10 @@
-"""Which entries of a client's configuration are Interlock's, whoever wrote them.
+"""Recognise Interlock's entries in a client's JSON, and replace them.
 
-A hook is ours if it calls `interlock hook CLIENT EVENT`, a server if it is the one called interlock
-and is started with the word `mcp`: by whatever path, for whatever sender and workspace, so that
-entries are found again after a repository was moved or a workspace removed. Clients keep hooks in
-lists by event; most of them in groups with a matcher, and a group may hold hooks of others beside
-ours.
+A hook is ours if it calls `interlock hook CLIENT EVENT`. An MCP server is ours if its name is
+`interlock` and its arguments contain `mcp`. The path of the program, the sender and the workspace
+do not matter, so setup finds its entries after a repository was moved or a workspace was removed.
+Clients keep hooks in lists by event. Most of them use groups with a matcher, and a group can also
+contain hooks of other programs.
 """
 
 import os
@@ -24,23 +24,22 @@ Hooks = dict[str, list[Any]]
 
 
 def hooks_in(data: Any, client: str) -> Hooks:
-    """Our hooks by event, in their groups, as they could be put back."""
+    """Our hooks by event, in their groups, without the hooks of others."""
     found: Hooks = {}
     for event, groups in _events(data):
-        ours = [kept for group in groups if (kept := _our_part(group, client)) is not None]
+        ours = [part for group in groups if (part := _our_part(group, client)) is not None]
         if ours:
             found[event] = ours
     return found
 
 
 def is_our_server(path: Sequence[str], value: Any) -> bool:
-    """Whether it is our MCP server, which is told from another's by its name and its words."""
     args = value.get("args") if isinstance(value, dict) else None
     return path[-1] == SERVER and isinstance(args, list) and "mcp" in args
 
 
 def commands_in(data: Any, client: str) -> Iterator[list[str]]:
-    """The words of each of our hooks."""
+    """The words of the command of each of our hooks."""
     for groups in hooks_in(data, client).values():
         for group in groups:
             for hook in group[HOOKS] if isinstance(group.get(HOOKS), list) else [group]:
@@ -48,44 +47,42 @@ def commands_in(data: Any, client: str) -> Iterator[list[str]]:
 
 
 def value_of(flag: str, words: Sequence[str]) -> str | None:
-    """What follows the flag among the words of one of our commands."""
     return next((value for name, value in pairwise(words) if name == flag), None)
 
 
 def changed(
     text: str, client: str, members: Members, hooks: Hooks, keep: Callable[[Sequence[str]], bool]
 ) -> str:
-    """The text with these members and hooks as the ones of ours, and everything else as it is.
+    """Make these members and hooks our only entries in the text. Raises NotJson.
 
-    A member that is None is taken out. What is left empty by that is taken out too, unless `keep`
-    says that it was there before us."""
+    A member that is None is removed. Objects and lists that become empty are removed too, unless
+    `keep` says that they existed before setup."""
     data = jsonc.load(text)
     for path, value in members.items():
-        if value is None:
-            text = _dropped(text, path, keep)
-        elif jsonc.look(data, path) != value:
-            text = jsonc.put(text, path, value)
+        if value is not None:
+            if jsonc.look(data, path) != value:
+                text = jsonc.put(text, path, value)
+            continue
+        above = jsonc.look(jsonc.load(text), path[:-1])
+        if isinstance(above, dict) and path[-1] in above:
+            text = _dropped(text, path, path[:-1], keep)
     if hooks_in(data, client) == hooks:
         return text
-    while (path_to_one := _one(jsonc.load(text), client)) is not None:
-        text = jsonc.drop(text, path_to_one)
-        text = _pruned(text, [str(key) for key in path_to_one[:2]], keep)
+    while (hook := _first_hook(jsonc.load(text), client)) is not None:
+        text = _dropped(text, hook, (HOOKS, str(hook[1])), keep)
     for event, groups in hooks.items():
         for group in groups:
             text = jsonc.append(text, (HOOKS, event), group)
     return text
 
 
-def _dropped(text: str, path: tuple[str, ...], keep: Callable[[Sequence[str]], bool]) -> str:
-    above = jsonc.look(jsonc.load(text), path[:-1])
-    if not isinstance(above, dict) or path[-1] not in above:
-        return text
-    return _pruned(jsonc.drop(text, path), path[:-1], keep)
-
-
-def _pruned(text: str, path: Sequence[str], keep: Callable[[Sequence[str]], bool]) -> str:
-    while path and jsonc.look(jsonc.load(text), path) in ({}, []) and not keep(path):
-        text, path = jsonc.drop(text, path), path[:-1]
+def _dropped(
+    text: str, path: jsonc.Path, above: Sequence[str], keep: Callable[[Sequence[str]], bool]
+) -> str:
+    """The text without the entry at the path, and without the entries above that become empty."""
+    text = jsonc.drop(text, path)
+    while above and jsonc.look(jsonc.load(text), above) in ({}, []) and not keep(above):
+        text, above = jsonc.drop(text, above), above[:-1]
     return text
 
 
@@ -96,8 +93,8 @@ def _events(data: Any) -> Iterator[tuple[str, list[Any]]]:
             yield event, groups
 
 
-def _one(data: Any, client: str) -> tuple[str | int, ...] | None:
-    """The path of a hook of ours, or of the group that holds nothing else."""
+def _first_hook(data: Any, client: str) -> tuple[str | int, ...] | None:
+    """The path of a hook of ours, or of a group that contains nothing else."""
     for event, groups in _events(data):
         for number, group in enumerate(groups):
             ours = _our_part(group, client)
@@ -110,7 +107,7 @@ def _one(data: Any, client: str) -> tuple[str | int, ...] | None:
 
 
 def _our_part(group: Any, client: str) -> Any:
-    """The group with our hooks alone, or None where it has none."""
+    """The group with our hooks only, or None if it has none."""
     if not isinstance(group, dict):
         return None
     if not isinstance(group.get(HOOKS), list):
@@ -130,12 +127,11 @@ def _calls_us(hook: Any, client: str) -> bool:
 
 
 def _words(hook: Any) -> list[str]:
-    """The words of a hook's command; none where it has no such thing."""
     command = hook.get("command") if isinstance(hook, dict) else None
     if not isinstance(command, str):
         return []
-    given = hook.get("args")
+    args = hook.get("args")
     try:
-        return [command, *map(str, given)] if isinstance(given, list) else shlex.split(command)
+        return [command, *map(str, args)] if isinstance(args, list) else shlex.split(command)
     except ValueError:
         return []

@@ -1,15 +1,16 @@
-"""Who a client is to act as, and a credential for it.
+"""Choose the sender that a client acts as, and store a credential for it.
 
-Whoever is named; else who acts already, inside an agent's session; else who the client's files name
-already; else the one agent that has joined here and is no other client's; else a sender called
-after the client, which joins. To look leaves no trace: on this machine the owner looks.
+The first of these counts: the sender that the user names; the sender of the surrounding agent's
+session; the sender in the client's files; the only agent that has joined and belongs to no other
+client; a new sender with the client's name.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from interlock.agents import CLIENTS
 from interlock.agents.setup import records
-from interlock.agents.setup.clients import CLIENTS, client_named
+from interlock.agents.setup.clients import client_named
 from interlock.errors import NameTaken, Refusal, UnknownSender, Usage
 from interlock.local import workspace
 from interlock.local.link import Link
@@ -23,7 +24,7 @@ AGENT = "agent"
 
 
 class Sender(NamedTuple):
-    """A sender, and whether it is still to be made, or given a credential."""
+    """A sender, and whether `make` has to create it or its credential."""
 
     name: str
     is_new: bool
@@ -38,19 +39,36 @@ def choose(
     session: str | None,
     configured: str | None,
 ) -> Sender:
-    """Who it is to be. Nothing is made, so that a change can be shown first. A person is refused,
-    unless nothing can be asked."""
+    """Choose the sender, and create nothing, so that setup can show its plan first. Raises Usage
+    for a person, and UnknownSender for a sender without a stored token."""
     inside = environ.get("INTERLOCK_TOKEN") or environ.get("INTERLOCK_SESSION")
     store = workspace.CredentialStore(link.home)
+    kept = store.senders()
     if inside or session is not None or (named is not None and surrounding(link.home)):
         credentials = workspace.who_acts(
             link, environ, named=named, session=session, owner_may=False
         )
-        name = _acting(link, credentials, store)
+        name = str(link.call(credentials, Whoami())["sender"])
+        if store.get(name) is None:
+            raise UnknownSender(
+                f"{address(name)} acts here by a token that is not kept in the workspace, where a "
+                f"client's hooks would look for it. Outside of the session: interlock token mint "
+                f"--sender {name} --keep",
+                senders=[address(sender) for sender in kept],
+            )
     elif named is not None:
         name = workspace.kept(link, named).sender
     else:
-        return _unnamed(link, environ, client, store, configured)
+        own = client_named(client).NAME
+        if configured is not None and configured in _agents(link, store, [configured]):
+            return Sender(configured, is_new=configured not in kept)
+        if own in kept:
+            return Sender(own, is_new=False)
+        shelf = records.shelf(link.home, environ)
+        others = {client_named(other).NAME for other in CLIENTS if other != client}
+        others |= {record.sender for record in shelf.every() if record.client != client}
+        agents = _agents(link, store, [sender for sender in kept if sender not in others])
+        return Sender(agents[0], is_new=False) if len(agents) == 1 else Sender(own, is_new=True)
     if name in _agents(link, store, [name]):
         return Sender(name, is_new=False)
     raise Usage(
@@ -60,27 +78,9 @@ def choose(
     )
 
 
-def _unnamed(
-    link: Link,
-    environ: Mapping[str, str],
-    client: str,
-    store: workspace.CredentialStore,
-    configured: str | None,
-) -> Sender:
-    own = client_named(client).NAME
-    kept = store.senders()
-    if configured is not None and configured in _agents(link, store, [configured]):
-        return Sender(configured, is_new=configured not in kept)
-    if own in kept:
-        return Sender(own, is_new=False)
-    others = _of_other_clients(records.shelf(link.home, environ), client)
-    agents = _agents(link, store, [sender for sender in kept if sender not in others])
-    return Sender(agents[0], is_new=False) if len(agents) == 1 else Sender(own, is_new=True)
-
-
 def make(link: Link, environ: Mapping[str, str], sender: Sender) -> None:
-    """Lets the sender join, and keeps its token where hooks and servers find it. One that has
-    joined from elsewhere gets a token for here."""
+    """Let the sender join, and store its token where hooks and servers find it. A sender that has
+    joined elsewhere gets a new token. Raises NameTaken if the name is a person's."""
     credentials = workspace.who_acts(link, environ, named=None, session=None, owner_may=True)
     link.open()
     with workspace.CredentialStore(link.home).slot() as slot:
@@ -93,29 +93,10 @@ def make(link: Link, environ: Mapping[str, str], sender: Sender) -> None:
         slot.keep(answer["sender"], answer["token"])
 
 
-def _acting(link: Link, credentials: Credentials, store: workspace.CredentialStore) -> str:
-    name = str(link.call(credentials, Whoami())["sender"])
-    if store.get(name) is None:
-        raise UnknownSender(
-            f"{address(name)} acts here by a token that is not kept in the workspace, where a "
-            f"client's hooks would look for it. Outside of the session: interlock token mint "
-            f"--sender {name} --keep",
-            senders=[address(kept) for kept in store.senders()],
-        )
-    return name
-
-
-def _of_other_clients(shelf: records.Shelf, client: str) -> set[str]:
-    taken = {record.sender for record in records.every(shelf) if record.client != client}
-    return taken | {client_named(other).NAME for other in CLIENTS if other != client}
-
-
 def _agents(link: Link, store: workspace.CredentialStore, senders: Sequence[str]) -> list[str]:
-    """Those of the senders that are no persons: a client never acts as one, even where only a
-    person has joined. Nobody has joined a workspace that is not there, and none is made. A server
-    elsewhere is asked with one of the senders' own tokens, and may not know it."""
-    kept = store.senders()
-    if not senders or not kept:
+    """The senders without those that are persons. On this machine the owner asks. A remote server
+    is asked with a sender's token, and all senders count if it refuses that."""
+    if not senders or not store.senders():
         return list(senders)
     token = next((each.token for each in map(store.get, senders) if each), None)
     try:

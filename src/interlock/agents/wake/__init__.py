@@ -1,1 +1,19 @@
-"""The wake adapters of Interlock, and the loading of adapters from plugins."""
+"""The wake adapters that ship with Interlock, as a plugin like any other."""
+
+from interlock.plugins import Adapter, Config, hookimpl
+
+
+@hookimpl
+def interlock_wake_adapters(config: Config) -> list[Adapter]:
+    from interlock.agents.codex.wake import Codex
+    from interlock.agents.wake.command import Command
+    from interlock.agents.wake.tmux import Tmux
+
+    adapters: list[Adapter] = []
+    if config["tmux"]:
+        adapters.append(Tmux())
+    if config["commands"]:
+        adapters.append(Command(config["commands"]))
+    if config["codex"]:
+        adapters.append(Codex())
+    return adapters

@@ -1,18 +1,25 @@
-"""The user's own command: whatever wakes somebody where nothing else does."""
+"""Wake an agent with a program: the command that the owner gives in `wake.toml`."""
 
 import json
+import os
+import signal
+import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from interlock.agents.wake.running import LIMIT_S, run
 from interlock.agents.wake.text import plain
-from interlock.plugins import NotWoken, Pointer, Window
+from interlock.plugins import InDoubt, NotWoken, Pointer, Window
+from interlock.verbs.spelling import shown
 
 ANYBODY = "*"
+LIMIT_S = 20.0
 
 
 class Command:
-    """Runs the command that `wake.toml` gives for the sender, or for anybody. It gets the pointer
-    as JSON on standard input, and its parts in the environment; exit status 0 is "woken"."""
+    """Runs the command that `wake.toml` gives for the sender, or for `*`. The command gets the
+    pointer as JSON on standard input, and its parts in the environment. Exit status 0 means
+    "woken"."""
 
     name = "command"
 
@@ -42,3 +49,44 @@ class Command:
             "INTERLOCK_WAKE_TEXT": text,
         }
         run(command, json.dumps(told).encode() + b"\n", parts, self._limit_s)
+
+
+def run(
+    command: Sequence[str],
+    told: bytes = b"",
+    more: Mapping[str, str] | None = None,
+    limit_s: float = LIMIT_S,
+) -> None:
+    """Run a program with `told` on standard input and `more` in its environment.
+
+    Raises NotWoken if it cannot start or fails. Kills it and its children after `limit_s`, and
+    raises InDoubt, because it may have done its work by then."""
+    program = shown(command[0])
+    # A file and no pipe: a process that the program leaves running could keep a pipe open.
+    with tempfile.TemporaryFile() as output:
+        try:
+            child = subprocess.Popen(  # noqa: S603 - the owner's own choice, no shell
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=os.environ | (more or {}),
+                process_group=0,
+            )
+        except (OSError, ValueError) as trouble:
+            raise NotWoken(f"{program} cannot be run: {trouble}") from None
+        with child:
+            try:
+                child.communicate(told, timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                raise InDoubt(f"{program} did not end in {limit_s:g} s.") from None
+            finally:
+                if child.returncode is None:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(child.pid, signal.SIGKILL)
+        if child.returncode != 0:
+            output.seek(0, os.SEEK_SET)
+            lines = output.read(64 << 10).decode(errors="replace").split("\n")
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            why = f": {shown(last)}" if last else "."
+            raise NotWoken(f"{program} ended with {child.returncode}{why}")

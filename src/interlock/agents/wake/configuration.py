@@ -1,7 +1,7 @@
-"""`wake.toml` in a workspace's directory: which ways of waking are switched on, on this machine.
+"""`wake.toml` in a workspace's directory: the wake adapters that are switched on on this machine.
 
-It names commands that the server runs, so it is the owner's file: no door writes it, and one that
-others may write is refused. So is one that is not understood whole.
+The server runs the commands in it, so only the owner writes it: no door does, and a file that
+others can write is refused. So is a file with an unknown key or value.
 """
 
 import os
@@ -18,12 +18,12 @@ FILE = "wake.toml"
 LARGEST = 1 << 20
 KEYS = ("tmux", "codex", "commands", "plugins")
 
-# What a file was when it was read; another value says that it has changed.
+# Identifies the content of the file; another value means that the file has changed.
 Version = tuple[int, int, int] | None
 
 
 def version(directory: str) -> Version:
-    """None where there is no file, or none that can be looked at."""
+    """None if there is no file, or none that is accessible."""
     try:
         found = os.stat(os.path.join(directory, FILE))
     except OSError:
@@ -32,11 +32,23 @@ def version(directory: str) -> Version:
 
 
 def read(directory: str) -> Config:
-    """What the file says; where there is none, what holds without one."""
+    """Read the file; without a file, the defaults. Raises Usage."""
     try:
         with open(os.path.join(directory, FILE), "rb") as file:
-            _ours(os.fstat(file.fileno()))
-            _untracked(directory)
+            found = os.fstat(file.fileno())
+            by_others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if found.st_uid not in (os.geteuid(), 0) or by_others:
+                raise Usage(
+                    f"{FILE} names commands to run, and others may write it. "
+                    f"Make it yours alone: chmod go-w {FILE}",
+                    file=FILE,
+                )
+            if git.said(directory, "ls-files", "--error-unmatch", "--", FILE) is not None:
+                raise Usage(
+                    f"{FILE} names commands to run, and a repository brought it along: git tracks "
+                    "it. Take it out of the repository, and write your own.",
+                    file=FILE,
+                )
             data = file.read(LARGEST + 1)
     except FileNotFoundError:
         return parse("")
@@ -51,7 +63,7 @@ def read(directory: str) -> Config:
 
 
 def parse(text: str) -> Config:
-    """Raises Usage that names the key and what is allowed."""
+    """Parse the text of the file. Raises Usage with the key and its allowed values."""
     try:
         given = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as trouble:
@@ -59,40 +71,25 @@ def parse(text: str) -> Config:
     for key in given:
         if key not in KEYS:
             raise _refusal(key, f"There is no such key. There are {listed(KEYS)}.", near(key, KEYS))
-    commands = _table(given, "commands")
-    plugins = _table(given, "plugins")
-    return {
-        "tmux": _switch(given, "tmux", on=False),
-        "codex": _switch(given, "codex", on=True),
-        "commands": {name: _command(name, words) for name, words in commands.items()},
+    switches = {"tmux": given.get("tmux", False), "codex": given.get("codex", True)}
+    for key, value in switches.items():
+        if not isinstance(value, bool):
+            raise _refusal(key, "It is true or false.")
+    commands, plugins = _table(given, "commands"), _table(given, "plugins")
+    for sender, words in commands.items():
+        is_list = isinstance(words, list) and all(
+            isinstance(word, str) and "\0" not in word for word in words
+        )
+        if not is_list or not words or not words[0].strip():
+            raise _refusal(
+                f"commands.{sender}",
+                'A command is a list of words, such as ["notify-send", "Interlock"]. No shell '
+                'reads it; where you want one, say so: ["sh", "-c", "…"].',
+            )
+    return switches | {
+        "commands": {sender: tuple(words) for sender, words in commands.items()},
         "plugins": {name: _table(plugins, name, "plugins.") for name in plugins},
     }
-
-
-def _untracked(directory: str) -> None:
-    """What came with a repository is whoever's wrote it, and not the owner's."""
-    if git.said(directory, "ls-files", "--error-unmatch", "--", FILE) is not None:
-        raise Usage(
-            f"{FILE} names commands to run, and a repository brought it along: git tracks it. "
-            "Take it out of the repository, and write your own.",
-            file=FILE,
-        )
-
-
-def _ours(found: os.stat_result) -> None:
-    if found.st_uid not in (os.geteuid(), 0) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise Usage(
-            f"{FILE} names commands to run, and others may write it. "
-            f"Make it yours alone: chmod go-w {FILE}",
-            file=FILE,
-        )
-
-
-def _switch(given: dict[str, Any], key: str, *, on: bool) -> bool:
-    value = given.get(key, on)
-    if not isinstance(value, bool):
-        raise _refusal(key, "It is true or false.")
-    return value
 
 
 def _table(given: dict[str, Any], key: str, under: str = "") -> dict[str, Any]:
@@ -100,19 +97,6 @@ def _table(given: dict[str, Any], key: str, under: str = "") -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _refusal(under + key, f"It is a table. Write its keys under [{under}{shown(key)}]")
     return value
-
-
-def _command(sender: str, words: Any) -> tuple[str, ...]:
-    well_formed = isinstance(words, list) and all(
-        isinstance(word, str) and "\0" not in word for word in words
-    )
-    if not well_formed or not words or not words[0].strip():
-        raise _refusal(
-            f"commands.{sender}",
-            'A command is a list of words, such as ["notify-send", "Interlock"]. No shell reads '
-            'it; where you want one, say so: ["sh", "-c", "…"].',
-        )
-    return tuple(words)
 
 
 def _refusal(key: str, message: str, meant: list[str] | None = None) -> Usage:

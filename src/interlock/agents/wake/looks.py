@@ -1,7 +1,6 @@
-"""How each client looks: whether it rests at an empty prompt, and what stands in the prompt.
+"""Recognise on a captured screen whether a client rests at an empty prompt.
 
-A screen is recognised or it is not, and what is not recognised is left alone. Clients change their
-faces with their releases, so all that is known of a face stands in one table, `LOOKS`.
+A screen that is not recognised is left alone. The look of each client is in its own folder.
 """
 # ruff: noqa: RUF001 - the signs are the clients'
 
@@ -9,21 +8,23 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from interlock.agents.wake.screens import Screen
-
-# How many lines above the prompt still speak of now, and not of what was said before.
+# How many lines above the prompt describe the present, and not the past.
 NEAR = 15
 
-_RULE = re.compile(r"\s*[─━▀▄╭╮╰╯┌┐└┘]{3}")
-_BLANK = re.compile(r"\s*$")
+RULE = re.compile(r"\s*[─━▀▄╭╮╰╯┌┐└┘]{3}")
+BLANK = re.compile(r"\s*$")
+MENU = r"^[\s│]*[❯›>●▸→]\s*\d+[.)]\s"
+
+_SGR = re.compile(r"\x1b\[([0-9;:]*)m")
+_OTHER = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()].|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)|[\x0e\x0f]")
 
 
 class Look(NamedTuple):
-    """A client's face. `programs` are what its process is called; the prompt begins on a line that
-    starts with `marker`, right below a line like `above`, and goes on up to one like `below`;
-    below that stand at most `blocks` blocks of lines. `hints` are what a client shows in an empty
-    prompt in the colours of text. Near the prompt, `busy` says that the agent is at work, `asking`
-    that the client wants a person's decision."""
+    """How a client looks. `programs` are the names of its process. The prompt begins on a line that
+    starts with `marker`, below a line like `above`, and ends before a line like `below`, which at
+    most `blocks` blocks of lines follow. `hints` are texts that the client shows in an empty prompt
+    in normal colours. Near the prompt, `busy` says that the agent works, and `asking` that the
+    client waits for a person's decision."""
 
     programs: re.Pattern[str]
     marker: re.Pattern[str]
@@ -35,84 +36,21 @@ class Look(NamedTuple):
     asking: re.Pattern[str]
 
 
-def _any(*patterns: str) -> re.Pattern[str]:
+class Screen(NamedTuple):
+    """The visible lines; and the same lines with blanks for text that no person typed: faint text,
+    and the block of a cursor on faint text."""
+
+    lines: tuple[str, ...]
+    solid: tuple[str, ...]
+
+
+def any_of(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.IGNORECASE)
 
 
-_MENU = r"^[\s│]*[❯›>●▸→]\s*\d+[.)]\s"
-
-LOOKS = {
-    "claude-code": Look(
-        # On macOS the process goes by the version, which is the name of its file.
-        programs=re.compile(r"claude|\d+(?:\.\d+)+"),
-        marker=re.compile(r"\s*(?:│\s)?[❯>](?=\s|$)"),
-        above=_RULE,
-        below=_RULE,
-        blocks=9,
-        hints=(),
-        busy=_any(r"esc to interrupt", r"^\s*[·✢✳✶✻✼✽*]\s\S.*…\s*\("),
-        asking=_any(
-            _MENU,
-            r"do you want to (?:proceed|make this edit|create|allow)",
-            r"enter to (?:select|confirm)",
-            r"esc to cancel",
-            r"trust this folder",
-        ),
-    ),
-    "codex": Look(
-        programs=re.compile(r"codex"),
-        marker=re.compile(r"›(?=\s|$)"),
-        above=_BLANK,
-        below=_BLANK,
-        # Only the footer: blank lines that were typed must not hide what was typed below them.
-        blocks=1,
-        hints=("Ask Codex to do anything",),
-        busy=_any(r"esc to interrupt", r"^\s*[•◦]?\s*(?:working|starting mcp) ?\S* ?\("),
-        asking=_any(
-            _MENU,
-            r"would you like to (?:run|make|grant|apply)",
-            r"press enter to (?:confirm|continue)",
-            r"to answer$",
-        ),
-    ),
-    "gemini": Look(
-        programs=re.compile(r"gemini"),
-        marker=re.compile(r"\s*(?:│\s)?[>*](?=\s|$)"),
-        above=_RULE,
-        below=_RULE,
-        blocks=3,
-        hints=("Type your message or @path/to/file",),
-        busy=_any(r"esc to (?:cancel|interrupt)"),
-        asking=_any(
-            _MENU,
-            r"waiting for user confirmation",
-            r"action required",
-            r"allow (?:once|execution|for this session)",
-            r"apply this change\?",
-        ),
-    ),
-    "cursor": Look(
-        programs=re.compile(r"cursor-agent|agent"),
-        marker=re.compile(r"\s*(?:│\s)?→(?=\s|$)"),
-        above=_RULE,
-        below=_RULE,
-        blocks=3,
-        hints=("Plan, search, build anything", "Add a follow-up"),
-        busy=_any(r"ctrl\+c to stop", r"^\s*[⠀-⣿⬡⬢]+\s*\S+ing\b"),
-        asking=_any(
-            _MENU,
-            r"run this command\?",
-            r"not in allowlist",
-            r"^\s*→?\s*(?:run|reject|skip|accept|allow|keep)\b.*\((?:y|n|enter|esc|tab)\b",
-            r"trust this workspace",
-        ),
-    ),
-}
-
-
 def prompt(seen: Screen, look: Look) -> str | None:
-    """What stands in the prompt, without its blanks and frame; None where there is no prompt as
-    the client draws it."""
+    """The text in the prompt, without blanks and frame; None if there is no prompt as the client
+    draws it."""
     place = _place(seen, look)
     if place is None:
         return None
@@ -122,12 +60,12 @@ def prompt(seen: Screen, look: Look) -> str | None:
 
 
 def squeezed(text: str) -> str:
-    """A text as it is compared: clients break lines and draw frames as they like."""
+    """A text without the line breaks and frames that clients add."""
     return re.sub(r"[\s│]", "", text)
 
 
 def why_not(seen: Screen, look: Look) -> str | None:
-    """Why nobody should be woken there, in the words of a sentence; None at an empty prompt."""
+    """Why the client must not be woken, as a part of a sentence; None at an empty prompt."""
     place = _place(seen, look)
     near = seen.lines if place is None else seen.lines[max(0, place[0] - NEAR) :]
     if any(look.asking.search(line) for line in near):
@@ -141,20 +79,65 @@ def why_not(seen: Screen, look: Look) -> str | None:
 
 
 def _place(seen: Screen, look: Look) -> tuple[int, int, int] | None:
-    """The first line of the prompt, the line below it, and the column behind the marker."""
+    """The first line of the prompt, the line below it, and the column after the marker."""
     lines = seen.lines
-    found = ((at, look.marker.match(lines[at])) for at in range(len(lines) - 1, 0, -1))
-    for at, marker in found:
+    for at in range(len(lines) - 1, 0, -1):
+        marker = look.marker.match(lines[at])
         if marker is None:
             continue
-        end = next((at for at in range(at + 1, len(lines)) if look.below.match(lines[at])), None)
-        if not look.above.match(lines[at - 1]) or end is None:
+        below = (number for number in range(at + 1, len(lines)) if look.below.match(lines[number]))
+        end = next(below, None)
+        if end is None or not look.above.match(lines[at - 1]):
             return None
-        return (at, end, marker.end()) if _blocks(lines[end + 1 :]) <= look.blocks else None
+        blank = [True, *(not line.strip() for line in lines[end + 1 :])]
+        blocks = sum(before and not now for before, now in pairwise(blank))
+        return (at, end, marker.end()) if blocks <= look.blocks else None
     return None
 
 
-def _blocks(lines: tuple[str, ...]) -> int:
-    """How many runs of lines that are not blank there are."""
-    blank = [True, *(not line.strip() for line in lines)]
-    return sum(before and not now for before, now in pairwise(blank))
+def screen(captured: str) -> Screen:
+    """Parse the output of `tmux capture-pane -e`. Attributes carry over from line to line."""
+    rows: list[list[tuple[str, bool, bool]]] = [[]]  # characters, each with faint and reverse
+    faint = reverse = False
+    at = 0
+    while at < len(captured):
+        if style := _SGR.match(captured, at):
+            faint, reverse = _styled(style[1], faint, reverse)
+            at = style.end()
+        elif other := _OTHER.match(captured, at):
+            at = other.end()
+        else:
+            if captured[at] == "\n":
+                rows.append([])
+            else:
+                rows[-1].append((captured[at], faint, reverse))
+            at += 1
+    lines, solid = [], []
+    for row in rows:
+        lines.append("".join(character for character, _, _ in row))
+        next_faint = [*(is_faint for _, is_faint, _ in row[1:]), False]
+        solid.append(
+            "".join(
+                " " if is_faint or (is_reverse and is_before_faint) else character
+                for (character, is_faint, is_reverse), is_before_faint in zip(
+                    row, next_faint, strict=False
+                )
+            )
+        )
+    return Screen(tuple(lines), tuple(solid))
+
+
+def _styled(parameters: str, faint: bool, reverse: bool) -> tuple[bool, bool]:
+    given = iter(parameters.split(";"))
+    for parameter in given:
+        if parameter in ("38", "48", "58"):
+            # The numbers of a colour follow, and a 2 among them does not mean "faint".
+            for _ in range(3 if next(given, "") == "2" else 1):
+                next(given, "")
+        elif parameter in ("", "0"):
+            faint = reverse = False
+        elif parameter in ("2", "22"):
+            faint = parameter == "2"
+        elif parameter in ("7", "27"):
+            reverse = parameter == "7"
+    return faint, reverse

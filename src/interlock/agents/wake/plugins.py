@@ -1,20 +1,22 @@
-"""Where wake adapters come from: our own, and those of packages that are installed beside us.
+"""Load the wake adapters: our own, and those of installed packages.
 
-The contract that a plugin signs is in docs/plugins.md. A plugin that is broken is reported in the
-log, with its name; the others go on without it.
+docs/plugins.md has the contract of a plugin. A broken plugin is reported in the log with its name,
+and left out.
 """
 
-import importlib
 import logging
+from collections.abc import Callable
 from importlib import metadata
+from itertools import chain
 from typing import Any
 
 import pluggy
 
 from interlock import plugins
+from interlock.agents import wake
 from interlock.agents.wake.configuration import Version, read, version
 from interlock.errors import Usage
-from interlock.plugins import PROJECT, Adapter, Config, interlock_wake_adapters
+from interlock.plugins import PROJECT, Adapter, Config
 
 GROUP = "interlock.plugins"
 
@@ -30,8 +32,8 @@ class Adapters:
         self._adapters: list[Adapter] = []
 
     def now(self) -> list[Adapter]:
-        """As `wake.toml` says now. While it says what is not understood, they stay as they were;
-        what is wrong is logged once."""
+        """The adapters that `wake.toml` switches on now. While the file is invalid, they stay as
+        they were; the error is logged once."""
         found = version(self._directory)
         if found != self._read:
             self._read = found
@@ -43,52 +45,28 @@ class Adapters:
 
 
 def adapters(config: Config) -> list[Adapter]:
-    """Of all plugins, ours first. A plugin whose adapter goes by a name that another's has is left
-    out: a receipt must say which of them it was."""
-    manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(plugins)
-    _register(manager, "interlock", importlib.import_module("interlock.agents.wake.shipped"))
-    for point in metadata.entry_points(group=GROUP):
-        try:
-            _register(manager, point.name, point.load())
-        except Exception as trouble:  # noqa: BLE001 - it may raise anything
-            _report(point.name, trouble)
+    """The adapters of all plugins, ours first. A plugin whose adapter has the name of an earlier
+    one is left out, because a receipt must say which adapter it was."""
     found: dict[str, Adapter] = {}
-    for name, plugin in manager.list_name_plugin():
+    sources: list[tuple[str, Callable[[], Any]]] = [("interlock", lambda: wake)]
+    sources += [(point.name, point.load) for point in metadata.entry_points(group=GROUP)]
+    for name, load in sources:
         try:
-            theirs = {_name(adapter): adapter for adapter in _asked(manager, plugin, config)}
+            # A manager for each plugin, so that one that raises does not affect the others.
+            manager = pluggy.PluginManager(PROJECT)
+            manager.add_hookspecs(plugins)
+            manager.register(load(), name=name)
+            manager.check_pending()  # a misspelt hook would never be called
+            theirs: dict[str, Adapter] = {}
+            for adapter in chain(*manager.hook.interlock_wake_adapters(config=config)):
+                is_text = isinstance(adapter.name, str)
+                if not (is_text and callable(adapter.can_wake) and callable(adapter.wake)):
+                    raise TypeError("an adapter has a name, can_wake and wake")
+                theirs[adapter.name] = adapter
             if taken := theirs.keys() & found.keys():
                 raise ValueError(f"there are adapters of these names already: {sorted(taken)}")
             found |= theirs
-        except Exception as trouble:  # noqa: BLE001 - it may raise anything
-            _report(name, trouble)
+        except Exception as trouble:
+            why = {"plugin": name, "why": repr(trouble)}
+            log.error("a plugin is left out", extra=why, exc_info=True)
     return list(found.values())
-
-
-def _register(manager: pluggy.PluginManager, name: str, plugin: Any) -> None:
-    """Refused where a hook of the plugin's is none of ours: it is misspelt, and would be silent."""
-    try:
-        manager.register(plugin, name=name)
-        manager.check_pending()
-    except pluggy.PluginValidationError:
-        manager.unregister(plugin)
-        raise
-
-
-def _asked(manager: pluggy.PluginManager, plugin: Any, config: Config) -> list[Adapter]:
-    """One plugin alone, since the first that raises would take the others' answers along."""
-    others = [each for each in manager.get_plugins() if each is not plugin]
-    call = manager.subset_hook_caller(interlock_wake_adapters.__name__, others)
-    return [adapter for given in call(config=config) for adapter in given]
-
-
-def _name(adapter: Adapter) -> str:
-    if not (
-        isinstance(adapter.name, str) and callable(adapter.can_wake) and callable(adapter.wake)
-    ):
-        raise TypeError("an adapter has a name, can_wake and wake")
-    return adapter.name
-
-
-def _report(name: str, trouble: Exception) -> None:
-    log.error("a plugin is left out", extra={"plugin": name, "why": repr(trouble)}, exc_info=True)

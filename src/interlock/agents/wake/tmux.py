@@ -1,29 +1,53 @@
-"""tmux, the last resort: the pointer is pasted at an idle client's prompt, and Enter is pressed.
+"""tmux, the last resort: paste the pointer at an idle client's prompt, and press Enter.
 
-Off unless the owner switches it on. Only a client that is recognised, in its own pane, at an empty
-prompt, is woken so, and every step is looked at before the next: what was pasted must be all that
-stands in the prompt before Enter is pressed, once. Nothing else is ever typed.
+Off unless the owner switches it on. The adapter wakes only a client that it recognises, in its own
+pane, at an empty prompt, and checks the screen before each step. It presses Enter once, when the
+pasted line is all that is in the prompt. It never types anything else.
 """
 
+import os
+import re
+import secrets
+import stat
+import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from interlock.agents.wake.looks import LOOKS, prompt, squeezed, why_not
-from interlock.agents.wake.panes import Pane
+from interlock.agents import CLIENTS
+from interlock.agents.wake.looks import Look, Screen, prompt, screen, squeezed, why_not
 from interlock.agents.wake.text import typed
 from interlock.plugins import InDoubt, NotWoken, Pointer, Window
 
-# A client at rest draws nothing; one that is at work does, whatever else it shows.
+LOOKS: dict[str, Look] = {
+    name: __import__(f"interlock.agents.{name.replace('-', '_')}.wake", fromlist=["LOOK"]).LOOK
+    for name in CLIENTS
+}
+# A client at rest draws nothing; a client at work does.
 QUIET_S = 0.5
 SEEN_WITHIN_S = 5.0
 POLL_INTERVAL_S = 0.1
+COMMAND_TIMEOUT_S = 5.0
+
+_ID = re.compile(r"%\d{1,9}")
+# Programs that start a client: the interpreters of its language, and `interlock run`.
+_LEADERS = re.compile(r"node|bun|deno|[Pp]ython[\d.]*|interlock")
+_HINDRANCES = {
+    "pane_dead": "its process has ended",
+    "pane_in_mode": "a person is looking through what was said",
+    "pane_synchronized": "what is typed there goes to other panes too",
+    "pane_input_off": "it takes no input",
+}
+# The title comes last, because it may contain the separator.
+_FACTS = ("pane_id", *_HINDRANCES, "pane_tty", "pane_current_command", "pane_title")
+_SPINNING = re.compile(r"\s*[⠁-⣿]")
 
 
 class Tmux:
     """Wakes a window whose ways name its pane: `{"tmux": {"socket": PATH, "pane": "%3"}}`."""
 
     name = "tmux"
-    # A person may be typing there, or a dialog wait: whether it can be woken shows when it is.
+    # A person may be typing, or a dialog may be open: only the attempt shows whether it works.
     is_sure = False
 
     def can_wake(self, window: Window) -> bool:
@@ -33,64 +57,150 @@ class Tmux:
     def wake(self, window: Window, pointer: Pointer) -> None:
         if not self.can_wake(window):
             raise NotWoken("It is not known which client runs in which pane.")
-        way = window.ways[self.name]
-        _Wake(window, Pane(way["socket"], way["pane"])).tell(typed(pointer.text))
-
-
-class _Wake:
-    """One wake, step by step."""
-
-    def __init__(self, window: Window, pane: Pane) -> None:
         assert window.client is not None
         assert window.pid is not None
-        self._look = LOOKS[window.client]
-        self._pid = window.pid
-        self._pane = pane
-
-    def tell(self, line: str) -> None:
-        if reason := self._busy():
-            raise NotWoken(f"Pane {self._pane.id} is left alone: {reason}.")
-        self._pane.paste(line)
+        way, line = window.ways[self.name], typed(pointer.text)
+        pane = _Pane(way["socket"], way["pane"], window.pid, LOOKS[window.client])
+        if reason := pane.busy():
+            raise NotWoken(f"Pane {pane.id} is left alone: {reason}.")
+        pane.paste(line)
+        pasted = f"The line was pasted into pane {pane.id}"
         try:
-            self._submit(line)
+            if not _until(lambda: pane.shows(line)):
+                raise InDoubt(f"{pasted}, and is not to be seen there.")
+            # A client takes an Enter that follows too closely for a part of the paste.
+            time.sleep(QUIET_S)
+            if pane.why_not() is not None or not pane.shows(line):
+                raise InDoubt(
+                    f"Pane {pane.id} changed after the line was pasted. Enter was not pressed."
+                )
+            pane.run("send-keys", "-t", pane.id, "Enter", is_final=True)
+            if not _until(lambda: not pane.shows(line)):
+                raise InDoubt(
+                    f"Enter was pressed in pane {pane.id}, and the line still stands there."
+                )
         except NotWoken as trouble:
-            raise InDoubt(f"The line was pasted into pane {self._pane.id}. {trouble}") from None
+            raise InDoubt(f"{pasted}. {trouble}") from None
 
-    def _submit(self, line: str) -> None:
-        pane = self._pane.id
-        if not self._until(lambda: self._stands(line)):
-            raise InDoubt(f"The line was pasted into pane {pane}, and is not to be seen there.")
-        if not self._stays(line):
-            raise InDoubt(f"Pane {pane} changed after the line was pasted. Enter was not pressed.")
-        self._pane.enter()
-        if not self._until(lambda: not self._stands(line)):
-            raise InDoubt(f"Enter was pressed in pane {pane}, and the line still stands there.")
 
-    def _busy(self) -> str | None:
-        """Why it is not to be woken. Looked at twice, with a quiet time between."""
-        if reason := self._pane.why_not(self._pid, self._look):
+def _until(holds: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + SEEN_WITHIN_S
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_INTERVAL_S)
+    return True
+
+
+class _Pane:
+    """A pane, by the socket of its tmux and its id there, and the client that should run in it."""
+
+    def __init__(self, socket: str, id: str, pid: int, look: Look) -> None:
+        self.socket, self.id, self.pid, self.look = socket, id, pid, look
+
+    def busy(self) -> str | None:
+        """Why the client must not be woken, as a part of a sentence. Compares two screens."""
+        if reason := self.why_not():
             return reason
-        before = self._pane.screen()
-        if reason := why_not(before, self._look):
+        before = self.screen()
+        if reason := why_not(before, self.look):
             return reason
         time.sleep(QUIET_S)
-        if self._pane.screen() != before:
+        if self.screen() != before:
             return "its screen is changing"
-        return self._pane.why_not(self._pid, self._look)
+        return self.why_not()
 
-    def _stays(self, line: str) -> bool:
-        """A client takes an Enter that follows too closely for a part of the paste."""
-        time.sleep(QUIET_S)
-        return self._pane.why_not(self._pid, self._look) is None and self._stands(line)
+    def why_not(self) -> str | None:
+        """Why nothing may be pasted into the pane, as a part of a sentence. None if the client is
+        in the foreground of the pane's terminal, and the pane takes input as usual."""
+        wanted = "|".join(f"#{{{name}}}" for name in _FACTS)
+        said = self.run("display-message", "-p", "-t", self.id, wanted)
+        facts = dict(zip(_FACTS, said.rstrip("\n").split("|", len(_FACTS) - 1), strict=False))
+        # For a pane that is gone, tmux may describe none, or another.
+        if facts.get("pane_id") != self.id or len(facts) != len(_FACTS):
+            raise NotWoken(f"There is no pane {self.id} any more.")
+        for name, reason in _HINDRANCES.items():
+            if facts[name] not in ("0", ""):
+                return reason
+        command = facts["pane_current_command"]
+        if not (self.look.programs.fullmatch(command) or _LEADERS.fullmatch(command)):
+            return f"{command or 'something unknown'} runs there"
+        if not _has_terminal(self.pid, facts["pane_tty"], self.look):
+            return "the client that asked to be woken is not what runs there"
+        return "it is at work" if _SPINNING.match(facts["pane_title"]) else None
 
-    def _stands(self, line: str) -> bool:
-        """Whether the line, and nothing else, stands in the prompt."""
-        return prompt(self._pane.screen(), self._look) == squeezed(line)
+    def screen(self) -> Screen:
+        return screen(self.run("capture-pane", "-p", "-e", "-t", self.id))
 
-    def _until(self, holds: Callable[[], bool]) -> bool:
-        deadline = time.monotonic() + SEEN_WITHIN_S
-        while not holds():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(POLL_INTERVAL_S)
+    def shows(self, line: str) -> bool:
+        """Whether the line, and nothing else, is in the prompt."""
+        return prompt(self.screen(), self.look) == squeezed(line)
+
+    def paste(self, line: str) -> None:
+        """Paste in bracketed mode, so that no client takes the text for keys."""
+        name = f"interlock-{secrets.token_hex(8)}"
+        self.run("load-buffer", "-b", name, "-", told=line)
+        try:
+            self.run("paste-buffer", "-p", "-d", "-b", name, "-t", self.id, is_final=True)
+        except NotWoken:
+            with suppress(NotWoken):
+                self.run("delete-buffer", "-b", name)
+            raise
+
+    def run(self, *words: str, told: str = "", is_final: bool = False) -> str:
+        """Run a command of tmux. Raises NotWoken if it fails. A timeout of a command that
+        `is_final`, which cannot be undone, raises InDoubt."""
+        if not _ID.fullmatch(self.id) or not _is_own_socket(self.socket):
+            raise NotWoken("This is no pane of a tmux of ours.")
+        try:
+            done = subprocess.run(  # noqa: S603 - words of ours, no shell
+                ["tmux", "-u", "-S", self.socket, *words],  # noqa: S607 - the user's own tmux
+                input=told.encode(),
+                capture_output=True,
+                timeout=COMMAND_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            error = InDoubt if is_final else NotWoken
+            raise error(f"tmux did not answer to {words[0]}.") from None
+        except OSError as trouble:
+            raise NotWoken(f"tmux cannot be run: {trouble.strerror}.") from None
+        if done.returncode != 0:
+            raise NotWoken(f"tmux said no: {done.stderr.decode(errors='replace').strip()[:200]}")
+        return done.stdout.decode(errors="replace")
+
+
+def _is_own_socket(path: str) -> bool:
+    """Another user's socket could be any program that speaks like tmux."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def _has_terminal(pid: int, tty: str, look: Look) -> bool:
+    """Whether the process is the client, belongs to this user, and is in the foreground of the
+    terminal: if a client is suspended, its shell is in the foreground."""
+    try:
+        done = subprocess.run(  # noqa: S603 - words of ours, no shell
+            ["ps", "-ww", "-o", "uid=,pgid=,tpgid=,tty=,args=", "-p", str(pid)],  # noqa: S607
+            capture_output=True,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    said = done.stdout.decode(errors="replace").split(None, 4)
+    if done.returncode != 0 or len(said) != 5:
+        return False
+    uid, group, foreground, terminal, args = said
+    if uid != str(os.geteuid()) or group != foreground or f"/dev/{terminal}" != tty:
+        return False
+    program, *rest = args.split() or [""]
+    if look.programs.fullmatch(os.path.basename(program)):
         return True
+    # An interpreter counts if the script that it runs has the client's name.
+    script = next((word for word in rest if not word.startswith("-")), "")
+    name = re.sub(r"\.[cm]?js$", "", os.path.basename(script))
+    return bool(_LEADERS.fullmatch(os.path.basename(program)) and look.programs.fullmatch(name))

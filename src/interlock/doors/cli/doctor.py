@@ -49,10 +49,11 @@ def _for_client(do: str) -> str:
     """What sets a client up, with one that is on this machine and not set up yet, if there is."""
     if not do.startswith(SETUP):
         return do
-    from interlock.agents import setup
+    from interlock.agents.setup.clients import GIT, place_at
+    from interlock.agents.setup.inspect import detected
 
-    rows = setup.detected(setup.place_at(here_and_now(), os.environ))
-    here = [row for row in rows if "found" in row and row["client"] != setup.GIT]
+    rows = detected(place_at(here_and_now(), os.environ))
+    here = [row for row in rows if "found" in row and row["client"] != GIT]
     likely = [row for row in here if not row["set_up"]] or here
     return do.replace(SETUP, f"{likely[0]['command']} ", 1) if likely else do
 

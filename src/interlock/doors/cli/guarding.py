@@ -1,9 +1,8 @@
-"""Commands about guards: the git hook, and what it asks."""
+"""The commands of the guards: install the git hooks, and answer the hooks."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
 
 from interlock import evidence
 from interlock.doors.cli import output
@@ -13,10 +12,6 @@ from interlock.rooms.claims.verbs import CheckPaths, ReportCommit
 from interlock.rooms.work.verbs import CheckGate
 from interlock.verbs.answers import Answer
 from interlock.verbs.types import MAX_FILES
-
-if TYPE_CHECKING:
-    from interlock.agents.guards import Push
-
 
 NOBODY = (
     "Nobody in particular asks here, so every claim is another's; interlock run SENDER -- git {} "
@@ -29,24 +24,25 @@ CANNOT_ASK = (
 
 
 def install(context: Context) -> Answer:
-    from interlock.agents import guards
+    from interlock.agents.guards import hooks
 
-    return dict(guards.undo() if context.get("undo") else guards.install())
+    return hooks.undo() if context.get("undo") else hooks.install()
 
 
 def check(context: Context) -> Answer | int:
-    """Whether another holder's claim is on any of these files, or of those that are staged. A hook
-    that has nothing to say says nothing; git tells it which index is meant."""
-    from interlock.agents import guards
+    """Check the named files, or the staged ones, against the claims of other holders. A hook
+    prints nothing if there is nothing to report. Git tells a hook which index counts."""
+    from interlock.agents.guards import commits
     from interlock.local.repository import name_here
 
-    here = guards.root(".")
-    paths = guards.named(here, context.get("path", [])) or guards.staged(here)
+    here = commits.root(".")
+    paths = commits.named(here, context.get("path", [])) or commits.staged(here)
     repo = name_here(here)
     assert repo is not None
     is_hook = "path" not in context.values and "GIT_INDEX_FILE" in os.environ
     with _refusing("commit") if is_hook else nullcontext():
-        found = _guarded(context, paths, repo, here, "commit")
+        asked = [CheckPaths(some, repo, here) for some in _batches(paths)]
+        found = _answered(context, asked, "commit")
     if found["allowed"] and not found["warned"] and not context.json:
         if is_hook:
             return 0
@@ -57,29 +53,77 @@ def check(context: Context) -> Answer | int:
 
 
 def note(context: Context) -> Answer | int:
-    """What the post-commit hook says: what was committed, whoever was asked before."""
-    from interlock.agents import guards
+    """Report the last commit, for the post-commit hook, whether or not `check` was asked before."""
+    from interlock.agents.guards import commits
     from interlock.local.repository import name_here
 
-    here = guards.root(".")
-    made, repo = guards.committed(here), name_here(here)
+    here = commits.root(".")
+    made, repo = commits.committed(here), name_here(here)
     if made is None or repo is None:
         raise Usage("There is no commit here yet.")
     commit, paths = made
     answers = [
-        context.call_as_somebody(ReportCommit(commit, some, repo, here)) for some in _some(paths)
+        context.call_as_somebody(ReportCommit(commit, some, repo, here)) for some in _batches(paths)
     ]
     found = answers[0] | {"crossed": [each for answer in answers for each in answer["crossed"]]}
     return found if found["crossed"] or context.json else 0
 
 
-def _guarded(context: Context, paths: list[str], repo: str, here: str, what: str) -> Answer:
-    asked = [CheckPaths(some, repo, here) for some in _some(paths)]
-    return _answered(context, asked, what)
+def push(context: Context) -> Answer:
+    """Check that a push contains no commit under another holder's claim, and that every gate that
+    guards it has passed. Refuses if the node cannot be asked."""
+    from interlock.agents.guards import commits
+    from interlock.local.repository import name_here
+
+    here = evidence.standing()
+    if here is None:
+        raise Usage("This is no repository, and git calls this hook only in one.")
+    root, repo = here.root, name_here(here.root)
+    remote, url = context.values["remote"], context.values["url"]
+    pushes = commits.pushes(read_text())
+    with _refusing("push"):
+        warned: list[Answer] = []
+        sent = [each for each in pushes if not each.deletes]
+        if sent and repo is not None:
+            met = _answered(context, [CheckPaths(("./",), repo, root)], "push")
+            new: dict[str, None] = {}
+            if met["denied"] or met["warned"]:  # without any claim, git need not be asked
+                for each in sent:
+                    new |= dict.fromkeys(commits.unpushed(root, remote, url, each))
+            if new:
+                asked = [CheckPaths((), repo, None, some) for some in _batches(list(new))]
+                crossed = _answered(context, asked, "push")
+                if not crossed["allowed"]:
+                    return crossed
+                warned = crossed["warned"]
+        passed: list[Answer] = []
+        missing: list[Answer] = []
+        for each in pushes:
+            for guard in commits.covering(root, remote, url, each):
+                if each.deletes:
+                    why = (
+                        "No gate passes the deletion of a branch. Ask a holder of "
+                        f"{guard.gate} what to do."
+                    )
+                    found = {"passed": False} | GatesNotPassed(why).as_dict()
+                else:
+                    # The gate judged the commit that an annotated tag points to.
+                    artifact = evidence.artifact(each.local_oid) or (each.local_oid, None)
+                    found = context.call_as_owner(CheckGate(guard.gate, *artifact))
+                row = {"gate": guard.gate, "ref": each.remote_ref} | found
+                (passed if found["passed"] else missing).append(row)
+        if missing:
+            told = " ".join(f"{need['ref']} on {remote}: {need['message']}" for need in missing)
+            raise GatesNotPassed(f"This push is guarded. {told}", allowed=False, missing=missing)
+        return {"allowed": True, "passed": passed} | ({"warned": warned} if warned else {})
 
 
 def _answered(context: Context, asked: list[CheckPaths], what: str) -> Answer:
-    found = _together([context.call_as_somebody(act) for act in asked])
+    """The answers of the node as one."""
+    answers = [context.call_as_somebody(request) for request in asked]
+    found = next((answer for answer in answers if not answer["allowed"]), answers[0])
+    for name in ("denied", "warned"):
+        found[name] = [each for answer in answers for each in answer[name]]
     if not found["allowed"] and context.is_nobody:
         found["message"] = NOBODY.format(what) + found["message"]
     return found
@@ -87,7 +131,7 @@ def _answered(context: Context, asked: list[CheckPaths], what: str) -> Answer:
 
 @contextmanager
 def _refusing(what: str) -> Iterator[None]:
-    """Whoever commits or pushes did not ask us, and is told who refuses, and what to do."""
+    """Explain to a user of git who refuses and what to do, because the user did not call us."""
     try:
         yield
     except NotAvailable as trouble:
@@ -95,82 +139,7 @@ def _refusing(what: str) -> Iterator[None]:
         raise type(trouble)(told, **trouble.members) from None
 
 
-def _some(names: list[str]) -> list[tuple[str, ...]]:
-    """As many at a time as may be asked about; none is asked about too."""
+def _batches(names: list[str]) -> list[tuple[str, ...]]:
+    """The names in groups that one request may contain; one empty group if there are none."""
     starts = range(0, len(names) or 1, MAX_FILES)
     return [tuple(names[start : start + MAX_FILES]) for start in starts]
-
-
-def _together(answers: list[Answer]) -> Answer:
-    found = next((answer for answer in answers if not answer["allowed"]), answers[0])
-    for name in ("denied", "warned"):
-        found[name] = [each for answer in answers for each in answer[name]]
-    return found
-
-
-def push(context: Context) -> Answer:
-    """Whether nothing that is pushed touches what another has claimed, and every gate that guards
-    it has passed it. A guard that cannot be asked lets nothing through."""
-    from interlock.agents import guards
-
-    here = evidence.standing()
-    if here is None:
-        raise Usage("This is no repository, and git calls this hook only in one.")
-    remote, url = context.values["remote"], context.values["url"]
-    pushes = guards.pushes(read_text())
-    with _refusing("push"):
-        crossed = _crossed(context, here.root, remote, url, pushes)
-        if not crossed["allowed"]:
-            return crossed
-        return _gated(context, here.root, remote, url, pushes) | _some_warned(crossed)
-
-
-def _crossed(context: Context, root: str, remote: str, url: str, pushes: "list[Push]") -> Answer:
-    """Whether commits that are not there yet were made under another's claim, by whoever went by
-    the guard then. Where nobody else has one, git is not asked."""
-    from interlock.agents import guards
-    from interlock.local.repository import name_here
-
-    nothing: Answer = {"allowed": True, "denied": [], "warned": []}
-    sent, repo = [each for each in pushes if not each.deletes], name_here(root)
-    if not sent or repo is None:
-        return nothing
-    met = _guarded(context, ["./"], repo, root, "push")
-    if not met["denied"] and not met["warned"]:
-        return nothing
-    commits: dict[str, None] = {}
-    for push in sent:
-        known = guards.known_there(root, remote, url, push)
-        commits |= dict.fromkeys(guards.unpushed(root, push.local_oid, known))
-    asked = [CheckPaths((), repo, None, some) for some in _some(list(commits))]
-    return _answered(context, asked, "push") if commits else nothing
-
-
-def _some_warned(crossed: Answer) -> Answer:
-    return {"warned": crossed["warned"]} if crossed["warned"] else {}
-
-
-def _gated(context: Context, root: str, remote: str, url: str, pushes: "list[Push]") -> Answer:
-    from interlock.agents import guards
-
-    passed: list[Answer] = []
-    missing: list[Answer] = []
-    for push in pushes:
-        for guard in guards.covering(root, remote, url, push):
-            found = _asked(context, guard.gate, push)
-            (passed if found["passed"] else missing).append(
-                {"gate": guard.gate, "ref": push.remote_ref} | found
-            )
-    if not missing:
-        return {"allowed": True, "passed": passed}
-    told = " ".join(f"{need['ref']} on {remote}: {need['message']}" for need in missing)
-    raise GatesNotPassed(f"This push is guarded. {told}", allowed=False, missing=missing)
-
-
-def _asked(context: Context, gate: str, push: "Push") -> Answer:
-    if push.deletes:
-        why = f"No gate passes the deletion of a branch. Ask a holder of {gate} what to do."
-        return {"passed": False} | GatesNotPassed(why).as_dict()
-    # What an annotated tag points to is what was judged.
-    artifact = evidence.artifact(push.local_oid) or (push.local_oid, None)
-    return context.call_as_owner(CheckGate(gate, *artifact))

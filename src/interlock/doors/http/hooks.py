@@ -1,7 +1,7 @@
-"""Hooks over HTTP: the client posts its own JSON, and gets back its own form of answer.
+"""Hooks over HTTP: the client posts its own JSON, and gets an answer in its own form.
 
-As with the command, nothing here breaks the client: what is refused or cannot be understood gets
-the answer that does no harm, and only who shows no good token is told so by the status.
+As with the command, nothing here breaks the client: after a refusal or bad input it gets the
+harmless answer. Only a missing or bad token shows in the status.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from interlock.agents.hooks import NOTHING, Client, Said, client_of
+from interlock.agents.hooks import NOTHING, Said, client_of
 from interlock.agents.hooks.attending import attending, session_of
 from interlock.agents.hooks.memory import Memory
 from interlock.doors.http.answers import Answer
@@ -31,14 +31,31 @@ _LOG = logging.getLogger("interlock.agents.hooks")
 def hook(
     live: LiveNode, credentials: Callable[[HTTPConnection], Credentials]
 ) -> Callable[[Request], Any]:
+    async def attended(shown: Credentials, request: Request, client: str, event: str) -> Said:
+        step = client_of(client).decode(event, decode(await request.body()))
+        if step.kind == "edit" and not (step.cwd and os.path.isdir(step.cwd)):
+            raise Usage("The files of the edit are on another machine: use the command there.")
+        session = shown.session or session_of(step.session)
+        flow = attending(
+            client,
+            event,
+            step,
+            memory=Memory(live.node.directory, session),
+            window={"client": client},
+            outlives=shown.session is not None,
+        )
+        # The flow reads files and repositories between its requests, so a thread resumes it.
+        call = partial(live.call, shown._replace(session=session))
+        return await run_async(flow, call, asyncio.to_thread)
+
     async def endpoint(request: Request) -> Response:
         client, event = request.path_params["client"], request.path_params["event"]
         said = NOTHING
         try:
             shown = credentials(request)
             await live.identify(shown)
-            await request.body()  # to its end: what comes after it is that somebody leaves
-            said = await while_there(request, _attended(live, shown, request, client, event))
+            await request.body()  # to its end: the next message says that the client disconnects
+            said = await while_there(request, attended(shown, request, client, event))
         except (NoIdentity, BadToken, TokenExpired):
             raise
         except (Refusal, ValueError, OSError) as trouble:
@@ -46,28 +63,6 @@ def hook(
         try:
             return Answer(client_of(client).encode(event, said))
         except Usage:
-            return Answer({})  # nobody knows what such a client would like to hear
+            return Answer({})  # an unknown client
 
     return endpoint
-
-
-async def _attended(
-    live: LiveNode, shown: Credentials, request: Request, client: str, event: str
-) -> Said:
-    given = decode(await request.body())
-    forms: Client = client_of(client)
-    step = forms.decode(event, given)
-    if step.kind == "edit" and not (step.cwd and os.path.isdir(step.cwd)):
-        raise Usage("The files of the edit are on another machine: use the command there.")
-    session = shown.session or session_of(step.session)
-    flow = attending(
-        client,
-        event,
-        step,
-        memory=Memory(live.node.directory, session),
-        window={"client": client},
-        outlives=shown.session is not None,
-    )
-    credentials = shown._replace(session=session)
-    # The flow looks at files and repositories between its requests, so a thread resumes it.
-    return await run_async(flow, partial(live.call, credentials), asyncio.to_thread)

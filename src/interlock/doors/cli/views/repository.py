@@ -24,7 +24,7 @@ def setup(answer: Answer) -> str:
     rows = []
     applied = answer["applied"]
     if "sender" in answer:
-        from interlock.agents.setup import client_named
+        from interlock.agents.setup.clients import client_named
 
         sender, title = bold(answer["sender"]), client_named(answer["client"]).TITLE
         if answer.get("joined") or answer.get("joins"):

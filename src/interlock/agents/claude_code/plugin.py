@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from interlock import __version__
-from interlock.agents.claude_code import setup
+from interlock.agents.claude_code.setup import CLIENT, hooks
 from interlock.agents.setup.clients import Caller, Wanted
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER
@@ -35,32 +35,28 @@ that work is done.
 
 
 def wanted(directory: str, caller: Caller) -> Wanted:
-    """The plugin's files. A hook of the plugin does what one of the settings does, so a worktree
-    needs only one of the two."""
+    """The plugin's files. Its hooks do the same as those of the settings, so a worktree needs only
+    one of the two."""
     monitor = {
         "name": "interlock-mail",
         "command": shlex.join(caller.watch()),
         "description": "Mail from other agents and people",
         "when": "always",
     }
+    plugin = {
+        "name": SERVER,
+        "version": __version__,
+        "description": "Coordinates this agent with others: mail, claims and gates.",
+    }
     files: dict[str, Any] = {
-        ".claude-plugin/plugin.json": {
-            "name": SERVER,
-            "version": __version__,
-            "description": "Coordinates this agent with others: mail, claims and gates.",
-        },
-        "hooks/hooks.json": {"hooks": setup.hooks(caller)},
+        ".claude-plugin/plugin.json": plugin,
+        "hooks/hooks.json": {"hooks": hooks(caller)},
         "monitors/monitors.json": [monitor],
         ".mcp.json": {"mcpServers": {SERVER: caller.server()}},
-        "skills/interlock/SKILL.md": SKILL,
     }
+    texts = {name: json.dumps(data, indent=2) + "\n" for name, data in files.items()}
     documents = [
-        Document(os.path.join(directory, name), setup.CLIENT, whole=_bytes(content))
-        for name, content in files.items()
+        Document(os.path.join(directory, name), CLIENT, whole=text.encode())
+        for name, text in (*texts.items(), ("skills/interlock/SKILL.md", SKILL))
     ]
     return Wanted(documents, [f"Start Claude Code with: claude --plugin-dir {directory}"], [])
-
-
-def _bytes(content: Any) -> bytes:
-    text = content if isinstance(content, str) else json.dumps(content, indent=2) + "\n"
-    return text.encode()
