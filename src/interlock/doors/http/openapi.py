@@ -16,6 +16,7 @@ Schema = dict[str, Any]
 
 _COMMON = (400, 401, 403, 404, 409, 413, 429, 503)
 _REF = "#/components/schemas/{model}"
+_ABSENT: list[Any] = [None, False, []]
 
 
 def document() -> Schema:
@@ -106,12 +107,19 @@ def _operation(known: Decoder, schemas: Schema) -> Schema:
         required = [name for name, field in known.members.items() if field.required]
         body = {
             "type": "object",
-            "properties": {name: _member(field) for name, field in known.members.items()},
+            "properties": {
+                name: _or_null(_member(field)) if field.optional else _member(field)
+                for name, field in known.members.items()
+            },
             "required": required,
             "additionalProperties": False,
         }
+        if groups := _groups(known):
+            body["allOf"] = groups
+        exactly_one = [known.path.keys() & {*names} for names in verb.declared.exactly_one]
+        is_required = bool(required) or not all(exactly_one)
         content = {"application/json": {"schema": body}}
-        operation["requestBody"] = {"required": bool(required), "content": content}
+        operation["requestBody"] = {"required": is_required, "content": content}
     return operation
 
 
@@ -122,6 +130,33 @@ def _member(field: Field) -> Schema:
     if field.default not in (None, (), ""):
         schema["default"] = field.default
     return schema
+
+
+def _or_null(schema: Schema) -> Schema:
+    """A member that may be null, which means that it was not given."""
+    more = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return schema | {"type": [schema["type"], "null"]} | more
+
+
+def _groups(known: Decoder) -> list[Schema]:
+    """The groups of members of which a body gives exactly one, or at most one."""
+    declared = known.route.verb.declared
+    on_wire = {field.name: name for name, field in known.members.items()}
+    found: list[Schema] = []
+    for group in (*declared.exactly_one, *declared.at_most_one):
+        # null, false and an empty list count as not given.
+        given: list[Schema] = [
+            {"required": [on_wire[name]], "properties": {on_wire[name]: {"not": {"enum": _ABSENT}}}}
+            for name in group
+            if name in on_wire
+        ]
+        none_given = {"not": {"anyOf": given}}
+        if any(name in known.path for name in group):
+            found.append(none_given)
+        else:
+            may_be_none = group in declared.at_most_one
+            found.append({"oneOf": [*given, none_given] if may_be_none else given})
+    return found
 
 
 def _parameter(where: str, name: str, schema: Schema) -> Schema:
