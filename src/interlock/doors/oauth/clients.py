@@ -69,25 +69,25 @@ class Clients:
         self._keys, self._documents = keys, documents
         self._seals = Seals(keys)
 
-    def register(self, told: OAuthClientInformationFull) -> None:
+    def register(self, info: OAuthClientInformationFull) -> None:
         """Give a client its id, which holds its name and addresses. RFC 7591 lets the server
         replace the rest. Raises RegistrationError."""
-        uris = [str(uri) for uri in told.redirect_uris or ()]
-        _refuse_strange(uris, told.token_endpoint_auth_method)
-        has_secret = told.token_endpoint_auth_method != NO_SECRET
+        uris = [str(uri) for uri in info.redirect_uris or ()]
+        _check_client(uris, info.token_endpoint_auth_method)
+        has_secret = info.token_endpoint_auth_method != NO_SECRET
         about = {
-            "name": clean(told.client_name) or "A client without a name",
+            "name": clean(info.client_name) or "A client without a name",
             "redirect_uris": uris,
             "has_secret": has_secret,
         }
-        told.client_id = REGISTERED + self._seals.seal("client", about)
-        if len(told.client_id) > MAX_CLIENT_LENGTH:
+        info.client_id = REGISTERED + self._seals.seal("client", about)
+        if len(info.client_id) > MAX_CLIENT_LENGTH:
             raise RegistrationError("invalid_redirect_uri", "together they are too long")
-        told.client_secret = self._secret(told.client_id) if has_secret else None
-        told.client_name, told.scope = str(about["name"]), " ".join(BASIC_SCOPES)
-        told.grant_types, told.response_types = ["authorization_code", "refresh_token"], ["code"]
-        for name in type(told).model_fields.keys() - set(_REGISTERED_MEMBERS):
-            setattr(told, name, None)
+        info.client_secret = self._secret(info.client_id) if has_secret else None
+        info.client_name, info.scope = str(about["name"]), " ".join(BASIC_SCOPES)
+        info.grant_types, info.response_types = ["authorization_code", "refresh_token"], ["code"]
+        for name in type(info).model_fields.keys() - set(_REGISTERED_MEMBERS):
+            setattr(info, name, None)
 
     def registered(self, client_id: str) -> Client | None:
         """A client by the id that it got, or None. `endpoints` moves its secret to the form, so
@@ -116,9 +116,9 @@ def published(client_id: str, document: dict[str, Any]) -> Client:
     if method != NO_SECRET or "client_secret" in document:
         raise Refused("A client that publishes its document has no secret: its method is none.")
     try:
-        told = {name: document[name] for name in NAMED if name in document}
-        client = Client(client_id=client_id, token_endpoint_auth_method=NO_SECRET, **told)
-        _refuse_strange([str(uri) for uri in client.redirect_uris or ()], NO_SECRET)
+        given = {name: document[name] for name in NAMED if name in document}
+        client = Client(client_id=client_id, token_endpoint_auth_method=NO_SECRET, **given)
+        _check_client([str(uri) for uri in client.redirect_uris or ()], NO_SECRET)
     except (ValidationError, TypeError):
         raise Refused("The document is malformed: see client_name and redirect_uris.") from None
     except RegistrationError as error:
@@ -133,7 +133,8 @@ def clean(name: str | None) -> str:
     return " ".join(printable.split())[:MAX_NAME_LENGTH]
 
 
-def _refuse_strange(uris: list[str], method: str | None) -> None:
+def _check_client(uris: list[str], method: str | None) -> None:
+    """Raises RegistrationError for addresses or a method that no client may have."""
     if method not in METHODS:
         raise RegistrationError("invalid_client_metadata", f"method is one of {METHODS}")
     if not 0 < len(uris) <= MAX_URIS:
