@@ -33,7 +33,7 @@ from starlette.types import Scope
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.mcp import Mounted, serve
-from interlock.doors.mcp.plans import Here
+from interlock.doors.mcp.calls import Here
 from interlock.node import Node
 from interlock.node.live import LiveNode
 from interlock.rooms.identity import token_format

@@ -32,7 +32,7 @@ from mcp_clients import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from prepared import Prepared
 
-from interlock.doors.mcp.wire import LONGEST
+from interlock.doors.mcp.service import MAX_MESSAGE_BYTES
 from interlock.node import Node
 from interlock.node.live import LiveNode
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim
@@ -110,7 +110,7 @@ JUNK: list[tuple[bytes, int, Any]] = [
     (request(12, "tools/call", name="whoami", arguments=[]), INVALID_PARAMS, 12),
     (request(13, "tools/call", name="whoami", arguments="no"), INVALID_PARAMS, 13),
     (request(14, "tools/call", name="x" * 10_000), INVALID_PARAMS, 14),
-    (b'"' + b"x" * LONGEST + b'"', INVALID_REQUEST, None),
+    (b'"' + b"x" * MAX_MESSAGE_BYTES + b'"', INVALID_REQUEST, None),
 ]
 
 
@@ -334,7 +334,7 @@ async def test_http_that_is_no_call_gets_an_answer_that_says_so(scene: Scene) ->
             assert response.status_code == (200 if understood else 400), junk[:80]
         typed = await post(call(1, "whoami"), Content_Type="text/plain")
         assert (typed.status_code, typed.json()["code"]) == (415, "USAGE")
-        large = await post(b'"' + b"x" * LONGEST + b'"')
+        large = await post(b'"' + b"x" * MAX_MESSAGE_BYTES + b'"')
         assert (large.status_code, large.json()["code"]) == (413, "TOO_LARGE")
         stream = await post.client.get(post.url, headers={"Accept": "text/event-stream"})
         assert (stream.status_code, stream.json()["code"]) == (405, "USAGE")
@@ -432,7 +432,7 @@ def test_stdio_ends_with_its_input_and_says_nothing_but_json_rpc(scene: Scene) -
 
 PRINTS = """
 import asyncio, os
-from interlock.doors.mcp.stdio import standard_streams
+from interlock.doors.mcp.streams import standard_streams
 read, write = standard_streams()
 print("noise", flush=True)
 os.system("echo more noise; cat")

@@ -20,7 +20,7 @@ from serving import Forked, Served, servers
 from traffic import senders, until_each_has
 
 __all__ = ["servers"]
-SHORT = {"interlock.doors.http.events.HEARTBEAT_S": 0.5}
+SHORT = {"interlock.doors.http.api.HEARTBEAT_S": 0.5}
 
 
 class Town:

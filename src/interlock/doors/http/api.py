@@ -1,25 +1,23 @@
 """The routes of the API: every verb with a route, live events, health and metrics."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
 from urllib.parse import unquote
 
+import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from interlock.doors.http import decoding
-from interlock.doors.http.answers import Answer, refused
+from interlock.doors.http.answers import Answer, refused, while_there
 from interlock.doors.http.decoding import Decoder
-from interlock.doors.http.events import event_stream
 from interlock.doors.http.hooks import hook
-from interlock.doors.http.leaving import while_there
 from interlock.doors.http.limits import RateLimit
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.http.openapi import document
-from interlock.errors import NoIdentity, NotFound, Refusal, TooLarge, Usage
+from interlock.errors import NoIdentity, NotAllowed, NotFound, Refusal, TooLarge, Usage
 from interlock.machine.hosts import is_loopback
 from interlock.node.live import LiveNode
 from interlock.rooms import catalogue
@@ -34,16 +32,17 @@ from interlock.verbs.http import (
     routes_of,
 )
 from interlock.verbs.types import SESSION_ID
-from interlock.verbs.verb import Verb
 
 SHOW_A_TOKEN = "Show a token: Authorization: Bearer ilk_…; interlock join NAME makes one."  # noqa: S105
 LONG_BODY = 64 << 10
+HEARTBEAT_S = 15.0
+EVENT_STREAM = "text/event-stream"
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class ApiContext:
-    """What every endpoint needs. `owner` says whether a token is the owner's; `open_metrics`
-    whether metrics are for everybody who can reach the server."""
+    """The parts that every endpoint needs. `owner` says whether a token is the owner's;
+    `open_metrics` says whether callers without a token may read the metrics."""
 
     def __init__(
         self,
@@ -60,15 +59,21 @@ class ApiContext:
         self._limit = limit or RateLimit()
 
     def credentials(self, request: HTTPConnection) -> Credentials:
-        """What the request shows. Whoever came through the workspace's own socket may be its
-        owner; anybody else is whom the token makes them."""
-        headers = request.headers
+        """The credentials that a request shows. A caller at the workspace's own socket may be its
+        owner; the token decides who any other caller is. Raises NoIdentity, RateLimited and
+        Usage."""
+        headers, scope = request.headers, request.scope
         session = unquote(headers.get(SESSION_HEADER, "")) or None
         if session is not None:
             SESSION_ID.check("session", session)
         claimed = headers.get(SENDER_HEADER)
-        token = _bearer(headers.get("Authorization"))
-        local = bool(request.scope.get("interlock.local"))
+        token: str | None = None
+        if (authorization := headers.get("Authorization")) is not None:
+            kind, _, shown = authorization.partition(" ")
+            if kind.lower() != "bearer" or not shown.strip():
+                raise NoIdentity(SHOW_A_TOKEN)
+            token = unquote(shown.strip())
+        local = bool(scope.get("interlock.local"))
         if token is not None and not local:
             self._limit.take(token)
         if token is not None and self._owner(token):
@@ -77,72 +82,79 @@ class ApiContext:
             is_owner = local and token is None and headers.get(OWNER_HEADER) == "yes"
             if token is None and not local:
                 raise NoIdentity(SHOW_A_TOKEN)
+        seen = _position(
+            headers.get(SEEN_HEADER),
+            f"{SEEN_HEADER} is a position of the log: the number that an answer had there.",
+        )
+        # A token is for the address of MCP, or for that of the rest.
+        base: str | None = scope.get("interlock.base")
+        is_mcp = scope["path"].rstrip("/") == "/mcp"
+        # This machine has many addresses, and is one place.
+        host = request.client.host if request.client is not None else ""
+        is_remote = host and not local and not is_loopback(host)
         return Credentials(
             token=token,
             session=session,
             claimed=unquote(claimed) if claimed is not None else None,
             owner=is_owner,
-            seen=_position(headers.get(SEEN_HEADER)),
-            audience=_audience(request),
-            peer=None if local else _peer(request),
+            seen=seen or 0,
+            audience=base + "/mcp" if base is not None and is_mcp else base,
+            peer=host if is_remote else None,
         )
 
-    def answered(self, content: Any) -> Answer:
-        """The answer, with how far the log went where it may be asked elsewhere."""
-        node = self.live.node
-        headers = {SEEN_HEADER: str(node.reached)} if node.shared else None
-        return Answer(content, headers=headers)
 
-
-def _audience(request: HTTPConnection) -> str | None:
-    """The address of what is asked: of MCP, or of the rest."""
-    base: str | None = request.scope.get("interlock.base")
-    is_mcp = request.scope["path"].rstrip("/") == "/mcp"
-    return base + "/mcp" if base is not None and is_mcp else base
-
-
-def _peer(request: HTTPConnection) -> str | None:
-    """The address of whoever asks; this machine has many, and is one place."""
-    host = request.client.host if request.client is not None else ""
-    return host if host and not is_loopback(host) else None
-
-
-def _position(header: str | None) -> int:
-    if header is None:
-        return 0
-    if not (header.isascii() and header.isdigit() and len(header) < 19):
-        raise Usage(f"{SEEN_HEADER} is a position of the log: the number that an answer had there.")
-    return int(header)
-
-
-def _bearer(header: str | None) -> str | None:
-    if header is None:
+def _position(text: str | None, complaint: str) -> int | None:
+    if text is None:
         return None
-    kind, _, token = header.partition(" ")
-    if kind.lower() != "bearer" or not token.strip():
-        raise NoIdentity(SHOW_A_TOKEN)
-    return unquote(token.strip())
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise Usage(complaint)
+    return int(text)
 
 
 def api(context: ApiContext) -> list[BaseRoute]:
-    # One route a path, so that a refusal of a method names all that it takes; those without a name
-    # in the path first, because the others would take them too.
+    # One route a path, so that the refusal of a method names all methods of the path. Paths without
+    # a field come first, because those with one would match them too.
     by_path: dict[str, dict[str, Endpoint]] = {}
     declared = [route for verb in catalogue.verbs() for route in routes_of(verb)]
     for found in sorted(declared, key=lambda route: "{" in route.path):
-        endpoint = _endpoint(context, decoding.decoder(found))
+        endpoint = _verb(context, decoding.decoder(found))
         by_path.setdefault(found.path, {})[found.method] = endpoint
     routes: list[BaseRoute] = [
         Route(path, _by_method(endpoints), methods=list(endpoints))
         for path, endpoints in by_path.items()
     ]
+    described = document()
+
+    async def openapi(request: Request) -> Response:
+        return Answer(described)
+
+    async def health(request: Request) -> Response:
+        return Answer({"ok": True})
+
+    async def ready(request: Request) -> Response:
+        """Ready is a server that can read the log and, on a node, follow its engine."""
+        entries = await context.live.entries()
+        shared = context.live.node.shared
+        if shared is not None and shared.trouble is not None:
+            return refused(shared.trouble, 503)
+        return Answer({"ready": True, "entries": entries})
+
+    async def metrics(request: Request) -> Response:
+        if not context.open_metrics or request.scope.get("interlock.outside"):
+            await context.live.identify(context.credentials(request))
+        shared = context.live.node.shared
+        standing = await asyncio.to_thread(shared.standing) if shared else {}
+        return PlainTextResponse(
+            context.metrics.text(await context.live.entries(), standing, context.live.intrusions)
+        )
+
     routes += [
-        Route("/v1/events", event_stream(context.live, context.metrics, context.credentials)),
+        Route("/v1/events", _events(context)),
         Route("/hooks/{client}/{event}", hook(context.live, context.credentials), methods=["POST"]),
-        Route("/openapi.json", _fixed(document())),
-        Route("/healthz", _fixed({"ok": True})),
-        Route("/readyz", _ready(context)),
-        Route("/metrics", _metrics(context)),
+        Route("/openapi.json", openapi),
+        Route("/healthz", health),
+        Route("/readyz", ready),
+        Route("/metrics", metrics),
     ]
     return routes
 
@@ -156,22 +168,61 @@ def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
     return endpoint
 
 
-def _endpoint(context: ApiContext, known: Decoder) -> Endpoint:
-    path, is_local = known.route.path, known.route.verb.declared.local
+def _verb(context: ApiContext, known: Decoder) -> Endpoint:
+    """The path of a request for a verb through this door."""
+    method, path = known.route.method, known.route.path
+    declared = known.route.verb.declared
+    media_type = "application/octet-stream" if known.raw else "application/json"
+
+    async def call(http: Request) -> Response:
+        headers, is_local = http.headers, http.scope.get("interlock.local")
+        if declared.local and not is_local:
+            raise NotFound(f"{path} names files of the server's machine. Use the command there.")
+        credentials = Credentials() if declared.anyone else context.credentials(http)
+
+        # Read the query or the body.
+        data: bytes | None = None
+        if method == "GET" or known.raw:
+            given = decoding.from_query(known, http.query_params)
+        if method != "GET":
+            if declared.anyone:
+                body = await _short_body(http)
+            else:
+                if int(headers.get("content-length") or LONG_BODY) >= LONG_BODY:
+                    # Authenticate the caller before reading a long body.
+                    await context.live.identify(credentials)
+                body = await http.body()
+            kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+            if body and kind != media_type:
+                raise Unreadable(f"The body is {kind[:80] or 'of no type'}. Send {media_type}.")
+            if known.raw:
+                data = body
+            else:
+                given = decoding.from_body(body)
+
+        # Make the request.
+        claimed = decoding.claimed_sender(known, given)
+        if claimed is not None:
+            both = {claimed, (credentials.claimed or claimed).removeprefix("@")}
+            credentials = credentials._replace(claimed=" and ".join(sorted(both)))
+        key = headers.get(KEY_HEADER)
+        key = unquote(key) if key is not None else None
+        request = decoding.request_of(known, http.path_params, given, data=data, key=key)
+        if isinstance(request, Attend) and not is_local:
+            # A client on another machine has another clock, and no window here.
+            request = request._replace(window=None, until_ms=None)
+
+        # Call the node.
+        calling = context.live.call(credentials, request)
+        waits = isinstance(request, Attend) or getattr(request, "wait_s", None) is not None
+        answer = await (while_there(http, calling) if waits else calling)
+        node = context.live.node
+        # On a shared log the answer says how far the log went, for a next request to another node.
+        return Answer(answer, headers={SEEN_HEADER: str(node.reached)} if node.shared else None)
 
     async def endpoint(http: Request) -> Response:
         try:
-            if is_local and not http.scope.get("interlock.local"):
-                raise NotFound(
-                    f"{path} names files of the server's machine. Use the command there."
-                )
-            credentials, request = await _decoded(context, known, http)
-            if isinstance(request, Attend) and not http.scope.get("interlock.local"):
-                # A client on another machine has another clock, and no window here.
-                request = request._replace(window=None, until_ms=None)
-            call = context.live.call(credentials, request)
-            waits = isinstance(request, Attend) or getattr(request, "wait_s", None) is not None
-            return context.answered(await (while_there(http, call) if waits else call))
+            return await call(http)
         except Refusal as refusal:
             context.metrics.refusals[refusal.code] += 1
             raise
@@ -179,45 +230,7 @@ def _endpoint(context: ApiContext, known: Decoder) -> Endpoint:
     return endpoint
 
 
-async def _decoded(context: ApiContext, known: Decoder, http: Request) -> tuple[Credentials, Verb]:
-    """The credentials of an HTTP request, and the request for a verb."""
-    is_anyone = known.route.verb.declared.anyone
-    credentials = Credentials() if is_anyone else context.credentials(http)
-    headers = http.headers
-    data: bytes | None = None
-    if known.route.method == "GET" or known.raw:
-        given = decoding.from_query(known, http.query_params)
-    if known.route.method != "GET":
-        wanted = "application/octet-stream" if known.raw else "application/json"
-        if is_anyone:
-            body = await _short(http)
-        else:
-            if int(headers.get("content-length") or LONG_BODY) >= LONG_BODY:
-                # Authenticate the caller before reading a long body.
-                await context.live.identify(credentials)
-            body = await http.body()
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if body and kind != wanted:
-            raise Unreadable(f"The body is {kind[:80] or 'of no type'}. Send {wanted}.")
-        if known.raw:
-            data = body
-        else:
-            given = decoding.from_body(body)
-    claimed = decoding.claimed_sender(known, given)
-    if claimed is not None:
-        both = {claimed, (credentials.claimed or claimed).removeprefix("@")}
-        credentials = credentials._replace(claimed=" and ".join(sorted(both)))
-    key = headers.get(KEY_HEADER)
-    return credentials, decoding.request_of(
-        known,
-        http.path_params,
-        given,
-        data=data,
-        key=unquote(key) if key is not None else None,
-    )
-
-
-async def _short(request: Request) -> bytes:
+async def _short_body(request: Request) -> bytes:
     """The body of a caller without a token, which must be short."""
     if int(request.headers.get("content-length") or 0) >= LONG_BODY:
         raise TooLarge
@@ -235,34 +248,50 @@ class Unreadable(Usage):
     http = 415
 
 
-def _fixed(content: object) -> Endpoint:
+def _events(context: ApiContext) -> Endpoint:
+    """Live events: one stream for each listener, resumed from the last event that it has seen."""
+    live = context.live
+
+    async def chunks(shown: Credentials, after: int | None, head: int) -> AsyncIterator[bytes]:
+        yield b"retry: 1000\n\n"
+        if after is not None and after > head:
+            # The log was restored to an earlier state, which has no later events.
+            yield b"event: reset\ndata: " + orjson.dumps({"reached": head}) + b"\n\n"
+        start = head if after is None else min(after, head)
+        try:
+            async for events in live.events(shown, start, HEARTBEAT_S):
+                encoded = [
+                    b"id: %d\nevent: %s\ndata: %s\n\n"
+                    % (event.seq, event.kind.encode(), event.json)
+                    for event in events
+                ]
+                yield b"".join(encoded) or b": still here\n\n"
+        except NotAllowed as refusal:
+            yield b"event: refused\ndata: " + orjson.dumps(refusal.as_dict()) + b"\n\n"
+        except Refusal:
+            return  # the log is not available; the client comes back
+
     async def endpoint(request: Request) -> Response:
-        return Answer(content)
+        shown = context.credentials(request)
+        # A browser that comes back sends the header.
+        given = request.headers.get("last-event-id") or request.query_params.get("after")
+        after = _position(given, f"{(given or '')[:80]!r} is not a position in the log.")
+        viewer = await live.identify(shown)
+        if request.method == "HEAD":
+            return Response(media_type=EVENT_STREAM)
+        # The head is read before the status is sent, so that no event after it is missed.
+        head = await live.entries()
 
-    return endpoint
+        async def stream() -> AsyncIterator[bytes]:
+            context.metrics.streams += 1
+            try:
+                with live.present(viewer):
+                    async for chunk in chunks(shown, after, head):
+                        yield chunk
+            finally:
+                context.metrics.streams -= 1
 
-
-def _ready(context: ApiContext) -> Endpoint:
-    """Ready is who can read the log just now and, on a node, follow the engine that keeps it."""
-
-    async def endpoint(request: Request) -> Response:
-        entries = await context.live.entries()
-        shared = context.live.node.shared
-        if shared is not None and shared.trouble is not None:
-            return refused(shared.trouble, 503)
-        return Answer({"ready": True, "entries": entries})
-
-    return endpoint
-
-
-def _metrics(context: ApiContext) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        if not context.open_metrics or request.scope.get("interlock.outside"):
-            await context.live.identify(context.credentials(request))
-        shared = context.live.node.shared
-        standing = await asyncio.to_thread(shared.standing) if shared else {}
-        return PlainTextResponse(
-            context.metrics.text(await context.live.entries(), standing, context.live.intrusions)
-        )
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(stream(), media_type=EVENT_STREAM, headers=headers)
 
     return endpoint

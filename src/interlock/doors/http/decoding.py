@@ -110,7 +110,8 @@ def request_of(
             raise Usage(
                 f"There is no member {name[:80]!r} here. See /openapi.json.", member=name[:80]
             )
-        values[field.name] = _value(field, value)
+        is_list = isinstance(field.shape, Several) and isinstance(value, list)
+        values[field.name] = tuple(value) if is_list else value
     for name, field in known.path.items():
         value = _from_text(name, path[name], field.shape)
         values[name] = (value,) if isinstance(field.shape, Several) else value
@@ -126,12 +127,3 @@ def request_of(
             raise Usage("Only messages and evidence take an Idempotency-Key.")
         values["key"] = key
     return known.route.verb(**values)
-
-
-def _value(field: Field, value: Any) -> Any:
-    """A JSON value as the field holds it: a list is a tuple."""
-    if value is None and field.optional:
-        return None
-    if isinstance(field.shape, Several) and isinstance(value, list):
-        return tuple(value)
-    return value

@@ -1,8 +1,8 @@
-"""The guard before everything that is served: who may knock at all, and what happens to defects.
+"""The guard before everything that is served: which requests come in, and how errors leave.
 
-Browsers send what pages of other sites tell them to; such requests are refused by their Origin and
-Sec-Fetch-Site, and a name that was rebound to this machine by its Host. Whatever goes wrong behind
-the guard leaves as the error object.
+Browsers send requests that pages of other sites make. The guard refuses them by their Origin and
+Sec-Fetch-Site, and a name that was rebound to this machine by its Host. Every error behind the
+guard leaves as the error object.
 """
 
 import logging
@@ -24,15 +24,14 @@ from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.token_format import PREFIX, PREFIXES, REFRESH
 
 _LOG = logging.getLogger("interlock.http")
-# Where links of other sites may lead. That none of it is shown within another page, each page
-# sees to by itself.
+# Links of other sites may lead here. Each of these pages forbids that another page frames it.
 CONSENT = "/consent"
 VISITED = ("/", "/authorize", CONSENT, "/person")
 INVITATIONS = "/invite/"
 OPEN = ("/register", "/token", "/revoke")
 PUBLISHED = "/.well-known/oauth-"
-# What is a token by its name, wherever it stands in an address, and by its looks. An invitation
-# and a code are in addresses by their nature; those are merely not said again.
+# Names and forms by which a token in an address is found. Invitations and codes are in addresses by
+# design; error texts only leave them out.
 _NAMES = ("token", "access_token", "refresh_token", "authorization", "bearer", "api_key")
 _TOKEN = re.compile(r"(?<![A-Za-z0-9])il[kr]_[a-z2-7]{4}|il[kr]_[a-z2-7]{32}")
 _SECRET = re.compile(f"(?:{'|'.join(PREFIXES)})[A-Za-z0-9]+")
@@ -40,10 +39,10 @@ Report = Callable[[str, str], Awaitable[None]]
 
 
 class Guard:
-    """`loopback` says that the server is for this machine only, whatever names point to it;
-    `outside` is the address under which a proxy before it is known, and `proxies` are where such
-    a one asks from, besides this machine; `report` keeps in the log what should be known
-    afterwards."""
+    """`loopback` says that the server is for this machine only, whichever names point to it.
+    `outside` is the address under which a proxy before the server is known, and `proxies` are the
+    addresses from which the proxy asks, besides this machine's. `report` records a refusal in the
+    log."""
 
     def __init__(
         self,
@@ -72,10 +71,10 @@ class Guard:
             await send(message)
 
         headers = Headers(scope=scope)
-        scope["app"] = self  # so that the router raises what it cannot route
+        scope["app"] = self  # so that the router raises the errors of routing
         try:
             if scope.get("interlock.local"):
-                # Whoever writes to the workspace's own socket could write its file as well.
+                # A caller that can write to the workspace's own socket can write its file too.
                 await self._app(scope, receive, sending)
             else:
                 await self._admit(scope, headers)
@@ -94,33 +93,20 @@ class Guard:
             await response(scope, receive, sending)
 
     async def _admit(self, scope: Scope, headers: Headers) -> None:
-        """Lets a request in, and notes where it came in, or refuses it."""
-        host = headers.get("host", "").lower()
-        # Whoever else asks by that name has come past the proxy, and over plain HTTP.
+        """Check where a request came from, and note in its scope how it came in. Raises Usage for a
+        token in the address, and ForeignOrigin."""
+        host, path = headers.get("host", ""), scope["path"]
         is_proxied = self._proxies.has(_peer(scope))
-        if is_outside := is_proxied and host == self._outside != "":
+        # A request by the proxy's name from another address came past the proxy, over plain HTTP.
+        if is_outside := is_proxied and host.lower() == self._outside != "":
             scope["scheme"], scope["interlock.outside"] = self._scheme, True
-            _seen_through(scope, headers)
-        await self._refuse_shown(scope)
-        try:
-            here_only = self._loopback and not is_outside
-            _refuse_foreign(headers, scope, here_only=here_only, known=self._outside)
-        except ForeignOrigin:
-            await self._keep_forged(scope)
-            raise
-        # Where tokens may be given out, and for which address: never over plain HTTP that
-        # somebody else could listen to.
-        is_plain = is_proxied and not _came_by(scope["scheme"], headers)
-        if (is_outside or self._loopback) and not is_plain:
-            scope["interlock.base"] = f"{scope['scheme']}://{host}"
+            # The proxy appends the caller's address to those that came with the request, in the
+            # same header line or in another.
+            last = ",".join(headers.getlist("x-forwarded-for")).rpartition(",")[2].strip()
+            if (peer := written_by_proxy(last)) is not None:
+                scope["client"] = (peer, 0)
 
-    async def _keep_forged(self, scope: Scope) -> None:
-        """A page of another site that consents in a person's name is kept in the log."""
-        if self._report is not None and (scope["method"], scope["path"]) == ("POST", CONSENT):
-            await self._report("FORGED_CONSENT", _peer(scope))
-
-    async def _refuse_shown(self, scope: Scope) -> None:
-        """A token in an address stays in histories and in the logs of every proxy on the way."""
+        # A token in an address stays in histories and in the logs of every proxy on the way.
         if _holds_token(scope):
             if self._report is not None:
                 await self._report("TOKEN_IN_URL", _peer(scope))
@@ -129,10 +115,39 @@ class Guard:
                 "addresses: revoke it, and show another in the header Authorization."
             )
 
+        why = _foreign(scope, headers)
+        if self._loopback and not is_outside and not _is_here(host):
+            why = (
+                f"This server is for its own machine, and was asked for as {host[:80]!r}. Use "
+                f"{f'{self._outside}, ' if self._outside else ''}127.0.0.1 or localhost."
+            )
+        if why is not None:
+            # A page of another site that consents in a person's name is recorded in the log.
+            if self._report is not None and (scope["method"], path) == ("POST", CONSENT):
+                await self._report("FORGED_CONSENT", _peer(scope))
+            raise ForeignOrigin(why)
+
+        # Tokens are given out for this address, and never over plain HTTP that others could read.
+        # A proxy that says nothing was asked by its own scheme. Where it says several schemes, some
+        # of them came with the request.
+        schemes = ",".join(headers.getlist("x-forwarded-proto")).lower()
+        is_plain = (
+            is_proxied
+            and schemes != ""
+            and {part.strip() for part in schemes.split(",")} != {scope["scheme"]}
+        )
+        if (is_outside or self._loopback) and not is_plain:
+            scope["interlock.base"] = f"{scope['scheme']}://{host.lower()}"
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
 
 def _holds_token(scope: Scope) -> bool:
     query = scope["query_string"].decode("latin-1")
-    # Clients send what they like to /authorize, and it is looked at by name there.
+    # Clients send parameters of any name to /authorize, which checks them itself.
     names = () if scope["path"] == "/authorize" else _NAMES
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name.lower() in names or value.lower().startswith((PREFIX, REFRESH)):
@@ -143,85 +158,9 @@ def _holds_token(scope: Scope) -> bool:
 
 
 def is_open(path: str) -> bool:
-    """What pages of other sites may ask for: no cookie is looked at there, and what is given out
-    is a client's own."""
+    """Whether pages of other sites may ask for a path. It reads no cookie, and its answers are the
+    client's own."""
     return path in OPEN or path.startswith(PUBLISHED)
-
-
-def _seen_through(scope: Scope, headers: Headers) -> None:
-    """Behind a proxy, whoever asks is whom the proxy says, which is the last of what is said: it
-    adds to what came with the request, in the same line or in another."""
-    said = ",".join(headers.getlist("x-forwarded-for")).rpartition(",")[2].strip()
-    if (peer := written_by_proxy(said)) is not None:
-        scope["client"] = (peer, 0)
-
-
-def _came_by(scheme: str, headers: Headers) -> bool:
-    """Whether a proxy was asked by this scheme. One that says nothing was; where more is said than
-    one thing, a part of that came with the request."""
-    said = ",".join(headers.getlist("x-forwarded-proto")).lower()
-    return not said or {part.strip() for part in said.split(",")} == {scheme}
-
-
-def _peer(scope: Scope) -> str:
-    client = scope.get("client")
-    return str(client[0]) if client else ""
-
-
-def _challenge(scope: Scope, headers: Headers) -> str:
-    """Who asks without a good token is told where to get one."""
-    said = ['realm="interlock"']
-    if base := scope.get("interlock.base"):
-        path = "/mcp" if scope["path"].rstrip("/") == "/mcp" else ""
-        said.append(f'resource_metadata="{base}{PUBLISHED}protected-resource{path}"')
-        said.append(f'scope="{" ".join(BASIC_SCOPES)}"')
-    if "authorization" in headers:
-        said.append('error="invalid_token"')
-    return "Bearer " + ", ".join(said)
-
-
-def _refusal_of(trouble: Exception, scope: Scope) -> tuple[Refusal, int | None]:
-    if isinstance(trouble, Refusal):
-        return trouble, None
-    if isinstance(trouble, HTTPException):
-        path = _shown(scope)
-        if trouble.status_code == 404:
-            return NotFound(f"There is nothing at {path}. See /openapi.json."), None
-        if trouble.status_code == 405:
-            return Usage(f"{path} does not take {scope['method']}. See /openapi.json."), 405
-        return Usage(f"{trouble.detail}."), trouble.status_code
-    _LOG.error("defect", exc_info=trouble, extra={"path": _shown(scope)})
-    return Internal(
-        f"A defect in Interlock: {type(trouble).__name__}. Look whether what you asked for was "
-        "done. The server's log has what is known about it."
-    ), None
-
-
-def _shown(scope: Scope) -> str:
-    """A path as it may be said again."""
-    return _SECRET.sub("…", str(scope["path"]))[:200]
-
-
-def _refuse_foreign(headers: Headers, scope: Scope, *, here_only: bool, known: str) -> None:
-    host = headers.get("host", "")
-    if here_only and not _is_here(host):
-        raise ForeignOrigin(
-            f"This server is for its own machine, and was asked for as {host[:80]!r}. Use "
-            f"{f'{known}, ' if known else ''}127.0.0.1 or localhost."
-        )
-    if is_open(scope["path"]):
-        return
-    origin = headers.get("origin")
-    if origin is not None and origin.partition("://")[2].lower() != host.lower():
-        raise ForeignOrigin(f"Requests from pages of {origin[:80]!r} are refused.")
-    site = headers.get("sec-fetch-site", "none")
-    visits = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
-    if site not in ("none", "same-origin") and not (visits and _is_visited(scope["path"])):
-        raise ForeignOrigin("Requests from pages of other sites are refused.")
-
-
-def _is_visited(path: str) -> bool:
-    return path in VISITED or path.startswith(INVITATIONS)
 
 
 def _is_here(host: str) -> bool:
@@ -229,3 +168,48 @@ def _is_here(host: str) -> bool:
     has_port = ":" in host and not host.endswith("]")
     name, port = host.rsplit(":", 1) if has_port else (host, "0")
     return port.isdecimal() and is_loopback(name)
+
+
+def _foreign(scope: Scope, headers: Headers) -> str | None:
+    """Why a request is refused as one of another site's page, or None."""
+    path = scope["path"]
+    if is_open(path):
+        return None
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
+        return f"Requests from pages of {origin[:80]!r} are refused."
+    site = headers.get("sec-fetch-site", "none")
+    navigates = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+    is_visit = navigates and (path in VISITED or path.startswith(INVITATIONS))
+    if site not in ("none", "same-origin") and not is_visit:
+        return "Requests from pages of other sites are refused."
+    return None
+
+
+def _challenge(scope: Scope, headers: Headers) -> str:
+    """The WWW-Authenticate header, which tells a caller where to get a token."""
+    members = ['realm="interlock"']
+    if base := scope.get("interlock.base"):
+        path = "/mcp" if scope["path"].rstrip("/") == "/mcp" else ""
+        members.append(f'resource_metadata="{base}{PUBLISHED}protected-resource{path}"')
+        members.append(f'scope="{" ".join(BASIC_SCOPES)}"')
+    if "authorization" in headers:
+        members.append('error="invalid_token"')
+    return "Bearer " + ", ".join(members)
+
+
+def _refusal_of(trouble: Exception, scope: Scope) -> tuple[Refusal, int | None]:
+    if isinstance(trouble, Refusal):
+        return trouble, None
+    path = _SECRET.sub("…", str(scope["path"]))[:200]
+    if isinstance(trouble, HTTPException):
+        if trouble.status_code == 404:
+            return NotFound(f"There is nothing at {path}. See /openapi.json."), None
+        if trouble.status_code == 405:
+            return Usage(f"{path} does not take {scope['method']}. See /openapi.json."), 405
+        return Usage(f"{trouble.detail}."), trouble.status_code
+    _LOG.error("defect", exc_info=trouble, extra={"path": path})
+    return Internal(
+        f"A defect in Interlock: {type(trouble).__name__}. Look whether what you asked for was "
+        "done. The server's log has what is known about it."
+    ), None

@@ -17,8 +17,7 @@ from starlette.responses import Response
 from interlock.agents.hooks import NOTHING, Said, client_of
 from interlock.agents.hooks.attending import attending, session_of
 from interlock.agents.hooks.memory import Memory
-from interlock.doors.http.answers import Answer
-from interlock.doors.http.leaving import while_there
+from interlock.doors.http.answers import Answer, while_there
 from interlock.errors import BadToken, NoIdentity, Refusal, TokenExpired, Usage
 from interlock.log.encoding import decode
 from interlock.node.live import LiveNode

@@ -1,4 +1,4 @@
-"""Limits of the door: how often a token may ask, and how large and how slow a request may be."""
+"""Limits of the door: the rate of a token's requests, and the size and the time of a body."""
 
 import asyncio
 import hashlib
@@ -18,7 +18,7 @@ FORGET_EVERY = 10_000
 
 
 class RateLimit:
-    """A bucket for each token: it holds a burst, and fills up again at a steady rate."""
+    """A token bucket for each token: it holds a burst, and refills at a steady rate."""
 
     def __init__(
         self,
@@ -28,10 +28,11 @@ class RateLimit:
     ) -> None:
         self._per_s, self._burst, self._clock = per_s, burst, clock
         self._buckets: dict[bytes, tuple[float, float]] = {}
-        self._most = FORGET_EVERY
+        self._max_buckets = FORGET_EVERY
 
     def take(self, token: str) -> None:
-        # A token may be long and need not be anybody's: it is not kept.
+        """Count one request of a token. Raises RateLimited."""
+        # Any text can be shown as a token, so the bucket keeps only its hash.
         who = hashlib.sha256(token.encode()).digest()
         now = self._clock()
         left, at = self._buckets.get(who, (self._burst, now))
@@ -43,20 +44,17 @@ class RateLimit:
                 "to hear of something, wait for it (/v1/inbox?wait=25, /v1/events).",
                 retry_after_s=wait_s,
             )
-        if len(self._buckets) > self._most:
-            self._forget(now)
+        if len(self._buckets) > self._max_buckets:
+            # Forget the buckets that are full again.
+            full_s = self._burst / self._per_s
+            self._buckets = {w: b for w, b in self._buckets.items() if now - b[1] < full_s}
+            self._max_buckets = max(FORGET_EVERY, 2 * len(self._buckets))
         self._buckets[who] = left - 1, now
-
-    def _forget(self, now: float) -> None:
-        """Whoever has not asked for so long that its bucket is full needs none."""
-        full_s = self._burst / self._per_s
-        self._buckets = {w: b for w, b in self._buckets.items() if now - b[1] < full_s}
-        self._most = max(FORGET_EVERY, 2 * len(self._buckets))
 
 
 class Body:
-    """Receives a request's body, unless it is too large or too slow. Once it is whole, whoever
-    goes on receiving waits for the end of the connection, as long as that takes."""
+    """Receives a request's body. Raises TooLarge and Slow. After the whole body, receiving waits
+    for the end of the connection without a limit."""
 
     def __init__(self, receive: Receive, headers: Headers) -> None:
         declared = headers.get("content-length", "")

@@ -1,10 +1,10 @@
-"""What the server counts, in the text form that Prometheus reads."""
+"""Counters and gauges of the server, in the text format of Prometheus."""
 
 import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 _STARTED = time.monotonic()
@@ -22,55 +22,39 @@ class Metrics:
     def text(
         self, entries: int, standing: dict[str, Any], intrusions: Counter[str] | None = None
     ) -> str:
-        """`standing` is how the nodes of a shared log stand; empty where one file is the log."""
-        refusals = self.refusals + (intrusions or Counter())
-        lines = [
-            *_head("interlock_http_responses_total", "counter", "Responses by status"),
-            *(
-                f'interlock_http_responses_total{{status="{status}"}} {count}'
-                for status, count in sorted(self._answers.items())
-            ),
-            *_head("interlock_refusals_total", "counter", "Refusals by code"),
-            *(
-                f'interlock_refusals_total{{code="{code}"}} {count}'
-                for code, count in sorted(refusals.items())
-            ),
-            *_head("interlock_event_streams", "gauge", "Event streams that are open"),
-            f"interlock_event_streams {self.streams}",
-            *_head("interlock_log_entries", "gauge", "Length of the log"),
-            f"interlock_log_entries {entries}",
-            *_head("interlock_uptime_seconds", "gauge", "Time since the start"),
-            f"interlock_uptime_seconds {time.monotonic() - _STARTED:.0f}",
-            *_head("process_max_resident_memory_bytes", "gauge", "Most memory ever used"),
-            f"process_max_resident_memory_bytes {_most_memory()}",
-            *(_engine(standing) if standing else ()),
-        ]
+        """All metrics. `standing` describes the nodes of a shared log; it is empty where one file
+        is the log."""
+        lines: list[str] = []
+
+        def add(name: str, kind: str, help: str, values: object, label: str = "") -> None:
+            lines.extend((f"# HELP {name} {help}.", f"# TYPE {name} {kind}"))
+            if isinstance(values, Mapping):
+                lines.extend(f'{name}{{{label}="{key}"}} {value}' for key, value in values.items())
+            else:
+                lines.append(f"{name} {values}")
+
+        answers = dict(sorted(self._answers.items()))
+        refusals = dict(sorted((self.refusals + (intrusions or Counter())).items()))
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        memory = memory if sys.platform == "darwin" else memory * 1024
+        uptime_s = f"{time.monotonic() - _STARTED:.0f}"
+        add("interlock_http_responses_total", "counter", "Responses by status", answers, "status")
+        add("interlock_refusals_total", "counter", "Refusals by code", refusals, "code")
+        add("interlock_event_streams", "gauge", "Event streams that are open", self.streams)
+        add("interlock_log_entries", "gauge", "Length of the log", entries)
+        add("interlock_uptime_seconds", "gauge", "Time since the start", uptime_s)
+        add("process_max_resident_memory_bytes", "gauge", "Most memory ever used", memory)
+        if standing:
+            is_up, age_s = int("trouble" not in standing), standing.get("confirmed_s_ago", "NaN")
+            aside, nodes = standing["set_aside"], standing["nodes"]
+            add("interlock_engine_up", "gauge", "Whether the engine can be followed", is_up)
+            add("interlock_engine_confirmed_seconds", "gauge", "Age of what is read here", age_s)
+            add("interlock_entries_set_aside", "gauge", "Entries without a good seal", aside)
+            for name, help, member in (
+                ("position", "How far each node has folded the log", "seq"),
+                ("heard_seconds", "When each node was last heard of", "seen_s_ago"),
+                ("lag_entries", "How far each node is behind", "lag"),
+            ):
+                values = {node["node"]: node[member] for node in nodes}
+                add(f"interlock_node_{name}", "gauge", help, values, "node")
         return "\n".join(lines) + "\n"
-
-
-def _engine(standing: dict[str, Any]) -> Iterator[str]:
-    """The engine, and every node on it."""
-    yield from _head("interlock_engine_up", "gauge", "Whether the engine can be followed")
-    yield f"interlock_engine_up {int('trouble' not in standing)}"
-    yield from _head("interlock_engine_confirmed_seconds", "gauge", "Age of what is read here")
-    yield f"interlock_engine_confirmed_seconds {standing.get('confirmed_s_ago', 'NaN')}"
-    yield from _head("interlock_entries_set_aside", "gauge", "Entries without a good seal")
-    yield f"interlock_entries_set_aside {standing['set_aside']}"
-    yield from _head("interlock_node_position", "gauge", "How far each node has folded the log")
-    for node in standing["nodes"]:
-        yield f'interlock_node_position{{node="{node["node"]}"}} {node["seq"]}'
-    yield from _head("interlock_node_heard_seconds", "gauge", "When each node was last heard of")
-    for node in standing["nodes"]:
-        yield f'interlock_node_heard_seconds{{node="{node["node"]}"}} {node["seen_s_ago"]}'
-    yield from _head("interlock_node_lag_entries", "gauge", "How far each node is behind")
-    for node in standing["nodes"]:
-        yield f'interlock_node_lag_entries{{node="{node["node"]}"}} {node["lag"]}'
-
-
-def _head(name: str, kind: str, help: str) -> tuple[str, str]:
-    return f"# HELP {name} {help}.", f"# TYPE {name} {kind}"
-
-
-def _most_memory() -> int:
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used if sys.platform == "darwin" else used * 1024

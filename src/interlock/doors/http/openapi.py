@@ -8,22 +8,48 @@ from interlock import __version__
 from interlock.doors.http.decoding import Decoder, decoder
 from interlock.errors import Refusal, by_code
 from interlock.rooms import catalogue
-from interlock.verbs.http import KEY_HEADER, SESSION_HEADER, Route, routes_of
+from interlock.verbs.http import KEY_HEADER, SESSION_HEADER, routes_of
 from interlock.verbs.types import SESSION_ID, Several
 from interlock.verbs.verb import Field, notes, summary
 
+Schema = dict[str, Any]
+
 _COMMON = (400, 401, 403, 404, 409, 413, 429, 503)
 _REF = "#/components/schemas/{model}"
+_ABSENT: list[Any] = [None, False, []]
 
 
-def document() -> dict[str, Any]:
-    schemas: dict[str, Any] = {"Error": _error()}
-    paths: dict[str, Any] = {}
+def document() -> Schema:
+    schemas: Schema = {
+        "Error": {
+            "type": "object",
+            "required": ["error", "code", "message"],
+            "properties": {
+                "error": {"type": "string", "description": "a fixed title"},
+                "code": {"type": "string", "description": "stable"},
+                "message": {"type": "string", "description": "what was wrong, and what to do"},
+            },
+            "additionalProperties": True,
+        }
+    }
+    paths: Schema = {}
     for verb in catalogue.verbs():
         for route in routes_of(verb) if not verb.declared.local else ():
             described = _operation(decoder(route), schemas)
             paths.setdefault(route.path, {})[route.method.lower()] = described
-    paths["/v1/events"] = {"get": _events()}
+    stream = {"text/event-stream": {"schema": {"type": "string"}}}
+    paths["/v1/events"] = {
+        "get": {
+            "operationId": "Events",
+            "summary": "Live events: resumes from Last-Event-ID, or from after, without a gap",
+            "parameters": [
+                _header("Last-Event-ID", "the last event that was seen"),
+                _parameter("query", "after", {"type": "integer", "minimum": 0}),
+            ],
+            "responses": {"200": {"description": "A stream", "content": stream}}
+            | _refusals(*_COMMON),
+        }
+    }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -41,56 +67,63 @@ def document() -> dict[str, Any]:
     }
 
 
-def _operation(known: Decoder, schemas: dict[str, Any]) -> dict[str, Any]:
-    route = known.route
-    verb = route.verb
-    parameters = [
-        _parameter("path", name, _of_path(field)) | {"description": field.help}
-        for name, field in known.path.items()
-    ]
+def _operation(known: Decoder, schemas: Schema) -> Schema:
+    """One operation. The models that its answer is made of are added to `schemas`."""
+    route, verb = known.route, known.route.verb
+    parameters = []
+    for name, field in known.path.items():
+        shape = field.shape.each if isinstance(field.shape, Several) else field.shape
+        parameters.append(_parameter("path", name, shape.schema()) | {"description": field.help})
     if known.takes_key:
-        parameters.append(
-            _header(KEY_HEADER, "the same key with the same body gives the first answer again")
-        )
+        help = "the same key with the same body gives the first answer again"
+        parameters.append(_header(KEY_HEADER, help))
     pattern = f"^{SESSION_ID.pattern}$"
     parameters.append(_header(SESSION_HEADER, "the session that acts", pattern=pattern))
-    operation: dict[str, Any] = {
-        "operationId": _name(route),
-        "summary": summary(verb),
-        "parameters": parameters,
-        "responses": _responses(route, schemas),
-    }
-    if more := notes(verb):
-        operation["description"] = more
-    if verb.declared.anyone:
-        operation["security"] = []
     if route.method == "GET" or known.raw:
         parameters += [
             _parameter("query", name, _member(field)) | {"required": field.required}
             for name, field in known.members.items()
         ]
+
+    answer = TypeAdapter(catalogue.answer_type(verb)).json_schema(ref_template=_REF)
+    schemas |= answer.pop("$defs", {})
+    done = {"description": "Done", "content": {"application/json": {"schema": answer}}}
+    statuses = (*_COMMON, 408, 415) if route.method == "POST" else _COMMON
+    suffix = f"By{route.method.title()}{route.path.count('{')}" if route.shorthand else ""
+    operation: Schema = {
+        "operationId": verb.__name__ + suffix,
+        "summary": summary(verb),
+        "parameters": parameters,
+        "responses": {"200": done} | _refusals(*statuses),
+    }
+    if more := notes(verb):
+        operation["description"] = more
+    if verb.declared.anyone:
+        operation["security"] = []
     if known.raw:
         binary = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
         operation["requestBody"] = {"required": True, "content": binary}
     elif route.method != "GET":
         required = [name for name, field in known.members.items() if field.required]
-        schema = {
+        body = {
             "type": "object",
-            "properties": {name: _member(field) for name, field in known.members.items()},
+            "properties": {
+                name: _or_null(_member(field)) if field.optional else _member(field)
+                for name, field in known.members.items()
+            },
             "required": required,
             "additionalProperties": False,
         }
-        content = {"application/json": {"schema": schema}}
-        operation["requestBody"] = {"required": bool(required), "content": content}
+        if groups := _groups(known):
+            body["allOf"] = groups
+        exactly_one = [known.path.keys() & {*names} for names in verb.declared.exactly_one]
+        is_required = bool(required) or not all(exactly_one)
+        content = {"application/json": {"schema": body}}
+        operation["requestBody"] = {"required": is_required, "content": content}
     return operation
 
 
-def _of_path(field: Field) -> dict[str, Any]:
-    shape = field.shape.each if isinstance(field.shape, Several) else field.shape
-    return shape.schema()
-
-
-def _member(field: Field) -> dict[str, Any]:
+def _member(field: Field) -> Schema:
     schema = field.shape.schema()
     if field.help:
         schema["description"] = field.help
@@ -99,67 +132,54 @@ def _member(field: Field) -> dict[str, Any]:
     return schema
 
 
-def _name(route: Route) -> str:
-    name = route.verb.__name__
-    return f"{name}By{route.method.title()}{route.path.count('{')}" if route.shorthand else name
+def _or_null(schema: Schema) -> Schema:
+    """A member that may be null, which means that it was not given."""
+    more = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return schema | {"type": [schema["type"], "null"]} | more
 
 
-def _parameter(where: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "in": where, "required": where == "path", "schema": schema}
-
-
-def _header(name: str, help: str, **more: str) -> dict[str, Any]:
-    return _parameter("header", name, {"type": "string"} | more) | {"description": help}
-
-
-def _responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    answer = _schema(catalogue.answer_type(route.verb), schemas)
-    found = {"200": {"description": "Done", "content": {"application/json": {"schema": answer}}}}
-    statuses = [*_COMMON, *([408, 415] if route.method == "POST" else [])]
-    return found | {str(status): _refusal(status) for status in statuses}
-
-
-def _refusal(status: int) -> dict[str, Any]:
-    codes = ", ".join(sorted(kind.code for kind in _kinds(Refusal) if kind.http == status))
-    schema = {"$ref": _REF.format(model="Error")}
-    description = f"Refused: {codes or 'USAGE'}"
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
-
-
-def _kinds(kind: type[Refusal]) -> list[type[Refusal]]:
-    found = [leaf for sub in kind.__subclasses__() for leaf in [sub, *_kinds(sub)]]
-    return [leaf for leaf in found if "code" in vars(leaf) and by_code(leaf.code) is leaf]
-
-
-def _error() -> dict[str, Any]:
-    return {
-        "type": "object",
-        "required": ["error", "code", "message"],
-        "properties": {
-            "error": {"type": "string", "description": "a fixed title"},
-            "code": {"type": "string", "description": "stable"},
-            "message": {"type": "string", "description": "what was wrong, and what to do"},
-        },
-        "additionalProperties": True,
-    }
-
-
-def _schema(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a model; what it is made of goes into the components."""
-    found = TypeAdapter(kind).json_schema(ref_template=_REF)
-    schemas |= found.pop("$defs", {})
+def _groups(known: Decoder) -> list[Schema]:
+    """The groups of members of which a body gives exactly one, or at most one."""
+    declared = known.route.verb.declared
+    on_wire = {field.name: name for name, field in known.members.items()}
+    found: list[Schema] = []
+    for group in (*declared.exactly_one, *declared.at_most_one):
+        # null, false and an empty list count as not given.
+        given: list[Schema] = [
+            {"required": [on_wire[name]], "properties": {on_wire[name]: {"not": {"enum": _ABSENT}}}}
+            for name in group
+            if name in on_wire
+        ]
+        none_given = {"not": {"anyOf": given}}
+        if any(name in known.path for name in group):
+            found.append(none_given)
+        else:
+            may_be_none = group in declared.at_most_one
+            found.append({"oneOf": [*given, none_given] if may_be_none else given})
     return found
 
 
-def _events() -> dict[str, Any]:
-    stream = {"text/event-stream": {"schema": {"type": "string"}}}
+def _parameter(where: str, name: str, schema: Schema) -> Schema:
+    return {"name": name, "in": where, "required": where == "path", "schema": schema}
+
+
+def _header(name: str, help: str, **more: str) -> Schema:
+    return _parameter("header", name, {"type": "string"} | more) | {"description": help}
+
+
+def _refusals(*statuses: int) -> Schema:
+    """The responses of these statuses, each with the codes of its refusals."""
+    content = {"application/json": {"schema": {"$ref": _REF.format(model="Error")}}}
+    codes: dict[int, list[str]] = {status: [] for status in statuses}
+    kinds = Refusal.__subclasses__()
+    for kind in kinds:  # which grows by the subclasses of each
+        kinds += kind.__subclasses__()
+        if kind.http in codes and "code" in vars(kind) and by_code(kind.code) is kind:
+            codes[kind.http].append(kind.code)
     return {
-        "operationId": "Events",
-        "summary": "Live events: resumes from Last-Event-ID, or from after, without a gap",
-        "parameters": [
-            _header("Last-Event-ID", "the last event that was seen"),
-            _parameter("query", "after", {"type": "integer", "minimum": 0}),
-        ],
-        "responses": {"200": {"description": "A stream", "content": stream}}
-        | {str(status): _refusal(status) for status in _COMMON},
+        str(status): {
+            "description": f"Refused: {', '.join(sorted(found)) or 'USAGE'}",
+            "content": content,
+        }
+        for status, found in codes.items()
     }

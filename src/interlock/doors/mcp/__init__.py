@@ -1,12 +1,10 @@
 """The MCP door: the tools of `tools` over stdio, over any stream, and over HTTP.
 
-Importing it brings the SDK, which takes the better part of a second: only what serves does so.
+Importing it imports the SDK, which takes most of a second: only a serving process does so.
 """
 
+from interlock.doors.mcp.calls import Here
 from interlock.doors.mcp.http import Mounted
-from interlock.doors.mcp.plans import Here
-from interlock.doors.mcp.service import server
-from interlock.doors.mcp.sessions import kept
-from interlock.doors.mcp.streams import serve
+from interlock.doors.mcp.streams import kept, serve
 
-__all__ = ["Here", "Mounted", "kept", "serve", "server"]
+__all__ = ["Here", "Mounted", "kept", "serve"]

@@ -1,8 +1,8 @@
-"""`python -m interlock.doors.mcp`: MCP over stdio by itself, where no server runs to lead to.
+"""`python -m interlock.doors.mcp`: MCP over stdio with a node of its own, where no server runs.
 
-Who acts is said once, by the environment and the flags. A session that the environment names is
-somebody else's; one named by --session is this process's own: its claims are kept renewed, and
-given up at the end.
+The environment and the flags say once who acts. A session that the environment names belongs to
+another process. A session named by --session is this process's own: the process keeps its claims,
+and releases them at the end.
 """
 
 import argparse
@@ -13,11 +13,9 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 
-from interlock.doors.mcp.plans import Here
+from interlock.doors.mcp.calls import Here
 from interlock.doors.mcp.service import server
-from interlock.doors.mcp.sessions import kept, window_kept
-from interlock.doors.mcp.stdio import standard_streams
-from interlock.doors.mcp.streams import converse
+from interlock.doors.mcp.streams import converse, kept, standard_streams, window_kept
 from interlock.errors import Refusal, Usage
 from interlock.local import workspace
 from interlock.local.link import open_node
@@ -41,10 +39,7 @@ def main() -> int:
     parser.add_argument("--repo", help="which repository paths are in; default: the one here")
     given = vars(parser.parse_args())
     try:
-        place = _place(given["workspace"])
-        credentials = _who_acts(place, given["from"], given["session"])
-        here = _here(given["repo"])
-        asyncio.run(_serve(place, credentials, given["session"], here, given["from"]))
+        asyncio.run(_serve(given["workspace"], given["from"], given["session"], given["repo"]))
     except Refusal as refusal:
         sys.stderr.write(f"interlock mcp: {refusal.message}\n")
         return refusal.exit
@@ -55,31 +50,38 @@ def main() -> int:
     return 0
 
 
-def _who_acts(place: str, named: str | None, session: str | None) -> Credentials:
+async def _serve(
+    named_place: str | None, named: str | None, session: str | None, named_repo: str | None
+) -> None:
+    try:
+        directory = os.getcwd()
+    except OSError:
+        directory = None
+    place = workspace.find(named_place, os.environ, directory or os.sep)
     link = workspace.link(place, os.environ)
     if not link.is_local:
         raise Usage(f"{place} serves MCP itself: give your client {place}/mcp")
     with closing(link):
-        return workspace.as_configured(link, os.environ, named=named, session=session)
+        credentials = workspace.as_configured(link, os.environ, named=named, session=session)
+    repo = name_and_paths(named_repo, [])[0] if named_repo is not None else name_here()
+    here = Here(repo, directory)
+    identify = _identify(place, credentials, named)
 
-
-async def _serve(
-    place: str, credentials: Credentials, session: str | None, here: Here, named: str | None
-) -> None:
-    _end_on_sigterm()
+    this = asyncio.current_task()
+    assert this is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     with open_node(place) as node:
         async with LiveNode(node) as live:
             await live.call(credentials, Whoami())
-            whoever = _whoever(place, credentials, named)
-            async with kept(live, credentials, session), window_kept(live, whoever):
-                app = server(live, whoever, here)
-                await converse(app, *standard_streams())
+            async with kept(live, credentials, session), window_kept(live, identify):
+                await converse(server(live, identify, here), *standard_streams())
 
 
-def _whoever(
+def _identify(
     place: str, credentials: Credentials, named: str | None
 ) -> Callable[[object], Credentials]:
-    """Who asks: as was said at the start, in the session that the client around us has by now."""
+    """The credentials of each request: those of the start, in the current session of the client
+    around this process."""
     window = surrounding(place)
     if credentials.session is not None and (
         window is None or window.session != credentials.session
@@ -87,28 +89,6 @@ def _whoever(
         return lambda _: credentials
     sender = named.removeprefix("@") if named is not None else None
     return lambda _: in_window(place, credentials._replace(session=None), sender)
-
-
-def _end_on_sigterm() -> None:
-    this = asyncio.current_task()
-    assert this is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
-
-
-def _place(named: str | None) -> str:
-    try:
-        here = os.getcwd()
-    except OSError:
-        here = os.sep
-    return workspace.find(named, os.environ, here)
-
-
-def _here(named: str | None) -> Here:
-    repo = name_and_paths(named, [])[0] if named is not None else name_here()
-    try:
-        return Here(repo, os.getcwd())
-    except OSError:
-        return Here(repo)
 
 
 if __name__ == "__main__":

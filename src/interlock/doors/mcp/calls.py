@@ -1,16 +1,16 @@
 """The flow of each tool: it yields requests, and returns the answer of the tool."""
 
+import os
 from collections.abc import Callable
+from typing import NamedTuple
 
-from interlock.doors.mcp import work
-from interlock.doors.mcp.arguments import Arguments, checked
-from interlock.doors.mcp.plans import Here
-from interlock.doors.mcp.tools import READ_BYTES
+from interlock.doors.mcp.tools import READ_BYTES, TASK_ACTIONS, Arguments, checked
 from interlock.errors import Usage
 from interlock.local.repository import named_from_afar
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim
 from interlock.rooms.identity.verbs import ListAgents
 from interlock.rooms.mail.message_types import MAIN_MEMBER
+from interlock.rooms.mail.uploads import attach, in_pieces
 from interlock.rooms.mail.verbs import (
     AckMessages,
     AnswerAsk,
@@ -21,27 +21,58 @@ from interlock.rooms.mail.verbs import (
     SendMessage,
     ShowThread,
 )
+from interlock.rooms.work.verbs import AddEvidence, GiveVerdict
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.answers import Answer
-from interlock.verbs.flows import Flow
+from interlock.verbs.flows import Flow, LocalRead
+from interlock.verbs.verb import Verb
 
 ADAPTER = "mcp"
 INBOX_LIMIT = 10
 # A share of what one answer can hold without a client cutting it.
 LISTED_BYTES = READ_BYTES
+MAX_STORY_ENTRIES = 40
+BRIEF_BYTES = 40_000
+FILE_BYTES = 32 << 20
+# The members of a payload that are arguments too, by the type of message that has them.
+PAYLOAD_MEMBERS: dict[str, tuple[str, ...]] = {
+    "send": (),
+    "command": ("why", "cwd", "expects"),
+    "blocker": ("severity", "fix", "task_id"),
+}
+
+
+class Here(NamedTuple):
+    """The name of the caller's repository, and its directory on this machine. Both are None where
+    they are not known, as over HTTP."""
+
+    repo: str | None = None
+    directory: str | None = None
+
+
+ELSEWHERE = Here()
+ToolFlow = Callable[[Arguments, Here], Flow[Answer]]
 
 
 def flow_of(tool: str, arguments: Arguments, here: Here) -> Flow[Answer]:
-    """What a tool does with these arguments; `Usage` where they are not what it takes."""
+    """The flow of a call. Raises Usage for arguments that do not fit the tool's schema."""
     return FLOWS[tool](checked(tool, arguments), here)
 
 
-def _whoami(given: Arguments, here: Here) -> Flow[Answer]:
-    return (yield Whoami())
+def _given(given: Arguments, *names: str) -> Arguments:
+    """Those of the named arguments that the call has, as values of fields: a list is a tuple."""
+    found = {name: given[name] for name in names if name in given}
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
 
 
-def _agents(given: Arguments, here: Here) -> Flow[Answer]:
-    return (yield ListAgents(given.get("name")))
+def _of_verb(verb: type[Verb], **renamed: str) -> ToolFlow:
+    """The flow of a tool that is one verb. Its arguments are fields, some by another name."""
+
+    def flow(given: Arguments, here: Here) -> Flow[Answer]:
+        fields = {renamed.get(name, name): value for name, value in _given(given, *given).items()}
+        return (yield verb(**fields))
+
+    return flow
 
 
 def _send(given: Arguments, here: Here) -> Flow[Answer]:
@@ -50,53 +81,27 @@ def _send(given: Arguments, here: Here) -> Flow[Answer]:
     if to is None:
         if "reply_to" not in given:
             raise Usage("Say to whom, in to; or what you answer, in reply_to.", member="to")
-        # Whoever answers has read it; one byte of it tells from whom it is.
+        # The caller has read the message. One byte of it is enough to learn the sender.
         first = yield ReadMessage(given["reply_to"], 0, 1)
         if first["type"] == "ask" and type == "send":
-            return (yield _answer_of(given))
+            beyond = [name for name in given if name not in ("text", "type", "reply_to", "key")]
+            if beyond:
+                raise Usage(
+                    f"The answer to an ask has text and key, and no {beyond[0]}. Leave it out, or "
+                    "give `to` as well and send an ordinary message.",
+                    member=beyond[0],
+                )
+            return (yield AnswerAsk(given["reply_to"], given["text"], given.get("key")))
         to = first["from"]
-    return (
-        yield SendMessage(
-            to=to,
-            type=type,
-            payload=_payload(given, type),
-            subject=given.get("subject"),
-            reply_to=given.get("reply_to"),
-            priority=given.get("priority", "normal"),
-            key=given.get("key"),
-            wake=given.get("wake"),
-        )
-    )
-
-
-def _answer_of(given: Arguments) -> AnswerAsk:
-    beyond = [name for name in given if name not in ("text", "type", "reply_to", "key")]
-    if beyond:
-        raise Usage(
-            f"The answer to an ask has text and key, and no {beyond[0]}. Leave it out, or give "
-            "`to` as well and send an ordinary message.",
-            member=beyond[0],
-        )
-    return AnswerAsk(given["reply_to"], given["text"], given.get("key"))
-
-
-# The members of a payload that are arguments too, by the type that has them.
-_MEMBERS = {
-    "send": (),
-    "command": ("why", "cwd", "expects"),
-    "blocker": ("severity", "fix", "task_id"),
-}
-
-
-def _payload(given: Arguments, type: str) -> Answer:
     payload: Answer = {MAIN_MEMBER[type]: given["text"]}
-    for owner, names in _MEMBERS.items():
+    for owner, names in PAYLOAD_MEMBERS.items():
         for name in names:
             if name in given and owner != type:
                 raise Usage(f"{name} goes with type {owner}, not with {type}.", member=name)
             if name in given:
                 payload[name] = given[name]
-    return payload
+    fields = _given(given, "subject", "reply_to", "priority", "key", "wake")
+    return (yield SendMessage(to=to, type=type, payload=payload, **fields))
 
 
 def _inbox(given: Arguments, here: Here) -> Flow[Answer]:
@@ -113,18 +118,14 @@ def _inbox(given: Arguments, here: Here) -> Flow[Answer]:
         found = yield Search(given["query"], limit)
     else:
         found = yield ListInbox("open", limit, after, ADAPTER, given.get("wait_s"))
-    return fitted(found) | acked
+    # Each body has an equal share of what an answer can hold.
+    share = LISTED_BYTES // max(1, len(found["messages"]))
+    return found | {"messages": [_cut(message, share) for message in found["messages"]]} | acked
 
 
-def fitted(found: Answer) -> Answer:
-    """A list whose bodies have an equal share of what an answer can hold. What is cut says so, and
-    a command is shown whole or not at all."""
-    messages = found["messages"]
-    share = LISTED_BYTES // max(1, len(messages))
-    return found | {"messages": [_within(message, share) for message in messages]}
-
-
-def _within(message: Answer, share: int) -> Answer:
+def _cut(message: Answer, share: int) -> Answer:
+    """A message whose text has at most `share` bytes. A message that is cut says so, and a command
+    is shown whole or not at all."""
     main = MAIN_MEMBER.get(message["type"], "")
     text = message.get("payload", {}).get(main)
     if text is None or len(text) * 4 <= share or len(encoded := text.encode()) <= share:
@@ -145,37 +146,27 @@ def _read(given: Arguments, here: Here) -> Flow[Answer]:
     return (yield ReadMessage(given["id"], start, start + given.get("limit", READ_BYTES)))
 
 
-def _ack(given: Arguments, here: Here) -> Flow[Answer]:
-    return (yield AckMessages(tuple(given["ids"]), given.get("decline", False), given.get("note")))
-
-
-def _ask(given: Arguments, here: Here) -> Flow[Answer]:
-    fields = {name: given[name] for name in ("wait_s", "key") if name in given}
-    options = tuple(given.get("options", ()))
-    return (yield Ask(given["to"], given["question"], options, **fields))
-
-
 def _claim(given: Arguments, here: Here) -> Flow[Answer]:
     if given.get("check"):
         if "item" not in given and "paths" not in given:
             return (yield ListClaims())
         return (yield CheckClaim(**_target(given, here)))
-    named = ("branch", "worktree", "note", "ttl_s", "wait_s")
-    fields = {name: given[name] for name in named if name in given}
+    fields = _given(given, "branch", "worktree", "note", "ttl_s", "wait_s")
     return (yield AcquireClaim(**_target(given, here), **fields))
 
 
 def _target(given: Arguments, here: Here) -> Answer:
-    if "paths" not in given:
-        return {"item": given.get("item"), "repo": given.get("repo")}
-    repo = named_from_afar(given["repo"]) if "repo" in given else here.repo
-    if repo is None:
-        raise Usage(
-            "Paths are relative to a repository, and it is not known which one is yours. Name it "
-            "in repo, by its remote's URL.",
-            member="repo",
-        )
-    return {"item": given.get("item"), "paths": tuple(given["paths"]), "repo": repo}
+    target = _given(given, "item", "paths", "repo")
+    if "paths" in given:
+        repo = named_from_afar(given["repo"]) if "repo" in given else here.repo
+        if repo is None:
+            raise Usage(
+                "Paths are relative to a repository, and it is not known which one is yours. Name "
+                "it in repo, by its remote's URL.",
+                member="repo",
+            )
+        target["repo"] = repo
+    return target
 
 
 def _release(given: Arguments, here: Here) -> Flow[Answer]:
@@ -190,17 +181,106 @@ def _release(given: Arguments, here: Here) -> Flow[Answer]:
     return {"released": bool(mine), "claims": mine}
 
 
-FLOWS: dict[str, Callable[[Arguments, Here], Flow[Answer]]] = {
-    "whoami": _whoami,
-    "agents": _agents,
+def _task(given: Arguments, here: Here) -> Flow[Answer]:
+    action = given["action"]
+    verb, takes = TASK_ACTIONS[action]
+    for name in given:
+        if name not in ("action", *takes):
+            raise Usage(f"{action} takes no {name}.", member=name)
+    if "id" in takes and "id" not in given and action != "create":
+        raise Usage(f"Say which, in id, to {action.replace('_', ' ')} it.", member="id")
+    fields = _given(given, *takes)
+    if action == "list":
+        fields["state"] = "live"
+    if action == "create" and "title" not in given:
+        raise Usage("A task needs a title.", member="title")
+    if action == "submit":
+        artifact = None
+        if (place := here.directory) is not None:
+            from interlock.evidence import artifact as artifact_of
+
+            # The commit and its tree as the caller's own git knows them.
+            named = given.get("commit", "HEAD")
+            artifact = yield LocalRead(lambda: artifact_of(named, place))
+        if artifact is not None:
+            fields["commit"], fields["tree"] = artifact
+        elif "commit" not in given:
+            raise Usage(
+                "It is not known where you stand. Give the commit's whole id, from git rev-parse "
+                "HEAD.",
+                member="commit",
+            )
+    answer: Answer = yield verb(**fields)
+    if action == "show":
+        # The end of the story is shown. A long brief is cut, and says so.
+        story = answer["story"]
+        answer = answer | {"story": story[-MAX_STORY_ENTRIES:]}
+        if len(story) > MAX_STORY_ENTRIES:
+            answer |= {"part": True, "earlier": len(story) - MAX_STORY_ENTRIES}
+        brief = answer["task"].get("brief", "").encode()
+        if len(brief) > BRIEF_BYTES:
+            shown = brief[:BRIEF_BYTES].decode(errors="ignore")
+            size = f"{len(shown.encode())} of {len(brief)} bytes"
+            part = {
+                "brief": shown,
+                "brief_part": f"{size}; whole: interlock task show {given['id']}",
+            }
+            answer["task"] = answer["task"] | part
+    return answer
+
+
+def _evidence(given: Arguments, here: Here) -> Flow[Answer]:
+    about = _given(given, "task_id", "criterion", "title")
+    kind, value = given["kind"], given["value"]
+    if kind in ("note", "url"):
+        member = "text" if kind == "note" else "url"
+        return (yield AddEvidence({"kind": kind, member: value} | about))
+    if (directory := here.directory) is None:
+        raise Usage(
+            f"A {kind} is on your machine, and this server cannot see it. Use the command there: "
+            f"interlock evidence add --task {given['task_id']} --{kind} FILE",
+            member="value",
+        )
+    if "\0" in value:
+        raise Usage("That is no file's name.", member="value")
+    path = os.path.join(directory, value)
+
+    def read() -> tuple[str | None, Answer, bytes]:
+        from interlock.evidence import spool, standing
+        from interlock.evidence.files import Attached
+
+        if kind == "spool":
+            return spool.read(path)
+        # Attach only files of the caller's repository or directory: the server must not read for
+        # an agent what the agent's own client would not let it read.
+        repository = standing(directory)
+        root = os.path.realpath(repository.root if repository is not None else directory)
+        real = os.path.realpath(path)
+        if os.path.commonpath([root, real]) != root:
+            raise Usage(
+                "That file is not in the repository that you stand in. Copy it there, or attach it "
+                "with the command interlock evidence add.",
+                member="value",
+            )
+        with Attached(real, FILE_BYTES) as file, open(file.output, "rb") as copy:
+            return None, file.payload, copy.read()
+
+    key, payload, data = yield LocalRead(read)
+    request = AddEvidence(payload | about, key=key)
+    return (yield from attach(request, in_pieces(data), len(data)))
+
+
+FLOWS: dict[str, ToolFlow] = {
+    "whoami": _of_verb(Whoami),
+    "agents": _of_verb(ListAgents),
     "send": _send,
     "inbox": _inbox,
     "read": _read,
-    "ack": _ack,
-    "ask": _ask,
+    "ack": _of_verb(AckMessages, ids="messages"),
+    "ask": _of_verb(Ask),
     "claim": _claim,
     "release": _release,
-    "task": work.task,
-    "evidence": work.evidence,
-    "verdict": work.verdict,
+    "task": _task,
+    "evidence": _evidence,
+    "verdict": _of_verb(GiveVerdict, task_id="task"),
 }

@@ -1,40 +1,72 @@
 """MCP over Streamable HTTP: an ASGI application to be mounted, and the context it runs in.
 
-Who asks is known before any JSON-RPC is looked at, from the request's own headers and nothing
-else. Answers are single JSON bodies. Nothing is pushed, so there is no stream to open with GET.
+The caller is identified before any JSON-RPC is parsed, from the request's own headers. Answers are
+single JSON bodies. The server pushes nothing, so there is no stream to open with GET.
+
+The SDK serves the stateless revisions. Its transport for the handshake revisions keeps a session's
+state in memory and refuses a session that it does not know. Here a request needs nothing of the
+requests before it, so clients do not notice a restart of the server. The id of a session only tells
+apart the clients whose calls a notification cancels.
 """
 
+import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
 import orjson
+from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult
+from mcp.server.runner import ServerRunner
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, REQUEST_CANCELLED
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
+from mcp.shared.message import ServerMessageMetadata
+from mcp.shared.transport_context import TransportContext
+from mcp_types import (
+    DEFAULT_NEGOTIATED_VERSION,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from interlock.doors.mcp.exchange import Exchanges
-from interlock.doors.mcp.service import Context, server, waits
-from interlock.doors.mcp.wire import LONGEST
+from interlock.doors.mcp.service import (
+    MAX_MESSAGE_BYTES,
+    Context,
+    cancelled,
+    encoded,
+    error,
+    parsed,
+    server,
+    waits,
+)
 from interlock.errors import Refusal, Usage, by_code
 from interlock.node.live import LiveNode
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.credentials import Credentials
 
 Identify = Callable[[Scope], Credentials]
+# The sender, the session and the id of a call.
+CallKey = tuple[str, str | None, str]
 
 KNOWN_S: Final = 5.0
 MAX_KNOWN: Final = 10_000
 
-# What stands in a request's scope: whose it is, and the error object of a token that failed.
+# Members of a request's scope: its credentials, and the error object of a token that failed.
 _CREDENTIALS: Final = "interlock.credentials"
 _FAILED: Final = "interlock.failed"
+_TRANSPORT: Final = TransportContext(kind="streamable-http", can_send_request=False)
 
 
 class NoStream(Usage):
@@ -53,14 +85,20 @@ class Mounted:
     """The application. `identify` reads credentials from a request's scope, and may refuse."""
 
     def __init__(self, live: LiveNode, identify: Identify) -> None:
-        self._identify = identify
-        self._callers = _Callers(live)
-        app = server(live, lambda ctx: _request(ctx).scope[_CREDENTIALS])
-        app.middleware.insert(0, _while_there)
-        self._handshake = Exchanges(app)
+        self._live, self._identify = live, identify
+        # The senders of recent credentials, each with the time until which it is remembered. It
+        # saves looking up a token twice for every call: the node authenticates the call itself.
+        self._senders: dict[Credentials, tuple[str, float]] = {}
+        self._waiting: dict[CallKey, anyio.CancelScope] = {}
+        self._app = server(live, lambda ctx: _request(ctx).scope[_CREDENTIALS])
+        self._app.middleware.insert(0, _while_connected)
+        self._runners = {version: self._runner(version) for version in HANDSHAKE_PROTOCOL_VERSIONS}
         self._stateless = StreamableHTTPSessionManager(
-            app, json_response=True, stateless=True, max_request_body_size=LONGEST
+            self._app, json_response=True, stateless=True, max_request_body_size=MAX_MESSAGE_BYTES
         )
+
+    def _runner(self, version: str) -> ServerRunner[Any]:
+        return ServerRunner(self._app, Connection.from_envelope(version, None, None), None)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -72,113 +110,147 @@ class Mounted:
         request = Request(scope, receive)
         try:
             scope[_CREDENTIALS] = credentials = self._identify(scope)
-            sender = await self._callers.sender(credentials)
-            body = await _body(request)
+            sender = await self._sender(credentials)
+            if request.method not in ("POST", "DELETE"):
+                raise NoStream
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if request.method == "POST" and kind != "application/json":
+                raise Unreadable
+            body = await request.body()  # the server's guard limits its size and its time
         except Refusal as refusal:
             await _refused(refusal.as_dict(), refusal.http)(scope, receive, send)
             return
-        await self._served(request, sender, body, _unless_failed(scope, send))
-        if _FAILED in scope:
-            self._callers.forget(credentials)
-            await _refused(scope[_FAILED], 401)(scope, receive, send)
 
-    async def _served(self, request: Request, sender: str, body: bytes, send: Send) -> None:
+        async def send_unless_failed(message: Message) -> None:
+            if _FAILED not in scope:
+                await send(message)
+
+        unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_again() -> Message:
+            return unread.pop() if unread else await receive()
+
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
         if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            again = _received_again(body, request.receive)
-            await self._stateless.handle_request(request.scope, again, send)
-        elif request.method == "DELETE":
-            await Response(status_code=204)(request.scope, request.receive, send)
+            await self._stateless.handle_request(scope, receive_again, send_unless_failed)
         else:
-            response = await self._handshake.answer(request, sender, body)
-            await response(request.scope, request.receive, send)
+            ended = request.method == "DELETE"
+            response = Response(status_code=204) if ended else await self._answer(request, sender)
+            await response(scope, receive, send_unless_failed)
+        if _FAILED in scope:
+            self._senders.pop(credentials, None)
+            await _refused(scope[_FAILED], 401)(scope, receive, send)
 
-
-class _Callers:
-    """Who was let in lately. It saves looking a token up twice for every call: what a call does is
-    decided by the node, which looks at the token as it is then."""
-
-    def __init__(self, live: LiveNode) -> None:
-        self._live = live
-        self._known: dict[Credentials, tuple[str, float]] = {}
-
-    async def sender(self, credentials: Credentials) -> str:
-        """The sender behind credentials, or the refusal of those that open nothing."""
-        sender, until = self._known.get(credentials, ("", 0.0))
+    async def _sender(self, credentials: Credentials) -> str:
+        """The sender behind credentials. Raises the refusals of a token that is not valid."""
+        sender, until = self._senders.get(credentials, ("", 0.0))
         if until < time.monotonic():
             sender = (await self._live.call(credentials, Whoami()))["sender"]
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            self._known[credentials] = sender, time.monotonic() + KNOWN_S
+            if len(self._senders) >= MAX_KNOWN:
+                self._senders.clear()
+            self._senders[credentials] = sender, time.monotonic() + KNOWN_S
         return sender
 
-    def forget(self, credentials: Credentials) -> None:
-        self._known.pop(credentials, None)
+    async def _answer(self, request: Request, sender: str) -> Response:
+        """The answer to a message of a handshake revision."""
+        session = request.headers.get(MCP_SESSION_ID_HEADER)
+        message = parsed(await request.body())
+        if isinstance(message, JSONRPCError):
+            return _json(message, 400)
+        if not isinstance(message, JSONRPCRequest):
+            id = cancelled(message) if message is not None else None
+            waiting = self._waiting.get((sender, session, str(id)))
+            # Without a session, the call cannot be told from another client's.
+            if waiting is not None and session is not None:
+                waiting.cancel()
+            return Response(status_code=202)
+        if not waits(message.method, message.params):
+            response = _json(await self._result(request, message))
+            if message.method == "initialize":
+                response.headers[MCP_SESSION_ID_HEADER] = secrets.token_hex(16)
+            return response
+        key = (sender, session, str(message.id))
+        with anyio.CancelScope() as scope:
+            self._waiting[key] = scope
+            try:
+                return _json(await self._result(request, message))
+            finally:
+                if self._waiting.get(key) is scope:
+                    del self._waiting[key]
+        return _json(error(REQUEST_CANCELLED, "Request cancelled", message.id))
+
+    async def _result(
+        self, request: Request, message: JSONRPCRequest
+    ) -> JSONRPCResponse | JSONRPCError:
+        version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
+        # The client remembers the outcome of a handshake, and the server does not.
+        is_first = message.method == "initialize"
+        runner = self._runner(version) if is_first else self._runners[version]
+        exchange = _Exchange(message.id, ServerMessageMetadata(request_context=request))
+        try:
+            result = await runner.on_request(exchange, message.method, message.params)
+        except Exception as trouble:
+            data = handler_exception_to_error_data(trouble)
+            if data is None:
+                raise
+            return JSONRPCError(jsonrpc="2.0", id=message.id, error=data)
+        return JSONRPCResponse(jsonrpc="2.0", id=message.id, result=result)
 
 
-async def _body(request: Request) -> bytes:
-    """The whole body of a message; how large and how slow it may be, the server's guard knows."""
-    if request.method not in ("POST", "DELETE"):
-        raise NoStream
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if request.method == "POST" and kind != "application/json":
-        raise Unreadable
-    return await request.body()
+@dataclass
+class _Exchange:
+    """A request as the SDK wants to see it. The server sends the client nothing but the answer."""
+
+    request_id: RequestId
+    message_metadata: ServerMessageMetadata
+    transport: TransportContext = _TRANSPORT
+    can_send_request: bool = False
+    cancel_requested: anyio.Event = field(default_factory=anyio.Event)
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        raise NoBackChannelError(method)
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> None:
+        return
+
+    async def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        return
 
 
-def _received_again(body: bytes, receive: Receive) -> Receive:
-    """A body that was read already, and then whatever comes after it."""
-    kept: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def received() -> Message:
-        return kept.pop() if kept else await receive()
-
-    return received
-
-
-def _unless_failed(scope: Scope, send: Send) -> Send:
-    """Sends an answer, unless the token failed meanwhile: that is answered otherwise."""
-
-    async def sending(message: Message) -> None:
-        if _FAILED not in scope:
-            await send(message)
-
-    return sending
-
-
-async def _while_there(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """A call that waits ends when its caller has gone. Where its token failed, that is noted."""
-    waiting = waits(ctx.method, ctx.params)
-    result = await (_unless_gone(ctx, call_next) if waiting else call_next(ctx))
-    match result:
-        case {"isError": True, "structuredContent": dict(error)} if _is_identity(error):
-            _request(ctx).scope[_FAILED] = error
-    return result
-
-
-def _is_identity(error: dict[str, Any]) -> bool:
-    return by_code(error["code"]).http == 401
-
-
-async def _unless_gone(ctx: Context, call_next: CallNext) -> HandlerResult:
+async def _while_connected(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """End a call that waits when its caller disconnects, and note a token that failed."""
+    request = _request(ctx)
     result: HandlerResult = None
     trouble: Exception | None = None
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_cancel_when_gone, _request(ctx), tasks.cancel_scope)
-        try:
-            result = await call_next(ctx)
-        except Exception as raised:  # noqa: BLE001 - a group would wrap it; it is raised below
-            trouble = raised
-        tasks.cancel_scope.cancel()
-    if trouble is not None:
-        raise trouble
+    if waits(ctx.method, ctx.params):
+        async with anyio.create_task_group() as tasks:
+
+            async def cancel_when_gone() -> None:
+                while (await request.receive())["type"] != "http.disconnect":
+                    pass
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(cancel_when_gone)
+            try:
+                result = await call_next(ctx)
+            except Exception as raised:  # noqa: BLE001 - a group would wrap it; it is raised below
+                trouble = raised
+            tasks.cancel_scope.cancel()
+        if trouble is not None:
+            raise trouble
+    else:
+        result = await call_next(ctx)
+    match result:
+        case {"isError": True, "structuredContent": {"code": str(code)} as failed}:
+            if by_code(code).http == 401:
+                request.scope[_FAILED] = failed
     return result
-
-
-async def _cancel_when_gone(request: Request, scope: anyio.CancelScope) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()
 
 
 def _request(ctx: Context) -> Request:
@@ -186,8 +258,12 @@ def _request(ctx: Context) -> Request:
     return ctx.request
 
 
-def _refused(error: dict[str, Any], status: int) -> Response:
+def _json(message: JSONRPCResponse | JSONRPCError, status: int = 200) -> Response:
+    return Response(encoded(message), status, media_type="application/json")
+
+
+def _refused(refusal: dict[str, Any], status: int) -> Response:
     headers = {401: {"WWW-Authenticate": "Bearer"}, 405: {"Allow": "POST, DELETE"}}.get(status, {})
-    if "retry_after_s" in error:
-        headers["Retry-After"] = str(error["retry_after_s"])
-    return Response(orjson.dumps(error), status, headers, "application/json")
+    if "retry_after_s" in refusal:
+        headers["Retry-After"] = str(refusal["retry_after_s"])
+    return Response(orjson.dumps(refusal), status, headers, "application/json")

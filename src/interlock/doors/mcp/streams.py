@@ -1,34 +1,48 @@
-"""MCP over a stream: one JSON-RPC message a line, as over stdio.
+"""MCP over a stream: one JSON-RPC message a line, over a connection or over stdio.
 
-Whatever arrives is answered. A line that is no message, or too long to be one, gets a JSON-RPC
-error and the conversation goes on; only the end of the stream ends it.
+Every line is answered. A line that is no message, or too long to be one, gets a JSON-RPC error and
+the conversation goes on; only the end of the stream ends it. Meanwhile the client's session keeps
+its claims.
 """
 
 import asyncio
+import os
+import queue
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
-from interlock.doors.mcp.plans import ELSEWHERE, Here
-from interlock.doors.mcp.service import server
-from interlock.doors.mcp.wire import LONGEST, cancelled, encoded, understood, wrong
+from interlock.doors.mcp.calls import ELSEWHERE, Here, flow_of
+from interlock.doors.mcp.service import (
+    MAX_MESSAGE_BYTES,
+    cancelled,
+    encoded,
+    error,
+    parsed,
+    server,
+)
+from interlock.errors import Refusal
 from interlock.node.live import LiveNode
+from interlock.rooms.identity.verbs import KeepSession, StartSession
 from interlock.verbs.credentials import Credentials
+from interlock.verbs.flows import run_async
 
 Read = Callable[[], Awaitable[bytes]]
 Write = Callable[[bytes], Awaitable[None]]
-Inward = MemoryObjectSendStream[SessionMessage | Exception]
-Outward = MemoryObjectSendStream[SessionMessage]
 
-CHUNK: Final = 1 << 16
+CHUNK_BYTES: Final = 1 << 16
 MAX_PENDING: Final = 256
 LAST_ANSWERS_S: Final = 2.0
-_TOO_LONG: Final = wrong(INVALID_REQUEST, f"A message has at most {LONGEST} bytes.")
+KEEP_INTERVAL_S: Final = 0.4
+KEEP_WINDOW_INTERVAL_S: Final = 30.0
 
 
 async def serve(
@@ -38,11 +52,8 @@ async def serve(
     writer: asyncio.StreamWriter,
     here: Here = ELSEWHERE,
 ) -> None:
-    """Serves one client over a connection until it is closed. `here` is where the client
-    stands, as far as that is known."""
-
-    async def read() -> bytes:
-        return await reader.read(CHUNK)
+    """Serve one client over a connection until it is closed. `here` is the client's repository and
+    directory, where they are known."""
 
     async def write(data: bytes) -> None:
         if writer.is_closing():
@@ -50,22 +61,58 @@ async def serve(
         writer.write(data)
         await writer.drain()
 
-    await converse(server(live, lambda _: credentials, here), read, write)
+    app = server(live, lambda _: credentials, here)
+    await converse(app, partial(reader.read, CHUNK_BYTES), write)
 
 
 async def converse(app: Server[Any], read: Read, write: Write) -> None:
-    """Serves one client until `read` gives nothing more, or either of them fails."""
+    """Serve one client until `read` returns nothing more, or either of them fails."""
     inward, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outward, answers = anyio.create_memory_object_stream[SessionMessage](0)
+    errors = outward.clone()
     pending = _Pending()
+
+    async def hear() -> None:
+        async with inward, errors:
+            async for line in _lines(read):
+                if line is not None and not line.strip():
+                    continue
+                too_long = f"A message has at most {MAX_MESSAGE_BYTES} bytes."
+                message = parsed(line) if line is not None else error(INVALID_REQUEST, too_long)
+                if isinstance(message, JSONRPCError):
+                    await errors.send(SessionMessage(message))
+                elif message is not None:
+                    if isinstance(message, JSONRPCRequest):
+                        pending.add(message.id)
+                    else:
+                        pending.discard(cancelled(message))
+                    await inward.send(SessionMessage(message))
+                    await pending.at_most(MAX_PENDING)
+            # The client has said all. Its requests get a moment to be answered; closing the stream
+            # then cancels those that wait.
+            with anyio.move_on_after(LAST_ANSWERS_S):
+                await pending.at_most(0)
+
+    async def speak() -> None:
+        async with answers:
+            async for answer in answers:
+                message = answer.message
+                try:
+                    await write(encoded(message) + b"\n")
+                except OSError:
+                    tasks.cancel_scope.cancel()
+                    return
+                if isinstance(message, JSONRPCResponse | JSONRPCError):
+                    pending.discard(message.id)
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_hear, read, inward, outward.clone(), pending)
-        tasks.start_soon(_speak, write, answers, pending, tasks.cancel_scope)
+        tasks.start_soon(hear)
+        tasks.start_soon(speak)
         await app.run(received, outward, app.create_initialization_options())
 
 
 class _Pending:
-    """The requests that are not answered yet. What was cancelled never will be."""
+    """The requests without an answer. A cancelled request gets none."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
@@ -84,62 +131,132 @@ class _Pending:
             await self._fewer.wait()
 
 
-async def _hear(read: Read, inward: Inward, outward: Outward, pending: _Pending) -> None:
-    """Hands on what the client says. When it has said all, what it asked is still answered for a
-    moment; then whatever waits is told to stop."""
-    async with inward, outward:
-        async for line in _lines(read):
-            if line is not None and not line.strip():
-                continue
-            said = understood(line) if line is not None else _TOO_LONG
-            if isinstance(said, JSONRPCError):
-                await outward.send(SessionMessage(said))
-            elif said is not None:
-                if isinstance(said, JSONRPCRequest):
-                    pending.add(said.id)
-                else:
-                    pending.discard(cancelled(said))
-                await inward.send(SessionMessage(said))
-                await pending.at_most(MAX_PENDING)
-        with anyio.move_on_after(LAST_ANSWERS_S):
-            await pending.at_most(0)
-
-
-async def _speak(
-    write: Write,
-    answers: MemoryObjectReceiveStream[SessionMessage],
-    pending: _Pending,
-    conversation: anyio.CancelScope,
-) -> None:
-    async with answers:
-        async for answer in answers:
-            message = answer.message
-            try:
-                await write(encoded(message) + b"\n")
-            except OSError:
-                conversation.cancel()
-                return
-            if isinstance(message, JSONRPCResponse | JSONRPCError):
-                pending.discard(message.id)
-
-
 async def _lines(read: Read) -> AsyncIterator[bytes | None]:
-    """The lines of a stream that is read to its end, and None for each that is too long to keep."""
+    """The lines of a stream up to its end, and None for each line that is too long to keep."""
     held: list[bytes] = []
     size = 0
-    while chunk := await _read_on(read):
+    while True:
+        try:
+            chunk = await read()
+        except OSError:
+            chunk = b""
+        if not chunk:
+            break
         for number, part in enumerate(chunk.split(b"\n")):
             if number > 0:
-                yield b"".join(held) if size <= LONGEST else None
+                yield b"".join(held) if size <= MAX_MESSAGE_BYTES else None
                 held, size = [], 0
             size += len(part)
-            if size <= LONGEST:
+            if size <= MAX_MESSAGE_BYTES:
                 held.append(part)
-    yield b"".join(held) if size <= LONGEST else None
+    yield b"".join(held) if size <= MAX_MESSAGE_BYTES else None
 
 
-async def _read_on(read: Read) -> bytes:
+# --- standard input and output
+
+
+def standard_streams() -> tuple[Read, Write]:
+    """The streams of the client that started this process. From here on, other code in the process
+    reads an empty standard input, and its prints go to standard error.
+
+    Threads read and write, because asyncio cannot wait for files and some devices."""
+    source, sink = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    in_reader, in_writer = _thread(), _thread()
+
+    def write_all(data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(sink, rest) :]
+
+    async def read() -> bytes:
+        data: bytes = await in_reader(partial(os.read, source, CHUNK_BYTES))
+        return data
+
+    async def write(data: bytes) -> None:
+        await in_writer(partial(write_all, data))
+
+    return read, write
+
+
+def _thread() -> Callable[[Callable[[], Any]], Awaitable[Any]]:
+    """Run jobs one after another in a thread of their own. The process ends without waiting for the
+    thread, as the threads of an executor would make it do."""
+    jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+
+    def work() -> None:
+        while True:
+            job, future = jobs.get()
+            with suppress(InvalidStateError):  # the loop has ended and cancelled the future
+                try:
+                    future.set_result(job())
+                except OSError as trouble:
+                    future.set_exception(trouble)
+
+    async def run(job: Callable[[], Any]) -> Any:
+        future: Future[Any] = Future()
+        jobs.put((job, future))
+        return await asyncio.wrap_future(future)
+
+    threading.Thread(target=work, daemon=True).start()
+    return run
+
+
+# --- the session of the client
+
+
+@asynccontextmanager
+async def kept(
+    live: LiveNode,
+    credentials: Credentials,
+    own: str | None,
+    gives_up: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[None]:
+    """Keep the claims of a session that the client's configuration names. Release them at the end,
+    unless `gives_up` then says that the client is still there. The session does not end, because
+    the configuration names it again at the client's next start."""
+    if own is None:
+        yield
+        return
+    await live.call(credentials, StartSession(own))
+    keeper = asyncio.create_task(_keep(live, lambda: (credentials, own), KEEP_INTERVAL_S))
     try:
-        return await read()
-    except OSError:
-        return b""
+        yield
+    finally:
+        keeper.cancel()
+        if gives_up():
+            with suppress(Refusal):
+                release = flow_of("release", {"all": True}, ELSEWHERE)
+                await run_async(release, partial(live.call, credentials))
+
+
+@asynccontextmanager
+async def window_kept(
+    live: LiveNode, identify: Callable[[object], Credentials]
+) -> AsyncIterator[None]:
+    """Keep the claims of the window around this process, in its current session. An idle client
+    runs no hooks that would keep them, and no server does it here."""
+
+    def current() -> tuple[Credentials, str | None]:
+        credentials = identify(None)
+        return credentials, credentials.session
+
+    keeper = asyncio.create_task(_keep(live, current, KEEP_WINDOW_INTERVAL_S))
+    try:
+        yield
+    finally:
+        keeper.cancel()
+
+
+async def _keep(
+    live: LiveNode, current: Callable[[], tuple[Credentials, str | None]], interval_s: float
+) -> None:
+    while True:
+        await asyncio.sleep(interval_s)
+        credentials, session = current()
+        if session is not None:
+            with suppress(Refusal):
+                await live.call(credentials, KeepSession(session))

@@ -1,23 +1,26 @@
 """The OAuth door: how a remote client comes to act as one of a person's senders.
 
-The protocol is the MCP SDK's: what it takes for a valid request is decided there. Codes, tokens
-and who may be whom are the node's. People meet neither: they sign in and consent on the pages of
-the web door.
+The MCP SDK decides which requests of the protocol are valid. The node has the codes and the tokens,
+and decides who may act as whom. People sign in and consent on the pages of the web door.
 
-`metadata` says where everything is, `clients` knows who may ask, `documents` fetches what clients
-publish about themselves, `provider` stands between the SDK and the node.
+This module has the routes, and the documents that say where everything is: RFC 9728 for the
+protected resources, RFC 8414 for the server that gives tokens. `endpoints` answers requests,
+`provider` stands between the SDK and the node, `clients` knows the clients, and `documents` fetches
+what clients publish about themselves.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
-from interlock.doors.oauth import metadata
+from interlock.errors import NotFound
 from interlock.node.live import LiveNode
+from interlock.rooms.identity.scopes import BASIC_SCOPES
 
 if TYPE_CHECKING:
     from interlock.doors.oauth.endpoints import Endpoints
@@ -26,47 +29,97 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 Load = Callable[[str], Awaitable[Any]]
 Notice = Callable[[str, str, int], Response]
 
+NO_SECRET = "none"  # noqa: S105 - the name of a method
+METHODS = (NO_SECRET, "client_secret_post", "client_secret_basic")
+WELL_KNOWN = "/.well-known/oauth-"
+
 
 def routes(live: LiveNode, load: Load, notice: Notice) -> list[BaseRoute]:
-    """Every endpoint. `load` imports a module without keeping others waiting; `notice` makes a page
-    for a person, of a title and what to say."""
-    later = _Later(live, load, notice)
-    known = "/.well-known/oauth-"
+    """Every endpoint. `load` imports a module without blocking the event loop; `notice` makes a
+    page for a person, of a title and a text."""
+    loaded: Endpoints | None = None
+
+    async def answer(name: str, request: Request) -> Response:
+        # The first call loads the endpoints, because the SDK takes long to import.
+        nonlocal loaded
+        base_of(request)
+        if loaded is None:
+            module = await load("interlock.doors.oauth.endpoints")
+            loaded = loaded or module.Endpoints(live, notice)
+        response: Response = await getattr(loaded, name)(request)
+        return response
+
     return [
-        Route("/authorize", later.endpoint("authorize")),
-        _open(f"{known}protected-resource", metadata.api),
-        _open(f"{known}protected-resource/mcp", metadata.mcp),
-        _open(f"{known}protected-resource/mcp/", metadata.mcp),
-        _open(f"{known}authorization-server", metadata.server),
-        _open("/token", later.endpoint("token"), "POST"),
-        _open("/register", later.endpoint("register"), "POST"),
-        _open("/revoke", later.endpoint("revoke"), "POST"),
+        Route("/authorize", partial(answer, "authorize")),
+        _open(f"{WELL_KNOWN}protected-resource", partial(_resource, "")),
+        _open(f"{WELL_KNOWN}protected-resource/mcp", partial(_resource, "/mcp")),
+        _open(f"{WELL_KNOWN}protected-resource/mcp/", partial(_resource, "/mcp")),
+        _open(f"{WELL_KNOWN}authorization-server", _server),
+        _open("/token", partial(answer, "token"), "POST"),
+        _open("/register", partial(answer, "register"), "POST"),
+        _open("/revoke", partial(answer, "revoke"), "POST"),
     ]
 
 
 def _open(path: str, endpoint: Endpoint, method: str = "GET") -> BaseRoute:
-    """A route that a client may ask which runs in a page of another site. It takes no cookie."""
-    plain = Router([Route(path, endpoint, methods=[method])], redirect_slashes=False)
+    """A route for clients that run in pages of other sites. It takes no cookie."""
     shared = CORSMiddleware(
-        plain, allow_origins=["*"], allow_methods=[method], allow_headers=["*"], max_age=3600
+        Route(path, endpoint, methods=[method]),
+        allow_origins=["*"],
+        allow_methods=[method],
+        allow_headers=["*"],
+        max_age=3600,
     )
     return Route(path, shared, methods=[method, "OPTIONS"])
 
 
-class _Later:
-    """The endpoints, loaded when the first is called: the SDK takes long to import."""
+def base_of(request: Request) -> str:
+    """The address that the server is known by; every other address begins with it. Raises NotFound
+    over plain HTTP beyond this machine, where others could read codes and tokens on their way."""
+    base: str | None = request.scope.get("interlock.base")
+    if base is None:
+        raise NotFound(
+            "OAuth is not served here over plain HTTP, where tokens could be read on their way. "
+            "Put a TLS proxy before the server, and name its address: interlock up --public-url "
+            "https://interlock.example, with --proxy ADDRESS where it is on another machine."
+        )
+    return base
 
-    def __init__(self, live: LiveNode, load: Load, notice: Notice) -> None:
-        self._live, self._load, self._notice = live, load, notice
-        self._loaded: Endpoints | None = None
 
-    def endpoint(self, name: str) -> Endpoint:
-        async def answer(request: Request) -> Response:
-            metadata.base_of(request)
-            if self._loaded is None:
-                found = await self._load("interlock.doors.oauth.endpoints")
-                self._loaded = self._loaded or found.Endpoints(self._live, self._notice)
-            response: Response = await getattr(self._loaded, name)(request)
-            return response
+async def _resource(path: str, request: Request) -> Response:
+    base = base_of(request)
+    return _document(
+        {
+            "resource": base + path,
+            "authorization_servers": [base],
+            "scopes_supported": BASIC_SCOPES,
+            "bearer_methods_supported": ["header"],
+            "resource_name": "Interlock",
+        }
+    )
 
-        return answer
+
+async def _server(request: Request) -> Response:
+    base = base_of(request)
+    return _document(
+        {
+            "issuer": base,
+            "authorization_endpoint": f"{base}/authorize",
+            "token_endpoint": f"{base}/token",
+            "registration_endpoint": f"{base}/register",
+            "revocation_endpoint": f"{base}/revoke",
+            "scopes_supported": BASIC_SCOPES,
+            "response_types_supported": ["code"],
+            "response_modes_supported": ["query"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "token_endpoint_auth_methods_supported": METHODS,
+            "revocation_endpoint_auth_methods_supported": METHODS,
+            "code_challenge_methods_supported": ["S256"],
+            "client_id_metadata_document_supported": True,
+            "authorization_response_iss_parameter_supported": True,
+        }
+    )
+
+
+def _document(content: dict[str, object]) -> Response:
+    return JSONResponse(content, headers={"Cache-Control": "public, max-age=300"})

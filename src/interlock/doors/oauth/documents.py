@@ -1,8 +1,8 @@
-"""Documents that clients publish about themselves, fetched from wherever a client id points.
+"""Documents that clients publish about themselves, fetched from the URL that is the client's id.
 
-Anybody may name an address here, so nothing is fetched from one that only this machine or its
-network can reach: the name is looked up once, every address it has must be a public one, and the
-connection goes to the address that was looked at. Redirects are not followed.
+Any caller may name a URL here, so nothing is fetched from an address that only this machine or its
+network can reach. The host is looked up once, all of its addresses must be public, and the
+connection goes to one of these addresses. Redirects are not followed.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -31,7 +31,7 @@ REFUSED_S: Final = 30.0
 MAX_KEPT: Final = 1000
 
 NO_CLIENT: Final = "A client's id is what /register gave it, or an https address of its document."
-# What is read of a document: who and where the client is, and that it has no secret.
+# The members that are read: the client's name and addresses, and that it has no secret.
 NAMED: Final = ("client_name", "redirect_uris")
 METHOD: Final = ("token_endpoint_auth_method", "client_secret")
 
@@ -44,7 +44,7 @@ class Refused(Usage):
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the Internet's, however it is written."""
+    """Whether an address belongs to the Internet, in whichever form it is written."""
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
         if inner is not None:
@@ -56,18 +56,11 @@ def is_public(address: Address) -> bool:
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-class _Network:
-    def __init__(self, text: str, bits: int) -> None:
-        self._first, self._shift = int(IPv6Address(text)), 128 - bits
-
-    def __contains__(self, address: IPv6Address) -> bool:
-        return int(address) >> self._shift == self._first >> self._shift
+_TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 
 
-_TRANSLATED: Final = _Network("64:ff9b::", 96)
-
-
-# Names that nobody answers for keep a thread busy for long: not one that others wait for.
+# A name without a server that answers for it keeps a thread busy for long. The look-ups have
+# threads of their own, so that no other work waits for them.
 _NAMES: Final = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="names")
 
 
@@ -78,8 +71,8 @@ async def _look_up(host: str, port: int) -> list[str]:
 
 
 class Documents:
-    """Fetches and remembers. Which addresses are `allowed` and how names are looked up can be
-    said otherwise, by those who have no Internet at hand."""
+    """Fetches documents and remembers them. Tests pass other `allowed` addresses, another
+    `look_up` of names and other `trusted` certificates."""
 
     def __init__(
         self,
@@ -94,10 +87,22 @@ class Documents:
         self._kept: dict[str, tuple[float, dict[str, Any] | Refused]] = {}
 
     async def of(self, client_id: str) -> dict[str, Any]:
-        """The document at a client's id, or `Refused`. Both are remembered, a refusal shortly."""
+        """The document at a client's id. Raises Refused, which is remembered too, for a short
+        time."""
         until, found = self._kept.get(client_id, (0.0, Refused()))
         if until <= time.monotonic():
-            found = await self._looked_at(client_id, _checked(client_id))
+            url = _checked(client_id)
+            is_its_turn = False
+            try:
+                async with asyncio.timeout(PATIENCE_S), self._at_once:
+                    is_its_turn = True
+                    found = await self._fetched(client_id, url)
+            except TimeoutError:
+                if not is_its_turn:  # not the fault of that host, so nothing is remembered of it
+                    raise Refused("Many clients are being looked at just now. Try again.") from None
+                found = Refused(f"{url.hostname} did not answer within {PATIENCE_S:.0f} s.")
+            except Refused as refused:
+                found = refused
             if len(self._kept) >= MAX_KEPT:
                 self._kept.clear()
             lasts_s = REFUSED_S if isinstance(found, Refused) else KEPT_S
@@ -106,48 +111,46 @@ class Documents:
             raise Refused(found.message)
         return found
 
-    async def _looked_at(self, client_id: str, url: SplitResult) -> dict[str, Any] | Refused:
-        is_its_turn = False
-        try:
-            async with asyncio.timeout(PATIENCE_S), self._at_once:
-                is_its_turn = True
-                document = _understood(client_id, await self._fetched(url))
-        except TimeoutError:
-            if not is_its_turn:  # which is not that host's fault, and nothing to remember of it
-                raise Refused("Many clients are being looked at just now. Try again.") from None
-            return Refused(f"{url.hostname} did not answer within {PATIENCE_S:.0f} s.")
-        except Refused as refused:
-            return refused
-        return {name: document[name] for name in (*NAMED, *METHOD) if name in document}
-
-    async def _fetched(self, url: SplitResult) -> bytes:
+    async def _fetched(self, client_id: str, url: SplitResult) -> dict[str, Any]:
         host, port = url.hostname or "", url.port or 443
-        address = await self._address(host, port)
-        at = f"[{address}]" if ":" in address else address
+        try:
+            addresses = await self._look_up(host, port)
+        except (OSError, UnicodeError):
+            raise Refused(f"There is no host {host}.") from None
+        if not addresses or not all(self._allowed(ip_address(each)) for each in addresses):
+            raise Refused(f"{host} is not a public address, and nothing is fetched from others.")
+        at = f"[{addresses[0]}]" if ":" in addresses[0] else addresses[0]
         target = url._replace(netloc=f"{at}:{port}").geturl()
         headers = {"Host": url.netloc, "Accept": "application/json", "Accept-Encoding": "identity"}
         client = httpx.AsyncClient(
             verify=self._trusted, trust_env=False, follow_redirects=False, timeout=PATIENCE_S
         )
+        extensions = {"sni_hostname": host}
+        body = b""
         try:
             async with (
                 client,
-                client.stream(
-                    "GET", target, headers=headers, extensions={"sni_hostname": host}
-                ) as response,
+                client.stream("GET", target, headers=headers, extensions=extensions) as response,
             ):
-                return await _body(host, response)
+                if response.status_code != 200:
+                    raise Refused(f"{host} answers {response.status_code} instead of the document.")
+                kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+                if kind != "application/json" and not kind.endswith("+json"):
+                    raise Refused(f"{host} answers {kind[:80] or 'nothing'} instead of JSON.")
+                # A compressed body could be of any size, so it is not decompressed.
+                async for chunk in response.aiter_raw():
+                    body += chunk
+                    if len(body) > LARGEST:
+                        raise Refused(f"The document has more than {LARGEST >> 10} KiB.")
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as trouble:
             raise Refused(f"{host} cannot be asked: {type(trouble).__name__}.") from None
-
-    async def _address(self, host: str, port: int) -> str:
         try:
-            found = [host] if _is_address(host) else await self._look_up(host, port)
-        except (OSError, UnicodeError):
-            raise Refused(f"There is no host {host}.") from None
-        if not found or not all(self._allowed(ip_address(place)) for place in found):
-            raise Refused(f"{host} is not a public address, and nothing is fetched from others.")
-        return found[0]
+            document = json.loads(body)
+        except (ValueError, RecursionError):
+            raise Refused("The document is not JSON.") from None
+        if not isinstance(document, dict) or document.get("client_id") != client_id:
+            raise Refused("The document is not that client's: its client_id is another.")
+        return {name: document[name] for name in (*NAMED, *METHOD) if name in document}
 
 
 def _checked(client_id: str) -> SplitResult:
@@ -165,35 +168,3 @@ def _checked(client_id: str) -> SplitResult:
     if any(part in (".", "..") for part in url.path.split("/")):
         raise Refused("A client's id has a plain path, without dots that lead elsewhere.")
     return url
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-async def _body(host: str, response: httpx.Response) -> bytes:
-    if response.status_code != 200:
-        raise Refused(f"{host} answers {response.status_code} instead of the document.")
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" and not kind.endswith("+json"):
-        raise Refused(f"{host} answers {kind[:80] or 'nothing'} instead of JSON.")
-    body = b""
-    async for chunk in response.aiter_raw():  # what was packed could be of any size
-        body += chunk
-        if len(body) > LARGEST:
-            raise Refused(f"The document has more than {LARGEST >> 10} KiB.")
-    return body
-
-
-def _understood(client_id: str, body: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        raise Refused("The document is not JSON.") from None
-    if not isinstance(document, dict) or document.get("client_id") != client_id:
-        raise Refused("The document is not that client's: its client_id is another.")
-    return document

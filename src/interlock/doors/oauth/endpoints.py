@@ -1,4 +1,4 @@
-"""The endpoints: what comes in is bounded, what is refused is kept, the rest is the SDK's."""
+"""The endpoints: they limit requests, record refusals, and leave the protocol to the SDK."""
 
 import base64
 import json
@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message
 
+from interlock.doors.oauth import base_of
 from interlock.doors.oauth.clients import Clients
 from interlock.doors.oauth.documents import Documents
-from interlock.doors.oauth.metadata import base_of
 from interlock.doors.oauth.provider import OneRequest
 from interlock.errors import NotAllowed, NotAvailable
 from interlock.machine.hosts import is_loopback
@@ -31,7 +31,6 @@ from interlock.verbs.credentials import Credentials
 
 MAX_FORM_BYTES: Final = 64 << 10
 MAX_STATE_LENGTH: Final = 2000
-NOT_S256: Final = "A code_challenge by the code_challenge_method S256 is needed; nothing weaker."
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 NO_STORE: Final = {"Cache-Control": "no-store"}
 GRANTS: Final = ("authorization_code", "refresh_token")
@@ -53,54 +52,62 @@ class Endpoints:
         )
 
     async def authorize(self, request: Request) -> Response:
-        """Leads to the page where the person consents. What is wrong with the request is shown to
-        the person, and sent back only to a program on their own machine: clients register by
-        themselves, and whoever wants to be led somewhere could register that."""
+        """Lead to the page where the person consents. The person reads what is wrong with the
+        request. The client reads it only if it is a program on the person's machine: any client
+        can register any address, and an error must not send people there."""
         asked = request.query_params
         provider = self._provider(request, asked, fetches=True)
-        why = _wrong_with(asked)
-        if why is None:
-            response: Response = await AuthorizationHandler(provider).handle(request)
-            if provider.sealed is None:
-                why = provider.trouble or _described(response, asked)
-                if _leads_home(response):
-                    response.headers["location"] = _homeward(response, provider.base)
-                    why = None
-        elif why == NOT_S256:
+        names = [name for name, _ in asked.multi_items()]
+        is_s256 = asked.get("code_challenge_method") == "S256" and "code_challenge" in asked
+        response = Response()
+        why: str | None = None
+        # The SDK would accept the first four.
+        if len(names) != len(set(names)):
+            why = "A parameter is there twice."
+        elif "response_type" in asked and not is_s256:
+            why = "A code_challenge by the code_challenge_method S256 is needed; nothing weaker."
             provider.noted.append(("PLAIN_CHALLENGE", None))
+        elif "response_type" in asked and not _CHALLENGE.fullmatch(asked["code_challenge"]):
+            why = "code_challenge is the SHA-256 of the verifier: 43 characters."
+        elif len(asked.get("state", "")) > MAX_STATE_LENGTH:
+            why = f"state has more than {MAX_STATE_LENGTH} characters."
+        else:
+            response = await AuthorizationHandler(provider).handle(request)
+            if provider.sealed is None and not _add_issuer(response, provider.base):
+                why = provider.trouble or _described(response, asked)
         await self._keep(request, provider)
-        if why is None:
-            response.headers.update(NO_STORE)
-            return response
-        return self._notice("This client cannot be connected", f"{why} {BEGIN_AGAIN}", 400)
+        if why is not None:
+            return self._notice("This client cannot be connected", f"{why} {BEGIN_AGAIN}", 400)
+        response.headers.update(NO_STORE)
+        return response
 
     async def token(self, request: Request) -> Response:
-        if (trouble := await _refused_form(request)) is not None:
-            return trouble
-        request = await _named(request)
-        form = await request.form()
+        read = await _read_form(request)
+        if isinstance(read, Response):
+            return read
+        form = await read.form()
         provider = self._provider(request, form)
         if (grant := form.get("grant_type")) is not None and grant not in GRANTS:
             return _error("unsupported_grant_type", f"There are {' and '.join(GRANTS)}.", 400)
-        if form.get("grant_type") == "authorization_code" and "code_verifier" not in form:
+        if grant == "authorization_code" and "code_verifier" not in form:
             provider.noted.append(("WRONG_VERIFIER", None))
         handler = TokenHandler(provider, ClientAuthenticator(provider))
         try:
-            response: Response = await handler.handle(request)
+            response: Response = await handler.handle(read)
         except NotAvailable as refusal:
             return _error("temporarily_unavailable", refusal.message, 503)
         await self._keep(request, provider)
         return _challenged(request, response)
 
     async def revoke(self, request: Request) -> Response:
-        """RFC 7009: whatever is unknown is gone already."""
-        if (trouble := await _refused_form(request)) is not None:
-            return trouble
-        request = await _named(request)
-        form = await request.form()
+        """End a connection. RFC 7009: an unknown token counts as revoked."""
+        read = await _read_form(request)
+        if isinstance(read, Response):
+            return read
+        form = await read.form()
         provider = self._provider(request, form)
         try:
-            client = await ClientAuthenticator(provider).authenticate_request(request)
+            client = await ClientAuthenticator(provider).authenticate_request(read)
         except AuthenticationError as error:
             return _challenged(request, _error("invalid_client", error.message, 401))
         if isinstance(token := form.get("token"), str):
@@ -110,9 +117,8 @@ class Endpoints:
 
     async def register(self, request: Request) -> Response:
         provider = self._provider(request, {})
-        body = await _limited(request)
-        if body is None:
-            response: Response = _error(
+        if await _is_too_large(request):
+            response = _error(
                 "invalid_client_metadata", f"At most {MAX_FORM_BYTES >> 10} KiB.", 413
             )
         else:
@@ -139,28 +145,23 @@ class Endpoints:
             self._live.notice(code, peer)
 
 
-async def _limited(request: Request) -> bytes | None:
-    """The body, which the request then remembers; None where it is too large."""
+async def _is_too_large(request: Request) -> bool:
+    """Read the body, which the request then remembers."""
     if int(request.headers.get("content-length") or 0) > MAX_FORM_BYTES:
-        return None
-    body = await request.body()
-    return body if len(body) <= MAX_FORM_BYTES else None
+        return True
+    return len(await request.body()) > MAX_FORM_BYTES
 
 
-async def _refused_form(request: Request) -> Response | None:
+async def _read_form(request: Request) -> Request | Response:
+    """The request with its form, or the answer to one without. RFC 6749 lets a client show its id
+    and its secret in a Basic header; they are moved to the form, where the SDK looks for them."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         return _error("invalid_request", "The body is a form: x-www-form-urlencoded.", 400)
-    if await _limited(request) is None:
+    if await _is_too_large(request):
         return _error("invalid_request", f"At most {MAX_FORM_BYTES >> 10} KiB.", 413)
-    return None
-
-
-async def _named(request: Request) -> Request:
-    """The same, with what a Basic header says in the form, which is where the SDK is told to look:
-    RFC 6749 lets a client show its id and its secret either way."""
-    kind, _, pair = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() != "basic":
+    scheme, _, pair = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "basic":
         return request
     try:
         id, _, secret = base64.b64decode(pair).decode().partition(":")
@@ -170,7 +171,7 @@ async def _named(request: Request) -> Request:
     form = await request.form()
     for name, value in (("client_id", id), ("client_secret", secret)):
         if name not in form:
-            body += f"&{name}={value}".encode()  # both are written as in a form
+            body += f"&{name}={value}".encode()  # both are percent-encoded as in a form
 
     async def received() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
@@ -178,51 +179,35 @@ async def _named(request: Request) -> Request:
     return Request(request.scope, received)
 
 
-def _wrong_with(asked: QueryParams) -> str | None:
-    """What the SDK takes and nobody should send."""
-    said = [name for name, _ in asked.multi_items()]
-    if len(said) != len(set(said)):
-        return "A parameter is there twice."
-    if "response_type" in asked:
-        if asked.get("code_challenge_method") != "S256" or "code_challenge" not in asked:
-            return NOT_S256
-        if not _CHALLENGE.fullmatch(asked["code_challenge"]):
-            return "code_challenge is the SHA-256 of the verifier: 43 characters."
-    if len(asked.get("state", "")) > MAX_STATE_LENGTH:
-        return f"state has more than {MAX_STATE_LENGTH} characters."
-    return None
-
-
-def _leads_home(response: Response) -> bool:
+def _add_issuer(response: Response, base: str) -> bool:
+    """Add the issuer to an error that leads to a program on this machine. RFC 9207: the client must
+    know which server answers. RFC 6749: the description of an error is one line."""
     back = urlsplit(response.headers.get("location", ""))
-    return back.scheme == "http" and is_loopback(back.hostname or "")
-
-
-def _homeward(response: Response, base: str) -> str:
-    """RFC 9207: the client must know whose answer it got, an error too. What was wrong is on one
-    line there, says RFC 6749."""
-    back = urlsplit(response.headers["location"])
-    said = [
+    if back.scheme != "http" or not is_loopback(back.hostname or ""):
+        return False
+    members = [
         (name, " ".join(value.split()) if name == "error_description" else value)
         for name, value in parse_qsl(back.query, keep_blank_values=True)
     ]
-    return back._replace(query=urlencode([*said, ("iss", base)])).geturl()
+    query = urlencode([*members, ("iss", base)])
+    response.headers["location"] = back._replace(query=query).geturl()
+    return True
 
 
 def _challenged(request: Request, response: Response) -> Response:
-    """RFC 6749: who showed a wrong secret in the header is told that it is asked for there."""
+    """RFC 6749: a client with a wrong secret in the header reads that the header is the place."""
     if response.status_code == 401 and "authorization" in request.headers:
         response.headers["WWW-Authenticate"] = 'Basic realm="interlock"'
     return response
 
 
-def _error(code: str, described: str, status: int) -> Response:
-    content = {"error": code, "error_description": described}
+def _error(code: str, description: str, status: int) -> Response:
+    content = {"error": code, "error_description": description}
     return JSONResponse(content, status, headers=NO_STORE)
 
 
 def _described(response: Response, asked: QueryParams) -> str:
-    """What was wrong, in words for a person, by the code that the SDK gave it."""
+    """The error of the SDK, in words for a person."""
     for name in ("client_id", "response_type"):
         if not asked.get(name):
             return f"It did not say its {name}."

@@ -1,8 +1,8 @@
 """Between the SDK and the node: one request's view of clients, codes and tokens.
 
-The SDK looks a code or a token up, compares it with the request, and then exchanges it. What it
-finds wrong it answers by itself, so that is noted here as it is looked up; what was used before is
-found out by the node, at the head of the log.
+The SDK looks up a code or a token, compares it with the request, and then exchanges it. The SDK
+answers by itself what it finds wrong, so the provider notes that while looking up. The node finds
+secrets that were used before, at the head of the log.
 """
 
 import base64
@@ -23,9 +23,9 @@ from mcp.server.auth.provider import OAuthAuthorizationServerProvider as Provide
 from mcp.shared.auth import InvalidRedirectUriError, OAuthClientInformationFull, OAuthToken
 from pydantic import AnyUrl
 
+from interlock.doors.oauth import NO_SECRET
 from interlock.doors.oauth.clients import REGISTERED, Client, Clients
 from interlock.doors.oauth.documents import Refused
-from interlock.doors.oauth.metadata import NO_SECRET
 from interlock.errors import NotAllowed
 from interlock.node.live import LiveNode
 from interlock.node.seals import Seals
@@ -48,9 +48,9 @@ FOR_EVER = float("inf")
 
 
 class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
-    """`base` is the server's address, `asked` the request's parameters. What the log should keep
-    of it is in `noted`, as a code and the connection that it is about; what it has already, in
-    `recorded`."""
+    """`base` is the server's address, `asked` the request's parameters. `noted` has the refusals
+    that the log should record, each as a code and the connection that it is about; `recorded` has
+    the codes that the log has already."""
 
     def __init__(
         self,
@@ -73,38 +73,31 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
     # --- clients
 
     async def get_client(self, client_id: str) -> Client | None:
-        if client_id.startswith(REGISTERED):
-            found = self._clients.registered(client_id)
-            if found is None:
-                self.trouble = "It is not registered here: it may have the id of another server."
-            return self._watched(found)
-        if not self._fetches:
-            # It published its document when the person consented, and has no secret to be known
-            # by: whether the code or the token is its own is looked at with those.
+        is_registered = client_id.startswith(REGISTERED)
+        if not is_registered and not self._fetches:
+            # It published its document when the person consented, and has no secret. The code or
+            # the token tells whether it is this client's.
             return Client(client_id=client_id, token_endpoint_auth_method=NO_SECRET)
         try:
-            return self._watched(await self._clients.published(client_id))
+            if is_registered:
+                client = self._clients.registered(client_id)
+            else:
+                client = await self._clients.published(client_id)
         except Refused as refused:
             self.noted.append(("BAD_CLIENT_DOCUMENT", None))
             self.trouble = refused.message
             return None
-
-    def _watched(self, client: Client | None) -> Client | None:
-        """Notes a redirect that is not the client's, which the SDK is about to refuse."""
-        asked = self._asked.get("redirect_uri")
-        if client is not None and isinstance(asked, str) and self._fetches:
+        if client is None:
+            self.trouble = "It is not registered here: it may have the id of another server."
+            return None
+        redirect = self._asked.get("redirect_uri")
+        if isinstance(redirect, str) and self._fetches:
             try:
-                client.validate_redirect_uri(AnyUrl(asked))
+                client.validate_redirect_uri(AnyUrl(redirect))
             except (InvalidRedirectUriError, ValueError):
                 self.trouble = "It wants to be answered where it is not registered."
                 self.noted.append(("WRONG_REDIRECT", None))
         return client
-
-    async def _found(self, act: Any) -> dict[str, Any] | None:
-        try:
-            return await self._live.call(Credentials(), act)
-        except NotAllowed:
-            return None
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         self._clients.register(client_info)
@@ -134,17 +127,39 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
         self.sealed = Seals(self._live.node.keys).seal("authorization", given)
         return f"{self.base}/consent?request={self.sealed}"
 
-    # --- codes
+    # --- codes and refresh tokens
+
+    async def _find(
+        self, request: FindGrant | FindConnection, client: OAuthClientInformationFull
+    ) -> dict[str, Any] | None:
+        """The grant or the connection behind a secret. Another client than its own is noted."""
+        try:
+            found = await self._live.call(Credentials(), request)
+        except NotAllowed:
+            return None
+        self._connection = found["id"]
+        if found["client"] != client.client_id:
+            self.noted.append(("WRONG_CLIENT", found["id"]))
+        return found
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
-        found = await self._found(FindGrant(authorization_code))
+        found = await self._find(FindGrant(authorization_code), client)
         if found is None:
             return None
-        self._connection = found["id"]
-        self._note_other(found, client.client_id)
-        self._note_strange(found, authorization_code)
+        verifier = str(self._asked.get("code_verifier", ""))
+        digest = hashlib.sha256(verifier.encode("utf-8", "surrogatepass")).digest()
+        if base64.urlsafe_b64encode(digest).decode().rstrip("=") != found["challenge"]:
+            self.noted.append(("WRONG_VERIFIER", found["id"]))
+        must_redirect = is_redirected(authorization_code)
+        redirect = self._asked.get("redirect_uri", "" if must_redirect else found["redirect_uri"])
+        try:
+            is_same = str(AnyUrl(str(redirect))) == found["redirect_uri"]
+        except ValueError:
+            is_same = False
+        if not is_same:
+            self.noted.append(("WRONG_REDIRECT", found["id"]))
         return AuthorizationCode(
             code=authorization_code,
             scopes=found["scopes"],
@@ -152,45 +167,23 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
             client_id=found["client"],
             code_challenge=found["challenge"],
             redirect_uri=found["redirect_uri"],
-            redirect_uri_provided_explicitly="redirect_uri" in self._asked
-            or is_redirected(authorization_code),
+            redirect_uri_provided_explicitly="redirect_uri" in self._asked or must_redirect,
             resource=found["resource"],
         )
-
-    def _note_other(self, found: dict[str, Any], client_id: str | None) -> None:
-        """Notes a secret that another client shows than the one it was given to."""
-        if found["client"] != client_id:
-            self.noted.append(("WRONG_CLIENT", found["id"]))
-
-    def _note_strange(self, found: dict[str, Any], code: str) -> None:
-        verifier = str(self._asked.get("code_verifier", ""))
-        digest = hashlib.sha256(verifier.encode("utf-8", "surrogatepass")).digest()
-        if base64.urlsafe_b64encode(digest).decode().rstrip("=") != found["challenge"]:
-            self.noted.append(("WRONG_VERIFIER", found["id"]))
-        unsaid = "" if is_redirected(code) else found["redirect_uri"]
-        if not _same(self._asked.get("redirect_uri", unsaid), found["redirect_uri"]):
-            self.noted.append(("WRONG_REDIRECT", found["id"]))
 
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
-        self._refuse_elsewhere(authorization_code.resource)
-        token, refresh = _pair()
-        code = authorization_code.code
-        act = OpenConnection(code, client.client_id, hashed(token), hashed(refresh))
-        return await self._given(act, token, refresh)
-
-    # --- refreshing
+        code, resource = authorization_code.code, authorization_code.resource
+        return await self._exchange(OpenConnection, code, client, resource)
 
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> RefreshToken | None:
-        found = await self._found(FindConnection(refresh_token))
+        found = await self._find(FindConnection(refresh_token), client)
         if found is None:
             return None
-        self._connection = found["id"]
-        self._note_other(found, client.client_id)
-        # Clients ask for what they asked for at first, whatever the person left of that.
+        # Clients ask for the scopes of their first request, also where the person granted fewer.
         asked = str(self._asked.get("scope", "")).split(" ")
         return RefreshToken(
             token=refresh_token,
@@ -202,21 +195,25 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        self._refuse_elsewhere(refresh_token.resource)
-        token, refresh = _pair()
-        shown = refresh_token.token
-        act = RefreshConnection(shown, client.client_id, hashed(token), hashed(refresh))
-        return await self._given(act, token, refresh)
+        shown, resource = refresh_token.token, refresh_token.resource
+        return await self._exchange(RefreshConnection, shown, client, resource)
 
-    def _refuse_elsewhere(self, resource: str | None) -> None:
-        asked = self._asked.get("resource", resource)
-        if str(asked).rstrip("/") != resource:
+    async def _exchange(
+        self,
+        verb: type[OpenConnection] | type[RefreshConnection],
+        secret: str,
+        client: OAuthClientInformationFull,
+        resource: str | None,
+    ) -> OAuthToken:
+        """New tokens for a code or a refresh token, which is good for one use."""
+        if str(self._asked.get("resource", resource)).rstrip("/") != resource:
             self.noted.append(("WRONG_RESOURCE", self._connection))
             raise TokenError("invalid_target", f"This connection is for {resource}.")
-
-    async def _given(self, act: Any, token: str, refresh: str) -> OAuthToken:
+        token = compose(os.urandom(SECRET_BYTES))
+        refresh = compose(os.urandom(SECRET_BYTES), REFRESH)
+        request = verb(secret, client.client_id, hashed(token), hashed(refresh))
         try:
-            answer = await self._live.call(Credentials(), act)
+            answer = await self._live.call(Credentials(), request)
         except NotAllowed as refusal:
             raise TokenError("invalid_grant", refusal.message) from None
         if "refused" in answer:
@@ -233,22 +230,10 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
             scope=" ".join(answer["scopes"]),
         )
 
-    # --- what nobody here asks the SDK for: the node knows tokens, and `endpoints` ends them
+    # --- the SDK is not asked for these: the node knows tokens, and `endpoints` revokes them
 
     async def load_access_token(self, token: str) -> AccessToken | None:
         raise NotImplementedError
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         raise NotImplementedError
-
-
-def _same(asked: object, known: str) -> bool:
-    """Whether two addresses are one, as the SDK writes addresses."""
-    try:
-        return str(AnyUrl(str(asked))) == known
-    except ValueError:
-        return False
-
-
-def _pair() -> tuple[str, str]:
-    return compose(os.urandom(SECRET_BYTES)), compose(os.urandom(SECRET_BYTES), REFRESH)

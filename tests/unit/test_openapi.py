@@ -1,0 +1,76 @@
+"""The description at /openapi.json: which bodies its schemas admit, beside what the verbs take."""
+
+from itertools import product
+from typing import Any
+
+import jsonschema
+import pytest
+
+from interlock.doors.http.decoding import decoder, request_of
+from interlock.doors.http.openapi import document
+from interlock.errors import Usage
+from interlock.rooms import catalogue
+from interlock.verbs.http import Route, routes_of
+from interlock.verbs.verb import validated
+
+PATHS = document()["paths"]
+LEFT_OUT = object()
+# Values of the members that verbs group, and those that count as not given.
+VALUES: dict[str, tuple[Any, ...]] = {
+    "id": ("01890000-0000-7000-8000-000000000000", None, LEFT_OUT),
+    "item": ("B-1", None, LEFT_OUT),
+    "paths": (["src/**"], [], LEFT_OUT),
+    "sender": ("otto-cli", None, LEFT_OUT),
+    "ttl_s": (60, None, LEFT_OUT),
+    "off": (True, False, LEFT_OUT),
+}
+GROUPED = [
+    route
+    for verb in catalogue.verbs()
+    for route in routes_of(verb)
+    if route.method == "POST" and (verb.declared.exactly_one or verb.declared.at_most_one)
+]
+
+
+def body_of(route: Route) -> dict[str, Any]:
+    described: dict[str, Any] = PATHS[route.path]["post"]["requestBody"]
+    return described
+
+
+@pytest.mark.parametrize("route", GROUPED, ids=lambda route: route.path)
+def test_a_schema_admits_a_choice_of_members_where_the_verb_does(route: Route) -> None:
+    declared, known = route.verb.declared, decoder(route)
+    names = [n for group in (*declared.exactly_one, *declared.at_most_one) for n in group]
+    names = [name for name in names if name in known.members]
+    schema = jsonschema.Draft202012Validator(
+        body_of(route)["content"]["application/json"]["schema"]
+    )
+    verdicts = set()
+    for values in product(*(VALUES[name] for name in names)):
+        given = {n: v for n, v in zip(names, values, strict=True) if v is not LEFT_OUT}
+        needed = {name: "a reason" for name, field in known.members.items() if field.required}
+        needed |= {"repo": "example.org/code"} if given.get("paths") else {}
+        path = {name: VALUES[name][0] for name in known.path}
+        try:
+            validated(request_of(known, path, given | needed))
+            is_taken = True
+        except Usage:
+            is_taken = False
+        assert schema.is_valid(given | needed) == is_taken, given
+        verdicts.add(is_taken)
+    assert verdicts == {True, False}
+
+
+def test_a_body_is_required_where_the_verb_needs_one_of_its_members() -> None:
+    required = {route.path: body_of(route)["required"] for route in GROUPED}
+    assert required["/v1/claims/release"] is True
+    assert required["/v1/claims/{id}/release"] is False
+    assert required["/v1/mute"] is False
+
+
+def test_a_member_that_may_be_null_says_so() -> None:
+    body = PATHS["/v1/tasks"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    priority = body["properties"]["priority"]
+    assert priority["type"] == ["string", "null"]
+    assert None in priority["enum"]
+    assert body["properties"]["title"]["type"] == "string"
