@@ -206,7 +206,9 @@ class DropUpload(
     upload: str
 
     def decide(self, tx: Transaction) -> answers.Dropped:
-        return sending.drop_upload(tx, self)
+        sending.refuse_foreign_upload(tx, self.upload)
+        tx.store.drop_upload(self.upload)
+        return {"dropped": True}
 
 
 class Ask(

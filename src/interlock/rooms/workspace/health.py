@@ -20,8 +20,8 @@ from interlock.rooms.identity.names import (
     senders_of,
 )
 from interlock.rooms.mail.fold import UNREAD
+from interlock.rooms.mail.reading import undeliverable
 from interlock.rooms.mail.records import Message, by_seq
-from interlock.rooms.mail.undeliverable import astray
 from interlock.rooms.people.connections import Connection, living
 from interlock.rooms.transaction import OWNER, SYSTEM, Transaction
 from interlock.rooms.work.holders import holders, listed
@@ -111,7 +111,7 @@ def recipients_known(tx: Transaction) -> Iterator[Finding]:
         "(SELECT sender FROM identity_senders UNION SELECT name FROM identity_agents) "
         "ORDER BY recipient"
     ):
-        lost = astray(tx, name)
+        lost = undeliverable(tx, name)
         if not lost or tx.now - lost[0].at > LATELY_MS:
             continue
         last, meant = lost[0], near(name, existing)
