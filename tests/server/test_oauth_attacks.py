@@ -34,7 +34,7 @@ from serving import Forked, Served, servers
 from interlock.doors.web.visitors import ASKED_FOR_S
 from interlock.node.keys import Keys
 from interlock.node.passwords import TRIES
-from interlock.rooms.people.intrusions import INTRUSIONS
+from interlock.rooms.people.connections import INTRUSIONS
 
 __all__ = ["servers"]
 OUTSIDE = "https://interlock.example"

@@ -172,13 +172,7 @@ class Resume(
 # --- overviews
 
 
-class Whoami(
-    Verb,
-    http="GET /v1/whoami",
-    cli="whoami",
-    method="whoami",
-    read_only=True,
-):
+class Whoami(Verb, http="GET /v1/whoami", cli="whoami", method="whoami", read_only=True):
     """Show your identity and your open work.
 
     The answer has your sender, your scopes, the counts of your mail, your claims and tasks, and the
@@ -475,13 +469,7 @@ class Examine(
         raise NotImplementedError
 
 
-class ShowStorage(
-    Verb,
-    name="storage",
-    http="GET /v1/storage",
-    method="storage",
-    maintenance=True,
-):
+class ShowStorage(Verb, name="storage", http="GET /v1/storage", method="storage", maintenance=True):
     """Show the storage engine of the log, its entries and its bytes.
 
     Only the owner sees the directory and the URL of the log."""
