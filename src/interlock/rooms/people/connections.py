@@ -22,7 +22,7 @@ from interlock.rooms.people.people import (
     require_signed_in,
 )
 from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction
-from interlock.rooms.workspace.refusals import is_quiet, record_refusal
+from interlock.rooms.workspace.rules import is_quiet, record_refusal
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 

@@ -34,12 +34,11 @@ if TYPE_CHECKING:
     from interlock.rooms import answers
     from interlock.rooms.claims import guard
     from interlock.rooms.transaction import Transaction
-    from interlock.rooms.workspace import attending, events, overview, review, rules
+    from interlock.rooms.workspace import attending, events, overview, rules
 else:
     attending = LazyModule("interlock.rooms.workspace.attending")
     events = LazyModule("interlock.rooms.workspace.events")
     overview = LazyModule("interlock.rooms.workspace.overview")
-    review = LazyModule("interlock.rooms.workspace.review")
     rules = LazyModule("interlock.rooms.workspace.rules")
     guard = LazyModule("interlock.rooms.claims.guard")
 
@@ -179,7 +178,7 @@ class Whoami(Verb, http="GET /v1/whoami", cli="whoami", method="whoami", read_on
     verdicts that are due from you."""
 
     def decide(self, tx: Transaction) -> answers.Whoami:
-        return overview.whoami(tx, self)
+        return overview.whoami(tx)
 
 
 class ShowStatus(
@@ -196,7 +195,7 @@ class ShowStatus(
     blockers and refusals."""
 
     def decide(self, tx: Transaction) -> answers.Status:
-        return overview.status(tx, self)
+        return overview.status(tx)
 
 
 class Review(
@@ -216,7 +215,7 @@ class Review(
     since_s: Duration = WEEK_S
 
     def decide(self, tx: Transaction) -> answers.Review:
-        return review.review(tx, self)
+        return overview.review(tx, self.since_s)
 
 
 # --- sessions of clients
