@@ -139,7 +139,7 @@ def test_every_foreign_module_on_the_list_is_caught(tree: str, package: str) -> 
 
 
 # Doors and clients import these modules of a room: its declarations and its flows.
-PUBLIC = {"__init__", "verbs", "answers", "uploads", "paging", "token_files"}
+PUBLIC = {"__init__", "verbs", "answers", "uploads", "token_files"}
 
 
 def test_every_module_of_rules_is_protected() -> None:

@@ -27,8 +27,7 @@ from interlock.client.ways import LocalWay, RemoteWay, Way
 from interlock.client.who import Who
 from interlock.local import workspace
 from interlock.local.repository import located, needs_location
-from interlock.rooms.workspace.paging import pages
-from interlock.rooms.workspace.verbs import ShowLog
+from interlock.rooms.workspace.verbs import ShowLog, pages
 from interlock.verbs.answers import Answer
 from interlock.verbs.flows import run, run_async
 from interlock.verbs.verb import Verb

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from interlock.errors import InvalidMessage, NotFound, TooLarge, Usage
 from interlock.log.encoding import canonical, digest
 from interlock.rooms.mail.message_types import MAIN_MEMBER, plain, sendable
-from interlock.verbs.addresses import address
+from interlock.verbs.addresses import address, unicode
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     MAX_QUERY_LENGTH,
@@ -31,7 +31,7 @@ from interlock.verbs.types import (
     Reason,
     Several,
     Text,
-    is_unicode,
+    one_line,
 )
 from interlock.verbs.verb import Verb
 
@@ -71,14 +71,7 @@ AnswerText = Annotated[str, Body("an answer", "TEXT", "the answer")]
 Priority = Literal["low", "normal", "high", "critical"]
 Which = Literal["open", "all", "sent"]
 Adapter = Annotated[
-    str,
-    Text(
-        "one line of text",
-        "ADAPTER",
-        "how the mail is shown, such as cli; receipts name it",
-        max_length=64,
-        line=True,
-    ),
+    str, one_line("ADAPTER", "how the mail is shown, such as cli; receipts name it", 64)
 ]
 BodySize = Annotated[int, Integer(1, help="the size of the whole body in bytes")]
 ChunkNumber = Annotated[int, Integer(0, help="the number of the chunk")]
@@ -256,7 +249,7 @@ class AnswerAsk(
     def checked(self) -> AnswerAsk:
         if not self.text:
             raise InvalidMessage("The answer is empty. Give its text.", type="answer")
-        if not is_unicode(self.text):
+        if not unicode(self.text):
             raise InvalidMessage("The answer is not valid UTF-8 text.", type="answer")
         size = len(self.text.encode())
         if size > MAX_ANSWER_BYTES:

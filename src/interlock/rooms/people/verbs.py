@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from interlock.verbs.addresses import address
 from interlock.verbs.lazy import LazyModule
-from interlock.verbs.types import Duration, Query, Several, Sha256, Text
+from interlock.verbs.types import Duration, Query, Several, Sha256, Text, one_line
 from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
@@ -51,24 +51,12 @@ Revocable = Annotated[
         pattern=r"@[\s\S]{0,999}|[A-Za-z0-9_]{1,64}",
     ),
 ]
-DisplayName = Annotated[
-    str, Text("one line of text", "NAME", "the name that lists show", max_length=80, line=True)
-]
-Browser = Annotated[str, Text("one line of text", "TEXT", "the browser", max_length=280, line=True)]
+DisplayName = Annotated[str, one_line("NAME", "the name that lists show", 80)]
+Browser = Annotated[str, one_line("TEXT", "the browser", 280)]
 # The id of an OAuth client is the address of its metadata, or the text that it registered.
-ClientId = Annotated[
-    str,
-    Text("one line of text", "ID", "the client", max_length=MAX_CLIENT_LENGTH, line=True),
-]
+ClientId = Annotated[str, one_line("ID", "the client", MAX_CLIENT_LENGTH)]
 RedirectUri = Annotated[
-    str,
-    Text(
-        "one line of text",
-        "URL",
-        "the client's address for the code",
-        max_length=MAX_CLIENT_LENGTH,
-        line=True,
-    ),
+    str, one_line("URL", "the client's address for the code", MAX_CLIENT_LENGTH)
 ]
 
 

@@ -25,8 +25,8 @@ from interlock.verbs.types import (
     Reason,
     Repository,
     Several,
-    Text,
     Worktree,
+    one_line,
 )
 from interlock.verbs.verb import Verb
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from interlock.rooms.claims import guard
     from interlock.rooms.transaction import Transaction
     from interlock.rooms.workspace import attending, events, overview, rules
+    from interlock.verbs.flows import Flow
 else:
     attending = LazyModule("interlock.rooms.workspace.attending")
     events = LazyModule("interlock.rooms.workspace.events")
@@ -55,10 +56,7 @@ ENTRY = Integer(
 Step = Literal["start", "prompt", "edit", "tool", "busy", "stop", "rest", "idle", "end"]
 STEPS: tuple[str, ...] = get_args(Step)
 
-Adapter = Annotated[
-    str,
-    Text("one line of text", "A", "the adapter that reports the step", max_length=64, line=True),
-]
+Adapter = Annotated[str, one_line("A", "the adapter that reports the step", 64)]
 Moment = Annotated[
     int,
     Integer(
@@ -266,24 +264,20 @@ class Attend(
         if self.step != "edit" and self.repo is not None:
             raise Usage(f"step is {self.step}. Give repo only with step edit.", member="repo")
         if self.window is not None:
-            refuse_long(self.window)
+            try:
+                size = len(canonical(self.window))
+            except (TypeError, UnicodeEncodeError):
+                raise Usage("window is not valid JSON in UTF-8.", member="window") from None
+            if size > MAX_WINDOW_BYTES:
+                raise Usage(
+                    f"window has {size} bytes; at most {MAX_WINDOW_BYTES} are allowed.",
+                    member="window",
+                )
         guard.refuse_outside(self.paths)
         return self
 
     def decide(self, tx: Transaction) -> answers.Attended:
         return attending.attend(tx, self)
-
-
-def refuse_long(window: dict[str, Any]) -> None:
-    """Raise Usage unless the window is JSON of at most MAX_WINDOW_BYTES."""
-    try:
-        size = len(canonical(window))
-    except (TypeError, UnicodeEncodeError):
-        raise Usage("window is not valid JSON in UTF-8.", member="window") from None
-    if size > MAX_WINDOW_BYTES:
-        raise Usage(
-            f"window has {size} bytes; at most {MAX_WINDOW_BYTES} are allowed.", member="window"
-        )
 
 
 # --- the log
@@ -339,8 +333,17 @@ class ShowLog(
     kind: Query | None = None
 
     def decide(self, tx: Transaction) -> answers.Log:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
+
+
+def pages(request: ShowLog) -> Flow[Any]:
+    """A flow that reads the log page by page, until it has as many facts as the request wants."""
+    answer = yield request
+    facts = list(answer["facts"])
+    while len(facts) < request.limit and "next" in answer:
+        answer = yield request._replace(after=answer["next"], limit=request.limit - len(facts))
+        facts += answer["facts"]
+    return answer | {"facts": facts}
 
 
 class VerifyLog(
@@ -360,7 +363,6 @@ class VerifyLog(
     checkpoint: str | None = None
 
     def decide(self, tx: Transaction) -> answers.Verified | answers.Damaged:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -379,7 +381,6 @@ class SignCheckpoint(
     entries before it."""
 
     def decide(self, tx: Transaction) -> answers.Checkpoint:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -399,7 +400,6 @@ class Prove(
     since: Size | None = None
 
     def decide(self, tx: Transaction) -> answers.Inclusion | answers.Growth:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -416,7 +416,6 @@ class ProveMany(
     seqs: Entries
 
     def decide(self, tx: Transaction) -> answers.Proofs:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -435,7 +434,6 @@ class ExportLog(
     file: AbsolutePath
 
     def decide(self, tx: Transaction) -> answers.Exported:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -464,7 +462,6 @@ class Examine(
     page docs/doctor.md describes each check."""
 
     def decide(self, tx: Transaction) -> answers.Examined:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -474,7 +471,6 @@ class ShowStorage(Verb, name="storage", http="GET /v1/storage", method="storage"
     Only the owner sees the directory and the URL of the log."""
 
     def decide(self, tx: Transaction) -> answers.Storage:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -495,7 +491,6 @@ class Backup(
     file: AbsolutePath
 
     def decide(self, tx: Transaction) -> answers.BackedUp:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -516,7 +511,6 @@ class Restore(
     file: AbsolutePath
 
     def decide(self, tx: Transaction) -> answers.Restored:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -532,7 +526,6 @@ class Rebuild(
     """Rebuild the derived tables from the log, and compare."""
 
     def decide(self, tx: Transaction) -> answers.Rebuilt:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
