@@ -293,8 +293,6 @@ TASK_ID = Text(
     "the task, such as B-0444",
     pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}",
 )
-# A name that a rule only compares: any text that every door can carry.
-QUERY = Text("text of at most 1000 characters", "NAME", max_length=MAX_QUERY_LENGTH)
 SHA256 = Text(
     "a SHA-256, as 64 hexadecimal digits in lower case",
     "SHA256",
@@ -310,11 +308,10 @@ SessionId = Annotated[str, SESSION_ID]
 ObjectId = Annotated[str, OBJECT_ID]
 MessageRef = Annotated[str, MESSAGE_REF]
 TaskId = Annotated[str, TASK_ID]
-Query = Annotated[str, QUERY]
+# A name that a rule only compares: any text that every door can carry.
+Query = Annotated[str, Text("text of at most 1000 characters", "NAME", max_length=MAX_QUERY_LENGTH)]
 # Empty where the node makes the secret itself.
 Sha256 = Annotated[str, SHA256]
-Glob = Annotated[str, GLOB]
-File = Annotated[str, FILE]
 Files = Annotated[tuple[str, ...], Several(FILE, maximum=MAX_FILES)]
 
 # --- text

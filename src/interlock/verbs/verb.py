@@ -14,7 +14,7 @@ the declaration:
         \"""Release a claim that you hold.\"""
 
         item: Item | None = None
-        paths: tuple[Glob, ...] = ()
+        paths: Globs = ()
         fence: Fence | None = None
 
         def decide(self, tx: Transaction) -> Released: ...

@@ -141,7 +141,8 @@ class SendMessage(
     upload: str | None = None
 
     def checked(self) -> SendMessage:
-        """Check the payload against its contract. Fill in the digest and the size of the body."""
+        """Check the payload against its contract. Fill in the digest and the size of the body,
+        which is the main text, or the whole payload without one."""
         sendable(self.type)
         main = MAIN_MEMBER[self.type]
         payload = self.payload
@@ -156,7 +157,10 @@ class SendMessage(
             check(self.type, whole)
         if self.upload is not None:
             return self._replace(payload=payload)
-        body = encoded(payload, main)
+        try:
+            body = payload[main].encode() if main in payload else canonical(payload)
+        except (UnicodeEncodeError, TypeError):
+            raise InvalidMessage(f"The member {main} is not valid UTF-8 text.") from None
         return self._replace(payload=payload, sha256=digest(body), size=len(body))
 
     def decide(self, tx: Transaction) -> answers.Sent:
@@ -521,11 +525,3 @@ class Redact(
 
     def decide(self, tx: Transaction) -> answers.Redacted:
         return redaction.redact(tx, self)
-
-
-def encoded(payload: dict[str, Any], main: str) -> bytes:
-    """The bytes that `sha256` and `size` describe: the main text, or the payload if it has none."""
-    try:
-        return payload[main].encode() if main in payload else canonical(payload)
-    except (UnicodeEncodeError, TypeError):
-        raise InvalidMessage(f"The member {main} is not valid UTF-8 text.") from None
