@@ -206,7 +206,7 @@ def _elements(name: str, pattern: str) -> list[Element]:
 
 
 def _class(body: str, pattern: str) -> Element:
-    """What stands between brackets."""
+    """The element of a class, from the text between its brackets."""
     if body.startswith("^"):
         # Some tools negate with it and some do not, and a lock must not guess.
         raise _refusal(pattern, "Write [!…] for characters but these; ^ itself goes last.")

@@ -121,7 +121,7 @@ RunCommand = Annotated[
 
 
 class Payload(BaseModel):
-    """What every contract has in common."""
+    """The configuration that all models share."""
 
     # Building all the validators takes far longer than the one that a command needs.
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)

@@ -13,6 +13,7 @@ from interlock.errors import InvalidMessage, NotFound, TooLarge, Usage
 from interlock.log.encoding import canonical, digest
 from interlock.rooms.mail.message_types import MAIN_MEMBER, plain, sendable
 from interlock.verbs.addresses import address, unicode
+from interlock.verbs.answers import Priority
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     MAX_QUERY_LENGTH,
@@ -54,7 +55,7 @@ MAX_ANSWER_BYTES = 1 << 20
 
 
 class Body(Text):
-    """What a message says. The contract of its type checks it, and raises InvalidMessage."""
+    """A text of a message. The contract of its type checks it, and raises InvalidMessage."""
 
     def check(self, name: str, value: Any) -> None:
         if not isinstance(value, str):
@@ -68,7 +69,6 @@ Recipient = Annotated[
 Question = Annotated[str, Body("a question", "QUESTION", "the question")]
 Options = Annotated[tuple[str, ...], Several(Body("an option", "O", "an answer to choose from"))]
 AnswerText = Annotated[str, Body("an answer", "TEXT", "the answer")]
-Priority = Literal["low", "normal", "high", "critical"]
 Which = Literal["open", "all", "sent"]
 Adapter = Annotated[
     str, one_line("ADAPTER", "how the mail is shown, such as cli; receipts name it", 64)
