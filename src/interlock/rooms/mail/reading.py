@@ -48,15 +48,15 @@ def inbox(tx: Transaction, request: verbs.ListInbox) -> answers.Inbox:
     messages: list[Any]
     if request.which == "sent":
         rows = tx.all(
-            "SELECT seq FROM mail_messages WHERE sender = ? AND seq > ? ORDER BY seq LIMIT ?",
+            f"SELECT {COLUMNS} FROM mail_messages WHERE sender = ? AND seq > ? "
+            "ORDER BY seq LIMIT ?",
             tx.caller.sender,
             request.after,
             request.limit + 1,
         )
         shown = rows[: request.limit]
-        messages = [
-            listed(tx, by_seq(tx, seq)) | {"deliveries": _deliveries(tx, seq)} for (seq,) in shown
-        ]
+        sent = [Message(*row) for row in shown]
+        messages = [listed(tx, one) | {"deliveries": _deliveries(tx, one)} for one in sent]
     else:
         # Without the hint SQLite takes the primary key, and steps over all the closed mail.
         source, only_open = "mail_deliveries", ""
@@ -108,7 +108,7 @@ def list_mail(tx: Transaction, request: verbs.ListMail) -> answers.Mail:
     messages = []
     for message in found:
         shown = listed(tx, message) if tx.caller.owner else envelope(message, None)
-        messages.append(shown | {"deliveries": _deliveries(tx, message.seq)})
+        messages.append(shown | {"deliveries": _deliveries(tx, message)})
     return {"messages": messages}
 
 
@@ -124,7 +124,7 @@ def read(tx: Transaction, request: verbs.ReadMessage) -> answers.Message:
     if body is not None:
         shown |= content(tx, message, body, request.start or 0, request.stop)
     if sent_by(tx, message):
-        shown["deliveries"] = _deliveries(tx, message.seq)
+        shown["deliveries"] = _deliveries(tx, message)
     return shown
 
 
@@ -153,15 +153,14 @@ def ack(tx: Transaction, request: verbs.AckMessages) -> answers.Acknowledged:
 def receipts(tx: Transaction, request: verbs.ShowReceipts) -> answers.Receipts:
     """Show the receipts of a message: all of them to its sender, a recipient's own to others."""
     message = locate(tx, request.message)
-    shown = _deliveries(tx, message.seq)
+    shown = _deliveries(tx, message)
     if not (sent_by(tx, message) or tx.caller.owner):
         mine = {address(name) for name, _, _, _ in received(tx, message)}
         shown = [delivery for delivery in shown if delivery["recipient"] in mine]
     return {"id": message.id, "deliveries": shown}
 
 
-def _deliveries(tx: Transaction, seq: int) -> list[answers.Receipt]:
-    message = by_seq(tx, seq)
+def _deliveries(tx: Transaction, message: Message) -> list[answers.Receipt]:
     found: dict[str, answers.Receipt] = {}
     for name, state in standing(tx, message):
         first: Any = {"state": "accepted", "at": rfc3339(message.at)}
@@ -170,7 +169,7 @@ def _deliveries(tx: Transaction, seq: int) -> list[answers.Receipt]:
     for name, fact, state, at, by, adapter in tx.all(
         "SELECT recipient, fact, state, at, by, adapter FROM mail_receipts WHERE seq = ? "
         "ORDER BY fact",
-        seq,
+        message.seq,
     ):
         note = tx.store.body(fact) if state in ("acked", "declined") else None
         step = without_none(
@@ -183,7 +182,7 @@ def _deliveries(tx: Transaction, seq: int) -> list[answers.Receipt]:
         found[name]["history"].append(step)
     for name, adapter, at, outcome, why in tx.all(
         "SELECT recipient, adapter, at, outcome, why FROM mail_wakes WHERE seq = ? ORDER BY at, id",
-        seq,
+        message.seq,
     ):
         tried = without_none(adapter=adapter, at=rfc3339(at), outcome=outcome or "begun", why=why)
         found[name].setdefault("wakes", []).append(tried)
