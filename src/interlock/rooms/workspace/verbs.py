@@ -57,7 +57,7 @@ Step = Literal["start", "prompt", "edit", "tool", "busy", "stop", "rest", "idle"
 STEPS: tuple[str, ...] = get_args(Step)
 
 Adapter = Annotated[str, one_line("A", "the adapter that reports the step", 64)]
-Moment = Annotated[
+Deadline = Annotated[
     int,
     Integer(
         0,
@@ -253,7 +253,7 @@ class Attend(
     held: int = 0
     wait_s: Duration | None = None
     window: dict[str, Any] | None = None
-    until_ms: Moment | None = None
+    until_ms: Deadline | None = None
     unbound: bool = False
 
     def checked(self) -> Attend:
