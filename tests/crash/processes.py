@@ -28,8 +28,7 @@ from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
 from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail.verbs import ListInbox, SendMessage
-from interlock.rooms.workspace.paging import pages
-from interlock.rooms.workspace.verbs import ChangeSetting, ShowLog, ShowStatus
+from interlock.rooms.workspace.verbs import ChangeSetting, ShowLog, ShowStatus, pages
 from interlock.stores.file import LogFile
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import run

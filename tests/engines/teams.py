@@ -21,8 +21,7 @@ from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail import uploads
 from interlock.rooms.mail.verbs import ListInbox, SendMessage
-from interlock.rooms.workspace.paging import pages
-from interlock.rooms.workspace.verbs import ShowLog
+from interlock.rooms.workspace.verbs import ShowLog, pages
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import run
 

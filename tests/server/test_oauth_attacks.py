@@ -34,15 +34,15 @@ from serving import Forked, Served, servers
 from interlock.doors.web.people import CLIENT_REQUEST_TTL_S
 from interlock.node.keys import Keys
 from interlock.node.passwords import TRIES
-from interlock.rooms.people.intrusions import INTRUSIONS
+from interlock.rooms.people.connections import INTRUSIONS
 
 __all__ = ["servers"]
 OUTSIDE = "https://interlock.example"
 EVIL = "https://evil.example"
 # So that every refusal is a fact, however many there were before.
 LOUD = {
-    "interlock.rooms.workspace.refusals.QUIET_MS": 0,
-    "interlock.rooms.workspace.refusals.PER_MINUTE": 10_000,
+    "interlock.rooms.workspace.rules.QUIET_MS": 0,
+    "interlock.rooms.workspace.rules.MAX_REFUSALS_PER_MINUTE": 10_000,
     "interlock.node.live.REPORT_INTERVAL_S": 0.0,
 }
 HASTY = {"interlock.rooms.people.connections.CODE_FOR_MS": 0}

@@ -37,8 +37,12 @@ from interlock.doors.web.people import CLIENT_REQUEST_TTL_S
 from interlock.node import MAX_AGE_S, SURE_FOR_S, passwords
 from interlock.node.peer_nodes import BEAT_INTERVAL_S
 from interlock.rooms.folding import KINDS
-from interlock.rooms.people.connections import ACCESS_FOR_MS, CODE_FOR_MS, REFRESH_FOR_MS
-from interlock.rooms.people.intrusions import INTRUSIONS
+from interlock.rooms.people.connections import (
+    ACCESS_FOR_MS,
+    CODE_FOR_MS,
+    INTRUSIONS,
+    REFRESH_FOR_MS,
+)
 from interlock.rooms.people.people import INVITED_FOR_MS, SIGNED_IN_FOR_MS
 from interlock.rooms.workspace.settings import SETTINGS
 from interlock.server import connections

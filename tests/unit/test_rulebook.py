@@ -2,7 +2,6 @@
 what is kept whole, and what time does. The clock is the test's."""
 
 import hashlib
-import json
 import os
 import shutil
 import uuid
@@ -17,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from interlock import errors
+from interlock.log.encoding import canonical
 from interlock.log.facts import Header, header_hash, parse_header
 from interlock.node import Node, audit, upkeep
 from interlock.rooms import catalogue
@@ -48,7 +48,6 @@ from interlock.rooms.identity.verbs import (
     ShowToken,
     StartSession,
 )
-from interlock.rooms.mail import sending
 from interlock.rooms.mail.verbs import (
     AckMessages,
     AnswerAsk,
@@ -101,7 +100,6 @@ from interlock.rooms.workspace.verbs import (
     Whoami,
 )
 from interlock.verbs.credentials import Credentials
-from interlock.verbs.verb import validated
 
 START = 2_000_000_000_000  # 2033-05-18T03:33:20Z, a time that no clock of a test machine shows
 MINUTE, HOUR = 60_000, 3_600_000
@@ -1706,15 +1704,18 @@ def test_what_a_take_over_frees_beside_its_target_goes_to_the_queue(ws: Workspac
     assert [claim["holder"] for claim in found] == ["@vera"]
 
 
-def test_the_bytes_that_recognise_a_repeated_send_stay_as_the_log_has_them() -> None:
-    request = validated(SendMessage("@vera", {"text": "x"}, subject="s", key="k-1", ttl_s=60))
-    recognised = sending._request(request)
-    assert recognised is not None
+def test_the_bytes_that_recognise_a_repeated_send_stay_as_the_log_has_them(ws: Workspace) -> None:
+    otto = ws.join("otto")
+    request = SendMessage("@vera", {"text": "x"}, subject="s", key="k-1", ttl_s=60)
+    sent = ws.call(otto, request)["message"]
     digest = hashlib.sha256(b"x").hexdigest()
-    assert json.loads(recognised.content) == [
+    given = [
         *("@vera", "send", {"text": "x"}, "s", None, None, "normal", None, 60, None, digest, 1),
         None,
     ]
+    with ws.node.file.reading() as db:
+        store = ws.node.transaction(db).store
+        assert store.same_request(sent["seq"], canonical(given))
 
 
 # --- a pause

@@ -24,8 +24,7 @@ from interlock.client.link import AsyncLink
 from interlock.client.methods import Methods
 from interlock.local import workspace
 from interlock.local.repository import located, needs_location
-from interlock.rooms.workspace.paging import pages
-from interlock.rooms.workspace.verbs import ShowLog
+from interlock.rooms.workspace.verbs import ShowLog, pages
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import run, run_async

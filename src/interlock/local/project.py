@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from interlock.errors import Usage
 from interlock.local.repository import normalised
-from interlock.rooms.mail.shapes import NAME, SHAPES
+from interlock.rooms.mail.message_types import NAME, SHAPES
 from interlock.verbs import durations
 from interlock.verbs.spelling import listed, near, shown
 

@@ -22,8 +22,7 @@ from interlock.rooms.identity.tokens import (
     refuse_mismatch,
 )
 from interlock.rooms.transaction import NOBODY_CALLER, OWNER_CALLER, Caller, Transaction
-from interlock.rooms.workspace.refusals import record_refusal
-from interlock.rooms.workspace.rules import is_paused, refuse_paused
+from interlock.rooms.workspace.rules import is_paused, record_refusal, refuse_paused
 from interlock.rooms.workspace.verbs import Attend
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials

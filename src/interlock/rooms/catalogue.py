@@ -8,13 +8,9 @@ from interlock.verbs.verb import DECLARED, Verb
 ROOMS = ("workspace", "identity", "people", "mail", "claims", "work")
 
 
-def module_of(room: str) -> str:
-    return f"interlock.rooms.{room}.verbs"
-
-
 def verbs() -> list[type[Verb]]:
     """Every declared verb: those of the rooms in order, then all others."""
-    modules = [module_of(room) for room in ROOMS]
+    modules = [f"interlock.rooms.{room}.verbs" for room in ROOMS]
     for module in modules:
         import_module(module)
     places = {module: place for place, module in enumerate(modules)}

@@ -1,8 +1,6 @@
-"""The rulebook. One room a subject; each owns its tables, how it decides, and how it folds.
+"""Folding: bring the state up to a fact, with the folds of all rooms.
 
-Nothing here knows a clock, randomness, the environment or a network: the same log gives the
-same state for ever. `fold` is replay and decides nothing; a kind of fact that this version does
-not know stops it.
+Folding decides nothing. A kind of fact that this version does not know stops it.
 """
 
 import hashlib
@@ -16,14 +14,13 @@ from interlock.rooms.identity import fold as identity
 from interlock.rooms.mail import fold as mail
 from interlock.rooms.transaction import State
 from interlock.rooms.work import fold as work
-from interlock.rooms.workspace import refusals
-from interlock.rooms.workspace import rules as workspace
+from interlock.rooms.workspace import fold as workspace
 
-_ROOMS = (workspace, identity, mail, claims, work, refusals)
-TABLES = "".join(room.TABLES for room in _ROOMS)
+_ROOMS = (workspace, identity, mail, claims, work)
+# The order is part of SCHEMA: another order makes every node rebuild its state.
+TABLES = "".join(room.TABLES for room in _ROOMS) + workspace.REFUSAL_TABLES
 
-# Raise this when a fold changes what it makes of old facts; other tables or kinds show by
-# themselves.
+# Raise this when a fold treats old facts in a new way. SCHEMA shows other tables and kinds anyway.
 FOLD_VERSION = 2
 _FOLDS: dict[str, list[Callable[[State, Header], None]]] = {}
 for _room in _ROOMS:
@@ -35,7 +32,7 @@ SCHEMA = f"{FOLD_VERSION}-{_SHAPE[:12]}"
 
 
 def fold(state: State, fact: Header) -> None:
-    """Brings the state up to and including this fact."""
+    """Apply a fact to the state. Raises NewerVersion for an unknown kind of fact."""
     folds = _FOLDS.get(fact.kind)
     if folds is None:
         raise NewerVersion(
@@ -45,7 +42,7 @@ def fold(state: State, fact: Header) -> None:
     for apply in folds:
         apply(state, fact)
     if fact.act is not None:
-        workspace.fold_act(state, fact)
+        workspace.fold_key(state, fact)
 
 
 def tables() -> list[str]:
@@ -57,7 +54,7 @@ def tables() -> list[str]:
 
 
 def state_digest(state: State) -> str:
-    """SHA-256 over the logical rows of every table, in key order, under the schema's name."""
+    """The SHA-256 of SCHEMA and the rows of every table, in the order of their keys."""
     whole = hashlib.sha256(SCHEMA.encode())
     for table in tables():
         width = len(state.execute(f"PRAGMA table_info({table})").fetchall())

@@ -113,8 +113,8 @@ class Transaction:
     where the node has already read them."""
 
     __slots__ = (
-        *("_settings", "_writer", "caller", "epoch", "new_id", "now", "stale", "state"),
-        "store",
+        *("_settings", "_writer", "caller", "epoch", "new_id"),
+        *("now", "stale", "state", "store"),
     )
 
     def __init__(

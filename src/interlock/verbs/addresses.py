@@ -1,4 +1,4 @@
-"""Names and recipients. Two shapes of recipient exist and no others; nothing is corrected."""
+"""Names and recipients. A recipient has one of two shapes. No function corrects a wrong one."""
 
 import re
 
@@ -15,15 +15,15 @@ RECIPIENT = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 def address(name: str) -> str:
-    """How an agent is written everywhere a person or program may copy it from."""
+    """The form of a name in all text and answers."""
     return "@" + name
 
 
 def recipient_name(to: str, pattern: str, existing: list[str]) -> str | None:
     """The identifier in `@identifier`, or None for everyone.
 
-    `pattern` is the workspace's own (`names.pattern`), or empty. Any other shape is
-    `InvalidRecipientShape`; `existing` names are only used to point out a near miss.
+    `pattern` is the workspace's setting `names.pattern`, or empty. Raises InvalidRecipientShape,
+    which suggests a name of `existing` that is meant.
     """
     if to == BROADCAST:
         return None
@@ -41,7 +41,7 @@ def recipient_name(to: str, pattern: str, existing: list[str]) -> str | None:
 
 
 def check_name(name: str, pattern: str, what: str = "name") -> str:
-    """A name that may be registered, or `Usage` saying which characters may stand in it."""
+    """Return a name that may be registered. Raises Usage with the characters that it may have."""
     if NAME.fullmatch(name) or _widened(name, pattern):
         return name
     rule = "lower-case letters, digits and hyphens, beginning with a letter, at most 64"
@@ -51,14 +51,14 @@ def check_name(name: str, pattern: str, what: str = "name") -> str:
 
 
 def _widened(name: str, pattern: str) -> bool:
-    """Whether the workspace's own pattern lets a name in. Blanks and control characters stay
-    out whatever it says: names stand in lists, and beside other text."""
+    """Whether the workspace's pattern allows the name. It cannot allow spaces and control
+    characters, because names stand in lists and beside other text."""
     plain = name.isprintable() and not any(c.isspace() for c in name) and len(name) <= 254
     return bool(pattern and name and plain and re.fullmatch(pattern, name))
 
 
 def near(name: str, existing: list[str]) -> list[str] | None:
-    """Addresses that exist and look alike, best first; None when there are none."""
+    """The addresses of similar names that exist, the nearest first; None without any."""
     import difflib
 
     found = difflib.get_close_matches(name.lower(), existing, n=3, cutoff=0.6)
@@ -71,7 +71,7 @@ def unicode(value: str) -> bool:
 
 
 def filename(name: str) -> str:
-    """A name as a file's: injective, and never a path, whatever `names.pattern` lets in."""
+    """A file name for each name: no two names share one, and none is a path."""
     if name.isascii() and name.replace("-", "").isalnum():
         return name
     escaped = "".join(

@@ -1,4 +1,4 @@
-"""What a caller shows with a request."""
+"""The credentials of a request."""
 
 from typing import NamedTuple
 

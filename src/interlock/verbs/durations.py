@@ -3,7 +3,7 @@
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 LONGEST = 365 * UNITS["d"]
 FORMS = "90s, 15m, 2h, 7d or plain digits for seconds"
-# So many seconds are said in each unit; what is longer, in days.
+# The longest duration that `covering` writes in each unit; longer ones are in days.
 _ROUND = {"s": 90, "m": 45 * UNITS["m"], "h": 2 * UNITS["d"]}
 
 
@@ -15,7 +15,7 @@ def seconds(text: str) -> int:
     digits = text[:-1] if text[-1:] in UNITS else text
     if not (digits.isascii() and digits.isdigit()):
         raise ValueError(f"A duration is one whole number and one unit: {FORMS}.")
-    # The length is looked at first because int() refuses digits by the thousand.
+    # int() refuses thousands of digits.
     count = int(digits) if len(digits) <= 18 else LONGEST + 1
     length = count * UNITS.get(text[-1], 1)
     if length == 0:
@@ -26,6 +26,6 @@ def seconds(text: str) -> int:
 
 
 def covering(length: int) -> str:
-    """The shortest of the round durations that last as long as so many seconds, as one types it."""
+    """The shortest round duration of at least so many seconds, as a person types it."""
     unit = next((u for u, most in _ROUND.items() if length <= most), "d")
     return f"{max(1, -(-min(length, LONGEST) // UNITS[unit]))}{unit}"

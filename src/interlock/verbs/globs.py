@@ -1,7 +1,7 @@
-"""Path globs of claims: their one spelling, what they cover, and whether two of them meet.
+"""Path globs of claims: their canonical spelling, the paths they cover, and their overlap.
 
-A glob is relative to the root of a repository and is compared code point by code point, with
-case, hidden files like any other:
+A glob is relative to the root of a repository. It is compared code point by code point, with case,
+and hidden files are like any other:
 
     *               any run of characters within one name, also none
     ?               one character
@@ -9,16 +9,18 @@ case, hidden files like any other:
     [!abc]          one character but these
     **              as a whole segment: any number of names, also none
 
-Where a reading was free, the one that conflicts rather than misses was taken. A last segment
-without wildcard and without extension may be a directory, and covers what it names and everything
-beneath it: `src` and `src/**` both cover `src` and `src/x/y`. One with an extension is a file, so
-that `src/a.py` is in nobody's way who claims `**/*.md`; a directory of such a name is written
-`v1.2/`. A class of one character is that character quoted (`[[]id]`), and no wildcard.
-Wildcards cover every character that a file name can have, those included that no glob may spell.
+Where two readings are possible, the one that finds a conflict applies. A last segment without
+wildcard and without extension may be a directory, and covers itself and everything beneath it:
+`src` and `src/**` both cover `src` and `src/x/y`. A segment with an extension is a file, so that
+`src/a.py` does not conflict with `**/*.md`; a directory of such a name is written `v1.2/`. A class
+of one character is that character quoted (`[[]id]`), and no wildcard. Wildcards cover every
+character that a file name can have, including those that no glob may spell.
 
-No disk is looked at: two globs meet when some path could match both, whether it exists or not.
+No function reads the disk: two globs overlap if some path could match both, whether it exists or
+not.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
@@ -59,7 +61,8 @@ def canonical(pattern: str) -> str:
     """
     if len(pattern) > LONGEST:
         raise _refusal(pattern, f"A path may have {LONGEST} characters. Claim a directory above.")
-    if any(_unfit(character) for character in pattern):
+    # The control characters of C0, DEL and C1, and the surrogates.
+    if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", pattern):
         raise _refusal(pattern, "A path has no control characters and no half of a character.")
     if "\\" in pattern:
         raise _refusal(pattern, "Write / between names. To quote a wildcard, write [*], [?], [[].")
@@ -142,11 +145,6 @@ def _refusal(pattern: str, message: str) -> Usage:
     return Usage(message, path=pattern[:_SHOWN].encode("utf-8", "replace").decode())
 
 
-def _unfit(character: str) -> bool:
-    """C0, DEL and C1, and the surrogates."""
-    return character < " " or "\x7f" <= character <= "\x9f" or "\ud800" <= character <= "\udfff"
-
-
 def _inside(path: str) -> str:
     names = path.split("/")
     if path.startswith("/") or ".." in names:
@@ -170,7 +168,8 @@ def _parsed(pattern: str) -> _Glob:
         if name != "**":
             own = _elements(name, pattern)
             elements += own if last else [*own, "/"]
-            if last and all(isinstance(element, str) for element in own) and _directory(own):
+            # A literal name with an extension is a file's; any other may be a directory's.
+            if last and all(isinstance(element, str) for element in own) and "." not in own[1:]:
                 elements += _BENEATH
         elif not last:
             elements += _BEFORE
@@ -180,11 +179,6 @@ def _parsed(pattern: str) -> _Glob:
     wild = next((at for at, element in enumerate(elements) if not isinstance(element, str)), None)
     prefix = "".join(str(element) for element in elements[:wild])
     return _Glob(tuple(elements), prefix, tuple(elements[wild:]) == _BENEATH)
-
-
-def _directory(own: list[Element]) -> bool:
-    """Whether a literal name may be a directory's: one with an extension is taken for a file's."""
-    return "." not in own[1:]
 
 
 def _elements(name: str, pattern: str) -> list[Element]:
@@ -212,9 +206,9 @@ def _elements(name: str, pattern: str) -> list[Element]:
 
 
 def _class(body: str, pattern: str) -> Element:
-    """What stands between brackets."""
+    """The element of a class, from the text between its brackets."""
     if body.startswith("^"):
-        # Half the tools of this world negate with it, and half do not: a lock must not guess.
+        # Some tools negate with it and some do not, and a lock must not guess.
         raise _refusal(pattern, "Write [!…] for characters but these; ^ itself goes last.")
     listed: list[tuple[int, int]] = []
     at = negated = int(body.startswith("!"))

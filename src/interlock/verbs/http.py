@@ -61,7 +61,15 @@ def encode(credentials: "Credentials", request: "Verb") -> Request:
         for name, value in request._asdict().items()
         if name not in defaults or value != defaults[name]
     }
-    headers = _headers(credentials)
+    headers = {}
+    if credentials.token is not None:
+        headers["Authorization"] = f"Bearer {quoted(credentials.token)}"
+    if credentials.session is not None:
+        headers[SESSION_HEADER] = quoted(credentials.session)
+    if credentials.claimed is not None:
+        headers[SENDER_HEADER] = quoted(credentials.claimed[:MAX_NAME_LENGTH])
+    if credentials.owner:
+        headers[OWNER_HEADER] = "yes"
     if (key := given.pop("key", None)) is not None:
         headers[KEY_HEADER] = quoted(key)
     for name in [name for name in given if "{" + name + "}" in path]:
@@ -75,19 +83,6 @@ def encode(credentials: "Credentials", request: "Verb") -> Request:
         return Request(method, path + _query(given), headers, b"")
     headers["Content-Type"] = "application/json"
     return Request(method, path, headers, json.dumps(given, ensure_ascii=False).encode())
-
-
-def _headers(credentials: "Credentials") -> dict[str, str]:
-    headers = {}
-    if credentials.token is not None:
-        headers["Authorization"] = f"Bearer {quoted(credentials.token)}"
-    if credentials.session is not None:
-        headers[SESSION_HEADER] = quoted(credentials.session)
-    if credentials.claimed is not None:
-        headers[SENDER_HEADER] = quoted(credentials.claimed[:MAX_NAME_LENGTH])
-    if credentials.owner:
-        headers[OWNER_HEADER] = "yes"
-    return headers
 
 
 def _query(given: dict[str, Any]) -> str:

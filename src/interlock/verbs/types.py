@@ -11,6 +11,7 @@ import re
 from typing import Annotated, Any, ClassVar, Literal, NoReturn, get_args
 
 from interlock.errors import BadInput, Usage
+from interlock.verbs.addresses import unicode
 
 MAX_TTL_S = 365 * 86_400
 MAX_ROWS = 1000
@@ -85,7 +86,7 @@ class Text(Shape):
                 raise Usage(f"{name} is empty. Give {self.form}.", member=name)
             if re.search(_CONTROL, value):
                 raise Usage(f"{name} has control characters. Give {self.form}.", member=name)
-        if not is_unicode(value):
+        if not unicode(value):
             raise Usage(f"{name} is not valid UTF-8 text.", member=name)
 
     def schema(self) -> Schema:
@@ -97,6 +98,10 @@ class Text(Shape):
         if self.max_length is not None:
             schema["maxLength"] = self.max_length
         return schema
+
+
+def one_line(metavar: str, help: str, max_length: int) -> Text:
+    return Text("one line of text", metavar, help, max_length=max_length, line=True)
 
 
 class Integer(Shape):
@@ -256,11 +261,6 @@ def shape_of(annotation: str, names: dict[str, Any]) -> tuple[Shape, bool]:
     return Choice(*get_args(named)), optional
 
 
-def is_unicode(value: str) -> bool:
-    """Whether the text can be written as UTF-8, which lone surrogates cannot."""
-    return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
-
-
 # --- names and references
 
 ITEM = Text(
@@ -293,15 +293,13 @@ TASK_ID = Text(
     "the task, such as B-0444",
     pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}",
 )
-# A name that a rule only compares: any text that every door can carry.
-QUERY = Text("text of at most 1000 characters", "NAME", max_length=MAX_QUERY_LENGTH)
 SHA256 = Text(
     "a SHA-256, as 64 hexadecimal digits in lower case",
     "SHA256",
     pattern=r"(?:[0-9a-f]{64})?",
     secret=True,
 )
-LINE = Text("one line of text", "TEXT", max_length=280, line=True)
+LINE = one_line("TEXT", "", 280)
 GLOB = Text("a glob", "GLOB", "paths from the repository's root, such as 'src/**'")
 FILE = Text("a file's name from the repository's root", "PATH", "a file", max_length=4096)
 
@@ -310,45 +308,24 @@ SessionId = Annotated[str, SESSION_ID]
 ObjectId = Annotated[str, OBJECT_ID]
 MessageRef = Annotated[str, MESSAGE_REF]
 TaskId = Annotated[str, TASK_ID]
-Query = Annotated[str, QUERY]
+# A name that a rule only compares: any text that every door can carry.
+Query = Annotated[str, Text("text of at most 1000 characters", "NAME", max_length=MAX_QUERY_LENGTH)]
 # Empty where the node makes the secret itself.
 Sha256 = Annotated[str, SHA256]
-Glob = Annotated[str, GLOB]
-File = Annotated[str, FILE]
 Files = Annotated[tuple[str, ...], Several(FILE, maximum=MAX_FILES)]
 
 # --- text
 
 Line = Annotated[str, LINE]
-Reason = Annotated[
-    str, Text("one line of text", "R", "why; the log keeps it", max_length=1024, line=True)
-]
-Note = Annotated[str, Text("one line of text", "N", "a note", max_length=4096, line=True)]
+Reason = Annotated[str, one_line("R", "why; the log keeps it", 1024)]
+Note = Annotated[str, one_line("N", "a note", 4096)]
 Key = Annotated[
-    str,
-    Text(
-        "one line of text",
-        "K",
-        "the same key with the same body gives the first answer again",
-        max_length=200,
-        line=True,
-    ),
+    str, one_line("K", "the same key with the same body gives the first answer again", 200)
 ]
-Branch = Annotated[
-    str, Text("one line of text", "B", "the branch of the work", max_length=255, line=True)
-]
-Worktree = Annotated[
-    str, Text("one line of text", "P", "the worktree of the work", max_length=4096, line=True)
-]
+Branch = Annotated[str, one_line("B", "the branch of the work", 255)]
+Worktree = Annotated[str, one_line("P", "the worktree of the work", 4096)]
 Repository = Annotated[
-    str,
-    Text(
-        "one line of text",
-        "R",
-        "the repository of the paths; by default the one you are in",
-        max_length=1024,
-        line=True,
-    ),
+    str, one_line("R", "the repository of the paths; by default the one you are in", 1024)
 ]
 # A file of the server's machine.
 ABSOLUTE_PATH = Text("the absolute path of a file", "FILE", "a file", pattern=r"/[^\0]*")

@@ -14,7 +14,7 @@ the declaration:
         \"""Release a claim that you hold.\"""
 
         item: Item | None = None
-        paths: tuple[Glob, ...] = ()
+        paths: Globs = ()
         fence: Fence | None = None
 
         def decide(self, tx: Transaction) -> Released: ...
@@ -45,7 +45,7 @@ DECLARED: list[type[Verb]] = []
 
 
 class Declaration:
-    """What a verb declares beside its fields and its rule.
+    """The declaration of a verb, beside its fields and its rule.
 
     name          in refusals; by default the words of the command line
     http          "POST /v1/claims/{id}/renew": fields in braces are in the path, the others in the

@@ -6,7 +6,7 @@ from typing import Any
 from interlock.doors.cli.context import Context, absolute
 from interlock.errors import NotAWorkspace, NotFound
 from interlock.log.encoding import decode
-from interlock.rooms.workspace.verbs import ExportLog, ShowLog, VerifyLog
+from interlock.rooms.workspace.verbs import ExportLog, ShowLog, VerifyLog, pages
 from interlock.verbs.answers import Answer
 
 
@@ -36,7 +36,6 @@ def refuse_absent(context: Context, wanted: str) -> None:
 
 
 def show(context: Context) -> Answer:
-    from interlock.rooms.workspace.paging import pages
     from interlock.verbs.flows import run
 
     act = ShowLog(context.get("after", 0), context.get("limit", 50), context.get("kind"))

@@ -1,19 +1,19 @@
 """The mail room's tables, and how facts change them.
 
-A delivery's state only ever moves up the ladder, so receipts can arrive in any order and read
-state never reverts. Counts of open and unread mail are kept per mailbox, so that an inbox costs
+A delivery's state only moves up the ladder, so receipts can arrive in any order, and a read message
+never becomes unread. Each mailbox has its counts of open and unread mail, so that an inbox costs
 the same whatever its size.
 """
 
 from interlock.log.facts import Header
 from interlock.rooms.transaction import State
 
-# map: mail_messages    one row a message, without its body; `deliveries` lists its recipients
-#      mail_deliveries  one row a recipient; `taken_by` is the surface that read it first
+# map: mail_messages    one row for each message, without its body; `deliveries` has its recipients
+#      mail_deliveries  one row for each recipient; `taken_by` is the surface that read it first
 #      mail_receipts    the history of a delivery after `accepted`
-#      mail_boxes       counts per recipient name
+#      mail_boxes       the counts of each recipient name
 #      mail_asks        questions, when they are due, and their first answer
-#      mail_wakes       attempts to wake somebody for a delivery; `due` is when one is in doubt
+#      mail_wakes       attempts to wake a recipient; after `due` the outcome is unknown
 TABLES = """
 CREATE TABLE mail_messages(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, sender TEXT NOT NULL,
     recipient TEXT NOT NULL, type TEXT NOT NULL, thread TEXT NOT NULL, at INTEGER NOT NULL,
@@ -92,17 +92,35 @@ def _fold_sent(state: State, fact: Header) -> None:
 
 
 def _fold_moved(state: State, fact: Header) -> None:
-    """One fold for every receipt: `items` are (message, recipient), `state` where they get to."""
+    """Fold every receipt: `items` are pairs of a message and a recipient."""
     reached = fact.outcome["state"]
     by = None if reached == "expired" else fact.sender
     for seq, recipient in fact.outcome["items"]:
-        _move(state, seq, recipient, reached, by)
-        _note_receipt(state, fact, seq, recipient, reached, by)
+        _move(state, fact, seq, recipient, reached, by)
 
 
-def _note_receipt(
+def _move(
     state: State, fact: Header, seq: int, recipient: str, reached: str, by: str | None
 ) -> None:
+    """Move a delivery up the ladder, if it is lower, and add the receipt."""
+    before, closed = state.execute(
+        "SELECT state, closed FROM mail_deliveries WHERE recipient = ? AND seq = ?",
+        (recipient, seq),
+    ).fetchone()
+    if LADDER[reached] > LADDER[before]:
+        closes = LADDER[reached] == LADDER["acked"]
+        takes = by if reached in ("read", "acked", "declined") else None
+        was_unread, is_unread = before in UNREAD, reached in UNREAD
+        # A read message no longer expires: it stays open until it is acked.
+        state.execute(
+            "UPDATE mail_deliveries SET state = ?, closed = ?, taken_by = coalesce(taken_by, ?), "
+            "expires_at = iif(?, expires_at, NULL) WHERE recipient = ? AND seq = ?",
+            (reached, int(closes or closed), takes, is_unread, recipient, seq),
+        )
+        state.execute(
+            "UPDATE mail_boxes SET open = open - ?, unread = unread - ? WHERE recipient = ?",
+            (int(closes and not closed), int(was_unread and not is_unread), recipient),
+        )
     state.execute(
         "INSERT OR IGNORE INTO mail_receipts VALUES (?, ?, ?, ?, ?, ?, ?)",
         (seq, recipient, fact.seq, reached, fact.at, by, fact.outcome.get("adapter")),
@@ -111,28 +129,6 @@ def _note_receipt(
         state.execute(
             "UPDATE mail_boxes SET woken_at = ? WHERE recipient = ?", (fact.at, recipient)
         )
-
-
-def _move(state: State, seq: int, recipient: str, reached: str, by: str | None) -> None:
-    before, closed = state.execute(
-        "SELECT state, closed FROM mail_deliveries WHERE recipient = ? AND seq = ?",
-        (recipient, seq),
-    ).fetchone()
-    if LADDER[reached] <= LADDER[before]:
-        return
-    closes = LADDER[reached] == LADDER["acked"]
-    takes = by if reached in ("read", "acked", "declined") else None
-    was_unread, is_unread = before in UNREAD, reached in UNREAD
-    # What was read does not expire any more: it stays open until it is acked.
-    state.execute(
-        "UPDATE mail_deliveries SET state = ?, closed = ?, taken_by = coalesce(taken_by, ?), "
-        "expires_at = iif(?, expires_at, NULL) WHERE recipient = ? AND seq = ?",
-        (reached, int(closes or closed), takes, is_unread, recipient, seq),
-    )
-    state.execute(
-        "UPDATE mail_boxes SET open = open - ?, unread = unread - ? WHERE recipient = ?",
-        (int(closes and not closed), int(was_unread and not is_unread), recipient),
-    )
 
 
 def _fold_redacted(state: State, fact: Header) -> None:
@@ -151,7 +147,7 @@ def _fold_wake_begun(state: State, fact: Header) -> None:
 
 
 def _fold_wake_ended(state: State, fact: Header) -> None:
-    """What was woken is a receipt. What is in doubt is not."""
+    """Only a wake that succeeded gives a receipt."""
     ended = fact.outcome
     items = state.execute(
         "SELECT seq, recipient FROM mail_wakes WHERE id = ? ORDER BY seq, recipient", (ended["id"],)
@@ -160,10 +156,9 @@ def _fold_wake_ended(state: State, fact: Header) -> None:
         "UPDATE mail_wakes SET outcome = ?, why = ? WHERE id = ?",
         (ended["outcome"], ended.get("why"), ended["id"]),
     )
-    for seq, recipient in items:
-        if ended["outcome"] == "woken":
-            _move(state, seq, recipient, "woken", None)
-            _note_receipt(state, fact, seq, recipient, "woken", None)
+    if ended["outcome"] == "woken":
+        for seq, recipient in items:
+            _move(state, fact, seq, recipient, "woken", None)
 
 
 FOLDS = {

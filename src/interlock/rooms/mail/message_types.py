@@ -1,7 +1,6 @@
-"""The names of the message types and who writes them, for callers that validate nothing.
+"""The names of the message types, the commands that write them, and the patterns of members.
 
-Apart from the models because those need Pydantic, whose import alone costs more than a whole
-command of the CLI should.
+The models are in `payloads`, because the import of Pydantic takes longer than a whole command may.
 """
 
 from typing import Any, Final
@@ -23,7 +22,7 @@ MAIN_MEMBER: Final[dict[str, str]] = {
 
 SENDABLE: Final[frozenset[str]] = frozenset(MAIN_MEMBER)
 
-# What tells of an act is written by the act itself, so that nobody can say "completed" by mail.
+# Only the command itself writes these, so that no sender can claim "completed" by mail.
 WRITTEN_BY: Final[dict[str, str]] = {
     "evidence": "interlock evidence run|add",
     "gate_verdict": "interlock gate pass|fail",
@@ -35,12 +34,38 @@ WRITTEN_BY: Final[dict[str, str]] = {
 
 TYPES: Final[tuple[str, ...]] = (*MAIN_MEMBER, *WRITTEN_BY)
 
+# Rust, Python and ECMAScript read these patterns alike: ASCII classes, no look-around, no \d.
+ADDRESS: Final = r"^@[A-Za-z0-9_-]{1,128}$"
+DIGEST: Final = r"^[0-9a-f]{64}$"
+HTTP_URL: Final = r"^https?://[!-~]+$"
+LABEL: Final = r"^[a-z0-9][a-z0-9_.:/-]{0,63}$"
+NAME: Final = r"^[a-z][a-z0-9-]{0,63}$"
+OBJECT_ID: Final = r"^[0-9a-f]{40,64}$"
+TASK_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+TIME: Final = (
+    r"^[0-9]{4}-"
+    r"((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|[12][0-9]))"
+    r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z$"
+)
+UUID: Final = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+
+# The words for each pattern.
+SHAPES: Final[dict[str, str]] = {
+    ADDRESS: "the address of an agent, such as @otto-cli",
+    DIGEST: "a SHA-256 digest: 64 lower-case hexadecimal digits",
+    HTTP_URL: "an http or https URL in ASCII, without spaces",
+    LABEL: "a lower-case label: 1 to 64 of a-z, 0-9 and _ . : / -",
+    NAME: "a name: a lower-case letter, then up to 63 of a-z, 0-9 and -",
+    OBJECT_ID: "a git object id: 40 to 64 lower-case hexadecimal digits",
+    TASK_ID: "a task id: a letter or digit, then up to 63 letters, digits and _ . -",
+    TIME: "an RFC 3339 time in UTC with milliseconds, such as 2026-01-02T03:04:05.678Z",
+    UUID: "a message id: a lower-case UUID",
+}
+
 
 def sendable(type: str) -> None:
-    """Return if a message of this type may be sent by hand.
-
-    Raises UnknownType, or UseVerb with the command that writes such messages in `use`.
-    """
+    """Raise UnknownType, or UseVerb with the command that writes such messages in `use`, unless a
+    caller may send messages of this type."""
     if type not in TYPES:
         raise unknown(type, tuple(MAIN_MEMBER))
     if type not in SENDABLE:
@@ -53,26 +78,23 @@ def sendable(type: str) -> None:
 
 
 def plain(type: str, payload: object) -> bool:
-    """Whether the payload is its main text and nothing else, where that is all the type asks for.
-
-    Such a payload fits its contract, so a command that only sends a text can do without the
-    models. False says nothing: ask `messages.check`.
-    """
+    """Whether the payload is valid because it has only the main text, and its type needs no other
+    member. A command that sends such a text needs no models. False means: ask `payloads.check`."""
     if type not in ("send", "ask", "announce", "wake") or not isinstance(payload, dict):
         return False
     text = payload.get(MAIN_MEMBER[type])
     if len(payload) != 1 or not isinstance(text, str) or not text:
         return False
     try:
-        text.encode()  # arguments of a command line can hold bytes that are no text
+        text.encode()  # arguments of a command line can have bytes that are not UTF-8
     except UnicodeEncodeError:
         return False
     return True
 
 
 def unknown(type: str, valid: tuple[str, ...] = TYPES) -> UnknownType:
-    """The refusal of a type that is not among the valid ones, with the nearest of them."""
-    from difflib import get_close_matches  # only a mistake pays for it
+    """The refusal of an unknown type, with the nearest valid ones."""
+    from difflib import get_close_matches  # slow to import, and only needed here
 
     said = clip(str(type))
     near = get_close_matches(said, valid, n=3)
@@ -86,6 +108,6 @@ def unknown(type: str, valid: tuple[str, ...] = TYPES) -> UnknownType:
 
 
 def clip(said: str, most: int = 64) -> str:
-    """What somebody wrote, short enough and clean enough to stand in an error message."""
+    """A caller's text, short and printable, for an error message."""
     short = said if len(said) <= most else said[:most] + "…"
     return short if short.isprintable() else short.encode("unicode_escape").decode("ascii")

@@ -1,52 +1,127 @@
-"""The contract of every message type: one model each, and the check that nothing gets past.
+"""The contract of every message type: one model each, and the check of payloads.
 
-A payload is taken as it is or refused: no member is coerced, stripped, filled in or ignored,
-and an optional member is absent rather than null. How large a whole body may be is a setting of
-the workspace and not known here, so the long texts have no maximum.
+The check accepts a payload unchanged or refuses it. It does not coerce, strip, fill in or ignore a
+member, and an optional member is absent instead of null. The long texts have no maximum, because a
+setting of the workspace limits the whole body.
+
+JSON Schema can express every constraint of these types, so a reader of the published schemas
+refuses the same payloads.
 """
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationError
-
-from interlock.rooms.mail.message_types import TYPES, unknown
-from interlock.rooms.mail.problems import explain, not_an_object
-from interlock.rooms.mail.shapes import (
-    Address,
-    Count,
-    Criteria,
-    Criterion,
-    Digest,
-    EvidenceIds,
-    ExitCode,
-    Fence,
-    Fixes,
-    Gates,
-    Labels,
-    Line,
-    Maybe,
-    MessageId,
-    Name,
-    Note,
-    ObjectId,
-    Options,
-    Path,
-    Pid,
-    Remark,
-    RunCommand,
-    Seconds,
-    TaskId,
-    TaskIds,
-    Text,
-    Time,
-    Url,
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    Tag,
+    TypeAdapter,
+    ValidationError,
 )
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from interlock.rooms.mail.message_types import (
+    ADDRESS,
+    DIGEST,
+    HTTP_URL,
+    LABEL,
+    NAME,
+    OBJECT_ID,
+    SHAPES,
+    TASK_ID,
+    TIME,
+    TYPES,
+    UUID,
+    unknown,
+)
+from interlock.rooms.mail.problems import explain, not_an_object
+
+# --- the types of members
+
+T = TypeVar("T")
+
+
+class _NeverNull:
+    """Lets a member be absent, which is its default of None, but not null."""
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        schema = handler(source)
+        assert schema["type"] == "nullable"
+        inner: CoreSchema = schema["schema"]
+        return inner
+
+
+def _unique(entries: list[str]) -> list[str]:
+    if len(set(entries)) != len(entries):
+        raise PydanticCustomError("repeated", "must not repeat an entry")
+    return entries
+
+
+Maybe = Annotated[T | None, _NeverNull()]
+Unique = Annotated[list[T], AfterValidator(_unique), Field(json_schema_extra={"uniqueItems": True})]
+
+Address = Annotated[str, Field(pattern=ADDRESS, description=SHAPES[ADDRESS])]
+Digest = Annotated[str, Field(pattern=DIGEST, description=SHAPES[DIGEST])]
+Label = Annotated[str, Field(pattern=LABEL, description=SHAPES[LABEL])]
+MessageId = Annotated[str, Field(pattern=UUID, description=SHAPES[UUID])]
+Name = Annotated[str, Field(pattern=NAME, description=SHAPES[NAME])]
+ObjectId = Annotated[str, Field(pattern=OBJECT_ID, description=SHAPES[OBJECT_ID])]
+TaskId = Annotated[str, Field(pattern=TASK_ID, description=SHAPES[TASK_ID])]
+Time = Annotated[str, Field(pattern=TIME, description=SHAPES[TIME])]
+Url = Annotated[str, Field(pattern=HTTP_URL, max_length=2048, description=SHAPES[HTTP_URL])]
+
+Text = Annotated[str, Field(min_length=1)]
+Line = Annotated[str, Field(min_length=1, max_length=280)]
+Remark = Annotated[str, Field(min_length=1, max_length=2000)]
+Note = Annotated[str, Field(min_length=1, max_length=10_000)]
+Path = Annotated[str, Field(min_length=1, max_length=4096)]
+ShellCommand = Annotated[str, Field(min_length=1, max_length=4096)]
+Argument = Annotated[str, Field(max_length=131_072)]  # the longest that Linux hands to a process
+
+# JSON Schema cannot tell 1.0 from 1 and advises against writing the former; it is refused here.
+WHOLE: Final = "a whole number, written without fraction or exponent"
+LARGEST: Final = 2**63 - 1
+Count = Annotated[int, Field(ge=0, le=LARGEST, description=WHOLE)]
+Fence = Annotated[int, Field(ge=1, le=LARGEST, description=WHOLE)]
+Pid = Annotated[int, Field(ge=1, le=2**32 - 1, description=WHOLE)]
+ExitCode = Annotated[int, Field(ge=-(2**31), le=2**32 - 1, description=WHOLE)]
+Seconds = Annotated[int, Field(ge=1, le=86_400, description=WHOLE)]
+Criterion = Annotated[int, Field(ge=1, le=100, description=WHOLE)]
+
+Criteria = Annotated[list[Remark], Field(max_length=100)]
+Fixes = Annotated[list[ShellCommand], Field(max_length=20)]
+EvidenceIds = Annotated[Unique[MessageId], Field(max_length=100)]
+Gates = Annotated[Unique[Name], Field(max_length=20)]
+Labels = Annotated[Unique[Label], Field(max_length=20)]
+Options = Annotated[Unique[Line], Field(max_length=20)]
+TaskIds = Annotated[Unique[TaskId], Field(max_length=100)]
+
+
+def _argv_or_line(value: object) -> str | None:
+    if isinstance(value, list):
+        return "argv"
+    return "line" if isinstance(value, str) else None
+
+
+RunCommand = Annotated[
+    Annotated[list[Argument], Field(min_length=1, max_length=4096), Tag("argv")]
+    | Annotated[Text, Tag("line")],
+    Discriminator(_argv_or_line),
+]
+
+
+# --- the models
 
 
 class Payload(BaseModel):
-    """What every contract has in common."""
+    """The configuration that all models share."""
 
     # Building all the validators takes far longer than the one that a command needs.
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
@@ -284,33 +359,25 @@ _building = Lock()
 
 
 def check(type: str, payload: object) -> dict[str, Any]:
-    """The payload itself, once it is known to fit the contract of its type.
+    """Return the payload itself if it fits the contract of its type.
 
-    Since nothing is coerced and nothing is filled in, the very object that came in is handed
-    back: what is stored is what was sent. Raises UnknownType, or InvalidMessage with the
-    problems found (the first twenty) in `problems`; whatever the payload is, nothing else.
-    """
+    Raises UnknownType, or InvalidMessage with the first twenty problems in `problems`. It raises
+    nothing else, whatever the payload is."""
     if type not in TYPES:
         raise unknown(type)
     if not isinstance(payload, dict):
         raise not_an_object(type, payload)
+    if type not in _validators:
+        # Pydantic does not promise that two threads can complete one deferred model at once.
+        with _building:
+            if type not in _validators:
+                _validators[type] = TypeAdapter(MODELS[type]).validator.validate_python
     try:
-        (_validators.get(type) or _build(type))(payload)
+        _validators[type](payload)
     except ValidationError as found:
-        raise explain(type, *_expected(type, payload), found) from None
+        of, model = type, MODELS[type]
+        if type == "evidence":
+            kind = _kind(payload)
+            of, model = f"evidence of kind {kind}", KINDS[kind] if kind else Proof
+        raise explain(type, of, list(model.model_fields), found) from None
     return payload
-
-
-def _build(type: str) -> Callable[[object], object]:
-    # Two threads completing one deferred model at once are not promised to get on.
-    with _building:
-        if type not in _validators:
-            _validators[type] = TypeAdapter(MODELS[type]).validator.validate_python
-        return _validators[type]
-
-
-def _expected(type: str, payload: dict[str, Any]) -> tuple[str, list[str]]:
-    if type != "evidence":
-        return type, list(MODELS[type].model_fields)
-    kind = _kind(payload)
-    return f"evidence of kind {kind}", list(KINDS[kind].model_fields) if kind else []

@@ -1,14 +1,13 @@
-"""What is wrong with a payload, in words that teach: which member, what it was, what it must be.
+"""The problems of a payload, in words: which member, its value, and what it must be.
 
-The values themselves are not repeated, except where they are short: a refusal may be read by an
-agent that pays for every word, and the payload may be large or deep.
+A refusal repeats only short values, because an agent pays for every word it reads, and a payload
+may be large or deep.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from interlock.errors import InvalidMessage
-from interlock.rooms.mail.message_types import clip
-from interlock.rooms.mail.shapes import SHAPES
+from interlock.rooms.mail.message_types import SHAPES, clip
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -28,23 +27,28 @@ _WANTED: Final = {
 
 
 def not_an_object(type: str, payload: object) -> InvalidMessage:
-    """The refusal of a payload that has no members at all."""
+    """The refusal of a payload that is not an object."""
     return _refusal(type, [("payload", f"must be an object, not {_given(payload)}")], 1)
 
 
 def explain(type: str, of: str, members: list[str], found: "ValidationError") -> InvalidMessage:
-    """The refusal that tells of the problems found. `members` are those that `of`, which is
-    the type or a kind of it, does have."""
+    """The refusal with the problems found. `members` are the members of `of`, which is the type or
+    a kind of it."""
     errors = found.errors(include_url=False)
     problems = []
     for error in errors[:MAX_PROBLEMS]:
-        where = _where(type, error["loc"])
-        problem = _problem(error)
-        if error["type"] == "extra_forbidden" and len(where) == 1:
+        loc = error["loc"]
+        if type == "evidence":
+            # Pydantic also names the branch of a union, which is no member.
+            loc = loc[1:]
+            if loc[:1] == ("command",) and loc[1:2] in (("argv",), ("line",)):
+                loc = loc[:1] + loc[2:]
+        where, problem = ".".join(clip(str(part)) for part in loc), _problem(error)
+        if error["type"] == "extra_forbidden" and len(loc) == 1:
             problem = f"is not a member of {of}, which has {', '.join(members)}"
-        if not where:
-            where, problem = ["kind"], "must be 'run', 'file', 'url' or 'note'"
-        problems.append((".".join(where), problem))
+        if not loc:
+            where, problem = "kind", "must be 'run', 'file', 'url' or 'note'"
+        problems.append((where, problem))
     return _refusal(type, problems, len(errors))
 
 
@@ -58,29 +62,17 @@ def _refusal(type: str, problems: list[tuple[str, str]], count: int) -> InvalidM
     )
 
 
-def _where(type: str, loc: tuple[int | str, ...]) -> list[str]:
-    # Pydantic also names the branch of a union that it went into, which is no member.
-    if type == "evidence":
-        loc = loc[1:]
-        if loc[:1] == ("command",) and loc[1:2] in (("argv",), ("line",)):
-            loc = loc[:1] + loc[2:]
-    return [clip(str(part)) for part in loc]
-
-
 def _problem(error: "ErrorDetails") -> str:
     kind, given, limits = error["type"], error["input"], error.get("ctx", {})
     if kind in _WANTED:
         hint = "; an optional member is left out instead" if given is None else ""
         return f"must be {_WANTED[kind]}, not {_given(given)}{hint}"
-    if kind == "string_pattern_mismatch":
-        return f"must be {SHAPES[limits['pattern']]}; it was {_given(given)}"
-    if kind == "literal_error":
-        return f"must be {limits['expected']}, not {_given(given)}"
-    return _measure(kind, given, limits)
-
-
-def _measure(kind: str, given: object, limits: dict[str, Any]) -> str:
+    had = f"; it had {len(given)}" if isinstance(given, str | list) else ""
     match kind:
+        case "string_pattern_mismatch":
+            return f"must be {SHAPES[limits['pattern']]}; it was {_given(given)}"
+        case "literal_error":
+            return f"must be {limits['expected']}, not {_given(given)}"
         case "missing":
             return "is missing"
         case "extra_forbidden":
@@ -92,9 +84,9 @@ def _measure(kind: str, given: object, limits: dict[str, Any]) -> str:
         case "string_too_short" | "too_short":
             return "must not be empty"
         case "string_too_long":
-            return f"must have at most {limits['max_length']} characters{_had(given)}"
+            return f"must have at most {limits['max_length']} characters{had}"
         case "too_long":
-            return f"must have at most {limits['max_length']} entries{_had(given)}"
+            return f"must have at most {limits['max_length']} entries{had}"
         case "greater_than_equal":
             return f"must be at least {limits['ge']}"
         case "less_than_equal":
@@ -102,10 +94,6 @@ def _measure(kind: str, given: object, limits: dict[str, Any]) -> str:
         case "string_unicode":
             return "holds characters that are not Unicode text"
     return "does not fit the contract"
-
-
-def _had(given: object) -> str:
-    return f"; it had {len(given)}" if isinstance(given, str | list) else ""
 
 
 def _given(value: object) -> str:

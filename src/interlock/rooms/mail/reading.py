@@ -1,4 +1,4 @@
-"""Reading: the inbox, receipts, threads, search, and the story behind a message."""
+"""Reading: the inbox, receipts, the story behind a message, expiry, and undeliverable mail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interlock.errors import NotFound
 from interlock.log.encoding import canonical
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.labels import Known, remedy, ways_out
-from interlock.rooms.identity.names import agent_of
+from interlock.rooms.identity.names import agent_of, is_known
 from interlock.rooms.identity.tokens import show_token
 from interlock.rooms.mail.fold import LADDER, UNREAD
 from interlock.rooms.mail.records import (
@@ -27,7 +27,6 @@ from interlock.rooms.mail.records import (
     standing,
 )
 from interlock.rooms.mail.sending import notify
-from interlock.rooms.mail.waking import attempts
 from interlock.rooms.people.connections import behind
 from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction
 from interlock.rooms.workspace.rules import is_paused
@@ -35,195 +34,166 @@ from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
-    from interlock.rooms.mail.verbs import (
-        AckMessages,
-        Explain,
-        ListInbox,
-        ListMail,
-        ReadMessage,
-        ShowReceipts,
-    )
+    from collections.abc import Iterator
+
+    from interlock.rooms.mail import answers, verbs
 
 SWEPT_AT_ONCE = 200
+# The newest messages are enough to say what is wrong.
+MAX_EXAMINED = 200
 
 
-def inbox(tx: Transaction, act: ListInbox) -> RuleAnswer:
-    """Mail of the caller, oldest first. Listing open mail marks it as shown, once."""
-    if act.which == "sent":
-        return _sent(tx, act)
-    rows = _delivered(tx, act)
-    more = len(rows) > act.limit
-    rows = rows[: act.limit]
-    _mark_shown(tx, rows, act.adapter)
-    messages = [listed(tx, by_seq(tx, seq), _taken(tx, taken_by)) for seq, _, _, taken_by in rows]
-    answer = {"messages": messages} | counts(tx)
-    return answer | ({"next": rows[-1][0]} if more else {})
-
-
-def _delivered(tx: Transaction, act: ListInbox) -> list[tuple[int, str, str, str | None]]:
-    """(seq, recipient, state, taken_by) from both mailboxes, one more than the limit."""
-    # Left to itself SQLite takes the primary key, and steps over all the closed mail.
-    source, only_open = "mail_deliveries", ""
-    if act.which == "open":
-        source, only_open = "mail_deliveries INDEXED BY mail_open", "AND closed = 0"
-    found: dict[int, tuple[int, str, str, str | None]] = {}
-    for name in dict.fromkeys(mailboxes(tx.caller)):
-        for row in tx.all(
-            f"SELECT seq, recipient, state, taken_by FROM {source} "
-            f"WHERE recipient = ? AND seq > ? {only_open} ORDER BY seq LIMIT ?",
-            name,
-            act.after,
-            act.limit + 1,
-        ):
-            found.setdefault(row[0], (row[0], row[1], row[2], row[3]))
-    return [found[seq] for seq in sorted(found)][: act.limit + 1]
-
-
-def _mark_shown(
-    tx: Transaction, rows: list[tuple[int, str, str, str | None]], adapter: str | None
-) -> None:
-    items = [[seq, name] for seq, name, state, _ in rows if LADDER[state] < LADDER["shown"]]
-    if items and not is_paused(tx.state):
-        tx.append_if_writable(
-            "mail_moved", without_none(state="shown", items=items, adapter=adapter)
+def inbox(tx: Transaction, request: verbs.ListInbox) -> answers.Inbox:
+    """List mail of the caller, oldest first. Listing open mail marks it as shown, once."""
+    messages: list[Any]
+    if request.which == "sent":
+        rows = tx.all(
+            f"SELECT {COLUMNS} FROM mail_messages WHERE sender = ? AND seq > ? "
+            "ORDER BY seq LIMIT ?",
+            tx.caller.sender,
+            request.after,
+            request.limit + 1,
         )
-
-
-def _taken(tx: Transaction, taken_by: str | None) -> str | None:
-    return taken_by if taken_by != tx.caller.sender else None
+        shown = rows[: request.limit]
+        sent = [Message(*row) for row in shown]
+        messages = [listed(tx, one) | {"deliveries": _deliveries(tx, one)} for one in sent]
+    else:
+        # Without the hint SQLite takes the primary key, and steps over all the closed mail.
+        source, only_open = "mail_deliveries", ""
+        if request.which == "open":
+            source, only_open = "mail_deliveries INDEXED BY mail_open", "AND closed = 0"
+        found: dict[int, tuple[Any, ...]] = {}
+        for name in dict.fromkeys(mailboxes(tx.caller)):
+            for row in tx.all(
+                f"SELECT seq, recipient, state, taken_by FROM {source} "
+                f"WHERE recipient = ? AND seq > ? {only_open} ORDER BY seq LIMIT ?",
+                name,
+                request.after,
+                request.limit + 1,
+            ):
+                found.setdefault(row[0], row)
+        rows = [found[seq] for seq in sorted(found)]
+        shown = rows[: request.limit]
+        items = [[seq, name] for seq, name, state, _ in shown if LADDER[state] < LADDER["shown"]]
+        if items and not is_paused(tx.state):
+            tx.append_if_writable(
+                "mail_moved", without_none(state="shown", items=items, adapter=request.adapter)
+            )
+        messages = [
+            listed(tx, by_seq(tx, seq), taken_by if taken_by != tx.caller.sender else None)
+            for seq, _, _, taken_by in shown
+        ]
+    answer: answers.Inbox = {"messages": messages} | counts(tx)
+    if len(rows) > request.limit:
+        answer["next"] = shown[-1][0]
+    return answer
 
 
 def counts(tx: Transaction) -> RuleAnswer:
+    """How many messages of the caller are open, and how many unread."""
     rows = tx.all(
         "SELECT open, unread FROM mail_boxes WHERE recipient IN (?, ?)", *mailboxes(tx.caller)
     )
     return {"open": sum(row[0] for row in rows), "unread": sum(row[1] for row in rows)}
 
 
-def list_mail(tx: Transaction, act: ListMail) -> RuleAnswer:
-    """The newest messages of the workspace, newest first, with how far each got. What they say is
-    shown to the owner alone: a scope lets nobody read another's mail."""
-    if act.message is not None:
-        found = [locate(tx, act.message, of_all=True)]
+def list_mail(tx: Transaction, request: verbs.ListMail) -> answers.Mail:
+    """List the newest messages of the workspace with their receipts. Only the owner sees their
+    payloads: no scope lets a caller read the mail of others."""
+    if request.message is not None:
+        found = [locate(tx, request.message, of_all=True)]
     else:
         newest = f"SELECT {COLUMNS} FROM mail_messages ORDER BY seq DESC LIMIT ?"
-        found = [Message(*row) for row in tx.all(newest, act.limit)]
+        found = [Message(*row) for row in tx.all(newest, request.limit)]
     messages = []
     for message in found:
         shown = listed(tx, message) if tx.caller.owner else envelope(message, None)
-        messages.append(shown | {"deliveries": _deliveries(tx, message.seq)})
+        messages.append(shown | {"deliveries": _deliveries(tx, message)})
     return {"messages": messages}
 
 
-def _sent(tx: Transaction, act: ListInbox) -> RuleAnswer:
-    rows = tx.all(
-        "SELECT seq FROM mail_messages WHERE sender = ? AND seq > ? ORDER BY seq LIMIT ?",
-        tx.caller.sender,
-        act.after,
-        act.limit + 1,
-    )
-    kept = rows[: act.limit]
-    messages = [
-        listed(tx, by_seq(tx, seq)) | {"deliveries": _deliveries(tx, seq)} for (seq,) in kept
-    ]
-    answer = {"messages": messages} | counts(tx)
-    return answer | ({"next": kept[-1][0]} if len(rows) > len(kept) else {})
-
-
-def read(tx: Transaction, act: ReadMessage) -> RuleAnswer:
-    """One message, whole or a range of it. The first surface that reads takes it."""
-    message = locate(tx, act.message)
+def read(tx: Transaction, request: verbs.ReadMessage) -> answers.Message:
+    """Show one message, whole or a range of it. The first surface that reads it takes it."""
+    message = locate(tx, request.message)
     for name, state, _, _ in received(tx, message):
         if state in UNREAD and not is_paused(tx.state):
             tx.append_if_writable("mail_moved", {"state": "read", "items": [[message.seq, name]]})
     taken_by = next((taken for _, _, taken, _ in received(tx, message) if taken), None)
     body = load(tx, message)
-    shown = envelope(message, body, _taken(tx, taken_by))
+    shown = envelope(message, body, taken_by if taken_by != tx.caller.sender else None)
     if body is not None:
-        shown |= content(tx, message, body, act.start or 0, act.stop)
+        shown |= content(tx, message, body, request.start or 0, request.stop)
     if sent_by(tx, message):
-        shown["deliveries"] = _deliveries(tx, message.seq)
+        shown["deliveries"] = _deliveries(tx, message)
     return shown
 
 
-def ack(tx: Transaction, act: AckMessages) -> RuleAnswer:
-    """Says that messages are handled, or declines them. Nobody is woken by it.
-
-    All or none: one message that is not the caller's refuses the act."""
-    state = "declined" if act.decline else "acked"
+def ack(tx: Transaction, request: verbs.AckMessages) -> answers.Acknowledged:
+    """Close the caller's deliveries of the messages, or none if one is not the caller's. A message
+    that was acknowledged or declined before stays so."""
     done: list[Message] = []
-    items: list[list[Any]] = []
-    for reference in act.messages:
+    items: dict[tuple[int, str], None] = {}
+    for reference in request.messages:
         message = locate(tx, reference)
         mine = received(tx, message)
         if not mine:
             raise NotFound(f"There is no message {reference[:80]!r} that was sent to you.")
-        items += [[message.seq, name] for name, _, _, closed in mine if not closed]
+        items |= {(message.seq, name): None for name, _, _, closed in mine if not closed}
         done.append(message)
-    unique = [list(item) for item in dict.fromkeys(tuple(item) for item in items)]
-    if unique:
-        note = canonical({"note": act.note}) if act.note is not None else None
-        tx.append("mail_moved", {"state": state, "items": unique}, note)
-    return _by_state(tx, done)
-
-
-def _by_state(tx: Transaction, done: list[Message]) -> RuleAnswer:
-    """Where the caller's deliveries stand now: what was acked before stays acked."""
-    answer: RuleAnswer = {}
+    if items:
+        state = "declined" if request.decline else "acked"
+        note = canonical({"note": request.note}) if request.note is not None else None
+        tx.append("mail_moved", {"state": state, "items": [list(item) for item in items]}, note)
+    answer: Any = {}
     for message in done:
-        stands = received(tx, message)[0][1]
-        answer.setdefault(stands, []).append(message.id)
+        answer.setdefault(received(tx, message)[0][1], []).append(message.id)
     return answer
 
 
-def receipts(tx: Transaction, act: ShowReceipts) -> RuleAnswer:
-    message = locate(tx, act.message)
+def receipts(tx: Transaction, request: verbs.ShowReceipts) -> answers.Receipts:
+    """Show the receipts of a message: all of them to its sender, a recipient's own to others."""
+    message = locate(tx, request.message)
+    shown = _deliveries(tx, message)
     if not (sent_by(tx, message) or tx.caller.owner):
-        mine = {name for name, _, _, _ in received(tx, message)}
-        shown = [d for d in _deliveries(tx, message.seq) if d["recipient"][1:] in mine]
-        return {"id": message.id, "deliveries": shown}
-    return {"id": message.id, "deliveries": _deliveries(tx, message.seq)}
+        mine = {address(name) for name, _, _, _ in received(tx, message)}
+        shown = [delivery for delivery in shown if delivery["recipient"] in mine]
+    return {"id": message.id, "deliveries": shown}
 
 
-def _deliveries(tx: Transaction, seq: int) -> list[RuleAnswer]:
-    message = by_seq(tx, seq)
-    rows = standing(tx, message)
-    history: dict[str, list[RuleAnswer]] = {
-        name: [{"state": "accepted", "at": rfc3339(message.at)}] for name, _ in rows
-    }
+def _deliveries(tx: Transaction, message: Message) -> list[answers.Receipt]:
+    found: dict[str, answers.Receipt] = {}
+    for name, state in standing(tx, message):
+        first: Any = {"state": "accepted", "at": rfc3339(message.at)}
+        receipt: Any = {"recipient": address(name), "state": state, "history": [first]}
+        found[name] = receipt
     for name, fact, state, at, by, adapter in tx.all(
         "SELECT recipient, fact, state, at, by, adapter FROM mail_receipts WHERE seq = ? "
         "ORDER BY fact",
-        seq,
+        message.seq,
     ):
-        history[name].append(
-            without_none(
-                state=state,
-                at=rfc3339(at),
-                by=address(by) if by is not None else None,
-                adapter=adapter,
-                note=_note(tx, fact) if state in ("acked", "declined") else None,
-            )
+        note = tx.store.body(fact) if state in ("acked", "declined") else None
+        step = without_none(
+            state=state,
+            at=rfc3339(at),
+            by=address(by) if by is not None else None,
+            adapter=adapter,
+            note=readable(note, fact).get("note") if note is not None else None,
         )
-    woken = attempts(tx, seq)
-    return [
-        {"recipient": address(name), "state": state, "history": history[name]}
-        | ({"wakes": woken[name]} if name in woken else {})
-        for name, state in rows
-    ]
+        found[name]["history"].append(step)
+    for name, adapter, at, outcome, why in tx.all(
+        "SELECT recipient, adapter, at, outcome, why FROM mail_wakes WHERE seq = ? ORDER BY at, id",
+        message.seq,
+    ):
+        tried = without_none(adapter=adapter, at=rfc3339(at), outcome=outcome or "begun", why=why)
+        found[name].setdefault("wakes", []).append(tried)
+    return list(found.values())
 
 
-def _note(tx: Transaction, fact: int) -> str | None:
-    stored = tx.store.body(fact)
-    return readable(stored, fact).get("note") if stored is not None else None
-
-
-def explain(tx: Transaction, act: Explain) -> RuleAnswer:
-    """Who is behind a message, from the data: the token, its label, its sender, who minted it,
-    when, and at which position of the log; a connection's client and its person; and whether the
-    label says otherwise."""
-    message = locate(tx, act.message)
-    story: dict[str, Any] = {
+def explain(tx: Transaction, request: verbs.Explain) -> answers.Story:
+    """Show the identity behind a message: the token with its label and its minting, the connection
+    and its person, and whether the label contradicts the sender."""
+    message = locate(tx, request.message)
+    story: answers.Story = {
         "message": envelope(message, load(tx, message)),
         "sender": address(message.sender),
         "agent": agent_of(tx.state, message.sender),
@@ -238,11 +208,16 @@ def explain(tx: Transaction, act: Explain) -> RuleAnswer:
         known = Known(tx.state)
         if label is not None and (wrong := known.contradiction(sender, label)):
             ways = ways_out(tx, known, id, sender, label, token["seq"])
-            story |= {"contradiction": f"{wrong} {ways}", "do": remedy(id, sender)}
+            story["contradiction"] = f"{wrong} {ways}"
+            story["do"] = remedy(id, sender)
     return story
 
 
+# --- mail that expires
+
+
 def is_due(tx: Transaction) -> bool:
+    """Whether mail has expired that `sweep` must close."""
     row = tx.one(
         "SELECT 1 FROM mail_deliveries WHERE closed = 0 AND expires_at IS NOT NULL "
         "AND expires_at <= ? LIMIT 1",
@@ -252,7 +227,7 @@ def is_due(tx: Transaction) -> bool:
 
 
 def sweep(tx: Transaction) -> None:
-    """Closes what expired before anybody read it, and tells the senders."""
+    """Close the mail that expired unread, and tell its senders."""
     due = tx.all(
         "SELECT seq, recipient FROM mail_deliveries WHERE closed = 0 "
         "AND expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at, seq, recipient "
@@ -273,3 +248,54 @@ def sweep(tx: Transaction) -> None:
                 f"{rfc3339(message.expires_at or tx.now)}.",
                 about=message,
             )
+
+
+# --- mail to unregistered names
+
+
+def undeliverable(tx: Transaction, name: str) -> list[Message]:
+    """The open messages to an unregistered name that still need attention, newest first.
+
+    A message needs none any more if its sender sent it again, replied to it or continued its thread
+    with a registered recipient; or if a later message to its sender names it. Other mail from the
+    sender to the intended name changes nothing."""
+    lost = _newest(
+        tx,
+        "SELECT d.seq FROM mail_deliveries d INDEXED BY mail_open WHERE d.recipient = ? "
+        f"AND closed = 0 AND state IN {UNREAD} AND d.seq > ? ORDER BY d.seq DESC LIMIT ?",
+        name,
+    )
+    return [message for message in lost if not _is_settled(tx, message)]
+
+
+def _is_settled(tx: Transaction, lost: Message) -> bool:
+    body = load(tx, lost) or {}
+    for later in _newest(
+        tx,
+        "SELECT seq FROM mail_messages WHERE sender = ? AND seq > ? ORDER BY seq DESC LIMIT ?",
+        lost.sender,
+        lost.seq,
+    ):
+        if is_known(tx.state, later.to.removeprefix("@")):
+            if lost.id in (later.reply_to, later.thread):
+                return True
+            other = load(tx, later) or {}
+            for member in ("sha256", "subject"):
+                if body.get(member) is not None and body.get(member) == other.get(member):
+                    return True
+    for name in sorted({lost.sender, agent_of(tx.state, lost.sender)}):
+        for later in _newest(
+            tx,
+            "SELECT seq FROM mail_deliveries WHERE recipient = ? AND seq > ? "
+            "ORDER BY seq DESC LIMIT ?",
+            name,
+            lost.seq,
+        ):
+            if lost.id in str((load(tx, later) or {}).get("payload")):
+                return True
+    return False
+
+
+def _newest(tx: Transaction, select: str, name: str, after: int = 0) -> Iterator[Message]:
+    for (seq,) in tx.all(select, name, after, MAX_EXAMINED):
+        yield by_seq(tx, seq)

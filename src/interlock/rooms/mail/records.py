@@ -1,4 +1,4 @@
-"""One message: finding it by what people type, who may see it, and showing all or part of it."""
+"""One message: finding it by a reference, who may see it, and showing all or part of it."""
 
 from typing import Any, NamedTuple
 
@@ -40,16 +40,6 @@ class Message(NamedTuple):
     deliveries: str
     wake: int | None
 
-    @property
-    def recipients(self) -> list[str]:
-        return self.deliveries.split()
-
-
-def wakes(message: Message) -> bool:
-    """Whether it may wake an idle recipient: what is sent to somebody does, a broadcast does not,
-    unless the sender says otherwise."""
-    return bool(message.wake) if message.wake is not None else message.to.startswith("@")
-
 
 def from_fact(fact: Header) -> Message:
     """The row that the fact of a send is folded into."""
@@ -81,23 +71,11 @@ def by_seq(tx: Transaction, seq: int) -> Message:
 
 
 def locate(tx: Transaction, reference: str, *, of_all: bool = False) -> Message:
-    """The message behind an id, a unique prefix of it, or #SEQ, that the caller may see; `of_all`
-    is for what an admin may do to a message without reading it.
+    """The message behind an id, a unique prefix of it, or #SEQ. With `of_all`, it need not be
+    visible to the caller.
 
-    What is not the caller's to see is `NotFound`, exactly as what does not exist is."""
-    candidates = _candidates(tx, reference)
-    found = [message for message in candidates if of_all or visible(tx, message)]
-    if len(found) > 1:
-        raise Usage(
-            f"{reference!r} begins the ids of {len(found)} messages. Give more of it.",
-            matches=[message.id for message in found[:5]],
-        )
-    if not found:
-        raise NotFound(f"There is no message {reference[:80]!r} that you may see.")
-    return found[0]
-
-
-def _candidates(tx: Transaction, reference: str) -> list[Message]:
+    Raises Usage for a malformed or ambiguous reference, and NotFound. A message that the caller may
+    not see is NotFound too, with the same text."""
     select = f"SELECT {COLUMNS} FROM mail_messages WHERE "
     if reference.startswith("#"):
         digits = reference[1:]
@@ -113,11 +91,20 @@ def _candidates(tx: Transaction, reference: str) -> list[Message]:
         rows = tx.all(
             select + "id >= ? AND id < ? ORDER BY seq LIMIT 20", reference, reference + "\U0010ffff"
         )
-    return [Message(*row) for row in rows]
+    candidates = [Message(*row) for row in rows]
+    found = [message for message in candidates if of_all or visible(tx, message)]
+    if len(found) > 1:
+        raise Usage(
+            f"{reference!r} begins the ids of {len(found)} messages. Give more of it.",
+            matches=[message.id for message in found[:5]],
+        )
+    if not found:
+        raise NotFound(f"There is no message {reference[:80]!r} that you may see.")
+    return found[0]
 
 
 def visible(tx: Transaction, message: Message) -> bool:
-    """Whether the caller sent it, got it, or may look at everything as the owner."""
+    """Whether the caller's agent sent or received the message, or the caller is the owner."""
     return tx.caller.owner or sent_by(tx, message) or bool(received(tx, message))
 
 
@@ -137,14 +124,14 @@ def received(tx: Transaction, message: Message) -> list[tuple[str, str, str | No
 
 
 def mailboxes(caller: Caller) -> tuple[str, str]:
-    """A sender sees its own mail and its agent's; nobody else's, on any door."""
+    """A sender sees its own mail and that of its agent, and no other mail."""
     return caller.sender, caller.agent
 
 
 def standing(tx: Transaction, message: Message) -> list[tuple[str, str]]:
-    """Where each delivery of the message stands: recipient and state."""
+    """The recipients of the message in order, each with the state of its delivery."""
     found = []
-    for name in message.recipients:
+    for name in message.deliveries.split():
         row = tx.one(
             "SELECT state FROM mail_deliveries WHERE recipient = ? AND seq = ?", name, message.seq
         )
@@ -180,21 +167,19 @@ def envelope(
 
 
 def listed(
-    tx: Transaction, message: Message, taken_by: str | None = None, most: int = LISTED_BYTES
+    tx: Transaction, message: Message, taken_by: str | None = None, max_bytes: int = LISTED_BYTES
 ) -> RuleAnswer:
-    """A message in a list: whole where it is short, else its beginning, marked as a part. A
-    command is shown whole or not at all, so that nobody runs the half of one."""
+    """A message in a list: whole if it is short, else its beginning, marked as a part. A command is
+    shown whole or not at all, so that no reader runs a half of it."""
     body = load(tx, message)
     if body is None:
         return envelope(message, None, taken_by)
-    stop = most
-    if message.type == "command" and body["size"] > most:
-        stop = 0
+    stop = 0 if message.type == "command" and body["size"] > max_bytes else max_bytes
     return envelope(message, body, taken_by) | content(tx, message, body, 0, stop)
 
 
 def load(tx: Transaction, message: Message) -> dict[str, Any] | None:
-    """The stored body, or None where it was redacted."""
+    """The stored body, or None if it was redacted. Raises LogDamaged."""
     stored = None if message.redacted else tx.store.body(message.seq)
     if stored is None:
         return None
@@ -205,7 +190,7 @@ def load(tx: Transaction, message: Message) -> dict[str, Any] | None:
 
 
 def readable(stored: bytes, seq: int) -> dict[str, Any]:
-    """A body as it was stored; `LogDamaged` where somebody has changed it since."""
+    """Decode a stored body. Raises LogDamaged if it is not the JSON object that was stored."""
     try:
         body = decode(stored)
     except ValueError:
@@ -222,20 +207,38 @@ def damaged(seq: int) -> LogDamaged:
 def content(
     tx: Transaction, message: Message, body: dict[str, Any], start: int, stop: int | None
 ) -> RuleAnswer:
-    """The payload with the bytes [start, stop) of its main text, whole characters only."""
+    """The payload with the bytes [start, stop) of its main text, cut between characters.
+
+    A range that is not empty shows at least one character, so that a caller who follows next_offset
+    reaches the end. Raises Usage for a start beyond the end or inside a character."""
     payload: dict[str, Any] = body["payload"]
     main = MAIN_MEMBER.get(message.type)
     size: int = body["size"]
     if main is None or (main not in payload and "blob" not in body):
         return {"payload": payload}
     end = size if stop is None else min(stop, size)
-    if start == 0 and end == size:
-        text = _bytes(tx, message, body, main, 0, size).decode()
-        return {"payload": {main: text} | payload}
+    is_whole = start == 0 and end == size
     if start > size:
         raise Usage(f"The body has {size} bytes; {start} is beyond its end.", size=size)
-    window = _bytes(tx, message, body, main, start, end + 3)
-    shown = _whole_characters(window, end - start, start)
+    # The longest character has four bytes: the window has all of the character at `end`.
+    until = size if is_whole else min(end + 3, size)
+    if "blob" in body:
+        window = kept_bytes(tx, message.seq, body["blob"], start, until)
+    else:
+        window = payload[main].encode()[start:until]
+    if is_whole:
+        return {"payload": {main: window.decode()} | payload}
+
+    if window and _is_inside(window[0]):
+        raise Usage(f"Byte {start} is inside a character. Follow next_offset from 0.")
+    cut = max(0, min(end - start, len(window)))
+    while 0 < cut < len(window) and _is_inside(window[cut]):
+        cut -= 1
+    if cut == 0 and end > start:
+        cut = 1
+        while cut < len(window) and _is_inside(window[cut]):
+            cut += 1
+    shown = window[:cut]
     following = start + len(shown)
     rest = {name: value for name, value in payload.items() if name != main}
     return without_none(
@@ -247,18 +250,14 @@ def content(
     )
 
 
-def _bytes(
-    tx: Transaction, message: Message, body: dict[str, Any], main: str, start: int, stop: int
-) -> bytes:
-    if "blob" in body:
-        return kept_bytes(tx, message.seq, body["blob"], start, min(stop, body["size"]))
-    encoded: bytes = body["payload"][main].encode()
-    return encoded[start:stop]
+def _is_inside(byte: int) -> bool:
+    """Whether the byte continues a character of UTF-8."""
+    return 0x80 <= byte < 0xC0
 
 
 def kept_bytes(tx: Transaction, seq: int, sha256: str, start: int, stop: int) -> bytes:
-    """The bytes [start, stop) of the blob that a body points to; `LogDamaged` where any of them
-    is gone."""
+    """The bytes [start, stop) of the blob that a body points to. Raises LogDamaged if any of them
+    is missing."""
     if stop <= start:
         return b""
     try:
@@ -268,24 +267,3 @@ def kept_bytes(tx: Transaction, seq: int, sha256: str, start: int, stop: int) ->
     if len(data) != stop - start:
         raise LogDamaged(f"Bytes that #{seq} keeps are gone. See interlock audit verify.", seq=seq)
     return data
-
-
-def _whole_characters(window: bytes, length: int, start: int) -> bytes:
-    """At most `length` bytes of the window, cut between characters; at least one character if
-    any was asked for, so that following next_offset always gets on."""
-    if window and _inside(window[0]):
-        raise Usage(f"Byte {start} is inside a character. Follow next_offset from 0.")
-    if length <= 0:
-        return b""
-    end = min(length, len(window))
-    while end < len(window) and end > 0 and _inside(window[end]):
-        end -= 1
-    if end == 0:
-        end = 1
-        while end < len(window) and _inside(window[end]):
-            end += 1
-    return window[:end]
-
-
-def _inside(byte: int) -> bool:
-    return 0x80 <= byte < 0xC0

@@ -1,9 +1,8 @@
 """The published JSON Schema of every payload, made from the models and kept in schemas/v1.
 
-A schema says what `messages.check` does, in the part of JSON Schema 2020-12 that validators of
-any language read alike: no formats, no look-around. One thing it cannot say: in JSON Schema's
-data model 1.0 is 1, so a validator takes a whole number written with a fraction, which its
-specification advises against writing and `check` refuses.
+A schema states what `payloads.check` accepts, in the part of JSON Schema 2020-12 that validators of
+all languages read alike: no formats, no look-around. There is one exception. In JSON Schema 1.0 is
+the same number as 1, so a validator accepts a whole number with a fraction, and `check` refuses it.
 """
 
 import json
@@ -21,10 +20,10 @@ DIRECTORY = "schemas/v1"
 
 
 class _Generator(GenerateJsonSchema):
-    """Says what the models demand and nothing about how they are built."""
+    """Makes the schema of the constraints, without titles and defaults of the models."""
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
-        # The only default is None, and it stands for a member that is absent.
+        # The only default is None, which means that the member is absent.
         return self.generate_inner(schema["schema"])
 
     def field_title_should_be_set(self, schema: object) -> bool:
@@ -33,7 +32,7 @@ class _Generator(GenerateJsonSchema):
     def str_schema(self, schema: StringSchema) -> JsonSchemaValue:
         made = super().str_schema(schema)
         if "pattern" in made:
-            # In some languages $ also matches before a final newline; this never does.
+            # In some languages $ also matches before a final newline.
             made["not"] = {"pattern": "\\n"}
         return made
 
@@ -50,35 +49,34 @@ def schema(type: str) -> dict[str, Any]:
     }
 
 
+def current() -> dict[str, bytes]:
+    """The contents of every schema file, by file name."""
+    return {
+        f"{type}.json": (json.dumps(schema(type), indent=2, sort_keys=True) + "\n").encode()
+        for type in TYPES
+    }
+
+
 def write(directory: str) -> None:
-    """Make the directory hold the current schemas and no other."""
+    """Make the directory contain the current schemas and no other files."""
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
+    wanted = current()
     for name in stale(directory):
-        if name in _NAMES:
-            (folder / name).write_bytes(_bytes(_NAMES[name]))
+        if name in wanted:
+            (folder / name).write_bytes(wanted[name])
         else:
             (folder / name).unlink()
 
 
 def stale(directory: str) -> list[str]:
-    """The names of files that are missing, too many, or not what the models say now."""
+    """The names of files that are missing, superfluous, or not current."""
     folder = Path(directory)
-    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    found = {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
+    wanted = current()
     return sorted(
-        name
-        for name in there | set(_NAMES)
-        if name not in there
-        or name not in _NAMES
-        or (folder / name).read_bytes() != _bytes(_NAMES[name])
+        name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)
     )
-
-
-_NAMES = {f"{type}.json": type for type in TYPES}
-
-
-def _bytes(type: str) -> bytes:
-    return (json.dumps(schema(type), indent=2, sort_keys=True) + "\n").encode()
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from interlock.errors import InvalidMessage, NotFound, TooLarge, Usage
 from interlock.log.encoding import canonical, digest
 from interlock.rooms.mail.message_types import MAIN_MEMBER, plain, sendable
-from interlock.verbs.addresses import address
+from interlock.verbs.addresses import address, unicode
+from interlock.verbs.answers import Priority
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     MAX_QUERY_LENGTH,
@@ -31,7 +32,7 @@ from interlock.verbs.types import (
     Reason,
     Several,
     Text,
-    is_unicode,
+    one_line,
 )
 from interlock.verbs.verb import Verb
 
@@ -54,7 +55,7 @@ MAX_ANSWER_BYTES = 1 << 20
 
 
 class Body(Text):
-    """What a message says. The contract of its type checks it, and raises InvalidMessage."""
+    """A text of a message. The contract of its type checks it, and raises InvalidMessage."""
 
     def check(self, name: str, value: Any) -> None:
         if not isinstance(value, str):
@@ -68,17 +69,9 @@ Recipient = Annotated[
 Question = Annotated[str, Body("a question", "QUESTION", "the question")]
 Options = Annotated[tuple[str, ...], Several(Body("an option", "O", "an answer to choose from"))]
 AnswerText = Annotated[str, Body("an answer", "TEXT", "the answer")]
-Priority = Literal["low", "normal", "high", "critical"]
 Which = Literal["open", "all", "sent"]
 Adapter = Annotated[
-    str,
-    Text(
-        "one line of text",
-        "ADAPTER",
-        "how the mail is shown, such as cli; receipts name it",
-        max_length=64,
-        line=True,
-    ),
+    str, one_line("ADAPTER", "how the mail is shown, such as cli; receipts name it", 64)
 ]
 BodySize = Annotated[int, Integer(1, help="the size of the whole body in bytes")]
 ChunkNumber = Annotated[int, Integer(0, help="the number of the chunk")]
@@ -148,7 +141,8 @@ class SendMessage(
     upload: str | None = None
 
     def checked(self) -> SendMessage:
-        """Check the payload against its contract. Fill in the digest and the size of the body."""
+        """Check the payload against its contract. Fill in the digest and the size of the body,
+        which is the main text, or the whole payload without one."""
         sendable(self.type)
         main = MAIN_MEMBER[self.type]
         payload = self.payload
@@ -163,7 +157,10 @@ class SendMessage(
             check(self.type, whole)
         if self.upload is not None:
             return self._replace(payload=payload)
-        body = encoded(payload, main)
+        try:
+            body = payload[main].encode() if main in payload else canonical(payload)
+        except (UnicodeEncodeError, TypeError):
+            raise InvalidMessage(f"The member {main} is not valid UTF-8 text.") from None
         return self._replace(payload=payload, sha256=digest(body), size=len(body))
 
     def decide(self, tx: Transaction) -> answers.Sent:
@@ -206,7 +203,9 @@ class DropUpload(
     upload: str
 
     def decide(self, tx: Transaction) -> answers.Dropped:
-        return sending.drop_upload(tx, self)
+        sending.refuse_foreign_upload(tx, self.upload)
+        tx.store.drop_upload(self.upload)
+        return {"dropped": True}
 
 
 class Ask(
@@ -254,7 +253,7 @@ class AnswerAsk(
     def checked(self) -> AnswerAsk:
         if not self.text:
             raise InvalidMessage("The answer is empty. Give its text.", type="answer")
-        if not is_unicode(self.text):
+        if not unicode(self.text):
             raise InvalidMessage("The answer is not valid UTF-8 text.", type="answer")
         size = len(self.text.encode())
         if size > MAX_ANSWER_BYTES:
@@ -526,11 +525,3 @@ class Redact(
 
     def decide(self, tx: Transaction) -> answers.Redacted:
         return redaction.redact(tx, self)
-
-
-def encoded(payload: dict[str, Any], main: str) -> bytes:
-    """The bytes that `sha256` and `size` describe: the main text, or the payload if it has none."""
-    try:
-        return payload[main].encode() if main in payload else canonical(payload)
-    except (UnicodeEncodeError, TypeError):
-        raise InvalidMessage(f"The member {main} is not valid UTF-8 text.") from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from interlock.verbs.addresses import address
 from interlock.verbs.lazy import LazyModule
-from interlock.verbs.types import Duration, Query, Several, Sha256, Text
+from interlock.verbs.types import Duration, Query, Several, Sha256, Text, one_line
 from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
@@ -51,24 +51,12 @@ Revocable = Annotated[
         pattern=r"@[\s\S]{0,999}|[A-Za-z0-9_]{1,64}",
     ),
 ]
-DisplayName = Annotated[
-    str, Text("one line of text", "NAME", "the name that lists show", max_length=80, line=True)
-]
-Browser = Annotated[str, Text("one line of text", "TEXT", "the browser", max_length=280, line=True)]
+DisplayName = Annotated[str, one_line("NAME", "the name that lists show", 80)]
+Browser = Annotated[str, one_line("TEXT", "the browser", 280)]
 # The id of an OAuth client is the address of its metadata, or the text that it registered.
-ClientId = Annotated[
-    str,
-    Text("one line of text", "ID", "the client", max_length=MAX_CLIENT_LENGTH, line=True),
-]
+ClientId = Annotated[str, one_line("ID", "the client", MAX_CLIENT_LENGTH)]
 RedirectUri = Annotated[
-    str,
-    Text(
-        "one line of text",
-        "URL",
-        "the client's address for the code",
-        max_length=MAX_CLIENT_LENGTH,
-        line=True,
-    ),
+    str, one_line("URL", "the client's address for the code", MAX_CLIENT_LENGTH)
 ]
 
 
@@ -180,12 +168,7 @@ class RevokeConnection(
 # --- the pages where people sign in
 
 
-class ShowInvitation(
-    Verb,
-    name="invitation",
-    read_only=True,
-    anyone=True,
-):
+class ShowInvitation(Verb, name="invitation", read_only=True, anyone=True):
     """Show the invitation of a code."""
 
     code: str
@@ -194,11 +177,7 @@ class ShowInvitation(
         return people.show_invitation(tx, self)
 
 
-class Enrol(
-    Verb,
-    name="enrol",
-    anyone=True,
-):
+class Enrol(Verb, name="enrol", anyone=True):
     """Join by an invitation, as a person with a password.
 
     The person is signed in then. The person's earlier browser sessions and connections end. The
@@ -213,11 +192,7 @@ class Enrol(
         return people.enrol(tx, self)
 
 
-class SignIn(
-    Verb,
-    name="sign in",
-    anyone=True,
-):
+class SignIn(Verb, name="sign in", anyone=True):
     """Sign a person in.
 
     The door derives `verifier` from the password and the workspace's key. `token_hash` is the hash
@@ -249,7 +224,7 @@ class SignOut(Verb, name="sign out", when_paused=True):
     """Sign a person out of this browser."""
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        people.refuse_unsigned(tx)
+        people.require_signed_in(tx)
         tx.append("token_revoked", {"id": tx.caller.token})
         return {"signed_out": True}
 
@@ -258,7 +233,7 @@ class ShowPerson(Verb, name="person", read_only=True):
     """Show the person who is signed in, and the senders that a client of theirs can act as."""
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        person = people.refuse_unsigned(tx)
+        person = people.require_signed_in(tx)
         return {
             "person": address(person),
             "agents": [
@@ -295,12 +270,7 @@ class GrantConnection(Verb, name="connect"):
         return connections.grant(tx, self)
 
 
-class FindGrant(
-    Verb,
-    name="code",
-    read_only=True,
-    anyone=True,
-):
+class FindGrant(Verb, name="code", read_only=True, anyone=True):
     """Find the connection of a code, whether or not the code is still valid."""
 
     code: str
@@ -309,11 +279,7 @@ class FindGrant(
         return connections.find_grant(tx, self)
 
 
-class OpenConnection(
-    Verb,
-    name="connection open",
-    anyone=True,
-):
+class OpenConnection(Verb, name="connection open", anyone=True):
     """Open a connection with its code.
 
     A code that was used before ends the connection, because it may have been copied."""
@@ -327,12 +293,7 @@ class OpenConnection(
         return connections.open_connection(tx, self)
 
 
-class FindConnection(
-    Verb,
-    name="connection",
-    read_only=True,
-    anyone=True,
-):
+class FindConnection(Verb, name="connection", read_only=True, anyone=True):
     """Find the connection of a refresh token or an access token."""
 
     secret: str
@@ -341,11 +302,7 @@ class FindConnection(
         return connections.find_connection(tx, self)
 
 
-class RefreshConnection(
-    Verb,
-    name="connection refresh",
-    anyone=True,
-):
+class RefreshConnection(Verb, name="connection refresh", anyone=True):
     """Replace the tokens of a connection, with its refresh token.
 
     A refresh token that was used before ends the connection, because it may have been copied."""
@@ -359,12 +316,7 @@ class RefreshConnection(
         return connections.refresh(tx, self)
 
 
-class CloseConnection(
-    Verb,
-    name="connection close",
-    when_paused=True,
-    anyone=True,
-):
+class CloseConnection(Verb, name="connection close", when_paused=True, anyone=True):
     """End a connection with one of its tokens, which its client returns."""
 
     secret: str
@@ -374,15 +326,11 @@ class CloseConnection(
         return connections.close(tx, self)
 
 
-class ReportRefusal(
-    Verb,
-    name="report",
-    anyone=True,
-):
+class ReportRefusal(Verb, name="report", anyone=True):
     """Record that a door refused an attempt to sign in or to connect.
 
-    `reason` is a code of `rooms.people.intrusions`. `connection` or `person` names the target
-    of the attempt, if the door knows it. A person of that name need not exist."""
+    `reason` is a code of `connections.INTRUSIONS`. `connection` or `person` names the target of the
+    attempt, if the door knows it. A person of that name need not exist."""
 
     reason: str
     digest: str

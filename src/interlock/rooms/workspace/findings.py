@@ -1,7 +1,7 @@
-"""What the doctor looks at, and how what it found is told.
+"""The names of the doctor's checks, and the form of their findings.
 
-Some checks need the log, its engine and whoever was seen: the node makes those. The others look at
-files of the machine that asks: the command makes them. Both tell in the same form.
+The node makes the checks of the log, its engine and presence. The command makes the checks of files
+on the caller's machine.
 """
 
 from collections.abc import Iterable
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 MAX_TOLD = 20
 
-# Every check, the smallest change first: a word, somebody to be told, a token, a file, a process,
-# an engine.
+# Every check, in the order of what the remedy changes: a word, a message, a token, a file, a
+# process, an engine.
 ORDER = (
     "labels-agree",
     "recipients-known",
@@ -38,7 +38,7 @@ ORDER = (
 
 
 class Finding(NamedTuple):
-    """What is wrong, the command or the setting that puts it right, and what it is about."""
+    """A problem, the command or the setting that solves it, and its subject."""
 
     message: str
     do: str
@@ -46,26 +46,26 @@ class Finding(NamedTuple):
 
 
 def told(check: str, found: Iterable[Finding]) -> list[dict[str, Any]]:
-    """The findings of one check as everybody gets them; of very many, the first and a count."""
+    """The findings of one check as answers have them: the first of them, and a count of the
+    others."""
     findings = list(found)
     shown = findings[:MAX_TOLD]
     if (more := len(findings) - MAX_TOLD) > 0:
         shown.append(Finding(f"And {more} more like these.", "interlock doctor"))
-    return [_told(check, finding) for finding in shown]
-
-
-def _told(check: str, finding: Finding) -> dict[str, Any]:
-    row = {"check": check, "message": finding.message, "do": finding.do}
-    return row if finding.subject is None else row | {"subject": finding.subject}
+    rows = []
+    for message, do, subject in shown:
+        row = {"check": check, "message": message, "do": do}
+        rows.append(row if subject is None else row | {"subject": subject})
+    return rows
 
 
 def unmade(trouble: Exception) -> Finding:
-    """A check that cannot be made: nobody knows whether all is well there."""
+    """The finding of a check that failed with an error."""
     why = shorten(str(trouble), 300, placeholder=" …") or type(trouble).__name__
     return Finding(f"This could not be looked at: {why}", "interlock audit verify")
 
 
 def in_order(findings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Findings of several checks, the smallest change first."""
+    """Findings of several checks, in the order of ORDER."""
     places = {check: place for place, check in enumerate(ORDER)}
     return sorted(findings, key=lambda finding: places.get(finding["check"], len(places)))

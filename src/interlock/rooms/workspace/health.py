@@ -1,7 +1,7 @@
-"""What is wrong with what the log says, over all rooms: read only, nothing is decided by it.
+"""The doctor's checks of the state, over all rooms. They only read.
 
-Every check is a function of the moment that yields what it found. Whoever was seen when is asked
-of the store, as for anything that shows reach.
+Each check is a function of the transaction that yields its findings. The store tells when a sender
+was last seen.
 """
 
 import shlex
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from interlock.log.times import DAY_MS, rfc3339
-from interlock.rooms.claims.records import Claim, Target, live
+from interlock.rooms.claims.records import live
 from interlock.rooms.identity.labels import Known, remedy, ways_out
 from interlock.rooms.identity.names import (
     agent_of,
@@ -20,9 +20,9 @@ from interlock.rooms.identity.names import (
     senders_of,
 )
 from interlock.rooms.mail.fold import UNREAD
+from interlock.rooms.mail.reading import undeliverable
 from interlock.rooms.mail.records import Message, by_seq
-from interlock.rooms.mail.undeliverable import astray
-from interlock.rooms.people.connections import Connection, living
+from interlock.rooms.people.connections import living
 from interlock.rooms.transaction import OWNER, SYSTEM, Transaction
 from interlock.rooms.work.missing import due, holders, listed
 from interlock.rooms.work.records import workers
@@ -31,7 +31,7 @@ from interlock.verbs.addresses import address, near
 
 SOON_MS = 7 * DAY_MS
 LATELY_MS = 7 * DAY_MS
-# Mail of the first hour is nobody's neglect.
+# An agent may leave mail and claims alone for this long.
 PATIENCE_MS = 60 * 60_000
 
 _LIVE_TOKEN = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"  # noqa: S105
@@ -41,8 +41,8 @@ _LIVE_TOKEN = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"  #
 
 
 def labels_agree(tx: Transaction) -> Iterator[Finding]:
-    """Labels that do not mention whose token it is, and names of connections that mention others
-    than those whose it is."""
+    """Find labels of tokens that contradict the sender, and names of connections that name other
+    agents than the sender's agent and its person."""
     known = Known(tx.state)
     for id, sender, label, seq in tx.all(
         "SELECT id, sender, label, seq FROM identity_tokens WHERE label IS NOT NULL AND "
@@ -55,22 +55,20 @@ def labels_agree(tx: Transaction) -> Iterator[Finding]:
     for found in living(tx, None):
         others = known.named(found.name or "")
         if others and others.isdisjoint((known.agent_of(found.sender), found.person)):
+            rename = f"interlock connection name {found.id} {found.sender}"
             yield Finding(
                 f"The connection {found.id} is called {found.name!r}, which names "
                 f"{' and '.join(map(address, sorted(others)))}, but it acts as @{found.sender} for "
                 f"@{found.person}. If it should not: interlock connection revoke {found.id}. If "
-                f"it should: {_to_rename(found)}.",
-                _to_rename(found),
+                f"it should: {rename}.",
+                rename,
                 found.id,
             )
 
 
-def _to_rename(found: Connection) -> str:
-    return f"interlock connection name {found.id} {found.sender}"
-
-
 def tokens_lasting(tx: Transaction) -> Iterator[Finding]:
-    """Tokens that will end soon, or that a restore has suspended."""
+    """Find tokens that a restore has suspended, or that expire soon. A token that was minted for
+    less than a day is expected to expire."""
     for id, sender, minted_at, expires_at, suspended in tx.all(
         f"SELECT id, sender, minted_at, expires_at, suspended FROM identity_tokens "
         f"WHERE {_LIVE_TOKEN} AND (suspended OR (use IS NULL AND expires_at <= ?)) ORDER BY seq",
@@ -84,9 +82,9 @@ def tokens_lasting(tx: Transaction) -> Iterator[Finding]:
                 f"interlock token reaffirm {id}",
                 id,
             )
-        elif not _is_fleeting(minted_at, expires_at) and 4 * (expires_at - tx.now) <= (
-            expires_at - minted_at
-        ):
+            continue
+        lifetime = expires_at - minted_at
+        if lifetime >= DAY_MS and 4 * (expires_at - tx.now) <= lifetime:
             yield Finding(
                 f"The token {id} of @{sender} expires at {rfc3339(expires_at)}.",
                 f"interlock token rotate {id}",
@@ -94,23 +92,18 @@ def tokens_lasting(tx: Transaction) -> Iterator[Finding]:
             )
 
 
-def _is_fleeting(minted_at: int, expires_at: int) -> bool:
-    """Whether a token was made for less than a day: that it ends is its nature."""
-    return expires_at - minted_at < DAY_MS
-
-
 # --- mail
 
 
 def recipients_known(tx: Transaction) -> Iterator[Finding]:
-    """Names that were written to lately, and as which nobody has joined."""
+    """Find unregistered names with recent mail."""
     existing = names(tx.state)
     for (name,) in tx.all(
         "SELECT recipient FROM mail_boxes WHERE open > 0 AND recipient NOT IN "
         "(SELECT sender FROM identity_senders UNION SELECT name FROM identity_agents) "
         "ORDER BY recipient"
     ):
-        lost = astray(tx, name)
+        lost = undeliverable(tx, name)
         if not lost or tx.now - lost[0].at > LATELY_MS:
             continue
         last, meant = lost[0], near(name, existing)
@@ -118,31 +111,43 @@ def recipients_known(tx: Transaction) -> Iterator[Finding]:
         hint = f" Did you mean {' or '.join(meant)}?" if meant else ""
         if not meant and may_join(tx, name):
             hint = f" It stays for whoever joins as that: interlock join {name}"
+        do = f"interlock explain {last.id}"
+        if last.sender not in (OWNER, SYSTEM):
+            to = meant[0] if meant else "somebody who has"
+            text = f"Nobody has joined as @{name}. Please send {last.id} again, to {to}."
+            do = f"interlock send {address(last.sender)} {shlex.quote(text)} --type wake"
         yield Finding(
             f"{many} for @{name}, as whom nobody has joined; the last is {last.id}, from "
             f"@{last.sender}.{hint}",
-            _to_reach(name, last, meant),
+            do,
             address(name),
         )
 
 
-def _to_reach(name: str, last: Message, meant: list[str] | None) -> str:
-    """Whoever mistyped a name is told, and sends again."""
-    if last.sender in (OWNER, SYSTEM):
-        return f"interlock explain {last.id}"
-    to = meant[0] if meant else "somebody who has"
-    text = f"Nobody has joined as @{name}. Please send {last.id} again, to {to}."
-    return f"interlock send {address(last.sender)} {shlex.quote(text)} --type wake"
-
-
 def mailboxes_read(tx: Transaction) -> Iterator[Finding]:
-    """Mail of more than a day, of which nobody who could read it was seen since it came."""
+    """Find mail that is unread for more than a day, if none of its readers acted, wrote or read
+    later mail since."""
     for name, unread in _unread(tx):
         first = _open_mail(tx, name)
         if first is None or tx.now - first.at <= DAY_MS:
             continue
         senders = senders_of(tx.state, name)
-        if _has_looked(tx, name, senders, first):
+        _, seen = tx.store.reach(senders)
+        if seen is not None and seen > first.at:
+            continue
+        marks = ", ".join("?" * len(senders))
+        wrote = tx.one(
+            f"SELECT 1 FROM mail_messages WHERE sender IN ({marks}) AND seq > ? LIMIT 1",
+            *senders,
+            first.seq,
+        )
+        read = tx.one(
+            "SELECT 1 FROM mail_deliveries WHERE recipient = ? AND seq > ? AND state NOT IN "
+            f"{UNREAD} AND state <> 'expired' LIMIT 1",
+            name,
+            first.seq,
+        )
+        if wrote is not None or read is not None:
             continue
         many = "1 message is" if unread == 1 else f"{unread} messages are"
         yield Finding(
@@ -151,27 +156,6 @@ def mailboxes_read(tx: Transaction) -> Iterator[Finding]:
             f"interlock inbox --from {senders[0]}",
             address(name),
         )
-
-
-def _has_looked(tx: Transaction, name: str, senders: list[str], first: Message) -> bool:
-    """Whether anybody who sees this mail was seen after it came: acting, writing, or reading what
-    came later."""
-    _, seen = tx.store.reach(senders)
-    if seen is not None and seen > first.at:
-        return True
-    marks = ", ".join("?" * len(senders))
-    wrote = tx.one(
-        f"SELECT 1 FROM mail_messages WHERE sender IN ({marks}) AND seq > ? LIMIT 1",
-        *senders,
-        first.seq,
-    )
-    read = tx.one(
-        f"SELECT 1 FROM mail_deliveries WHERE recipient = ? AND seq > ? AND state NOT IN {UNREAD} "
-        "AND state <> 'expired' LIMIT 1",
-        name,
-        first.seq,
-    )
-    return wrote is not None or read is not None
 
 
 def _unread(tx: Transaction) -> list[tuple[str, int]]:
@@ -194,7 +178,7 @@ def _open_mail(tx: Transaction, name: str, also: str = "1") -> Message | None:
 
 
 class Waiting(NamedTuple):
-    """Who should be woken, which senders would do, and what for."""
+    """A name to wake, the senders of which one is enough, and the reason."""
 
     name: str
     senders: list[str]
@@ -202,7 +186,7 @@ class Waiting(NamedTuple):
 
 
 def waiting(tx: Transaction) -> Iterator[Waiting]:
-    """Agents whom something waits for since an hour: mail that may wake them, or what they hold."""
+    """Find agents with mail that may wake them, or with a claim, for more than an hour."""
     kinds: dict[str, str] = dict(tx.all("SELECT name, kind FROM identity_agents"))
     claims = [each for each in live(tx) if tx.now - each.acquired_at > PATIENCE_MS]
     due = {each.sender: f"holds {each.target}" for each in claims}
@@ -218,8 +202,8 @@ def waiting(tx: Transaction) -> Iterator[Waiting]:
 
 
 def ways_in(tx: Transaction, senders: list[str]) -> tuple[list[str], list[str]]:
-    """Which of some senders have a token that lies on a machine, and the people whose clients act
-    as the others."""
+    """The senders that have a token on a machine, and the people whose clients act as the
+    senders."""
     marks = ", ".join("?" * len(senders))
     here = tx.all(
         f"SELECT DISTINCT sender FROM identity_tokens WHERE use IS NULL AND {_LIVE_TOKEN} AND "
@@ -232,7 +216,7 @@ def ways_in(tx: Transaction, senders: list[str]) -> tuple[list[str], list[str]]:
 
 
 def wakes_working(tx: Transaction) -> Iterator[Finding]:
-    """Whom the last attempt of the last day did not wake."""
+    """Find recipients whose last wake of the last day failed, or has an unknown outcome."""
     since = tx.now - DAY_MS
     before = tx.one("SELECT seq FROM mail_messages WHERE at < ? ORDER BY seq DESC LIMIT 1", since)
     for recipient, adapter, outcome, why, seq, _ in tx.all(
@@ -242,53 +226,58 @@ def wakes_working(tx: Transaction) -> Iterator[Finding]:
     ):
         if outcome in ("failed", "unknown"):
             ended = "failed" if outcome == "failed" else "may have failed"
+            message = by_seq(tx, seq)
+            do = f"interlock receipts {message.id} --from {message.sender}"
+            if message.sender in (OWNER, SYSTEM):
+                do = f"interlock explain {message.id}"
             yield Finding(
                 f"To wake @{recipient} by {adapter} {ended}" + (f": {why}" if why else "."),
-                _to_look(by_seq(tx, seq)),
+                do,
                 address(recipient),
             )
-
-
-def _to_look(message: Message) -> str:
-    """Receipts are shown to whoever sent it; of what the workspace itself says, its story."""
-    if message.sender in (OWNER, SYSTEM):
-        return f"interlock explain {message.id}"
-    return f"interlock receipts {message.id} --from {message.sender}"
 
 
 # --- claims
 
 
 def claims_alive(tx: Transaction, lost: Mapping[str, list[str]]) -> Iterator[Finding]:
-    """Claims whose holder surely has gone, before the lease ends by itself. `lost` are the sessions
-    of each sender whose client died."""
+    """Find claims whose holder is surely gone before the lease expires. `lost` has, for each
+    sender, the sessions whose client died."""
     for claim in live(tx):
-        why = _why_dead(tx, claim, lost)
-        if why is None:
-            continue
-        held = f"@{claim.sender} holds {claim.target} until {rfc3339(claim.expires_at)}, and {why}."
-        if suspended := _suspended(tx, claim.sender):
-            yield Finding(held, f"interlock token reaffirm {suspended}", claim.id)
-            continue
-        yield Finding(
-            f"{held} Whoever takes it over holds it from then on.",
-            f"interlock claim take-over {_flags(claim.target)} --reason 'its holder is gone'",
-            claim.id,
-        )
-
-
-def _why_dead(tx: Transaction, claim: Claim, lost: Mapping[str, list[str]]) -> str | None:
-    if claim.session is not None:
-        if tx.one(
+        is_ended = claim.session is not None and tx.one(
             "SELECT 1 FROM identity_sessions WHERE session = ? AND ended_at IS NOT NULL",
             claim.session,
-        ):
-            return "its session has ended"
-        if claim.session in lost.get(claim.sender, ()):
-            return "the client of its session has died"
-    if not _has_token(tx, claim.sender):
-        return "no token of it is live any more"
-    return None
+        )
+        if is_ended:
+            why = "its session has ended"
+        elif claim.session in lost.get(claim.sender, ()):
+            why = "the client of its session has died"
+        elif not _has_token(tx, claim.sender):
+            why = "no token of it is live any more"
+        else:
+            continue
+        held = f"@{claim.sender} holds {claim.target} until {rfc3339(claim.expires_at)}, and {why}."
+        suspended = tx.one(
+            f"SELECT id FROM identity_tokens WHERE sender = ? AND suspended AND {_LIVE_TOKEN} "
+            "ORDER BY seq",
+            claim.sender,
+            tx.now,
+        )
+        if suspended and not _has_token(tx, claim.sender):
+            # With a token that is trusted again, the sender is back.
+            yield Finding(held, f"interlock token reaffirm {suspended[0]}", claim.id)
+            continue
+        item, paths, repo = claim.target.item, claim.target.paths, claim.target.repo
+        if item is not None:
+            flags = f"--item {shlex.quote(item)}"
+        else:
+            flags = " ".join(f"--path {shlex.quote(path)}" for path in paths)
+            flags += f" --repo {shlex.quote(repo or '')}"
+        yield Finding(
+            f"{held} Whoever takes it over holds it from then on.",
+            f"interlock claim take-over {flags} --reason 'its holder is gone'",
+            claim.id,
+        )
 
 
 def _has_token(tx: Transaction, sender: str) -> bool:
@@ -305,29 +294,11 @@ def _has_token(tx: Transaction, sender: str) -> bool:
     return row is not None
 
 
-def _suspended(tx: Transaction, sender: str) -> str | None:
-    """A token with which the sender would be back, were it trusted again."""
-    row = tx.one(
-        f"SELECT id FROM identity_tokens WHERE sender = ? AND suspended AND {_LIVE_TOKEN} "
-        "ORDER BY seq",
-        sender,
-        tx.now,
-    )
-    return row[0] if row and not _has_token(tx, sender) else None
-
-
-def _flags(target: Target) -> str:
-    if target.item is not None:
-        return f"--item {shlex.quote(target.item)}"
-    paths = " ".join(f"--path {shlex.quote(path)}" for path in target.paths)
-    return f"{paths} --repo {shlex.quote(target.repo or '')}"
-
-
 # --- gates
 
 
 def gates_held(tx: Transaction) -> Iterator[Finding]:
-    """Gates that nobody can pass: nobody at all, or nobody but those whose work it is."""
+    """Find gates that no sender can pass, or only the workers of a task that waits for it."""
     waiting = due(tx)
     known = {row[0] for row in tx.all("SELECT name FROM work_gates")}
     for gate in sorted(known | {gate for _, gate in waiting}):
@@ -351,7 +322,8 @@ def gates_held(tx: Transaction) -> Iterator[Finding]:
 
 
 def _to_hold(tx: Transaction, gate: str) -> str:
-    """A token for whoever is to hold it: suspended ones are trusted again, others made anew."""
+    """The command that gives the gate a holder: trust a suspended token again, mint a token for a
+    named holder, or add a holder."""
     scope = f"gate:{gate}"
     named = {sender for name in listed(tx, gate) for sender in senders_of(tx.state, name)}
     tokens = tx.all("SELECT id, sender, scopes, suspended FROM identity_tokens ORDER BY seq")
@@ -366,7 +338,7 @@ def _to_hold(tx: Transaction, gate: str) -> str:
 
 
 def _to_add(tx: Transaction, gate: str, own: list[str]) -> str:
-    """Another holder beside those there are: a person rather than an agent."""
+    """The command that adds a holder to the gate, a person if there is one."""
     rows = tx.all(
         "SELECT s.sender, s.agent FROM identity_senders s JOIN identity_agents a "
         "ON a.name = s.agent ORDER BY a.kind <> 'human', s.sender"

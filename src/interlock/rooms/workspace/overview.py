@@ -1,26 +1,41 @@
-"""Views over several rooms: who the caller is here, and how the workspace stands."""
+"""Views over several rooms: the caller's identity and work, the status, and the review."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from interlock.errors import MissingScope
+from interlock.log.encoding import decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.records import live
+from interlock.rooms.identity import names
+from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.reading import counts
-from interlock.rooms.transaction import RuleAnswer, Transaction
-from interlock.rooms.work.missing import due_from, verdict_due
-from interlock.rooms.work.records import STANDING, Task, claim_on, task_view, tasks
-from interlock.verbs.addresses import address
+from interlock.rooms.work.gates import may_see
+from interlock.rooms.work.missing import due, due_from, half_judged, to_resolve, verdict_due
+from interlock.rooms.work.records import (
+    STANDING,
+    Task,
+    blocker_view,
+    blockers,
+    claim_on,
+    task_view,
+    tasks,
+    workers,
+)
+from interlock.verbs.addresses import address, near
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
-    from interlock.rooms.workspace.verbs import ShowStatus, Whoami
+    from interlock.rooms.transaction import Transaction
+    from interlock.rooms.workspace import answers
 
-# Whoever has more to do begins with these.
+# A caller with more work begins with these.
 MAX_LISTED = 50
 
 
-def whoami(tx: Transaction, act: Whoami) -> RuleAnswer:
+def whoami(tx: Transaction) -> answers.Whoami:
+    """Show the caller's identity, and the open work of its session."""
     caller = tx.caller
     row = tx.one("SELECT id FROM workspace_self")
     answer = without_none(
@@ -33,36 +48,32 @@ def whoami(tx: Transaction, act: Whoami) -> RuleAnswer:
         scopes=sorted(caller.scopes),
         workspace=row[0] if row else None,
     )
-    mine = live(tx, "sender = ? AND session IS ?", caller.sender, caller.session)
-    held = [claim.view() for claim in mine]
-    return answer | counts(tx) | {"claims": held, "tasks": _taken(tx), "verdicts_due": _due(tx)}
-
-
-def _taken(tx: Transaction) -> list[RuleAnswer]:
-    """The tasks that this session works on, each in a line."""
-    caller = tx.caller
+    held = live(tx, "sender = ? AND session IS ?", caller.sender, caller.session)
     where = "worker = ? AND session IS ? AND ended IS NULL"
-    found = [task for task in tasks(tx, where, caller.sender, caller.session) if _works(tx, task)]
-    return [
+    taken = []
+    for task in tasks(tx, where, caller.sender, caller.session):
+        claim = claim_on(tx, task.id)
+        if claim is not None and claim.fence == task.fence:
+            taken.append(task)
+    lines = [
         {"id": task.id, "title": task_view(tx, task)["title"], "state": task.state}
-        for task in found[:MAX_LISTED]
+        for task in taken[:MAX_LISTED]
     ]
+    wanted = [verdict_due(tx, task, gate) for task, gate in due_from(tx, caller)[:MAX_LISTED]]
+    work = {"claims": [claim.view() for claim in held], "tasks": lines, "verdicts_due": wanted}
+    return answer | counts(tx) | work
 
 
-def _works(tx: Transaction, task: Task) -> bool:
-    claim = claim_on(tx, task.id)
-    return claim is not None and claim.fence == task.fence
-
-
-def _due(tx: Transaction) -> list[RuleAnswer]:
-    found = due_from(tx, tx.caller)[:MAX_LISTED]
-    return [verdict_due(tx, task, gate) for task, gate in found]
-
-
-def status(tx: Transaction, act: ShowStatus) -> RuleAnswer:
+def status(tx: Transaction) -> answers.Status:
+    """Show whether the workspace is paused, and count its agents, mail, claims and work."""
     row = tx.one("SELECT id, epoch, created_at, paused_at, pause_reason FROM workspace_self")
     assert row is not None
     id, epoch, created_at, paused_at, reason = row
+
+    def count(table: str, where: str = "1", *bindings: int, of: str = "count(*)") -> int:
+        row = tx.one(f"SELECT {of} FROM {table} WHERE {where}", *bindings)
+        return int(row[0]) if row else 0
+
     return without_none(
         workspace=id,
         epoch=epoch,
@@ -70,23 +81,140 @@ def status(tx: Transaction, act: ShowStatus) -> RuleAnswer:
         now=rfc3339(tx.now),
         paused=paused_at is not None,
         pause_reason=reason,
-        agents=_count(tx, "identity_agents"),
-        senders=_count(tx, "identity_senders"),
-        messages=_count(tx, "mail_messages"),
-        open_deliveries=_sum_open(tx),
-        claims=_count(tx, "claims_held", "expires_at > ?", tx.now),
-        waiting=_count(tx, "claims_waiting", "lease > ?", tx.now),
-        tasks=_count(tx, "work_tasks", "ended IS NULL"),
-        blockers=_count(tx, "work_blockers", STANDING),
-        refusals=_count(tx, "refusals"),
+        agents=count("identity_agents"),
+        senders=count("identity_senders"),
+        messages=count("mail_messages"),
+        open_deliveries=count("mail_boxes", of="coalesce(sum(open), 0)"),
+        claims=count("claims_held", "expires_at > ?", tx.now),
+        waiting=count("claims_waiting", "lease > ?", tx.now),
+        tasks=count("work_tasks", "ended IS NULL"),
+        blockers=count("work_blockers", STANDING),
+        refusals=count("refusals"),
     )
 
 
-def _count(tx: Transaction, table: str, where: str = "1", *bindings: int) -> int:
-    row = tx.one(f"SELECT count(*) FROM {table} WHERE {where}", *bindings)
-    return int(row[0]) if row else 0
+# --- the review
 
 
-def _sum_open(tx: Transaction) -> int:
-    row = tx.one("SELECT coalesce(sum(open), 0) FROM mail_boxes")
-    return int(row[0]) if row else 0
+def review(tx: Transaction, since_s: int) -> answers.Review:
+    """List the matters that need a person, each with the command to run. Raises MissingScope unless
+    a person or an admin calls."""
+    caller = tx.caller
+    if caller.kind != "human" and "admin" not in caller.scopes:
+        raise MissingScope(
+            "review is for a person, or for a token with the scope admin.", scope="admin"
+        )
+    since = tx.now - since_s * 1000
+
+    verdicts: list[Any] = []
+    for task, gate in [*due(tx), *half_judged(tx)]:
+        wanted = verdict_due(tx, task, gate)
+        able = [address(name) for name in holders(tx, gate)]
+        do = _by_its_sender(tx, wanted["do"], task, gate)
+        verdicts.append(wanted | {"holders": able, "do": do})
+
+    standing: list[Any] = []
+    for found in blockers(tx, STANDING):
+        if may_see(tx, found):
+            stopped = next(iter(tasks(tx, "id = ?", found.task)), None)
+            do = to_resolve(tx, found, stopped)
+            if stopped is None or found.gate is None:
+                do = _as(tx, [found.sender], do)
+            else:
+                do = _by_its_sender(tx, do, stopped, found.gate)
+            standing.append(blocker_view(tx, found) | {"do": do})
+
+    unanswered: list[Any] = []
+    for id, seq, sender, to, at, due_at in tx.all(
+        "SELECT m.id, m.seq, m.sender, m.recipient, m.at, a.due_at FROM mail_asks a "
+        "JOIN mail_messages m USING (seq) WHERE a.answer IS NULL AND m.at > ? ORDER BY m.seq",
+        since,
+    ):
+        if to in (address(caller.sender), address(caller.agent)):
+            do = f"interlock answer {id} TEXT"
+        else:
+            do = _as(tx, [sender], f"interlock send '{to}' 'Please answer {id}' --type wake")
+        overdue = True if due_at is not None and due_at <= tx.now else None
+        ask = {"id": id, "seq": seq, "from": address(sender), "to": to, "at": rfc3339(at)}
+        unanswered.append(ask | without_none(overdue=overdue, do=do))
+
+    expired: list[Any] = [
+        {
+            "id": id,
+            "seq": seq,
+            "from": address(sender),
+            "to": address(to),
+            "at": rfc3339(at),
+            "do": f"interlock explain {id}",
+        }
+        for id, seq, sender, to, at in tx.all(
+            "SELECT m.id, m.seq, m.sender, r.recipient, r.at FROM mail_receipts r "
+            "JOIN mail_messages m USING (seq) WHERE r.state = 'expired' AND r.at > ? "
+            "ORDER BY r.at, m.seq, r.recipient",
+            since,
+        )
+    ]
+
+    unknown: list[Any] = []
+    known = names.names(tx.state)
+    for name, count, last in tx.all(
+        "SELECT b.recipient, b.open, m.id FROM mail_boxes b JOIN mail_messages m ON m.seq = "
+        "(SELECT max(seq) FROM mail_deliveries d WHERE d.recipient = b.recipient AND closed = 0) "
+        "WHERE b.open > 0 AND b.recipient NOT IN "
+        "(SELECT sender FROM identity_senders UNION SELECT name FROM identity_agents) "
+        "ORDER BY b.recipient"
+    ):
+        meant = near(name, known)
+        # The sender of a mistyped name sends again. Another name can still join.
+        is_mistyped = meant or not names.may_join(tx, name)
+        do = f"interlock explain {last}" if is_mistyped else f"interlock join {name}"
+        unknown.append(without_none(to=address(name), open=count, did_you_mean=meant, do=do))
+
+    lapsed: list[Any] = []
+    for item, repo, paths, sender, at in tx.all(
+        "SELECT item, repo, paths, sender, at FROM claims_lapsed WHERE at > ? ORDER BY seq", since
+    ):
+        on, do = item, f"interlock claim check --item {item}"
+        if item is None:
+            on = f"{' '.join(decode(paths or '[]'))} in {repo}"
+            do = f"interlock agents {sender}"
+        lapsed.append({"on": on, "holder": address(sender), "since": rfc3339(at), "do": do})
+
+    refused: list[Any] = [
+        without_none(
+            seq=seq,
+            at=rfc3339(at),
+            sender=address(sender),
+            code=code,
+            token=token,
+            do=f"interlock audit show --after {seq - 1} --limit 1",
+        )
+        for seq, at, sender, code, token in tx.all(
+            "SELECT seq, at, sender, code, token FROM refusals WHERE at > ? ORDER BY seq", since
+        )
+    ]
+    return {
+        "verdicts_due": verdicts,
+        "blockers": standing,
+        "unanswered": unanswered,
+        "expired": expired,
+        "unknown_recipients": unknown,
+        "dead_holders": lapsed,
+        "refusals": refused,
+    }
+
+
+def _by_its_sender(tx: Transaction, do: str, task: Task, gate: str) -> str:
+    """The command with the sender who can run it: a holder gives a verdict, the worker submits."""
+    if do.startswith("interlock gate pass "):
+        own = workers(tx, task.id)
+        able = [who for who in holders(tx, gate) if agent_of(tx.state, who) not in own]
+        return _as(tx, able, do)
+    if do.startswith("interlock task submit ") and task.worker is not None:
+        return _as(tx, [task.worker], do)
+    return do
+
+
+def _as(tx: Transaction, senders: list[str], do: str) -> str:
+    """The owner is no sender, and names the sender that runs the command."""
+    return f"{do} --from {senders[0]}" if tx.caller.owner and senders else do

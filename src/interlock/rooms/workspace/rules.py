@@ -1,27 +1,17 @@
-"""The workspace itself: its settings, whether it is paused, its epoch, and which acts were done.
+"""The rules of the workspace itself: the pause, repeated requests, and recorded refusals.
 
-Settings are facts, so a rule that depends on one replays the same for ever.
+The log records a refusal that matters, such as a forged sender or a stale fence: its code, its
+sender and a digest of the request, never a body. A limit keeps callers from filling the log.
 """
 
 from __future__ import annotations
 
 from interlock.errors import IdempotencyConflict, Paused
-from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.transaction import Request, State, Transaction
 
-# map: workspace_self      one row: id, epoch, the key that signs checkpoints, the pause
-#      workspace_settings  what differs from the defaults
-#      workspace_acts      (sender, key) -> the fact it made, for ever
-TABLES = """
-CREATE TABLE workspace_self(one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL,
-    epoch INTEGER NOT NULL, created_at INTEGER NOT NULL, verifier TEXT NOT NULL,
-    paused_at INTEGER, paused_by TEXT, pause_reason TEXT) STRICT;
-CREATE TABLE workspace_settings(name TEXT PRIMARY KEY, value TEXT NOT NULL, seq INTEGER NOT NULL)
-    STRICT, WITHOUT ROWID;
-CREATE TABLE workspace_acts(sender TEXT NOT NULL, key TEXT NOT NULL, seq INTEGER NOT NULL,
-    PRIMARY KEY (sender, key)) STRICT, WITHOUT ROWID;
-"""
+MAX_REFUSALS_PER_MINUTE = 20
+QUIET_MS = 600_000
 
 
 def is_paused(state: State) -> bool:
@@ -30,6 +20,7 @@ def is_paused(state: State) -> bool:
 
 
 def refuse_paused(state: State) -> None:
+    """Raise Paused while the workspace is paused."""
     row = state.execute("SELECT paused_at, paused_by, pause_reason FROM workspace_self").fetchone()
     if row and row[0] is not None:
         why = f" Reason: {row[2]}" if row[2] else ""
@@ -42,10 +33,10 @@ def refuse_paused(state: State) -> None:
 
 
 def done_before(tx: Transaction, request: Request | None) -> int | None:
-    """The position of the act done under this key, or None for a new one.
+    """The position of the fact of an earlier request with this key, or None.
 
-    Another request under the same key is `IdempotencyConflict`; so is one whose first body was
-    redacted, since nobody can tell any more whether it was the same.
+    Raises IdempotencyConflict for a different request with the same key, and for a key whose first
+    body was redacted, because the two can no longer be compared.
     """
     if request is None:
         return None
@@ -67,57 +58,22 @@ def done_before(tx: Transaction, request: Request | None) -> int | None:
     return seq
 
 
-def _fold_created(state: State, fact: Header) -> None:
-    state.execute(
-        "INSERT INTO workspace_self(one, id, epoch, created_at, verifier) VALUES (1, ?, ?, ?, ?)",
-        (fact.workspace, fact.epoch, fact.at, fact.outcome["verifier"]),
+def record_refusal(tx: Transaction, code: str, digest: str, sender: str | None = None) -> None:
+    """Record a refusal, unless the log has enough of them from this sender in the last minute."""
+    sender = sender or tx.caller.sender
+    row = tx.one(
+        "SELECT count(*) FROM refusals WHERE sender = ? AND at > ?", sender, tx.now - 60_000
     )
+    if row is not None and row[0] < MAX_REFUSALS_PER_MINUTE:
+        tx.append("request_refused", {"code": code, "digest": digest}, sender=sender)
 
 
-def _fold_setting(state: State, fact: Header) -> None:
-    state.execute(
-        "INSERT OR REPLACE INTO workspace_settings VALUES (?, ?, ?)",
-        (fact.outcome["name"], fact.outcome["value"], fact.seq),
+def is_quiet(tx: Transaction, code: str, sender: str) -> bool:
+    """Whether the log has the same refusal of this sender from the last ten minutes."""
+    row = tx.one(
+        "SELECT 1 FROM refusals WHERE sender = ? AND at > ? AND code = ?",
+        sender,
+        tx.now - QUIET_MS,
+        code,
     )
-
-
-def _fold_paused(state: State, fact: Header) -> None:
-    state.execute(
-        "UPDATE workspace_self SET paused_at = ?, paused_by = ?, pause_reason = ?",
-        (fact.at, fact.sender, fact.outcome.get("reason")),
-    )
-
-
-def _fold_resumed(state: State, fact: Header) -> None:
-    state.execute(
-        "UPDATE workspace_self SET paused_at = NULL, paused_by = NULL, pause_reason = NULL"
-    )
-
-
-def _fold_epoch(state: State, fact: Header) -> None:
-    state.execute(
-        "UPDATE workspace_self SET epoch = ?, verifier = ?",
-        (fact.epoch, fact.outcome["verifier"]),
-    )
-
-
-def _fold_repaired(state: State, fact: Header) -> None:
-    """Nothing: what was put back was folded long ago."""
-
-
-def fold_act(state: State, fact: Header) -> None:
-    """Any fact that carries a key marks its act as done, whatever its kind."""
-    assert fact.act is not None
-    state.execute(
-        "INSERT INTO workspace_acts VALUES (?, ?, ?)", (fact.sender, fact.act["key"], fact.seq)
-    )
-
-
-FOLDS = {
-    "workspace_created": _fold_created,
-    "setting_changed": _fold_setting,
-    "workspace_paused": _fold_paused,
-    "workspace_resumed": _fold_resumed,
-    "epoch_started": _fold_epoch,
-    "log_repaired": _fold_repaired,
-}
+    return row is not None

@@ -1,4 +1,4 @@
-"""The settings a workspace has, what each may be, and what it is when nobody changed it."""
+"""The settings of a workspace, their allowed values and their defaults."""
 
 import re
 from collections.abc import Callable

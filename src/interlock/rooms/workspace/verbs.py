@@ -25,8 +25,8 @@ from interlock.verbs.types import (
     Reason,
     Repository,
     Several,
-    Text,
     Worktree,
+    one_line,
 )
 from interlock.verbs.verb import Verb
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from interlock.rooms import answers
     from interlock.rooms.claims import guard
     from interlock.rooms.transaction import Transaction
-    from interlock.rooms.workspace import attending, events, overview, review, rules
+    from interlock.rooms.workspace import attending, events, overview, rules
+    from interlock.verbs.flows import Flow
 else:
     attending = LazyModule("interlock.rooms.workspace.attending")
     events = LazyModule("interlock.rooms.workspace.events")
     overview = LazyModule("interlock.rooms.workspace.overview")
-    review = LazyModule("interlock.rooms.workspace.review")
     rules = LazyModule("interlock.rooms.workspace.rules")
     guard = LazyModule("interlock.rooms.claims.guard")
 
@@ -56,11 +56,8 @@ ENTRY = Integer(
 Step = Literal["start", "prompt", "edit", "tool", "busy", "stop", "rest", "idle", "end"]
 STEPS: tuple[str, ...] = get_args(Step)
 
-Adapter = Annotated[
-    str,
-    Text("one line of text", "A", "the adapter that reports the step", max_length=64, line=True),
-]
-Moment = Annotated[
+Adapter = Annotated[str, one_line("A", "the adapter that reports the step", 64)]
+Deadline = Annotated[
     int,
     Integer(
         0,
@@ -172,20 +169,14 @@ class Resume(
 # --- overviews
 
 
-class Whoami(
-    Verb,
-    http="GET /v1/whoami",
-    cli="whoami",
-    method="whoami",
-    read_only=True,
-):
+class Whoami(Verb, http="GET /v1/whoami", cli="whoami", method="whoami", read_only=True):
     """Show your identity and your open work.
 
     The answer has your sender, your scopes, the counts of your mail, your claims and tasks, and the
     verdicts that are due from you."""
 
     def decide(self, tx: Transaction) -> answers.Whoami:
-        return overview.whoami(tx, self)
+        return overview.whoami(tx)
 
 
 class ShowStatus(
@@ -202,7 +193,7 @@ class ShowStatus(
     blockers and refusals."""
 
     def decide(self, tx: Transaction) -> answers.Status:
-        return overview.status(tx, self)
+        return overview.status(tx)
 
 
 class Review(
@@ -222,7 +213,7 @@ class Review(
     since_s: Duration = WEEK_S
 
     def decide(self, tx: Transaction) -> answers.Review:
-        return review.review(tx, self)
+        return overview.review(tx, self.since_s)
 
 
 # --- sessions of clients
@@ -262,7 +253,7 @@ class Attend(
     held: int = 0
     wait_s: Duration | None = None
     window: dict[str, Any] | None = None
-    until_ms: Moment | None = None
+    until_ms: Deadline | None = None
     unbound: bool = False
 
     def checked(self) -> Attend:
@@ -273,24 +264,20 @@ class Attend(
         if self.step != "edit" and self.repo is not None:
             raise Usage(f"step is {self.step}. Give repo only with step edit.", member="repo")
         if self.window is not None:
-            refuse_long(self.window)
+            try:
+                size = len(canonical(self.window))
+            except (TypeError, UnicodeEncodeError):
+                raise Usage("window is not valid JSON in UTF-8.", member="window") from None
+            if size > MAX_WINDOW_BYTES:
+                raise Usage(
+                    f"window has {size} bytes; at most {MAX_WINDOW_BYTES} are allowed.",
+                    member="window",
+                )
         guard.refuse_outside(self.paths)
         return self
 
     def decide(self, tx: Transaction) -> answers.Attended:
         return attending.attend(tx, self)
-
-
-def refuse_long(window: dict[str, Any]) -> None:
-    """Raise Usage unless the window is JSON of at most MAX_WINDOW_BYTES."""
-    try:
-        size = len(canonical(window))
-    except (TypeError, UnicodeEncodeError):
-        raise Usage("window is not valid JSON in UTF-8.", member="window") from None
-    if size > MAX_WINDOW_BYTES:
-        raise Usage(
-            f"window has {size} bytes; at most {MAX_WINDOW_BYTES} are allowed.", member="window"
-        )
 
 
 # --- the log
@@ -346,8 +333,17 @@ class ShowLog(
     kind: Query | None = None
 
     def decide(self, tx: Transaction) -> answers.Log:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
+
+
+def pages(request: ShowLog) -> Flow[Any]:
+    """A flow that reads the log page by page, until it has as many facts as the request wants."""
+    answer = yield request
+    facts = list(answer["facts"])
+    while len(facts) < request.limit and "next" in answer:
+        answer = yield request._replace(after=answer["next"], limit=request.limit - len(facts))
+        facts += answer["facts"]
+    return answer | {"facts": facts}
 
 
 class VerifyLog(
@@ -367,7 +363,6 @@ class VerifyLog(
     checkpoint: str | None = None
 
     def decide(self, tx: Transaction) -> answers.Verified | answers.Damaged:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -386,7 +381,6 @@ class SignCheckpoint(
     entries before it."""
 
     def decide(self, tx: Transaction) -> answers.Checkpoint:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -406,7 +400,6 @@ class Prove(
     since: Size | None = None
 
     def decide(self, tx: Transaction) -> answers.Inclusion | answers.Growth:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -423,7 +416,6 @@ class ProveMany(
     seqs: Entries
 
     def decide(self, tx: Transaction) -> answers.Proofs:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -442,7 +434,6 @@ class ExportLog(
     file: AbsolutePath
 
     def decide(self, tx: Transaction) -> answers.Exported:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -471,23 +462,15 @@ class Examine(
     page docs/doctor.md describes each check."""
 
     def decide(self, tx: Transaction) -> answers.Examined:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
-class ShowStorage(
-    Verb,
-    name="storage",
-    http="GET /v1/storage",
-    method="storage",
-    maintenance=True,
-):
+class ShowStorage(Verb, name="storage", http="GET /v1/storage", method="storage", maintenance=True):
     """Show the storage engine of the log, its entries and its bytes.
 
     Only the owner sees the directory and the URL of the log."""
 
     def decide(self, tx: Transaction) -> answers.Storage:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -508,7 +491,6 @@ class Backup(
     file: AbsolutePath
 
     def decide(self, tx: Transaction) -> answers.BackedUp:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -529,7 +511,6 @@ class Restore(
     file: AbsolutePath
 
     def decide(self, tx: Transaction) -> answers.Restored:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
@@ -545,7 +526,6 @@ class Rebuild(
     """Rebuild the derived tables from the log, and compare."""
 
     def decide(self, tx: Transaction) -> answers.Rebuilt:
-        """The node runs this verb: see `node.maintenance`."""
         raise NotImplementedError
 
 
