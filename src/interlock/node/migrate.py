@@ -1,4 +1,4 @@
-"""Moving a workspace from its own file to an engine: every entry, sequence and proof stays."""
+"""Move a workspace from its own file to a shared engine, with every entry, position and proof."""
 
 from interlock.errors import Usage
 from interlock.node import Node
@@ -9,10 +9,11 @@ from interlock.verbs.answers import Answer
 
 
 def migrate(node: Node, url: str) -> Answer:
-    """Copies the log to the engine and makes the directory a node of it. Nobody writes meanwhile.
-    Until it is noted where the log went, the file is the log, and a move that was broken off can
-    be begun again: where no name is given, it is the workspace's id, the same every time. Between
-    the two notes, the next command makes the second."""
+    """Copy the log to the engine and make the directory a node of it. No process writes meanwhile.
+
+    Until the directory's record names the engine, the file is the log, and a move that failed can
+    be repeated: without a given name, the log's name on the engine is the workspace's id. The file
+    has a record too; after a crash between the two, the next command writes the second."""
     if node.shared is not None:
         raise Usage(f"The log is kept by {node.shared.where.shown} already.")
     with node.file.reading() as db:

@@ -24,9 +24,9 @@ from interlock.doors.web.visits import (
     peer_of,
 )
 from interlock.errors import BadToken, ForeignOrigin, NotAllowed, NotFound, Refusal
+from interlock.node.keys import Seals
 from interlock.node.live import LiveNode
 from interlock.node.passwords import Attempts, verifier
-from interlock.node.seals import Seals
 from interlock.rooms.identity import token_format
 from interlock.rooms.people.verbs import ChangePassword, Enrol, ShowPerson, SignIn, SignOut
 from interlock.verbs.answers import Answer
