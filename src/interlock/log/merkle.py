@@ -1,8 +1,8 @@
 """The log's Merkle tree, as RFC 6962 defines it: the frontier that grows with every append, and
-the paths that prove to somebody else that an entry is in the log, or that the log only grew.
+the paths that prove to a reader that an entry is in the log, or that the log only grew.
 
-Nothing here stores a tree. The frontier is all that appending needs; a path is computed from the
-leaf hashes when someone asks for it.
+Nothing here stores a tree. Appending needs only the frontier; a path is computed from the leaf
+hashes on request.
 """
 
 from collections.abc import Sequence

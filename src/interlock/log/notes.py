@@ -1,8 +1,8 @@
 """Signed checkpoints: the size and root of the log at one moment, as text that anyone can check.
 
 The forms are C2SP's signed-note (Ed25519 only) and tlog-checkpoint (without extension lines), so
-that tools and witnesses of the transparency ecosystem can read what Interlock signs. Making keys
-is not done here; neither is deciding whom to trust.
+that tools and witnesses of the transparency ecosystem can read them. This module neither makes keys
+nor decides which signers to trust.
 """
 
 from binascii import a2b_base64, b2a_base64
@@ -23,7 +23,7 @@ _DASH = "\u2014 "
 
 
 class Checkpoint(NamedTuple):
-    """What the log called `origin` was when it had `size` leaves."""
+    """The root of the log called `origin` when it had `size` leaves."""
 
     origin: str
     size: int

@@ -39,7 +39,6 @@ from interlock.rooms.workspace.events import Event, event
 from interlock.rooms.workspace.rules import is_paused
 from interlock.rooms.workspace.verbs import Attend
 from interlock.stores import FarBehind, Head, HeadMoved
-from interlock.stores.file import Listener
 from interlock.stores.presence import Presence
 from interlock.stores.sqlite import clock_ms
 from interlock.verbs.answers import Answer
@@ -81,7 +80,7 @@ class Node:
         self.presence = Presence(directory)
         self.keys = Keys(directory)
         self._position: state.Position | None = None
-        self._queue = WriteQueue(self._serve)
+        self.queue = WriteQueue(self._serve)
         self._serving = threading.Lock()
         self._touched: dict[str, float] = {}
         self._used: dict[tuple[str, str | None, str | None], float] = {}
@@ -123,7 +122,7 @@ class Node:
             return self.call_once(credentials, request)
         with ExitStack() as until_end:
             # Listen before the first step: a commit between a look and a sleep must end the sleep.
-            listener = until_end.enter_context(closing(self.listen()))
+            listener = until_end.enter_context(closing(self.file.listen()))
 
             def step(wanted: Any) -> Any:
                 """Do one step of a verb that waits."""
@@ -152,25 +151,16 @@ class Node:
             case Read(valid, stale):
                 return self.read(valid, stale=stale)
             case Write(write):
-                return self._queue.submit(write)
+                return self.queue.submit(write)
             case Maintenance(valid):
                 from interlock.node.maintenance import maintain
 
                 return maintain(self, valid)
 
-    def post(
-        self, work: Callable[[Batch], Any], answered: Callable[[PendingWrite], None]
-    ) -> PendingWrite:
-        """Enqueue a write, for a caller on the event loop: see `WriteQueue.post`."""
-        return self._queue.post(work, answered)
-
-    def withdraw(self, write: PendingWrite) -> None:
-        self._queue.withdraw(write)
-
     def do(self, work: Callable[[Batch], Any]) -> Any:
         """Do maintenance that no verb decides in the write transaction. Returns after COMMIT."""
         self._after_fork()
-        return self._queue.submit(work)
+        return self.queue.submit(work)
 
     def read(self, valid: Validated, *, stale: bool = False) -> Answer | None:
         """Decide a request in a read transaction; None where it must append a fact. A stale read
@@ -413,10 +403,7 @@ class Node:
         self.reached = batch.position.seq
         return result
 
-    # --- around it
-
-    def listen(self) -> Listener:
-        return self.file.listen()
+    # --- life cycle
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -430,7 +417,7 @@ class Node:
             self._forks = self.file.forks
             self._position = None
             self._serving = threading.Lock()
-            self._queue = WriteQueue(self._serve)
+            self.queue = WriteQueue(self._serve)
             if self.shared is not None:
                 self.shared.begin_anew(self)
 
@@ -438,7 +425,7 @@ class Node:
         self._after_fork()
         if self.shared is not None:
             self.shared.end()
-        self._queue.close()
+        self.queue.close()
         self.engine.close()
         self.file.close()
 

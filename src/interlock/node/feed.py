@@ -80,7 +80,7 @@ class EventFeed:
 
     def _listen(self) -> None:
         """Listen for commits of all processes, in a thread of its own."""
-        with closing(self._node.listen()) as listener:
+        with closing(self._node.file.listen()) as listener:
             while not self._ended.is_set():
                 try:
                     heard = listener.wait(POLL_INTERVAL_S)

@@ -44,7 +44,8 @@ def flow_of(request: Any) -> Flow[Answer] | None:
     if name not in FLOWS:
         return None
     check_fields(request)
-    return FLOWS[name](request)
+    takes_steps, flow = FLOWS[name]
+    return flow(request) if takes_steps(request) else None
 
 
 def _wait_for(
@@ -172,31 +173,27 @@ def _mint(request: Verb) -> Flow[Answer]:
     return answer | {"token": token}
 
 
-def _unless(is_single: Callable[[Any], bool], flow: Callable[[Any], Flow[Answer]]) -> Maker:
-    """A flow for the requests that one step does not answer."""
-    return lambda request: None if is_single(request) else flow(request)
+def _waits(request: Any) -> bool:
+    return request.wait_s is not None
 
 
-def _waits_not(request: Any) -> bool:
-    return request.wait_s is None
+def _needs_token(request: Any) -> bool:
+    return not request.token_hash
 
 
-def _has_secret(request: Any) -> bool:
-    return bool(request.token_hash)
-
-
-Maker = Callable[[Any], "Flow[Answer] | None"]
-FLOWS: dict[str, Maker] = {
-    "claims.verbs.AcquireClaim": _unless(_waits_not, _acquire),
-    "identity.verbs.Join": _unless(_has_secret, _mint),
-    "identity.verbs.MintToken": _unless(_has_secret, _mint),
-    "identity.verbs.RotateToken": _unless(_has_secret, _mint),
-    "mail.verbs.Ask": _ask,
-    "mail.verbs.ListInbox": _unless(_waits_not, _inbox),
-    "mail.verbs.SendMessage": lambda request: (
-        uploads.send(request) if uploads.is_large(request) else None
+# For each verb: whether a request takes several steps, and the flow of such a request.
+FLOWS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Flow[Answer]]]] = {
+    "claims.verbs.AcquireClaim": (_waits, _acquire),
+    "identity.verbs.Join": (_needs_token, _mint),
+    "identity.verbs.MintToken": (_needs_token, _mint),
+    "identity.verbs.RotateToken": (_needs_token, _mint),
+    "mail.verbs.Ask": (lambda request: True, _ask),
+    "mail.verbs.ListInbox": (_waits, _inbox),
+    "mail.verbs.SendMessage": (
+        lambda request: uploads.is_large(request),
+        lambda request: uploads.send(request),
     ),
-    "people.verbs.AcceptInvitation": _unless(_has_secret, _mint),
-    "people.verbs.Invite": _unless(lambda request: bool(request.code_hash), _invite),
-    "workspace.verbs.Attend": _unless(_waits_not, _attend),
+    "people.verbs.AcceptInvitation": (_needs_token, _mint),
+    "people.verbs.Invite": (lambda request: not request.code_hash, _invite),
+    "workspace.verbs.Attend": (_waits, _attend),
 }

@@ -199,13 +199,13 @@ class LiveNode:
             if future.done():
                 return
             try:
-                self.node.withdraw(write)
+                self.node.queue.withdraw(write)
             except EngineUnavailable as withdrawn:
                 future.set_exception(withdrawn)
             else:
                 self._loop.call_later(PATIENCE_S, give_up)
 
-        write = self.node.post(work, answered)
+        write = self.node.queue.post(work, answered)
         patience = self._loop.call_later(PATIENCE_S, withdraw)
         try:
             return await future

@@ -1,4 +1,4 @@
-"""How far the state is folded: position, hash and Merkle frontier, in the state's transaction."""
+"""The position of the folded state: seq, hash and Merkle frontier, in the state's transaction."""
 
 from contextlib import suppress
 
@@ -12,7 +12,7 @@ from interlock.rooms import folding
 from interlock.rooms.transaction import State
 from interlock.stores import Engine, Head
 
-# map: state_position  one row: the schema the state is folded under, and up to where
+# map: state_position  one row: the schema of the state, and the position of the last folded fact
 _TABLE = """
 CREATE TABLE IF NOT EXISTS state_position(one INTEGER PRIMARY KEY CHECK (one = 1),
     schema TEXT NOT NULL, seq INTEGER NOT NULL, hash TEXT NOT NULL, frontier BLOB NOT NULL) STRICT

@@ -149,7 +149,16 @@ class Line:
         """The connection. After an error it is dropped, and the next use makes another."""
         with self._lock:
             try:
-                yield self._ready()
+                if self._closed:
+                    raise EngineUnavailable(
+                        f"The connection to PostgreSQL at {self._server.place} is closed."
+                    )
+                connection = self.held()
+                if connection is None:
+                    connection = self._connection = self._server.connect()
+                    connection.execute(_SESSION)
+                    self._prepare(connection)
+                yield connection
             except psycopg.Error as trouble:
                 self.drop()
                 raise self._server.unavailable(trouble) from None
@@ -188,15 +197,3 @@ class Line:
         with self._lock:
             self._closed = True
             self.drop()
-
-    def _ready(self) -> Connection:
-        if self._closed:
-            raise EngineUnavailable(
-                f"The connection to PostgreSQL at {self._server.place} is closed."
-            )
-        connection = self.held()
-        if connection is None:
-            connection = self._connection = self._server.connect()
-            connection.execute(_SESSION)
-            self._prepare(connection)
-        return connection

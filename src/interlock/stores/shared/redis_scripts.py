@@ -61,6 +61,14 @@ local function hand_over(log, turn, queue, bell, slot)
     redis.call('PEXPIRE', bell .. first, slot)
   end
 end
+-- Hand the turn to the next node in the queue, after a write. Its errors must not fail the write.
+local function end_turn(log, turn, queue, bell, me, slot)
+  redis.pcall('LREM', queue, 0, me)
+  if redis.pcall('GET', turn) == me then
+    redis.pcall('DEL', turn)
+    pcall(hand_over, log, turn, queue, bell, slot)
+  end
+end
 """
 
 # Take the turn, or queue for it.
@@ -188,11 +196,7 @@ if good then
     redis.pcall('HDEL', blobs, sha256)
   end
 end
-redis.pcall('LREM', queue, 0, me)
-if redis.pcall('GET', turn) == me then
-  redis.pcall('DEL', turn)
-  pcall(hand_over, log, turn, queue, bell, slot)
-end
+end_turn(log, turn, queue, bell, me, slot)
 return good and 1 or 0
 """
 )
@@ -253,11 +257,7 @@ for _, entry in ipairs(displaced) do
     fields.mac or '')
 end
 redis.call('RENAME', new, log)
-redis.pcall('LREM', queue, 0, me)
-if redis.pcall('GET', turn) == me then
-  redis.pcall('DEL', turn)
-  pcall(hand_over, log, turn, queue, bell, slot)
-end
+end_turn(log, turn, queue, bell, me, slot)
 return 1
 """
 )

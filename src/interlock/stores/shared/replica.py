@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -35,7 +35,7 @@ POLL_INTERVAL_S = 0.1
 
 
 class Divergence(NamedTuple):
-    """Where a node's log and the engine's part: the last entry they share, and both ends."""
+    """The divergence of a node's log and the engine's: the last common entry, and both ends."""
 
     common: int
     ours: int
@@ -183,16 +183,30 @@ class Replica(SqliteEngine):
         while common > 0:
             start = max(0, common - AT_ONCE)
             theirs, _ = self._headers(start, common)
-            rows = db.execute(
-                "SELECT seq, header FROM log WHERE seq > ? AND seq <= ? ORDER BY seq DESC",
-                (start, common),
-            )
-            ours = {int(str(seq)): header for seq, header in rows}
-            for seq, header in ours.items():
+            for seq, header in reversed(self._own_headers(db, start, common).items()):
                 if theirs.get(seq) == header:
                     return Divergence(seq, head.seq, remote_head.seq)
             common = start
         return Divergence(0, head.seq, remote_head.seq)
+
+    def unlike(self, db: apsw.Connection, last: int) -> list[int]:
+        """The positions up to `last` at which the engine lacks our entry: a holder of its password
+        removed or changed it. If both have the same last entry, no other node differs there."""
+        self.identify(db)
+        found: list[int] = []
+        for start in range(0, last, AT_ONCE):
+            stop = min(last, start + AT_ONCE)
+            theirs, strange = self._headers(start, stop)
+            for seq, header in self._own_headers(db, start, stop).items():
+                if theirs.get(seq) != header or seq in strange:
+                    found.append(seq)
+        return found
+
+    def _own_headers(self, db: apsw.Connection, after: int, last: int) -> dict[int, Any]:
+        rows = db.execute(
+            "SELECT seq, header FROM log WHERE seq > ? AND seq <= ? ORDER BY seq", (after, last)
+        )
+        return {int(str(seq)): header for seq, header in rows}
 
     def _headers(self, after: int, last: int) -> tuple[dict[int, bytes], set[int]]:
         """The engine's genuine headers after a position, up to another, and the positions of
@@ -209,21 +223,6 @@ class Replica(SqliteEngine):
                 break  # a foreign entry between this position and the next
             after = page[-1].seq
         return found, strange
-
-    def unlike(self, db: apsw.Connection, last: int) -> list[int]:
-        """The positions up to `last` at which the engine lacks our entry: a holder of its password
-        removed or changed it. If both have the same last entry, no other node differs there."""
-        self.identify(db)
-        found: list[int] = []
-        for start in range(0, last, AT_ONCE):
-            stop = min(last, start + AT_ONCE)
-            theirs, strange = self._headers(start, stop)
-            rows = db.execute(
-                "SELECT seq, header FROM log WHERE seq > ? AND seq <= ? ORDER BY seq", (start, stop)
-            )
-            ours = {int(str(seq)): header for seq, header in rows}
-            found += [s for s, header in ours.items() if theirs.get(s) != header or s in strange]
-        return found
 
     def rewrite_entries(self, db: apsw.Connection, positions: list[int]) -> None:
         """Put our entries back into the engine at those positions. A call that failed may be
