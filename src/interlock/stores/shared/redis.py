@@ -47,6 +47,17 @@ OLDEST = 7
 # An entry with a foreign id gets this and its id as its hash, so that it is never genuine.
 _STRANGE = "id "
 _ID = re.compile(rb"\d{1,20}-\d{1,20}")
+# Settings by which the server may lose acknowledged writes: the safe value, and the loss.
+_HAZARDS = (
+    ("appendonly", "yes", "a restart loses everything since the last snapshot"),
+    ("appendfsync", "always", "a crash may lose the last second of acknowledged writes"),
+    (
+        "no-appendfsync-on-rewrite",
+        "no",
+        "a crash while its file is rewritten may lose acknowledged writes",
+    ),
+    ("maxmemory-policy", "noeviction", "a full memory may evict the log"),
+)
 
 
 class RedisRemote:
@@ -287,29 +298,12 @@ class RedisRemote:
                     "it acknowledged."
                 ]
             about = self._client.info("replication", **there)
-        found = []
-        if settings.get("appendonly") != "yes":
-            found.append(
-                "appendonly is off: a restart loses everything since the last snapshot. "
-                "CONFIG SET appendonly yes, and in its configuration file."
-            )
-        if settings.get("appendfsync") != "always":
-            found.append(
-                f"appendfsync is {settings.get('appendfsync')}: a crash may lose the last second "
-                "of acknowledged writes. CONFIG SET appendfsync always, and in its configuration "
-                "file."
-            )
-        if settings.get("no-appendfsync-on-rewrite") == "yes":
-            found.append(
-                "no-appendfsync-on-rewrite is yes: a crash while its file is rewritten may lose "
-                "acknowledged writes. CONFIG SET no-appendfsync-on-rewrite no, and in its "
-                "configuration file."
-            )
-        if settings.get("maxmemory-policy") != "noeviction":
-            found.append(
-                f"maxmemory-policy is {settings.get('maxmemory-policy')}: a full memory may evict "
-                "the log. CONFIG SET maxmemory-policy noeviction, and in its configuration file."
-            )
+        found = [
+            f"{name} is {settings.get(name)}: {loss}. CONFIG SET {name} {wanted}, and in its "
+            "configuration file."
+            for name, wanted, loss in _HAZARDS
+            if settings.get(name) != wanted
+        ]
         if about.get("connected_slaves"):
             found.append(
                 "it has replicas, which follow it behind its back: a failover to one may lose the "
