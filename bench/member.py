@@ -133,7 +133,7 @@ class Member:
         return True
 
     def _note(self, reached: int) -> None:
-        with closing(self.node.listen()) as listener:
+        with closing(self.node.file.listen()) as listener:
             while not self._over.is_set():
                 if listener.wait(1):
                     head, now = self.node.head(), time.monotonic()

@@ -27,8 +27,8 @@ from starlette.types import Receive, Scope, Send
 from interlock.doors.web import routes
 from interlock.log.encoding import digest
 from interlock.node import Node
+from interlock.node.keys import Seals
 from interlock.node.live import LiveNode
-from interlock.node.seals import Seals
 from interlock.rooms.claims.verbs import AcquireClaim
 from interlock.rooms.identity.token_format import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.rooms.identity.verbs import Join

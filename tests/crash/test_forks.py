@@ -252,7 +252,7 @@ def child_reads_first(story: Story) -> None:
 
 
 def _listened(story: Story) -> None:
-    with contextlib.closing(story.node.listen()) as listener:
+    with contextlib.closing(story.node.file.listen()) as listener:
         listener.wait(0)
     (found,) = story.node.call(story.otto, ListInbox(adapter="watch", wait_s=25))["messages"]
     assert found["payload"]["text"] == "before"

@@ -16,8 +16,8 @@ from databases import PostgresServer, Server, ValkeyServer
 
 from interlock.node.keys import Keys
 from interlock.stores import recognition
-from interlock.stores.choosing import NEW, RECORD
 from interlock.stores.file import LogFile
+from interlock.stores.recognition import NEW, RECORD
 from interlock.stores.shared.engine import SharedEngine
 from interlock.stores.shared.locating import Located, reach, record
 

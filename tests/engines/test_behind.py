@@ -145,5 +145,5 @@ def test_what_a_node_heard_before_it_slept_refuses_nobody_who_came_since(
 def asked(node: Node, who: Credentials, act: Any) -> "SimpleQueue[PendingWrite]":
     """Enqueue a request on a node. The write arrives in the queue when it is committed."""
     answered: SimpleQueue[PendingWrite] = SimpleQueue()
-    node.post(WriteRequest(validate(who, act), node.keys.fingerprint), answered.put)
+    node.queue.post(WriteRequest(validate(who, act), node.keys.fingerprint), answered.put)
     return answered

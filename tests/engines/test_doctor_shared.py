@@ -8,8 +8,8 @@ from commandline import until
 from remotes import Remotes
 from teams import Team, join, level
 
-from interlock.node import Node
-from interlock.node.doctor import engine, examine
+from interlock.node import Node, doctor
+from interlock.node.doctor import examine
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.stores.sqlite import clock_ms
 from interlock.verbs.credentials import Credentials
@@ -35,7 +35,7 @@ def test_a_node_that_fell_silent_is_found(team: Team, monkeypatch: pytest.Monkey
     assert bert.shared is not None
     name = bert.shared.engine.node
     team.end(bert)
-    monkeypatch.setattr(engine, "SILENT_S", 1)
+    monkeypatch.setattr(doctor, "SILENT_S", 1)
     ((check, message),) = until(lambda: found(ada))
     assert check == "nodes-level"
     assert f"The node {name} was last heard of" in message
@@ -48,7 +48,7 @@ def test_a_machine_whose_clock_differs_from_the_engines_is_found(
     """Whoever runs the tests may not set the machine's clock: it is read as if it were set."""
     ada = team.open("ada")
     assert found(ada) == []
-    monkeypatch.setattr(engine, "clock_ms", lambda: clock_ms() + ms)
+    monkeypatch.setattr(doctor, "clock_ms", lambda: clock_ms() + ms)
     ((check, message),) = found(ada)
     assert check == "clock-level"
     assert f"s {side} the engine's." in message

@@ -24,8 +24,8 @@ from interlock.node import Node, upkeep
 from interlock.node.doctor import examine
 from interlock.rooms.mail.verbs import Redact
 from interlock.rooms.workspace.verbs import Whoami
-from interlock.stores.choosing import NEW, RECORD
 from interlock.stores.file import LogFile
+from interlock.stores.recognition import NEW, RECORD
 from interlock.stores.shared.redis import RedisRemote
 from interlock.stores.shared.remote import seal
 from interlock.verbs.credentials import Credentials

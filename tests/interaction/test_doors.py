@@ -55,7 +55,6 @@ from interlock.client import Client
 from interlock.client.asking import Method
 from interlock.doors.cli.lookup import all_commands
 from interlock.doors.mcp.tools import INPUT
-from interlock.node.maintenance import MAINTENANCE
 from interlock.rooms import catalogue
 from interlock.rooms.claims.verbs import (
     AcquireClaim,
@@ -2140,10 +2139,6 @@ def test_a_verb_without_a_route_is_for_sign_in_or_for_the_node() -> None:
     # The pages for people and the endpoints of OAuth call these; the node calls Inspect, Maintain.
     unrouted = {verb for verb in catalogue.verbs() if not verb.declared.http}
     assert {verb.__module__ for verb in unrouted - {Inspect, Maintain}} == {people.__name__}
-
-
-def test_the_node_runs_every_maintenance_verb() -> None:
-    assert {*MAINTENANCE} == {verb for verb in ROUTED if verb.declared.maintenance}
 
 
 def test_every_code_has_a_row_or_is_tried_elsewhere() -> None:

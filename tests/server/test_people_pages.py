@@ -31,9 +31,9 @@ from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.web import consent, people, routes
 from interlock.node import Node, passwords
+from interlock.node.keys import Seals
 from interlock.node.live import LiveNode
 from interlock.node.passwords import TRIES
-from interlock.node.seals import Seals
 from interlock.rooms.identity.token_format import hashed
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.people.verbs import FindGrant, Invite, ListConnections, RevokeConnection

@@ -28,8 +28,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from interlock.doors.oauth import clients, documents, endpoints
 from interlock.doors.oauth.documents import Documents, Refused, is_public
 from interlock.local.link import open_node
+from interlock.node.keys import Seals
 from interlock.node.live import LiveNode
-from interlock.node.seals import Seals
 from interlock.rooms.identity import token_format
 from interlock.rooms.identity.token_format import INVITATION, PREFIX, SECRET_BYTES, compose, hashed
 from interlock.rooms.people.verbs import Enrol, GrantConnection, Invite

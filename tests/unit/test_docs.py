@@ -46,7 +46,7 @@ from interlock.rooms.people.connections import (
 from interlock.rooms.people.people import INVITED_FOR_MS, SIGNED_IN_FOR_MS
 from interlock.rooms.workspace.settings import SETTINGS
 from interlock.server import connections
-from interlock.server.logs import LARGEST
+from interlock.server.records import LARGEST
 from interlock.server.serving import FAREWELL_S
 from interlock.stores.shared.redis import FORGOTTEN_AFTER_MS
 

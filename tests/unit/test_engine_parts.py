@@ -25,13 +25,12 @@ from interlock.errors import (
     Refusal,
     UnsafeFilesystem,
 )
-from interlock.stores import host
+from interlock.stores import recognition
 from interlock.stores.doorbell import Bell, Doorbell
-from interlock.stores.file import LogFile
+from interlock.stores.file import LogFile, Turnstile
 from interlock.stores.presence import FRESH_MS, GLANCE_MS, Presence
 from interlock.stores.recognition import APPLICATION_ID, FORMAT
 from interlock.stores.sqlite import SqliteEngine, clock_ms
-from interlock.stores.turnstile import Turnstile
 
 LIMIT_S = 30.0
 
@@ -77,7 +76,7 @@ def within_limit(work: Callable[[], object]) -> bool:
 
 COUNTING = """
 import sys
-from interlock.stores.turnstile import Turnstile
+from interlock.stores.file import Turnstile
 turnstile, path = Turnstile(sys.argv[1]), sys.argv[2]
 for _ in range(int(sys.argv[3])):
     with turnstile.passed():
@@ -90,7 +89,7 @@ print("done", flush=True)
 
 HOLDING = """
 import sys
-from interlock.stores.turnstile import Turnstile
+from interlock.stores.file import Turnstile
 with Turnstile(sys.argv[1]).passed():
     print("held", flush=True)
     sys.stdin.read()
@@ -98,7 +97,7 @@ with Turnstile(sys.argv[1]).passed():
 
 QUEUEING = """
 import sys
-from interlock.stores.turnstile import Turnstile
+from interlock.stores.file import Turnstile
 turnstile = Turnstile(sys.argv[1])
 print("queueing", flush=True)
 with turnstile.passed():
@@ -418,63 +417,63 @@ def mounts(*rows: tuple[str, str]) -> str:
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph"])
 def test_a_network_filesystem_is_recognised(kind: str) -> None:
     table = mounts(("/", "ext4"), ("/srv/team", kind))
-    assert host.network_filesystem("/srv/team/work", table) == kind
-    assert host.network_filesystem("/srv/team", table) == kind
+    assert recognition.network_filesystem("/srv/team/work", table) == kind
+    assert recognition.network_filesystem("/srv/team", table) == kind
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "apfs", "tmpfs", "overlay", "zfs"])
 def test_a_local_filesystem_is_none(kind: str) -> None:
-    assert host.network_filesystem("/srv/team/work", mounts(("/", kind))) is None
+    assert recognition.network_filesystem("/srv/team/work", mounts(("/", kind))) is None
 
 
 def test_the_deepest_mount_decides() -> None:
     table = mounts(("/", "nfs"), ("/srv", "ext4"), ("/srv/team", "nfs4"), ("/srv/team/x", "xfs"))
-    assert host.network_filesystem("/elsewhere", table) == "nfs"
-    assert host.network_filesystem("/srv/other", table) is None
-    assert host.network_filesystem("/srv/team/work", table) == "nfs4"
-    assert host.network_filesystem("/srv/team/x/work", table) is None
+    assert recognition.network_filesystem("/elsewhere", table) == "nfs"
+    assert recognition.network_filesystem("/srv/other", table) is None
+    assert recognition.network_filesystem("/srv/team/work", table) == "nfs4"
+    assert recognition.network_filesystem("/srv/team/x/work", table) is None
 
 
 def test_the_order_of_the_table_does_not_decide() -> None:
     table = mounts(("/srv/team", "nfs4"), ("/srv", "ext4"), ("/", "ext4"))
-    assert host.network_filesystem("/srv/team/work", table) == "nfs4"
+    assert recognition.network_filesystem("/srv/team/work", table) == "nfs4"
 
 
 def test_what_was_mounted_last_on_a_point_covers_what_was_there() -> None:
     table = mounts(("/srv", "nfs"), ("/srv", "ext4"))
-    assert host.network_filesystem("/srv/work", table) is None
+    assert recognition.network_filesystem("/srv/work", table) is None
 
 
 def test_a_name_that_only_begins_like_a_mount_is_outside_it() -> None:
     table = mounts(("/", "ext4"), ("/srv/team", "nfs"))
-    assert host.network_filesystem("/srv/teamwork", table) is None
+    assert recognition.network_filesystem("/srv/teamwork", table) is None
 
 
 @pytest.mark.parametrize("name", ["our team", "tab\there", "back\\slash", r"\040", "two  blanks"])
 def test_a_mount_with_strange_characters_in_its_name_is_found(name: str) -> None:
     table = mounts(("/", "ext4"), (f"/srv/{name}", "nfs"))
-    assert host.network_filesystem(f"/srv/{name}/work", table) == "nfs"
-    assert host.network_filesystem("/srv/other", table) is None
+    assert recognition.network_filesystem(f"/srv/{name}/work", table) == "nfs"
+    assert recognition.network_filesystem("/srv/other", table) is None
 
 
 def test_a_link_is_followed_to_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there")
     table = mounts(("/", "ext4"), (os.path.realpath(tmp_path / "there"), "nfs"))
-    assert host.network_filesystem(str(tmp_path / "link" / "work"), table) == "nfs"
+    assert recognition.network_filesystem(str(tmp_path / "link" / "work"), table) == "nfs"
 
 
 @pytest.mark.parametrize("table", ["", "\n\n", "nonsense", "one two"])
 def test_a_table_that_cannot_be_read_refuses_nobody(table: str) -> None:
     if sys.platform != "darwin" or table:
-        assert host.network_filesystem("/srv", table) is None
+        assert recognition.network_filesystem("/srv", table) is None
 
 
 @pytest.fixture
 def on_a_network_filesystem(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts every filesystem of this machine among those of a network."""
-    kinds = {kind for _, kind in host._mounts(None)}
-    monkeypatch.setattr(host, "NETWORK_FILESYSTEMS", frozenset(kinds))
+    kinds = {kind for _, kind in recognition.mount_points()}
+    monkeypatch.setattr(recognition, "NETWORK_FILESYSTEMS", frozenset(kinds))
 
 
 @pytest.mark.usefixtures("on_a_network_filesystem")
@@ -547,20 +546,20 @@ def test_a_file_that_is_refused_is_not_kept_open(workspace: Path) -> None:
 def test_the_same_boot_under_another_hostname_is_the_same_machine(workspace: Path) -> None:
     change_meta(workspace, host="another", name="container-7")
     LogFile(str(workspace)).close()
-    assert meta(workspace)["host"] == host.host_id()
+    assert meta(workspace)["host"] == recognition.host_id()
 
 
 def test_the_same_host_after_a_reboot_is_let_in(workspace: Path) -> None:
     change_meta(workspace, boot="yesterday")
     LogFile(str(workspace)).close()
-    assert meta(workspace)["boot"] == host.boot_id()
+    assert meta(workspace)["boot"] == recognition.boot_id()
 
 
 def test_adopting_takes_a_file_over_for_good(workspace: Path) -> None:
     change_meta(workspace, host="another", boot="another")
     LogFile(str(workspace), adopt=True).close()
     LogFile(str(workspace)).close()
-    assert meta(workspace)["host"] == host.host_id()
+    assert meta(workspace)["host"] == recognition.host_id()
 
 
 def test_a_file_that_lost_what_it_knew_of_its_host_can_be_adopted(workspace: Path) -> None:

@@ -18,6 +18,7 @@ from interlock.errors import (
     Usage,
 )
 from interlock.local.repository import name_and_paths
+from interlock.log.merkle import Frontier
 from interlock.node import Node, audit, upkeep
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim
 from interlock.rooms.identity import token_format
@@ -162,7 +163,8 @@ def test_a_checkpoint_of_the_abandoned_log_that_comes_late_harms_nobody(
         node.call(otto, SendMessage("@otto", {"text": "later"}, "send"))
     position = node._position
     assert position is not None
-    late = position.workspace, position.epoch, position.frontier.copy()
+    frontier = Frontier.unpack(position.frontier.pack())
+    late = position.workspace, position.epoch, frontier
     upkeep.restore(node, OWNER, str(tmp_path / "backup.db"))
     node.keys.checkpoint(*late)
     assert audit.verify(node)["ok"]

@@ -1,7 +1,7 @@
 """Canonical bytes: the one encoding that is hashed, signed, stored and compared.
 
-orjson is imported by whoever first encodes: it brings half of the standard library with it, and
-commands that only look need none of that.
+The first call imports orjson, which imports half of the standard library. Commands that encode
+nothing do not pay for that.
 """
 
 import hashlib

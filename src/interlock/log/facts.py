@@ -1,8 +1,8 @@
-"""Facts: what the log holds. A header that is hashed and chained, and a body stored apart.
+"""Facts, the entries of the log: a header that is hashed and chained, and a body stored apart.
 
-The header carries the outcome, which is all that folding ever reads. The body (the text of a
-message) is bound to the header by a salted commitment, so it can be removed later without
-touching the chain, and nobody can guess it back from what remains.
+The header has the outcome, and folding reads nothing else. A salted commitment binds the body (the
+text of a message) to the header. The body can therefore be removed later without touching the
+chain, and a reader cannot guess it from the header.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ class Header(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A fact as engines carry it: bytes, and nothing to interpret."""
+    """A fact as engines store it: bytes that they do not interpret."""
 
     seq: int
     header: bytes

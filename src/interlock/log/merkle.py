@@ -1,8 +1,8 @@
 """The log's Merkle tree, as RFC 6962 defines it: the frontier that grows with every append, and
-the paths that prove to somebody else that an entry is in the log, or that the log only grew.
+the paths that prove to a reader that an entry is in the log, or that the log only grew.
 
-Nothing here stores a tree. The frontier is all that appending needs; a path is computed from the
-leaf hashes when someone asks for it.
+Nothing here stores a tree. Appending needs only the frontier; a path is computed from the leaf
+hashes on request.
 """
 
 from collections.abc import Sequence
@@ -57,13 +57,6 @@ class Frontier:
             node = node_hash(left, node)
         return node
 
-    def copy(self) -> "Frontier":
-        """A frontier that grows apart from this one."""
-        twin = Frontier()
-        twin.size = self.size
-        twin._roots = self._roots.copy()
-        return twin
-
     def pack(self) -> bytes:
         """The stored form: the size in eight bytes, big end first, then the hashes in order."""
         return self.size.to_bytes(_SIZE_BYTES, "big") + b"".join(self._roots)
@@ -83,23 +76,19 @@ class Frontier:
         return frontier
 
 
-def inclusion_path(leaves: Sequence[bytes], index: int, size: int | None = None) -> list[bytes]:
-    """The path that proves leaf `index` in the tree of the first `size` leaves (all, if None).
+def inclusion_paths(
+    leaves: Sequence[bytes], indices: Sequence[int], size: int | None = None
+) -> list[list[bytes]]:
+    """The paths that prove some leaves in the tree of the first `size` leaves (all, if None).
 
     `leaves` are leaf hashes; the work is one hash for each. Raises ValueError when there is no
     such leaf or no such tree.
     """
     size = len(leaves) if size is None else size
-    if not 0 <= index < size <= len(leaves):
-        raise ValueError(f"no leaf {index} in a tree of {size}, of {len(leaves)} leaves")
-    return _siblings(leaves[:size], [index])[0]
-
-
-def inclusion_paths(leaves: Sequence[bytes], indices: Sequence[int]) -> list[list[bytes]]:
-    """The paths of several leaves in the tree of all, for the work of one."""
-    if not all(0 <= index < len(leaves) for index in indices):
-        raise ValueError(f"a tree of {len(leaves)} leaves lacks one of them")
-    return _siblings(leaves, indices)
+    for index in indices:
+        if not 0 <= index < size <= len(leaves):
+            raise ValueError(f"no leaf {index} in a tree of {size}, of {len(leaves)} leaves")
+    return _siblings(leaves[:size], indices)
 
 
 def consistency_path(leaves: Sequence[bytes], old_size: int) -> list[bytes]:

@@ -1,8 +1,8 @@
 """Signed checkpoints: the size and root of the log at one moment, as text that anyone can check.
 
 The forms are C2SP's signed-note (Ed25519 only) and tlog-checkpoint (without extension lines), so
-that tools and witnesses of the transparency ecosystem can read what Interlock signs. Making keys
-is not done here; neither is deciding whom to trust.
+that tools and witnesses of the transparency ecosystem can read them. This module neither makes keys
+nor decides which signers to trust.
 """
 
 from binascii import a2b_base64, b2a_base64
@@ -23,7 +23,7 @@ _DASH = "\u2014 "
 
 
 class Checkpoint(NamedTuple):
-    """What the log called `origin` was when it had `size` leaves."""
+    """The root of the log called `origin` when it had `size` leaves."""
 
     origin: str
     size: int
@@ -127,19 +127,18 @@ def _split(text: str) -> tuple[str, list[tuple[str, bytes]]]:
     body, border, tail = text.rpartition("\n\n")
     if not border or not tail.endswith("\n"):
         raise ValueError("the note is not a text, a blank line and signature lines")
-    return body + "\n", [_signature(line) for line in tail[:-1].split("\n")]
-
-
-def _signature(line: str) -> tuple[str, bytes]:
-    parts = line.removeprefix(_DASH).split(" ")
-    if not line.startswith(_DASH) or len(parts) != 2:
-        raise ValueError("a signature line is a dash, a name and a signature, a space between")
-    name, encoded = parts
-    _require_name(name)
-    blob = _unbase64(encoded, "signature")
-    if len(blob) <= _ID_BYTES:
-        raise ValueError("a signature is too short to hold more than its key id")
-    return name, blob
+    signatures = []
+    for line in tail[:-1].split("\n"):
+        parts = line.removeprefix(_DASH).split(" ")
+        if not line.startswith(_DASH) or len(parts) != 2:
+            raise ValueError("a signature line is a dash, a name and a signature, a space between")
+        name, encoded = parts
+        _require_name(name)
+        blob = _unbase64(encoded, "signature")
+        if len(blob) <= _ID_BYTES:
+            raise ValueError("a signature is too short to hold more than its key id")
+        signatures.append((name, blob))
+    return body + "\n", signatures
 
 
 def _parse_body(body: str) -> Checkpoint:

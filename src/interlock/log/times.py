@@ -42,8 +42,8 @@ def _civil(days: int) -> tuple[int, int, int]:
 
 
 def read_time(value: Any) -> int | None:
-    """The time that another program wrote: as RFC 3339, where UTC is meant if nothing is said, or
-    as a number of seconds or milliseconds. None for what is none."""
+    """A time that another program wrote: RFC 3339, in UTC without an offset, or a number of seconds
+    or milliseconds. None for any other value."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if not 0 <= value < LAST_MS:
             return None
@@ -66,7 +66,7 @@ def read_time(value: Any) -> int | None:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """The other way round."""
+    """The day number of a date: the inverse of `_civil`."""
     year -= month <= 2
     era, year_of_era = divmod(year, 400)
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1

@@ -39,7 +39,6 @@ from interlock.rooms.workspace.events import Event, event
 from interlock.rooms.workspace.rules import is_paused
 from interlock.rooms.workspace.verbs import Attend
 from interlock.stores import FarBehind, Head, HeadMoved
-from interlock.stores.file import Listener
 from interlock.stores.presence import Presence
 from interlock.stores.sqlite import clock_ms
 from interlock.verbs.answers import Answer
@@ -81,7 +80,7 @@ class Node:
         self.presence = Presence(directory)
         self.keys = Keys(directory)
         self._position: state.Position | None = None
-        self._queue = WriteQueue(self._serve)
+        self.queue = WriteQueue(self._serve)
         self._serving = threading.Lock()
         self._touched: dict[str, float] = {}
         self._used: dict[tuple[str, str | None, str | None], float] = {}
@@ -94,27 +93,24 @@ class Node:
         self._forks = self.file.forks
         self.reached = 0
         try:
-            self._begin()
+            # Create log and state if they are missing, and catch up with other nodes.
+            with self.file.reading() as db:
+                self.reached = self.engine.head(db).seq
+                ready = state.is_current(db) and self.reached > 0
+            if not ready:
+                # Each request to a damaged log is refused; only a restore can go on.
+                with suppress(LogDamaged):
+                    self.do(lambda batch: None)
+            if self.shared is not None:
+                if ready:
+                    try:
+                        self.catch_up()
+                    except NotAvailable as trouble:
+                        self.shared.trouble = trouble
+                self.shared.follow(self)
         except BaseException:
             self.close()
             raise
-
-    def _begin(self) -> None:
-        """Create log and state if they are missing, and catch up with other nodes."""
-        with self.file.reading() as db:
-            self.reached = self.engine.head(db).seq
-            ready = state.is_current(db) and self.reached > 0
-        if not ready:
-            # Each request to a damaged log is refused; only a restore can go on.
-            with suppress(LogDamaged):
-                self.do(lambda batch: None)
-        if self.shared is not None:
-            if ready:
-                try:
-                    self.catch_up()
-                except NotAvailable as trouble:
-                    self.shared.trouble = trouble
-            self.shared.follow(self)
 
     # --- requests
 
@@ -126,8 +122,24 @@ class Node:
             return self.call_once(credentials, request)
         with ExitStack() as until_end:
             # Listen before the first step: a commit between a look and a sleep must end the sleep.
-            listener = until_end.enter_context(closing(self.listen()))
-            return run(flow, partial(self._flow_step, credentials, until_end, listener))
+            listener = until_end.enter_context(closing(self.file.listen()))
+
+            def step(wanted: Any) -> Any:
+                """Do one step of a verb that waits."""
+                match wanted:
+                    case Sleep(seconds):
+                        # The end of a lease is no commit, so a sleeper looks again after a while.
+                        deadline = time.monotonic() + min(seconds, LOOK_AGAIN_S)
+                        while not listener.wait(deadline - time.monotonic()):
+                            if time.monotonic() >= deadline:
+                                break
+                        return True
+                    case Listening(sender, asleep):
+                        shown = self.presence.listening(sender, asleep=asleep)
+                        return until_end.enter_context(shown)
+                return self.call_once(credentials, wanted)
+
+            return run(flow, step)
 
     def call_once(self, credentials: Credentials, request: Verb) -> Answer:
         """Do one request without waiting: the caller of a flow asks again."""
@@ -139,41 +151,16 @@ class Node:
             case Read(valid, stale):
                 return self.read(valid, stale=stale)
             case Write(write):
-                return self._queue.submit(write)
+                return self.queue.submit(write)
             case Maintenance(valid):
                 from interlock.node.maintenance import maintain
 
                 return maintain(self, valid)
 
-    def _flow_step(
-        self, credentials: Credentials, until_end: ExitStack, listener: Listener, wanted: Any
-    ) -> Any:
-        """Do one step of a verb that waits."""
-        match wanted:
-            case Sleep(seconds):
-                # The end of a lease is no commit, so a sleeper looks again after a while.
-                deadline = time.monotonic() + min(seconds, LOOK_AGAIN_S)
-                while not listener.wait(deadline - time.monotonic()):
-                    if time.monotonic() >= deadline:
-                        break
-                return True
-            case Listening(sender, asleep):
-                return until_end.enter_context(self.presence.listening(sender, asleep=asleep))
-        return self.call_once(credentials, wanted)
-
-    def post(
-        self, work: Callable[[Batch], Any], answered: Callable[[PendingWrite], None]
-    ) -> PendingWrite:
-        """Enqueue a write, for a caller on the event loop: see `WriteQueue.post`."""
-        return self._queue.post(work, answered)
-
-    def withdraw(self, write: PendingWrite) -> None:
-        self._queue.withdraw(write)
-
     def do(self, work: Callable[[Batch], Any]) -> Any:
         """Do maintenance that no verb decides in the write transaction. Returns after COMMIT."""
         self._after_fork()
-        return self._queue.submit(work)
+        return self.queue.submit(work)
 
     def read(self, valid: Validated, *, stale: bool = False) -> Answer | None:
         """Decide a request in a read transaction; None where it must append a fact. A stale read
@@ -244,34 +231,29 @@ class Node:
         return Transaction(db, beside, now, 0, OWNER_CALLER, new_id, stale=stale)
 
     def _note_presence(self, caller: Caller, valid: Validated, answer: Answer) -> None:
-        """Record in presence that the caller acts, and what its client's window does now."""
-        self._touch(caller, valid.credentials.peer)
-        if isinstance(valid.request, Attend):
-            self._attended(caller, valid.request, answer)
-        elif valid.request.declared.name == "session end":
-            self.note_end(caller.sender, answer["ended"])
-
-    def _touch(self, caller: Caller, peer: str | None) -> None:
-        """Record in presence that the caller acts, and from where its token is used."""
+        """Record in presence that the caller acts, from where it uses its token, and what its
+        client's window does now."""
         now = time.monotonic()
-        known = caller.token is not None
-        if known and now - self._touched.get(caller.sender, -1e9) > TOUCH_INTERVAL_S:
-            self._touched[caller.sender] = now
-            self.presence.touch(caller.sender, self.shared.now() if self.shared else None)
-        use = (caller.token or "", caller.session, peer)
-        if known and now - self._used.get(use, -1e9) > TOUCH_INTERVAL_S:
-            if len(self._used) >= MAX_USES:
-                self._used.clear()
-            self._used[use] = now
-            self.presence.used(*use, self.clock())
-
-    def _attended(self, caller: Caller, act: Attend, answer: Answer) -> None:
-        """Record in presence what the client's window does from this step on. A client that got
-        messages at its stop goes on working."""
-        step = "busy" if act.step == "stop" and "messages" in answer else act.step
-        self.presence.attended(caller.sender, caller.session, step, act.window, self._clock_ms())
-        if step == "start" and (lost := self.presence.lost(caller.sender)):
-            answer["lost"] = lost
+        if caller.token is not None:
+            if now - self._touched.get(caller.sender, -1e9) > TOUCH_INTERVAL_S:
+                self._touched[caller.sender] = now
+                self.presence.touch(caller.sender, self.shared.now() if self.shared else None)
+            use = (caller.token, caller.session, valid.credentials.peer)
+            if now - self._used.get(use, -1e9) > TOUCH_INTERVAL_S:
+                if len(self._used) >= MAX_USES:
+                    self._used.clear()
+                self._used[use] = now
+                self.presence.used(*use, self.clock())
+        request = valid.request
+        if isinstance(request, Attend):
+            # A client that got messages at its stop goes on working.
+            step = "busy" if request.step == "stop" and "messages" in answer else request.step
+            at = self._clock_ms()
+            self.presence.attended(caller.sender, caller.session, step, request.window, at)
+            if step == "start" and (lost := self.presence.lost(caller.sender)):
+                answer["lost"] = lost
+        elif request.declared.name == "session end":
+            self.note_end(caller.sender, answer["ended"])
 
     def note_end(self, sender: str, session: str) -> None:
         """Record in presence that a session has ended."""
@@ -284,7 +266,7 @@ class Node:
 
     def _serve(self, collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
         """Commit a batch of writes: see `WriteQueue`. A batch that another node overtakes is
-        decided again at the new head."""
+        decided again at the new head. The queue calls the returned function after the answers."""
         with self._serving:
             writes: list[PendingWrite] = []
             for _ in range(TRIES):
@@ -311,28 +293,27 @@ class Node:
                 raise EngineUnavailable(
                     f"Other nodes were first {TRIES} times, and nothing was done. Try again."
                 )
-            return self._after_commit(batch, writes)
+            # After COMMIT nothing may turn an answer into an error. The next commit repeats what
+            # fails here.
+            self.reached = batch.position.seq
+            for write in writes:
+                work = write.work
+                if isinstance(work, WriteRequest) and work.caller and not write.error:
+                    self._note_presence(work.caller, work.valid, write.result)
+            self._owes_scrub = self._owes_scrub or batch.store.erased
+            self._scrub()
+            if batch.head.seq // EVERY != batch.position.seq // EVERY:
+                position = batch.position
+                size, epoch = position.frontier.size, position.epoch
+                with suppress(LogDamaged, EngineUnavailable):
+                    note = self.keys.signed(position.workspace, position.frontier)
 
-    def _after_commit(self, batch: Batch, writes: list[PendingWrite]) -> Callable[[], None]:
-        """Work after COMMIT. It must not turn an answer into an error; the next commit repeats it
-        where it fails. The queue calls the returned function after the answers."""
-        self.reached = batch.position.seq
-        for write in writes:
-            work = write.work
-            if isinstance(work, WriteRequest) and work.caller and not write.error:
-                self._note_presence(work.caller, work.valid, write.result)
-        self._owes_scrub = self._owes_scrub or batch.store.erased
-        self._scrub()
-        if batch.head.seq // EVERY != batch.position.seq // EVERY:
-            position = batch.position
-            with suppress(LogDamaged, EngineUnavailable):
-                note = self.keys.signed(position.workspace, position.frontier)
-                return partial(self._keep, note, position.frontier.size, position.epoch)
-        return lambda: None
+                    def keep_checkpoint() -> None:
+                        with suppress(OSError):
+                            self.keys.keep(note, size, epoch)
 
-    def _keep(self, note: str, size: int, epoch: int) -> None:
-        with suppress(OSError):
-            self.keys.keep(note, size, epoch)
+                    return keep_checkpoint
+            return lambda: None
 
     def _scrub(self) -> None:
         if self._owes_scrub:
@@ -352,12 +333,18 @@ class Node:
                 batch.attempt(partial(work.record, trouble))
 
     def _at_head(self) -> Batch:
-        """The write transaction, with the state folded up to the head."""
+        """The write transaction, with the state folded up to the head. An empty log gets its first
+        fact."""
         db = self.file.writer
         head = self.engine.head(db)
         batch = Batch(self.engine, db, self.presence, head, self._folded(db, head))
         if head.seq == 0:
-            self._create(batch)
+            if self.shared is not None:
+                self.shared.refuse_absent()
+            batch.position.workspace = new_id()
+            self.keys.make()
+            verifier = self.keys.verifier(batch.position.workspace)
+            batch.system().append("workspace_created", {"verifier": verifier})
         return batch
 
     def _folded(self, db: apsw.Connection, head: Head) -> state.Position:
@@ -390,7 +377,7 @@ class Node:
         """Copy some of the entries that other nodes appended; True while there are more."""
         assert self.shared is not None
         try:
-            with self.shared.arriving() as more:
+            with self.shared.engine.arriving() as more:
                 db = self.file.writer
                 position = self._folded(db, self.engine.head(db))
         except BaseException:
@@ -399,14 +386,6 @@ class Node:
         self.reached = position.seq
         self._scrub()
         return more
-
-    def _create(self, batch: Batch) -> None:
-        if self.shared is not None:
-            self.shared.refuse_absent()
-        batch.position.workspace = new_id()
-        self.keys.make()
-        verifier = self.keys.verifier(batch.position.workspace)
-        batch.system().append("workspace_created", {"verifier": verifier})
 
     def settle(self, give_up: "GiveUp", work: Callable[[Batch], Any]) -> Any:
         """Abandon the entries that the engine does not have, and do the work that records it, in
@@ -424,10 +403,7 @@ class Node:
         self.reached = batch.position.seq
         return result
 
-    # --- around it
-
-    def listen(self) -> Listener:
-        return self.file.listen()
+    # --- life cycle
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -441,7 +417,7 @@ class Node:
             self._forks = self.file.forks
             self._position = None
             self._serving = threading.Lock()
-            self._queue = WriteQueue(self._serve)
+            self.queue = WriteQueue(self._serve)
             if self.shared is not None:
                 self.shared.begin_anew(self)
 
@@ -449,7 +425,7 @@ class Node:
         self._after_fork()
         if self.shared is not None:
             self.shared.end()
-        self._queue.close()
+        self.queue.close()
         self.engine.close()
         self.file.close()
 

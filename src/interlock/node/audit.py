@@ -1,15 +1,14 @@
-"""The audit: verifying the whole log, showing its facts, and carrying it away.
+"""The audit: verify the whole log, show its facts, export it.
 
-Verification trusts nothing but the bytes: the chain of header hashes, the commitments of bodies,
-and the signed checkpoints it is given or finds beside the log.
+Verification trusts only the bytes: the chain of header hashes, the commitments of bodies, and the
+signed checkpoints that the caller gives or that lie beside the log.
 """
 
 import errno
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from typing import BinaryIO
+from contextlib import suppress
 
 from interlock.errors import LogDamaged, Usage
 from interlock.log.encoding import canonical, decode
@@ -22,7 +21,7 @@ from interlock.log.facts import (
     parse_header,
 )
 from interlock.log.merkle import Frontier
-from interlock.log.notes import Checkpoint, open_note, parse_verifier_key
+from interlock.log.notes import open_note, parse_verifier_key
 from interlock.log.times import rfc3339
 from interlock.node import Node, proofs
 from interlock.node import position as state
@@ -42,7 +41,7 @@ _ENTRIES = (
 
 
 class Damage(Exception):
-    """What is wrong, and the first entry that shows it."""
+    """Damage of the log, and the first entry that shows it."""
 
     def __init__(self, seq: int, what: str) -> None:
         super().__init__(what)
@@ -50,7 +49,7 @@ class Damage(Exception):
 
 
 class Walk:
-    """Follows the log entry by entry, and remembers what only the end can settle."""
+    """Checks the log entry by entry, and collects what only the end of the log can settle."""
 
     def __init__(self) -> None:
         self.frontier = Frontier()
@@ -65,6 +64,7 @@ class Walk:
         self._torn: str | None = None
 
     def step(self, entry: Entry) -> None:
+        """Check the next entry: its place in the chain, its body, and the blob of its body."""
         expected = self.frontier.size + 1
         if entry.seq != expected:
             raise Damage(expected, f"entry {expected} is missing")
@@ -75,21 +75,10 @@ class Walk:
         if self._torn is not None:
             raise self._settled(fact.prev)
         if fact.seq == expected and fact.prev != self.hash and expected > 1:
-            # This entry's link was changed, or the entry before it: what follows settles which.
+            # This entry's link was changed, or the entry before it. The next entry settles which.
             self._torn = header_hash(entry.header)
             self.frontier.append(bytes.fromhex(self._torn))
             return
-        self._check_chain(fact, expected)
-        self._check_body(fact, entry)
-        self.hash = header_hash(entry.header)
-        self.frontier.append(bytes.fromhex(self.hash))
-        self._before = fact
-        if isinstance(verifier := fact.outcome.get("verifier"), str):
-            self.verifiers.append(verifier)
-        if fact.kind == "body_redacted" and isinstance(fact.outcome.get("target"), int):
-            self._redacted.add(fact.outcome["target"])
-
-    def _check_chain(self, fact: Header, expected: int) -> None:
         if fact.seq != expected:
             raise Damage(expected, f"it says that it is entry {fact.seq}")
         if fact.prev != self.hash:
@@ -102,30 +91,33 @@ class Walk:
         if fact.workspace != self.workspace:
             raise Damage(expected, "it belongs to another workspace")
 
-    def _check_body(self, fact: Header, entry: Entry) -> None:
         if entry.body is None or entry.salt is None:
             if fact.body is not None:
                 self._missing.add(entry.seq)
         elif fact.body != commitment(entry.salt, entry.body):
             raise Damage(entry.seq, "its body is not the one that was committed to")
         else:
-            self._note_blob(fact.kind, entry.seq, entry.body)
+            try:
+                if fact.kind == "message_sent" and b'"blob":' in entry.body:
+                    self.blobs.setdefault(decode(entry.body)["blob"], entry.seq)
+                elif fact.kind == "evidence_added":
+                    blob = blob_of(decode(entry.body))
+                    if blob is not None and blob["size"] > 0:
+                        self.blobs.setdefault(blob["sha256"], entry.seq)
+            except (ValueError, KeyError, TypeError):
+                raise Damage(entry.seq, "its body cannot be read") from None
 
-    def _note_blob(self, kind: str, seq: int, body: bytes) -> None:
-        """Remembers a blob that the body of a message or of evidence points to."""
-        try:
-            if kind == "message_sent" and b'"blob":' in body:
-                self.blobs.setdefault(decode(body)["blob"], seq)
-            elif kind == "evidence_added":
-                blob = blob_of(decode(body))
-                if blob is not None and blob["size"] > 0:
-                    self.blobs.setdefault(blob["sha256"], seq)
-        except (ValueError, KeyError, TypeError):
-            raise Damage(seq, "its body cannot be read") from None
+        self.hash = header_hash(entry.header)
+        self.frontier.append(bytes.fromhex(self.hash))
+        self._before = fact
+        if isinstance(verifier := fact.outcome.get("verifier"), str):
+            self.verifiers.append(verifier)
+        if fact.kind == "body_redacted" and isinstance(fact.outcome.get("target"), int):
+            self._redacted.add(fact.outcome["target"])
 
     def _settled(self, said: str | None) -> Damage:
-        """Which of two entries that do not fit was changed. What follows them (the next entry, or
-        the head) vouches for the second; None where nothing does."""
+        """Which of two entries that do not fit was changed. The next entry or the head vouches for
+        the second; `said` is None where neither exists."""
         second = self.frontier.size
         if said is None or said == self._torn:
             return Damage(second - 1, "the entry after it was made for another")
@@ -139,8 +131,8 @@ class Walk:
 
 
 def verify(node: Node, checkpoint: str | None = None) -> Answer:
-    """Checks everything: chain, bodies, blobs, head, and every checkpoint given or kept."""
-    # The notes first: one that is signed while we look is of a longer log than the one we see.
+    """Check everything: chain, bodies, blobs, head, and every checkpoint given or kept."""
+    # The notes first: a note that is signed meanwhile is of a longer log than the one read here.
     kept = node.keys.kept()
     with node.file.reading() as db:
         row = db.execute("SELECT hash FROM head").fetchone()
@@ -152,7 +144,7 @@ def verify(node: Node, checkpoint: str | None = None) -> Answer:
 
 
 def verify_export(lines: Iterable[bytes], checkpoint: str | None = None) -> Answer:
-    """The same from an exported file, with no workspace at hand."""
+    """Check an exported file, without the workspace. Raises Usage for a file of another kind."""
     reader = iter(lines)
     try:
         kept = decode(next(reader, b""))["checkpoint"]
@@ -180,6 +172,7 @@ def _report(
     end: str | None,
     db: State | None,
 ) -> Answer:
+    """The answer of a verification. `end` is the hash of the head, and `db` has the workspace."""
     walk = Walk()
     notes = [*kept, given] if given is not None else kept
     sizes = {size for note in notes if (size := _size(note)) is not None}
@@ -216,9 +209,13 @@ def _size(note: str) -> int | None:
 
 
 def _check_note(walk: Walk, note: str, *, own: bool) -> None:
-    """A checkpoint must be signed by the log's key, and the log must still lead to it. One that
-    was given and speaks of another workspace is a mistake; any other is damage."""
-    checkpoint = _opened(note, walk.verifiers)
+    """Check that the log's key signed a checkpoint, and that the log still leads to it. A given
+    checkpoint of another workspace is a mistake of the caller; any other mismatch is damage."""
+    checkpoint = None
+    for verifier in walk.verifiers:
+        with suppress(ValueError):
+            checkpoint = open_note(note, *parse_verifier_key(verifier))
+            break
     if checkpoint is None:
         if not own and not note.startswith(signer(walk.workspace) + "\n"):
             raise Usage("That checkpoint is not one of this workspace's.")
@@ -236,17 +233,8 @@ def _check_note(walk: Walk, note: str, *, own: bool) -> None:
         )
 
 
-def _opened(note: str, verifiers: list[str]) -> Checkpoint | None:
-    for verifier in verifiers:
-        try:
-            return open_note(note, *parse_verifier_key(verifier))
-        except ValueError:
-            continue
-    return None
-
-
 def _check_ends(db: State, walk: Walk) -> None:
-    """What the database itself says of the end of the log."""
+    """Check the end of the log against the head and the position of the state."""
     for table in ("head", "state_position"):
         row = db.execute(f"SELECT seq, hash FROM {table}").fetchone()
         seq, hash = row or (0, "")
@@ -261,7 +249,7 @@ def _check_ends(db: State, walk: Walk) -> None:
 
 
 def _check_blobs(db: State, walk: Walk) -> None:
-    """Every blob that a body points to is there, whole."""
+    """Check the bytes of every blob that a body points to."""
     for sha256, seq in walk.blobs.items():
         whole = hashlib.sha256()
         for (data,) in db.execute(
@@ -277,103 +265,75 @@ def _check_blobs(db: State, walk: Walk) -> None:
 
 
 def export(node: Node, credentials: Credentials, target: str) -> Answer:
-    """Writes the whole log as JSON Lines into a new file: a first line about it, then one entry a
-    line. Blobs are named by their digest and not copied. It holds everybody's mail, so it is for
-    the owner or an admin."""
+    """Write the whole log as JSON Lines into a new file: a first line about it, then one entry a
+    line. Blobs are named by their digest and not copied. The file holds all mail, so the verb is
+    for the owner or an admin. A failed export leaves no file. Raises OSError."""
     if not credentials.owner:
         node.call(credentials, Maintain())
     signed = proofs.checkpoint(node)
-    with _drafted(target) as file, node.file.reading() as db:
-        about = {"export": "interlock", "version": 1} | signed
-        file.write(canonical(about) + b"\n")
-        count = 0
-        for row in db.execute(_ENTRIES, (0,)):
-            file.write(_exported(Entry(*row)) + b"\n")
-            count += 1
-    return {"file": target, "entries": count, "root": signed["root"]}
-
-
-@contextmanager
-def _drafted(target: str) -> Iterator[BinaryIO]:
-    """A new file that has its name once it is whole; of one that did not get so far, nothing
-    stays."""
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     draft = f"{target}.{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    count = 0
     try:
-        with open(os.open(draft, flags, 0o600), "wb") as file:
-            yield file
+        with open(os.open(draft, flags, 0o600), "wb") as file, node.file.reading() as db:
+            about = {"export": "interlock", "version": 1} | signed
+            file.write(canonical(about) + b"\n")
+            for seq, header, salt, body in db.execute(_ENTRIES, (0,)):
+                try:
+                    row = without_none(
+                        seq=seq,
+                        header=header.decode(),
+                        salt=salt.hex() if salt is not None else None,
+                        body=body.decode() if body is not None else None,
+                    )
+                except UnicodeDecodeError:
+                    raise _unreadable(seq) from None
+                file.write(canonical(row) + b"\n")
+                count += 1
         os.rename(draft, target)
     finally:
         with suppress(OSError):
             os.unlink(draft)
+    return {"file": target, "entries": count, "root": signed["root"]}
 
 
-def _exported(entry: Entry) -> bytes:
-    return canonical(
-        without_none(
-            seq=entry.seq,
-            header=_text(entry.header, entry.seq),
-            salt=entry.salt.hex() if entry.salt is not None else None,
-            body=_text(entry.body, entry.seq) if entry.body is not None else None,
-        )
-    )
-
-
-def _text(data: bytes, seq: int) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise unreadable(seq) from None
-
-
-def unreadable(seq: int) -> LogDamaged:
-    return LogDamaged(f"Entry {seq} cannot be read. See interlock audit verify.", seq=seq)
-
-
-def show(node: Node, act: ShowLog, names: frozenset[str] | None = None) -> Answer:
-    """The facts after a position, as they stand in the log; bodies are left out. With names, only
-    those that concern them. One call looks through a part of the log: `next` is where to go on,
-    and there may be fewer facts before it than were asked for."""
+def show(node: Node, request: ShowLog, names: frozenset[str] | None = None) -> Answer:
+    """The facts after a position, without their bodies; with `names`, those that concern them. One
+    call reads a part of the log: `next` is where to go on, and there may be fewer facts before it
+    than the caller asked for."""
     facts: list[Answer] = []
-    reached = act.after
+    reached = request.after
     with node.file.reading() as db:
-        for looked, (seq, header) in enumerate(node.engine.follow(db, act.after)):
+        for looked, (seq, header) in enumerate(node.engine.follow(db, request.after)):
             if looked == SCANNED_AT_ONCE:
                 return {"facts": facts, "next": reached}
-            fact = _parsed(header, seq)
-            if _wanted(db, fact, act.kind, names):
-                if len(facts) == act.limit:
+            try:
+                fact = parse_header(header)
+            except ValueError:
+                raise _unreadable(seq) from None
+            is_kind = request.kind is None or fact.kind == request.kind
+            if is_kind and (names is None or event(db, fact).concerns(names)):
+                if len(facts) == request.limit:
                     return {"facts": facts, "next": reached}
-                facts.append(_fact(fact, header))
+                facts.append(
+                    without_none(
+                        seq=fact.seq,
+                        at=rfc3339(fact.at),
+                        kind=fact.kind,
+                        sender=address(fact.sender),
+                        session=fact.session,
+                        token=fact.token,
+                        epoch=fact.epoch or None,
+                        outcome=fact.outcome,
+                        hash=header_hash(header),
+                        body=fact.body,
+                    )
+                )
             reached = seq
     return {"facts": facts}
 
 
-def _wanted(db: State, fact: Header, kind: str | None, names: frozenset[str] | None) -> bool:
-    if kind is not None and fact.kind != kind:
-        return False
-    return names is None or event(db, fact).concerns(names)
-
-
-def _parsed(header: bytes, seq: int) -> Header:
-    try:
-        return parse_header(header)
-    except ValueError:
-        raise unreadable(seq) from None
-
-
-def _fact(fact: Header, header: bytes) -> Answer:
-    return without_none(
-        seq=fact.seq,
-        at=rfc3339(fact.at),
-        kind=fact.kind,
-        sender=address(fact.sender),
-        session=fact.session,
-        token=fact.token,
-        epoch=fact.epoch or None,
-        outcome=fact.outcome,
-        hash=header_hash(header),
-        body=fact.body,
-    )
+def _unreadable(seq: int) -> LogDamaged:
+    return LogDamaged(f"Entry {seq} cannot be read. See interlock audit verify.", seq=seq)

@@ -143,17 +143,17 @@ class Batch:
     def attempt(self, work: Callable[["Batch"], Any]) -> Any:
         """Do the work in a savepoint. An exception rolls back the facts that it appended."""
         before = self._seq, self._hash, len(self._leaves)
-        self.db.execute("SAVEPOINT act")
+        self.db.execute("SAVEPOINT write")
         try:
             result = work(self)
         except BaseException:
             if self.db.in_transaction:
-                self.db.execute("ROLLBACK TO act; RELEASE act")
+                self.db.execute("ROLLBACK TO write; RELEASE write")
             self._seq, self._hash = before[:2]
             self._settings = None
             del self._leaves[before[2] :]
             raise
-        self.db.execute("RELEASE act")
+        self.db.execute("RELEASE write")
         return result
 
     def _record(

@@ -6,6 +6,7 @@ thread (`Node.call`) or on the event loop (`LiveNode.call`), and holds no transa
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -43,43 +44,58 @@ def flow_of(request: Any) -> Flow[Answer] | None:
     if name not in FLOWS:
         return None
     check_fields(request)
-    return FLOWS[name](request)
+    takes_steps, flow = FLOWS[name]
+    return flow(request) if takes_steps(request) else None
 
 
-def _names(whoami: Answer) -> frozenset[str]:
-    return frozenset({whoami["sender"], whoami["agent"]})
+def _wait_for(
+    request: Verb,
+    wait_s: float,
+    is_done: Callable[[Answer], bool],
+    *,
+    asleep: bool = False,
+    ask_again_s: float = math.inf,
+) -> Flow[Answer]:
+    """Repeat a request until its answer is the awaited one or the time is over. Returns the last
+    answer. The caller is shown as reachable meanwhile."""
+    who = yield Whoami()
+    yield Listening(who["sender"], asleep)
+    names = frozenset({who["sender"], who["agent"]})
+    deadline = time.monotonic() + wait_s
+    while True:
+        found: Answer = yield request
+        left = deadline - time.monotonic()
+        if is_done(found) or left <= 0:
+            return found
+        if not (yield Sleep(min(left, ask_again_s), names)):
+            deadline = 0.0
 
 
 def _inbox(request: mail.ListInbox) -> Flow[Answer]:
     """List open mail. If none of it is unread, wait for new mail."""
     request = validated(request)
-    who = yield Whoami()
-    yield Listening(who["sender"])
-    deadline = time.monotonic() + (request.wait_s or 0)
-    while True:
-        found: Answer = yield request._replace(wait_s=None)
-        left = deadline - time.monotonic()
-        is_new = found["messages"] and (request.after > 0 or found["unread"] > 0)
-        if is_new or left <= 0:
-            return found
-        if not (yield Sleep(left, _names(who))):
-            deadline = 0.0
+    return (
+        yield from _wait_for(
+            request._replace(wait_s=None),
+            request.wait_s or 0,
+            lambda found: bool(found["messages"] and (request.after > 0 or found["unread"] > 0)),
+        )
+    )
 
 
 def _attend(request: Attend) -> Flow[Answer]:
     """Wait for a reason to wake an idle client. It looks every few seconds, because the end of a
     quiet time is not in the log."""
     request = validated(request)
-    who = yield Whoami()
-    yield Listening(who["sender"], asleep=True)
-    deadline = time.monotonic() + (request.wait_s or 0)
-    while True:
-        found: Answer = yield request._replace(wait_s=None)
-        left = deadline - time.monotonic()
-        if "news" in found or left <= 0:
-            return found
-        if not (yield Sleep(min(left, ASK_AGAIN_S), _names(who))):
-            deadline = 0.0
+    return (
+        yield from _wait_for(
+            request._replace(wait_s=None),
+            request.wait_s or 0,
+            lambda found: "news" in found,
+            asleep=True,
+            ask_again_s=ASK_AGAIN_S,
+        )
+    )
 
 
 def _ask(request: mail.Ask) -> Flow[Answer]:
@@ -90,22 +106,17 @@ def _ask(request: mail.Ask) -> Flow[Answer]:
         payload["options"] = list(request.options)
     if request.timeout_s is not None:
         payload["timeout_s"] = request.timeout_s
-    sent = yield from _send(mail.SendMessage(request.to, payload, "ask", key=request.key))
+    message = mail.SendMessage(request.to, payload, "ask", key=request.key)
+    if uploads.is_large(message):
+        sent = yield from uploads.send(message)
+    else:
+        sent = yield message
     id = sent["message"]["id"]
     told = {name: sent[name] for name in ("deliveries", "notices")}
-    who = yield Whoami()
-    yield Listening(who["sender"])
-    deadline = time.monotonic() + request.wait_s
-    while True:
-        found: Answer = yield mail.FindAnswer(id)
-        if found["answered"]:
-            yield mail.AckMessages((found["answer"]["id"],))  # the caller gets it here
-            return found | told
-        left = deadline - time.monotonic()
-        if left <= 0:
-            break
-        if not (yield Sleep(left, _names(who))):
-            deadline = 0.0
+    found = yield from _wait_for(mail.FindAnswer(id), request.wait_s, lambda each: each["answered"])
+    if found["answered"]:
+        yield mail.AckMessages((found["answer"]["id"],))  # the caller gets it here
+        return found | told
     late = NoAnswer(
         f"No answer within {request.wait_s} s. A late answer arrives in the inbox: do other work, "
         "and do not ask again."
@@ -162,38 +173,27 @@ def _mint(request: Verb) -> Flow[Answer]:
     return answer | {"token": token}
 
 
-def _send(request: mail.SendMessage) -> Flow[Answer]:
-    if uploads.is_large(request):
-        return (yield from uploads.send(request))
-    answer: Answer = yield request
-    return answer
+def _waits(request: Any) -> bool:
+    return request.wait_s is not None
 
 
-def _unless(is_single: Callable[[Any], bool], flow: Callable[[Any], Flow[Answer]]) -> Maker:
-    """A flow for the requests that one step does not answer."""
-    return lambda request: None if is_single(request) else flow(request)
+def _needs_token(request: Any) -> bool:
+    return not request.token_hash
 
 
-def _waits_not(request: Any) -> bool:
-    return request.wait_s is None
-
-
-def _has_secret(request: Any) -> bool:
-    return bool(request.token_hash)
-
-
-Maker = Callable[[Any], "Flow[Answer] | None"]
-FLOWS: dict[str, Maker] = {
-    "claims.verbs.AcquireClaim": _unless(_waits_not, _acquire),
-    "identity.verbs.Join": _unless(_has_secret, _mint),
-    "identity.verbs.MintToken": _unless(_has_secret, _mint),
-    "identity.verbs.RotateToken": _unless(_has_secret, _mint),
-    "mail.verbs.Ask": _ask,
-    "mail.verbs.ListInbox": _unless(_waits_not, _inbox),
-    "mail.verbs.SendMessage": lambda request: (
-        uploads.send(request) if uploads.is_large(request) else None
+# For each verb: whether a request takes several steps, and the flow of such a request.
+FLOWS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Flow[Answer]]]] = {
+    "claims.verbs.AcquireClaim": (_waits, _acquire),
+    "identity.verbs.Join": (_needs_token, _mint),
+    "identity.verbs.MintToken": (_needs_token, _mint),
+    "identity.verbs.RotateToken": (_needs_token, _mint),
+    "mail.verbs.Ask": (lambda request: True, _ask),
+    "mail.verbs.ListInbox": (_waits, _inbox),
+    "mail.verbs.SendMessage": (
+        lambda request: uploads.is_large(request),
+        lambda request: uploads.send(request),
     ),
-    "people.verbs.AcceptInvitation": _unless(_has_secret, _mint),
-    "people.verbs.Invite": _unless(lambda request: bool(request.code_hash), _invite),
-    "workspace.verbs.Attend": _unless(_waits_not, _attend),
+    "people.verbs.AcceptInvitation": (_needs_token, _mint),
+    "people.verbs.Invite": (lambda request: not request.code_hash, _invite),
+    "workspace.verbs.Attend": (_waits, _attend),
 }

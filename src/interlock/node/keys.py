@@ -1,19 +1,24 @@
-"""The key that signs checkpoints, and the checkpoints kept beside the log.
+"""The workspace's key: it signs checkpoints, seals entries and data for clients, and makes
+fingerprints. The signed checkpoints lie beside the log.
 
-They lie in the workspace's directory and not in the database, so that somebody who rewrites the
-one still has to forge the other.
+Key and checkpoints lie in the workspace's directory and not in the database: an attacker who
+rewrites the database must forge the checkpoints too.
 """
 
 import hashlib
 import os
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from interlock.errors import EngineUnavailable, LogDamaged, Refusal, Usage
 from interlock.log.merkle import Frontier
 from interlock.log.notes import Checkpoint, public_key, sign, verifier_key
 
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
+
 SEED_BYTES = 32
-# Said without the directory's path, because visitors of pages are told too.
+# Without the directory's path, because visitors of pages read it too.
 NAMED = "keys/checkpoint.key in the workspace's directory"
 KEPT = 10
 EVERY = 128
@@ -21,65 +26,103 @@ EVERY = 128
 
 class Keys:
     def __init__(self, directory: str) -> None:
-        self._key = os.path.join(directory, "keys", "checkpoint.key")
+        self.path = os.path.join(directory, "keys", "checkpoint.key")
         self._notes = os.path.join(directory, "checkpoints")
 
-    def verifier(self, workspace: str) -> str:
-        """The public half, in the form that checkpoints are verified with."""
-        return verifier_key(signer(workspace), public_key(self._seed()))
-
-    def make(self) -> None:
-        """Makes the key, unless there is one: for a new log, or one that begins anew."""
-        if not self.exist():
-            self._make(os.urandom(SEED_BYTES))
-
-    def adopt(self, seed: bytes) -> None:
-        """Takes the key of a workspace that others made."""
-        self._make(_checked(seed))
-        if self._seed() != seed:
-            raise Usage("This directory has the key of another workspace. Use another directory.")
-
-    @property
-    def path(self) -> str:
-        """Where the key lies that another node of the workspace needs."""
-        return self._key
+    # --- the key
 
     def exist(self) -> bool:
         try:
-            os.stat(self._key)
+            os.stat(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as trouble:
-            raise _barred(trouble) from None
+            raise _unusable(trouble) from None
         return True
 
+    def make(self) -> None:
+        """Make the key, unless there is one: for a new log, or one that begins anew."""
+        if not self.exist():
+            self._write(os.urandom(SEED_BYTES))
+
+    def adopt(self, seed: bytes) -> None:
+        """Take the key of a workspace that another node made."""
+        self._write(_checked(seed))
+        if self._seed() != seed:
+            raise Usage("This directory has the key of another workspace. Use another directory.")
+
     def trouble(self) -> Refusal | None:
-        """Why nothing can be signed or sealed with the key just now."""
+        """Why the key cannot be used now, or None."""
         try:
             self._seed()
         except Refusal as refusal:
             return refusal
         return None
 
+    def _seed(self) -> bytes:
+        try:
+            with open(self.path, "rb") as file:
+                seed = file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            raise LogDamaged(
+                f"The key that signs checkpoints is gone. Put {NAMED} back from a copy, or "
+                "restore a backup, which begins a new key."
+            ) from None
+        except OSError as trouble:
+            raise _unusable(trouble) from None
+        if len(seed) != SEED_BYTES:
+            raise LogDamaged(
+                "The key that signs checkpoints was changed: it is no key. Put "
+                f"{NAMED} back from a copy."
+            )
+        return seed
+
+    def _write(self, seed: bytes) -> None:
+        """Write the key, unless another process was first."""
+        try:
+            os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
+            draft = f"{self.path}.{os.urandom(8).hex()}"
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(seed)
+                os.fsync(file.fileno())
+            try:
+                with suppress(FileExistsError):
+                    os.link(draft, self.path)
+            finally:
+                os.unlink(draft)
+        except OSError as trouble:
+            raise EngineUnavailable(
+                f"The workspace's key cannot be made ({trouble.strerror}). Look at the owner and "
+                "the mode of keys in the workspace's directory, and at the space on its disk."
+            ) from None
+
+    # --- derived from the key
+
+    def verifier(self, workspace: str) -> str:
+        """The public key, in the form that verifies checkpoints."""
+        return verifier_key(signer(workspace), public_key(self._seed()))
+
     def sealing(self) -> bytes:
-        """The key that entries are sealed with on an engine that others may write to."""
+        """The key that seals entries on an engine that others may write to."""
         return sealing(self._seed())
 
     def derived(self, purpose: bytes) -> bytes:
-        """A key of the workspace's for one purpose, the same on every node of it."""
+        """A key for one purpose, the same on every node of the workspace."""
         return hashlib.blake2b(b"for " + purpose, key=self._seed(), digest_size=32).digest()
 
     def fingerprint(self, data: bytes) -> str:
-        """A digest that only the holder of the workspace's key can compute; without the key, one
-        that nobody can."""
+        """A digest that only the holder of the key can compute. Where the key cannot be used, the
+        digest is random."""
         try:
             key = self._seed()
         except (LogDamaged, EngineUnavailable):
             key = os.urandom(SEED_BYTES)
         return hashlib.blake2b(data, key=key, digest_size=32).hexdigest()
 
+    # --- checkpoints
+
     def checkpoint(self, workspace: str, epoch: int, frontier: Frontier) -> str:
-        """Signs the tree as it stands and keeps the note."""
+        """Sign the tree and keep the note."""
         note = self.signed(workspace, frontier)
         self.keep(note, frontier.size, epoch)
         return note
@@ -89,7 +132,7 @@ class Keys:
         return sign(Checkpoint(name, frontier.size, frontier.root()), name, self._seed())
 
     def keep(self, note: str, size: int, epoch: int) -> None:
-        """Keeps a note beside the log, with the latest few. The epoch is in its name: a note that
+        """Keep a note beside the log, with the latest few. The epoch is in its name: a note that
         comes late, after a restore, is of the abandoned log."""
         os.makedirs(self._notes, 0o700, exist_ok=True)
         path = os.path.join(self._notes, f"{size:020}-{epoch}.note")
@@ -99,14 +142,14 @@ class Keys:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
-        for old in sorted(self._names())[:-KEPT]:
+        for old in self._names()[:-KEPT]:
             with suppress(OSError):
                 os.unlink(os.path.join(self._notes, old))
 
     def kept(self) -> list[tuple[int, str]]:
         """The notes beside the log, oldest first, each with its epoch."""
         notes = []
-        for name in sorted(self._names()):
+        for name in self._names():
             epoch = name.removesuffix(".note").rpartition("-")[2]
             with suppress(OSError), open(os.path.join(self._notes, name), "rb") as file:
                 note = file.read().decode("utf-8", "replace")
@@ -114,57 +157,51 @@ class Keys:
         return notes
 
     def set_aside(self, suffix: str) -> None:
-        """Moves the notes of an abandoned log out of the way, and keeps them."""
+        """Rename the directory of notes, which are of an abandoned log."""
         with suppress(OSError):
             os.rename(self._notes, f"{self._notes}-{suffix}")
 
     def _names(self) -> list[str]:
         try:
-            return [name for name in os.listdir(self._notes) if name.endswith(".note")]
+            return sorted(name for name in os.listdir(self._notes) if name.endswith(".note"))
         except OSError:
             return []
 
-    def _seed(self) -> bytes:
+
+class Seals:
+    """Seals data that a client keeps and brings back, so that the server stores nothing: the
+    registration of an OAuth client, for example. Every node of the workspace can open a seal. A
+    client can neither read nor make one."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    def seal(self, purpose: str, content: dict[str, Any]) -> str:
+        import orjson
+
+        return self._fernet(purpose).encrypt(orjson.dumps(content)).decode().rstrip("=")
+
+    def opened(self, purpose: str, text: str, lasts_s: int | None = None) -> dict[str, Any] | None:
+        """The content that was sealed for this purpose; None for a forged or expired seal."""
+        import orjson
+        from cryptography.fernet import InvalidToken
+
+        padded = text + "=" * (-len(text) % 4)
         try:
-            with open(self._key, "rb") as file:
-                seed = file.read()
-        except (FileNotFoundError, NotADirectoryError):
-            raise LogDamaged(
-                f"The key that signs checkpoints is gone. Put {NAMED} back from a copy, or "
-                "restore a backup, which begins a new key."
-            ) from None
-        except OSError as trouble:
-            raise _barred(trouble) from None
-        if len(seed) != SEED_BYTES:
-            raise LogDamaged(
-                "The key that signs checkpoints was changed: it is no key. Put "
-                f"{NAMED} back from a copy."
-            )
-        return seed
+            content: dict[str, Any] = orjson.loads(self._fernet(purpose).decrypt(padded, lasts_s))
+        except (InvalidToken, ValueError):
+            return None
+        return content
 
-    def _make(self, seed: bytes) -> None:
-        try:
-            self._write(seed)
-        except OSError as trouble:
-            raise EngineUnavailable(
-                f"The workspace's key cannot be made ({trouble.strerror}). Look at the owner and "
-                "the mode of keys in the workspace's directory, and at the space on its disk."
-            ) from None
+    def _fernet(self, purpose: str) -> "Fernet":
+        from base64 import urlsafe_b64encode
 
-    def _write(self, seed: bytes) -> None:
-        os.makedirs(os.path.dirname(self._key), 0o700, exist_ok=True)
-        draft = f"{self._key}.{os.urandom(8).hex()}"
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(seed)
-            os.fsync(file.fileno())
-        try:
-            with suppress(FileExistsError):  # another process was first
-                os.link(draft, self._key)
-        finally:
-            os.unlink(draft)
+        from cryptography.fernet import Fernet
+
+        return Fernet(urlsafe_b64encode(self._keys.derived(purpose.encode())))
 
 
-def _barred(trouble: OSError) -> EngineUnavailable:
+def _unusable(trouble: OSError) -> EngineUnavailable:
     """The key is there, and this process may not use it: nothing is lost."""
     return EngineUnavailable(
         f"The key that signs checkpoints cannot be used ({trouble.strerror}). It is whole as far "
@@ -178,7 +215,7 @@ def signer(workspace: str) -> str:
 
 
 def sealing(seed: bytes) -> bytes:
-    """The key that entries are sealed with, of the workspace's."""
+    """The key that seals entries, from the workspace's key."""
     return hashlib.blake2b(b"seal", key=_checked(seed), digest_size=32).digest()
 
 

@@ -43,7 +43,7 @@ MAX_SAID = 1000
 
 
 class Viewer(NamedTuple):
-    """Who follows events, and under which names they concern it; None for the owner."""
+    """A reader of events, and the names by which they concern it; both None for the owner."""
 
     sender: str | None
     names: frozenset[str] | None
@@ -58,7 +58,7 @@ class LiveNode:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._unbounded = ThreadPoolExecutor(UNBOUNDED_AT_ONCE, thread_name_prefix="unbounded")
         self._answered: deque[tuple[PendingWrite, asyncio.Future[Any]]] = deque()
-        self._told = False
+        self._is_told = False
         self.intrusions: Counter[str] = Counter()
         self._reported: dict[str, float] = {}
         self._listening: dict[tuple[str, bool], tuple[int, AbstractContextManager[None]]] = {}
@@ -69,7 +69,7 @@ class LiveNode:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Ends the ear and lets what was begun come to its end."""
+        """End the listener and finish the work that was begun."""
         await self.feed.stop()
         self._readers.shutdown(wait=True)
         self._unbounded.shutdown(wait=True)
@@ -80,8 +80,29 @@ class LiveNode:
         if flow is None:
             return await self.call_once(credentials, request)
         async with AsyncExitStack() as until_end:
-            waiter = _Waiter(self, credentials, until_end)
-            return await run_async(flow, waiter.step)
+            seen = self.feed.reached
+
+            async def step(wanted: Any) -> Any:
+                """Do one step of a verb that waits."""
+                nonlocal seen
+                match wanted:
+                    case Sleep(seconds, names):
+                        # Mail or claims end the sleep, and a fact that may end the right to wait.
+                        def matters(event: EncodedEvent) -> bool:
+                            if event.kind in IDENTITY_KINDS:
+                                return True
+                            if names:
+                                return event.audience is not None and event.concerns(names)
+                            return event.kind.startswith("claim_")
+
+                        await self.feed.wait(seen, seconds, matters)
+                        seen = self.feed.reached
+                        return not self.feed.closing
+                    case Listening(sender, asleep):
+                        return until_end.enter_context(self.listening(sender, asleep))
+                return await self.call_once(credentials, wanted)
+
+            return await run_async(flow, step)
 
     async def call_once(self, credentials: Credentials, request: Verb) -> Answer:
         """Do one request without waiting: the caller of a flow asks again."""
@@ -112,8 +133,8 @@ class LiveNode:
     async def events(
         self, credentials: Credentials, after: int, pause_s: float
     ) -> AsyncIterator[list[EncodedEvent]]:
-        """What concerns the caller after a position, for ever; an empty list after a pause. Who
-        may not look any more is refused."""
+        """The events after a position that concern the caller, without end; an empty list after a
+        pause. Raises a refusal once the caller may no longer read them."""
         names = (await self.identify(credentials)).names
         looked = spoke = self._loop.time()
         async for events in self.feed.follow(after, pause_s):
@@ -128,11 +149,11 @@ class LiveNode:
     async def report(
         self, code: str, peer: str, connection: str | None = None, person: str | None = None
     ) -> None:
-        """Keeps what a door refused on somebody's way in. What is about nobody known is kept once
-        in a while only, since whoever can reach the door could fill the log with it."""
+        """Record a sign-in that a door refused. A refusal of an unknown caller is recorded once in
+        a while only: anyone who can reach the door could fill the log with them."""
         self.notice(code, peer, connection)
-        is_about_nobody = connection is None and person is None
-        if is_about_nobody:
+        is_unknown = connection is None and person is None
+        if is_unknown:
             now = self._loop.time()
             if now - self._reported.get(code, -REPORT_INTERVAL_S) < REPORT_INTERVAL_S:
                 return
@@ -141,12 +162,12 @@ class LiveNode:
         try:
             await self.call(Credentials(), ReportRefusal(code, digest, connection, person))
         except NotAvailable:
-            if is_about_nobody:
-                self._reported.pop(code, None)  # the next of its kind is kept in its stead
+            if is_unknown:
+                self._reported.pop(code, None)  # so that the next one of this code is recorded
 
     def notice(self, code: str, peer: str, connection: str | None = None) -> None:
-        """Counts what was refused, and lets the server's own log say the first of a kind: nobody
-        shall push out what else it says."""
+        """Count a refusal. The server's log gets the first of each code, so that an attacker cannot
+        push other lines out of it."""
         self.intrusions[code] += 1
         if self.intrusions[code] <= MAX_SAID or connection is not None:
             _LOG.warning("refused", extra={"code": code, "peer": peer, "connection": connection})
@@ -161,23 +182,38 @@ class LiveNode:
     async def _enqueue(self, work: Callable[[Any], Any]) -> Any:
         """Enqueue a write and wait for its answer. A caller that stops waiting does not undo it."""
         future: asyncio.Future[Any] = self._loop.create_future()
-        write = self.node.post(work, lambda write: self._answer(write, future))
-        patience = self._loop.call_later(PATIENCE_S, self._out_of_patience, write, future)
+
+        def answered(write: PendingWrite) -> None:
+            """Called by the writer's thread for each write of a batch. It wakes the loop once."""
+            self._answered.append((write, future))
+            if not self._is_told:
+                self._is_told = True
+                with suppress(RuntimeError):  # the loop has ended
+                    self._loop.call_soon_threadsafe(self._resolve)
+
+        def give_up() -> None:
+            if not future.done():
+                future.set_exception(unknown_outcome())
+
+        def withdraw() -> None:
+            if future.done():
+                return
+            try:
+                self.node.queue.withdraw(write)
+            except EngineUnavailable as withdrawn:
+                future.set_exception(withdrawn)
+            else:
+                self._loop.call_later(PATIENCE_S, give_up)
+
+        write = self.node.queue.post(work, answered)
+        patience = self._loop.call_later(PATIENCE_S, withdraw)
         try:
             return await future
         finally:
             patience.cancel()
 
-    def _answer(self, write: PendingWrite, future: "asyncio.Future[Any]") -> None:
-        """Called by the writer's thread for each of a batch: the loop is told once."""
-        self._answered.append((write, future))
-        if not self._told:
-            self._told = True
-            with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
-                self._loop.call_soon_threadsafe(self._resolve)
-
     def _resolve(self) -> None:
-        self._told = False
+        self._is_told = False
         while self._answered:
             write, future = self._answered.popleft()
             if future.done():
@@ -187,22 +223,12 @@ class LiveNode:
             else:
                 future.set_result(write.result)
 
-    def _out_of_patience(self, write: PendingWrite, future: "asyncio.Future[Any]") -> None:
-        if future.done():
-            return
-        try:
-            self.node.withdraw(write)
-        except EngineUnavailable as withdrawn:
-            future.set_exception(withdrawn)
-        else:
-            self._loop.call_later(PATIENCE_S, _give_up, future)
-
     def present(self, viewer: Viewer) -> AbstractContextManager[None]:
         return self.listening(viewer.sender) if viewer.sender is not None else nullcontext()
 
     @contextmanager
     def listening(self, sender: str, asleep: bool = False) -> Iterator[None]:
-        """Shows the sender as reachable at once, however many of its clients listen."""
+        """Show the sender as reachable at once for as long as any of its clients listens."""
         key = sender, asleep
         count, shown = self._listening.get(key, (0, None))
         if shown is None:
@@ -217,38 +243,3 @@ class LiveNode:
                 self._listening[key] = count - 1, shown
             else:
                 shown.__exit__(None, None, None)
-
-
-class _Waiter:
-    """Does the steps of one verb that waits. A sleep ends with the first event since the last
-    step that may matter."""
-
-    def __init__(self, live: LiveNode, credentials: Credentials, until_end: AsyncExitStack) -> None:
-        self._live, self._credentials, self._until_end = live, credentials, until_end
-        self._seen = live.feed.reached
-
-    async def step(self, wanted: Any) -> Any:
-        feed = self._live.feed
-        match wanted:
-            case Sleep(seconds):
-                await feed.wait(self._seen, seconds, _matters(wanted))
-                self._seen = feed.reached
-                return not feed.closing
-            case Listening(sender, asleep):
-                return self._until_end.enter_context(self._live.listening(sender, asleep))
-        return await self._live.call_once(self._credentials, wanted)
-
-
-def _give_up(future: "asyncio.Future[Any]") -> None:
-    if not future.done():
-        future.set_exception(unknown_outcome())
-
-
-def _matters(sleep: Sleep) -> Callable[[EncodedEvent], bool]:
-    """Mail, or claims; and whatever may mean that who waits may do so no longer."""
-    if sleep.names:
-        return lambda event: (
-            (event.audience is not None and event.concerns(sleep.names))
-            or event.kind in IDENTITY_KINDS
-        )
-    return lambda event: event.kind.startswith("claim_") or event.kind in IDENTITY_KINDS

@@ -1,26 +1,25 @@
-"""Opening a workspace's engine: the file itself, or a server that several nodes share."""
+"""Open a workspace's engine: the file itself, or a server that several nodes share. Move a log from
+its own file to a shared engine."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from interlock.errors import NotFound, Usage
+from interlock.node import position as state
 from interlock.node.keys import Keys, sealing
-from interlock.stores.choosing import is_embedded
 from interlock.stores.file import LogFile
-from interlock.stores.recognition import engine_of, length
+from interlock.stores.recognition import engine_of, is_embedded, length
 from interlock.stores.sqlite import SqliteEngine, clock_ms
+from interlock.verbs.answers import Answer
 
 if TYPE_CHECKING:
-    from interlock.node.peer_nodes import Others
-    from interlock.stores.shared.engine import SharedEngine
-    from interlock.stores.shared.locating import Located
-    from interlock.stores.shared.remote import Remote
-
-Clock = Callable[[], int]
+    from interlock.node import Node
+    from interlock.node.peer_nodes import PeerNodes
 
 
 def refuse_strange(url: str | None, key: bytes | None = None) -> None:
-    """Refuses what is no engine's URL or no workspace's key, before anything is looked at."""
+    """Refuse a malformed URL of an engine or a malformed key, before anything is opened."""
     if url is not None and url != "sqlite":
         from interlock.stores.shared.locating import parsed
 
@@ -30,144 +29,139 @@ def refuse_strange(url: str | None, key: bytes | None = None) -> None:
 
 
 def is_engine_of(directory: str, url: str) -> bool:
-    """Whether a workspace's log is kept where the URL says."""
-    from interlock.stores.shared.locating import is_recorded
+    """Whether the engine at the URL keeps the workspace's log."""
+    from interlock.stores.shared.locating import is_recorded, located
 
-    where = _located(directory, url)
+    where = located(directory, url)
     return where is None or is_recorded(directory, where)
 
 
 def open_engine(
     directory: str,
     keys: Keys,
-    clock: Clock | None,
+    clock: Callable[[], int] | None,
     *,
     adopt: bool,
     url: str | None,
     key: bytes | None,
     is_repair: bool = False,
-) -> "tuple[SqliteEngine, Others | None]":
-    """The engine of a directory, and the other nodes on it where there may be any."""
-    where = None if is_embedded(directory, url) else _located(directory, url)
+) -> "tuple[SqliteEngine, PeerNodes | None]":
+    """The engine of a directory, and its peer nodes if the engine is shared.
+
+    Before it makes anything here, it refuses an engine that does not answer, a wrong key, and a
+    workspace that does not exist there. Raises Usage, NotFound and EngineUnavailable."""
+    where = None
+    if not is_embedded(directory, url):
+        from interlock.stores.shared.locating import is_recorded, located, reach, record
+
+        where = located(directory, url)
     if where is None:
         if key is not None:
             raise Usage("--key goes with --engine URL: an embedded log has its key beside it.")
-        file = LogFile(directory, adopt=adopt)
-        try:
+        with ExitStack() as undo:
+            file = LogFile(directory, adopt=adopt)
+            undo.callback(file.close)
             file.refuse_moved()
-            return SqliteEngine(file, clock or clock_ms), None
-        except BaseException:
-            file.close()
-            raise
-    from interlock.node.peer_nodes import Others
-    from interlock.stores.shared.locating import record
-    from interlock.stores.shared.replica import is_known
+            embedded = SqliteEngine(file, clock or clock_ms)
+            undo.pop_all()
+        return embedded, None
 
-    engine = _shared(directory, keys, clock, where, adopt=adopt, key=key)
-    try:
-        if is_repair:  # which notes the address when what was lost is there
-            is_known(engine.remote, keys.sealing())
-        else:
-            _refuse_another(directory, engine, where)
-            record(directory, where)
-    except BaseException:
-        engine.remote.close()
-        engine.file.close()
-        raise
-    return engine, Others(engine, where, is_joining=key is not None)
-
-
-def _located(directory: str, url: str | None) -> "Located | None":
-    from interlock.stores.shared.locating import located
-
-    return located(directory, url)
-
-
-def _shared(
-    directory: str,
-    keys: Keys,
-    clock: Clock | None,
-    where: "Located",
-    *,
-    adopt: bool,
-    key: bytes | None,
-) -> "SharedEngine":
+    from interlock.node.peer_nodes import PeerNodes
     from interlock.stores.shared.engine import SharedEngine
-    from interlock.stores.shared.locating import is_recorded, reach
+    from interlock.stores.shared.replica import Replica, is_known
 
-    remote = reach(where)
-    try:
-        is_new = not is_recorded(directory, where)
-        if not keys.exist() or (is_new and key is not None):
-            _check_key(remote, where, key)
-        elif is_new:
-            remote.remote_head()  # an address that never answered must not replace one that did
+    is_new = not is_recorded(directory, where)
+    with ExitStack() as undo:
+        remote = reach(where)
+        undo.callback(remote.close)
+        if keys.exist() and not (is_new and key is not None):
+            if is_new:
+                remote.remote_head()  # an address that never answered must not replace one that did
+        elif key is not None:
+            if not is_known(remote, sealing(key)):
+                raise absent(where.workspace)
+        elif remote.remote_head().seq > 0:
+            raise Usage(
+                f"The workspace {where.workspace} exists on that engine, and its key is not here. "
+                "Take keys/checkpoint.key from the directory of one of its nodes, by a way that "
+                "you trust, and start this one with --key FILE."
+            )
         file = LogFile(directory, adopt=adopt, is_copy=True)
-    except BaseException:
-        remote.close()
-        raise
-    try:
-        if not is_new:
-            _end_move(file, remote, keys, where)
+        undo.callback(file.close)
+        with file.reading() as db:
+            is_moving = not is_new and engine_of(db) is None and bool(length(db))
+        if is_moving:
+            # A move records the engine's address in the directory, then in the file. Where it
+            # broke off in between, and the engine has every entry, record it in the file now.
+            replica = Replica(file, remote, keys.sealing(), where.node)
+            with file.writing() as db:
+                loss = replica.loss(db)
+                if loss.is_tail and loss.common:
+                    file.note_copy(where.workspace)
         file.become_copy(where.workspace)
         if key is not None:
             keys.adopt(key)
         keys.make()
-        return SharedEngine(file, remote, keys.sealing(), where.node, clock)
-    except BaseException:
-        remote.close()
-        file.close()
-        raise
+        engine = SharedEngine(file, remote, keys.sealing(), where.node, clock)
+        if is_repair:  # the repair records the address once the lost entries are there
+            is_known(remote, keys.sealing())
+        else:
+            with file.reading() as db:
+                if is_new and engine.head(db).seq and not engine.loss(db).common:
+                    raise Usage(
+                        "That engine does not have this workspace, and its address was not kept. "
+                        "If it is to have it from now on, as this node has it: interlock repair "
+                        "--restore --engine URL"
+                    )
+            record(directory, where)
+        undo.pop_all()
+    return engine, PeerNodes(engine, where, is_joining=key is not None)
 
 
-def _end_move(file: LogFile, remote: "Remote", keys: Keys, where: "Located") -> None:
-    """A move notes here where the log is kept, and then in the file. Where it was broken off in
-    between, the engine has what the file has."""
+def migrate(node: "Node", url: str) -> Answer:
+    """Copy the log to the engine and make the directory a node of it. No process writes meanwhile.
+
+    Until the directory's record names the engine, the file is the log, and a move that failed can
+    be repeated: without a given name, the log's name on the engine is the workspace's id. The file
+    has a record too; after a crash between the two, the next command writes the second."""
+    from interlock.stores.shared.locating import located, reach, record
     from interlock.stores.shared.replica import Replica
 
-    with file.reading() as db:
-        if engine_of(db) is not None or not length(db):
-            return
-    copy = Replica(file, remote, keys.sealing(), where.node)
-    with file.writing() as db:
-        loss = copy.loss(db)
-        if loss.is_tail and loss.common:
-            file.note_copy(where.workspace)
-
-
-def _refuse_another(directory: str, engine: "SharedEngine", where: "Located") -> None:
-    """An address that is new here must have something of the log that is here."""
-    from interlock.stores.shared.locating import is_recorded
-
-    if is_recorded(directory, where):
-        return
-    with engine.file.reading() as db:
-        if not engine.head(db).seq or engine.loss(db).common:
-            return
-    raise Usage(
-        "That engine does not have this workspace, and its address was not kept. If it is to have "
-        "it from now on, as this node has it: interlock repair --restore --engine URL"
-    )
-
-
-def _check_key(remote: "Remote", where: "Located", key: bytes | None) -> None:
-    """Refuses a key that is not the workspace's, or that came to a workspace which does not exist,
-    before anything is made here."""
-    from interlock.stores.shared.replica import is_known
-
-    if key is not None:
-        if not is_known(remote, sealing(key)):
-            raise absent(where.workspace)
-    elif remote.remote_head().seq > 0:
-        raise Usage(
-            f"The workspace {where.workspace} exists on that engine, and its key is not here. Take "
-            "keys/checkpoint.key from the directory of one of its nodes, by a way that you trust, "
-            "and start this one with --key FILE."
-        )
+    if node.shared is not None:
+        raise Usage(f"The log is kept by {node.shared.where.shown} already.")
+    with node.file.reading() as db:
+        where = located(node.directory, url, state.load(db).workspace)
+    assert where is not None  # a URL was given
+    remote = reach(where)
+    try:
+        with node.alone(), node.file.writing() as db:
+            node.file.refuse_moved()
+            engine = Replica(node.file, remote, node.keys.sealing(), where.node)
+            loss = engine.loss(db)
+            if not loss.is_tail:
+                raise Usage(
+                    f"There is another workspace {where.workspace} on that engine. Choose another "
+                    "name: --to 'URL?workspace=NAME'"
+                )
+            engine.push_entries(db, loss.common)
+            head = engine.head(db)
+            assert engine.loss(db).common == head.seq
+            record(node.directory, where)
+            node.file.note_copy(where.workspace)
+    finally:
+        remote.close()
+    return {
+        "migrated": True,
+        "engine": remote.name,
+        "workspace": where.workspace,
+        "entries": head.seq,
+        "url": where.shown,
+        "key": node.keys.path,
+    }
 
 
 def absent(workspace: str) -> NotFound:
-    """Whoever came with a key came to join a workspace, not to make one."""
+    """A node with a key joins a workspace and creates none."""
     return NotFound(
         f"There is no workspace {workspace} on that engine yet. Start the first node without "
         "--key: it makes the workspace and its key."

@@ -1,7 +1,7 @@
-"""Passwords: what one gives under the workspace's key, and how often one may be tried.
+"""Passwords: the verifier that the log keeps, and the limit of attempts.
 
-Argon2id makes every try slow; the key makes sure that whoever has only the log cannot try at all.
-The salt comes from the key and the name, so that nothing has to be looked up before.
+Argon2id makes every attempt slow. The workspace's key goes into the verifier, so that a thief of
+the log cannot try passwords. The salt comes from the key and the name, so that no lookup is needed.
 """
 
 import threading
@@ -23,8 +23,8 @@ PASSES = 2
 MEMORY_KIB = 64 << 10
 TRIES = 10
 TRIES_OF_ALL_NAMES = 100
-# Where one name is tried from many addresses, each may do so less often. None is shut out for
-# that: somebody could keep a person out by it.
+# While many addresses try one name, each address gets fewer attempts. No address is shut out: an
+# attacker could lock a person out that way.
 TRIES_FROM_EVERYWHERE = 50
 TRIES_UNDER_ATTACK = 3
 WITHIN_S = 600.0
@@ -33,7 +33,7 @@ MAX_WAITING = 16
 MAX_NAME_LENGTH = 80
 _SALT_BYTES = 16
 _at_once = threading.Semaphore(AT_ONCE)
-# A name, or all of them, and the address that tried it, or all of them.
+# A name and an address; None stands for all of them.
 _Key = tuple[str | None, str | None]
 
 
@@ -48,7 +48,7 @@ def refuse_weak(name: str, password: str) -> None:
 
 
 def verifier(keys: Keys, name: str, password: str) -> str:
-    """What stands for the password in the log. Takes a tenth of a second, and 64 MiB."""
+    """The verifier of a password for the log. Takes a tenth of a second, and 64 MiB."""
     salt = bytes.fromhex(keys.fingerprint(b"password of " + name.encode()))[:_SALT_BYTES]
     with _at_once:
         argon = Argon2id(salt=salt, length=32, iterations=PASSES, lanes=1, memory_cost=MEMORY_KIB)
@@ -57,9 +57,9 @@ def verifier(keys: Keys, name: str, password: str) -> str:
 
 
 class Attempts:
-    """How often signing in failed lately, by name and address and by either alone, and how many
-    wait for an answer. What is being tried counts as failed until it is known better, so that
-    nobody tries more often by trying all at once."""
+    """Counts the failed sign-ins of the last minutes by name and address, and the sign-ins in
+    progress. An attempt counts as failed until it succeeds, so that concurrent attempts do not
+    pass the limit."""
 
     def __init__(self) -> None:
         self._failed: dict[_Key, deque[float]] = {}
@@ -67,7 +67,7 @@ class Attempts:
 
     @contextmanager
     def trying(self, name: str, peer: str) -> Iterator[None]:
-        """Within it a password is tried; refused where that was done too often."""
+        """Try a password inside this context. Raises RateLimited after too many failures."""
         name, peer = name[:MAX_NAME_LENGTH], neighbourhood(peer)
         is_attacked = len(self._lately((name, None))) >= TRIES_FROM_EVERYWHERE
         _refuse_too_many(self._lately((name, peer)), TRIES_UNDER_ATTACK if is_attacked else TRIES)
@@ -83,7 +83,7 @@ class Attempts:
         except BadToken:
             raise
         except BaseException:
-            tried.pop()  # nobody knows whether it was wrong
+            tried.pop()  # it is unknown whether the password was wrong
             raise
         else:
             self._failed.pop((name, peer), None)
@@ -91,7 +91,7 @@ class Attempts:
             self._waiting -= 1
 
     def failed(self, name: str, peer: str) -> bool:
-        """Notes that it was wrong; gives whether that looks like guessing."""
+        """Count a wrong password. Returns whether the attempts look like guessing."""
         name, peer = name[:MAX_NAME_LENGTH], neighbourhood(peer)
         for key in ((None, peer), (name, None)):
             tried = self._lately(key)
@@ -101,14 +101,14 @@ class Attempts:
         return is_attacked or len(self._lately((name, peer))) >= TRIES
 
     def forget(self, name: str) -> None:
-        """Begins anew for a name that has a new password."""
+        """Forget the failures of a name that has a new password."""
         for key in [key for key in self._failed if key[0] == name[:MAX_NAME_LENGTH]]:
             del self._failed[key]
 
     def _keep(self, key: _Key, tried: deque[float]) -> None:
         self._failed.pop(key, None)
         if len(self._failed) >= MAX_TRIED:
-            del self._failed[next(iter(self._failed))]  # what was tried longest ago
+            del self._failed[next(iter(self._failed))]  # the oldest
         self._failed[key] = tried
 
     def _lately(self, key: _Key) -> deque[float]:

@@ -1,9 +1,9 @@
-"""The other nodes on a shared engine: following what they append, and telling them of this one."""
+"""The other nodes on a shared engine: follow what they append, and tell them of this node."""
 
 import logging
 import threading
 import time
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock.errors import Refusal
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from interlock.node import Node
 
 _LOG = logging.getLogger("interlock.node")
-_LOG.addHandler(logging.NullHandler())  # a command without a log says what is wrong by itself
+_LOG.addHandler(logging.NullHandler())  # a command without a log reports the trouble itself
 BEAT_INTERVAL_S = 1.0
 TRY_AGAIN_S = 0.5
-# Most commands end before there can be news, and need not wait for any.
+# Most commands end before there can be news, so the follower waits this long first.
 SOON_S = 0.2
 FIRST_BEAT_S = 2.0
 MAX_USES = 200
 
 
-class Others:
-    """One thread follows the engine for as long as the node is open. `nodes` is what each said
-    last; `trouble` why the engine cannot be followed, while it cannot."""
+class PeerNodes:
+    """Follows the engine in one thread for as long as the node is open. `nodes` is the last report
+    of each node; `trouble` is why the engine cannot be followed, or None."""
 
     def __init__(self, engine: SharedEngine, where: Located, *, is_joining: bool) -> None:
         self.engine = engine
@@ -51,17 +51,14 @@ class Others:
     def now(self) -> int:
         return self.engine.clock()
 
-    def arriving(self) -> AbstractContextManager[bool]:
-        return self.engine.arriving()
-
     def refuse_absent(self) -> None:
-        """For one who came with a key, and finds that the log has gone meanwhile."""
+        """Refuse to create the log for a node that came with a key: the log is gone."""
         if self._is_joining:
             raise absent(self.where.workspace)
 
     def uses(self) -> dict[str | None, list[Use]]:
-        """How tokens are used at the other nodes, as each said last; under no name, at those on
-        this machine."""
+        """The uses of tokens at the other nodes, by the node's name; None for nodes on this
+        machine."""
         found: dict[str | None, list[Use]] = {}
         for name, said in self.nodes.items():
             if name != self.engine.node:
@@ -70,15 +67,14 @@ class Others:
         return found
 
     def standing(self) -> dict[str, Any]:
-        """How the nodes stand to the engine: this one as it is, the others as of their last
-        beat."""
+        """How far each node is: this one now, the others at their last report."""
         if self.trouble is None:
             self._has_beaten.wait(FIRST_BEAT_S)
         now = self.now()
         age_s = self.engine.age_s()
         with self.engine.file.reading() as db:
             here = {self.engine.node: self.engine.head(db).seq}
-        heard = self.nodes  # which the follower replaces
+        heard = self.nodes  # the follower replaces the dictionary
         nodes = {name: here.get(name, said["seq"]) for name, said in heard.items()}
         return without_none(
             engine=self.remote.name,
@@ -102,8 +98,8 @@ class Others:
     # --- following
 
     def follow(self, node: "Node") -> None:
-        """Hears first how far the others are: the engine may have lost what they have, and then
-        nothing is written here."""
+        """Hear first how far the others are. If the engine lost entries that they have, this node
+        must write nothing."""
         self._end.clear()
         if self.engine.age_s() is not None:
             with suppress(Refusal):
@@ -114,50 +110,60 @@ class Others:
         self._thread.start()
 
     def begin_anew(self, node: "Node") -> None:
-        """In a forked child: connections and a thread of its own."""
+        """Give a forked child connections and a thread of its own."""
         self.engine.remote = reach(self.where)
         self._end = threading.Event()
         self.follow(node)
 
     def end(self) -> None:
-        """Ends the following. A thread that waits for news does nothing when it has waited, and
-        nobody waits for it: that would make every command as long as its patience."""
+        """End the following. A thread that waits for news does nothing afterwards, so no command
+        waits for it."""
         self._end.set()
         if self._thread is not None and not self._is_waiting:
             self._thread.join(10)
 
     def _run(self, node: "Node", end: threading.Event) -> None:
+        """Copy the entries of other nodes as they come, and report to the others every second."""
         if self._has_beaten.is_set() and end.wait(SOON_S):
             return
         beaten = time.monotonic() if self._has_beaten.is_set() else 0.0
-        unsaid: Refusal | None = None
+        unheard: Refusal | None = None
         while not end.is_set():
             try:
                 if time.monotonic() - beaten >= BEAT_INTERVAL_S:
-                    unsaid = self._tried_to_hear(node)
+                    unheard = None
+                    try:
+                        self.hear(node)
+                    except Refusal as trouble:
+                        self.remote.remote_head()  # raises unless the engine can still be read
+                        unheard = trouble
                     beaten = time.monotonic()
-                self._step(node, end)
-                self._note(unsaid)
+                before = node.reached
+                self._is_waiting = True
+                try:
+                    if not end.is_set():
+                        self.remote.wait(before, BEAT_INTERVAL_S / 2)
+                finally:
+                    self._is_waiting = False
+                if end.is_set():
+                    return
+                # This node's own entries wake the follower too. The thread that appended them
+                # folds them.
+                node.let_pass()
+                if node.reached == before:
+                    node.catch_up()
+                self._note(unheard)
             except Refusal as trouble:
                 if end.is_set():
                     return
                 self._note(trouble)
-                beaten = 0.0  # the others should hear at once how far we are
+                beaten = 0.0  # afterwards report at once how far this node is
                 end.wait(TRY_AGAIN_S)
             except Exception:  # noqa: BLE001 - a defect here must not end the following
                 if end.is_set():
                     return
                 _LOG.exception("follower")
                 end.wait(TRY_AGAIN_S)
-
-    def _tried_to_hear(self, node: "Node") -> Refusal | None:
-        """Why the others could not be told of this node, by an engine that can still be read."""
-        try:
-            self.hear(node)
-        except Refusal as trouble:
-            self.remote.remote_head()
-            return trouble
-        return None
 
     def _note(self, trouble: Refusal | None) -> None:
         if trouble is not None and (
@@ -166,24 +172,8 @@ class Others:
             _LOG.warning("engine", extra={"code": trouble.code, "why": trouble.message})
         self.trouble = trouble
 
-    def _step(self, node: "Node", end: threading.Event) -> None:
-        """Waits for news, and takes over what is new. What this node appends itself wakes it too,
-        and is folded by whoever appended it."""
-        before = node.reached
-        self._is_waiting = True
-        try:
-            if not end.is_set():
-                self.remote.wait(before, BEAT_INTERVAL_S / 2)
-        finally:
-            self._is_waiting = False
-        if end.is_set():
-            return
-        node.let_pass()
-        if node.reached == before:
-            node.catch_up()
-
     def hear(self, node: "Node") -> None:
-        """Tells the others of this node, and hears how far they are and who was seen there."""
+        """Report this node to the others, and read how far they are and which senders they saw."""
         with node.file.reading() as db:
             known = names(db)
         here = node.presence.here(known, self.now())
@@ -199,8 +189,8 @@ class Others:
         self._has_beaten.set()
 
 
-# What a node of another version says may have members that are unknown here, behind those that
-# are known. What makes no sense was not said: all of it is a hint.
+# A node of another version may report further members after the known ones. Reports are hints:
+# malformed ones are ignored.
 
 
 def _seen(said: Any) -> dict[str, Seen]:

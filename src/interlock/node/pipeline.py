@@ -162,12 +162,13 @@ class WriteRequest:
     def __init__(self, valid: Validated, fingerprint: Callable[[bytes], str]) -> None:
         self.valid = valid
         self._fingerprint = fingerprint
-        self._deadline = _deadline(valid.request)
         self.caller: Caller | None = None
-
-    @property
-    def request(self) -> Verb:
-        return self.valid.request
+        self._deadline: float | None = None
+        if isinstance(request := valid.request, Attend):
+            self._deadline = time.monotonic() + ATTEND_TIMEOUT_S
+            if request.until_ms is not None:
+                # The caller's own time limit counts too: this process may have been stopped.
+                self._deadline = min(self._deadline, request.until_ms / 1000)
 
     def __call__(self, batch: Batch) -> Answer:
         if self._deadline is not None and time.monotonic() > self._deadline:
@@ -184,15 +185,6 @@ class WriteRequest:
         digest does not let a reader of the log confirm a guess of the request."""
         if self.caller is None or is_paused(batch.db):
             return
-        given = f"{self.request.declared.name} {self.request!r}".encode()
-        digest = self._fingerprint(given)
+        request = self.valid.request
+        digest = self._fingerprint(f"{request.declared.name} {request!r}".encode())
         record_refusal(batch.transaction(self.caller), refusal.code, digest)
-
-
-def _deadline(request: Verb) -> float | None:
-    """The time of the monotonic clock after which the caller is gone."""
-    if not isinstance(request, Attend):
-        return None
-    within = time.monotonic() + ATTEND_TIMEOUT_S
-    # The caller's own time limit counts too: this process may have been stopped for a while.
-    return within if request.until_ms is None else min(within, request.until_ms / 1000)

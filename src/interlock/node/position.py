@@ -1,4 +1,4 @@
-"""How far the state is folded: position, hash and Merkle frontier, in the state's transaction."""
+"""The position of the folded state: seq, hash and Merkle frontier, in the state's transaction."""
 
 from contextlib import suppress
 
@@ -12,7 +12,7 @@ from interlock.rooms import folding
 from interlock.rooms.transaction import State
 from interlock.stores import Engine, Head
 
-# map: state_position  one row: the schema the state is folded under, and up to where
+# map: state_position  one row: the schema of the state, and the position of the last folded fact
 _TABLE = """
 CREATE TABLE IF NOT EXISTS state_position(one INTEGER PRIMARY KEY CHECK (one = 1),
     schema TEXT NOT NULL, seq INTEGER NOT NULL, hash TEXT NOT NULL, frontier BLOB NOT NULL) STRICT
@@ -56,8 +56,8 @@ def is_current(db: State) -> bool:
 
 
 def stands(db: State) -> bool:
-    """Whether the log still has the entry that the state was folded up to: a node's copy may have
-    been cut back, and then the state is folded again."""
+    """Whether the log still has the entry that the state was folded up to. A node's copy of the
+    log may have been cut back; the state is then folded again."""
     position = load(db)
     row = db.execute("SELECT header FROM log WHERE seq = ?", (position.seq,)).fetchone()
     return position.seq == 0 or (row is not None and header_hash(row[0]) == position.hash)
@@ -71,21 +71,30 @@ def load(db: State) -> Position:
 
 
 def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> bool:
-    """Folds the facts between the state and the head, and erases the bodies that they say are
-    erased; True if there were such. A state that the log does not lead up to is a fork: nothing
-    is written, and it is said."""
+    """Fold the facts between the state and the head, and erase the bodies that other nodes
+    redacted; True if there were any. Raises LogDamaged, and writes nothing, where the log does not
+    lead from the state to the head."""
     erased = False
     if position.at(head):
         return erased
     before = position.seq
     if position.seq < head.seq:
         for seq, header in engine.follow(db, position.seq):
-            fact = _parsed(header, seq)
+            try:
+                fact = parse_header(header)
+            except ValueError:
+                raise LogDamaged(
+                    f"Entry {seq} cannot be read. Restore a backup: interlock restore FILE", seq=seq
+                ) from None
             if seq != position.seq + 1 or fact.prev != position.hash:
                 break
             folding.fold(db, fact)
             if fact.kind == "body_redacted":
-                erased = _erase(db, engine, fact.outcome["target"]) or erased
+                target = fact.outcome["target"]
+                if (found := engine.body(db, target)) is not None:
+                    search.forget(db, target, found[1])
+                    engine.forget(target)
+                    erased = True
             position.seq, position.hash = seq, header_hash(header)
             position.frontier.append(bytes.fromhex(position.hash))
     if not position.at(head):
@@ -100,37 +109,14 @@ def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> 
     return erased
 
 
-def _erase(db: Connection, engine: Engine, seq: int) -> bool:
-    """What another node redacted, this one has a copy of."""
-    found = engine.body(db, seq)
-    if found is not None:
-        search.forget(db, seq, found[1])
-        engine.forget(seq)
-    return found is not None
-
-
-def _parsed(header: bytes, seq: int) -> Header:
-    try:
-        return parse_header(header)
-    except ValueError:
-        raise LogDamaged(
-            f"Entry {seq} cannot be read. Restore a backup: interlock restore FILE", seq=seq
-        ) from None
-
-
-def last_readable(db: State) -> Header:
-    """The last header that can be read, of a log that may be damaged."""
-    for (header,) in db.execute("SELECT header FROM log ORDER BY seq DESC"):
-        with suppress(ValueError):
-            return parse_header(header)
-    return Header("", 0, 0, 0, "", "", {}, GENESIS)
-
-
 def rebuild(db: Connection, engine: Engine, head: Head) -> Position:
-    """Throws the state away and folds the whole log again, in the caller's transaction."""
+    """Drop the state and fold the whole log again, in the caller's transaction."""
     db.execute(_TABLE)
-    for table in _state_tables(db):
-        db.execute(f"DROP TABLE {table}")
+    # A state of another version may have other tables. Each begins with the name of a room.
+    rooms = {name.partition("_")[0] for name in folding.tables()}
+    for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+        if str(table).partition("_")[0] in rooms:
+            db.execute(f"DROP TABLE {table}")
     db.execute(folding.TABLES)
     search.begin_anew(db)
     db.execute(
@@ -143,8 +129,9 @@ def rebuild(db: Connection, engine: Engine, head: Head) -> Position:
     return position
 
 
-def _state_tables(db: State) -> list[str]:
-    """What a state may have left behind: every table of a room's name, of whatever version."""
-    rooms = {name.partition("_")[0] for name in folding.tables()}
-    rows = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-    return [name for (name,) in rows if name.partition("_")[0] in rooms]
+def last_readable(db: State) -> Header:
+    """The last header that can be read, of a log that may be damaged."""
+    for (header,) in db.execute("SELECT header FROM log ORDER BY seq DESC"):
+        with suppress(ValueError):
+            return parse_header(header)
+    return Header("", 0, 0, 0, "", "", {}, GENESIS)

@@ -1,7 +1,7 @@
-"""Proofs for strangers: checkpoints signed over the log, and paths from an entry to them.
+"""Proofs for readers without the workspace: signed checkpoints, and paths from an entry to them.
 
-Whoever keeps a checkpoint elsewhere can show any later change to history; whoever has the
-verifier key can check a proof with no workspace at hand.
+A checkpoint that is kept elsewhere shows any later change to history. The holder of the verifier
+key can check a proof without the workspace.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +11,6 @@ from interlock.log.facts import header_hash, parse_header
 from interlock.log.merkle import (
     Frontier,
     consistency_path,
-    inclusion_path,
     inclusion_paths,
     verify_consistency,
     verify_inclusion,
@@ -19,20 +18,23 @@ from interlock.log.merkle import (
 from interlock.log.notes import open_note, parse_verifier_key
 from interlock.node import Node
 from interlock.node import position as state
-from interlock.rooms.transaction import State
 from interlock.verbs.answers import Answer, without_none
 
 
 class Tree(NamedTuple):
-    """All leaves at one moment, with the checkpoint that was signed over them."""
+    """The leaves of the log at one moment, and what every proof says of the whole tree."""
 
     leaves: list[bytes]
-    note: str
-    verifier: str
-    root: str
+    signed: Answer
+
+    def refuse_beyond(self, first: int, last: int) -> None:
+        if first < 1 or last > len(self.leaves):
+            raise NotFound(f"The log has entries 1 to {len(self.leaves)}.")
 
 
 def _tree(node: Node) -> Tree:
+    """Sign the log at its head. Raises LogDamaged where the log is not the folded one, or where
+    the key is not the log's."""
     frontier = Frontier()
     leaves = []
     with node.file.reading() as db:
@@ -40,92 +42,69 @@ def _tree(node: Node) -> Tree:
             leaf = bytes.fromhex(header_hash(header))
             frontier.append(leaf)
             leaves.append(leaf)
-        workspace, epoch, verifier = _identity(db)
+        row = db.execute("SELECT id, epoch, verifier FROM workspace_self").fetchone()
         if state.load(db).frontier.pack() != frontier.pack():
             raise LogDamaged("The log is not what was folded. See interlock audit verify.")
+    assert row is not None
+    workspace, epoch, verifier = str(row[0]), int(str(row[1])), str(row[2])
     if node.keys.verifier(workspace) != verifier:
         raise LogDamaged(
             "The key that signs this workspace's checkpoints was lost or replaced. Put "
             "keys/checkpoint.key back from a copy, or restore a backup, which begins a new key."
         )
-    note = node.keys.checkpoint(workspace, epoch, frontier)
-    return Tree(leaves, note, verifier, frontier.root().hex())
-
-
-def _identity(db: State) -> tuple[str, int, str]:
-    id, epoch, verifier = db.execute("SELECT id, epoch, verifier FROM workspace_self").fetchone()
-    return id, epoch, verifier
+    signed = {
+        "tree_size": len(leaves),
+        "root": frontier.root().hex(),
+        "checkpoint": node.keys.checkpoint(workspace, epoch, frontier),
+        "verifier": verifier,
+    }
+    return Tree(leaves, signed)
 
 
 def checkpoint(node: Node) -> Answer:
-    """Signs the log as it stands. Kept elsewhere, the note shows any later change to history."""
-    tree = _tree(node)
-    return {
-        "entries": len(tree.leaves),
-        "root": tree.root,
-        "checkpoint": tree.note,
-        "verifier": tree.verifier,
-    }
+    """Sign the log at its head. A copy that is kept elsewhere shows any later change to history."""
+    signed = _tree(node).signed
+    return {"entries": signed.pop("tree_size")} | signed
 
 
 def prove(node: Node, seq: int) -> Answer:
-    """A proof that the entry is in the log, for somebody who has only the verifier key."""
+    """Prove that the log has the entry, to a reader who has only the verifier key."""
     tree = _tree(node)
-    if not 0 < seq <= len(tree.leaves):
-        raise NotFound(f"The log has entries 1 to {len(tree.leaves)}.")
-    with node.file.reading() as db:
-        header = _header(db, seq)
-    path = inclusion_path(tree.leaves, seq - 1)
-    return {
-        "proof": "inclusion",
-        "seq": seq,
-        "header": header.decode(),
-        "leaf_index": seq - 1,
-        "tree_size": len(tree.leaves),
-        "root": tree.root,
-        "path": [step.hex() for step in path],
-        "checkpoint": tree.note,
-        "verifier": tree.verifier,
-    }
+    (entry,) = _included(node, tree, [seq])
+    return {"proof": "inclusion"} | entry | tree.signed
 
 
 def prove_many(node: Node, seqs: tuple[int, ...]) -> Answer:
-    """Proofs of several entries against one checkpoint, as a report carries them."""
+    """Prove several entries against one checkpoint, for a report."""
     tree = _tree(node)
-    wanted = sorted(set(seqs))
-    if wanted[0] < 1 or wanted[-1] > len(tree.leaves):
-        raise NotFound(f"The log has entries 1 to {len(tree.leaves)}.")
-    paths = inclusion_paths(tree.leaves, [seq - 1 for seq in wanted])
+    entries = _included(node, tree, sorted(set(seqs)))
+    return {"proof": "inclusions", "entries": entries} | tree.signed
+
+
+def _included(node: Node, tree: Tree, seqs: list[int]) -> list[Answer]:
+    """The entries at these positions, each with its path to the root."""
+    tree.refuse_beyond(seqs[0], seqs[-1])
+    paths = inclusion_paths(tree.leaves, [seq - 1 for seq in seqs])
+    entries = []
     with node.file.reading() as db:
-        entries = [
-            {
-                "seq": seq,
-                "header": _header(db, seq).decode(),
-                "leaf_index": seq - 1,
-                "path": [step.hex() for step in path],
-            }
-            for seq, path in zip(wanted, paths, strict=True)
-        ]
-    return {
-        "proof": "inclusions",
-        "tree_size": len(tree.leaves),
-        "root": tree.root,
-        "entries": entries,
-        "checkpoint": tree.note,
-        "verifier": tree.verifier,
-    }
-
-
-def _header(db: State, seq: int) -> bytes:
-    (header,) = db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).fetchone()
-    return bytes(header)
+        for seq, path in zip(seqs, paths, strict=True):
+            header = db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).get
+            assert isinstance(header, bytes)
+            entries.append(
+                {
+                    "seq": seq,
+                    "header": header.decode(),
+                    "leaf_index": seq - 1,
+                    "path": [step.hex() for step in path],
+                }
+            )
+    return entries
 
 
 def prove_growth(node: Node, size: int) -> Answer:
-    """A proof that the log of `size` entries is the beginning of the log as it stands."""
+    """Prove that the log of `size` entries is the beginning of the log at its head."""
     tree = _tree(node)
-    if not 0 < size <= len(tree.leaves):
-        raise NotFound(f"The log has entries 1 to {len(tree.leaves)}.")
+    tree.refuse_beyond(size, size)
     old = Frontier()
     for leaf in tree.leaves[:size]:
         old.append(leaf)
@@ -133,17 +112,13 @@ def prove_growth(node: Node, size: int) -> Answer:
         "proof": "consistency",
         "old_size": size,
         "old_root": old.root().hex(),
-        "tree_size": len(tree.leaves),
-        "root": tree.root,
         "path": [step.hex() for step in consistency_path(tree.leaves, size)],
-        "checkpoint": tree.note,
-        "verifier": tree.verifier,
-    }
+    } | tree.signed
 
 
 def check_proof(proof: Any, verifier: str | None = None) -> Answer:
-    """Whether a proof holds, offline. Without a verifier key of the checker's own it only shows
-    that the proof agrees with itself, which the answer says."""
+    """Check a proof without the workspace. Without a verifier key of the reader's own, the check
+    shows only that the proof agrees with itself, and the answer says so. Raises Usage."""
     try:
         name, key = parse_verifier_key(verifier or proof["verifier"])
         signed = open_note(proof["checkpoint"], name, key)
@@ -167,21 +142,20 @@ def check_proof(proof: Any, verifier: str | None = None) -> Answer:
 
 
 def _holds(proof: Any, size: int, root: bytes) -> bool:
+    def path(of: Any) -> list[bytes]:
+        return [bytes.fromhex(step) for step in of["path"]]
+
     if proof["proof"] == "consistency":
         old = bytes.fromhex(proof["old_root"])
-        return verify_consistency(proof["old_size"], size, _path(proof), old, root)
+        return verify_consistency(proof["old_size"], size, path(proof), old, root)
     if proof["proof"] not in ("inclusion", "inclusions"):
         raise ValueError("it proves neither inclusion nor consistency")
     entries = [proof] if proof["proof"] == "inclusion" else proof["entries"]
-    return bool(entries) and all(_is_included(entry, size, root) for entry in entries)
-
-
-def _is_included(entry: Any, size: int, root: bytes) -> bool:
-    header, index = entry["header"].encode(), entry["leaf_index"]
-    named = parse_header(header).seq == entry["seq"] == index + 1
-    leaf = bytes.fromhex(header_hash(header))
-    return named and verify_inclusion(leaf, index, size, _path(entry), root)
-
-
-def _path(proof: Any) -> list[bytes]:
-    return [bytes.fromhex(step) for step in proof["path"]]
+    for entry in entries:
+        header, index = entry["header"].encode(), entry["leaf_index"]
+        leaf = bytes.fromhex(header_hash(header))
+        if not parse_header(header).seq == entry["seq"] == index + 1:
+            return False
+        if not verify_inclusion(leaf, index, size, path(entry), root):
+            return False
+    return bool(entries)

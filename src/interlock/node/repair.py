@@ -14,7 +14,7 @@ from interlock.log.times import rfc3339
 from interlock.node import Node
 from interlock.node import position as state
 from interlock.node.batch import Batch
-from interlock.node.peer_nodes import Others
+from interlock.node.peer_nodes import PeerNodes
 from interlock.rooms.claims.queue import end_since
 from interlock.stores.recognition import note_repair, repair_of
 from interlock.stores.shared.locating import record
@@ -26,17 +26,22 @@ MAX_LISTED = 1000
 
 
 def show(node: Node) -> Answer:
-    """What this node has and the engine does not, or has changed, or which other node has such."""
+    """The entries that this node has and the engine lost or has changed, or the name of another
+    node that has such entries."""
     shared = _shared(node)
     shared.hear(node)
     with node.file.reading() as db:
         loss = shared.engine.loss(db)
         unlike = shared.engine.unlike(db, loss.common)
         with closing(node.engine.follow(db, loss.common)) as facts:
-            lost = [_told(header) for _, header in islice(facts, MAX_LISTED)]
-        changed = [_told(_header(db, seq)) for seq in unlike[:MAX_LISTED]]
+            lost = [header for _, header in islice(facts, MAX_LISTED)]
+        changed = [
+            header
+            for seq in unlike[:MAX_LISTED]
+            for (header,) in db.execute("SELECT header FROM log WHERE seq = ?", (seq,))
+        ]
         is_unsaid = repair_of(db) is not None
-    answer = _answer(loss) | {"lost": lost, "changed": changed}
+    answer = _answer(loss) | {"lost": _summaries(lost), "changed": _summaries(changed)}
     if loss.ours == loss.common and shared.engine.is_behind_others():
         return answer | {"ok": False, "elsewhere": shared.engine.heard.node}
     if unlike:
@@ -47,8 +52,8 @@ def show(node: Node) -> Answer:
 
 
 def restore(node: Node) -> Answer:
-    """Puts back what the engine lost or has otherwise, from this node's copy, and says so in the
-    log. What is to be said is noted first: where this is broken off, the next one says it."""
+    """Put the entries that the engine lost or changed back from this node's copy, and record that
+    in the log. The outcome is noted in the file first: after a crash the next repair records it."""
     shared = _shared(node)
     engine = shared.engine
     with node.alone():
@@ -58,14 +63,26 @@ def restore(node: Node) -> Answer:
             before = repair_of(db)
         if loss.ours > loss.common and not loss.is_tail:
             raise engine.forked(loss)
-        outcome = _outcome(engine.node, loss, unlike, before)
+        positions = [*unlike, *((loss.common + 1, loss.ours) if loss.ours > loss.common else ())]
+        mended = len(unlike)
+        if before is not None:  # an earlier repair that the log does not have yet
+            unsaid = json.loads(before)
+            positions += [unsaid["first"], unsaid["last"]]
+            mended += unsaid.get("mended", 0)
+        if not positions:
+            raise Usage(
+                "The engine has every entry that this node has: there is nothing to put back."
+            )
+        outcome = {"first": min(positions), "last": max(positions), "node": engine.node}
+        if mended:
+            outcome["mended"] = mended
         with node.file.writing() as db:
             note_repair(db, json.dumps(outcome))
         with node.file.reading() as db:
             engine.rewrite_entries(db, unlike)
             engine.push_entries(db, loss.common)
         record(node.directory, shared.where)
-    node.do(lambda turn: _say(turn, outcome, is_new=before is None))
+    node.do(lambda batch: _say(batch, outcome, is_new=before is None))
     return _answer(loss) | {
         "ok": True,
         "restored": loss.ours - loss.common,
@@ -75,30 +92,16 @@ def restore(node: Node) -> Answer:
     }
 
 
-def _outcome(node: str, loss: Divergence, unlike: list[int], before: str | None) -> dict[str, Any]:
-    """What the log is to say, with what an earlier repair left unsaid."""
-    positions = [*unlike, *((loss.common + 1, loss.ours) if loss.ours > loss.common else ())]
-    mended = len(unlike)
-    if before is not None:
-        unsaid = json.loads(before)
-        positions += [unsaid["first"], unsaid["last"]]
-        mended += unsaid.get("mended", 0)
-    if not positions:
-        raise Usage("The engine has every entry that this node has: there is nothing to put back.")
-    outcome = {"first": min(positions), "last": max(positions), "node": node}
-    return outcome | ({"mended": mended} if mended else {})
-
-
-def _say(turn: Batch, outcome: dict[str, Any], *, is_new: bool) -> None:
-    """Unless the log does already, and only the note of it was left."""
-    facts = [] if is_new else list(turn.store.facts(outcome["last"]))
+def _say(batch: Batch, outcome: dict[str, Any], *, is_new: bool) -> None:
+    """Record the repair, unless the log already has it and only the note was left."""
+    facts = [] if is_new else list(batch.store.facts(outcome["last"]))
     if not any(fact.kind == "log_repaired" and fact.outcome == outcome for fact in facts):
-        turn.system().append("log_repaired", outcome)
-    note_repair(turn.db, None)
+        batch.system().append("log_repaired", outcome)
+    note_repair(batch.db, None)
 
 
 class _Abandoned(NamedTuple):
-    """What is given up, as it was found within the turn."""
+    """The entries that are given up, as the write transaction found them."""
 
     loss: Divergence
     position: state.Position
@@ -107,29 +110,38 @@ class _Abandoned(NamedTuple):
 
 
 def give_up(node: Node) -> Answer:
-    """Lets go of what the engine does not have, as a new epoch that names it: after which entry,
-    how far it went, and the first entry's hash, by which other nodes know whether it was theirs;
-    no hash where this node only heard of it. The node's copy as it was is kept beside."""
+    """Abandon the entries that the engine does not have, as a new epoch that names them: the entry
+    before them, the last one, and the hash of the first, by which other nodes know whether they
+    have them too. There is no hash where this node only heard of them. The node's log as it was is
+    kept in a file of its own."""
     shared = _shared(node)
     shared.hear(node)
     heard = shared.engine.heard
     given_up: list[_Abandoned] = []
 
     def look(db: Connection, loss: Divergence) -> None:
-        _refuse_none(shared, db, loss)
+        if loss.ours == loss.common and not shared.engine.are_others_ahead(db):
+            raise Usage(
+                "The engine has every entry that this node has: there is nothing to give up."
+            )
+        if loss.common == 0:
+            raise Usage(
+                "The engine has nothing of this workspace any more, and giving that up would leave "
+                "none of it. Put it back: interlock repair --restore"
+            )
         position = state.load(db)
-        # Nodes on the engine's side of a fork are further than we are, and have lost nothing.
+        # Nodes on the engine's side of a fork are further than this one, and have lost nothing.
         last = max(position.seq, heard.seq if heard.seq > loss.theirs else 0)
         first = shared.engine.at(db, loss.common + 1).hash
         given_up.append(_Abandoned(loss, position, first, last))
 
-    def work(turn: Batch) -> Any:
+    def work(batch: Batch) -> Any:
         loss, position, first, last = given_up[-1]
-        tx = turn.system()
-        tx.epoch = max(turn.position.epoch, position.epoch, heard.epoch) + 1
+        tx = batch.system()
+        tx.epoch = max(batch.position.epoch, position.epoch, heard.epoch) + 1
         outcome = {
             "reason": "lost tail",
-            "verifier": node.keys.verifier(turn.position.workspace),
+            "verifier": node.keys.verifier(batch.position.workspace),
             "abandoned": {
                 "epoch": position.epoch,
                 "seq": last,
@@ -140,7 +152,7 @@ def give_up(node: Node) -> Answer:
         }
         fact = tx.append("epoch_started", outcome)
         end_since(tx, loss.common)
-        note_repair(turn.db, None)
+        note_repair(batch.db, None)
         return fact
 
     fact = node.settle(look, work)
@@ -155,22 +167,12 @@ def give_up(node: Node) -> Answer:
     }
 
 
-def _refuse_none(shared: Others, db: Connection, loss: Divergence) -> None:
-    if loss.ours == loss.common and not shared.engine.are_others_ahead(db):
-        raise Usage("The engine has every entry that this node has: there is nothing to give up.")
-    if loss.common == 0:
-        raise Usage(
-            "The engine has nothing of this workspace any more, and giving that up would leave "
-            "none of it. Put it back: interlock repair --restore"
-        )
-
-
 def discard_aside(node: Node) -> Answer:
-    """Deletes what strangers wrote into the engine, when somebody has looked into it."""
+    """Delete the entries that a writer without the workspace's key put into the engine."""
     return {"ok": True, "discarded": _shared(node).remote.discard_aside()}
 
 
-def _shared(node: Node) -> Others:
+def _shared(node: Node) -> PeerNodes:
     if node.shared is None:
         raise Usage(
             "The log of this workspace is in its own file, and no engine can have lost a part of "
@@ -189,18 +191,13 @@ def _answer(loss: Divergence) -> Answer:
     }
 
 
-def _told(header: bytes) -> Answer:
-    fact = parse_header(header)
-    return {
-        "seq": fact.seq,
-        "at": rfc3339(fact.at),
-        "kind": fact.kind,
-        "sender": address(fact.sender),
-    }
-
-
-def _header(db: Connection, seq: int) -> bytes:
-    row = db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).fetchone()
-    assert row is not None
-    header: bytes = row[0]
-    return header
+def _summaries(headers: list[Any]) -> list[Answer]:
+    return [
+        {
+            "seq": fact.seq,
+            "at": rfc3339(fact.at),
+            "kind": fact.kind,
+            "sender": address(fact.sender),
+        }
+        for fact in map(parse_header, headers)
+    ]

@@ -1,5 +1,5 @@
-"""Full-text search over bodies. The index is brought up to date by whoever searches, so that
-sending pays nothing for it. It holds no text of its own and is no part of the state."""
+"""Full-text search over bodies. A search brings the index up to date, so that sending pays nothing
+for it. The index holds no text of its own and is no part of the state."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +11,7 @@ from interlock.rooms.mail.records import readable
 from interlock.rooms.transaction import Mine, NeedsWrite, State
 
 # map: search_words     FTS5 over subject and payload text; rowid is the message's seq
-#      search_position  one row: the last body that was looked at
+#      search_position  one row: the last message in the index
 _TABLES = """
 CREATE VIRTUAL TABLE search_words USING fts5(words, content='');
 INSERT INTO search_words(search_words, rank) VALUES ('secure-delete', 1);
@@ -20,8 +20,8 @@ INSERT INTO search_position VALUES (1, 0);
 """
 
 
-# The plus keeps SQLite from asking the index about each message by itself: it gathers whose mail
-# it is once, and goes through the hits a single time.
+# Find messages of these names by their words. The plus keeps SQLite from asking the index about
+# each message by itself: it collects the names' messages once, and reads the hits a single time.
 _FOUND = (
     "SELECT rowid FROM search_words WHERE search_words MATCH :words AND +rowid IN ("
     "SELECT seq FROM mail_deliveries WHERE recipient IN (SELECT value FROM json_each(:mailboxes)) "
@@ -31,6 +31,7 @@ _FOUND = (
 )
 
 
+# The messages of these names after a position.
 _MINE = (
     "SELECT seq FROM mail_deliveries WHERE seq > :after AND recipient IN ("
     "SELECT value FROM json_each(:mailboxes)) UNION "
@@ -40,81 +41,66 @@ _MINE = (
 
 
 def find(db: State, query: str, mine: Mine, *, as_is: bool = False) -> Iterator[int]:
-    """Positions of messages of those names that hold every word of the query, newest first;
-    `as_is` where nothing can be written, the index neither."""
+    """The positions of messages of those names that have every word of the query, newest first.
+    `as_is` searches where nothing can be written, not even the index. Raises NeedsWrite on a
+    read-only connection with an old index."""
     words = " AND ".join('"' + word.replace('"', '""') + '"' for word in query.split())
     names = {name: canonical(list(value)).decode() for name, value in mine._asdict().items()}
-    if _behind(db):
+    indexed = _indexed(db)
+    (newest,) = db.execute("SELECT max(seq) FROM mail_messages").fetchone()
+    if indexed is None or (newest or 0) > indexed:
+        after = indexed or 0
         if as_is:
-            yield from _beside(db, words, names)
+            # Index the messages that are missing in the index in memory.
+            new = {seq for (seq,) in db.execute(_MINE, {"after": after} | names)}
+            with closing(apsw.Connection(":memory:")) as memory:
+                memory.execute(_TABLES)
+                _index(db, memory, after)
+                found = memory.execute(
+                    "SELECT rowid FROM search_words WHERE search_words MATCH ? ORDER BY rowid DESC",
+                    (words,),
+                )
+                yield from [int(str(seq)) for (seq,) in found.fetchall() if seq in new]
         elif db.execute("PRAGMA query_only").fetchone()[0]:
             raise NeedsWrite
         else:
-            _catch_up(db)
-    if _exists(db):
+            if indexed is None:
+                db.execute(_TABLES)
+            _index(db, db, after)
+            indexed = newest or 0
+            db.execute("UPDATE search_position SET seq = ?", (indexed,))
+    if indexed is not None:
         for (seq,) in db.execute(_FOUND, {"words": words} | names):
             yield seq
 
 
-def _beside(db: State, words: str, names: dict[str, str]) -> Iterator[int]:
-    """What is not in the index yet, found with one in memory."""
-    after = _indexed(db) if _exists(db) else 0
-    mine = {seq for (seq,) in db.execute(_MINE, {"after": after} | names)}
-    with closing(apsw.Connection(":memory:")) as memory:
-        memory.execute(_TABLES)
-        _index(db, memory, after)
-        found = memory.execute(
-            "SELECT rowid FROM search_words WHERE search_words MATCH ? ORDER BY rowid DESC",
-            (words,),
-        )
-        yield from [int(str(seq)) for (seq,) in found.fetchall() if seq in mine]
-
-
 def begin_anew(db: State) -> None:
-    """Throws the index away: another log than the one it was made of may stand there now."""
+    """Drop the index, because the log may be another one now."""
     db.execute("DROP TABLE IF EXISTS search_words; DROP TABLE IF EXISTS search_position")
 
 
 def forget(db: State, seq: int, body: bytes) -> None:
-    """Takes a message's words out of the index, for which the index wants to be told them again.
-    Of other bodies there are none in it."""
+    """Remove a message's words from the index, which needs them once more for that. Other bodies
+    are not in the index."""
     is_message = db.execute("SELECT 1 FROM mail_messages WHERE seq = ?", (seq,)).fetchone()
-    if not is_message or not _exists(db):
-        return
-    if seq <= _indexed(db):
+    indexed = _indexed(db)
+    if is_message and indexed is not None and seq <= indexed:
         db.execute(
             "INSERT INTO search_words(search_words, rowid, words) VALUES ('delete', ?, ?)",
             (seq, _words(body, seq)),
         )
 
 
-def _exists(db: State) -> bool:
-    found = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'search_position'").fetchone()
-    return found is not None
-
-
-def _behind(db: State) -> bool:
-    if not _exists(db):
-        return True
-    newest = db.execute("SELECT max(seq) FROM mail_messages").fetchone()
-    return bool((newest[0] or 0) > _indexed(db))
-
-
-def _indexed(db: State) -> int:
+def _indexed(db: State) -> int | None:
+    """The position of the last message in the index; None without an index."""
+    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'search_position'").fetchone():
+        return None
     (seq,) = db.execute("SELECT seq FROM search_position").fetchone()
     return int(seq)
 
 
-def _catch_up(db: State) -> None:
-    if not _exists(db):
-        db.execute(_TABLES)
-    (last,) = db.execute("SELECT max(seq) FROM mail_messages").fetchone()
-    _index(db, db, _indexed(db))
-    db.execute("UPDATE search_position SET seq = ?", (last or 0,))
-
-
 def _index(db: State, index: State, after: int) -> None:
-    """Puts the words of the messages after a position into an index."""
+    """Put the words of the messages after a position into an index."""
     for seq, body in db.execute(
         "SELECT m.seq, b.body FROM mail_messages m JOIN bodies b USING (seq) WHERE m.seq > ? "
         "ORDER BY m.seq",

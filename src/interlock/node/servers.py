@@ -1,7 +1,7 @@
-"""The servers of a workspace, each known by a file of its own that it keeps locked.
+"""The servers of a workspace. Each has a file of its own that it keeps locked.
 
-There should be one. The lock that sees to it is a file, and a file can be removed while a server
-runs; then a second one starts. What each holds for itself shows both.
+There should be one, and `server.lock` sees to it. If a user removes that file while a server runs,
+a second server can start; the files here show both.
 """
 
 import fcntl
@@ -14,8 +14,8 @@ from interlock.machine.processes import space
 
 
 class Serving(NamedTuple):
-    """A server that runs, since when by the file's clock. Its number says nothing where another
-    `space` counts processes."""
+    """A running server, with its start by the file's clock. `pid` means something only in the
+    process namespace `space`."""
 
     pid: int
     space: str | None
@@ -23,8 +23,8 @@ class Serving(NamedTuple):
 
 
 def sign_in(directory: str) -> int:
-    """Notes that this process serves the workspace, for as long as it lives. The file gets its
-    name when it is locked: an unlocked one is taken for a dead server's."""
+    """Register this process as a server of the workspace for as long as it lives. The file gets
+    its name after it is locked, because an unlocked file counts as a dead server's."""
     own = os.path.join(directory, "servers")
     os.makedirs(own, 0o700, exist_ok=True)
     name = f"{os.getpid()}-{os.urandom(4).hex()}"
@@ -37,45 +37,30 @@ def sign_in(directory: str) -> int:
 
 
 def running(directory: str) -> list[Serving]:
-    """The servers that run now, the one that was started last at the end. What dead ones left is
-    taken away."""
+    """The servers that run now, the newest last. Removes the files of dead servers."""
     own = os.path.join(directory, "servers")
     try:
         names = [name for name in os.listdir(own) if not name.startswith(".")]
     except OSError:
         return []
-    found = (_look(os.path.join(own, name)) for name in names)
-    return sorted((each for each in found if each is not None), key=lambda each: each.since_ms)
+    found = []
+    for name in names:
+        path = os.path.join(own, name)
+        with suppress(OSError), open(path, "r+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                os.unlink(path)
+            except BlockingIOError:
+                with suppress(ValueError, TypeError):
+                    since_ms = os.fstat(file.fileno()).st_mtime_ns // 1_000_000
+                    found.append(Serving(*json.load(file))._replace(since_ms=since_ms))
+    return sorted(found, key=lambda each: each.since_ms)
 
 
 def is_named(directory: str, serving: Serving) -> bool:
-    """Whether commands find this server, by what it says of itself where they look."""
+    """Whether `server.json`, where commands look, names this server."""
     try:
         with open(os.path.join(directory, "server.json"), encoding="utf-8") as file:
             return bool(json.load(file)["pid"] == serving.pid)
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _look(path: str) -> Serving | None:
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _said(file)
-    finally:
-        os.close(file)
-    with suppress(OSError):
-        os.unlink(path)
-    return None
-
-
-def _said(file: int) -> Serving | None:
-    try:
-        said = Serving(*json.loads(os.read(file, 4096)))
-        return said._replace(since_ms=os.fstat(file).st_mtime_ns // 1_000_000)
-    except (ValueError, TypeError):
-        return None

@@ -17,29 +17,29 @@ from interlock.verbs.credentials import Credentials
 DRAFT = "restoring-"
 
 
-def _allowed(node: Node, credentials: Credentials) -> None:
-    """The owner of the file may do its upkeep whatever state it is in; anybody else needs the
-    scope admin."""
+def authorize(node: Node, credentials: Credentials) -> None:
+    """The owner of the file may maintain it in any state. Any other caller needs the scope
+    admin."""
     if not credentials.owner:
         node.call(credentials, Maintain())
 
 
 def rebuild(node: Node, credentials: Credentials) -> Answer:
-    """Folds the whole log again and says whether the state came out the same."""
-    _allowed(node, credentials)
+    """Rebuild the state from the log, and say whether it changed."""
+    authorize(node, credentials)
 
-    def work(turn: Batch) -> Answer:
-        before = folding.state_digest(turn.db)
-        state.rebuild(turn.db, turn.engine, turn.reached())
-        after = folding.state_digest(turn.db)
-        return {"entries": turn.reached().seq, "digest": after, "changed": before != after}
+    def work(batch: Batch) -> Answer:
+        before = folding.state_digest(batch.db)
+        state.rebuild(batch.db, batch.engine, batch.reached())
+        after = folding.state_digest(batch.db)
+        return {"entries": batch.reached().seq, "digest": after, "changed": before != after}
 
     answer: Answer = node.do(work)
     return {"rebuilt": True, "schema": folding.SCHEMA} | answer
 
 
 def storage(node: Node) -> Answer:
-    """Where the log lies, and how large it is."""
+    """Where the log is, and how large it is."""
     with node.file.reading() as db:
         head = node.engine.head(db)
     size = node.file.size()
@@ -53,20 +53,19 @@ def state_digest(node: Node) -> str:
 
 
 def backup(node: Node, credentials: Credentials, target: str) -> Answer:
-    """Copies the workspace into a new file, while it is in use. Tokens and keys kept beside the
-    log are not in it."""
-    _allowed(node, credentials)
+    """Copy the workspace into a new file while it is in use. The copy has no tokens and no keys."""
+    authorize(node, credentials)
     entries = node.file.backup(target)
     return {"file": target, "entries": entries, "bytes": os.stat(target).st_size}
 
 
 def restore(node: Node, credentials: Credentials, source: str) -> Answer:
-    """Puts a backup in place of the log, as a new epoch that names what it abandons.
+    """Replace the log by a backup, as a new epoch that names the log it abandons.
 
     The epoch is appended to a copy first, and the copy replaces the log in one transaction, so a
-    crash leaves either the old log or the new epoch. What is abandoned is kept beside; nobody
-    writes from the look at it to its end, so nothing falls in between."""
-    _allowed(node, credentials)
+    crash leaves either the old log or the new epoch. No process writes in between, and the
+    abandoned log is kept in a file of its own."""
+    authorize(node, credentials)
     if node.shared is not None:
         raise Usage(
             "A log that an engine keeps is not restored over its nodes' heads. Restore the backup "
@@ -76,15 +75,25 @@ def restore(node: Node, credentials: Credentials, source: str) -> Answer:
     if not os.path.isfile(source):
         raise NotAWorkspace(f"{source} is not a backup: there is no such file.")
     with node.alone(), node.file.held():
-        _sweep_drafts(node.directory)
-        abandoned = _abandoned(node)
-        _refuse_paused(node)
+        # Drafts of a killed restore hold bodies too.
+        for name in os.listdir(node.directory):
+            if name.startswith(DRAFT):
+                shutil.rmtree(os.path.join(node.directory, name), ignore_errors=True)
+        with node.file.reading() as db:
+            if state.is_current(db):
+                abandoned = state.load(db)
+                refuse_paused(db)
+            else:  # a log that could not be folded: its last readable header identifies it
+                head, last = node.engine.head(db), state.last_readable(db)
+                abandoned = state.Position(head.seq, head.hash, Frontier())
+                abandoned.workspace, abandoned.epoch = last.workspace, last.epoch
         name = f"abandoned-{abandoned.epoch}-{abandoned.seq}"
         aside = os.path.join(node.directory, name + ".db")
         draft = os.path.join(node.directory, f"{DRAFT}{new_id()}")
         os.mkdir(draft, 0o700)
         try:
-            answer = _prepare(node, draft, source, abandoned)
+            node.file.copy(source, os.path.join(draft, "log.db"))
+            answer = _begin_epoch(node, draft, abandoned)
             node.file.copy(node.file.path, aside)
             node.keys.set_aside(name)
             node.file.overwrite(os.path.join(draft, "log.db"))
@@ -94,35 +103,11 @@ def restore(node: Node, credentials: Credentials, source: str) -> Answer:
     return answer | {"abandoned": aside}
 
 
-def _refuse_paused(node: Node) -> None:
-    with node.file.reading() as db:
-        if state.is_current(db):
-            refuse_paused(db)
+def _begin_epoch(node: Node, draft: str, abandoned: state.Position) -> Answer:
+    """Verify the backup in the draft directory, and append the new epoch to it."""
 
-
-def _sweep_drafts(directory: str) -> None:
-    """What a killed restore left behind holds bodies too."""
-    for name in os.listdir(directory):
-        if name.startswith(DRAFT):
-            shutil.rmtree(os.path.join(directory, name), ignore_errors=True)
-
-
-def _abandoned(node: Node) -> state.Position:
-    with node.file.reading() as db:
-        if state.is_current(db):
-            return state.load(db)
-        # A log that could not be folded: what its last readable header says of it.
-        head, last = node.engine.head(db), state.last_readable(db)
-        position = state.Position(head.seq, head.hash, Frontier())
-        position.workspace, position.epoch = last.workspace, last.epoch
-        return position
-
-
-def _prepare(node: Node, draft: str, source: str, abandoned: state.Position) -> Answer:
-    node.file.copy(source, os.path.join(draft, "log.db"))
-
-    def work(turn: Batch) -> Answer:
-        position = turn.position
+    def work(batch: Batch) -> Answer:
+        position = batch.position
         other = position.workspace != abandoned.workspace
         if other and abandoned.workspace and abandoned.seq > 1:
             raise Usage(
@@ -130,7 +115,7 @@ def _prepare(node: Node, draft: str, source: str, abandoned: state.Position) -> 
                 "--workspace DIRECTORY restore FILE"
             )
         node.keys.make()
-        tx = turn.system()
+        tx = batch.system()
         tx.epoch = max(position.epoch, abandoned.epoch) + 1
         outcome = {
             "reason": "restore",

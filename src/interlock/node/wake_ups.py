@@ -1,5 +1,5 @@
-"""Whom a server may wake, and the record of it. What the rules say of it is the kernel's; how it is
-done, an adapter's."""
+"""The senders that a server may wake, and the record of each wake-up. The rules are those of
+`rooms.mail.waking`; an adapter of the agent's client does the waking."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from interlock.verbs.answers import Answer
 
 
 class Begun(NamedTuple):
-    """A wake that was begun and must be ended: the messages it is for, and how many are unread."""
+    """A wake-up that has begun and must be ended: its messages, and the number of unread ones."""
 
     id: str
     news: list[Answer]
@@ -26,8 +26,7 @@ class Begun(NamedTuple):
 
 
 class Sleeper(NamedTuple):
-    """A sender that nobody works for just now: its idle windows, and whether anything would wake
-    it."""
+    """A sender without a working client: its idle windows, and whether it is due to be woken."""
 
     sender: str
     windows: list[Window]
@@ -35,7 +34,7 @@ class Sleeper(NamedTuple):
 
 
 def sleepers(node: Node) -> list[Sleeper]:
-    """Every sender without a window at work. Looks, and leaves no trace."""
+    """Every sender without a working window. Writes nothing."""
     with node.file.reading() as db:
         tx = node.transaction(db)
         since = waking.fresh_since(tx)
@@ -51,7 +50,7 @@ def sleepers(node: Node) -> list[Sleeper]:
 
 
 def release_dead_sessions(node: Node) -> None:
-    """Gives up what sessions hold whose client has died on this machine."""
+    """Release the claims of sessions whose client has died on this machine."""
     with node.file.reading() as db:
         now = node.transaction(db).now
         senders = [str(row[0]) for row in db.execute("SELECT sender FROM identity_senders")]
@@ -63,7 +62,7 @@ def release_dead_sessions(node: Node) -> None:
 
 
 def keep(node: Node) -> None:
-    """Renews what sessions hold whose client lives on this machine, be it idle."""
+    """Renew the claims of sessions whose client runs on this machine, even if it is idle."""
     with node.file.reading() as db:
         found = queue.sessions_to_renew(node.transaction(db))
     for sender, session in found:
@@ -71,27 +70,27 @@ def keep(node: Node) -> None:
             node.do(partial(_keep, sender, session))
 
 
-def _keep(sender: str, session: str | None, turn: Batch) -> None:
-    caller = Caller(sender, agent_of(turn.system().state, sender), "agent", session=session)
-    queue.renew_session(turn.transaction(caller), session)
+def _keep(sender: str, session: str | None, batch: Batch) -> None:
+    caller = Caller(sender, agent_of(batch.system().state, sender), "agent", session=session)
+    queue.renew_session(batch.transaction(caller), session)
 
 
-def _give_up(sender: str, session: str, turn: Batch) -> None:
-    tx = turn.system()
+def _give_up(sender: str, session: str, batch: Batch) -> None:
+    tx = batch.system()
     if not is_paused(tx.state):
         caller = Caller(sender, agent_of(tx.state, sender), "agent", session=session)
-        queue.release_session(turn.transaction(caller), session)
+        queue.release_session(batch.transaction(caller), session)
 
 
 def begin(node: Node, sender: str, adapter: str) -> Begun | None:
-    """None where there is nothing any more to wake it for."""
+    """Record that a wake-up begins; None where there is no reason for it any more."""
 
-    def work(turn: Batch) -> Begun | None:
-        tx = turn.system()
+    def work(batch: Batch) -> Begun | None:
+        tx = batch.system()
         if is_paused(tx.state):
             return None
         caller = Caller(sender, agent_of(tx.state, sender), "agent")
-        unread = counts(turn.transaction(caller))["unread"]
+        unread = counts(batch.transaction(caller))["unread"]
         begun = waking.begin(tx, caller, adapter)
         if begun is None:
             return None
@@ -103,7 +102,7 @@ def begin(node: Node, sender: str, adapter: str) -> Begun | None:
 
 
 def end(node: Node, begun: Begun, sender: str, outcome: str, why: str | None = None) -> None:
-    def work(turn: Batch) -> Any:
-        return waking.end(turn.system(), begun.id, sender, outcome, why)
+    def work(batch: Batch) -> Any:
+        return waking.end(batch.system(), begun.id, sender, outcome, why)
 
     node.do(work)

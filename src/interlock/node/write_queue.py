@@ -111,7 +111,12 @@ class WriteQueue:
         writes: list[PendingWrite] = []
 
         def collect() -> list[PendingWrite]:
-            writes.extend(self._collect())
+            with self._change:
+                count = min(len(self._pending), MAX_BATCH)
+                taken = [self._pending.popleft() for _ in range(count)]
+                writes.extend(write for write in taken if not write.withdrawn)
+                for write in writes:
+                    write.begun = True
             return writes
 
         try:
@@ -129,15 +134,6 @@ class WriteQueue:
         else:
             self._answer(writes)
             afterwards()
-
-    def _collect(self) -> list[PendingWrite]:
-        with self._change:
-            count = min(len(self._pending), MAX_BATCH)
-            taken = [self._pending.popleft() for _ in range(count)]
-            writes = [write for write in taken if not write.withdrawn]
-            for write in writes:
-                write.begun = True
-            return writes
 
     def _answer(self, writes: list[PendingWrite]) -> None:
         for write in writes:
@@ -164,21 +160,18 @@ class WriteQueue:
                         return
                     self._change.wait()
                 self._piled_up = False
-                self._gather()
+                # Wait briefly for more writes. Callers that were answered together tend to come
+                # back together, and one transaction for all of them costs less than two.
+                self._change.wait_for(
+                    lambda: len(self._pending) >= self._expected or self._closed,
+                    min(self._took_s / 2, MAX_GATHERING_S),
+                )
                 if not self._pending:
                     self._busy = False
                     continue
             started = time.monotonic()
             self._serve_once(wait=True)
             self._took_s = time.monotonic() - started
-
-    def _gather(self) -> None:
-        """Wait briefly for more writes. Callers that were answered together tend to come back
-        together, and one transaction for all of them costs less than two."""
-        self._change.wait_for(
-            lambda: len(self._pending) >= self._expected or self._closed,
-            min(self._took_s / 2, MAX_GATHERING_S),
-        )
 
     def close(self) -> None:
         """Commit the pending writes, then end the thread."""

@@ -1,14 +1,17 @@
-"""What a server keeps in its workspace's directory: the lock that says that it runs, where it can
-be reached, and the owner's token."""
+"""The files of a server in its workspace's directory: its lock, its address, the owner's token, and
+its log."""
 
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import tempfile
 import time
 from contextlib import suppress
 from hmac import compare_digest
+from logging.handlers import RotatingFileHandler
+from typing import Any
 
 from interlock.errors import EngineUnavailable
 from interlock.local.link import ABOUT, LOCK, About, server_of
@@ -16,15 +19,16 @@ from interlock.local.workspace import OWNER, owner_token
 from interlock.rooms.identity import token_format
 
 LOG = "server.log"
+LARGEST = 10 << 20
 # The kernel's own limit is 108 bytes on Linux and 104 on macOS.
 MAX_SOCKET_PATH_BYTES = 100
 LOOKERS_LEAVE_WITHIN_S = 0.5
 
 
 def lock(directory: str) -> int | None:
-    """The lock of the workspace's one server, held while the process lives; None where another
-    has it. Whoever only looks whether there is one holds it too, for a moment. What a killed
-    server has said of itself is void from now on."""
+    """Take the lock of the workspace's one server while the process lives; None where another
+    server has it. A command that checks for a server holds it for a moment too. The address that a
+    killed server left is removed."""
     held = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + LOOKERS_LEAVE_WITHIN_S
     while True:
@@ -42,8 +46,8 @@ def lock(directory: str) -> int | None:
 
 
 def socket_path(directory: str, name: str) -> str:
-    """Where a socket lies: in the workspace, or, where its path is too long for a socket, in a
-    directory of the user's own among the temporary ones."""
+    """The path of a socket: in the workspace, or, where that path is too long for a socket, in a
+    private temporary directory of the user."""
     path = os.path.join(directory, name)
     if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
         return path
@@ -63,7 +67,7 @@ def socket_path(directory: str, name: str) -> str:
 
 
 def publish(directory: str, about: About) -> None:
-    """Says where the server is, in one step."""
+    """Write the server's address, in one step."""
     path = os.path.join(directory, ABOUT)
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(about._asdict(), file)
@@ -71,8 +75,8 @@ def publish(directory: str, about: About) -> None:
 
 
 def withdraw(directory: str, about: About) -> None:
-    """Takes back what was published, unless another server has published since: then the sockets
-    are its own."""
+    """Remove the server's address and sockets, unless another server has published since: then
+    the sockets are that server's."""
     if server_of(directory) not in (None, about):
         return
     for path in (os.path.join(directory, ABOUT), about.socket, about.mcp):
@@ -81,26 +85,53 @@ def withdraw(directory: str, about: About) -> None:
 
 
 class Owner:
-    """The owner's token: whoever can read it could write the log's file as well. It stands for no
-    sender, and is kept apart from the credentials of those who act."""
+    """The owner's token: a user who can read it could write the log's file as well. It stands for
+    no sender, and is kept apart from the credentials of senders."""
 
     def __init__(self, directory: str) -> None:
         kept = owner_token(directory)
-        self.token = kept if kept is not None else _new_token(os.path.join(directory, OWNER))
+        if kept is None:
+            kept = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+            path = os.path.join(directory, OWNER)
+            draft = f"{path}.{os.getpid()}"
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                json.dump({"token": kept}, file)
+            os.replace(draft, path)
+        self.token = kept
 
     def is_shown(self, token: str) -> bool:
         return compare_digest(token.encode(), self.token.encode())
 
     @property
     def key(self) -> bytes:
-        """A secret for what the dashboard gives to browsers; a new token makes it void."""
+        """The key that seals the dashboard's cookies; a new token makes them void."""
         return hashlib.sha256(b"interlock dashboard " + self.token.encode()).digest()
 
 
-def _new_token(path: str) -> str:
-    token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
-    draft = f"{path}.{os.getpid()}"
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
-        json.dump({"token": token}, file)
-    os.replace(draft, path)
-    return token
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line, without tokens and without the texts of senders."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "log": record.name,
+            "event": record.getMessage(),
+        }
+        line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def configure_log(path: str, level: str = "INFO") -> None:
+    """Log everything into the file, and begin a new file when it has grown large."""
+    handler = RotatingFileHandler(path, maxBytes=LARGEST, backupCount=1, encoding="utf-8")
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    for noisy in ("uvicorn.error", "mcp", "asyncio"):
+        logging.getLogger(noisy).setLevel("WARNING")

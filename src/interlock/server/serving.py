@@ -1,4 +1,4 @@
-"""Putting the doors together, and serving until somebody says that it is enough."""
+"""Put the doors together, and serve until a signal ends the server."""
 
 import asyncio
 import errno
@@ -26,9 +26,8 @@ from interlock.machine.hosts import is_loopback
 from interlock.node import Node
 from interlock.node.live import LiveNode
 from interlock.server.connections import Connection, ConnectionLimit
-from interlock.server.local import local_socket, mcp_socket
+from interlock.server.mcp import Tools, loaded, local_socket, mcp_socket
 from interlock.server.records import Owner, publish, socket_path, withdraw
-from interlock.server.tools import Tools, loaded
 from interlock.server.waking import Waker
 
 _LOG = logging.getLogger("interlock.server")
@@ -37,8 +36,8 @@ FAREWELL_S = 5
 
 
 class Place(NamedTuple):
-    """Where to serve what; `outside` is the address of a proxy before it, and `proxies` are where
-    that asks from, if not from this machine."""
+    """The workspace and the address to serve; `outside` is the URL of a proxy before the server,
+    and `proxies` are the proxy's source addresses, if not this machine's."""
 
     directory: str
     host: str
@@ -56,21 +55,18 @@ def listening(place: Place) -> socket.socket:
         listener.bind((place.host, place.port))
     except (OSError, UnicodeError) as trouble:
         listener.close()
-        raise _not_served(place, trouble) from None
+        why = trouble.strerror if isinstance(trouble, OSError) else "that is no name of a host"
+        advice = "--host is an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them."
+        if isinstance(trouble, OSError) and trouble.errno in (errno.EADDRINUSE, errno.EACCES):
+            advice = "Choose another port with --port, or 0 for any that is free."
+        raise EngineUnavailable(
+            f"{place.host[:80]}:{place.port} cannot be served: {why}. {advice}"
+        ) from None
     return listener
 
 
-def _not_served(place: Place, trouble: OSError | UnicodeError) -> EngineUnavailable:
-    why = trouble.strerror if isinstance(trouble, OSError) else "that is no name of a host"
-    if isinstance(trouble, OSError) and trouble.errno in (errno.EADDRINUSE, errno.EACCES):
-        advice = "Choose another port with --port, or 0 for any that is free."
-    else:
-        advice = "--host is an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them."
-    return EngineUnavailable(f"{place.host[:80]}:{place.port} cannot be served: {why}. {advice}")
-
-
 class Server(uvicorn.Server):
-    """Serves HTTP at an address and at the workspace's own socket, and MCP at another one."""
+    """Serves HTTP at an address and at the workspace's own socket."""
 
     def __init__(self, config: uvicorn.Config, live: LiveNode, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -79,8 +75,8 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A signal asks to end, a second Ctrl-C to hurry; neither ends the process before
-        everything is put away. What whoever started us ignores (nohup) is ignored."""
+        """A signal ends the server, a second Ctrl-C hurries it; neither ends the process before
+        the clean-up. A signal that the parent process ignores (nohup) is ignored."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -99,7 +95,7 @@ class Server(uvicorn.Server):
 async def serve(
     node: Node, place: Place, listener: socket.socket, ready: Callable[[About], None]
 ) -> None:
-    """Serves until SIGTERM or SIGINT; then answers what was asked, and ends."""
+    """Serve until SIGTERM or SIGINT; then answer the requests that have arrived, and end."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - to be linked to
     shown = f"[{host}]" if ":" in host else host
@@ -139,7 +135,7 @@ async def serve(
 
 
 class Application(NamedTuple):
-    """Everything that is served over HTTP, behind its guard; what MCP needs runs beside it."""
+    """Everything that is served over HTTP, behind its guard; `tools` must be running beside it."""
 
     guard: Guard
     router: Router

@@ -1,4 +1,4 @@
-"""Who keeps the order. An engine knows headers and bytes, never rules.
+"""The engine keeps the order of the log. It knows headers and bytes, never rules.
 
 turn      exclusive right to append, held for one transaction
 head      the last position: seq, hash, and the log's time
@@ -20,16 +20,16 @@ Facts = Generator[tuple[int, bytes], None, None]
 
 
 class HeadMoved(Exception):
-    """Another node was first, or the turn was lost: nothing was kept, and nothing will be. What
-    was to be done may be decided again."""
+    """Another node was first, or the turn was lost: nothing was kept, and nothing will be. The
+    caller may decide the writes again."""
 
 
 class FarBehind(Exception):
-    """The engine's log is further ahead of this node's than one turn should take over."""
+    """The engine's log is further ahead of this node's than one turn should copy."""
 
 
 class Head(NamedTuple):
-    """The end of the log. `at` is the last fact's time; `raw` what the clock said then."""
+    """The end of the log. `at` is the last fact's time; `raw` the reading of the clock then."""
 
     seq: int
     hash: str
@@ -40,62 +40,60 @@ class Head(NamedTuple):
 class Engine(Protocol):
     """The order of one workspace's log.
 
-    What changes the log is called with the turn held; it is durable when the turn ends without
-    an exception, and gone when it ends with one. Every node has the log in a SQLite file of its
-    own, beside the state; readers are given the connection to look through, the turn's or one
-    beside it. All raise `EngineUnavailable` where the engine
-    cannot be reached; none retries.
+    Methods that change the log are called with the turn held. Their changes are durable when the
+    turn ends without an exception, and gone when it ends with one. Every node has the log in a
+    SQLite file of its own, with the state; readers pass the connection that they read through. All
+    methods raise EngineUnavailable where the engine cannot be reached; none retries.
     """
 
     def turn(self, *, wait: bool = True) -> AbstractContextManager[None]:
-        """The exclusive right to append. Whoever dies holding it loses it. `BlockingIOError`
-        where another has it and the caller will not wait."""
+        """Take the exclusive right to append. A process that dies loses it. Without `wait`, raises
+        BlockingIOError where another process has it."""
 
     def head(self, db: Connection) -> Head:
         """The last position."""
 
     def now(self, head: Head) -> int:
-        """The log's time: never before `head.at`, whatever the clock does."""
+        """The log's time: never before `head.at`, even after the clock was set back."""
 
     def note_clock(self, head: Head) -> None:
-        """Remembers a clock that was set back, for a turn that appends nothing."""
+        """Record a clock that was set back, for a turn that appends nothing."""
 
     def append(self, entry: Entry) -> None:
-        """Keeps one fact, with its body, after those before it."""
+        """Append one fact with its body."""
 
     def advance(self, head: Head) -> None:
-        """Moves the head to the last appended fact."""
+        """Move the head to the last appended fact."""
 
     def follow(self, db: Connection, after: int) -> Facts:
         """Sequence and header of the facts after a position, in order."""
 
     def body(self, db: Connection, seq: int) -> tuple[bytes, bytes] | None:
-        """Salt and body of a fact, or None where it has none or was redacted."""
+        """Salt and body of a fact; None for a fact without a body or with a redacted one."""
 
     def forget(self, seq: int) -> None:
-        """Erases a body, and the blob it used if nothing else uses it."""
+        """Erase a body, and its blob if nothing else uses that."""
 
     def put_chunk(self, upload: str, number: int, data: bytes) -> None:
-        """Keeps one chunk of an upload."""
+        """Keep one chunk of an upload."""
 
     def drop_upload(self, upload: str) -> None:
-        """Forgets an upload, unless it became a blob."""
+        """Delete an upload, unless it became a blob."""
 
     def drop_stale(self, before: str) -> None:
-        """Forgets unused uploads whose names sort before this one: their senders died."""
+        """Delete unused uploads whose names sort before this one: their senders died."""
 
     def join(self, upload: str, sha256: str) -> int:
-        """Makes an upload a blob and gives its size, or refuses with `DigestMismatch`."""
+        """Make an upload a blob. Returns its size. Raises DigestMismatch."""
 
     def use_blob(self, sha256: str, seq: int) -> None:
-        """Notes that the body of `seq` points to a blob, which keeps it."""
+        """Record that the body of `seq` uses a blob, so that the blob stays."""
 
     def blob(self, db: Connection, sha256: str, start: int, stop: int) -> bytes:
         """A range of a blob's bytes."""
 
     def age_s(self) -> float | None:
-        """How long ago it was certain that what is read here is the end of the log; None where
-        it never was."""
+        """The seconds since the engine confirmed the end of the log; None if it never did."""
 
     def close(self) -> None:
-        """Ends the connections that are the engine's own."""
+        """Close the engine's own connections."""

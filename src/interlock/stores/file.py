@@ -1,9 +1,10 @@
-"""The workspace's SQLite file: taking the turn to write, reading beside it, hearing of commits.
+"""The workspace's SQLite file: take the turn to write, read beside writers, hear of commits.
 
 No process ever opens the database, -wal or -shm file except through SQLite: a plain `open` and
 `close` would drop the POSIX locks that SQLite holds.
 """
 
+import fcntl
 import os
 import select
 import sys
@@ -18,20 +19,57 @@ from interlock.errors import EngineUnavailable, OtherHost, Usage
 from interlock.stores import forks, recognition
 from interlock.stores.doorbell import Bell, Doorbell
 from interlock.stores.recognition import pragma, translated
-from interlock.stores.turnstile import Turnstile
 
 BUSY_MS = 10_000
 POLL_S = 0.25
+
+
+class Turnstile:
+    """Lets the writers of all processes pass one by one, in about the order in which they came.
+
+    SQLite's busy handler sleeps and retries, which starves some writers for seconds. Two file locks
+    in a row make a short, fair queue instead: the next writer holds the queue while it waits for
+    the turn, and all others wait for the queue. A process that dies drops its locks."""
+
+    def __init__(self, directory: str) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._queue = os.open(os.path.join(directory, "turnstile.queue"), flags, 0o600)
+        try:
+            self._turn = os.open(os.path.join(directory, "turnstile.turn"), flags, 0o600)
+        except BaseException:
+            os.close(self._queue)
+            raise
+
+    @contextmanager
+    def passed(self, *, wait: bool = True) -> Iterator[None]:
+        """Hold the turn. Waiting has no limit; without `wait`, raises BlockingIOError."""
+        try:
+            fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not wait:
+                raise
+            fcntl.flock(self._queue, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(self._turn, fcntl.LOCK_EX)
+            finally:
+                fcntl.flock(self._queue, fcntl.LOCK_UN)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._turn, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._queue)
+        os.close(self._turn)
 
 
 class LogFile:
     """One writer connection, readers as needed, the turnstile and the doorbell of a workspace."""
 
     def __init__(self, directory: str, *, adopt: bool = False, is_copy: bool = False) -> None:
-        """Opens or makes the file in `directory`, which exists. `adopt` takes over a file that
-        another host used last. `is_copy` says that an engine elsewhere has what is in it, so that
-        a commit need not wait for the disk. Refuses what it cannot use safely, and changes
-        nothing then."""
+        """Open or make the file in `directory`, which exists. `adopt` takes over a file that
+        another host used last. `is_copy` says that a shared engine has the log, so that a commit
+        need not wait for the disk. Refuses a file that it cannot use safely, without a change."""
         self.directory = directory
         self._synchronous = "NORMAL" if is_copy else "FULL"
         self.path = os.path.join(directory, "log.db")
@@ -42,37 +80,34 @@ class LogFile:
         self._readers: deque[apsw.Connection] = deque()
         self._listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         try:
-            with translated(), ExitStack() as undone:
-                undone.callback(self.let_go)
-                self._open(adopt, undone)
-                undone.pop_all()
+            with translated(), ExitStack() as undo:
+                undo.callback(self.let_go)
+                writer = self.writer
+                if not recognition.is_fresh(writer):
+                    recognition.refuse_foreign(writer, self.path)
+                self._turnstile = Turnstile(directory)
+                undo.callback(self._turnstile.close)
+                self._doorbell = Doorbell(os.path.join(directory, "bells"))
+                if recognition.is_fresh(writer):
+                    recognition.refuse_network(directory)
+                    with self._turnstile.passed():
+                        if recognition.is_fresh(writer):  # and no other process was first
+                            recognition.fill(writer, directory)
+                try:
+                    moved = recognition.used_elsewhere(writer, directory)
+                except OtherHost:
+                    if not adopt:
+                        raise
+                    moved = True
+                if moved:
+                    with self._turnstile.passed(), writer:
+                        recognition.sign_in(writer, directory)
+                undo.pop_all()
         except OSError as trouble:
             raise EngineUnavailable(
                 f"The workspace in {directory} cannot be used: {trouble.strerror}."
             ) from None
         forks.watch(self)
-
-    def _open(self, adopt: bool, undone: ExitStack) -> None:
-        writer = self.writer
-        if not recognition.is_fresh(writer):
-            recognition.refuse_foreign(writer, self.path)
-        self._turnstile = Turnstile(self.directory)
-        undone.callback(self._turnstile.close)
-        self._doorbell = Doorbell(os.path.join(self.directory, "bells"))
-        if recognition.is_fresh(writer):
-            recognition.refuse_network(self.directory)
-            with self._turnstile.passed():
-                if recognition.is_fresh(writer):  # and no other process was first
-                    recognition.fill(writer, self.directory)
-        try:
-            moved = recognition.used_elsewhere(writer, self.directory)
-        except OtherHost:
-            if not adopt:
-                raise
-            moved = True
-        if moved:
-            with self._turnstile.passed(), writer:
-                recognition.sign_in(writer, self.directory)
 
     def connect(self) -> apsw.Connection:
         if not os.path.exists(self.path):
@@ -89,7 +124,7 @@ class LogFile:
 
     @property
     def writer(self) -> apsw.Connection:
-        """The connection of `writing`, for the one thread that holds the turn."""
+        """The connection of `writing`, for the thread that holds the turn."""
         if self._writer is None:
             self._writer = self.connect()
             self._writer.execute("PRAGMA secure_delete = ON")
@@ -102,8 +137,8 @@ class LogFile:
 
     @contextmanager
     def writing(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
-        """The turn: one transaction that commits at the end, after which the doorbell rings.
-        Who will not wait for it gets `BlockingIOError` while another process has it."""
+        """Take the turn for one transaction, which commits at the end; then the doorbell rings.
+        Without `wait`, raises BlockingIOError while another process has the turn."""
         with translated(), self._turnstile.passed(wait=wait), self.gate.inside():
             writer = self.writer
             before = writer.total_changes()
@@ -133,12 +168,12 @@ class LogFile:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keeps the writers of every process out, for what no transaction can hold."""
+        """Keep the writers of every process out, for work outside a transaction."""
         with self._turnstile.passed():
             yield
 
     def refuse_moved(self) -> None:
-        """For whoever takes this file for the log itself: it may have become a copy meanwhile."""
+        """Refuse to use the file as the log, if it has become a copy of a shared engine's log."""
         if (name := recognition.engine_of(self.writer)) is not None:
             raise EngineUnavailable(
                 f"The log of this workspace is kept by an engine now, under the name {name}, and "
@@ -167,7 +202,7 @@ class LogFile:
             self.note_copy(workspace)
 
     def note_copy(self, workspace: str) -> None:
-        """Notes, within a turn, that the log is kept elsewhere from its end on."""
+        """Record, within the turn, that a shared engine keeps the log from now on."""
         recognition.note_engine(self.writer, workspace)
 
     def ring(self) -> None:
@@ -180,14 +215,14 @@ class LogFile:
         return listener
 
     def backup(self, target: str) -> int:
-        """Copies the file as of now into a new one, while others read and write, and gives the
-        length of the log in it."""
+        """Copy the file into a new one while others read and write. Returns the length of the log
+        in it. Raises Usage."""
         if os.path.lexists(target):
             raise Usage(f"{target} exists already; a backup goes into a new file.")
         return self.copy(self.path, target)
 
     def copy(self, source: str, target: str) -> int:
-        """Copies a file of ours into a new one; anything else is refused."""
+        """Copy a log file into a new one, and refuse any other file: see `recognition.copy`."""
         try:
             with translated(), self.gate.inside():
                 return recognition.copy(source, target)
@@ -195,8 +230,8 @@ class LogFile:
             raise Usage(f"{target} cannot be written: {trouble.strerror}.") from None
 
     def overwrite(self, source: str) -> None:
-        """Puts another of our files in place of this one's contents, in one transaction. Called
-        while `held`."""
+        """Replace the contents by those of another log file, in one transaction. Called while
+        `held`."""
         with translated(), self.gate.inside():
             origin = apsw.Connection(source)
             with self.writer.backup("main", origin, "main") as work:
@@ -204,8 +239,8 @@ class LogFile:
             origin.close()
 
     def scrub(self) -> bool:
-        """Moves the WAL into the file and empties it, so that erased bytes stay nowhere. False
-        where a reader is in the way: nobody is kept waiting for it."""
+        """Move the WAL into the file and empty it, so that erased bytes stay nowhere. Returns False
+        at once where a reader is in the way."""
         with translated(), self.gate.inside():
             self.writer.set_busy_timeout(0)
             try:
@@ -221,7 +256,7 @@ class LogFile:
             return pragma(db, "page_count") * pragma(db, "page_size")
 
     def let_go(self) -> None:
-        """Closes every connection; they are opened again when they are needed."""
+        """Close every connection; each is opened again when it is needed."""
         for connection in [*self._readers, *([self._writer] if self._writer else [])]:
             connection.close()
         self._readers.clear()
@@ -230,8 +265,8 @@ class LogFile:
             listener.let_go()
 
     def begin_anew(self) -> None:
-        """In a forked child: a turnstile of its own, for a flock belongs to the open file, which
-        the parent shares."""
+        """Give a forked child a turnstile of its own: a flock belongs to the open file, which the
+        parent shares."""
         self.forks += 1
         if not self._closed:
             self._turnstile.close()
@@ -245,19 +280,19 @@ class LogFile:
 
 
 class Listener:
-    """Waits for others' commits: the doorbell first, `data_version` behind it."""
+    """Waits for commits of other processes: by the doorbell, and by `data_version` behind it."""
 
     def __init__(self, file: LogFile, doorbell: Doorbell) -> None:
         self._file = file
         self._bell: Bell | None = None
         self._connection: apsw.Connection | None = None
         self._version = -1
-        with suppress(OSError):  # where no bell can be hung, polling is left
+        with suppress(OSError):  # without a bell, poll
             self._bell = doorbell.listen()
         self._look()
 
     def wait(self, seconds: float) -> bool:
-        """Whether anything was committed since the last look, waiting at most that long.
+        """Whether a commit happened since the last look; waits at most that long.
 
         Returns early and False after a short while, so that callers can look at their clocks."""
         short = max(0.0, min(seconds, POLL_S))

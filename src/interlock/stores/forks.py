@@ -1,9 +1,9 @@
 """fork(): no SQLite connection may cross it, not even unused.
 
-SQLite keeps its own notes of the locks a process holds, per file. A child that inherits them
-believes in locks it does not have, and a parent that closes would take itself for the last user
-and delete the WAL under the child. So before a fork every connection is closed, when no thread is
-inside one, and each side opens its own again when it needs it.
+SQLite records the locks of a process in memory, per file. A child that inherits the record
+believes in locks that it does not have. A parent that closes would take itself for the last user
+and delete the WAL under the child. So every connection is closed before a fork, when no thread is
+inside one, and each side opens its own again on demand.
 """
 
 import os
@@ -15,15 +15,15 @@ from typing import Protocol
 
 
 class Forked(Protocol):
-    """What has connections to let go of."""
+    """A file with connections to close."""
 
     gate: "Gate"
 
     def let_go(self) -> None:
-        """Closes every connection; called when no thread is inside one."""
+        """Close every connection; called when no thread is inside one."""
 
     def begin_anew(self) -> None:
-        """In the child: replaces what the parent still shares."""
+        """In the child: replace the resources that the parent shares."""
 
 
 class Gate:
@@ -36,7 +36,7 @@ class Gate:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Around every use of a connection: a fork waits for its end, and holds off the next."""
+        """Wrap every use of a connection: a fork waits for its end, and delays the next use."""
         me = threading.get_ident()
         with self._change:
             while self._shut and me not in self._inside:
@@ -53,7 +53,7 @@ class Gate:
                         self._change.notify_all()
 
     def shut(self) -> bool:
-        """Waits until no other thread is inside; False where the forking thread itself is."""
+        """Wait until no other thread is inside. False where the forking thread itself is inside."""
         me = threading.get_ident()
         self._change.acquire()
         self._shut = True

@@ -1,9 +1,13 @@
-"""Whose a SQLite file is: recognising ours, making one, and copying it. Never by a plain `open`."""
+"""Recognize, create and copy the SQLite file of a workspace. Never by a plain `open`.
 
-import contextlib
+The file records the machine and the boot that used it last: SQLite's locks protect a file only
+within one machine, and only on a local disk.
+"""
+
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import apsw
 
@@ -15,20 +19,39 @@ from interlock.errors import (
     OtherHost,
     UnsafeFilesystem,
 )
-from interlock.stores.host import boot_id, host_id, network_filesystem
 
 APPLICATION_ID = 0x494C4B31  # "ILK1"
 FORMAT = 1
+# The record of a shared engine's URL, and the variable with the engine of new workspaces.
+RECORD = "engine.json"
+NEW = "INTERLOCK_ENGINE"
+NETWORK_FILESYSTEMS = frozenset(
+    {
+        *("9p", "afs", "afpfs", "ceph", "cifs", "davfs", "glusterfs", "gpfs", "lustre", "ncpfs"),
+        *("nfs", "nfs4", "ocfs2", "orangefs", "smb3", "smbfs", "webdav"),
+        *("fuse.ceph", "fuse.davfs2", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
+    }
+)
 
-# map: file_meta    name -> value; who used the file last: host, boot, device; engine: under which
-#                   name the log is kept elsewhere; repair: what was put back there, until the log
-#                   says so
+# map: file_meta    name -> value; host, boot, device: where the file was used last; engine: the
+#                   name of the log on a shared engine; repair: the repair of that engine that the
+#                   log does not have yet
 _META = "CREATE TABLE file_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
+
+
+def is_embedded(directory: str, given: str | None) -> bool:
+    """Whether the file itself is the log: no flag and no record names a shared engine, and, where
+    there is no workspace yet, no environment variable."""
+    if given is not None:
+        return False
+    if os.path.exists(os.path.join(directory, RECORD)):
+        return False
+    return bool(os.path.exists(os.path.join(directory, "log.db")) or not os.environ.get(NEW))
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """SQLite's troubles as refusals. Anything else is a defect and passes through."""
+    """Turn the errors of SQLite into refusals. Any other error is a defect and passes through."""
     try:
         yield
     except apsw.BusyError:
@@ -63,7 +86,7 @@ def pragma(connection: apsw.Connection, name: str) -> int:
 
 
 def is_fresh(connection: apsw.Connection) -> bool:
-    """A file with nothing in it, which is ours to fill."""
+    """Whether the file is empty, so that Interlock may fill it."""
     return pragma(connection, "schema_version") == pragma(connection, "application_id") == 0
 
 
@@ -86,7 +109,7 @@ def refuse_network(directory: str) -> None:
 
 
 def fill(connection: apsw.Connection, directory: str) -> None:
-    """Makes a fresh file one of ours, used here."""
+    """Make an empty file a log that this machine uses."""
     connection.execute("PRAGMA journal_mode = WAL")
     with connection:
         connection.execute(_META)
@@ -95,11 +118,16 @@ def fill(connection: apsw.Connection, directory: str) -> None:
         sign_in(connection, directory)
 
 
-def used_elsewhere(connection: apsw.Connection, directory: str) -> bool:
-    """Whether the file was last used in other circumstances than these, safely so.
+def _here(directory: str) -> dict[str, str]:
+    device = str(os.stat(directory).st_dev)
+    return {"host": host_id(), "boot": boot_id(), "device": device}
 
-    The same boot shares the kernel's locks, and the same host after a reboot has none left; only
-    another boot of another host may still be writing, and that is `OtherHost`."""
+
+def used_elsewhere(connection: apsw.Connection, directory: str) -> bool:
+    """Whether the file was last used by another boot, or at another place, of this machine.
+
+    The same boot shares the kernel's locks, and the same host after a reboot has none left. Only
+    another boot of another host may still be writing: raises OtherHost."""
     try:
         rows = connection.execute("SELECT name, value FROM file_meta").fetchall()
     except apsw.SQLError:
@@ -121,7 +149,7 @@ def used_elsewhere(connection: apsw.Connection, directory: str) -> bool:
 
 
 def sign_in(connection: apsw.Connection, directory: str) -> None:
-    """Writes down who uses the file now."""
+    """Record that this machine uses the file now."""
     connection.executemany(
         "INSERT OR REPLACE INTO file_meta VALUES (?, ?)",
         [*_here(directory).items(), ("name", os.uname().nodename)],
@@ -129,7 +157,7 @@ def sign_in(connection: apsw.Connection, directory: str) -> None:
 
 
 def engine_of(connection: apsw.Connection) -> str | None:
-    """Under which name another engine keeps the log that this file is a copy of."""
+    """The name of the log on the shared engine that this file is a copy of, or None."""
     row = connection.execute("SELECT value FROM file_meta WHERE name = 'engine'").fetchone()
     return row and str(row[0])
 
@@ -139,7 +167,7 @@ def note_engine(connection: apsw.Connection, workspace: str) -> None:
 
 
 def repair_of(connection: apsw.Connection) -> str | None:
-    """What was put back into the engine, as far as the log does not say so yet."""
+    """The outcome of a repair of the engine that the log does not have yet, or None."""
     row = connection.execute("SELECT value FROM file_meta WHERE name = 'repair'").fetchone()
     return row and str(row[0])
 
@@ -150,54 +178,112 @@ def note_repair(connection: apsw.Connection, what: str | None) -> None:
         connection.execute("INSERT INTO file_meta VALUES ('repair', ?)", (what,))
 
 
-def _here(directory: str) -> dict[str, str]:
-    device = str(os.stat(directory).st_dev)
-    return {"host": host_id(), "boot": boot_id(), "device": device}
-
-
 def make_private(path: str) -> None:
-    """Puts an empty file there that its owner alone can read, before SQLite opens it. It is linked
-    into place, so that the path itself is never opened but by SQLite."""
+    """Create an empty file that only its owner can read, before SQLite opens it. It is linked into
+    place, so that only SQLite ever opens the path itself."""
     draft = f"{path}.{os.urandom(8).hex()}"
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
-        with contextlib.suppress(FileExistsError):  # another process was first
+        with suppress(FileExistsError):  # another process was first
             os.link(draft, path)
     finally:
         os.unlink(draft)
 
 
 def copy(source: str, target: str) -> int:
-    """Copies a file of ours into a new one by the backup API, and gives the length of the log in
-    it; anything else is refused. Nothing of the name `target` is seen before it is whole."""
+    """Copy a log file into a new one by the backup API. Returns the length of the log in it. The
+    target appears when it is whole. Raises NotAWorkspace and NewerVersion."""
     draft = f"{target}.{os.urandom(8).hex()}"
     origin = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)
     try:
         refuse_foreign(origin, source)
         make_private(draft)
-        length = _poured(origin, draft)
+        destination = apsw.Connection(draft)
+        try:
+            with destination.backup("main", origin, "main") as work:
+                work.step()
+            destination.execute("DELETE FROM file_meta WHERE name IN ('engine', 'repair')")
+            count = length(destination)
+        finally:
+            destination.close()
         os.rename(draft, target)
-        return length
+        return count
     finally:
         origin.close()
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             os.unlink(draft)
 
 
-def _poured(origin: apsw.Connection, target: str) -> int:
-    destination = apsw.Connection(target)
-    try:
-        with destination.backup("main", origin, "main") as work:
-            work.step()
-        destination.execute("DELETE FROM file_meta WHERE name IN ('engine', 'repair')")
-        return length(destination)
-    finally:
-        destination.close()
-
-
 def length(connection: apsw.Connection) -> int:
-    """How many entries the log in a file of ours has."""
+    """The number of entries in a log file."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'head'").fetchone():
         return 0
     row = connection.execute("SELECT seq FROM head").fetchone()
     return int(str(row[0])) if row else 0
+
+
+# --- the machine
+
+
+def host_id() -> str:
+    """An id of the machine that survives a reboot."""
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        if text := _read(path).partition("\n")[0].strip():
+            return text
+    return os.uname().nodename
+
+
+def boot_id() -> str:
+    """An id of this boot of the machine. Containers of one machine share it."""
+    text = _read("/proc/sys/kernel/random/boot_id").strip()
+    return text or _command("sysctl", "-n", "kern.boottime").strip()
+
+
+def network_filesystem(path: str, mounts: str | None = None) -> str | None:
+    """The type of the network filesystem that holds `path`, or None for a local one. `mounts` is
+    the text of the mount table; without it, this machine's."""
+    found, deepest = None, -1
+    real = os.path.realpath(path)
+    for point, kind in mount_points(mounts):
+        inside = real == point or real.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= deepest:
+            found, deepest = kind, len(point)
+    return found if found in NETWORK_FILESYSTEMS else None
+
+
+def mount_points(mounts: str | None = None) -> list[tuple[str, str]]:
+    """Each mount point with the type of its filesystem."""
+    found = []
+    if sys.platform == "darwin":
+        for line in (mounts or _command("/sbin/mount")).splitlines():
+            # `//server/share on /Volumes/share (smbfs, nodev)`
+            point, _, options = line.partition(" on ")[2].rpartition(" (")
+            found.append((point, options.partition(",")[0].rstrip(")")))
+        return found
+    for line in (_read("/proc/self/mounts") if mounts is None else mounts).splitlines():
+        row = line.split(" ")
+        if len(row) > 2:
+            point = row[1]
+            # The kernel writes space, tab, newline and backslash of a mount point as octal.
+            for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+                point = point.replace(code, char)
+            found.append((point, row[2]))
+    return found
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _command(*words: str) -> str:
+    import subprocess
+
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603 - constant words
+        return done.stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""

@@ -60,7 +60,6 @@ class SqliteEngine:
             yield
 
     def age_s(self) -> float | None:
-        """How old what is read here may be: the file is the log."""
         return 0.0
 
     def head(self, db: apsw.Connection) -> Head:
@@ -70,14 +69,12 @@ class SqliteEngine:
         return Head(*row)
 
     def now(self, head: Head) -> int:
-        """While the clock is behind the log, the log's time goes on at half the clock's speed,
-        measured from the reading that `head.raw` stands for; never back."""
+        """While the clock is behind the log, the log's time runs at half the clock's speed,
+        measured from `head.raw`, and never goes back."""
         raw = self._clock()
         return max(raw, head.at + max(0, raw - head.raw) // 2)
 
     def note_clock(self, head: Head) -> None:
-        """Remembers a clock that was set back, so that half speed counts from here even if
-        nothing is appended. Called with the turn held."""
         raw = self._clock()
         if raw < head.raw:
             self.file.writer.execute("UPDATE head SET raw = ?", (raw,))
@@ -90,19 +87,17 @@ class SqliteEngine:
 
     def advance(self, head: Head) -> None:
         before = self.head(self.file.writer)
-        self.file.writer.execute(
-            "UPDATE head SET seq = ?, hash = ?, at = ?, raw = ?",
-            (head.seq, head.hash, head.at, self._reading(before, head)),
-        )
-
-    def _reading(self, before: Head, head: Head) -> int:
-        """The clock's reading that `head.at` stands for. While the log runs at half speed it is
-        two of the clock's milliseconds for each of the log's, so that none are lost between
-        appends that come quickly."""
+        # The clock's reading that `head.at` stands for. While the log runs at half speed, two of
+        # the clock's milliseconds count for each of the log's, so that quick appends lose none.
         raw = self._clock()
         if raw >= head.at:
-            return head.at
-        return raw if raw < before.raw else min(raw, before.raw + 2 * (head.at - before.at))
+            raw = head.at
+        elif raw >= before.raw:
+            raw = min(raw, before.raw + 2 * (head.at - before.at))
+        self.file.writer.execute(
+            "UPDATE head SET seq = ?, hash = ?, at = ?, raw = ?",
+            (head.seq, head.hash, head.at, raw),
+        )
 
     def follow(self, db: apsw.Connection, after: int) -> Facts:
         yield from db.execute("SELECT seq, header FROM log WHERE seq > ? ORDER BY seq", (after,))
@@ -134,12 +129,9 @@ class SqliteEngine:
     def check_chunk(self, upload: str, data: bytes) -> None:
         if not 0 < len(data) <= CHUNK:
             raise Usage(f"A chunk has 1 to {CHUNK} bytes; this one has {len(data)}.")
-        if self.is_blob(upload):
-            raise Usage("That upload is a blob by now, and does not change any more.")
-
-    def is_blob(self, upload: str) -> bool:
         held = "SELECT 1 FROM blobs WHERE upload = ?"
-        return self.file.writer.execute(held, (upload,)).fetchone() is not None
+        if self.file.writer.execute(held, (upload,)).fetchone() is not None:
+            raise Usage("That upload is a blob by now, and does not change any more.")
 
     def join(self, upload: str, sha256: str) -> int:
         db = self.file.writer
@@ -162,7 +154,6 @@ class SqliteEngine:
         return size
 
     def use_blob(self, sha256: str, seq: int) -> None:
-        """Notes that the body of `seq` points to a blob, which keeps it."""
         self.file.writer.execute("INSERT OR IGNORE INTO blob_uses VALUES (?, ?)", (sha256, seq))
 
     def drop_upload(self, upload: str) -> None:
@@ -191,4 +182,4 @@ class SqliteEngine:
         return joined[start % CHUNK :][: stop - start]
 
     def close(self) -> None:
-        """Ends nothing: the file is its node's."""
+        """Close nothing: the file belongs to the node."""

@@ -7,8 +7,7 @@ from interlock.verbs.answers import Answer
 
 
 def migrate(context: Context) -> Answer:
-    from interlock.node.migrate import migrate
-    from interlock.node.opening import refuse_strange
+    from interlock.node.opening import migrate, refuse_strange
 
     directory = _directory(context)
     refuse_strange(context.values["to"])

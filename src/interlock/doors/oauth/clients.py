@@ -14,8 +14,7 @@ from pydantic import AnyUrl, ValidationError
 from interlock.doors.oauth import METHODS, NO_SECRET
 from interlock.doors.oauth.documents import NAMED, Documents, Refused
 from interlock.machine.hosts import is_loopback
-from interlock.node.keys import Keys
-from interlock.node.seals import Seals
+from interlock.node.keys import Keys, Seals
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.people.verbs import MAX_CLIENT_LENGTH
 

@@ -27,8 +27,8 @@ from interlock.doors.oauth import NO_SECRET
 from interlock.doors.oauth.clients import REGISTERED, Client, Clients
 from interlock.doors.oauth.documents import Refused
 from interlock.errors import NotAllowed
+from interlock.node.keys import Seals
 from interlock.node.live import LiveNode
-from interlock.node.seals import Seals
 from interlock.rooms.identity.token_format import (
     REFRESH,
     SECRET_BYTES,

@@ -36,9 +36,9 @@ from interlock.errors import (
     Usage,
 )
 from interlock.machine.hosts import is_loopback
+from interlock.node.keys import Seals
 from interlock.node.live import LiveNode
 from interlock.node.passwords import SHORTEST, Attempts, refuse_weak, verifier
-from interlock.node.seals import Seals
 from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import ListAgents
 from interlock.rooms.people.verbs import (

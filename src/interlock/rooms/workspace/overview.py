@@ -12,7 +12,14 @@ from interlock.rooms.identity import names
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.reading import counts
 from interlock.rooms.work.gates import may_see
-from interlock.rooms.work.missing import due, due_from, half_judged, to_resolve, verdict_due
+from interlock.rooms.work.missing import (
+    due,
+    due_from,
+    half_judged,
+    holders,
+    to_resolve,
+    verdict_due,
+)
 from interlock.rooms.work.records import (
     STANDING,
     Task,

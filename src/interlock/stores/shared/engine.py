@@ -1,9 +1,9 @@
-"""The engine of several nodes: each has the whole log in a file of its own, and a server that all
-of them reach keeps the order.
+"""The engine of several nodes: each has the whole log in its own file, and a server that all of
+them reach keeps the order.
 
-The algorithm is the embedded one. The turn levels the file with the server, what is decided is
-written to the file's transaction, and before that commits, the server keeps it if nobody was
-first. Whatever a crash leaves of that, the next turn levels again.
+The algorithm is the embedded one. The turn levels the file with the server. The decided facts are
+written to the file's transaction; before it commits, the server keeps them if no other node was
+first. After a crash the next turn levels the two again.
 """
 
 import hmac
@@ -21,18 +21,17 @@ from interlock.errors import DigestMismatch, LogForked, Refusal, unknown_outcome
 from interlock.log.facts import Header, commitment
 from interlock.stores import Facts, FarBehind, Head, HeadMoved
 from interlock.stores.file import LogFile
-from interlock.stores.host import host_id
+from interlock.stores.recognition import host_id
 from interlock.stores.shared.remote import Appending, Remote, RemoteHead, Sealed
 from interlock.stores.shared.replica import AT_ONCE, Divergence, Replica, is_known, steady_ms
 
 _LOG = logging.getLogger("interlock.node")
 ROUNDS = 8
-NOBODY = 0
 GiveUp = Callable[[apsw.Connection, Divergence], None]
 
 
 class Heard(NamedTuple):
-    """How far the furthest node said that it was."""
+    """The position of the furthest node, by its own report."""
 
     epoch: int = 0
     seq: int = 0
@@ -40,7 +39,7 @@ class Heard(NamedTuple):
 
 
 class SharedEngine(Replica):
-    """The `Engine` on a `LogFile` that follows a `Remote`. `heard` is what the others said."""
+    """The `Engine` on a `LogFile` that follows a `Remote`. `heard` is the furthest report."""
 
     def __init__(
         self,
@@ -53,7 +52,7 @@ class SharedEngine(Replica):
         self.heard = Heard()
         self._confirmed: int | None = None
         self._known = False
-        self._turning = NOBODY
+        self._turning: int | None = None  # the thread that holds the turn
         self._erased: set[int] = set()
         self._dropped: set[str] = set()
         super().__init__(file, remote, key, node, clock)
@@ -62,8 +61,9 @@ class SharedEngine(Replica):
 
     @contextmanager
     def turn(self, *, wait: bool = True, give_up: GiveUp | None = None) -> Iterator[None]:
-        """Raises `HeadMoved` where another node was first: nothing was kept, and the same may be
-        tried again. `give_up` is shown what the engine does not have, and that is let go of."""
+        """Raises HeadMoved where another node was first: nothing was kept, and the caller may try
+        again. `give_up` is called with the entries that the engine does not have; they are then
+        cut off."""
         kept = left = False
         try:
             with self.file.writing(wait=wait) as db:
@@ -83,21 +83,18 @@ class SharedEngine(Replica):
                     kept = left = self._publish(db, base)
                     if not kept:
                         left = True
-                        self._leave(base)
+                        # Answers of this turn are true if the log still ends where it did. Else
+                        # this process slept, and they were true before.
+                        if not self.remote.leave(RemoteHead(base.seq, base.hash)):
+                            raise HeadMoved
                 finally:
-                    self._turning = NOBODY
+                    self._turning = None
                     if not left:
                         self.remote.leave()
         except Refusal as trouble:
             if not kept or trouble.members.get("outcome"):
                 raise
             raise unknown_outcome() from None
-
-    def _leave(self, base: Head) -> None:
-        """Ends a turn that appended nothing. What was answered in it is true if the log still
-        ends where it did; else it is what was true before we slept."""
-        if not self.remote.leave(RemoteHead(base.seq, base.hash)):
-            raise HeadMoved
 
     def follow(self, db: apsw.Connection, after: int) -> Facts:
         for place, row in enumerate(super().follow(db, after), 1):
@@ -106,14 +103,14 @@ class SharedEngine(Replica):
             yield row
 
     def _stay(self) -> None:
-        """In the middle of something long: the turn is still in use."""
+        """Renew the turn, in the middle of long work."""
         if self._turning == threading.get_ident():
             self.remote.stay()
 
     @contextmanager
     def arriving(self) -> Iterator[bool]:
-        """Takes over what others appended, without the turn, and so much at once; True while
-        there is more of it."""
+        """Copy some of the entries that other nodes appended, without the turn; True while there
+        are more."""
         with self.file.writing() as db:
             looked = steady_ms()
             remote_head = self.noted(self.remote.remote_head())
@@ -127,8 +124,8 @@ class SharedEngine(Replica):
             yield more
 
     def _level(self, db: apsw.Connection, remote_head: RemoteHead, *, far: bool = False) -> None:
-        """Brings the file up to the engine's last entry, however far that is or only so far, or
-        says why that cannot be."""
+        """Bring the file up to the engine's last entry. Raises FarBehind where that takes more than
+        one turn should, unless `far`, and LogForked where it is impossible."""
         looked = steady_ms()
         self._check_key()
         for _ in range(ROUNDS + (remote_head.seq if far else 0)):
@@ -144,31 +141,17 @@ class SharedEngine(Replica):
         raise FarBehind if remote_head.seq > self.head(db).seq else HeadMoved
 
     def _is_level(self, db: apsw.Connection, remote_head: RemoteHead) -> bool:
-        """Whether the file has what the engine has. Where the engine has less than another node
-        said that it had, it has lost that; unless it was appended since we looked."""
+        """Whether the file has every entry of the engine. An engine that has less than another node
+        reported has lost entries, unless they were appended since we looked."""
         head = self.head(db)
         if (remote_head.seq, remote_head.hash) != (head.seq, head.hash):
             return False
-        if not self._others_had_more(db, head):
+        if not self.are_others_ahead(db):
             return True
-        if self.noted(self.remote.remote_head()).seq <= head.seq:
-            raise self._lost(head)
-        return False
-
-    def is_behind_others(self) -> bool:
-        with self.file.reading() as db:
-            return self.are_others_ahead(db)
-
-    def are_others_ahead(self, db: apsw.Connection) -> bool:
-        return self._others_had_more(db, self.head(db))
-
-    def _others_had_more(self, db: apsw.Connection, head: Head) -> bool:
-        return self.heard[:2] > (self.epoch(db, head.seq), head.seq)
-
-    def _lost(self, head: Head) -> LogForked:
-        """The engine has what we have, and another node said that it had more."""
+        if self.noted(self.remote.remote_head()).seq > head.seq:
+            return False
         _, seq, node = self.heard
-        return LogForked(
+        raise LogForked(
             f"The engine ends at #{head.seq}, and the node {node} has had #{seq}: the engine has "
             "lost what came between. Nothing is written until that is settled: run interlock "
             f"repair on {node}, which has it.",
@@ -176,21 +159,37 @@ class SharedEngine(Replica):
             node_seq=seq,
         )
 
+    def is_behind_others(self) -> bool:
+        with self.file.reading() as db:
+            return self.are_others_ahead(db)
+
+    def are_others_ahead(self, db: apsw.Connection) -> bool:
+        head = self.head(db)
+        return self.heard[:2] > (self.epoch(db, head.seq), head.seq)
+
     def _check_key(self) -> None:
         self._known = self._known or is_known(self.remote, self._key)
 
     # --- taking over
 
     def _take_over(self, db: apsw.Connection) -> None:
-        """Writes down what others appended after our head; what nobody of us sealed is set
-        aside. Where none of that explains the difference, the logs have parted."""
+        """Write the entries that other nodes appended into the file. Entries without a valid seal
+        are set aside. Where neither explains the difference, the logs have diverged."""
         self.identify(db)
         head = before = self.head(db)
         found = self.remote.read(head.seq, AT_ONCE)
         for place, entry in enumerate(found):
             fact = self.opened(entry)
             if fact is None:
-                self._set_stranger_aside(entry, found[place + 1 :])
+                # With genuine entries after it, it was not added but changed, and stays as it is.
+                if any(self.opened(other) for other in found[place + 1 :]):
+                    raise LogForked(
+                        f"Entry {entry.seq} was changed in the engine after it was written. Nodes "
+                        "that have it go on, and no new one can join until it is put back: "
+                        "interlock repair --restore, on a node that has it.",
+                        engine_seq=entry.seq,
+                    )
+                self.set_aside(entry)
             elif fact.seq != head.seq + 1 or fact.prev != head.hash:
                 if head != before:
                     super().advance(head)
@@ -204,40 +203,25 @@ class SharedEngine(Replica):
         elif not found:
             self._follow_suit(db)
 
-    def _set_stranger_aside(self, entry: Sealed, later: list[Sealed]) -> None:
-        """Where ours follow it, it was not added but changed, and stays as it is."""
-        if any(self.opened(other) for other in later):
-            raise LogForked(
-                f"Entry {entry.seq} was changed in the engine after it was written. Nodes that "
-                "have it go on, and no new one can join until it is put back: interlock repair "
-                "--restore, on a node that has it.",
-                engine_seq=entry.seq,
-            )
-        self.set_aside(entry)
-
     def _write_down(self, db: apsw.Connection, entry: Sealed, fact: Header) -> None:
+        """Write one entry of another node into the file, with its body and blobs."""
         db.execute("INSERT INTO log VALUES (?, ?)", (entry.seq, entry.header))
         salt, body = entry.salt, entry.body
         if salt is None or body is None or fact.body != commitment(salt, body):
-            return  # redacted since; where it was not, the audit finds it missing
+            return  # redacted since; a body that is missing otherwise is found by the audit
         db.execute("INSERT INTO bodies VALUES (?, ?, ?)", (entry.seq, salt, body))
         for sha256 in entry.keeps:
-            if self._fetch(db, sha256):
-                super().use_blob(sha256, entry.seq)
-
-    def _fetch(self, db: apsw.Connection, sha256: str) -> bool:
-        if db.execute("SELECT 1 FROM blobs WHERE sha256 = ?", (sha256,)).fetchone():
-            return True
-        upload = self.remote.upload_of(sha256)
-        if upload is None:
-            return False
-        try:
-            self._download(upload)
-            super().join(upload, sha256)
-        except DigestMismatch:  # whoever has only the engine's password changed the bytes
-            super().drop_upload(upload)
-            return False
-        return True
+            if not db.execute("SELECT 1 FROM blobs WHERE sha256 = ?", (sha256,)).fetchone():
+                upload = self.remote.upload_of(sha256)
+                if upload is None:
+                    continue
+                try:
+                    self._download(upload)
+                    super().join(upload, sha256)
+                except DigestMismatch:  # a holder of the engine's password changed the bytes
+                    super().drop_upload(upload)
+                    continue
+            super().use_blob(sha256, entry.seq)
 
     def _download(self, upload: str) -> None:
         for number, data in self.remote.chunks(upload):
@@ -245,14 +229,14 @@ class SharedEngine(Replica):
             self._stay()
 
     def _follow_suit(self, db: apsw.Connection) -> None:
-        """Our log is not the engine's. Where its own says that what we have was given up, ours is
-        kept beside, and we go on with the engine's; else that is for a person to settle."""
+        """Settle a divergence. If the engine's log says that our entries were given up, keep them
+        in a file of their own and go on with the engine's log; else a person must decide."""
         loss = self.loss(db)
         if loss.ours == loss.common == loss.theirs:
-            return  # what was in the way is set aside
+            return  # the foreign entries were set aside
         if not self.is_given_up(db, loss):
             if loss.is_tail:
-                self._confirmed = steady_ms()  # it has nothing that we have not
+                self._confirmed = steady_ms()  # the engine has no entry that we lack
             raise self.forked(loss)
         lost = {"first": loss.common + 1, "last": loss.ours}
         _LOG.warning("let go of entries that the log says were given up", extra=lost)
@@ -261,7 +245,7 @@ class SharedEngine(Replica):
     # --- giving
 
     def _publish(self, db: apsw.Connection, base: Head) -> bool:
-        """Has the engine keep what this turn wrote. True where it did, which ended the turn."""
+        """Append the facts of this turn to the engine, which ends the turn. False without facts."""
         entries = self.sealed(db, base.seq, 1 << 30)
         if not entries:
             return False
@@ -293,8 +277,8 @@ class SharedEngine(Replica):
         self.remote.drop_stale(before)
 
     def join(self, upload: str, sha256: str) -> int:
-        """Where the bytes are a blob already, the upload is left for `drop_stale`: this turn may
-        have to be taken again."""
+        """Leaves an upload of bytes that are a blob already for `drop_stale`: the turn may have to
+        be repeated."""
         self._download(upload)
         return super().join(upload, sha256)
 
@@ -302,38 +286,33 @@ class SharedEngine(Replica):
 
     @cached_property
     def machine(self) -> str:
-        """Tells nodes on one machine from those on another, and says nothing else of it."""
+        """An id that nodes on one machine share, and that says nothing else of the machine."""
         return hmac.digest(self._key, b"machine " + host_id().encode(), "sha256").hex()[:16]
 
     def age_s(self) -> float | None:
-        """How long ago the engine confirmed that we have what it has; None if it never did."""
+        """The seconds since the engine confirmed the head of the file; None if it never did."""
         return None if self._confirmed is None else (steady_ms() - self._confirmed) / 1000
 
     def beat(self, about: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """Tells the others how far we are, and gives what they said, each by the node's name."""
+        """Report this node's position to the others. Returns the last report of each node by its
+        name; a report with a bad signature is left out."""
+
+        def signature(name: str, text: bytes) -> bytes:
+            return hmac.digest(self._key, b"node %s\n%s" % (name.encode(), text), "sha256")
+
         with self.file.reading() as db:
             head = self.head(db)
             epoch = self.epoch(db, head.seq)
         said = {"seq": head.seq, "epoch": epoch, "at": self._clock()} | about
         said["machine"] = self.machine
         text = json.dumps(said).encode()
-        found = self.remote.beat(self.node, self._signature(self.node, text) + text)
-        nodes = {name: self._heard_from(name, data) for name, data in found.items()}
-        nodes = {name: other for name, other in nodes.items() if other}
-        positions = [Heard(said["epoch"], said["seq"], name) for name, said in nodes.items()]
-        self.heard = max([self.heard, *positions], key=lambda heard: heard[:2])
+        nodes: dict[str, dict[str, Any]] = {}
+        for name, data in self.remote.beat(self.node, signature(self.node, text) + text).items():
+            if hmac.compare_digest(data[:32], signature(name, data[32:])):
+                other = nodes[name] = json.loads(data[32:])
+                heard = Heard(other["epoch"], other["seq"], name)
+                self.heard = max(self.heard, heard, key=lambda each: each[:2])
         return nodes
-
-    def _signature(self, name: str, text: bytes) -> bytes:
-        return hmac.digest(self._key, b"node %s\n%s" % (name.encode(), text), "sha256")
-
-    def _heard_from(self, name: str, data: bytes) -> dict[str, Any]:
-        """What a node said; nothing where somebody else wrote it."""
-        signature, text = data[:32], data[32:]
-        if not hmac.compare_digest(signature, self._signature(name, text)):
-            return {}
-        said: dict[str, Any] = json.loads(text)
-        return said
 
     def close(self) -> None:
         self.remote.close()

@@ -1,7 +1,7 @@
-"""Which engine a workspace's directory belongs to: none but its own file, or one on a server.
+"""The engine of a workspace's directory: its own file, or a server at a URL.
 
-The record lies beside the file and not in it, because a URL may hold a password; the file knows
-only that its log is kept elsewhere, and under which name.
+The record lies beside the file and not in it, because a URL may hold a password. The file has only
+the name of the log on the engine.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from interlock.errors import EngineUnavailable, LogDamaged, Usage
-from interlock.stores.choosing import NEW, RECORD, is_embedded
+from interlock.stores.recognition import NEW, RECORD, is_embedded
 from interlock.stores.shared.remote import Remote
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
@@ -31,8 +31,8 @@ class Located(NamedTuple):
     node: str
 
     def typed(self, *commands: str) -> str:
-        """Commands for the engine's own program, as a shell takes them. It asks for the password,
-        or finds it where it looks for one."""
+        """A shell command that runs commands in the engine's own client program. The program asks
+        for the password, or finds it in its own configuration."""
         parts = urlsplit(self.url)
         user, _, place = parts.netloc.rpartition("@")
         place = (f"{name}@" if (name := user.partition(":")[0]) else "") + place
@@ -45,7 +45,7 @@ class Located(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The URL that another node is started with; in place of a password stands the word."""
+        """The URL that starts another node, with PASSWORD in place of the password."""
         parts = urlsplit(self.url)
         user, at, place = parts.netloc.rpartition("@")
         if at:
@@ -55,9 +55,9 @@ class Located(NamedTuple):
 
 
 def located(directory: str, given: str | None, name_of_new: str | None = None) -> Located | None:
-    """The engine of a directory: the one given, else the recorded one, else, where there is no
-    workspace yet, the one that new workspaces are to have. One that names no workspace gets the
-    name given here, or one of its own."""
+    """The engine of a directory: the given one, else the recorded one, else, where there is no
+    workspace yet, the one of the environment. A URL without a workspace's name gets `name_of_new`
+    or a random name. None for the file itself. Raises Usage."""
     if is_embedded(directory, given):
         return None
     recorded = _recorded(directory)
@@ -69,7 +69,9 @@ def located(directory: str, given: str | None, name_of_new: str | None = None) -
         return recorded
     url, name = parsed(given)
     if recorded is None:
-        return Located(url, name or name_of_new or os.urandom(8).hex(), _node_name())
+        host = re.sub(r"[^a-z0-9]+", "-", os.uname().nodename.lower()).strip("-")[:40]
+        node = f"{host or 'node'}-{os.urandom(3).hex()}"
+        return Located(url, name or name_of_new or os.urandom(8).hex(), node)
     if name not in (None, recorded.workspace):
         raise Usage(
             f"This directory is a node of the workspace {recorded.workspace}, not of {name}. Use "
@@ -79,7 +81,7 @@ def located(directory: str, given: str | None, name_of_new: str | None = None) -
 
 
 def record(directory: str, where: Located) -> None:
-    """Writes down where the log is kept, unless that stands there already."""
+    """Record where the log is kept, unless the record is the same."""
     if is_recorded(directory, where):
         return
     path = os.path.join(directory, RECORD)
@@ -96,13 +98,15 @@ def is_recorded(directory: str, where: Located) -> bool:
 
 
 def reach(where: Located) -> Remote:
-    """The remote behind a URL. What it needs is imported here, and is an optional install."""
+    """The remote at a URL. Its driver is an optional install, and is imported here."""
     extra = _EXTRAS[urlsplit(where.url).scheme]
     try:
         if extra == "redis":
             from interlock.stores.shared.redis import RedisRemote
 
-            return RedisRemote(_redis_url(where.url), where.workspace)
+            # The driver knows only the schemes of Redis.
+            url = re.sub(r"^valkey(s?)://", r"redis\1://", where.url)
+            return RedisRemote(url, where.workspace)
         from interlock.stores.shared.postgres import PostgresRemote
 
         return PostgresRemote(where.url, where.workspace)
@@ -114,7 +118,8 @@ def reach(where: Located) -> Remote:
 
 
 def parsed(given: str) -> tuple[str, str | None]:
-    """An engine's URL without what is ours in it, and the workspace's name, if it has one."""
+    """An engine's URL without the option `workspace`, and that workspace's name, if given. Raises
+    Usage for any other URL."""
     try:
         parts = urlsplit(given)
         kind = _EXTRAS.get(parts.scheme)
@@ -128,60 +133,50 @@ def parsed(given: str) -> tuple[str, str | None]:
             "?workspace=NAME to join one that exists; without --engine the log is kept in the "
             "embedded file."
         )
-    names = [_value(option) for option in _options(parts) if _name(option) == "workspace"]
+    options = _options(parts)
+    names = [value for name, value, _ in options if name == "workspace"]
     if len(names) > 1 or (names and not _NAME.fullmatch(names[0])):
         raise Usage(
             "The name of a workspace on an engine has up to 64 lower-case letters, digits and "
             "hyphens: ?workspace=team"
         )
-    rest = [option for option in _options(parts) if _name(option) != "workspace"]
     if kind == "redis":
-        _refuse_strange_options(parts, rest)
+        # The driver takes any option as an argument of its own, and fails on an unknown one.
+        known = {"db", *(_TLS if parts.scheme in ("rediss", "valkeys") else ())}
+        strange = sorted({name for name, _, _ in options} - known - {"workspace"})
+        if strange:
+            raise Usage(
+                f"An engine at {parts.scheme}:// has no option {strange[0][:80]!r}. There are "
+                f"{', '.join(sorted(known))} and workspace; the user and the password go before "
+                f"the host: {parts.scheme}://USER:PASSWORD@HOST:PORT/DB"
+            )
+        numbers = [value for name, value, _ in options if name == "db"]
+        numbers += filter(None, [parts.path.removeprefix("/")])
+        if not all(number.isascii() and number.isdigit() for number in numbers):
+            raise Usage(f"A database of Redis is a number: {parts.scheme}://HOST:PORT/0")
+    rest = [text for name, _, text in options if name != "workspace"]
     return _url(parts, rest), names[0] if names else None
 
 
-def _refuse_strange_options(parts: SplitResult, options: list[str]) -> None:
-    """Redis' driver hands whatever it is given to itself, and falls over what it does not know."""
-    known = {"db", *(_TLS if parts.scheme in ("rediss", "valkeys") else ())}
-    strange = sorted({_name(option) for option in options} - known)
-    if strange:
-        raise Usage(
-            f"An engine at {parts.scheme}:// has no option {strange[0][:80]!r}. There are "
-            f"{', '.join(sorted(known))} and workspace; the user and the password go before the "
-            f"host: {parts.scheme}://USER:PASSWORD@HOST:PORT/DB"
-        )
-    numbers = [_value(option) for option in options if _name(option) == "db"]
-    numbers += filter(None, [parts.path.removeprefix("/")])
-    if not all(number.isascii() and number.isdigit() for number in numbers):
-        raise Usage(f"A database of Redis is a number: {parts.scheme}://HOST:PORT/0")
-
-
-def _options(parts: SplitResult) -> list[str]:
-    """As they were written: what a plus or a %20 means is for the driver to say."""
-    return [option for option in parts.query.split("&") if option]
+def _options(parts: SplitResult) -> list[tuple[str, str, str]]:
+    """The options of a URL: name, value, and the text as written, whose escapes are the driver's
+    business."""
+    found = []
+    for option in parts.query.split("&"):
+        if option:
+            name, _, value = option.partition("=")
+            found.append((unquote(name), unquote(value), option))
+    return found
 
 
 def _public(parts: SplitResult) -> list[str]:
-    return [option for option in _options(parts) if "pass" not in _name(option).lower()]
-
-
-def _name(option: str) -> str:
-    return unquote(option.partition("=")[0])
-
-
-def _value(option: str) -> str:
-    return unquote(option.partition("=")[2])
+    return [text for name, _, text in _options(parts) if "pass" not in name.lower()]
 
 
 def _url(parts: SplitResult, options: list[str]) -> str:
-    """With both slashes also where no host follows them."""
+    """The URL, with both slashes even where no host follows them."""
     query = "?" + "&".join(options) if options else ""
     return f"{parts.scheme}://{parts.netloc}{parts.path}{query}"
-
-
-def _redis_url(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    return {"valkey": "redis", "valkeys": "rediss"}.get(scheme, scheme) + "://" + rest
 
 
 def _recorded(directory: str) -> Located | None:
@@ -199,8 +194,3 @@ def _recorded(directory: str) -> Located | None:
             f"{RECORD} in {directory} cannot be read. Say again where the log is kept: interlock "
             "up --engine URL, after moving that file away."
         ) from None
-
-
-def _node_name() -> str:
-    plain = re.sub(r"[^a-z0-9]+", "-", os.uname().nodename.lower()).strip("-")[:40]
-    return f"{plain or 'node'}-{os.urandom(3).hex()}"

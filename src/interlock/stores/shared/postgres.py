@@ -1,8 +1,8 @@
-"""PostgreSQL: a row for each entry, and a row whose lock is the turn, which PostgreSQL gives in
-the order of asking.
+"""PostgreSQL: a row for each entry, and a row whose lock is the turn, which PostgreSQL grants in
+the order of the requests.
 
-The truth is the log's last row. Two appends to one position cannot both be: its primary key sees
-to that, whoever holds the lock.
+The head is the log's last row. The primary key excludes two appends to one position, even of two
+nodes that both believe to hold the lock.
 """
 
 import hashlib
@@ -24,7 +24,6 @@ from interlock.stores.shared.remote import (
     READ_BYTES,
     AnswerLost,
     Appending,
-    Blob,
     HeadMoved,
     RemoteHead,
     Sealed,
@@ -46,30 +45,27 @@ class PostgresRemote:
         self._channel = "interlock_" + hashlib.sha256(workspace.encode()).hexdigest()[:32]
         self._begin = sql.SQL(statements.BEGIN).format(workspace=sql.Literal(workspace))
         self._turns = Line(self._server, self._prepare_turns)
-        self._looks = Line(self._server, self._prepare)
-        self._hints = Line(self._server, self._listen)
+        self._looks = Line(self._server, lambda db: db.execute(statements.TABLES))
+        self._hints = Line(self._server, self._prepare_hints)
         self._rung = False
 
-    def _prepare(self, db: Connection) -> None:
-        db.execute(statements.TABLES)
-
     def _prepare_turns(self, db: Connection) -> None:
-        self._prepare(db)
+        db.execute(statements.TABLES)
         db.execute(statements.HEAD, (self._workspace,))
 
-    def _listen(self, db: Connection) -> None:
-        self._prepare(db)
-        db.add_notify_handler(self._ring)
-        db.execute(f"LISTEN {self._channel}")
+    def _prepare_hints(self, db: Connection) -> None:
+        def ring(_: psycopg.Notify) -> None:
+            self._rung = True
 
-    def _ring(self, _: psycopg.Notify) -> None:
-        self._rung = True
+        db.execute(statements.TABLES)
+        db.add_notify_handler(ring)
+        db.execute(f"LISTEN {self._channel}")
 
     # --- the turn
 
     def begin(self, node: str) -> RemoteHead:
-        """Where the turn is long in coming, a look beside it tells a server that is busy from
-        one that is gone."""
+        """While the turn does not come, reading the head on another connection tells a busy server
+        from one that is gone."""
         with self._turns.use() as db:
             try:
                 with db.patient(ALIVE_AFTER_S, self.remote_head):
@@ -86,16 +82,38 @@ class PostgresRemote:
                     "again, and it will be there."
                 )
             found.nextset()
-            return _glimpse(found.fetchone())
+            return _head(found.fetchone())
 
     def append(self, after: RemoteHead, batch: Appending) -> None:
-        self._keep(lambda db: self._write(db, after, batch))
+        def write(db: Connection) -> bool:
+            if not self._write_entries(db, after, batch.entries):
+                return False
+            if batch.blobs:
+                # Of two uploads of the same bytes the first stays.
+                uploads = [blob.upload for blob in batch.blobs]
+                digests = [blob.sha256 for blob in batch.blobs]
+                sizes = [blob.size for blob in batch.blobs]
+                db.execute(statements.KEEP_BLOBS, (self._workspace, digests, uploads, sizes))
+                db.execute(statements.DROP_UPLOADS, (self._workspace, uploads, self._workspace))
+            if batch.erased:
+                db.execute(statements.ERASE, (self._workspace, list(batch.erased)))
+            if batch.dropped:
+                db.execute(statements.DROP_BLOBS, (self._workspace, list(batch.dropped)))
+            return True
+
+        self._commit(write)
 
     def rewrite_entries(self, after: RemoteHead, entries: Sequence[Sealed]) -> None:
-        self._keep(lambda db: self._mended(db, after, entries))
+        def write(db: Connection) -> bool:
+            db.execute(statements.UNSEAT, (self._workspace, [entry.seq for entry in entries]))
+            return self._write_entries(db, after, entries)
 
-    def _keep(self, write: Callable[[Connection], bool]) -> None:
-        """What fails before COMMIT is sent was not kept, and what fails later is not known."""
+        self._commit(write)
+
+    def _commit(self, write: Callable[[Connection], bool]) -> None:
+        """Write in the turn's transaction and commit it. `write` returns False where the head has
+        moved. An error before COMMIT is sent means that nothing was kept; after that, the outcome
+        is unknown."""
         db = self._turns.held()
         if db is None or db.info.transaction_status != TransactionStatus.INTRANS:
             raise HeadMoved
@@ -108,10 +126,6 @@ class PostgresRemote:
         if not good:
             self.leave()
             raise HeadMoved
-        self._commit(db)
-        self._tell(db)
-
-    def _commit(self, db: Connection) -> None:
         try:
             kept = db.execute("COMMIT").statusmessage == "COMMIT"
         except psycopg.Error as trouble:
@@ -119,57 +133,42 @@ class PostgresRemote:
             raise AnswerLost(str(trouble).partition("\n")[0]) from None
         if not kept:
             raise HeadMoved
-
-    def _tell(self, db: Connection) -> None:
-        """Not in the transaction: there it would hold up every other workspace until the disk has
-        this one."""
+        # In the transaction, NOTIFY would block every other workspace until this one is on disk.
         try:
             db.execute(f"NOTIFY {self._channel}")
         except psycopg.Error:
             self._turns.drop()
 
-    def _write(self, db: Connection, after: RemoteHead, batch: Appending) -> bool:
-        """Puts a batch into the turn's transaction; False where the head has moved."""
-        given = self._at(after) | _columns(batch.entries)
-        if db.execute(statements.APPEND, given).fetchone() != (True,):
-            return False
-        if batch.blobs:
-            self._keep_blobs(db, batch.blobs)
-        if batch.erased:
-            db.execute(statements.ERASE, (self._workspace, list(batch.erased)))
-        if batch.dropped:
-            db.execute(statements.DROP_BLOBS, (self._workspace, list(batch.dropped)))
-        return True
-
-    def _mended(self, db: Connection, after: RemoteHead, entries: Sequence[Sealed]) -> bool:
-        db.execute(statements.UNSEAT, (self._workspace, [entry.seq for entry in entries]))
-        given = self._at(after) | _columns(entries)
-        return db.execute(statements.APPEND, given).fetchone() == (True,)
-
-    def _at(self, head: RemoteHead) -> dict[str, Any]:
-        return {
+    def _write_entries(self, db: Connection, after: RemoteHead, entries: Sequence[Sealed]) -> bool:
+        """Write entries into the turn's transaction; False where the head has moved."""
+        with_body = [
+            entry for entry in entries if entry.salt is not None and entry.body is not None
+        ]
+        given = {
             "workspace": self._workspace,
-            "seq": head.seq,
-            "hash": head.hash,
+            "seq": after.seq,
+            "hash": after.hash,
             "genesis": GENESIS,
+            "seqs": [entry.seq for entry in entries],
+            "hashes": [entry.hash for entry in entries],
+            "headers": [entry.header for entry in entries],
+            "keeps": ["\n".join(entry.keeps) for entry in entries],
+            "macs": [entry.mac for entry in entries],
+            "said": [entry.seq for entry in with_body],
+            "salts": [entry.salt for entry in with_body],
+            "bodies": [entry.body for entry in with_body],
         }
-
-    def _keep_blobs(self, db: Connection, blobs: Sequence[Blob]) -> None:
-        """Of two uploads of the same bytes the first stays."""
-        uploads = [blob.upload for blob in blobs]
-        digests, sizes = [blob.sha256 for blob in blobs], [blob.size for blob in blobs]
-        db.execute(statements.KEEP_BLOBS, (self._workspace, digests, uploads, sizes))
-        db.execute(statements.DROP_UPLOADS, (self._workspace, uploads, self._workspace))
+        return db.execute(statements.APPEND, given).fetchone() == (True,)
 
     def stay(self) -> None:
         db = self._turns.held()
         if db is not None:
-            with suppress(psycopg.Error):  # the append finds out
+            with suppress(psycopg.Error):  # the append will fail too
                 db.execute("SELECT 1")
 
     def leave(self, after: RemoteHead | None = None) -> bool:
-        """As long as the transaction was ours, nobody appended. One that the server broke off
-        vouches for nothing."""
+        """While this transaction held the lock, no other node appended. After a transaction that
+        the server ended, the answer is False."""
         db = self._turns.held()
         if db is None:
             return False
@@ -181,14 +180,14 @@ class PostgresRemote:
             return False
         return was_ours
 
-    # --- beside it
+    # --- without the turn
 
     def remote_head(self) -> RemoteHead:
         with self._looks.use() as db:
-            return self._glimpsed(db)
+            return self._read_head(db)
 
-    def _glimpsed(self, db: Connection) -> RemoteHead:
-        return _glimpse(
+    def _read_head(self, db: Connection) -> RemoteHead:
+        return _head(
             db.execute(statements.LAST.format(workspace="%s"), (self._workspace,)).fetchone()
         )
 
@@ -207,13 +206,13 @@ class PostgresRemote:
             return [_sealed(*row) for row in found]
 
     def wait(self, after: int, seconds: float) -> None:
-        """A notice is a hint; what counts is the look behind it."""
+        """A notification is a hint; the head decides."""
         deadline = time.monotonic() + seconds
         while True:
             with self._hints.use() as db:
                 self._rung = False
                 left = deadline - time.monotonic()
-                if self._glimpsed(db).seq > after or left <= 0:
+                if self._read_head(db).seq > after or left <= 0:
                     return
                 if not self._rung and not self._hints.is_closed:
                     db.has_spoken(min(left, POLL_INTERVAL_S))
@@ -235,7 +234,7 @@ class PostgresRemote:
         with self._looks.use() as db:
             return db.execute(statements.DISCARD_ASIDE, (self._workspace,)).rowcount
 
-    # --- uploads and blobs: kept at once, whatever becomes of the turn
+    # --- uploads and blobs: durable at once, whether or not the turn commits
 
     def put_chunk(self, upload: str, number: int, data: bytes) -> None:
         with self._looks.use() as db:
@@ -307,35 +306,21 @@ _ASYNCHRONOUS = (
 )
 
 
-def _glimpse(row: tuple[Any, ...] | None) -> RemoteHead:
-    assert row is not None  # the query gives one row, whatever the log has
+def _head(row: tuple[Any, ...] | None) -> RemoteHead:
+    assert row is not None  # the query always returns one row
     seq, hash, now = row
     return RemoteHead(now=now) if seq is None else RemoteHead(seq, _text(hash), now)
 
 
-def _columns(entries: Sequence[Sealed]) -> dict[str, Any]:
-    said = [entry for entry in entries if entry.salt is not None and entry.body is not None]
-    return {
-        "seqs": [entry.seq for entry in entries],
-        "hashes": [entry.hash for entry in entries],
-        "headers": [entry.header for entry in entries],
-        "keeps": ["\n".join(entry.keeps) for entry in entries],
-        "macs": [entry.mac for entry in entries],
-        "said": [entry.seq for entry in said],
-        "salts": [entry.salt for entry in said],
-        "bodies": [entry.body for entry in said],
-    }
-
-
 def _sealed(seq: int, hash: Any, header: Any, keeps: Any, mac: Any, salt: Any, body: Any) -> Sealed:
-    """What whoever has the password wrote need not be what the table was made for."""
+    """An entry of a row. A holder of the password may have written values of any type."""
     digests = tuple(_text(keeps).split("\n")) if keeps else ()
     known = header if isinstance(header, bytes) else b""
     return Sealed(seq, _text(hash), known, digests, _text(mac), salt, body)
 
 
 def _text(value: Any) -> str:
-    """Text, which a database without an encoding gives as bytes."""
+    """A text value, which a database without an encoding returns as bytes."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value if isinstance(value, str) else ""

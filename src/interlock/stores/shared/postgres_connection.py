@@ -1,5 +1,5 @@
-"""A line to PostgreSQL: a connection that is made when it is needed, that never waits long for an
-answer, and that is made again after trouble."""
+"""Connections to PostgreSQL: made on first use, with a limit on the wait for an answer, and made
+again after an error."""
 
 import os
 import select
@@ -22,9 +22,9 @@ ASLEEP_MS = 2000
 STATEMENT_MS = 10_000
 TURN_FOR_MS = 60_000
 
-# Each session's own, whatever the server's defaults are. A node that sleeps in its turn loses it,
-# with its connection, and so does one that sleeps in the middle of a message, where the server is
-# not idle (transaction_timeout, since version 17); what is acknowledged is on disk.
+# Settings of each session, independent of the server's defaults. A node that sleeps in its turn
+# loses the turn and its connection, even in the middle of a message, where the server is not idle
+# (transaction_timeout, since version 17). Acknowledged writes are on disk.
 _SESSION = f"""
 SET default_transaction_isolation = 'read committed';
 SET idle_in_transaction_session_timeout = {ASLEEP_MS};
@@ -35,8 +35,8 @@ SELECT set_config(name, '{TURN_FOR_MS}', false) FROM pg_settings
 SELECT set_config(name, 'on', false) FROM pg_settings
   WHERE name = 'synchronous_commit' AND setting <> 'remote_apply';
 """
-# What the URL does not say. An address behind which several servers stand means the one that
-# writes: another may not have the last entries yet.
+# Defaults for the URL. Of several servers behind an address, use the one that takes writes: another
+# one may not have the last entries yet.
 _PARAMETERS = {
     "application_name": "interlock",
     "connect_timeout": "2",
@@ -50,8 +50,8 @@ T = TypeVar("T")
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """Asks `when_silent` each time that nothing was heard for `silence_s`; it raises, or the
-    waiting goes on. Without one, that is the end of the waiting."""
+    """Calls `when_silent` each time that the server was silent for `silence_s`; it raises, or the
+    wait goes on. Without it, silence is an error."""
 
     silence_s = SILENCE_S
     when_silent: Callable[[], object] | None = None
@@ -68,17 +68,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 if ready:
                     heard = time.monotonic()
                 elif time.monotonic() - heard > self.silence_s:
-                    self._is_silent()
+                    if self.when_silent is None:
+                        raise psycopg.OperationalError(f"no answer within {self.silence_s:.0f} s")
+                    self.when_silent()
                     heard = time.monotonic()
                 wanted = gen.send(ready)
         except StopIteration as done:
             result: T = done.value
             return result
-
-    def _is_silent(self) -> None:
-        if self.when_silent is None:
-            raise psycopg.OperationalError(f"no answer within {self.silence_s:.0f} s")
-        self.when_silent()
 
     @contextmanager
     def patient(self, silence_s: float, when_silent: Callable[[], object]) -> Iterator[None]:
@@ -89,13 +86,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             self.silence_s, self.when_silent = SILENCE_S, None
 
     def has_spoken(self, within_s: float = 0.0) -> bool:
-        """Whether the server says something that it was not asked for."""
+        """Whether the server has sent data without a request."""
         poll = select.poll()
         poll.register(self.fileno(), select.POLLIN)
         return bool(poll.poll(within_s * 1000))
 
     def is_over(self) -> bool:
-        """Whether the server ended it, as far as can be heard without asking."""
+        """Whether the server has ended the connection, without a request to it."""
         try:
             while self.has_spoken():
                 self.pgconn.consume_input()
@@ -105,7 +102,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 class Server:
-    """A server's address, what is needed to connect to it, and how its troubles are told."""
+    """A server's address and connection parameters, and its errors as refusals."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -122,7 +119,7 @@ class Server:
         return Connection.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
 
     def unavailable(self, trouble: psycopg.Error) -> EngineUnavailable:
-        """What PostgreSQL said, in its first line, and what may be done about it."""
+        """A refusal with the first line of PostgreSQL's error."""
         said = str(trouble).partition("\n")[0].strip().rstrip(".") or type(trouble).__name__
         return EngineUnavailable(
             f"PostgreSQL at {self.place} cannot be used: {said}. {NOTHING_DONE}; see the server "
@@ -137,14 +134,10 @@ def _not_a_url() -> Usage:
     )
 
 
-def _twin(connection: Connection) -> socket.socket:
-    return socket.socket(fileno=os.dup(connection.fileno()))
-
-
 class Line:
     """One connection for one thread at a time."""
 
-    def __init__(self, server: Server, prepare: Callable[[Connection], None]) -> None:
+    def __init__(self, server: Server, prepare: Callable[[Connection], object]) -> None:
         self._server = server
         self._prepare = prepare
         self._lock = threading.Lock()
@@ -153,10 +146,19 @@ class Line:
 
     @contextmanager
     def use(self) -> Iterator[Connection]:
-        """The connection. Where that goes wrong it is dropped, and the next use makes another."""
+        """The connection. After an error it is dropped, and the next use makes another."""
         with self._lock:
             try:
-                yield self._ready()
+                if self._closed:
+                    raise EngineUnavailable(
+                        f"The connection to PostgreSQL at {self._server.place} is closed."
+                    )
+                connection = self.held()
+                if connection is None:
+                    connection = self._connection = self._server.connect()
+                    connection.execute(_SESSION)
+                    self._prepare(connection)
+                yield connection
             except psycopg.Error as trouble:
                 self.drop()
                 raise self._server.unavailable(trouble) from None
@@ -165,7 +167,7 @@ class Line:
                 raise
 
     def held(self) -> Connection | None:
-        """The connection as it was left; None where the server ended it since."""
+        """The connection of the last use; None where the server has ended it."""
         if self._connection is not None and self._connection.is_over():
             self.drop()
         return self._connection
@@ -180,12 +182,14 @@ class Line:
         return self._closed
 
     def hang_up(self) -> None:
-        """Closes it under a thread that waits for the server to speak, which has nothing left to
-        wait for."""
+        """Close the connection under a thread that waits for the server."""
         self._closed = True
         connection = self._connection
         if connection is not None:
-            with suppress(OSError, psycopg.Error), _twin(connection) as twin:
+            with (
+                suppress(OSError, psycopg.Error),
+                socket.socket(fileno=os.dup(connection.fileno())) as twin,
+            ):
                 twin.shutdown(socket.SHUT_RDWR)
         self.close()
 
@@ -193,15 +197,3 @@ class Line:
         with self._lock:
             self._closed = True
             self.drop()
-
-    def _ready(self) -> Connection:
-        if self._closed:
-            raise EngineUnavailable(
-                f"The connection to PostgreSQL at {self._server.place} is closed."
-            )
-        connection = self.held()
-        if connection is None:
-            connection = self._connection = self._server.connect()
-            connection.execute(_SESSION)
-            self._prepare(connection)
-        return connection

@@ -1,13 +1,14 @@
-"""What is said to PostgreSQL, statement by statement."""
+"""The statements for PostgreSQL, each with its purpose."""
 
 # map: interlock_log     position -> hash, header, digests of blobs by lines, seal
 #      interlock_bodies  position -> salt and body; deleted by redaction
 #      interlock_heads   one row per workspace, whose lock is the turn
 #      interlock_blobs   digest -> which upload holds the bytes
 #      interlock_chunks  an upload's bytes; names of uploads sort as bytes do
-#      interlock_aside   what was found in the log and is none of ours
-#      interlock_nodes   what nodes say of themselves; a crash may empty it
-# Nodes that start at once wait for each other here.
+#      interlock_aside   entries of the log without a valid seal
+#      interlock_nodes   the reports of nodes; a crash may empty it
+
+# Create the tables. Nodes that start at the same time wait for each other here.
 TABLES = """
 DO $$ BEGIN
 IF to_regclass('interlock_nodes') IS NULL THEN
@@ -27,15 +28,17 @@ CREATE UNLOGGED TABLE IF NOT EXISTS interlock_nodes(workspace text, node text,
     about bytea NOT NULL, seen timestamptz NOT NULL, PRIMARY KEY (workspace, node));
 END IF; END $$
 """
+# Create the row whose lock is the turn.
 HEAD = "INSERT INTO interlock_heads VALUES (%s) ON CONFLICT DO NOTHING"
 
+# Read the last entry and the clock.
 LAST = """
 SELECT last.seq, last.hash, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 FROM (VALUES (1)) AS always LEFT JOIN LATERAL (
     SELECT seq, hash FROM interlock_log WHERE workspace = {workspace} AND seq > 0
     ORDER BY seq DESC LIMIT 1) AS last ON true
 """
-# One message and three statements: the last looks at the log when the lock is ours, and not before.
+# Begin the turn. One message has three statements: the last one reads the log after the lock.
 BEGIN = (
     """
 BEGIN;
@@ -43,7 +46,7 @@ SELECT 1 FROM interlock_heads WHERE workspace = {workspace} FOR UPDATE;
 """
     + LAST
 )
-# A body at a position that no entry had is nobody's, and gives way.
+# Append entries and bodies if the head has not moved. A body without an entry is overwritten.
 APPEND = """
 WITH last AS (
     SELECT seq, hash FROM interlock_log WHERE workspace = %(workspace)b AND seq > 0
@@ -63,24 +66,28 @@ WITH last AS (
 )
 SELECT good FROM head
 """
+# Make uploads blobs. Of two uploads of the same bytes the first stays.
 KEEP_BLOBS = """
 INSERT INTO interlock_blobs(workspace, sha256, upload, size)
 SELECT %s, new.* FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS new ON CONFLICT DO NOTHING
 """
+# Delete the chunks of uploads that are no blobs.
 DROP_UPLOADS = """
 DELETE FROM interlock_chunks WHERE workspace = %s AND upload = ANY(%s) AND upload NOT IN (
     SELECT upload FROM interlock_blobs WHERE workspace = %s)
 """
+# Delete the chunks of old uploads that became no blobs.
 DROP_STALE = """
 DELETE FROM interlock_chunks WHERE workspace = %s AND upload < %s AND upload NOT IN (
     SELECT upload FROM interlock_blobs WHERE workspace = %s)
 """
+# Delete blobs with their chunks.
 DROP_BLOBS = """
 WITH gone AS (DELETE FROM interlock_blobs WHERE workspace = %s AND sha256 = ANY(%s) RETURNING *)
 DELETE FROM interlock_chunks USING gone
 WHERE interlock_chunks.workspace = gone.workspace AND interlock_chunks.upload = gone.upload
 """
-# What stood there is kept aside; a body that we do not have stays as it is.
+# Move the entries at these positions aside, before they are written again. Bodies stay.
 UNSEAT = """
 WITH found AS (
     DELETE FROM interlock_log WHERE workspace = %s AND seq = ANY(%s) RETURNING *
@@ -88,9 +95,10 @@ WITH found AS (
 INSERT INTO interlock_aside(workspace, seq, hash, header, keeps, mac)
 SELECT workspace, seq, hash, header, keeps, mac FROM found
 """
+# Erase redacted bodies.
 ERASE = "DELETE FROM interlock_bodies WHERE workspace = %s AND seq = ANY(%s)"
 
-# The last of them is the one that passes so many bytes.
+# Read entries with their bodies. The last one is the one that passes the limit of bytes.
 READ = """
 SELECT seq, hash, header, keeps, mac, salt, body FROM (
     SELECT log.*, salt, body, sum(coalesce(octet_length(body), 0)) OVER (
@@ -100,13 +108,16 @@ SELECT seq, hash, header, keeps, mac, salt, body FROM (
     ) AS log LEFT JOIN interlock_bodies USING (workspace, seq)
 ) AS found WHERE coalesce(before, 0) < %s ORDER BY seq
 """
+# Read entries without their bodies.
 HEADERS = """
 SELECT seq, hash, header, keeps, mac, NULL::bytea, NULL::bytea FROM interlock_log
 WHERE workspace = %s AND seq > %s ORDER BY seq LIMIT %s
 """
+# Lock an entry, to compare it before it is set aside.
 LOCK_ENTRY = """
 SELECT 1 FROM interlock_log WHERE workspace = %(workspace)s AND seq = %(seq)s FOR UPDATE
 """
+# Move an entry and its body aside.
 SET_ASIDE = """
 WITH found AS (
     DELETE FROM interlock_log WHERE workspace = %(workspace)s AND seq = %(seq)s RETURNING *
@@ -117,7 +128,7 @@ INSERT INTO interlock_aside(workspace, seq, hash, header, keeps, mac, salt, body
 SELECT workspace, seq, hash, header, keeps, mac, salt, body
 FROM found LEFT JOIN said USING (workspace, seq)
 """
-# The log begins at 1, and nobody reads what stands before that, or nowhere.
+# Move entries before position 1 aside, which no node reads.
 SET_STRAYS_ASIDE = """
 WITH found AS (
     DELETE FROM interlock_log WHERE workspace = %s AND (seq < 1 OR seq IS NULL) RETURNING *
@@ -125,31 +136,41 @@ WITH found AS (
 INSERT INTO interlock_aside(workspace, seq, hash, header, keeps, mac)
 SELECT workspace, seq, hash, header, keeps, mac FROM found
 """
+# Count the entries that were set aside.
 ASIDE = "SELECT count(*) FROM interlock_aside WHERE workspace = %s"
+# Delete the entries that were set aside.
 DISCARD_ASIDE = "DELETE FROM interlock_aside WHERE workspace = %s"
 
+# Write a chunk of an upload, unless the upload is a blob by now.
 PUT_CHUNK = """
 INSERT INTO interlock_chunks SELECT %(workspace)s, %(upload)s, %(number)s, %(data)b
 WHERE NOT EXISTS (SELECT 1 FROM interlock_blobs
     WHERE workspace = %(workspace)s AND upload = %(upload)s)
 ON CONFLICT (workspace, upload, number) DO UPDATE SET data = excluded.data
 """
+# Read the next chunk of an upload.
 CHUNK = """
 SELECT number, data FROM interlock_chunks WHERE workspace = %s AND upload = %s AND number > %s
 ORDER BY number LIMIT 1
 """
+# Find the upload with the bytes of a blob.
 UPLOAD_OF = "SELECT upload FROM interlock_blobs WHERE workspace = %s AND sha256 = %s"
 
+# Write the report of a node.
 BEAT = """
 INSERT INTO interlock_nodes VALUES (%s, %s, %b, clock_timestamp())
 ON CONFLICT (workspace, node) DO UPDATE SET about = excluded.about, seen = excluded.seen
 """
+# Read the reports of all nodes.
 NODES = "SELECT node, about FROM interlock_nodes WHERE workspace = %s"
+# Delete old reports.
 FORGET_NODES = """
 DELETE FROM interlock_nodes WHERE workspace = %s AND seen < clock_timestamp() - %s::interval
 """
+# Read the settings by which PostgreSQL may lose acknowledged writes.
 SETTINGS = """
 SELECT name, setting FROM pg_settings
 WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit', 'synchronous_standby_names')
 """
+# Count the replicas.
 FOLLOWERS = "SELECT count(*) FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup'"

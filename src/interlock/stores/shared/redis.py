@@ -1,9 +1,9 @@
 """Redis 7 or Valkey: one stream per workspace with ids `seq-0`, never times.
 
 All keys of a workspace have one hash tag, so that a cluster keeps them in one slot. The turn is
-soft: a key that expires, and a queue behind it; a stopped holder loses it, and safety rests on
-the comparison that the append's script makes. So a node that has been alone for a while begins
-without writing it down, which would have to reach the disk.
+soft: a key that expires, and a queue behind it. A stopped holder loses it, and safety rests on the
+comparison in the append's script. A node that has been alone for a while therefore begins without
+writing the key, which would have to reach the disk.
 """
 
 import re
@@ -40,13 +40,24 @@ from interlock.stores.shared.remote import (
 CONNECT_S = 1.0
 ANSWER_S = 2.0
 TURN_WITHIN_S = 5.0
-# Who saw no other node's entries for so long is alone.
+# A node that saw no other node's entries for this time is alone.
 ALONE_AFTER_S = 1.0
 FORGOTTEN_AFTER_MS = 3_600_000
 OLDEST = 7
-# What an id that is none of ours has in place of a hash, so that no such entry is genuine.
+# An entry with a foreign id gets this and its id as its hash, so that it is never genuine.
 _STRANGE = "id "
 _ID = re.compile(rb"\d{1,20}-\d{1,20}")
+# Settings by which the server may lose acknowledged writes: the safe value, and the loss.
+_HAZARDS = (
+    ("appendonly", "yes", "a restart loses everything since the last snapshot"),
+    ("appendfsync", "always", "a crash may lose the last second of acknowledged writes"),
+    (
+        "no-appendfsync-on-rewrite",
+        "no",
+        "a crash while its file is rewritten may lose acknowledged writes",
+    ),
+    ("maxmemory-policy", "noeviction", "a full memory may evict the log"),
+)
 
 
 class RedisRemote:
@@ -65,8 +76,8 @@ class RedisRemote:
 
     @cached_property
     def _client(self) -> "redis.Redis":
-        """Connects when it is first needed. Nothing is retried behind our back: an append that
-        is sent twice would be two."""
+        """Connects on first use. The driver must not retry: an append that is sent twice would be
+        two."""
         if self._closed:
             raise EngineUnavailable(f"The connection to the engine at {self._place} is closed.")
         given: dict[str, Any] = {
@@ -90,15 +101,12 @@ class RedisRemote:
             )
         if about.get("cluster_enabled"):
             client.close()
-            return self._cluster(given)
+            return cast("redis.Redis", RedisCluster.from_url(self._url, **given))
         return client
-
-    def _cluster(self, given: dict[str, Any]) -> "redis.Redis":
-        return cast("redis.Redis", RedisCluster.from_url(self._url, **given))
 
     @property
     def _place(self) -> str:
-        """The address without what is secret in it."""
+        """The address without the password."""
         url = self._url.partition("?")[0]
         return url.rpartition("@")[2].partition("://")[2] or url.rpartition("@")[2]
 
@@ -139,23 +147,19 @@ class RedisRemote:
                 if not mine or found[0].decode() != self._ours:
                     self._met = heard
                 if mine:
-                    return _glimpse(found[0], found[1], now)
+                    return _head(found[0], found[1], now)
                 if heard > deadline:
                     raise EngineUnavailable(
                         f"The turn did not come within {TURN_WITHIN_S:.0f} s, and nothing was "
                         "done. Other nodes are writing; try again."
                     )
-                if end := self._rung(max(found[0], 10) / 1000):
-                    return _glimpse(*end, now + int((time.monotonic() - heard) * 1000))
-
-    def _rung(self, seconds: float) -> tuple[bytes, bytes] | None:
-        """Waits for the bell, which says where the log ends; not the time, which would be
-        believed whoever rang."""
-        rung = self._client.blpop([self._key(f"bell:{self._node}")], seconds)
-        if not rung:
-            return None
-        id, _, hash = cast(list[bytes], rung)[1].partition(b" ")
-        return (id, hash) if _ID.fullmatch(id) else None
+                # Wait for the bell, which says where the log ends. It does not say the time,
+                # because anyone with the password can ring it.
+                bell, patience_s = self._key(f"bell:{node}"), max(found[0], 10) / 1000
+                if rung := cast(list[bytes], self._client.blpop([bell], patience_s)):
+                    id, _, hash = rung[1].partition(b" ")
+                    if _ID.fullmatch(id):
+                        return _head(id, hash, now + int((time.monotonic() - heard) * 1000))
 
     def append(self, after: RemoteHead, batch: Appending) -> None:
         words = [*self._at(after), len(batch.entries)]
@@ -172,7 +176,7 @@ class RedisRemote:
     def rewrite_entries(self, after: RemoteHead, entries: Sequence[Sealed]) -> None:
         words = [word for entry in entries for word in _words(entry)]
         keys = ["log", "turn", "queue", "bell:", "bodies", "aside"]
-        self._keep(scripts.MEND, keys, [*self._at(after), *words])
+        self._keep(scripts.REWRITE, keys, [*self._at(after), *words])
 
     def _at(self, head: RemoteHead) -> list[Any]:
         return [self._node, SLOT_MS, f"{head.seq}-0", head.hash]
@@ -183,7 +187,7 @@ class RedisRemote:
             try:
                 kept = self._run(script, keys, *words)
             except (ResponseError, AuthenticationError):
-                raise  # the server's own word that it was not kept
+                raise  # the server says that it was not kept
             except (RedisError, RedisClusterException, OSError) as trouble:
                 raise AnswerLost(_first_line(trouble)) from None
         if not kept:
@@ -200,12 +204,12 @@ class RedisRemote:
             return bool(self._run(scripts.LEAVE, keys, self._node, SLOT_MS, f"{seq}-0", hash))
         return False
 
-    # --- beside it
+    # --- without the turn
 
     def remote_head(self) -> RemoteHead:
         with self._reaching():
-            now, id, hash = self._run(scripts.GLIMPSE, ["log"])
-            return _glimpse(id, hash, now)
+            now, id, hash = self._run(scripts.REMOTE_HEAD, ["log"])
+            return _head(id, hash, now)
 
     def read(self, after: int, limit: int) -> list[Sealed]:
         with self._reaching():
@@ -275,15 +279,13 @@ class RedisRemote:
             names = [name.decode("utf-8", "replace") for name in found[::2]]
             return dict(zip(names, found[1::2], strict=True))
 
-    def _keeper(self) -> dict[str, Any]:
-        """Which of several servers has this workspace, where they are a cluster."""
-        client: Any = self._client
-        is_cluster = isinstance(self._client, RedisCluster)
-        return {"target_nodes": client.get_node_from_key(self._key("log"))} if is_cluster else {}
-
     def hazards(self) -> list[str]:
         with self._reaching():
-            there = self._keeper()
+            there: dict[str, Any] = {}
+            client: Any = self._client
+            is_cluster = isinstance(self._client, RedisCluster)
+            if is_cluster:  # ask the server that has this workspace
+                there["target_nodes"] = client.get_node_from_key(self._key("log"))
             try:
                 settings = cast(
                     dict[str, str],
@@ -296,29 +298,12 @@ class RedisRemote:
                     "it acknowledged."
                 ]
             about = self._client.info("replication", **there)
-        found = []
-        if settings.get("appendonly") != "yes":
-            found.append(
-                "appendonly is off: a restart loses everything since the last snapshot. "
-                "CONFIG SET appendonly yes, and in its configuration file."
-            )
-        if settings.get("appendfsync") != "always":
-            found.append(
-                f"appendfsync is {settings.get('appendfsync')}: a crash may lose the last second "
-                "of acknowledged writes. CONFIG SET appendfsync always, and in its configuration "
-                "file."
-            )
-        if settings.get("no-appendfsync-on-rewrite") == "yes":
-            found.append(
-                "no-appendfsync-on-rewrite is yes: a crash while its file is rewritten may lose "
-                "acknowledged writes. CONFIG SET no-appendfsync-on-rewrite no, and in its "
-                "configuration file."
-            )
-        if settings.get("maxmemory-policy") != "noeviction":
-            found.append(
-                f"maxmemory-policy is {settings.get('maxmemory-policy')}: a full memory may evict "
-                "the log. CONFIG SET maxmemory-policy noeviction, and in its configuration file."
-            )
+        found = [
+            f"{name} is {settings.get(name)}: {loss}. CONFIG SET {name} {wanted}, and in its "
+            "configuration file."
+            for name, wanted, loss in _HAZARDS
+            if settings.get(name) != wanted
+        ]
         if about.get("connected_slaves"):
             found.append(
                 "it has replicas, which follow it behind its back: a failover to one may lose the "
@@ -333,7 +318,7 @@ class RedisRemote:
             client.close()
 
 
-def _glimpse(id: bytes, hash: bytes, now: int) -> RemoteHead:
+def _head(id: bytes, hash: bytes, now: int) -> RemoteHead:
     seq, _, part = id.partition(b"-")
     if id == b"0-0":
         return RemoteHead(0, GENESIS, now)
@@ -350,21 +335,18 @@ def _sealed(id: bytes, words: list[bytes], packed: bytes | None) -> Sealed:
     salt, body = (packed[1 : 1 + packed[0]], packed[1 + packed[0] :]) if packed else (None, None)
     keeps = tuple(filter(None, _text(fields, b"keeps").split("\n")))
     header = fields.get(b"header", b"")
-    mac = fields.get(b"mac", b"").decode("latin-1")  # whatever it is, `set_aside` finds it again
+    mac = fields.get(b"mac", b"").decode("latin-1")  # any bytes: `set_aside` finds them again
     return Sealed(int(seq), hash, header, keeps, mac, salt, body)
 
 
 def _words(entry: Sealed) -> tuple[Any, ...]:
-    """An entry as the scripts take it."""
-    body = b"" if entry.salt is None or entry.body is None else _packed(entry)
+    """An entry as the scripts take it. Salt and body are one value, whose first byte is the length
+    of the salt."""
+    body = b""
+    if entry.salt is not None and entry.body is not None:
+        body = bytes([len(entry.salt)]) + entry.salt + entry.body
     keeps = "\n".join(entry.keeps)
     return f"{entry.seq} {entry.hash} {entry.mac} {keeps}", entry.header, body
-
-
-def _packed(entry: Sealed) -> bytes:
-    """Salt and body as one value; the first byte is the salt's length."""
-    salt, body = entry.salt or b"", entry.body or b""
-    return bytes([len(salt)]) + salt + body
 
 
 def _text(fields: dict[bytes, bytes], name: bytes) -> str:

@@ -1,14 +1,16 @@
-"""What Redis is told to do in one step, script by script."""
+"""The Lua scripts for Redis, each with its purpose. A script runs as one atomic step."""
 
 # map: log      stream   seq-0 -> hash, header, keeps, mac
 #      bodies   hash     seq -> salt and body
-#      turn     string   who has the turn; expires
-#      queue    list     who asked for it, in order
-#      bell:N   list     tells N that the turn is N's, and where the log ends
+#      turn     string   the node that has the turn; expires
+#      queue    list     the nodes that wait for it, in order
+#      bell:N   list     tells N that it has the turn, and where the log ends
 #      uploads  set      names of uploads, sorted; chunks:UPLOAD is a hash of number -> bytes
 #      blobs    hash     digest -> upload; kept: the set of those uploads
-#      aside    stream   what was found in the log and is none of ours
-#      nodes    hash     name -> what it says of itself; seen: when, sorted
+#      aside    stream   entries of the log without a valid seal
+#      nodes    hash     name -> its report; seen: the times of the reports, sorted
+
+# Functions that several scripts share.
 PARTS = """
 local function last(log)
   local found = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
@@ -18,8 +20,8 @@ local function last(log)
   end
   return found[1], ''
 end
--- A stream takes no id below one that it once had. Where somebody added and removed such a one,
--- the entries go into a new stream, which takes the place of the old one when it is whole.
+-- A stream takes no id below one that it once had. If such an id was added and removed, copy the
+-- entries into a new stream, and replace the old one when the copy is whole.
 local function renewed(log)
   local new, from = log .. ':new', '-'
   redis.call('DEL', new)
@@ -32,7 +34,7 @@ local function renewed(log)
   until #found == 0
   if from == '-' then redis.call('DEL', log) else redis.call('RENAME', new, log) end
 end
--- What an error says; nothing where all went well.
+-- The message of an error, or nil.
 local function trouble(answer)
   return type(answer) == 'table' and answer.err
 end
@@ -59,8 +61,17 @@ local function hand_over(log, turn, queue, bell, slot)
     redis.call('PEXPIRE', bell .. first, slot)
   end
 end
+-- Hand the turn to the next node in the queue, after a write. Its errors must not fail the write.
+local function end_turn(log, turn, queue, bell, me, slot)
+  redis.pcall('LREM', queue, 0, me)
+  if redis.pcall('GET', turn) == me then
+    redis.pcall('DEL', turn)
+    pcall(hand_over, log, turn, queue, bell, slot)
+  end
+end
 """
 
+# Take the turn, or queue for it.
 BEGIN = (
     PARTS
     + """
@@ -88,7 +99,8 @@ return {1, milliseconds(), id, hash}
 """
 )
 
-GLIMPSE = (
+# Read the last entry and the clock.
+REMOTE_HEAD = (
     PARTS
     + """
 local id, hash = last(KEYS[1])
@@ -96,11 +108,12 @@ return {milliseconds(), id, hash}
 """
 )
 
+# Renew the turn.
 STAY = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 """
 
-# What is a blob by now, nobody changes or drops, however late they come.
+# Write a chunk of an upload, unless the upload is a blob by now.
 PUT_CHUNK = """
 local kept, uploads, chunks, upload = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 if redis.call('SISMEMBER', kept, upload) == 1 then return end
@@ -108,12 +121,14 @@ redis.call('ZADD', uploads, 0, upload)
 redis.call('HSET', chunks .. upload, ARGV[2], ARGV[3])
 """
 
+# Delete an upload, unless it is a blob by now.
 DROP_UPLOAD = """
 local kept, uploads, chunks, upload = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 redis.call('ZREM', uploads, upload)
 if redis.call('SISMEMBER', kept, upload) == 0 then redis.call('DEL', chunks .. upload) end
 """
 
+# End the turn, and say whether the log still ends at a position.
 LEAVE = (
     PARTS
     + """
@@ -128,8 +143,8 @@ return id == ARGV[3] and (hash == ARGV[4] or id == '0-0')
 """
 )
 
-# An error undoes nothing of what a script did before it. So what goes before the entries takes
-# nothing away; and when they are kept, nothing that follows may say that they were not.
+# Append a batch if the head has not moved, and end the turn. An error does not roll a script back.
+# So the steps before the entries delete nothing, and the steps after them must not fail.
 APPEND = (
     PARTS
     + """
@@ -181,18 +196,14 @@ if good then
     redis.pcall('HDEL', blobs, sha256)
   end
 end
-redis.pcall('LREM', queue, 0, me)
-if redis.pcall('GET', turn) == me then
-  redis.pcall('DEL', turn)
-  pcall(hand_over, log, turn, queue, bell, slot)
-end
+end_turn(log, turn, queue, bell, me, slot)
 return good and 1 or 0
 """
 )
 
-# Entries at their positions again, in place of whatever is there: a stream takes none in between,
-# so it is made anew, and takes the place of the old one when it is whole.
-MEND = (
+# Put entries back at their positions, and move other entries there aside. A stream takes no entry
+# in between, so a new stream is made, which replaces the old one when it is whole.
+REWRITE = (
     PARTS
     + """
 local log, turn, queue, bell, bodies, aside = unpack(KEYS)
@@ -246,24 +257,22 @@ for _, entry in ipairs(displaced) do
     fields.mac or '')
 end
 redis.call('RENAME', new, log)
-redis.pcall('LREM', queue, 0, me)
-if redis.pcall('GET', turn) == me then
-  redis.pcall('DEL', turn)
-  pcall(hand_over, log, turn, queue, bell, slot)
-end
+end_turn(log, turn, queue, bell, me, slot)
 return 1
 """
 )
 
+# Read entries without their bodies.
 HEADERS = "return redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])"
 
+# Delete the entries that were set aside.
 DISCARD = """
 local count = redis.call('XLEN', KEYS[1])
 redis.call('DEL', KEYS[1])
 return count
 """
 
-# Entries with their bodies; the last is the one that passes so many bytes.
+# Read entries with their bodies. The last one is the one that passes the limit of bytes.
 READ = """
 local found, left = {}, tonumber(ARGV[3])
 for at, entry in ipairs(redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])) do
@@ -275,6 +284,7 @@ end
 return found
 """
 
+# Move exactly this entry aside.
 SET_ASIDE = (
     PARTS
     + """
@@ -290,6 +300,7 @@ return 1
 """
 )
 
+# Write the report of a node, delete old ones, and read all.
 BEAT = """
 local nodes, seen, me = KEYS[1], KEYS[2], ARGV[1]
 local time = redis.call('TIME')

@@ -1,8 +1,7 @@
-"""What nodes share: a log of sealed entries, kept by a database server that is reached by URL.
+"""The log that nodes share: sealed entries on a database server that is reached by URL.
 
-A remote keeps bytes in order and decides nothing. Whoever has only its password can add and
-remove what it likes, and forge nothing: an entry is sealed under the workspace's key, which never
-goes there.
+A remote keeps bytes in order and decides nothing. A holder of its password can add and remove
+entries but forge none: an entry is sealed with the workspace's key, which is never sent there.
 """
 
 import hashlib
@@ -18,8 +17,8 @@ READ_BYTES = 4 << 20
 
 
 class Sealed(NamedTuple):
-    """A fact as it travels. `keeps` are the digests of the blobs its body points to; the seal
-    covers them and the header. The body, stored apart, is bound by the header's commitment."""
+    """A fact as the remote keeps it. `keeps` are the digests of the blobs of its body; the seal
+    covers them and the header. The header's commitment binds the body, which is stored apart."""
 
     seq: int
     hash: str
@@ -47,7 +46,7 @@ class Blob(NamedTuple):
 
 
 class Appending(NamedTuple):
-    """One batch: entries to be kept together or not at all, and what goes with them."""
+    """One batch: entries to be kept together or not at all, with their blobs and erasures."""
 
     entries: Sequence[Sealed] = ()
     blobs: Sequence[Blob] = ()
@@ -56,87 +55,86 @@ class Appending(NamedTuple):
 
 
 class AnswerLost(Exception):
-    """The batch was sent and no answer came: nobody can say yet whether it was kept."""
+    """The batch was sent and no answer came: it is unknown whether it was kept."""
 
 
 class Remote(Protocol):
     """One workspace on a server that several nodes use.
 
-    One thread at a time takes the turn, appends and leaves; any thread may call the rest beside
-    it. A server that cannot be reached is `EngineUnavailable`, within two seconds or so; what is
-    there and makes no sense is never an exception but an answer without it. Nothing is retried.
+    One thread at a time takes the turn, appends and leaves. Any thread may call the other methods.
+    A server that cannot be reached raises EngineUnavailable within about two seconds. Malformed
+    data on the server is left out of the answers, without an exception. Nothing is retried.
     """
 
     name: str
 
     def begin(self, node: str) -> RemoteHead:
-        """Takes the turn, in the order of asking; one who dies or sleeps in it loses it after
-        `SLOT_MS`. Safety does not rest on it."""
+        """Take the turn, in the order of the requests. A node that dies or sleeps in its turn loses
+        it after `SLOT_MS`. Safety does not depend on the turn."""
 
     def append(self, after: RemoteHead, batch: Appending) -> None:
-        """Keeps the batch durably if the last entry is still `after`'s (by seq and hash), and
-        ends the turn. Raises `HeadMoved` or `AnswerLost`."""
+        """Keep the batch durably if the last entry is still that of `after` (by seq and hash), and
+        end the turn. Raises HeadMoved or AnswerLost."""
 
     def stay(self) -> None:
-        """Says that the turn is still in use, in the middle of what takes longer than usual."""
+        """Renew the turn, in the middle of long work."""
 
     def leave(self, after: RemoteHead | None = None) -> bool:
-        """Ends the turn; what was uploaded in it stays. Given a position, says whether the log
-        still ends there: what was answered in the turn is true then."""
+        """End the turn; uploads made in it stay. Returns whether the log still ends at `after`:
+        then the answers given in the turn are true."""
 
     def remote_head(self) -> RemoteHead:
         """The last entry, without a turn."""
 
     def read(self, after: int, limit: int) -> list[Sealed]:
-        """Entries after a position, in the order of their positions, with bodies where there are
-        any: so many, or fewer where those come to `READ_BYTES`. `seq` and `hash` are what the
-        engine says, which need not be so."""
+        """The entries after a position in order, with their bodies: at most `limit`, and about
+        `READ_BYTES`. `seq` and `hash` are the engine's, and may be wrong."""
 
     def headers(self, after: int, limit: int) -> list[Sealed]:
-        """The same without bodies, of which there are so many whatever they come to."""
+        """The same without bodies, and without the limit of bytes."""
 
     def rewrite_entries(self, after: RemoteHead, entries: Sequence[Sealed]) -> None:
-        """Puts entries back at their positions within the log, if the last entry is still
-        `after`'s, and ends the turn. Whatever stood there, or between two positions, is set
-        aside. Raises `HeadMoved` or `AnswerLost`."""
+        """Put entries back at their positions in the log, if the last entry is still that of
+        `after`, and end the turn. Entries at or between those positions are set aside. Raises
+        HeadMoved or AnswerLost."""
 
     def wait(self, after: int, seconds: float) -> None:
-        """Returns when there is an entry after a position, or a while has passed."""
+        """Return when there is an entry after a position, or the time is over."""
 
     def set_aside(self, entry: Sealed) -> None:
-        """Takes exactly this entry, which is not one of ours, out of the way of the log, and
-        keeps it where `aside` counts it. Does nothing where it is another by now."""
+        """Move exactly this entry, which has no valid seal, out of the log to where `aside` counts
+        it. Does nothing where the position has another entry by now."""
 
     def aside(self) -> int:
-        """How many entries were set aside."""
+        """The number of entries that were set aside."""
 
     def discard_aside(self) -> int:
-        """Deletes what was set aside, and gives how many entries that were."""
+        """Delete the entries that were set aside. Returns their number."""
 
     def put_chunk(self, upload: str, number: int, data: bytes) -> None:
-        """Keeps one chunk of an upload durably. Called with the turn held."""
+        """Keep one chunk of an upload durably. Called with the turn held."""
 
     def drop_upload(self, upload: str) -> None:
-        """Forgets the chunks of an upload. Called with the turn held."""
+        """Delete the chunks of an upload. Called with the turn held."""
 
     def drop_stale(self, before: str) -> None:
-        """Forgets uploads that became no blob and whose names sort before this one. Called with
-        the turn held."""
+        """Delete uploads that became no blob and whose names sort before this one. Called with the
+        turn held."""
 
     def chunks(self, upload: str) -> Iterator[tuple[int, bytes]]:
         """The chunks of an upload with their numbers, in order."""
 
     def upload_of(self, sha256: str) -> str | None:
-        """Which upload holds a blob's bytes."""
+        """The upload with the bytes of a blob."""
 
     def beat(self, node: str, about: bytes) -> dict[str, bytes]:
-        """Leaves word of a node, and gives what every node left there, by name."""
+        """Write the report of a node. Returns the reports of all nodes by their names."""
 
     def hazards(self) -> list[str]:
-        """Settings by which the server may lose what it acknowledged, each with what to change."""
+        """The settings by which the server may lose acknowledged writes, each with the remedy."""
 
     def close(self) -> None:
-        """Ends the connections. What is asked later fails."""
+        """Close the connections. Later calls fail."""
 
 
 def seal(
@@ -152,13 +150,13 @@ def seal(
 
 
 def is_genuine(key: bytes, entry: Sealed) -> bool:
-    """Whether somebody with the workspace's key sealed this, and it says what it is."""
+    """Whether a holder of the workspace's key sealed the entry, and its hash is right."""
     hash = header_hash(entry.header)
     good = hmac.compare_digest(_mac(key, hash, entry.keeps).encode(), entry.mac.encode())
     return good and hash == entry.hash
 
 
 def _mac(key: bytes, hash: str, keeps: tuple[str, ...]) -> str:
-    """Over the header's hash, whose length is fixed: else a digest might pass for a part of the
-    header."""
+    """A MAC over the header's hash, whose length is fixed: else a digest might pass for a part of
+    the header."""
     return hmac.digest(key, "\n".join((hash, *keeps)).encode(), hashlib.sha256).hex()

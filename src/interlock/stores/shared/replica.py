@@ -1,14 +1,14 @@
-"""A node's copy of the log beside the engine's: what travels between the two, and where they part.
+"""A node's copy of the log beside the engine's: transfer entries, and find where the two diverge.
 
-Both ought to be the same. Where the engine came back without its last entries, the copy has them
-still; where somebody wrote into the engine who has only its password, the copy does not.
+Both should be the same. If the engine lost its last entries, the copy still has them. If a holder
+of the engine's password wrote into the engine, the copy does not have those entries.
 """
 
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -35,7 +35,7 @@ POLL_INTERVAL_S = 0.1
 
 
 class Divergence(NamedTuple):
-    """Where a node's log and the engine's part: the last entry they share, and both ends."""
+    """The divergence of a node's log and the engine's: the last common entry, and both ends."""
 
     common: int
     ours: int
@@ -43,28 +43,14 @@ class Divergence(NamedTuple):
 
     @property
     def is_tail(self) -> bool:
-        """Whether the engine merely lost what it had."""
+        """Whether the engine only lost its last entries."""
         return self.theirs == self.common
 
 
 def steady_ms() -> int:
-    """Milliseconds on a clock that nobody sets, and that goes on while the machine sleeps."""
+    """Milliseconds on a clock that is never set, and that goes on while the machine sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1_000_000
-
-
-class EngineClock:
-    """The engine's clock, read between visits with the help of ours, whose pace is right and
-    whose hour does not matter. Before the first visit it says nothing."""
-
-    def __init__(self) -> None:
-        self._ahead: int | None = None
-
-    def note(self, now: int) -> None:
-        self._ahead = now - steady_ms()
-
-    def __call__(self) -> int:
-        return 0 if self._ahead is None else steady_ms() + self._ahead
 
 
 class Replica(SqliteEngine):
@@ -82,27 +68,32 @@ class Replica(SqliteEngine):
         self.node = node
         self._key = key
         self._workspace: str | None = None
-        # Where the engine's log ended when somebody looked last.
+        # The last known end of the engine's log.
         self.end = 0
-        self._engine_clock = EngineClock()
-        super().__init__(file, clock or self._engine_clock)
+        # The engine's clock ahead of ours, whose pace is right and whose hour does not matter.
+        self._ahead_ms: int | None = None
+        super().__init__(file, clock or self._engine_ms)
+
+    def _engine_ms(self) -> int:
+        """The engine's clock; 0 before the engine was first reached."""
+        return 0 if self._ahead_ms is None else steady_ms() + self._ahead_ms
 
     @property
     def clock(self) -> Callable[[], int]:
-        """The time of all nodes, whatever this machine's clock says."""
+        """The clock of all nodes, independent of this machine's clock."""
         return self._clock
 
     def noted(self, remote_head: RemoteHead) -> RemoteHead:
-        self._engine_clock.note(remote_head.now)
+        self._ahead_ms = remote_head.now - steady_ms()
         self.end = remote_head.seq
         return remote_head
 
-    # --- what travels
+    # --- transfer
 
     def sealed(
         self, db: apsw.Connection, after: int, limit: int, most: int = 1 << 62
     ) -> list[Sealed]:
-        """Our entries after a position: so many, or fewer where those come to so many bytes."""
+        """Our entries after a position: at most `limit`, and about `most` bytes of bodies."""
         keeps: dict[int, tuple[str, ...]] = {}
         for seq, sha256 in db.execute(
             "SELECT seq, sha256 FROM blob_uses WHERE seq > ? AND seq <= ? ORDER BY seq, sha256",
@@ -124,8 +115,8 @@ class Replica(SqliteEngine):
         return entries
 
     def opened(self, entry: Sealed) -> Header | None:
-        """The fact in an entry of ours; None for anything else, an entry elsewhere than it says
-        among it, and one of another workspace that has the same key."""
+        """The fact of a genuine entry. None for a forged entry, for one at another position than
+        its own, and for one of another workspace with the same key."""
         if not is_genuine(self._key, entry):
             return None
         fact = parse_header(entry.header)
@@ -133,10 +124,10 @@ class Replica(SqliteEngine):
         return fact if ours else None
 
     def identify(self, db: apsw.Connection) -> None:
-        """Learns which workspace this is, once there is anything of it here."""
+        """Read the id of the workspace from the first entry, once the file has it."""
         if self._workspace is None:
             row = db.execute("SELECT header FROM log WHERE seq = 1").fetchone()
-            with suppress(ValueError):  # a damaged log, which others refuse
+            with suppress(ValueError):  # other checks refuse a damaged log
                 self._workspace = parse_header(row[0]).workspace if row else None
 
     def blobs(self, db: apsw.Connection, after: int, last: int) -> list[Blob]:
@@ -156,40 +147,35 @@ class Replica(SqliteEngine):
         return parse_header(row[0]).epoch if row else 0
 
     def at(self, db: apsw.Connection, seq: int) -> RemoteHead:
-        """What the engine's last entry would be, if the log ended there."""
+        """The head that the engine would have, if its log ended there."""
         row = db.execute("SELECT header FROM log WHERE seq = ?", (seq,)).fetchone()
         return (
             RemoteHead(seq, header_hash(row[0]), parse_header(row[0]).at) if row else RemoteHead()
         )
 
-    # --- strangers
+    # --- divergence
 
     def set_aside(self, entry: Sealed) -> None:
-        """Takes what none of us wrote out of the log; not from one that is another's by now."""
+        """Move a foreign entry out of the engine's log, unless the log is another workspace's by
+        now."""
         is_known(self.remote, self._key)
         self.remote.set_aside(entry)
 
-    # --- where they part
-
     def loss(self, db: apsw.Connection) -> Divergence:
-        """Compares this node's log with the engine's. Where the two share anything, what nobody
-        of us sealed is taken out of the way first."""
-        loss = self._compared(db)
-        while loss.theirs > loss.common > 0 and self._cleared(loss.common):
+        """Compare this node's log with the engine's. Where the two share any entry, foreign entries
+        that follow it are set aside first."""
+        while True:
             loss = self._compared(db)
-        return loss
-
-    def _cleared(self, after: int) -> bool:
-        """Sets aside what follows a position in the engine; False where any of it is ours."""
-        found = self.remote.read(after, AT_ONCE)
-        if any(self.opened(entry) for entry in found):
-            return False
-        for entry in found:
-            self.set_aside(entry)
-        return bool(found)
+            if not loss.theirs > loss.common > 0:
+                return loss
+            found = self.remote.read(loss.common, AT_ONCE)
+            if not found or any(self.opened(entry) for entry in found):
+                return loss
+            for entry in found:
+                self.set_aside(entry)
 
     def _compared(self, db: apsw.Connection) -> Divergence:
-        """From the end, back to the last entry that both have."""
+        """Search from the end back to the last entry that both have."""
         self.identify(db)
         remote_head = self.noted(self.remote.remote_head())
         head = self.head(db)
@@ -197,20 +183,34 @@ class Replica(SqliteEngine):
         while common > 0:
             start = max(0, common - AT_ONCE)
             theirs, _ = self._headers(start, common)
-            rows = db.execute(
-                "SELECT seq, header FROM log WHERE seq > ? AND seq <= ? ORDER BY seq DESC",
-                (start, common),
-            )
-            ours = {int(str(seq)): header for seq, header in rows}
-            for seq, header in ours.items():
+            for seq, header in reversed(self._own_headers(db, start, common).items()):
                 if theirs.get(seq) == header:
                     return Divergence(seq, head.seq, remote_head.seq)
             common = start
         return Divergence(0, head.seq, remote_head.seq)
 
+    def unlike(self, db: apsw.Connection, last: int) -> list[int]:
+        """The positions up to `last` at which the engine lacks our entry: a holder of its password
+        removed or changed it. If both have the same last entry, no other node differs there."""
+        self.identify(db)
+        found: list[int] = []
+        for start in range(0, last, AT_ONCE):
+            stop = min(last, start + AT_ONCE)
+            theirs, strange = self._headers(start, stop)
+            for seq, header in self._own_headers(db, start, stop).items():
+                if theirs.get(seq) != header or seq in strange:
+                    found.append(seq)
+        return found
+
+    def _own_headers(self, db: apsw.Connection, after: int, last: int) -> dict[int, Any]:
+        rows = db.execute(
+            "SELECT seq, header FROM log WHERE seq > ? AND seq <= ? ORDER BY seq", (after, last)
+        )
+        return {int(str(seq)): header for seq, header in rows}
+
     def _headers(self, after: int, last: int) -> tuple[dict[int, bytes], set[int]]:
-        """The engine's headers after a position, up to another, and where anything stands that is
-        none of ours."""
+        """The engine's genuine headers after a position, up to another, and the positions of
+        foreign entries."""
         found: dict[int, bytes] = {}
         strange: set[int] = set()
         while after < last and (page := self.remote.headers(after, last - after)):
@@ -220,28 +220,13 @@ class Replica(SqliteEngine):
                 else:
                     strange.add(entry.seq)
             if page[-1].seq == after:
-                break  # a stranger's, between this position and the next
+                break  # a foreign entry between this position and the next
             after = page[-1].seq
         return found, strange
 
-    def unlike(self, db: apsw.Connection, last: int) -> list[int]:
-        """Positions up to one where the engine has not what we have: somebody removed it there, or
-        changed it. Nobody else has anything there, if both have the same at the last."""
-        self.identify(db)
-        found: list[int] = []
-        for start in range(0, last, AT_ONCE):
-            stop = min(last, start + AT_ONCE)
-            theirs, strange = self._headers(start, stop)
-            rows = db.execute(
-                "SELECT seq, header FROM log WHERE seq > ? AND seq <= ? ORDER BY seq", (start, stop)
-            )
-            ours = {int(str(seq)): header for seq, header in rows}
-            found += [s for s, header in ours.items() if theirs.get(s) != header or s in strange]
-        return found
-
     def rewrite_entries(self, db: apsw.Connection, positions: list[int]) -> None:
-        """Gives the engine back what it has not at those positions. One that was broken off may
-        be begun again."""
+        """Put our entries back into the engine at those positions. A call that failed may be
+        repeated."""
         for start in range(0, len(positions), AT_ONCE):
             some = positions[start : start + AT_ONCE]
             entries = [entry for seq in some for entry in self.sealed(db, seq - 1, 1)]
@@ -257,9 +242,9 @@ class Replica(SqliteEngine):
                 raise
 
     def forked(self, loss: Divergence) -> Refusal:
-        """What to tell whoever wants to write."""
+        """The refusal of a write while the logs diverge."""
         if loss.theirs <= loss.common and loss.ours <= loss.common:
-            return changing()
+            return EngineUnavailable("The engine's log changed while it was read. Try again.")
         first, last = loss.common + 1, loss.ours
         lost = f"#{first}" if first == last else f"#{first} to #{last}"
         if loss.is_tail:
@@ -284,15 +269,25 @@ class Replica(SqliteEngine):
     # --- putting back
 
     def push_entries(self, db: apsw.Connection, after: int) -> None:
-        """Appends our entries after a position to the engine's log, which ends there. What was
-        redacted since is erased there too. One that was broken off may be begun again."""
-        erased = self._redacted(db, after)
-        dropped = self._unkept(db, erased)
+        """Append our entries after a position to the engine's log, which ends there. Bodies that
+        were redacted since are erased there too. A call that failed may be repeated."""
+        rows = db.execute(
+            'SELECT header FROM log WHERE instr(header, \'"kind":"body_redacted"\') ORDER BY seq'
+        )
+        facts = (parse_header(header) for (header,) in rows if isinstance(header, bytes))
+        targets = [fact.outcome["target"] for fact in facts if fact.kind == "body_redacted"]
+        erased = [seq for seq in targets if seq <= after]
+        # The blobs that the engine keeps for erased bodies only.
+        found = [entry for seq in erased for entry in self.remote.read(seq - 1, 1)]
+        dropped = self.without_blob(db, {sha256 for entry in found for sha256 in entry.keeps})
         while entries := self.sealed(db, after, AT_ONCE, READ_BYTES):
             blobs = self.blobs(db, after, entries[-1].seq)
             for blob in blobs:
                 if self.remote.upload_of(blob.sha256) is None:
-                    self._upload(db, blob)
+                    for number, data in db.execute(
+                        "SELECT number, data FROM blob_chunks WHERE upload = ?", (blob.upload,)
+                    ):
+                        self.remote.put_chunk(blob.upload, number, data)
             self.remote.begin(self.node)
             try:
                 self.append_to(self.at(db, after), Appending(entries, blobs, erased, dropped))
@@ -303,15 +298,14 @@ class Replica(SqliteEngine):
             after, erased, dropped = entries[-1].seq, [], []
 
     def append_to(self, after: RemoteHead, batch: Appending) -> None:
-        """Has the engine keep a batch. After a lost answer we look at the position in question:
-        what stands there says whether we were kept; while nothing does, nobody knows."""
+        """Append a batch to the engine's log. If the answer is lost, the entry at the position in
+        question shows whether the batch was kept. Raises HeadMoved where it was not, and an unknown
+        outcome while there is no entry."""
         try:
             self.remote.append(after, batch)
+            return
         except AnswerLost:
-            self._look_for(batch.entries[0])
-
-    def _look_for(self, entry: Sealed) -> None:
-        deadline = time.monotonic() + LOOK_FOR_S
+            entry, deadline = batch.entries[0], time.monotonic() + LOOK_FOR_S
         while time.monotonic() < deadline:
             try:
                 found = self.remote.read(entry.seq - 1, 1)
@@ -325,29 +319,10 @@ class Replica(SqliteEngine):
             break
         raise unknown_outcome()
 
-    def _redacted(self, db: apsw.Connection, last: int) -> list[int]:
-        """Those up to a position whose bodies the log says are erased."""
-        rows = db.execute(
-            'SELECT header FROM log WHERE instr(header, \'"kind":"body_redacted"\') ORDER BY seq'
-        )
-        facts = (parse_header(header) for (header,) in rows if isinstance(header, bytes))
-        targets = [fact.outcome["target"] for fact in facts if fact.kind == "body_redacted"]
-        return [seq for seq in targets if seq <= last]
-
-    def _unkept(self, db: apsw.Connection, erased: list[int]) -> list[str]:
-        """The blobs that the engine has for erased bodies and for nothing else."""
-        found = [entry for seq in erased for entry in self.remote.read(seq - 1, 1)]
-        return self.without_blob(db, {sha256 for entry in found for sha256 in entry.keeps})
-
-    def _upload(self, db: apsw.Connection, blob: Blob) -> None:
-        rows = db.execute("SELECT number, data FROM blob_chunks WHERE upload = ?", (blob.upload,))
-        for number, data in rows:
-            self.remote.put_chunk(blob.upload, number, data)
-
     # --- letting go
 
     def let_go_of(self, db: apsw.Connection, loss: Divergence) -> None:
-        """Cuts our log back to what it shares with the engine's, and keeps the whole beside."""
+        """Cut our log back to the entries that the engine shares, and keep a copy of the whole."""
         aside = f"abandoned-{self.epoch(db, loss.ours)}-{loss.ours}.db"
         path = os.path.join(self.file.directory, aside)
         if not os.path.exists(path):
@@ -362,7 +337,7 @@ class Replica(SqliteEngine):
         )
 
     def is_given_up(self, db: apsw.Connection, loss: Divergence) -> bool:
-        """Whether the engine's log says of what we have and it has not that it was given up."""
+        """Whether the engine's log says that the entries which only we have were given up."""
         first = self.at(db, loss.common + 1).hash
         after = loss.common
         while loss.ours > loss.common and (found := self.remote.read(after, AT_ONCE)):
@@ -372,14 +347,14 @@ class Replica(SqliteEngine):
                 if said.get("after") == loss.common and said.get("first") in (first, GENESIS):
                     return bool(said["seq"] >= loss.ours)
             if found[-1].seq == after:
-                break  # a stranger's, between this position and the next
+                break  # a foreign entry between this position and the next
             after = found[-1].seq
         return False
 
 
 def is_known(remote: Remote, key: bytes) -> bool:
-    """Whether there is a log yet. What is sealed under another key is not ours to set aside, and
-    is refused."""
+    """Whether the engine has a log of this workspace. Raises Usage for one that is sealed under
+    another key."""
     first = remote.read(0, 1)
     if first and not is_genuine(key, first[0]):
         raise Usage(
@@ -388,10 +363,6 @@ def is_known(remote: Remote, key: bytes) -> bool:
             "and start this one with --key FILE."
         )
     return bool(first)
-
-
-def changing() -> EngineUnavailable:
-    return EngineUnavailable("The engine's log changed while it was read. Try again.")
 
 
 def _broken_off() -> EngineUnavailable:
