@@ -8,10 +8,13 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from interlock.doors.cli.output import Unwritten, remark
 from interlock.errors import Internal, Refusal, by_code
+
+if TYPE_CHECKING:
+    from interlock.doors.cli.grammar import Parsed
 
 INTERRUPTED = 130
 UNWRITTEN = 4
@@ -64,15 +67,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(words: list[str]) -> int:
-    from interlock.doors.cli.grammar import COMMON, HELP, VERSION
-    from interlock.doors.cli.lookup import commands_for
-    from interlock.doors.cli.parser import parse
+    from interlock.doors.cli.grammar import HELP, VERSION, Parsed
 
     if words in (["--version"], ["version"]):
         return _version(json=False)
+    if words in ([], ["help"], ["--help"], ["-h"]):
+        return _help(Parsed(HELP, {}, []))
+    from interlock.doors.cli.lookup import commands_for
+
+    if words[0] == "__complete":
+        from interlock.doors.cli import output
+        from interlock.doors.cli.completion import complete
+
+        output.lines(complete(words[1:], commands_for(words[1:])))
+        return 0
+    from interlock.doors.cli.grammar import COMMON
+    from interlock.doors.cli.parser import parse
+
     parsed = parse(words, commands_for(words), COMMON)
     if parsed.command is HELP:
-        return _help(parsed.rest, json=parsed.values.get("json", False))
+        return _help(parsed)
     if parsed.command is VERSION:
         return _version(json=parsed.values.get("json", False))
     from interlock.doors.cli.context import Context
@@ -80,24 +94,14 @@ def run(words: list[str]) -> int:
     context = Context(parsed)
     gc.enable()
     try:
-        if (verb := parsed.command.verb) is not None:
-            answer: Any = context.call_verb(verb)
-        else:
-            answer = _action(parsed.command.name)(context)
+        action = parsed.command.action
+        answer: Any = context.call_verb() if action is None else action(context)
         if isinstance(answer, int):
             return answer
         _print(parsed.command.name, answer, json=context.json)
     finally:
         context.close()
     return _status(answer)
-
-
-def _action(command: str) -> Any:
-    """The function that does a command which is not derived from a verb."""
-    from interlock.doors.cli.commands import ACTIONS
-
-    module, function = ACTIONS[command]
-    return getattr(__import__(f"interlock.doors.cli.{module}", fromlist=[function]), function)
 
 
 def _status(answer: dict[str, Any]) -> int:
@@ -150,13 +154,14 @@ def reported(defect: Exception) -> Internal:
     )
 
 
-def _help(topic: list[str], *, json: bool) -> int:
+def _help(parsed: "Parsed") -> int:
     from interlock.doors.cli import help, output
     from interlock.doors.cli.grammar import COMMON
-    from interlock.doors.cli.lookup import all_commands
+    from interlock.doors.cli.lookup import commands_for, named_commands
 
-    commands = all_commands()
-    if json:
+    topic = parsed.rest
+    commands = commands_for(topic) if topic else named_commands()
+    if parsed.values.get("json"):
         output.document({"help": help.text(topic, commands, COMMON)})
     else:
         output.lines(help.text(topic, commands, COMMON, width=output.width(), bold=output.bold))

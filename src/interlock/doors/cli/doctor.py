@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from interlock.doors.cli import credentials as kept
 from interlock.doors.cli.audit import refuse_absent
 from interlock.doors.cli.context import Context, here_and_now
+from interlock.doors.cli.grammar import command
 from interlock.errors import Usage
 from interlock.local import workspace
 from interlock.rooms.identity.verbs import ListAgents
@@ -21,7 +22,13 @@ LOOKED_AT = 64 << 10
 SETUP = "interlock setup claude-code "
 
 
+@command("doctor")
 def doctor(context: Context) -> Answer:
+    """Look for what is wrong, each with the command that puts it right.
+
+    The smallest change comes first. Exit 0: nothing was found; exit 1: something was. What each
+    check looks at is in docs/doctor.md.
+    """
     refuse_absent(context, "data to look at")
     answer = context.call_as_owner(Examine())
     here = told("one-server", _silent(context))

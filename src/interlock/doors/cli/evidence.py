@@ -6,10 +6,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context
+from interlock.doors.cli.grammar import command
 from interlock.doors.cli.mail import byte_range
 from interlock.errors import (
     EngineUnavailable,
@@ -26,7 +27,10 @@ from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import run as run_flow
-from interlock.verbs.types import LINE
+from interlock.verbs.types import LINE, Integer, Seconds
+
+if TYPE_CHECKING:
+    from interlock.doors.cli.grammar import Help
 
 INTERLOCK_FAILED = 125
 LOOK_AGAIN_S = 0.4
@@ -37,8 +41,36 @@ SHOWN_AT_ONCE = 1 << 18
 MAX_FILE_BYTES = 256 << 20
 
 
+_ABOUT: "Help" = {
+    "task": "the task it is about",
+    "criterion": ("the criterion's number in task show", Integer(1, 100)),
+    "title": "a line that lists show",
+    "fence": ("the fence that you were granted", Integer(1)),
+}
+
+
+@command(
+    "evidence run [--task T] [--criterion N] [--title T] [--time-limit D] [--output-limit BYTES] "
+    "[--memory-limit BYTES] [--spool DIR] [--fence N] -- COMMAND...",
+    help={
+        **_ABOUT,
+        "time_limit": ("end it after so long: 90s, 15m, 2h", Seconds()),
+        "output_limit": (
+            "keep at most so much of its output; 64 MiB if absent",
+            Integer(1024, 256 << 20),
+        ),
+        "memory_limit": ("what it may use", Integer(1 << 20)),
+        "spool": "write to a file there instead of the workspace",
+    },
+    examples=("interlock evidence run --task B-12 --criterion 1 -- pytest -q",),
+)
 def run(context: Context) -> int:
-    """Runs the command to its end, and exits as it does."""
+    """Run a command, and keep what came of it as evidence.
+
+    The exit status is the command's own; 125 means that Interlock itself failed. What looks like a
+    token is masked in what is kept. A shell that reaches neither the workspace nor a server writes
+    a file, for the evidence tool or interlock evidence add --spool.
+    """
     from interlock import evidence
 
     try:
@@ -210,7 +242,22 @@ def _say(context: Context, answer: Answer) -> None:
         output.remark(f"A signal ended it, under a memory limit of {most} bytes.")
 
 
+@command(
+    "evidence add --task T [--criterion N] [--title T] "
+    "(--file F | --url U | --note N | --spool FILE) [--fence N]",
+    help={
+        **_ABOUT,
+        "file": "a file; its bytes are kept",
+        "url": "a page",
+        "note": "what you say",
+        "spool": "a file that evidence run wrote while offline",
+    },
+)
 def add(context: Context) -> Answer:
+    """Attach a file, a page or a note.
+
+    What was said meets a criterion only when a passing verdict names it.
+    """
     about = _about(context)
     fence = context.get("fence")
     if (path := context.get("file")) is not None:
@@ -239,7 +286,16 @@ def _spooled(context: Context, path: str, about: Answer, fence: int | None) -> A
     return run_flow(attach(act, in_pieces(data), len(data)), context.call)
 
 
+@command(
+    "evidence show ID [--range A-B | --raw]",
+    help={
+        "id": "the evidence: its id, a prefix of 6 or more characters, or #SEQ",
+        "range": "the bytes A to B of what it kept, such as 0-999",
+        "raw": "write all that it kept, byte for byte, and nothing else",
+    },
+)
 def show(context: Context) -> Answer | int:
+    """Show evidence, and the end of what it kept."""
     id = context.values["id"]
     if not context.get("raw"):
         return context.call_as_owner(ShowEvidence(id, *byte_range(context.get("range"))))

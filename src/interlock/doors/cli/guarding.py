@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from interlock import evidence
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context, read_text
+from interlock.doors.cli.grammar import command
 from interlock.errors import GatesNotPassed, NotAvailable, Usage
 from interlock.rooms.claims.verbs import CheckPaths, ReportCommit
 from interlock.rooms.work.verbs import CheckGate
@@ -28,15 +29,28 @@ CANNOT_ASK = (
 )
 
 
+@command("guard install [--undo]", help={"undo": "take them out again"})
 def install(context: Context) -> Answer:
+    """Put the git hooks in place that ask before a commit and a push.
+
+    A commit must touch nothing that another holder has claimed; the setting guard says deny, warn
+    or off. Which gate guards which remote and branch stands in interlock.toml.
+    """
     from interlock.agents import guards
 
     return dict(guards.undo() if context.get("undo") else guards.install())
 
 
+@command(
+    "guard check [PATH...]",
+    help={"path": "a file; all that are staged if absent"},
+    examples=("interlock guard check src/a.py",),
+)
 def check(context: Context) -> Answer | int:
-    """Whether another holder's claim is on any of these files, or of those that are staged. A hook
-    that has nothing to say says nothing; git tells it which index is meant."""
+    """Say whether files may be changed, or another holds them.
+
+    Exit 1 when another holder's claim is on one of them. The pre-commit hook asks it.
+    """
     from interlock.agents import guards
     from interlock.local.repository import name_here
 
@@ -56,8 +70,13 @@ def check(context: Context) -> Answer | int:
     return found
 
 
+@command("guard note")
 def note(context: Context) -> Answer | int:
-    """What the post-commit hook says: what was committed, whoever was asked before."""
+    """Report the files of the last commit, for the post-commit hook.
+
+    A commit made with --no-verify is noticed so: the holders of the claims are told, and interlock
+    doctor names it.
+    """
     from interlock.agents import guards
     from interlock.local.repository import name_here
 
@@ -108,9 +127,13 @@ def _together(answers: list[Answer]) -> Answer:
     return found
 
 
+@command("guard push REMOTE URL", help={"remote": "its name", "url": "where it is"})
 def push(context: Context) -> Answer:
-    """Whether nothing that is pushed touches what another has claimed, and every gate that guards
-    it has passed it. A guard that cannot be asked lets nothing through."""
+    """Say whether git may push, for the pre-push hook.
+
+    Reads the refs as git hands them to the hook. Exit 1 when a gate has not passed, or a commit
+    that is not there yet touches what another holder has claimed.
+    """
     from interlock.agents import guards
 
     here = evidence.standing()

@@ -6,20 +6,18 @@ from the declarations.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from interlock.doors.cli.index import MODULES
+from interlock.doors.cli.grammar import DECLARED as ACTIONS
+from interlock.doors.cli.grammar import Command
+from interlock.doors.cli.index import SUMMARIES
+from interlock.verbs.verb import DECLARED as VERBS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Sequence
 
-    from interlock.doors.cli.grammar import Command
-    from interlock.verbs.verb import Verb
-
-HAND_WRITTEN = "interlock.doors.cli.commands"
 # The headings of the overview, with the first words of their commands.
-GROUPS = {
+HEADINGS = {
     "Start": "up down init join invite run mcp setup hook whoami agents status review",
     "Mail": "send ask answer inbox read ack receipts thread search watch mute explain redact",
     "Claims": "claim guard",
@@ -32,48 +30,53 @@ OTHERS = "More"
 
 
 def commands_for(words: Sequence[str]) -> list[Command]:
-    """The commands of the first words among these. All commands, where the first word that is
-    neither a flag nor its value names none."""
-    from interlock.verbs.verb import DECLARED
-
-    named = next((word for word in words if word in MODULES), None)
-    first = next((word for word in words if not word.startswith("-")), None)
-    if named is None or (words[:1] == [first] and first not in MODULES):
-        return all_commands()
-    found = [command for module in MODULES[named] for command in _commands_in(module)]
-    # A verb that is declared outside the rooms is in no index.
-    known = {module for modules in MODULES.values() for module in modules}
-    others = (v for v in DECLARED if v.declared.cli and v.__module__ not in known)
-    return found + [_command_of(verb) for verb in others]
+    """The commands that these words may name."""
+    known = {name.partition(" ")[0] for names in SUMMARIES.values() for name in names}
+    if words[:1] != ["help"] and not known.isdisjoint(words[:1]):
+        return _declared(words[:1])
+    if words and not words[0].startswith("-"):
+        return named_commands()
+    # Flags may precede the words of a command, and the value of a flag may be such a word.
+    return _declared(known.intersection(words) or known)
 
 
 def all_commands() -> list[Command]:
     """Every command, in the order of the overview."""
-    from interlock.rooms import catalogue
-
-    places = {word: (n, heading) for n, (heading, word) in enumerate(_words())}
-    derived = [_command_of(verb) for verb in catalogue.verbs() if verb.declared.cli]
-    found = derived + _commands_in(HAND_WRITTEN)
-    grouped = [c._replace(group=places.get(c.words[0], (0, OTHERS))[1]) for c in found]
-    return sorted(grouped, key=lambda c: places.get(c.words[0], (len(places), ""))[0])
+    return _in_order(_declared())
 
 
-def _words() -> Iterable[tuple[str, str]]:
-    return ((heading, word) for heading, words in GROUPS.items() for word in words.split())
+def named_commands() -> list[Command]:
+    """Every command in the order of the overview, with no more than its words and its summary. No
+    module that declares commands is imported for it."""
+    named = (pair for names in SUMMARIES.values() for pair in names.items())
+    found = [Command(tuple(name.split()), summary) for name, summary in named]
+    return _in_order(found + _declared(()))
 
 
-def _commands_in(module: str) -> list[Command]:
-    from interlock.verbs.verb import DECLARED
+def _declared(first_words: Container[str] | None = None) -> list[Command]:
+    """The commands of some first words, or of all. A verb that is declared outside the modules of
+    the index is always among them."""
+    from interlock.doors.cli.derived import command_of, command_of_action
 
-    __import__(module)
-    if module == HAND_WRITTEN:
-        commands: Iterable[Command] = sys.modules[module].COMMANDS
-        return list(commands)
-    declared = (v for v in DECLARED if v.__module__ == module and v.declared.cli)
-    return [_command_of(verb) for verb in declared]
+    places = {module: place for place, module in enumerate(SUMMARIES)}
+
+    def is_wanted(usage: str, module: str) -> bool:
+        if module not in places:
+            return bool(usage)
+        return bool(usage) and (first_words is None or usage.partition(" ")[0] in first_words)
+
+    for module, names in SUMMARIES.items():
+        if any(is_wanted(name, module) for name in names):
+            __import__(module)
+    verbs = [verb for verb in VERBS if is_wanted(verb.declared.cli, verb.__module__)]
+    verbs.sort(key=lambda verb: places.get(verb.__module__, len(places)))
+    actions = [one for one in ACTIONS if is_wanted(one[0], one[1].__module__)]
+    return [*map(command_of, verbs), *(command_of_action(*one) for one in actions)]
 
 
-def _command_of(verb: type[Verb]) -> Command:
-    from interlock.doors.cli.derived import command_of
-
-    return command_of(verb)
+def _in_order(commands: list[Command]) -> list[Command]:
+    headings = [(word, heading) for heading, words in HEADINGS.items() for word in words.split()]
+    places = {word: (n, heading) for n, (word, heading) in enumerate(headings)}
+    last = (len(places), OTHERS)
+    commands.sort(key=lambda command: places.get(command.words[0], last)[0])
+    return [c._replace(group=places.get(c.words[0], last)[1]) for c in commands]

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NoReturn
 
 from interlock.doors.cli.context import Context, here_and_now
+from interlock.doors.cli.grammar import command
 from interlock.doors.cli.serving import become
 from interlock.errors import Refusal, Usage
 from interlock.local.link import Link, is_served
@@ -18,8 +19,16 @@ CHANNEL_WAIT_S = 45
 CHANNEL_PAUSE_S = 5.0
 
 
+@command(
+    "mcp [--channel]",
+    help={"channel": "tell a client that takes channels of what should wake it"},
+)
 def mcp(context: Context) -> int:
-    """MCP over stdio: through the server where one runs, else with a node of its own."""
+    """Speak MCP over standard input and output, for a client's configuration.
+
+    Through the server where one runs. Who acts comes from INTERLOCK_TOKEN and INTERLOCK_SESSION, as
+    interlock run sets them, or from --from.
+    """
     from interlock.agents.bridge import Bridge, FdPair, far_end
 
     place = context.place

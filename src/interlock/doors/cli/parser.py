@@ -86,7 +86,7 @@ class _Reader:
         flags_ended = False
         while self.todo:
             word = self._next()
-            if flags_ended or not _is_flag(word):
+            if flags_ended or not is_flag(word):
                 self._take_word(word)
             elif word == "--":
                 flags_ended = True
@@ -296,7 +296,7 @@ class _Reader:
         )
 
 
-def _is_flag(word: str) -> bool:
+def is_flag(word: str) -> bool:
     # "-", "-5" and "- a list item" are words; nobody names a flag like that.
     return word.startswith("--") or (
         word[:1] == "-" and word[1:2].isascii() and word[1:2].isalpha()

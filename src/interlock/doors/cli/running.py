@@ -9,6 +9,7 @@ from typing import Any
 
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context
+from interlock.doors.cli.grammar import command
 from interlock.errors import Refusal, Usage
 from interlock.local.windows import about
 from interlock.machine import processes
@@ -23,8 +24,18 @@ NOT_FOUND = 127
 POLL_INTERVAL_S = 0.4
 
 
+@command(
+    "run SENDER -- COMMAND...",
+    help={"sender": "who the client is, such as otto-cli"},
+    examples=("interlock run otto-cli -- claude --resume",),
+)
 def run(context: Context) -> int:
-    """Runs the command to its end and exits as it does; its claims end with it."""
+    """Run a client in a session of its own.
+
+    The client, its shell, its hooks and its MCP server are one holder. Its claims are kept while it
+    lives and given up when it ends. The exit status is the client's; 125 means that Interlock
+    itself failed.
+    """
     if not context.rest:
         raise Usage("Say what to run: interlock run SENDER -- COMMAND...")
     try:

@@ -8,11 +8,13 @@ from contextlib import suppress
 from typing import NoReturn
 
 from interlock.doors.cli.context import Context, absolute
+from interlock.doors.cli.grammar import command
 from interlock.errors import EngineUnavailable, Usage
 from interlock.local.link import About, is_hanging, is_served, server_of
 from interlock.local.workspace import dashboard
 from interlock.machine.hosts import proxy, public_url
 from interlock.verbs.answers import Answer
+from interlock.verbs.types import Integer
 
 ENDS_WITHIN_S = 20.0
 STARTS_WITHIN_S = 10.0
@@ -20,7 +22,26 @@ POLL_INTERVAL_S = 0.05
 MAX_KEY_LENGTH = 1 << 10
 
 
+@command(
+    "up [--host H] [--port P] [--public-url URL] [--proxy ADDRESS...] [--engine URL] [--key FILE] "
+    "[--detach]",
+    help={
+        "host": "the address to serve; 127.0.0.1 if absent: this machine alone",
+        "port": ("the port; 7420 if absent", Integer(0, 65535)),
+        "public_url": "the address of a TLS proxy before it, such as https://…",
+        "proxy": "the proxy's source address or network (default: this machine)",
+        "engine": "where the log is kept; the embedded file if absent",
+        "key": "the key of a workspace that exists on that engine",
+        "detach": "start it in the background, and return when it is ready",
+    },
+    examples=("interlock up --detach # ends with: interlock down",),
+)
 def up(context: Context) -> Answer | int:
+    """Start the server, with its dashboard.
+
+    Commands, hooks and MCP clients on this machine find the server by themselves, and work without
+    it too.
+    """
     directory = _directory(context)
     outside, proxies = _proxied(context)
     _refuse_strange_engine(context.get("engine"), context.get("key"))
@@ -135,9 +156,10 @@ def _detached(words: list[str], handed: list[int]) -> int:
     return 0 if os.read(ready, 1) else server.wait()
 
 
+@command("down")
 def down(context: Context) -> Answer:
-    """Ends the server, and any that another has taken the place of. One that is just starting is
-    ended as soon as it says where it is."""
+    """End the server that runs for the workspace."""
+    # A server that is just starting is ended as soon as it says where it is.
     directory = _directory(context)
     pid: int | None = None
     begun = time.monotonic()

@@ -4,16 +4,39 @@ import os
 from typing import TYPE_CHECKING
 
 from interlock.doors.cli.context import Context, absolute, here_and_now
+from interlock.doors.cli.grammar import command
 from interlock.errors import Usage
 from interlock.local import workspace
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import Answer
+from interlock.verbs.types import Choice
 
 if TYPE_CHECKING:
     from interlock.agents.setup import Caller, Place
 
 
+@command(
+    "setup [CLIENT] [--print] [--undo] [--user] [--plugin DIR]",
+    help={
+        "client": ("which", Choice("claude-code", "codex", "gemini", "cursor", "git")),
+        "print": "show what would change, and change nothing",
+        "undo": "take it back, as it was before",
+        "user": "in your own configuration, for every project",
+        "plugin": "write it as a plugin of Claude Code into this directory",
+    },
+    examples=(
+        "interlock setup # what is installed here",
+        "interlock setup claude-code --print # what would change",
+        "interlock setup claude-code # hooks and MCP for this worktree",
+    ),
+)
 def setup(context: Context) -> Answer:
+    """Set an agent's client up, or see which there are.
+
+    Writes files that git does not track, and never a token. Who the client acts as is --from, else
+    who its files name already, else the one agent that has joined here, else a sender called after
+    the client.
+    """
     from interlock.agents import setup
 
     client = context.get("client")

@@ -493,7 +493,7 @@ class ShowStorage(
 
 class Backup(
     Verb,
-    name="backup",
+    cli="backup FILE",
     http="POST /v1/backup",
     method="backup",
     local=True,
@@ -514,7 +514,7 @@ class Backup(
 
 class Restore(
     Verb,
-    name="restore",
+    cli="restore FILE",
     http="POST /v1/restore",
     method="restore",
     local=True,
