@@ -14,7 +14,7 @@ from interlock.doors.cli.index import SUMMARIES
 from interlock.verbs.verb import DECLARED as VERBS
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Iterable, Sequence
 
 # The headings of the overview, with the first words of their commands.
 HEADINGS = {
@@ -31,8 +31,11 @@ OTHERS = "More"
 
 def commands_for(words: Sequence[str]) -> list[Command]:
     """The commands that these words may name."""
-    known = {name.partition(" ")[0] for names in SUMMARIES.values() for name in names}
-    if words[:1] != ["help"] and not known.isdisjoint(words[:1]):
+    names = [name for summaries in SUMMARIES.values() for name in summaries]
+    if exact := [name for name in names if name.split() == words[: name.count(" ") + 1]]:
+        return _declared(exact)
+    known = {name.partition(" ")[0] for name in names}
+    if words and words[0] in known:
         return _declared(words[:1])
     if words and not words[0].startswith("-"):
         return named_commands()
@@ -53,17 +56,17 @@ def named_commands() -> list[Command]:
     return _in_order(found + _declared(()))
 
 
-def _declared(first_words: Container[str] | None = None) -> list[Command]:
-    """The commands of some first words, or of all. A verb that is declared outside the modules of
-    the index is always among them."""
+def _declared(prefixes: Iterable[str] | None = None) -> list[Command]:
+    """The commands that begin with one of these words or pairs of words, or all commands. A verb
+    that is declared outside the modules of the index is always among them."""
     from interlock.doors.cli.derived import command_of, command_of_action
 
     places = {module: place for place, module in enumerate(SUMMARIES)}
+    begin = None if prefixes is None else tuple(f"{prefix} " for prefix in prefixes)
 
     def is_wanted(usage: str, module: str) -> bool:
-        if module not in places:
-            return bool(usage)
-        return bool(usage) and (first_words is None or usage.partition(" ")[0] in first_words)
+        is_named = begin is None or f"{usage} ".startswith(begin)
+        return bool(usage) and (is_named or module not in places)
 
     for module, names in SUMMARIES.items():
         if any(is_wanted(name, module) for name in names):
