@@ -426,14 +426,14 @@ def test_help_keeps_to_the_width_and_names_everything(width: int) -> None:
         assert "\n\n\n" not in text
         if width >= 80:
             assert max(map(len, text.split("\n"))) <= width
-    overview = help.overview(COMMANDS, COMMON)
+    overview = help.text([], COMMANDS, COMMON)
     assert all(word in overview for command in COMMANDS for word in command.words)
 
 
 def test_a_page_reads_as_a_person_would_have_written_it() -> None:
     join = next(command for command in COMMANDS if command.name == "join")
     assert (
-        help.page(join, COMMON, bold=str.upper)
+        help.text(["join"], [join], COMMON, bold=str.upper)
         == """\
 Register an agent or a person, and keep a token for it.
 
