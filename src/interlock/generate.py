@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 from interlock.doors import cli
-from interlock.doors.cli.derived import command_of_action
+from interlock.doors.cli.derived import command_of
 from interlock.doors.cli.grammar import DECLARED as ACTIONS
 from interlock.rooms import catalogue
 from interlock.verbs.types import ABSOLUTE_PATH, SHA256, Choice, Several, Shape
@@ -116,7 +116,7 @@ def command_index(verbs: list[type[Verb]]) -> str:
     for module in pkgutil.iter_modules(cli.__path__):
         import_module(f"{cli.__name__}.{module.name}")
     for declared in sorted(ACTIONS, key=lambda declared: declared[1].__module__):
-        command = command_of_action(*declared)
+        command = command_of(*declared)
         modules.setdefault(declared[1].__module__, {})[command.name] = command.summary
     about = "The commands that each module declares, with their summaries."
     source = f"{HEADER.format(about=about)}\n# ruff: noqa: E501\nSUMMARIES = {modules!r}"

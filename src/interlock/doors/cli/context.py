@@ -4,7 +4,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from interlock.doors.cli.grammar import Parsed
+from interlock.doors.cli.grammar import Argument, Flag, Parsed
 from interlock.errors import InvalidMessage, NoIdentity, NotFound, UnknownSender, Usage
 from interlock.local import workspace
 from interlock.local.link import Link, LocalLink
@@ -35,7 +35,7 @@ class Context:
     def place(self) -> str:
         """The workspace's directory, or its server's URL."""
         standing = self.standing
-        if standing is None:
+        if not standing:
             try:
                 standing = os.getcwd()
             except OSError:  # the directory was removed
@@ -58,10 +58,25 @@ class Context:
         )
 
     def request(self, **more: Any) -> "Verb":
-        """The request that the command line makes, with `more` fields."""
-        from interlock.doors.cli.derived import request_of
+        """The request that the command line makes, with `more` fields. `-` reads standard input,
+        and the path of a file becomes absolute."""
+        from interlock.doors.cli.derived import field_of
+        from interlock.verbs.types import ABSOLUTE_PATH
 
-        return request_of(self.command, self.values, more)
+        given = dict(more)
+        specs: list[Argument | Flag] = [*self.command.arguments, *self.command.flags]
+        for spec in specs:
+            field = field_of(self.command.verb, spec.name)
+            if field is None or field.name in more or spec.key not in self.values:
+                continue
+            value = self.values[spec.key]
+            if value == "-" and spec.form.strip("[]").endswith("|-"):
+                value = read_text()
+            elif field.shape is ABSOLUTE_PATH:
+                value = absolute(value)
+            given[field.name] = tuple(value) if type(value) is list else value
+        request: Verb = self.command.verb(**given)
+        return request
 
     def call_verb(self) -> Answer:
         """Call the verb of the command, with the values of the command line."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.doors.cli.grammar import Argument, Command, Flag, OneOf
 from interlock.verbs.durations import covering
-from interlock.verbs.types import ABSOLUTE_PATH, Choice, Integer, Several, Shape, Switch, Text
+from interlock.verbs.types import Choice, Integer, Several, Shape, Switch, Text
 from interlock.verbs.verb import Field, fields_of, notes, summary
 
 if TYPE_CHECKING:
@@ -30,51 +30,16 @@ _PART = re.compile(r"\[[^\]]*\]|\([^)]*\)|--[a-z-]+(?: [A-Z@]\S*)?(?:\.\.\.)?|\S
 _TEXT = Text()
 
 
-def command_of(verb: type[Verb]) -> Command:
-    """The command of a verb, as the parser, the help and the completion read it."""
-    command = _command(verb.declared.cli, verb, {})
-    return command._replace(
-        summary=summary(verb), notes=notes(verb), examples=verb.declared.examples, verb=verb
-    )
-
-
-def command_of_action(
+def command_of(
     usage: str,
-    action: Callable[..., Any],
+    action: Callable[..., Any] | None,
     verb: type[Verb] | None,
     help: Help,
     examples: tuple[str, ...],
 ) -> Command:
-    """The command that a function performs."""
-    documented: Any = action if action.__doc__ else verb
-    return _command(usage, verb, help)._replace(
-        summary=summary(documented),
-        notes=notes(documented),
-        examples=examples,
-        verb=verb,
-        action=action,
-    )
+    """The command of a usage line, as the parser, the help and the completion read it.
 
-
-def _specified(text: str, verb: type[Verb] | None, help: Help) -> tuple[Shape, str]:
-    """The shape and the help of an argument or a flag."""
-    said = help.get(_key(text))
-    if isinstance(said, tuple):
-        return said[1], said[0]
-    if verb is not None and (field := field_of(verb, text)) is not None:
-        about = said or field.help
-        if said is None and not field.required and field.default not in (None, (), False, ""):
-            is_duration = field.shape.kind == "duration"
-            default = covering(field.default) if is_duration else field.default
-            about = f"{about} (default: {default})".strip()
-        return field.shape, about
-    if said is None:
-        raise LookupError(f"There is neither a field nor help for {text}.")
-    value = text.partition(" ")[2]
-    return (Choice(*value.split("|")) if "|" in value and value.islower() else _TEXT), said
-
-
-def _command(usage: str, verb: type[Verb] | None, help: Help) -> Command:
+    The docstring of its action, or else of its verb, is its summary and its notes."""
     words: list[str] = []
     arguments: list[Argument] = []
     flags: list[Flag] = []
@@ -109,29 +74,37 @@ def _command(usage: str, verb: type[Verb] | None, help: Help) -> Command:
         if is_choice:
             names = tuple(text.split()[0].removesuffix("...") for text in alternatives)
             groups.append(OneOf(names, required=not is_optional))
-    parts = tuple(words), "", tuple(arguments), tuple(flags), tuple(groups)
-    return Command(*parts, rest=bool(rest))
+    documented: Any = action if action is not None and action.__doc__ else verb
+    return Command(
+        tuple(words),
+        summary(documented),
+        tuple(arguments),
+        tuple(flags),
+        tuple(groups),
+        rest=bool(rest),
+        examples=examples,
+        notes=notes(documented),
+        verb=verb,
+        action=action,
+    )
 
 
-def request_of(command: Command, values: dict[str, Any], more: dict[str, Any]) -> Verb:
-    """The request that the parsed values of a command make, with `more` fields. `-` reads standard
-    input, and the path of a file becomes absolute."""
-    from interlock.doors.cli.context import absolute, read_text
-
-    given: dict[str, Any] = {}
-    specs: list[Argument | Flag] = [*command.arguments, *command.flags]
-    for spec in specs:
-        field = field_of(command.verb, spec.name)
-        if field is None or field.name in more or spec.key not in values:
-            continue
-        value = values[spec.key]
-        if value == "-" and spec.form.strip("[]").endswith("|-"):
-            value = read_text()
-        elif field.shape is ABSOLUTE_PATH:
-            value = absolute(value)
-        given[field.name] = tuple(value) if type(value) is list else value
-    request: Verb = command.verb(**given, **more)
-    return request
+def _specified(text: str, verb: type[Verb] | None, help: Help) -> tuple[Shape, str]:
+    """The shape and the help of an argument or a flag."""
+    said = help.get(_key(text))
+    if isinstance(said, tuple):
+        return said[1], said[0]
+    if verb is not None and (field := field_of(verb, text)) is not None:
+        about = said or field.help
+        if said is None and not field.required and field.default not in (None, (), False, ""):
+            is_duration = field.shape.kind == "duration"
+            default = covering(field.default) if is_duration else field.default
+            about = f"{about} (default: {default})".strip()
+        return field.shape, about
+    if said is None:
+        raise LookupError(f"There is neither a field nor help for {text}.")
+    value = text.partition(" ")[2]
+    return (Choice(*value.split("|")) if "|" in value and value.islower() else _TEXT), said
 
 
 def field_of(verb: type[Verb], text: str) -> Field | None:

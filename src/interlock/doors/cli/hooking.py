@@ -1,7 +1,7 @@
-"""`interlock hook`: what a client's hooks call, hundreds of times a day.
+"""`interlock hook`: clients call it hundreds of times a day.
 
-A hook never breaks its client. Whatever goes wrong ends in an answer that the client accepts and
-that asks nothing of it, within a few seconds, with exit status 0 and a line in a log file.
+A hook never breaks its client. On any failure it gives an answer that the client accepts and that
+asks nothing of it, within a few seconds, with exit status 0 and a line in a log file.
 """
 
 import _thread
@@ -37,7 +37,7 @@ from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import run
 
 LIMIT_S = 8.0
-# What is told after this might come too late to be heard.
+# A client may no longer wait for an answer after this.
 HEARD_WITHIN_S = 6.0
 MAX_INPUT_BYTES = 32 << 20
 MAX_LOG_BYTES = 256 << 10
@@ -48,8 +48,7 @@ LOOK_S = 1.0
 
 
 class Hook:
-    """One call of a hook. It answers once: with what is to be said, or with nothing when its time
-    is over or anything is wrong."""
+    """One call of a hook. It answers once, with nothing when it fails or its time is over."""
 
     def __init__(self, client: str, event: str) -> None:
         self._client, self._event = client, event
@@ -59,7 +58,7 @@ class Hook:
         self.until_ms = int((time.monotonic() + HEARD_WITHIN_S) * 1000)
 
     def answer(self, said: Said = NOTHING) -> None:
-        """Prints the client's own form of it, unless that was done already."""
+        """Print the client's form of the answer, unless an answer was printed already."""
         with self._answering:
             if self._is_answered:
                 return
@@ -67,13 +66,13 @@ class Hook:
             try:
                 form = hooks.client_of(self._client).encode(self._event, said)
             except Refusal:
-                form = {}  # nobody knows what such a client would like to hear
-            with suppress(OSError, ValueError, AttributeError):  # nobody listens any more
+                form = {}  # the client is unknown
+            with suppress(OSError, ValueError, AttributeError):  # the client has gone
                 sys.stdout.write(json.dumps(form) + "\n")
                 sys.stdout.flush()
 
     def watch(self) -> None:
-        """Ends the process in time, whatever it is waiting for."""
+        """End the process in time, whatever it waits for."""
         time.sleep(LIMIT_S)
         if self.is_over:
             return
@@ -82,9 +81,8 @@ class Hook:
         os._exit(0)
 
     def log(self, what: str, *, keep: bool = True) -> None:
-        """A line in hooks.log, of the workspace or, where there is none, of the user; and on
-        standard error, for whoever calls a hook by hand. Where none can be written, none is, nor
-        where it is nothing to `keep`."""
+        """Write a line to standard error and, with `keep`, to hooks.log of the workspace or else of
+        the user, if it can be written."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         told = f"{self._client[:80]} {self._event[:80]}: {' '.join(what.split())[:500]}"
         line = f"{at} {''.join(c if c.isprintable() else '?' for c in told)}\n"
@@ -103,7 +101,7 @@ class Hook:
 
 
 def without_fail(words: list[str]) -> int:
-    """A hook's whole command line: to most clients a status other than 0 is a no."""
+    """Run the command line of a hook. To most clients a status other than 0 is a refusal."""
     from interlock.doors.cli import run
 
     try:
@@ -133,14 +131,14 @@ def hook(context: Context) -> int:
     """
     call = Hook(context.values["client"], context.values["event"])
     for name in [name for name in os.environ if name.startswith("GIT_")]:
-        del os.environ[name]  # which repository a file is in is not for its surroundings to say
+        del os.environ[name]  # they would decide which repository a file is in
     if not context.get("await"):
         _thread.start_new_thread(call.watch, ())
     try:
         return _answered(context, call)
     except (NotAWorkspace, UnknownSender) as nobody:
-        # Hooks of the user's own configuration name no workspace, and act where there is one that
-        # their sender has joined: elsewhere nothing is wrong.
+        # Hooks of the user's own configuration name no workspace. Outside a workspace that their
+        # sender has joined, nothing is wrong.
         call.answer()
         named = context.get("workspace") or os.environ.get("INTERLOCK_WORKSPACE")
         call.log(nobody.message, keep=bool(named))
@@ -156,21 +154,44 @@ def hook(context: Context) -> int:
 
 
 def _answered(context: Context, call: Hook) -> int:
+    client, event = context.values["client"], context.values["event"]
     call.home = _home(context.place)
-    client = hooks.client_of(context.values["client"])
-    step = client.decode(context.values["event"], _input())
-    context.standing = _standing(context.values["client"], step)
+    data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1) if sys.stdin is not None else b""
+    if len(data) > MAX_INPUT_BYTES:
+        raise ValueError("The client's input is longer than anything that a hook is told.")
+    try:
+        told = json.loads(data)
+    except RecursionError:
+        raise ValueError("The client's input is nested too deeply.") from None
+    except ValueError as wrong:
+        raise ValueError(f"The client's input was not JSON: {wrong}") from None
+    step = hooks.client_of(client).decode(event, told)
+    # Some clients run hooks in a directory of their own. Cursor names the first of its folders, and
+    # a file that it edits may be in another.
+    context.standing = step.cwd
+    if client == "cursor" and step.kind == "edit":
+        file = os.path.join(step.cwd or os.getcwd(), os.path.expanduser(step.paths[0]))
+        if workspace.nearest(os.path.dirname(file)) is not None:
+            context.standing = os.path.dirname(file)
     link = context.link
     call.home = _home(link.place) if link.is_local else link.home
     if call.home is None:
         raise NotAWorkspace(f"There is no workspace in {link.place}, so nobody is told anything.")
     if context.get("await"):
-        if context.values["client"] != "claude-code":
+        if client != "claude-code":
             raise Usage("Only Claude Code can be woken by a hook that waits.")
-        return _await(context, link, step)
-    call.answer(_attended(context, link, step, call.until_ms))
+        if step.kind == "other":
+            return 0
+    # The token of the environment precedes the sender of the configuration: a user who runs a
+    # client under another name means it.
+    named = None if workspace.is_inside(os.environ) else context.get("from")
+    session = os.environ.get("INTERLOCK_SESSION") or session_of(step.session)
+    credentials = workspace.as_configured(link, os.environ, named=named, session=session)
+    if context.get("await"):
+        return _await(link, credentials)
+    call.answer(_attended(client, event, link, step, credentials, call.until_ms))
     if step.kind in ("tool", "stop"):
-        _hand_over(context, link, step, call)
+        _hand_over(link, credentials, call)
     return 0
 
 
@@ -180,41 +201,29 @@ def _home(place: str) -> str | None:
     return place if is_one else None
 
 
-def _standing(client: str, step: Step) -> str | None:
-    """Where to look for a workspace: some clients run hooks in a directory of their own. Cursor
-    names the first of its folders, and a file that it edits may be in another."""
-    if client != "cursor" or step.kind != "edit":
-        return step.cwd
-    file = os.path.join(step.cwd or os.getcwd(), os.path.expanduser(step.paths[0]))
-    directory = os.path.dirname(file)
-    return directory if workspace.nearest(directory) is not None else step.cwd
-
-
-def _input() -> Any:
-    data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1) if sys.stdin is not None else b""
-    if len(data) > MAX_INPUT_BYTES:
-        raise ValueError("The client's input is longer than anything that a hook is told.")
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise ValueError("The client's input is nested too deeply.") from None
-    except ValueError as wrong:
-        raise ValueError(f"The client's input was not JSON: {wrong}") from None
-
-
-# --- what a step comes to
-
-
-def _attended(context: Context, link: Link, step: Step, until_ms: int) -> Said:
-    client, event = context.values["client"], context.values["event"]
-    credentials = _credentials(context, link, step)
+def _attended(
+    client: str, event: str, link: Link, step: Step, credentials: Credentials, until_ms: int
+) -> Said:
+    window: dict[str, Any] = {"client": client}
+    if link.is_local:  # a server elsewhere has no use for our processes
+        # The adapters that can wake the window from outside.
+        ways: dict[str, dict[str, str]] = {}
+        pane, server = os.environ.get("TMUX_PANE"), os.environ.get("TMUX")
+        if pane and server:
+            ways["tmux"] = {"pane": pane, "socket": server.partition(",")[0]}
+        if client == "codex" and step.session is not None:
+            ways["codex"] = {"thread": step.session}
+        if ways:
+            window["ways"] = ways
+        if (process := windows.client_process()) is not None:
+            window |= windows.about(process)
     outlives = bool(os.environ.get("INTERLOCK_SESSION"))
     flow = attending(
         client,
         event,
         step,
         memory=Memory(link.home, credentials.session),
-        window=_window(client, link, step),
+        window=window,
         until_ms=until_ms,
         outlives=outlives,
         unbound=not outlives and client not in windows.ONE_A_PROCESS,
@@ -229,30 +238,8 @@ def _attended(context: Context, link: Link, step: Step, until_ms: int) -> Said:
     return run(flow, call)
 
 
-def _window(client: str, link: Link, step: Step) -> dict[str, Any]:
-    """Where the client runs, for presence. A server elsewhere has no use for our processes."""
-    if not link.is_local:
-        return {"client": client}
-    process = windows.client_process()
-    window = {"client": client} | _ways(client, step)
-    if process is not None:
-        window |= windows.about(process)
-    return window
-
-
-def _ways(client: str, step: Step) -> dict[str, Any]:
-    """Where the window may be woken from outside, by the adapter that would do it."""
-    ways: dict[str, dict[str, str]] = {}
-    pane, server = os.environ.get("TMUX_PANE"), os.environ.get("TMUX")
-    if pane and server:
-        ways["tmux"] = {"pane": pane, "socket": server.partition(",")[0]}
-    if client == "codex" and step.session is not None:
-        ways["codex"] = {"thread": step.session}
-    return {"ways": ways} if ways else {}
-
-
 def _note_window(client: str, link: Link, answer: dict[str, Any], step: Step) -> None:
-    """Notes whose window the client's process is, for its shell and its MCP server."""
+    """Note whose window the client's process is, for its shell and its MCP server."""
     if client not in windows.ONE_A_PROCESS or "session" not in answer:
         return
     process = windows.client_process()
@@ -267,89 +254,59 @@ def _note_window(client: str, link: Link, answer: dict[str, Any], step: Step) ->
         windows.sweep(link.home)
 
 
-def _hand_over(context: Context, link: Link, step: Step, call: Hook) -> None:
-    """Hands over what was run in a shell of this session that reached nobody, each run once,
-    however many hooks run at the same time."""
-    credentials = _credentials(context, link, step)
-    if credentials.session is None or not _may_wait(credentials.session):
+def _hand_over(link: Link, credentials: Credentials, call: Hook) -> None:
+    """Hand over the runs of this session that were recorded offline, each once, however many hooks
+    run at the same time."""
+    if credentials.session is None:
         return
-    from interlock.evidence import spool
-
-    for path in filter(_is_ours, spool.waiting(credentials.session)):
-        with spool.in_hand(path) as is_mine:
-            if is_mine:
-                _hand_over_one(path, link, credentials, call)
-
-
-def _hand_over_one(path: str, link: Link, credentials: Credentials, call: Hook) -> None:
-    """What is refused is put aside, and said in the log."""
+    # The imports below are only worth it if there is a file of a run in this session.
+    places = filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
+    directory = next(places, "/tmp")  # noqa: S108 - where the spool keeps its files
+    start = f"interlock-run-{filename(credentials.session)}-"
+    try:
+        if not any(name.startswith(start) for name in os.listdir(directory)):
+            return
+    except OSError:
+        return
     from interlock.evidence import spool
     from interlock.rooms.mail.uploads import attach, in_pieces
     from interlock.rooms.work.verbs import AddEvidence
-    from interlock.verbs.flows import run
 
-    try:
-        key, payload, data = spool.read(path)
-        flow = attach(AddEvidence(payload, key=key), in_pieces(data), len(data))
-        run(flow, lambda request: link.call(credentials, request))
-    except NotAvailable:
-        raise
-    except IdempotencyConflict:
-        os.unlink(path)  # somebody has handed it over, for something that it did not name itself
-    except Refusal as refusal:
-        call.log(f"{path} was put aside: {refusal.message}")
-        os.rename(path, f"{path}.refused")
-    else:
-        os.unlink(path)
-
-
-def _may_wait(session: str) -> bool:
-    """Whether a look is worth what its imports take: any file there of a run in the session."""
-    places = filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
-    directory = next(places, "/tmp")  # noqa: S108 - where the system keeps what is soon to go
-    start = f"interlock-run-{filename(session)}-"
-    try:
-        return any(name.startswith(start) for name in os.listdir(directory))
-    except OSError:
-        return False
+    for path in spool.waiting(credentials.session):
+        try:
+            if os.lstat(path).st_uid != os.geteuid():
+                continue  # any user may write a file there, under any name
+        except OSError:
+            continue
+        with spool.in_hand(path) as is_mine:
+            if not is_mine:
+                continue
+            try:
+                key, payload, data = spool.read(path)
+                flow = attach(AddEvidence(payload, key=key), in_pieces(data), len(data))
+                run(flow, lambda request: link.call(credentials, request))
+            except NotAvailable:
+                raise
+            except IdempotencyConflict:
+                os.unlink(path)  # it was handed over already, for a task that it did not name
+            except Refusal as refusal:
+                call.log(f"{path} was put aside: {refusal.message}")
+                os.rename(path, f"{path}.refused")
+            else:
+                os.unlink(path)
 
 
-def _is_ours(path: str) -> bool:
-    """Whether it was written by this user: everybody may put files there, under any name."""
-    try:
-        return os.lstat(path).st_uid == os.geteuid()
-    except OSError:
-        return False
-
-
-# --- who, and in which session
-
-
-def _credentials(context: Context, link: Link, step: Step) -> Credentials:
-    """The token of the environment goes before the sender that the configuration names: whoever
-    runs a client under another name means it."""
-    named = None if workspace.is_inside(os.environ) else context.get("from")
-    session = os.environ.get("INTERLOCK_SESSION") or session_of(step.session)
-    return workspace.as_configured(link, os.environ, named=named, session=session)
-
-
-# --- waiting while idle
-
-
-def _await(context: Context, link: Link, step: Step) -> int:
-    """Waits beside an idle client until something may wake it: exit 2, and the pointer on standard
-    error. One waits for a session at a time, and nobody for a client that has ended."""
+def _await(link: Link, credentials: Credentials) -> int:
+    """Wait beside an idle client until something may wake it: exit 2, and the pointer on standard
+    error. One process waits for a session at a time, and it ends with its client."""
     from interlock.agents.hooks.telling import pointer
 
-    if step.kind == "other":
-        return 0
-    credentials = _credentials(context, link, step)
     process = windows.client_process()
     if not Memory(link.home, credentials.session).is_only_waiter():
         return 0
     if process is not None:
         _thread.start_new_thread(_end_with, (process,))
-    act = Attend("idle", f"{context.values['client']}-rewake", wait_s=WAIT_S)
+    act = Attend("idle", "claude-code-rewake", wait_s=WAIT_S)
     while True:
         try:
             answer = link.call(credentials, act)
@@ -366,7 +323,6 @@ def _await(context: Context, link: Link, step: Step) -> int:
 
 
 def _end_with(client: processes.Process) -> None:
-    """Ends this process once its client has: nobody is there any more whom it could wake."""
     while processes.is_alive(client.pid, client.started):
         time.sleep(LOOK_S)
     os._exit(0)

@@ -59,7 +59,7 @@ def named_commands() -> list[Command]:
 def _declared(prefixes: Iterable[str] | None = None) -> list[Command]:
     """The commands that begin with one of these words or pairs of words, or all commands. A verb
     that is declared outside the modules of the index is always among them."""
-    from interlock.doors.cli.derived import command_of, command_of_action
+    from interlock.doors.cli.derived import command_of
 
     places = {module: place for place, module in enumerate(SUMMARIES)}
     begin = None if prefixes is None else tuple(f"{prefix} " for prefix in prefixes)
@@ -71,10 +71,12 @@ def _declared(prefixes: Iterable[str] | None = None) -> list[Command]:
     for module, names in SUMMARIES.items():
         if any(is_wanted(name, module) for name in names):
             __import__(module)
-    verbs = [verb for verb in VERBS if is_wanted(verb.declared.cli, verb.__module__)]
-    verbs.sort(key=lambda verb: places.get(verb.__module__, len(places)))
-    actions = [one for one in ACTIONS if is_wanted(one[0], one[1].__module__)]
-    return [*map(command_of, verbs), *(command_of_action(*one) for one in actions)]
+    found = [
+        command_of(verb.declared.cli, None, verb, {}, verb.declared.examples)
+        for verb in sorted(VERBS, key=lambda verb: places.get(verb.__module__, len(places)))
+        if is_wanted(verb.declared.cli, verb.__module__)
+    ]
+    return found + [command_of(*one) for one in ACTIONS if is_wanted(one[0], one[1].__module__)]
 
 
 def _in_order(commands: list[Command]) -> list[Command]:
