@@ -1,11 +1,11 @@
-"""What a command works with: the parsed words, the workspace, the sender, and standard input."""
+"""The context of a command: the parsed words, the workspace, the sender, and standard input."""
 
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from interlock.doors.cli.grammar import Argument, Flag, Parsed
-from interlock.errors import InvalidMessage, NoIdentity, NotFound, UnknownSender, Usage
+from interlock.errors import InvalidMessage, NotFound, Usage
 from interlock.local import workspace
 from interlock.local.link import Link, LocalLink
 from interlock.verbs.answers import Answer
@@ -24,7 +24,6 @@ class Context:
         self.values = parsed.values
         self.rest = parsed.rest
         self.json: bool = parsed.values.get("json", False)
-        self.is_nobody = False
         self.standing: str | None = None
         self._link: Link | None = None
 
@@ -95,18 +94,6 @@ class Context:
     def call_as_owner(self, act: Any) -> Answer:
         """Call a verb that the owner of an embedded workspace may call, without an identity."""
         return self.link.call(self.credentials(owner_may=True), act)
-
-    def call_as_somebody(self, act: Any) -> Answer:
-        """Call a verb that needs no identity, as the sender if there is one, because a sender's own
-        claims do not count against it."""
-        try:
-            credentials = self.credentials()
-        except (NoIdentity, UnknownSender):
-            if self.get("from") is not None:
-                raise
-            credentials = self.credentials(owner_may=True)
-        self.is_nobody = credentials.owner
-        return self.link.call(credentials, act)
 
     def store(self) -> workspace.CredentialStore:
         self.link.open()

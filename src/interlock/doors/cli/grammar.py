@@ -38,7 +38,7 @@ class Flag(NamedTuple):
 
     @property
     def placeholder(self) -> str:
-        """What stands for its value in help; empty for a switch."""
+        """The placeholder of its value in help; empty for a switch."""
         return self.value or "|".join(self.choices)
 
     @property
@@ -98,12 +98,11 @@ class Command(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What was typed. `values` holds only what was given: a list where many may be, True for a
-    switch, whole numbers for ints and durations (in seconds).
+    """A parsed command line. `values` holds only given values: a list where several are allowed,
+    True for a switch, whole numbers for ints and durations (in seconds).
 
-    Where help or the version was asked for, `command` is HELP or VERSION, `rest` holds the words
-    of the command that help is about, and `values` only the common switches, so that a door still
-    sees `--json`.
+    On a request for help or the version, `command` is HELP or VERSION, `rest` holds the words of
+    the command that help is about, and `values` only the common switches such as `--json`.
     """
 
     command: Command

@@ -1,4 +1,4 @@
-"""Commands about guards: the git hook, and what it asks."""
+"""Commands about guards: git hooks that ask before a commit and a push."""
 
 import os
 from collections.abc import Iterator
@@ -9,17 +9,18 @@ from interlock import evidence
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context, read_text
 from interlock.doors.cli.grammar import command
-from interlock.errors import GatesNotPassed, NotAvailable, Usage
+from interlock.errors import GatesNotPassed, NoIdentity, NotAvailable, UnknownSender, Usage
 from interlock.rooms.claims.verbs import CheckPaths, ReportCommit
 from interlock.rooms.work.verbs import CheckGate
 from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
 from interlock.verbs.types import MAX_FILES
 
 if TYPE_CHECKING:
     from interlock.agents.guards import Push
 
 
-NOBODY = (
+NO_SENDER = (
     "Nobody in particular asks here, so every claim is another's; interlock run SENDER -- git {} "
     "acts as a sender. "
 )
@@ -60,7 +61,7 @@ def check(context: Context) -> Answer | int:
     assert repo is not None
     is_hook = "path" not in context.values and "GIT_INDEX_FILE" in os.environ
     with _refusing("commit") if is_hook else nullcontext():
-        found = _guarded(context, paths, repo, here, "commit")
+        found = _ask(context, [CheckPaths(some, repo, here) for some in _some(paths)], "commit")
     if found["allowed"] and not found["warned"] and not context.json:
         if is_hook:
             return 0
@@ -85,46 +86,13 @@ def note(context: Context) -> Answer | int:
     if made is None or repo is None:
         raise Usage("There is no commit here yet.")
     commit, paths = made
+    credentials = _credentials(context)
     answers = [
-        context.call_as_somebody(ReportCommit(commit, some, repo, here)) for some in _some(paths)
+        context.link.call(credentials, ReportCommit(commit, some, repo, here))
+        for some in _some(paths)
     ]
     found = answers[0] | {"crossed": [each for answer in answers for each in answer["crossed"]]}
     return found if found["crossed"] or context.json else 0
-
-
-def _guarded(context: Context, paths: list[str], repo: str, here: str, what: str) -> Answer:
-    asked = [CheckPaths(some, repo, here) for some in _some(paths)]
-    return _answered(context, asked, what)
-
-
-def _answered(context: Context, asked: list[CheckPaths], what: str) -> Answer:
-    found = _together([context.call_as_somebody(act) for act in asked])
-    if not found["allowed"] and context.is_nobody:
-        found["message"] = NOBODY.format(what) + found["message"]
-    return found
-
-
-@contextmanager
-def _refusing(what: str) -> Iterator[None]:
-    """Whoever commits or pushes did not ask us, and is told who refuses, and what to do."""
-    try:
-        yield
-    except NotAvailable as trouble:
-        told = CANNOT_ASK.format(trouble.message, what)
-        raise type(trouble)(told, **trouble.members) from None
-
-
-def _some(names: list[str]) -> list[tuple[str, ...]]:
-    """As many at a time as may be asked about; none is asked about too."""
-    starts = range(0, len(names) or 1, MAX_FILES)
-    return [tuple(names[start : start + MAX_FILES]) for start in starts]
-
-
-def _together(answers: list[Answer]) -> Answer:
-    found = next((answer for answer in answers if not answer["allowed"]), answers[0])
-    for name in ("denied", "warned"):
-        found[name] = [each for answer in answers for each in answer[name]]
-    return found
 
 
 @command("guard push REMOTE URL", help={"remote": "its name", "url": "where it is"})
@@ -141,16 +109,36 @@ def push(context: Context) -> Answer:
         raise Usage("This is no repository, and git calls this hook only in one.")
     remote, url = context.values["remote"], context.values["url"]
     pushes = guards.pushes(read_text())
+    passed: list[Answer] = []
+    missing: list[Answer] = []
     with _refusing("push"):
         crossed = _crossed(context, here.root, remote, url, pushes)
         if not crossed["allowed"]:
             return crossed
-        return _gated(context, here.root, remote, url, pushes) | _some_warned(crossed)
+        for push in pushes:
+            for guard in guards.covering(here.root, remote, url, push):
+                if push.deletes:
+                    why = (
+                        "No gate passes the deletion of a branch. Ask a holder of "
+                        f"{guard.gate} what to do."
+                    )
+                    found: Answer = {"passed": False} | GatesNotPassed(why).as_dict()
+                else:
+                    # An annotated tag stands for the commit that was judged.
+                    artifact = evidence.artifact(push.local_oid) or (push.local_oid, None)
+                    found = context.call_as_owner(CheckGate(guard.gate, *artifact))
+                rows = passed if found["passed"] else missing
+                rows.append({"gate": guard.gate, "ref": push.remote_ref} | found)
+    if missing:
+        told = " ".join(f"{need['ref']} on {remote}: {need['message']}" for need in missing)
+        raise GatesNotPassed(f"This push is guarded. {told}", allowed=False, missing=missing)
+    warned = {"warned": crossed["warned"]} if crossed["warned"] else {}
+    return {"allowed": True, "passed": passed} | warned
 
 
 def _crossed(context: Context, root: str, remote: str, url: str, pushes: "list[Push]") -> Answer:
-    """Whether commits that are not there yet were made under another's claim, by whoever went by
-    the guard then. Where nobody else has one, git is not asked."""
+    """Whether commits that the remote does not have touch files under the claim of another holder.
+    Git lists them only if another holder has a claim at all."""
     from interlock.agents import guards
     from interlock.local.repository import name_here
 
@@ -158,7 +146,7 @@ def _crossed(context: Context, root: str, remote: str, url: str, pushes: "list[P
     sent, repo = [each for each in pushes if not each.deletes], name_here(root)
     if not sent or repo is None:
         return nothing
-    met = _guarded(context, ["./"], repo, root, "push")
+    met = _ask(context, [CheckPaths(("./",), repo, root)], "push")
     if not met["denied"] and not met["warned"]:
         return nothing
     commits: dict[str, None] = {}
@@ -166,34 +154,43 @@ def _crossed(context: Context, root: str, remote: str, url: str, pushes: "list[P
         known = guards.known_there(root, remote, url, push)
         commits |= dict.fromkeys(guards.unpushed(root, push.local_oid, known))
     asked = [CheckPaths((), repo, None, some) for some in _some(list(commits))]
-    return _answered(context, asked, "push") if commits else nothing
+    return _ask(context, asked, "push") if commits else nothing
 
 
-def _some_warned(crossed: Answer) -> Answer:
-    return {"warned": crossed["warned"]} if crossed["warned"] else {}
+def _ask(context: Context, requests: list[CheckPaths], what: str) -> Answer:
+    """One answer to several requests: the first that denies something, with all rows."""
+    credentials = _credentials(context)
+    answers = [context.link.call(credentials, request) for request in requests]
+    found = next((answer for answer in answers if not answer["allowed"]), answers[0])
+    for name in ("denied", "warned"):
+        found[name] = [each for answer in answers for each in answer[name]]
+    if not found["allowed"] and credentials.owner:
+        found["message"] = NO_SENDER.format(what) + found["message"]
+    return found
 
 
-def _gated(context: Context, root: str, remote: str, url: str, pushes: "list[Push]") -> Answer:
-    from interlock.agents import guards
-
-    passed: list[Answer] = []
-    missing: list[Answer] = []
-    for push in pushes:
-        for guard in guards.covering(root, remote, url, push):
-            found = _asked(context, guard.gate, push)
-            (passed if found["passed"] else missing).append(
-                {"gate": guard.gate, "ref": push.remote_ref} | found
-            )
-    if not missing:
-        return {"allowed": True, "passed": passed}
-    told = " ".join(f"{need['ref']} on {remote}: {need['message']}" for need in missing)
-    raise GatesNotPassed(f"This push is guarded. {told}", allowed=False, missing=missing)
+def _credentials(context: Context) -> Credentials:
+    """Those of the sender if there is one, because its own claims do not count against it. Without
+    a sender, every claim counts."""
+    try:
+        return context.credentials()
+    except (NoIdentity, UnknownSender):
+        if context.get("from") is not None:
+            raise
+        return context.credentials(owner_may=True)
 
 
-def _asked(context: Context, gate: str, push: "Push") -> Answer:
-    if push.deletes:
-        why = f"No gate passes the deletion of a branch. Ask a holder of {gate} what to do."
-        return {"passed": False} | GatesNotPassed(why).as_dict()
-    # What an annotated tag points to is what was judged.
-    artifact = evidence.artifact(push.local_oid) or (push.local_oid, None)
-    return context.call_as_owner(CheckGate(gate, *artifact))
+def _some(names: list[str]) -> list[tuple[str, ...]]:
+    """The names in pieces of at most MAX_FILES, at least one piece."""
+    starts = range(0, len(names) or 1, MAX_FILES)
+    return [tuple(names[start : start + MAX_FILES]) for start in starts]
+
+
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """Tell a user of git who refuses the commit or the push, and what to do."""
+    try:
+        yield
+    except NotAvailable as trouble:
+        told = CANNOT_ASK.format(trouble.message, what)
+        raise type(trouble)(told, **trouble.members) from None

@@ -136,12 +136,12 @@ def hook(context: Context) -> int:
         _thread.start_new_thread(call.watch, ())
     try:
         return _answered(context, call)
-    except (NotAWorkspace, UnknownSender) as nobody:
+    except (NotAWorkspace, UnknownSender) as refusal:
         # Hooks of the user's own configuration name no workspace. Outside a workspace that their
         # sender has joined, nothing is wrong.
         call.answer()
         named = context.get("workspace") or os.environ.get("INTERLOCK_WORKSPACE")
-        call.log(nobody.message, keep=bool(named))
+        call.log(refusal.message, keep=bool(named))
     except (Refusal, ValueError, OSError) as trouble:
         call.answer()
         call.log(str(trouble))
