@@ -21,7 +21,7 @@ from interlock.doors.cli.grammar import (
     Parsed,
 )
 from interlock.doors.cli.grammar import COMMON as REAL_COMMON
-from interlock.doors.cli.lookup import all_commands
+from interlock.doors.cli.lookup import all_commands, commands_for
 from interlock.doors.cli.parser import parse, switched_on
 from interlock.errors import Usage
 from interlock.verbs import durations
@@ -102,6 +102,20 @@ def test_names_with_hyphens_become_keys_with_underscores() -> None:
         "reply_to": "x",
         "no_wake": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("--from send claim list", "claim list"),
+        ("--workspace mail --from claim task list", "task list"),
+        ("--item task claim check", "claim check"),
+        ("claim --from inbox list", "claim list"),
+    ],
+)
+def test_the_value_of_a_flag_may_be_the_first_word_of_another_command(line: str, name: str) -> None:
+    words = line.split()
+    assert parse(words, commands_for(words), REAL_COMMON).command.name == name
 
 
 def test_a_command_may_share_its_words_with_a_group() -> None:

@@ -1,7 +1,7 @@
 """Finds the commands that the words of a command line may name.
 
-A command imports only the modules that declare commands of its first word. `index` is generated
-from the declarations.
+A command imports only the module that declares it, or the modules of its first word while it is not
+fully typed. `index` is generated from the declarations.
 """
 
 from __future__ import annotations
