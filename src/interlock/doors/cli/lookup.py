@@ -32,7 +32,7 @@ OTHERS = "More"
 def commands_for(words: Sequence[str]) -> list[Command]:
     """The commands that these words may name."""
     names = [name for summaries in SUMMARIES.values() for name in summaries]
-    if exact := [name for name in names if name.split() == words[: name.count(" ") + 1]]:
+    if exact := [name for name in names if name.split() == list(words[: name.count(" ") + 1])]:
         return _declared(exact)
     known = {name.partition(" ")[0] for name in names}
     if words and words[0] in known:
