@@ -1,18 +1,22 @@
 """`python -m interlock.generate --write` writes the files that derive from the declarations.
 
     client/methods.py     a typed method of the Python client for each verb
-    doors/cli/index.py    the modules that declare each command, by its first word
+    doors/cli/index.py    the commands of each module, with their summaries
 
 The files are committed. `make check` runs `--check`, which fails when one of them is stale.
 """
 
 import argparse
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
-from interlock.doors.cli.commands import COMMANDS
+from interlock.doors import cli
+from interlock.doors.cli.derived import command_of
+from interlock.doors.cli.grammar import DECLARED as ACTIONS
 from interlock.rooms import catalogue
 from interlock.verbs.types import ABSOLUTE_PATH, SHA256, Choice, Several, Shape
 from interlock.verbs.verb import Field, Verb, fields_of, summary
@@ -104,17 +108,19 @@ def _argument(field: Field) -> str:
 
 
 def command_index(verbs: list[type[Verb]]) -> str:
-    """The source of the dictionary `MODULES`."""
-    modules: dict[str, set[str]] = {}
-    for command in COMMANDS:
-        modules.setdefault(command.words[0], set()).add("interlock.doors.cli.commands")
+    """The source of the dictionary `SUMMARIES`."""
+    modules: dict[str, dict[str, str]] = {}
     for verb in verbs:
         if verb.declared.cli:
-            modules.setdefault(verb.declared.cli.split()[0], set()).add(verb.__module__)
-    rows = (f"    {word!r}: {tuple(sorted(found))!r}," for word, found in sorted(modules.items()))
-    about = "The modules that declare the commands of a first word."
-    lines = [HEADER.format(about=about), "MODULES = {", *rows, "}"]
-    return _formatted("\n".join(lines))
+            modules.setdefault(verb.__module__, {})[verb.declared.name] = summary(verb)
+    for module in pkgutil.iter_modules(cli.__path__):
+        import_module(f"{cli.__name__}.{module.name}")
+    for declared in sorted(ACTIONS, key=lambda declared: declared[1].__module__):
+        command = command_of(*declared)
+        modules.setdefault(declared[1].__module__, {})[command.name] = command.summary
+    about = "The commands that each module declares, with their summaries."
+    source = f"{HEADER.format(about=about)}\n# ruff: noqa: E501\nSUMMARIES = {modules!r}"
+    return _formatted(source)
 
 
 def _formatted(source: str) -> str:

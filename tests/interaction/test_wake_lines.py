@@ -12,7 +12,7 @@ from commandline import LIMIT_S, Place, lines, until
 from interlock.doors.cli.context import Context
 from interlock.doors.cli.grammar import COMMON
 from interlock.doors.cli.lookup import all_commands
-from interlock.doors.cli.mcp_stdio import _wake
+from interlock.doors.cli.mcp_stdio import wake
 from interlock.doors.cli.parser import parse
 
 COMMANDS = all_commands()
@@ -237,6 +237,6 @@ def test_a_channel_that_tells_nobody_ends_its_pipe(
     os.close(reader)
     said = ["--workspace", str(town.workspace), "mcp", "--channel", *OTTO]
     with pytest.raises(BrokenPipeError):
-        _wake(Context(parse(said, COMMANDS, COMMON)), writer)
+        wake(Context(parse(said, COMMANDS, COMMON)), writer)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(writer)

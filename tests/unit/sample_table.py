@@ -238,3 +238,12 @@ COMMANDS = tuple(
     )
     for command in rows
 )
+
+ODD = (
+    Command(
+        ("pick",),
+        'Pick a colon: it\'s "odd" and costs $HOME\nor `more`',
+        (Argument("WORD", choices=("it's", "two words", "$HOME", "a:b", "back\\slash")),),
+        (Flag("--odd", "O", "it's $HOME", choices=("x y", "*")),),
+    ),
+)

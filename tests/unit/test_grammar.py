@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from sample_table import COMMANDS, COMMON
 
 from interlock.doors.cli import help
 from interlock.doors.cli.grammar import (
+    BUILT_IN,
     HELP,
     VERSION,
     Argument,
@@ -17,8 +19,9 @@ from interlock.doors.cli.grammar import (
     Flag,
     OneOf,
     Parsed,
-    faults,
 )
+from interlock.doors.cli.grammar import COMMON as REAL_COMMON
+from interlock.doors.cli.lookup import all_commands, commands_for
 from interlock.doors.cli.parser import parse, switched_on
 from interlock.errors import Usage
 from interlock.verbs import durations
@@ -99,6 +102,20 @@ def test_names_with_hyphens_become_keys_with_underscores() -> None:
         "reply_to": "x",
         "no_wake": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("--from send claim list", "claim list"),
+        ("--workspace mail --from claim task list", "task list"),
+        ("--item task claim check", "claim check"),
+        ("claim --from inbox list", "claim list"),
+    ],
+)
+def test_the_value_of_a_flag_may_be_the_first_word_of_another_command(line: str, name: str) -> None:
+    words = line.split()
+    assert parse(words, commands_for(words), REAL_COMMON).command.name == name
 
 
 def test_a_command_may_share_its_words_with_a_group() -> None:
@@ -423,14 +440,14 @@ def test_help_keeps_to_the_width_and_names_everything(width: int) -> None:
         assert "\n\n\n" not in text
         if width >= 80:
             assert max(map(len, text.split("\n"))) <= width
-    overview = help.overview(COMMANDS, COMMON)
+    overview = help.text([], COMMANDS, COMMON)
     assert all(word in overview for command in COMMANDS for word in command.words)
 
 
 def test_a_page_reads_as_a_person_would_have_written_it() -> None:
     join = next(command for command in COMMANDS if command.name == "join")
     assert (
-        help.page(join, COMMON, bold=str.upper)
+        help.text(["join"], [join], COMMON, bold=str.upper)
         == """\
 Register an agent or a person, and keep a token for it.
 
@@ -475,8 +492,46 @@ def test_usage_is_one_line(name: str, usage: str) -> None:
 # The table, and what parsing costs
 
 
-def test_the_sample_table_has_no_faults() -> None:
+def faults(commands: Sequence[Command], common: Sequence[Flag]) -> list[str]:
+    """The contradictions in a table of commands, in sentences."""
+    found: list[str] = []
+    every = (*commands, HELP, VERSION)
+    names = [command.name for command in every]
+    found += [f"{name}: stands twice" for name in {n for n in names if names.count(n) > 1}]
+    takes_value: dict[str, bool] = {flag.name: bool(flag.placeholder) for flag in BUILT_IN}
+    for command in every:
+        found += [f"{command.name}: {fault}" for fault in _faults_of(command, common)]
+        for flag in (*common, *command.flags):
+            # Before the command's words, only a flag's name can say whether a value follows.
+            if takes_value.setdefault(flag.name, bool(flag.placeholder)) != bool(flag.placeholder):
+                found.append(f"{command.name}: {flag.name} takes a value here but not elsewhere")
+    return found
+
+
+def _faults_of(command: Command, common: Sequence[Flag]) -> Iterator[str]:
+    flags = (*BUILT_IN, *common, *command.flags)
+    alternatives = {name for one in command.one_of for name in one.names}
+    keys = [flag.key for flag in flags]
+    keys += [a.key for a in command.arguments if a.name not in alternatives]
+    yield from (f"two things are called {key}" for key in set(keys) if keys.count(key) > 1)
+    for flag in flags:
+        if not flag.name.startswith("--") or not flag.name[2:].replace("-", "").isalnum():
+            yield f"{flag.name} is not a flag's name"
+    for before, after in zip(command.arguments, command.arguments[1:], strict=False):
+        if before.many:
+            yield f"{before.name} takes many and is not last"
+        if before.optional and not after.optional:
+            yield f"{before.name} is optional and {after.name} after it is not"
+    if command.rest and any(a.many or a.optional for a in command.arguments):
+        yield "nobody can tell where its arguments end and the foreign command begins"
+    own = {flag.name for flag in command.flags} | {arg.name for arg in command.arguments}
+    for names, _ in command.one_of:
+        yield from (f"{name} is not its flag" for name in names if name not in own)
+
+
+def test_the_tables_have_no_faults() -> None:
     assert faults(COMMANDS, COMMON) == []
+    assert faults(all_commands(), REAL_COMMON) == []
 
 
 def test_faults_of_a_table_are_named() -> None:

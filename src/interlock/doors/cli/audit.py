@@ -1,29 +1,50 @@
 """Commands about the audit."""
 
 import os
-from typing import Any
 
-from interlock.doors.cli.context import Context, absolute
+from interlock.doors.cli.context import Context, absolute, read_file
+from interlock.doors.cli.grammar import command
 from interlock.errors import NotAWorkspace, NotFound
 from interlock.log.encoding import decode
 from interlock.rooms.workspace.verbs import ExportLog, ShowLog, VerifyLog, pages
 from interlock.verbs.answers import Answer
 
 
+@command(
+    "audit verify [EXPORT] [--checkpoint FILE]",
+    help={
+        "export": "a file that audit export wrote, instead of the log",
+        "checkpoint": "a checkpoint that you kept",
+    },
+)
 def verify(context: Context) -> Answer:
-    checkpoint = _note(context.get("checkpoint"))
+    """Check the whole log, and name the first bad entry.
+
+    Exit 1 when it found damage.
+    """
+    checkpoint = None
+    if (path := context.get("checkpoint")) is not None:
+        data = read_file(path)
+        try:
+            checkpoint = str(decode(data)["checkpoint"])
+        except (ValueError, KeyError, TypeError):  # not the JSON document of audit checkpoint
+            checkpoint = data.decode("utf-8", "replace")
     if (path := context.get("export")) is None:
         refuse_absent(context, "log to verify")
         return context.call_as_owner(VerifyLog(checkpoint))
     from interlock.node import audit
 
-    with _opened(path) as lines:
+    try:
+        lines = open(path, "rb")  # noqa: SIM115 - only opening it raises NotFound
+    except OSError as trouble:
+        raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None
+    with lines:
         return audit.verify_export(lines, checkpoint)
 
 
 def refuse_absent(context: Context, wanted: str) -> None:
-    """Other commands make the workspace they are asked about. A new, empty log is whole and well,
-    and that must not be the answer about one that was mistyped."""
+    """Refuse a named workspace that does not exist. Other commands would create it, and an empty
+    log is valid, which must not be the answer about a mistyped name."""
     place = context.place
     if not (context.get("workspace") or os.environ.get("INTERLOCK_WORKSPACE")) or "://" in place:
         return
@@ -35,21 +56,33 @@ def refuse_absent(context: Context, wanted: str) -> None:
         return  # opening it says what is wrong
 
 
+@command(
+    "audit show [--limit N] [--after SEQ] [--kind KIND]",
+    ShowLog,
+    help={"kind": "only facts of this kind"},
+)
 def show(context: Context) -> Answer:
+    """Print the facts of the log."""
     from interlock.verbs.flows import run
 
     act = ShowLog(context.get("after", 0), context.get("limit", 50), context.get("kind"))
     return run(pages(act), context.call_as_owner)
 
 
+@command(
+    "audit check-proof FILE [--verifier KEY]",
+    help={
+        "file": "what audit prove --json or report wrote",
+        "verifier": "the workspace's verifier key, as you know it",
+    },
+)
 def check_proof(context: Context) -> Answer:
-    """A proof as `audit prove` wrote it, or a report with the proofs inside it."""
+    """Check a proof, with no workspace at hand."""
     from interlock.doors.cli.report import seal
     from interlock.node import proofs
 
     verifier = context.get("verifier")
-    with _opened(context.values["file"]) as file:
-        data = file.read()
+    data = read_file(context.values["file"])
     try:
         proof = decode(data)
     except ValueError:
@@ -59,26 +92,7 @@ def check_proof(context: Context) -> Answer:
     return proofs.check_proof(proof, verifier)
 
 
+@command("audit export FILE", ExportLog)
 def export(context: Context) -> Answer:
     given = context.values["file"]
     return context.call_as_owner(ExportLog(absolute(given))) | {"file": given}
-
-
-def _note(path: str | None) -> str | None:
-    """A checkpoint as printed, as text or within the JSON document of audit checkpoint."""
-    if path is None:
-        return None
-    with _opened(path) as file:
-        data = file.read()
-    try:
-        found = decode(data)
-        return str(found["checkpoint"])
-    except (ValueError, KeyError, TypeError):
-        return bytes(data).decode("utf-8", "replace")
-
-
-def _opened(path: str) -> Any:
-    try:
-        return open(path, "rb")
-    except OSError as trouble:
-        raise NotFound(f"{os.fspath(path)} cannot be read: {trouble.strerror}.") from None

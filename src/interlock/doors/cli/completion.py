@@ -1,104 +1,177 @@
-"""Completion scripts for bash, zsh and fish, generated from the table.
+"""Completion for bash, zsh and fish. Their scripts ask the hidden command `interlock __complete`.
 
-A script looks its candidates up under `PLACE|WANTED`: the words of the command so far, each after
-a space, and the flag whose value is wanted, or `-` for flags, or the number of arguments before.
+It takes the words up to the cursor and prints a candidate on each line, with its meaning after a
+tab. `-- N` means that the N-th word begins a foreign command, which the shell completes itself. No
+candidates mean the name of a file.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from interlock.doors.cli.grammar import BUILT_IN, HELP, VERSION, Command, Flag
-from interlock.doors.cli.shells import BASH, FISH, ZSH
-from interlock.errors import Usage
-from interlock.verbs.spelling import listed, shown
+from interlock.doors.cli import output
+from interlock.doors.cli.context import Context
+from interlock.doors.cli.grammar import BUILT_IN, COMMON, HELP, VERSION, Command, Flag, command
+from interlock.doors.cli.parser import is_flag
+from interlock.verbs.answers import Answer
+from interlock.verbs.types import Choice
 
-Candidates = list[tuple[str, str]]
-"""Words to offer, each with what it means."""
+BASH = r"""# Completion of interlock for bash. In ~/.bashrc: eval "$(interlock completion bash)"
+_interlock() {
+    local line=$COMP_LINE word= about= blank cur kept i last=0
+    local -a words
+    # Bash makes three words of --flag=value and two of @name: join what no blank divides.
+    words=("${COMP_WORDS[0]}")
+    line=${line#*"${COMP_WORDS[0]}"}
+    for ((i = 1; i <= COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        blank=${line%%[![:space:]]*}
+        line=${line#"$blank"}
+        line=${line#"$word"}
+        if [[ -n $blank || -z $COMP_LINE ]]; then last=$((last + 1)); fi
+        words[last]+=$word
+    done
+    cur=${words[last]}
+    # The shell keeps this part of the current word, so a candidate must not repeat it.
+    case $word in
+    [=:@]*) kept=$cur ;;
+    *) kept=${cur%"$word"} ;;
+    esac
+    COMPREPLY=()
+    while IFS=$'\t' read -r word about; do
+        if [[ $word == "-- $last" ]]; then
+            while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -A command -- "$cur")
+        elif [[ $word != '-- '* && $word == "$cur"* ]]; then
+            printf -v word %q "$word"
+            COMPREPLY+=("${word#"$kept"}")
+        fi
+    done < <("${words[0]}" __complete "${words[@]:1}" 2>/dev/null)
+}
+complete -o default -F _interlock interlock
+"""
+
+ZSH = r"""#compdef interlock
+# Completion of interlock for zsh. In ~/.zshrc, after compinit: eval "$(interlock completion zsh)"
+_interlock() {
+    local -a rows
+    rows=("${(@f)$("${words[1]}" __complete "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+    if [[ ${rows[1]} == '-- '* ]]; then
+        integer foreign=$((${rows[1]#-- } + 1))
+        words=("${(@)words[foreign,-1]}")
+        ((CURRENT -= foreign - 1))
+        _normal
+    elif [[ -n ${rows[1]} ]]; then
+        # _describe reads word:meaning.
+        rows=("${(@)rows//\\/\\\\}")
+        rows=("${(@)rows//:/\\:}")
+        rows=("${(@)rows/$'\t'/:}")
+        _describe interlock rows
+    else
+        if [[ ${words[CURRENT]} == --*=* ]]; then compset -P 1 '*='; fi
+        _files
+    fi
+}
+if [[ ${funcstack[1]} == _interlock ]]; then
+    _interlock "$@"
+else
+    compdef _interlock interlock
+fi
+"""
+
+FISH = r"""# Completion of interlock for fish. In ~/.config/fish/completions/interlock.fish:
+# interlock completion fish | source
+function __interlock
+    set -l words (commandline -opc)
+    set -l program $words[1]
+    set -e words[1]
+    set -l cur (commandline -ct)
+    set -l rows ($program __complete $words "$cur" 2>/dev/null)
+    if string match -q -- '-- *' "$rows[1]"
+        set -l first (string sub -s 4 -- $rows[1])
+        set -l line (string escape -- $words) "$cur"
+        complete -C (string join ' ' -- $line[$first..])
+    else if set -q rows[1]
+        printf '%s\n' $rows
+    else
+        __fish_complete_path (string replace -r -- '^--[^=]*=' '' "$cur")
+    end
+end
+complete -c interlock -f -a '(__interlock)'
+"""
 
 
-def script(shell: str, commands: Sequence[Command], common: Sequence[Flag]) -> str:
-    """The script that teaches a shell the table. Raises Usage for a shell it does not know."""
-    shells = {"bash": BASH, "zsh": ZSH, "fish": FISH}
-    if shell not in shells:
-        known = list(shells)
-        message = f"There is no completion for '{shown(shell)}', only for {listed(known)}."
-        raise Usage(message, choices=known)
+@command(
+    "completion SHELL",
+    help={"shell": ("which", Choice("bash", "zsh", "fish"))},
+    examples=("source <(interlock completion bash)",),
+)
+def completion(context: Context) -> Answer | int:
+    """Print a completion script for your shell."""
+    shell = context.values["shell"]
+    script = {"bash": BASH, "zsh": ZSH, "fish": FISH}[shell]
+    if context.json:
+        return {"shell": shell, "script": script}
+    output.lines(script)
+    return 0
+
+
+def complete(words: Sequence[str], commands: Sequence[Command]) -> str:
+    """The answer to a shell that completes the last of these words."""
+    *before, current = words or [""]
     commands = (*commands, HELP, VERSION)
-    every = [*common, *BUILT_IN, *(flag for command in commands for flag in command.flags)]
-    foreign = [command for command in commands if command.rest]
-    bare = [c for c in commands if c.flags and not c.arguments and not c.rest]
-    parts = {
-        "@places@": [place for command in commands for place in _places(command)],
-        "@valued@": [flag.name for flag in every if flag.placeholder],
-        "@runs@": [_place(c.words) for c in foreign],
-        "@runs_now@": [f"{_place(c.words)}|{len(c.arguments)}" for c in foreign],
-        "@only_flags@": [f"{_place(c.words)}|0" for c in bare],
-    }
-    separator = " " if shell == "fish" else " | "
-    text = shells[shell]
-    for name, words in parts.items():
-        # A pattern that nothing matches keeps the syntax right where there are no words.
-        quoted = [_quote(shell, word) for word in dict.fromkeys(words or ["|"])]
-        text = text.replace(name, separator.join(quoted))
-    cases = [_case(shell, *case) for case in _cases(commands, common)]
-    text = text.replace("@cases@", "\n".join(cases))
-    return text.replace("@common@", _words(shell, _flags((*common, *BUILT_IN))))
-
-
-def _cases(commands: Sequence[Command], common: Sequence[Flag]) -> Iterator[tuple[str, Candidates]]:
-    below: dict[str, dict[str, list[str]]] = {}
-    for command in commands:
-        for depth, word in enumerate(command.words):
-            leads_to = [*command.words[depth + 1 : depth + 2], command.summary][0]
-            words = below.setdefault(_place(command.words[:depth]), {})
-            words.setdefault(word, []).append(leads_to)
-    for place, words in below.items():
-        yield f"{place}|0", [(word, ", ".join(about)) for word, about in words.items()]
-    for command in commands:
-        place = _place(command.words)
-        if command.flags:
-            yield f"{place}|-", _flags(command.flags)
-        for flag in (*common, *command.flags):
-            if flag.choices:
-                yield f"{place}|{flag.name}", [(choice, "") for choice in flag.choices]
-        for index, argument in enumerate(command.arguments):
-            if argument.choices:
-                yield f"{place}|{index}", [(choice, "") for choice in argument.choices]
-
-
-def _place(words: Sequence[str]) -> str:
-    return "".join(f" {word}" for word in words)
-
-
-def _places(command: Command) -> list[str]:
-    return [_place(command.words[: depth + 1]) for depth in range(len(command.words))]
-
-
-def _flags(flags: Sequence[Flag]) -> Candidates:
-    return [(flag.name, flag.help) for flag in flags]
-
-
-def _case(shell: str, key: str, candidates: Candidates) -> str:
-    words = _words(shell, candidates)
-    if shell == "fish":
-        return f"        case {_quote(shell, key)}\n            set rows {words}"
-    return f"        {_quote(shell, key)}) rows=({words}) ;;"
-
-
-def _words(shell: str, candidates: Candidates) -> str:
-    """Candidates as words of the shell: bash has no descriptions, zsh wants `word:description`,
-    fish gets pairs."""
-    if shell == "bash":
-        return " ".join(_quote(shell, word) for word, _ in candidates)
-    if shell == "zsh":
-        rows = (
-            (word.replace("\\", "\\\\").replace(":", "\\:"), about) for word, about in candidates
-        )
-        return " ".join(_quote(shell, f"{word}:{about}".removesuffix(":")) for word, about in rows)
-    return " ".join(_quote(shell, text) for candidate in candidates for text in candidate)
-
-
-def _quote(shell: str, text: str) -> str:
-    text = " ".join(text.split("\n"))
-    if shell == "fish":
-        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return "'" + text.replace("'", "'\\''") + "'"
+    every: dict[str, Flag] = {}
+    for flag in (*COMMON, *BUILT_IN, *(flag for one in commands for flag in one.flags)):
+        every.setdefault(flag.name, flag)
+    path: tuple[str, ...] = ()
+    found: Command | None = None
+    value_of: str | None = None
+    flags_ended = False
+    count = 0
+    todo = list(enumerate(before, 1))[::-1]
+    while todo:
+        number, word = todo.pop()
+        if not flags_ended and word == "--":
+            if found is not None and found.rest:
+                return f"-- {number + 1}"
+            flags_ended = True
+        elif not flags_ended and word in every and every[word].placeholder:
+            if todo:
+                todo.pop()
+            else:
+                value_of = word
+        elif not flags_ended and is_flag(word):
+            continue
+        elif any(one.words[: len(path) + 1] == (*path, word) for one in commands):
+            if (path, word) != ((), "help"):  # the words of a command follow help
+                path = (*path, word)
+                found = next((one for one in commands if one.words == path), None)
+                count = 0
+        else:
+            if found is not None and found.rest and count == len(found.arguments):
+                return f"-- {number}"
+            count += 1
+    prefix = ""
+    if value_of is None and not flags_ended and current.startswith("--") and "=" in current:
+        value_of = current.partition("=")[0]
+        prefix = f"{value_of}="
+    rows: list[tuple[str, str]] = []
+    own = found.flags if found is not None else ()
+    flags = [(flag.name, flag.help) for flag in (*own, *COMMON, *BUILT_IN)]
+    if value_of is not None:
+        valued = [flag for flag in (*own, *COMMON) if flag.name == value_of]
+        rows = [(prefix + choice, "") for flag in valued for choice in flag.choices]
+    elif not flags_ended and current.startswith("-"):
+        rows = flags
+    else:
+        if found is not None and found.rest and count == len(found.arguments):
+            return f"-- {len(words)}"
+        if count == 0:
+            following: dict[str, list[str]] = {}
+            for one in commands:
+                if one.words[: len(path)] == path and len(one.words) > len(path):
+                    leads_to = [*one.words[len(path) + 1 : len(path) + 2], one.summary][0]
+                    following.setdefault(one.words[len(path)], []).append(leads_to)
+            rows = [(word, ", ".join(about)) for word, about in following.items()]
+        if found is not None and count < len(found.arguments):
+            rows += [(choice, "") for choice in found.arguments[count].choices]
+        elif own and not rows and not flags_ended and count == 0:
+            rows = flags
+    return "\n".join(f"{word}\t{' '.join(about.split())}".rstrip("\t") for word, about in rows)

@@ -1,11 +1,11 @@
-"""What a command has at hand: what was typed, the workspace, who acts, and standard input."""
+"""The context of a command: the parsed words, the workspace, the sender, and standard input."""
 
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from interlock.doors.cli.grammar import Parsed
-from interlock.errors import InvalidMessage, NoIdentity, UnknownSender, Usage
+from interlock.doors.cli.grammar import Argument, Flag, Parsed
+from interlock.errors import InvalidMessage, NotFound, Usage
 from interlock.local import workspace
 from interlock.local.link import Link, LocalLink
 from interlock.verbs.answers import Answer
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """Opened on first use, so that commands which need no workspace make none. Whoever asks may be
-    `standing` elsewhere than this process."""
+    """The context of one command. It opens the workspace on first use, because some commands need
+    none. `standing` is the directory of the caller, where that is not the process's own."""
 
     def __init__(self, parsed: Parsed) -> None:
+        self.command = parsed.command
         self.values = parsed.values
         self.rest = parsed.rest
         self.json: bool = parsed.values.get("json", False)
-        self.is_nobody = False
         self.standing: str | None = None
         self._link: Link | None = None
 
@@ -33,7 +33,13 @@ class Context:
     @property
     def place(self) -> str:
         """The workspace's directory, or its server's URL."""
-        return workspace.find(self.get("workspace"), os.environ, self.standing or _place())
+        standing = self.standing
+        if not standing:
+            try:
+                standing = os.getcwd()
+            except OSError:  # the directory was removed
+                standing = os.sep
+        return workspace.find(self.get("workspace"), os.environ, standing)
 
     @property
     def link(self) -> Link:
@@ -50,11 +56,30 @@ class Context:
             owner_may=owner_may,
         )
 
-    def call_verb(self, verb: "type[Verb]") -> Answer:
-        """The verb of a derived command, with the values of the command line."""
-        from interlock.doors.cli.derived import request_of
+    def request(self, **more: Any) -> "Verb":
+        """The request that the command line makes, with `more` fields. `-` reads standard input,
+        and the path of a file becomes absolute."""
+        from interlock.doors.cli.derived import field_of
+        from interlock.verbs.types import ABSOLUTE_PATH
 
-        request = request_of(verb, self.values, read_text)
+        given = dict(more)
+        specs: list[Argument | Flag] = [*self.command.arguments, *self.command.flags]
+        for spec in specs:
+            field = field_of(self.command.verb, spec.name)
+            if field is None or field.name in more or spec.key not in self.values:
+                continue
+            value = self.values[spec.key]
+            if value == "-" and spec.form.strip("[]").endswith("|-"):
+                value = read_text()
+            elif field.shape is ABSOLUTE_PATH:
+                value = absolute(value)
+            given[field.name] = tuple(value) if type(value) is list else value
+        request: Verb = self.command.verb(**given)
+        return request
+
+    def call_verb(self) -> Answer:
+        """Call the verb of the command, with the values of the command line."""
+        request = self.request()
         if getattr(request, "paths", ()) or getattr(request, "worktree", None) is not None:
             from interlock.local.repository import located
 
@@ -63,24 +88,12 @@ class Context:
         return self.link.call(credentials, request)
 
     def call(self, act: Any) -> Answer:
-        """One verb as the sender that acts."""
+        """Call a verb as the sender."""
         return self.link.call(self.credentials(), act)
 
     def call_as_owner(self, act: Any) -> Answer:
-        """One verb that needs no identity on an embedded workspace, or is its owner's."""
+        """Call a verb that the owner of an embedded workspace may call, without an identity."""
         return self.link.call(self.credentials(owner_may=True), act)
-
-    def call_as_somebody(self, act: Any) -> Answer:
-        """One verb that needs no identity, as the sender that acts where one can be told: whoever
-        has claimed something is not kept from it."""
-        try:
-            credentials = self.credentials()
-        except (NoIdentity, UnknownSender):
-            if self.get("from") is not None:
-                raise
-            credentials = self.credentials(owner_may=True)
-        self.is_nobody = credentials.owner
-        return self.link.call(credentials, act)
 
     def store(self) -> workspace.CredentialStore:
         self.link.open()
@@ -92,7 +105,7 @@ class Context:
 
     @property
     def silent(self) -> int | None:
-        """The process of the workspace's server, where it was asked and did not answer."""
+        """The process of the workspace's server, if it did not answer a request."""
         return self._link.silent if isinstance(self._link, LocalLink) else None
 
     def close(self) -> None:
@@ -116,16 +129,17 @@ def read_text() -> str:
         ) from None
 
 
-def _place() -> str:
-    """Where to look for a workspace; nowhere, for somebody whose directory was removed."""
+def read_file(path: str, max_bytes: int = -1) -> bytes:
+    """The content of a file, up to a number of bytes. Raises NotFound."""
     try:
-        return os.getcwd()
-    except OSError:
-        return os.sep
+        with open(path, "rb") as file:
+            return file.read(max_bytes)
+    except OSError as trouble:
+        raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None
 
 
 def here_and_now() -> str:
-    """The working directory, if it still exists."""
+    """The working directory. Raises Usage if it was removed."""
     try:
         return os.getcwd()
     except OSError:

@@ -1,9 +1,12 @@
-"""Commands derived from verbs: the grammar of a verb's command line, and the request it makes.
+"""Commands derived from usage lines, of verbs and of the functions of this package.
 
 A usage line such as `claim acquire (ITEM | --item I | --path GLOB...) [--ttl D]` lists the words of
 the command, its arguments in upper case, and its flags. Brackets mean optional, parentheses mean
-exactly one, `...` means several, and `|-` means that `-` reads standard input. Each argument and
-flag fills the field of its name; `--ttl` also fills `ttl_s`, and `--path` also fills `paths`.
+exactly one, `...` means several, `a|b` lists choices, and `|-` means that `-` reads standard input.
+`-- COMMAND...` at the end takes the rest of the words as they are.
+
+Each argument and flag of a verb's line fills the field of its name; `--ttl` also fills `ttl_s`, and
+`--path` also fills `paths`.
 """
 
 from __future__ import annotations
@@ -13,132 +16,109 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.doors.cli.grammar import Argument, Command, Flag, OneOf
 from interlock.verbs.durations import covering
-from interlock.verbs.types import Choice, Integer, Several, Switch
+from interlock.verbs.types import Choice, Integer, Several, Shape, Switch, Text
 from interlock.verbs.verb import Field, fields_of, notes, summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
+    from interlock.doors.cli.grammar import Help
     from interlock.verbs.verb import Verb
 
 # A group in brackets or parentheses, a flag with its value, or a word.
 _PART = re.compile(r"\[[^\]]*\]|\([^)]*\)|--[a-z-]+(?: [A-Z@]\S*)?(?:\.\.\.)?|\S+")
+_TEXT = Text()
 
 
-def command_of(verb: type[Verb]) -> Command:
-    """The command of a verb, as the parser, the help and the completion read it."""
+def command_of(
+    usage: str,
+    action: Callable[..., Any] | None,
+    verb: type[Verb] | None,
+    help: Help,
+    examples: tuple[str, ...],
+) -> Command:
+    """The command of a usage line, as the parser, the help and the completion read it.
+
+    The docstring of its action, or else of its verb, is its summary and its notes."""
     words: list[str] = []
     arguments: list[Argument] = []
     flags: list[Flag] = []
     groups: list[OneOf] = []
-    for part, optional, alternatives in _parts(verb.declared.cli):
-        if _is_word(part):
+    line, _, rest = usage.partition(" -- ")
+    for part in _PART.findall(line):
+        if part[0].isalpha() and part.islower():
             words.append(part)
             continue
+        is_optional = part[0] == "["
+        alternatives = part[1:-1].split(" | ") if part[0] in "[(" else [part]
         is_choice = len(alternatives) > 1
         for text in alternatives:
-            field = field_of(verb, text)
-            if text.startswith("--"):
-                flags.append(_flag(text, field, required=not optional and not is_choice))
+            shape, described = _specified(text, verb, help)
+            each = shape.each if isinstance(shape, Several) else shape
+            choices = each.choices if isinstance(each, Choice) else ()
+            name, _, value = text.removesuffix("...").partition(" ")
+            about: dict[str, Any] = {
+                "help": described,
+                "many": shape.many or text.endswith("..."),
+                "choices": choices,
+                "kind": "text" if isinstance(each, Switch) else each.kind,
+            }
+            if isinstance(each, Integer):
+                about |= {"minimum": each.minimum, "maximum": each.maximum}
+            if name.startswith("--"):
+                shown = "" if value == "|".join(choices) else value
+                is_required = not is_optional and not is_choice
+                flags.append(Flag(name, shown, required=is_required, **about))
             else:
-                arguments.append(_argument(text, field, optional=optional or is_choice))
+                arguments.append(Argument(name, optional=is_optional or is_choice, **about))
         if is_choice:
             names = tuple(text.split()[0].removesuffix("...") for text in alternatives)
-            groups.append(OneOf(names, required=not optional))
+            groups.append(OneOf(names, required=not is_optional))
+    documented: Any = action if action is not None and action.__doc__ else verb
     return Command(
         tuple(words),
-        summary(verb),
+        summary(documented),
         tuple(arguments),
         tuple(flags),
         tuple(groups),
-        examples=verb.declared.examples,
-        notes=notes(verb),
+        rest=bool(rest),
+        examples=examples,
+        notes=notes(documented),
         verb=verb,
+        action=action,
     )
 
 
-def request_of(verb: type[Verb], values: dict[str, Any], read_input: Callable[[], str]) -> Verb:
-    """The request that the parsed values of a command make. `-` reads standard input."""
-    given: dict[str, Any] = {}
-    for part, _, alternatives in _parts(verb.declared.cli):
-        for text in alternatives if not _is_word(part) else ():
-            key = _key(text)
-            if key in values:
-                value = values[key]
-                if value == "-" and text.split()[-1].endswith("|-"):
-                    value = read_input()
-                given[field_of(verb, text).name] = tuple(value) if type(value) is list else value
-    return verb(**given)
+def _specified(text: str, verb: type[Verb] | None, help: Help) -> tuple[Shape, str]:
+    """The shape and the help of an argument or a flag."""
+    said = help.get(_key(text))
+    if isinstance(said, tuple):
+        return said[1], said[0]
+    if verb is not None and (field := field_of(verb, text)) is not None:
+        about = said or field.help
+        if said is None and not field.required and field.default not in (None, (), False, ""):
+            is_duration = field.shape.kind == "duration"
+            default = covering(field.default) if is_duration else field.default
+            about = f"{about} (default: {default})".strip()
+        return field.shape, about
+    if said is None:
+        raise LookupError(f"There is neither a field nor help for {text}.")
+    value = text.partition(" ")[2]
+    return (Choice(*value.split("|")) if "|" in value and value.islower() else _TEXT), said
 
 
-def _is_word(part: str) -> bool:
-    """Whether a part of the usage line is a word of the command."""
-    return part[0].isalpha() and part.islower()
-
-
-def field_of(verb: type[Verb], text: str) -> Field:
-    """The field that an argument or a flag of the usage line fills."""
+def field_of(verb: type[Verb], text: str) -> Field | None:
+    """The field that an argument or a flag of the usage line fills, if it fills one."""
     fields = fields_of(verb)
     name = text.split()[0].removesuffix("...").removesuffix("|-")
     key = verb.declared.bind.get(name) or _key(text)
     for candidate in (key, f"{key}_s", f"{key}s"):
         if candidate in fields:
             return fields[candidate]
-    raise LookupError(f"{verb.__name__} has no field for {text}")
-
-
-def _parts(usage: str) -> Iterator[tuple[str, bool, list[str]]]:
-    """The parts of a usage line: each with whether it is optional, and its alternatives."""
-    for part in _PART.findall(usage):
-        if part[0] in "[(":
-            yield part, part[0] == "[", part[1:-1].split(" | ")
-        else:
-            yield part, False, [part]
+    return None
 
 
 def _key(text: str) -> str:
     """The name of an argument or a flag among the parsed values."""
     name = text.split()[0].removesuffix("...").split("|")[0]
     return name.lstrip("-").lower().replace("-", "_")
-
-
-def _flag(text: str, field: Field, *, required: bool) -> Flag:
-    name, _, value = text.removesuffix("...").partition(" ")
-    shape = field.shape.each if isinstance(field.shape, Several) else field.shape
-    choices = shape.choices if isinstance(shape, Choice) else ()
-    integer = shape if isinstance(shape, Integer) else None
-    return Flag(
-        name,
-        "" if value == "|".join(choices) else value,
-        _described(field),
-        many=field.shape.many,
-        required=required,
-        choices=choices,
-        kind="text" if isinstance(shape, Switch) else shape.kind,  # type: ignore[arg-type]
-        minimum=integer.minimum if integer else None,
-        maximum=integer.maximum if integer else None,
-    )
-
-
-def _argument(text: str, field: Field, *, optional: bool) -> Argument:
-    name = text.removesuffix("...")
-    flag = _flag(f"--x {name}", field, required=False)
-    return Argument(
-        name,
-        flag.help,
-        optional,
-        field.shape.many,
-        flag.choices,
-        flag.kind,
-        flag.minimum,
-        flag.maximum,
-    )
-
-
-def _described(field: Field) -> str:
-    """The help of a field, with its default."""
-    if field.default in (None, (), False, "") or field.required:
-        return field.help
-    default = field.default
-    shown = covering(default) if field.shape.kind == "duration" else default
-    return f"{field.help} (default: {shown})".strip()

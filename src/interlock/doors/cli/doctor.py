@@ -1,65 +1,78 @@
-"""`interlock doctor`: what the node finds, and what is wrong with files of this machine."""
+"""`interlock doctor`: the findings of the node, and of the files of this machine."""
 
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from interlock.doors.cli import credentials as kept
 from interlock.doors.cli.audit import refuse_absent
 from interlock.doors.cli.context import Context, here_and_now
-from interlock.errors import Usage
+from interlock.doors.cli.grammar import command
+from interlock.errors import BadToken, Usage
 from interlock.local import workspace
-from interlock.rooms.identity.verbs import ListAgents
+from interlock.local.windows import surrounding
+from interlock.local.workspace import Kept
+from interlock.rooms.identity import token_format
+from interlock.rooms.identity.scopes import BASIC_SCOPES
+from interlock.rooms.identity.verbs import IdentifyToken, ListAgents
 from interlock.rooms.workspace.findings import Finding, in_order, told, unmade
 from interlock.rooms.workspace.verbs import Examine
+from interlock.verbs.addresses import address, filename
 from interlock.verbs.answers import Answer
 
 HOOKS_LOG = "hooks.log"
 LOOKED_AT = 64 << 10
 SETUP = "interlock setup claude-code "
+TAKE_OVER = "interlock claim take-over "
+SEND = "interlock send "
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
+@command("doctor")
 def doctor(context: Context) -> Answer:
+    """Look for what is wrong, each with the command that puts it right.
+
+    The smallest change comes first. Exit 0: nothing was found; exit 1: something was. What each
+    check looks at is in docs/doctor.md.
+    """
     refuse_absent(context, "data to look at")
     answer = context.call_as_owner(Examine())
-    here = told("one-server", _silent(context))
-    here += [row for check, look in CHECKS.items() for row in told(check, _made(context, look))]
-    found = kept.add_from_flag(context, in_order([*answer["findings"], *here]))
-    found = [row | {"do": _for_client(row["do"])} for row in found]
-    return answer | {
-        "ok": not found,
-        "checks": answer["checks"] + len(CHECKS),
-        "findings": [row | {"do": _in_workspace(context, row["do"])} for row in found],
-    }
-
-
-def _silent(context: Context) -> Iterator[Finding]:
-    """A server that did not answer what the doctor asked: the file was looked at in its stead."""
+    here: list[Answer] = []
     if context.silent is not None:
-        yield Finding(
+        silent = Finding(
             f"The server, the process {context.silent}, runs and does not answer. What it was "
             "asked to write meanwhile it may do yet.",
             f"kill -9 {context.silent} && interlock up --detach",
         )
+        here += told("one-server", [silent])
+    for check, look in CHECKS.items():
+        try:
+            found = list(look(context))
+        except Exception as trouble:  # noqa: BLE001 - one check must not hide the others
+            found = [unmade(trouble)]
+        here += told(check, found)
+    rows = _add_from_flag(context, in_order([*answer["findings"], *here]))
+    for row in rows:
+        row["do"] = _as_typed_here(context, row["do"])
+    return answer | {
+        "ok": not rows,
+        "checks": answer["checks"] + len(CHECKS),
+        "findings": rows,
+    }
 
 
-def _for_client(do: str) -> str:
-    """What sets a client up, with one that is on this machine and not set up yet, if there is."""
-    if not do.startswith(SETUP):
-        return do
-    from interlock.agents.setup.clients import GIT, place_at
-    from interlock.agents.setup.inspect import detected
+def _as_typed_here(context: Context, do: str) -> str:
+    """A command with the client to set up on this machine, and with the workspace that the caller
+    named on the command line."""
+    if do.startswith(SETUP):
+        from interlock.agents.setup.clients import GIT, place_at
+        from interlock.agents.setup.inspect import detected
 
-    rows = detected(place_at(here_and_now(), os.environ))
-    here = [row for row in rows if "found" in row and row["client"] != GIT]
-    likely = [row for row in here if not row["set_up"]] or here
-    return do.replace(SETUP, f"{likely[0]['command']} ", 1) if likely else do
-
-
-def _in_workspace(context: Context, do: str) -> str:
-    """A command as it must be typed by whoever named the workspace on the command line."""
+        rows = detected(place_at(here_and_now(), os.environ))
+        here = [row for row in rows if "found" in row and row["client"] != GIT]
+        likely = [row for row in here if not row["set_up"]] or here
+        do = do.replace(SETUP, f"{likely[0]['command']} ", 1) if likely else do
     if not context.get("workspace"):
         return do
     named = f"interlock --workspace {shlex.quote(context.link.place)} "
@@ -69,20 +82,19 @@ def _in_workspace(context: Context, do: str) -> str:
     )
 
 
-def _made(context: Context, look: Callable[[Context], Iterator[Finding]]) -> list[Finding]:
-    try:
-        return list(look(context))
-    except Exception as trouble:  # noqa: BLE001 - one check must not hide the others
-        return [unmade(trouble)]
-
-
 def _hooks(context: Context) -> Iterator[Finding]:
-    """What hooks of the last day ran into, each trouble once."""
+    """The troubles of hooks within the last day, each once."""
+    since = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
     for home in dict.fromkeys((context.link.home, workspace.data(os.environ))):
         path = os.path.join(home, HOOKS_LOG)
-        since = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
+        try:
+            with open(path, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - LOOKED_AT))
+                lines = file.read().decode(errors="replace").splitlines()
+        except FileNotFoundError:
+            continue
         found: dict[str, int] = {}
-        for line in _last_lines(path):
+        for line in lines:
             at, _, what = line.partition(" ")
             if at >= since and at[:1].isdigit() and what:
                 found[what] = found.get(what, 0) + 1
@@ -90,15 +102,6 @@ def _hooks(context: Context) -> Iterator[Finding]:
             often = "" if count == 1 else f" ({count} times)"
             do = f"tail -n 20 {shlex.quote(path)}"
             yield Finding(f"A hook ran into trouble within the last day{often}: {what}", do)
-
-
-def _last_lines(path: str) -> list[str]:
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - LOOKED_AT))
-            return file.read().decode(errors="replace").splitlines()
-    except FileNotFoundError:
-        return []
 
 
 def _rules(context: Context) -> Iterator[Finding]:
@@ -121,14 +124,130 @@ def _clients(context: Context) -> Iterator[Finding]:
     from interlock.agents.setup import health
 
     link = context.link
-    agents = context.call_as_owner(ListAgents())["agents"]
-    known = [agent["address"].removeprefix("@") for agent in agents]
+    known = list(_joined(context))
     here = health.Workspace(link.place, link.home, known, context.store().senders())
     yield from health.bad_credentials(here, os.environ)
 
 
+def _credentials(context: Context) -> Iterator[Finding]:
+    """Credentials that are not valid, that belong to another sender than their file says, and that
+    other users of this machine can read."""
+    joined = _joined(context)
+    for path, kept in context.store().files():
+        quoted = shlex.quote(path)
+        if os.stat(path).st_mode & OTHERS:
+            yield Finding(
+                f"Others on this machine may read or write {path}.", f"chmod 600 {quoted}"
+            )
+        wrong = None
+        if kept is None:
+            wrong = "cannot be read as a credential."
+        elif os.path.basename(path) != f"{filename(kept.sender)}.json":
+            wrong = f"holds a credential of {address(kept.sender)}, which its name does not say."
+        if wrong is not None:
+            sender = next((name for name in joined if path.endswith(f"/{filename(name)}.json")), "")
+            do = _anew(context, joined[sender]) if sender else f"rm {quoted}"
+            yield Finding(f"{path} {wrong}", do, address(sender) if sender else None)
+        elif kept is not None and (ended := _of_token(context, path, kept, joined)) is not None:
+            why, do = ended
+            whose = f"The credential of {address(kept.sender)} that is kept here"
+            yield Finding(f"{whose} {why}.", do, address(kept.sender))
+
+
+def _joined(context: Context) -> dict[str, Answer]:
+    """All agents and people, by the name they act as."""
+    agents: list[Answer] = context.call_as_owner(ListAgents())["agents"]
+    return {agent["address"].removeprefix("@"): agent for agent in agents}
+
+
+def _of_token(
+    context: Context, path: str, kept: Kept, joined: dict[str, Answer]
+) -> tuple[str, str] | None:
+    """Why a credential is not valid, and what to do; None for a valid one."""
+    is_local = context.link.is_local
+    said = _identified(context, kept.token)
+    whose = joined.get(kept.sender)
+    if whose is None:
+        name = shlex.quote(kept.sender)
+        # Joining does not replace a credential that is kept.
+        join = f"rm {shlex.quote(path)} && interlock join {name}"
+        return "is of nobody who has joined", join if is_local else _asked(f"invite {name}")
+    if not said["known"]:
+        return "is of no token that this workspace knows", _anew(context, whose)
+    if said["sender"] != kept.sender:
+        return f"is a token of @{said['sender']}", _anew(context, whose)
+    if said["active"]:
+        return None
+    if said.get("suspended"):
+        again = f"token reaffirm {said['id']}"
+        return "is suspended", f"interlock {again}" if is_local else _asked(again)
+    anew = _anew(context, whose, said["scopes"])
+    if "revoked_at" in said:
+        return "was revoked", anew
+    rotated = f"interlock token rotate {said['id']}"
+    return f"expired at {said['expires_at']}", rotated if is_local else anew
+
+
+def _identified(context: Context, token: str) -> Answer:
+    try:
+        return context.call_as_owner(IdentifyToken(token_format.hashed(token)))
+    except BadToken:  # the token was cut off
+        return {"known": False}
+
+
+def _anew(context: Context, whose: Answer, scopes: Iterable[str] = BASIC_SCOPES) -> str:
+    """The command that makes another credential here. On a remote workspace only its owner can
+    give one, by an invitation."""
+    if not context.link.is_local:
+        surface = f" --surface {shlex.quote(whose['surface'])}" if "surface" in whose else ""
+        return _asked(f"invite {shlex.quote(whose['agent'])}{surface}")
+    sender = shlex.quote(whose["address"].removeprefix("@"))
+    more = "" if tuple(scopes) == BASIC_SCOPES else "".join(f" --scope {s}" for s in scopes)
+    return f"interlock token mint --sender {sender} --keep{more}"
+
+
+def _asked(command: str) -> str:
+    return f"Ask the owner of the workspace to type there: interlock {command}"
+
+
+def _add_from_flag(context: Context, findings: list[Answer]) -> list[Answer]:
+    """The findings, with `--from` in commands that need a sender. Within a session or a client the
+    sender is known."""
+    if not any(row["do"].startswith((SEND, TAKE_OVER)) for row in findings):
+        return findings
+    if workspace.is_inside(os.environ) or surrounding(context.link.home) is not None:
+        return findings
+    joined = _joined(context)
+    people: list[str] = []
+    agents: list[str] = []
+    takers: list[str] = []
+    for _, kept in context.store().files():
+        said = _identified(context, kept.token) if kept is not None else {}
+        if kept is None or not said.get("active") or said["sender"] != kept.sender:
+            continue
+        is_person = joined[kept.sender]["kind"] == "human"
+        (people if is_person else agents).append(kept.sender)
+        if is_person or "admin" in said["scopes"]:
+            takers.append(kept.sender)
+    senders = [*people, *agents]  # people first: they settle matters among agents
+    alone = len(context.store().senders()) == 1
+
+    def with_from_flag(do: str) -> str:
+        if do.startswith(TAKE_OVER):
+            able = [sender for sender in senders if sender in takers]
+            if not able:
+                return f"interlock join NAME --kind human && {do} --from NAME"
+        elif do.startswith(SEND):
+            able = [sender for sender in senders if f" @{sender} " not in do] or senders
+        else:
+            return do
+        return do if alone or not able else f"{do} --from {shlex.quote(able[0])}"
+
+    return [row | {"do": with_from_flag(row["do"])} for row in findings]
+
+
 CHECKS: dict[str, Callable[[Context], Iterator[Finding]]] = {
-    "credentials-good": kept.bad_credentials,
+    "credentials-good": _credentials,
     "wake-rules-followed": _rules,
     "hooks-working": _hooks,
     "clients-configured": _clients,

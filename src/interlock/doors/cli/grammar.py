@@ -1,14 +1,21 @@
-"""The words of the command line as a table: commands, their arguments and their flags.
+"""The grammar of the command line: commands, their arguments and their flags.
 
-One table drives the parser, the help, the completion and the usage errors, so that they cannot
-disagree. It holds no rule about what a command does; `faults` says where a table contradicts
-itself.
+The parser, the help, the completion and the usage errors read the same commands, so that they
+cannot disagree.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from interlock.verbs.types import Shape
+    from interlock.verbs.verb import Verb
+
+    Help = Mapping[str, str | tuple[str, Shape]]
 
 Kind = Literal["text", "int", "duration"]
+Action = TypeVar("Action", bound="Callable[..., Any]")
 
 
 class Flag(NamedTuple):
@@ -31,7 +38,7 @@ class Flag(NamedTuple):
 
     @property
     def placeholder(self) -> str:
-        """What stands for its value in help; empty for a switch."""
+        """The placeholder of its value in help; empty for a switch."""
         return self.value or "|".join(self.choices)
 
     @property
@@ -70,8 +77,8 @@ class OneOf(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command. With `rest`, the words after the arguments or `--` are a foreign command. With a
-    `verb`, the command line is derived from that verb."""
+    """A command. With `rest`, the words after the arguments or `--` are a foreign command. A
+    command calls its `verb`, unless an `action` performs it."""
 
     words: tuple[str, ...]
     summary: str
@@ -83,6 +90,7 @@ class Command(NamedTuple):
     group: str = ""
     notes: str = ""
     verb: Any = None
+    action: Any = None
 
     @property
     def name(self) -> str:
@@ -90,12 +98,11 @@ class Command(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What was typed. `values` holds only what was given: a list where many may be, True for a
-    switch, whole numbers for ints and durations (in seconds).
+    """A parsed command line. `values` holds only given values: a list where several are allowed,
+    True for a switch, whole numbers for ints and durations (in seconds).
 
-    Where help or the version was asked for, `command` is HELP or VERSION, `rest` holds the words
-    of the command that help is about, and `values` only the common switches, so that a door still
-    sees `--json`.
+    On a request for help or the version, `command` is HELP or VERSION, `rest` holds the words of
+    the command that help is about, and `values` only the common switches such as `--json`.
     """
 
     command: Command
@@ -121,38 +128,26 @@ BUILT_IN = (
 )
 
 
-def faults(commands: Sequence[Command], common: Sequence[Flag]) -> list[str]:
-    """What is wrong with a table, in sentences; empty for one that can be parsed by."""
-    found: list[str] = []
-    every = (*commands, HELP, VERSION)
-    names = [command.name for command in every]
-    found += [f"{name}: stands twice" for name in {n for n in names if names.count(n) > 1}]
-    takes_value: dict[str, bool] = {flag.name: bool(flag.placeholder) for flag in BUILT_IN}
-    for command in every:
-        found += [f"{command.name}: {fault}" for fault in _faults_of(command, common)]
-        for flag in (*common, *command.flags):
-            # Before the command's words, only a flag's name can say whether a value follows.
-            if takes_value.setdefault(flag.name, bool(flag.placeholder)) != bool(flag.placeholder):
-                found.append(f"{command.name}: {flag.name} takes a value here but not elsewhere")
-    return found
+# Each command that a function performs: usage line, function, verb, help and examples.
+DECLARED: "list[tuple[str, Callable[..., Any], type[Verb] | None, Help, tuple[str, ...]]]" = []
 
 
-def _faults_of(command: Command, common: Sequence[Flag]) -> Iterator[str]:
-    flags = (*BUILT_IN, *common, *command.flags)
-    alternatives = {name for one in command.one_of for name in one.names}
-    keys = [flag.key for flag in flags]
-    keys += [a.key for a in command.arguments if a.name not in alternatives]
-    yield from (f"two things are called {key}" for key in set(keys) if keys.count(key) > 1)
-    for flag in flags:
-        if not flag.name.startswith("--") or not flag.name[2:].replace("-", "").isalnum():
-            yield f"{flag.name} is not a flag's name"
-    for before, after in zip(command.arguments, command.arguments[1:], strict=False):
-        if before.many:
-            yield f"{before.name} takes many and is not last"
-        if before.optional and not after.optional:
-            yield f"{before.name} is optional and {after.name} after it is not"
-    if command.rest and any(a.many or a.optional for a in command.arguments):
-        yield "nobody can tell where its arguments end and the foreign command begins"
-    own = {flag.name for flag in command.flags} | {arg.name for arg in command.arguments}
-    for names, _ in command.one_of:
-        yield from (f"{name} is not its flag" for name in names if name not in own)
+def command(
+    usage: str,
+    verb: "type[Verb] | None" = None,
+    *,
+    help: "Help | None" = None,
+    examples: tuple[str, ...] = (),
+) -> "Callable[[Action], Action]":
+    """Declare that the decorated function performs the command of a usage line (see `derived`).
+
+    The docstring of the function, or else of the verb, is the summary and the notes of the help
+    page. `help` says what an argument or a flag means that fills no field of the verb. It comes
+    with a shape where it is a number, a duration or one of some words.
+    """
+
+    def declare(action: "Action") -> "Action":
+        DECLARED.append((usage, action, verb, help or {}, examples))
+        return action
+
+    return declare

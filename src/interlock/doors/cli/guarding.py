@@ -7,13 +7,15 @@ from contextlib import contextmanager, nullcontext
 from interlock import evidence
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context, read_text
-from interlock.errors import GatesNotPassed, NotAvailable, Usage
+from interlock.doors.cli.grammar import command
+from interlock.errors import GatesNotPassed, NoIdentity, NotAvailable, UnknownSender, Usage
 from interlock.rooms.claims.verbs import CheckPaths, ReportCommit
 from interlock.rooms.work.verbs import CheckGate
 from interlock.verbs.answers import Answer
+from interlock.verbs.credentials import Credentials
 from interlock.verbs.types import MAX_FILES
 
-NOBODY = (
+NO_SENDER = (
     "Nobody in particular asks here, so every claim is another's; interlock run SENDER -- git {} "
     "acts as a sender. "
 )
@@ -23,15 +25,28 @@ CANNOT_ASK = (
 )
 
 
+@command("guard install [--undo]", help={"undo": "take them out again"})
 def install(context: Context) -> Answer:
+    """Put the git hooks in place that ask before a commit and a push.
+
+    A commit must touch nothing that another holder has claimed; the setting guard says deny, warn
+    or off. Which gate guards which remote and branch stands in interlock.toml.
+    """
     from interlock.agents.guards import hooks
 
     return hooks.undo() if context.get("undo") else hooks.install()
 
 
+@command(
+    "guard check [PATH...]",
+    help={"path": "a file; all that are staged if absent"},
+    examples=("interlock guard check src/a.py",),
+)
 def check(context: Context) -> Answer | int:
-    """Check the named files, or the staged ones, against the claims of other holders. A hook
-    prints nothing if there is nothing to report. Git tells a hook which index counts."""
+    """Say whether files may be changed, or another holds them.
+
+    Exit 1 when another holder's claim is on one of them. The pre-commit hook asks it.
+    """
     from interlock.agents.guards import commits
     from interlock.local.repository import name_here
 
@@ -52,8 +67,13 @@ def check(context: Context) -> Answer | int:
     return found
 
 
+@command("guard note")
 def note(context: Context) -> Answer | int:
-    """Report the last commit, for the post-commit hook, whether or not `check` was asked before."""
+    """Report the files of the last commit, for the post-commit hook.
+
+    A commit made with --no-verify is noticed so: the holders of the claims are told, and interlock
+    doctor names it.
+    """
     from interlock.agents.guards import commits
     from interlock.local.repository import name_here
 
@@ -62,16 +82,22 @@ def note(context: Context) -> Answer | int:
     if made is None or repo is None:
         raise Usage("There is no commit here yet.")
     commit, paths = made
+    credentials = _credentials(context)
     answers = [
-        context.call_as_somebody(ReportCommit(commit, some, repo, here)) for some in _batches(paths)
+        context.link.call(credentials, ReportCommit(commit, some, repo, here))
+        for some in _batches(paths)
     ]
     found = answers[0] | {"crossed": [each for answer in answers for each in answer["crossed"]]}
     return found if found["crossed"] or context.json else 0
 
 
+@command("guard push REMOTE URL", help={"remote": "its name", "url": "where it is"})
 def push(context: Context) -> Answer:
-    """Check that a push contains no commit under another holder's claim, and that every gate that
-    guards it has passed. Refuses if the node cannot be asked."""
+    """Say whether git may push, for the pre-push hook.
+
+    Reads the refs as git hands them to the hook. Exit 1 when a gate has not passed, or a commit
+    that is not there yet touches what another holder has claimed.
+    """
     from interlock.agents.guards import commits
     from interlock.local.repository import name_here
 
@@ -120,13 +146,25 @@ def push(context: Context) -> Answer:
 
 def _answered(context: Context, asked: list[CheckPaths], what: str) -> Answer:
     """The answers of the node as one."""
-    answers = [context.call_as_somebody(request) for request in asked]
+    credentials = _credentials(context)
+    answers = [context.link.call(credentials, request) for request in asked]
     found = next((answer for answer in answers if not answer["allowed"]), answers[0])
     for name in ("denied", "warned"):
         found[name] = [each for answer in answers for each in answer[name]]
-    if not found["allowed"] and context.is_nobody:
-        found["message"] = NOBODY.format(what) + found["message"]
+    if not found["allowed"] and credentials.owner:
+        found["message"] = NO_SENDER.format(what) + found["message"]
     return found
+
+
+def _credentials(context: Context) -> Credentials:
+    """Those of the sender if there is one, because its own claims do not count against it. Without
+    a sender, every claim counts."""
+    try:
+        return context.credentials()
+    except (NoIdentity, UnknownSender):
+        if context.get("from") is not None:
+            raise
+        return context.credentials(owner_may=True)
 
 
 @contextmanager

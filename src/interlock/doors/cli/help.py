@@ -1,4 +1,4 @@
-"""What people read: the overview, the page of a group or a command, and usage lines."""
+"""Help for people: the overview, the page of a group or a command, and usage lines."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -15,7 +15,7 @@ FIRST_STEPS = (
     "interlock inbox # see what is open for you",
 )
 
-# A left column wider than this pushes the text beside it out of sight.
+# A wider left column leaves too little room for the text beside it.
 _WIDEST = 30
 _NARROWEST = 40
 
@@ -35,67 +35,60 @@ def text(
 ) -> str:
     """Help about the words of a topic: a command, a group, or (without words) everything."""
     found = [c for c in (*commands, HELP, VERSION) if c.words[: len(topic)] == tuple(topic)]
+    exact = next((c for c in found if c.words == tuple(topic)), None)
     if not topic:
-        return overview(commands, common, width=width, bold=bold)
-    if exact := next((c for c in found if c.words == tuple(topic)), None):
-        return page(exact, common, width=width, bold=bold)
-    return group(found, topic, width=width, bold=bold)
+        sections = _overview(commands, common, width, bold)
+    elif exact is not None:
+        sections = _page(exact, common, width, bold)
+    else:
+        closing = f"interlock help {found[0].name} shows one of them, with examples."
+        sections = [
+            [bold(f"interlock {' '.join(topic)}")],
+            _rows([(command.name, command.summary) for command in found], width, bold),
+            _fill(closing.split(), width),
+        ]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
-def overview(
-    commands: Sequence[Command],
-    common: Sequence[Flag] = (),
-    *,
-    width: int = 80,
-    bold: Bold = plain,
-) -> str:
-    """Everything at a glance: first steps, then one line for each command or family of them."""
+def _overview(
+    commands: Sequence[Command], common: Sequence[Flag], width: int, bold: Bold
+) -> list[list[str]]:
+    """First steps, then one line for each command or family of commands."""
     headings: dict[str, dict[str, list[Command]]] = {}
     for command in commands:
         families = headings.setdefault(command.group or "More", {})
         families.setdefault(command.words[0], []).append(command)
     left = max([len(word) for families in headings.values() for word in families], default=0)
-    sections = [_fill(TAGLINE.split(), width), _section("First steps", FIRST_STEPS, width, bold)]
+    sections = [_fill(TAGLINE.split(), width), _examples("First steps", FIRST_STEPS, width, bold)]
     for heading, families in headings.items():
-        rows = [(word, _family(members)) for word, members in families.items()]
+        rows = []
+        for word, members in families.items():
+            is_one = len(members) == 1 and len(members[0].words) == 1
+            below = ", ".join(" ".join(command.words[1:]) for command in members)
+            rows.append((word, members[0].summary if is_one else below))
         sections.append([bold(heading), *_rows(rows, width, bold, left)])
     sections.append([bold("Every command takes"), *_flag_rows((*common, *BUILT_IN), width, bold)])
     closing = "interlock help COMMAND shows one command, with examples."
-    return _joined([*sections, _fill(closing.split(), width)])
+    return [*sections, _fill(closing.split(), width)]
 
 
-def group(
-    members: Sequence[Command], topic: Sequence[str], *, width: int = 80, bold: Bold = plain
-) -> str:
-    """The commands that share their first words, a line each."""
-    name = " ".join(topic)
-    closing = f"interlock help {members[0].name} shows one of them, with examples."
-    rows = [(command.name, command.summary) for command in members]
-    return _joined(
-        [[bold(f"interlock {name}")], _rows(rows, width, bold), _fill(closing.split(), width)]
-    )
-
-
-def page(
-    command: Command, common: Sequence[Flag] = (), *, width: int = 80, bold: Bold = plain
-) -> str:
-    """All there is to know about one command."""
+def _page(command: Command, common: Sequence[Flag], width: int, bold: Bold) -> list[list[str]]:
+    """Everything about one command."""
     name = f"interlock {command.name}"
     hanging = " " * min(len(name) + 3, width // 2)
     arguments = [(a.name, _with_choices(a)) for a in command.arguments]
     if command.rest:
         arguments.append(("COMMAND...", "the command to run, with its own flags, after --"))
     also = [f"{flag.form}," for flag in common] + ["--help."]
-    sections = [
+    return [
         _fill(f"{command.summary}.".split(), width),
         [bold("Usage"), *_fill([name, *_parts(command)], width, "  ", hanging)],
-        _section("Examples", command.examples, width, bold),
+        _examples("Examples", command.examples, width, bold),
         [bold("Arguments"), *_rows(arguments, width, bold)] if arguments else [],
         [bold("Flags"), *_flag_rows(command.flags, width, bold)] if command.flags else [],
         *(_fill(paragraph.split(), width) for paragraph in command.notes.split("\n\n")),
         _fill(["Every command also takes", *also], width),
     ]
-    return _joined(sections)
 
 
 def usage(command: Command) -> str:
@@ -131,12 +124,6 @@ def _parts(command: Command) -> Iterable[str]:
         yield "-- COMMAND..."
 
 
-def _family(members: Sequence[Command]) -> str:
-    if len(members) == 1 and len(members[0].words) == 1:
-        return members[0].summary
-    return ", ".join(" ".join(command.words[1:]) for command in members)
-
-
 def _with_choices(spec: Flag | Argument) -> str:
     hidden = spec.choices if isinstance(spec, Argument) or spec.value else ()
     return f"{spec.help}: {', '.join(hidden)}".removeprefix(": ") if hidden else spec.help
@@ -148,9 +135,8 @@ def _flag_rows(flags: Sequence[Flag], width: int, bold: Bold) -> list[str]:
     return _rows(rows, width, bold)
 
 
-def _section(heading: str, examples: Sequence[str], width: int, bold: Bold) -> list[str]:
-    """Examples, each with what it does beside it where the table says so after ` # `, or below it
-    where that does not fit."""
+def _examples(heading: str, examples: Sequence[str], width: int, bold: Bold) -> list[str]:
+    """Examples, each with its comment after ` # ` beside it, or below it if that does not fit."""
     if not examples:
         return []
     rows = [
@@ -190,7 +176,3 @@ def _fill(units: Sequence[str], width: int, first: str = "", later: str | None =
             line = later
         line += f" {unit}" if line.strip() else unit
     return [*lines, line] if line.strip() else lines
-
-
-def _joined(sections: Iterable[Sequence[str]]) -> str:
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"

@@ -17,6 +17,7 @@ from interlock.agents.hooks import NOTHING, Said, Step
 from interlock.agents.hooks.attending import attending, session_of
 from interlock.agents.hooks.memory import Memory
 from interlock.doors.cli.context import Context
+from interlock.doors.cli.grammar import command
 from interlock.errors import (
     IdempotencyConflict,
     NotAvailable,
@@ -114,7 +115,21 @@ def without_fail(words: list[str]) -> int:
         return 0
 
 
+@command(
+    "hook CLIENT EVENT [--await]",
+    help={
+        "client": "claude-code, codex, cursor or gemini",
+        "event": "the client's own name of the event, such as Stop",
+        "await": "wait beside an idle client until mail may wake it: exit 2 and a line on standard "
+        "error",
+    },
+)
 def hook(context: Context) -> int:
+    """Answer a client's hook, with the client's JSON on standard input.
+
+    interlock setup CLIENT puts it into the client's configuration. It never fails the client: what
+    goes wrong is a line in hooks.log in the workspace.
+    """
     call = Hook(context.values["client"], context.values["event"])
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         del os.environ[name]  # the environment must not decide which repository a file is in

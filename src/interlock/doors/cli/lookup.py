@@ -1,25 +1,23 @@
 """Finds the commands that the words of a command line may name.
 
-A command imports only the modules that declare commands of its first word. `index` is generated
-from the declarations.
+A command imports only the module that declares it, or the modules of its first word while it is not
+fully typed. `index` is generated from the declarations.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from interlock.doors.cli.index import MODULES
+from interlock.doors.cli.grammar import DECLARED as ACTIONS
+from interlock.doors.cli.grammar import Command
+from interlock.doors.cli.index import SUMMARIES
+from interlock.verbs.verb import DECLARED as VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from interlock.doors.cli.grammar import Command
-    from interlock.verbs.verb import Verb
-
-HAND_WRITTEN = "interlock.doors.cli.commands"
 # The headings of the overview, with the first words of their commands.
-GROUPS = {
+HEADINGS = {
     "Start": "up down init join invite run mcp setup hook whoami agents status review",
     "Mail": "send ask answer inbox read ack receipts thread search watch mute explain redact",
     "Claims": "claim guard",
@@ -32,48 +30,58 @@ OTHERS = "More"
 
 
 def commands_for(words: Sequence[str]) -> list[Command]:
-    """The commands of the first words among these. All commands, where the first word that is
-    neither a flag nor its value names none."""
-    from interlock.verbs.verb import DECLARED
-
-    named = next((word for word in words if word in MODULES), None)
-    first = next((word for word in words if not word.startswith("-")), None)
-    if named is None or (words[:1] == [first] and first not in MODULES):
-        return all_commands()
-    found = [command for module in MODULES[named] for command in _commands_in(module)]
-    # A verb that is declared outside the rooms is in no index.
-    known = {module for modules in MODULES.values() for module in modules}
-    others = (v for v in DECLARED if v.declared.cli and v.__module__ not in known)
-    return found + [_command_of(verb) for verb in others]
+    """The commands that these words may name."""
+    names = [name for summaries in SUMMARIES.values() for name in summaries]
+    if exact := [name for name in names if name.split() == list(words[: name.count(" ") + 1])]:
+        return _declared(exact)
+    known = {name.partition(" ")[0] for name in names}
+    if words and words[0] in known:
+        return _declared(words[:1])
+    if words and not words[0].startswith("-"):
+        return named_commands()
+    # Flags may precede the words of a command, and the value of a flag may be such a word.
+    return _declared(known.intersection(words) or known)
 
 
 def all_commands() -> list[Command]:
     """Every command, in the order of the overview."""
-    from interlock.rooms import catalogue
-
-    places = {word: (n, heading) for n, (heading, word) in enumerate(_words())}
-    derived = [_command_of(verb) for verb in catalogue.verbs() if verb.declared.cli]
-    found = derived + _commands_in(HAND_WRITTEN)
-    grouped = [c._replace(group=places.get(c.words[0], (0, OTHERS))[1]) for c in found]
-    return sorted(grouped, key=lambda c: places.get(c.words[0], (len(places), ""))[0])
+    return _in_order(_declared())
 
 
-def _words() -> Iterable[tuple[str, str]]:
-    return ((heading, word) for heading, words in GROUPS.items() for word in words.split())
+def named_commands() -> list[Command]:
+    """Every command in the order of the overview, with no more than its words and its summary. No
+    module that declares commands is imported for it."""
+    named = (pair for names in SUMMARIES.values() for pair in names.items())
+    found = [Command(tuple(name.split()), summary) for name, summary in named]
+    return _in_order(found + _declared(()))
 
 
-def _commands_in(module: str) -> list[Command]:
-    from interlock.verbs.verb import DECLARED
-
-    __import__(module)
-    if module == HAND_WRITTEN:
-        commands: Iterable[Command] = sys.modules[module].COMMANDS
-        return list(commands)
-    declared = (v for v in DECLARED if v.__module__ == module and v.declared.cli)
-    return [_command_of(verb) for verb in declared]
-
-
-def _command_of(verb: type[Verb]) -> Command:
+def _declared(prefixes: Iterable[str] | None = None) -> list[Command]:
+    """The commands that begin with one of these words or pairs of words, or all commands. A verb
+    that is declared outside the modules of the index is always among them."""
     from interlock.doors.cli.derived import command_of
 
-    return command_of(verb)
+    places = {module: place for place, module in enumerate(SUMMARIES)}
+    begin = None if prefixes is None else tuple(f"{prefix} " for prefix in prefixes)
+
+    def is_wanted(usage: str, module: str) -> bool:
+        is_named = begin is None or f"{usage} ".startswith(begin)
+        return bool(usage) and (is_named or module not in places)
+
+    for module, names in SUMMARIES.items():
+        if any(is_wanted(name, module) for name in names):
+            __import__(module)
+    found = [
+        command_of(verb.declared.cli, None, verb, {}, verb.declared.examples)
+        for verb in sorted(VERBS, key=lambda verb: places.get(verb.__module__, len(places)))
+        if is_wanted(verb.declared.cli, verb.__module__)
+    ]
+    return found + [command_of(*one) for one in ACTIONS if is_wanted(one[0], one[1].__module__)]
+
+
+def _in_order(commands: list[Command]) -> list[Command]:
+    headings = [(word, heading) for heading, words in HEADINGS.items() for word in words.split()]
+    places = {word: (n, heading) for n, (word, heading) in enumerate(headings)}
+    last = (len(places), OTHERS)
+    commands.sort(key=lambda command: places.get(command.words[0], last)[0])
+    return [c._replace(group=places.get(c.words[0], last)[1]) for c in commands]

@@ -3,46 +3,50 @@
 from typing import Any
 
 from interlock.doors.cli.context import Context
+from interlock.doors.cli.grammar import command
 from interlock.errors import InvalidMessage, Usage
 from interlock.log.encoding import decode
 from interlock.rooms.mail.message_types import MAIN_MEMBER, sendable
-from interlock.rooms.mail.verbs import (
-    Ask,
-    ListInbox,
-    ReadMessage,
-    SendMessage,
-)
+from interlock.rooms.mail.verbs import Ask, ListInbox, ReadMessage, SendMessage
 from interlock.verbs.answers import Answer
+from interlock.verbs.types import Integer
 
 MAX_ASK_S = 86_400
 WATCH_S = 25
 
 
+@command(
+    "send TO [TEXT|-] [--type T] [--payload JSON] [--why W] [--subject S] [--thread ID] "
+    "[--reply-to ID] [--priority low|normal|high|critical] [--key K] [--ttl D] "
+    "[--wake | --no-wake]",
+    SendMessage,
+    help={
+        "text": "the text of the message; - reads it from standard input",
+        "type": "send (the default), command, blocker, announce, wake, ask, answer",
+        "payload": "the payload's members, with or without TEXT",
+        "why": "for a command: why it should be run",
+        "wake": "wake an idle recipient, even for a broadcast",
+        "no_wake": "let it wait for the recipient's next step",
+    },
+    examples=(
+        "interlock send @vera 'The build is green.'",
+        "interlock send 'AGENT:*' 'main is frozen until noon' --priority high",
+        "git diff | interlock send @vera - --subject 'for review'",
+        "interlock send @otto 'make test' --type command --why 'before the merge'",
+    ),
+)
 def send(context: Context) -> Answer:
     type = context.get("type", "send")
     sendable(type)
-    wake = True if context.get("wake") else False if context.get("no_wake") else None
-    act = SendMessage(
-        to=context.values["to"],
-        type=type,
-        payload=_payload(context, type),
-        subject=context.get("subject"),
-        thread=context.get("thread"),
-        reply_to=context.get("reply_to"),
-        priority=context.get("priority", "normal"),
-        key=context.get("key"),
-        ttl_s=context.get("ttl"),
-        wake=wake,
-    )
-    return context.call(act)
-
-
-def _payload(context: Context, type: str) -> dict[str, Any]:
-    """The payload from --payload, with TEXT and --why as its members, so that nobody has to
-    write JSON in a shell."""
-    payload: dict[str, Any] = {}
+    payload: Any = {}
     if (given := context.get("payload")) is not None:
-        payload = _object(given)
+        try:
+            payload = decode(given)
+        except ValueError as wrong:
+            raise InvalidMessage(f"--payload is not JSON: {wrong}.") from None
+        if not isinstance(payload, dict):
+            raise InvalidMessage('--payload is not a JSON object, such as \'{"text": "hello"}\'.')
+    # TEXT and --why are members of the payload, so that a caller need not write JSON in a shell.
     said = {"why": context.get("why")}
     if (text := context.get("text")) is not None:
         said[MAIN_MEMBER[type]] = context.text(text)
@@ -51,42 +55,42 @@ def _payload(context: Context, type: str) -> dict[str, Any]:
             raise Usage(f"{name} is given twice: in --payload and beside it.")
         if value is not None:
             payload[name] = value
-    if not payload and "payload" not in context.values and type != "announce":
+    if not payload and given is None and type != "announce":
         raise Usage("Say what to send: TEXT, - for standard input, or --payload JSON.")
-    return payload
+    wake = True if context.get("wake") else False if context.get("no_wake") else None
+    return context.call(context.request(payload=payload, wake=wake))
 
 
-def _object(given: str) -> dict[str, Any]:
-    try:
-        payload = decode(given)
-    except ValueError as wrong:
-        raise InvalidMessage(f"--payload is not JSON: {wrong}.") from None
-    if not isinstance(payload, dict):
-        raise InvalidMessage('--payload is not a JSON object, such as \'{"text": "hello"}\'.')
-    return payload
-
-
+@command("ask TO QUESTION|- [--option O...] [--wait D]", Ask, help={"to": "who is asked"})
 def ask(context: Context) -> Answer:
-    fields: dict[str, Any] = {}
-    if (wait_s := context.get("wait")) is not None:
-        fields = {"wait_s": wait_s, "timeout_s": min(wait_s, MAX_ASK_S)}
-    return context.call(
-        Ask(
-            context.values["to"],
-            context.text(context.values["question"]),
-            tuple(context.get("option", ())),
-            **fields,
-        )
-    )
+    waits = "wait" in context.values
+    more = {"timeout_s": min(context.values["wait"], MAX_ASK_S)} if waits else {}
+    return context.call(context.request(**more))
 
 
+@command(
+    "inbox [--all | --sent] [--limit N] [--after SEQ] [--wait D]",
+    ListInbox,
+    help={"all": "also what was acknowledged", "sent": "what you sent, and how far it got"},
+)
 def inbox(context: Context) -> Answer:
-    which: Any = "sent" if context.get("sent") else "all" if context.get("all") else "open"
-    limit, after = context.get("limit", 100), context.get("after", 0)
-    return context.call(ListInbox(which, limit, after, "cli", context.get("wait")))
+    """List open mail, oldest first.
+
+    Mail stays open until you acknowledge it: interlock ack ID
+    """
+    which = "sent" if context.get("sent") else "all" if context.get("all") else "open"
+    return context.call(context.request(which=which, adapter="cli"))
 
 
+@command(
+    "read ID [--range A-B]",
+    help={
+        "id": "the message: its id, a prefix of 6 or more characters, or #SEQ",
+        "range": "only the bytes A to B of the body, such as 0-999",
+    },
+)
 def read(context: Context) -> Answer:
+    """Read a message whole, or a range of it."""
     start, stop = byte_range(context.get("range"))
     return context.call(ReadMessage(context.values["id"], start, stop))
 
@@ -101,38 +105,39 @@ def byte_range(given: str | None) -> tuple[int | None, int | None]:
     return int(first), int(last) + 1
 
 
+@command(
+    "watch [--after SEQ | --one-line]",
+    help={
+        "after": ("begin after this position instead of now", Integer()),
+        "one_line": "print a line that points to new mail when it should wake you",
+    },
+)
 def watch(context: Context) -> int:
-    """Prints mail as it arrives, for ever: what came after a position, or from now on."""
+    """Print mail as it arrives.
+
+    With --json, one JSON document a line.
+    """
+    from interlock.agents.hooks.telling import pointer
     from interlock.doors.cli import output
     from interlock.doors.cli.views import text
+    from interlock.rooms.workspace.verbs import Attend, ShowStorage
 
     if context.get("one_line"):
-        return _point(context)
+        act = Attend("idle", "watch", wait_s=WATCH_S)
+        while True:
+            found = context.call(act)
+            if "news" in found and context.json:
+                output.document({"news": found["news"], "unread": found["unread"]})
+            elif "news" in found:
+                output.lines(pointer(found["news"], found["unread"]))
     after = context.get("after")
     if after is None:
-        from interlock.rooms.workspace.verbs import ShowStorage
-
         after = context.call(ShowStorage())["entries"]
     while True:
-        act = ListInbox(after=after, adapter="watch", wait_s=WATCH_S)
-        for message in context.call(act)["messages"]:
+        inbox = ListInbox(after=after, adapter="watch", wait_s=WATCH_S)
+        for message in context.call(inbox)["messages"]:
             after = message["seq"]
             if context.json:
                 output.document(message)
             else:
                 output.lines(text("read", output.clean(message)))
-
-
-def _point(context: Context) -> int:
-    """Prints a line for whatever should wake the one who watches; many messages, one line."""
-    from interlock.agents.hooks.telling import pointer
-    from interlock.doors.cli import output
-    from interlock.rooms.workspace.verbs import Attend
-
-    act = Attend("idle", "watch", wait_s=WATCH_S)
-    while True:
-        found = context.call(act)
-        if "news" in found and context.json:
-            output.document({"news": found["news"], "unread": found["unread"]})
-        elif "news" in found:
-            output.lines(pointer(found["news"], found["unread"]))

@@ -1,8 +1,7 @@
-"""Reads the words of a command line by the table in `grammar`.
+"""Reads the words of a command line by the commands of the grammar.
 
 It deliberately is not argparse: that takes longer to import than most commands take to run,
-guesses abbreviations, and refuses in its own words. What only a refusal needs and is slow to
-import waits until there is one.
+guesses abbreviations, and refuses in its own words. Refusals import what only they need.
 """
 
 from collections.abc import Sequence
@@ -33,13 +32,13 @@ def parse(argv: Sequence[str], commands: Sequence[Command], common: Sequence[Fla
 
 
 def switched_on(argv: Sequence[str], name: str) -> bool:
-    """Whether a switch stands among words that may not parse: how to say the error hangs on it."""
+    """Whether a switch is among words that may not parse. It decides the form of the error."""
     return name in _before_dashes(argv)
 
 
 class _Reader:
-    """One pass over the words. Flags may precede the words that decide whose they are, so they are
-    kept as typed and converted once the command is known."""
+    """One pass over the words. Flags may precede the words of their command, so they are kept as
+    typed and converted once the command is known."""
 
     def __init__(
         self, argv: Sequence[str], commands: Sequence[Command], common: Sequence[Flag]
@@ -61,11 +60,31 @@ class _Reader:
         seen = [name for name, _ in self.flags]
         if self.asked:
             return Parsed(self.asked, self.switches(seen), list(self.path))
-        self.command = command = self.command or self._settle()
+        if self.command is None and not self.path:
+            self._refuse("No command was given. interlock help lists them.")
+        command = self.command or self._exact()
+        if command is None:
+            group, members = " ".join(self.path), [c.name for c in self._below(self.path)]
+            message = f"'{group}' is a group of commands. Say which: {', '.join(members)}."
+            self._refuse(message, commands=members)
+        self.command = command
         if command is HELP:
-            return Parsed(HELP, self.switches(seen), self._subject())
+            self.path = ()
+            for word in self.words:
+                if not self._below((*self.path, word)):
+                    self._refuse_command(word)
+                self.path = (*self.path, word)
+            return Parsed(HELP, self.switches(seen), self.words)
         flags, arguments = self._flag_values(command), self._arguments(command)
-        self._check_groups(command, flags, arguments)
+        specs: dict[str, Flag | Argument] = {flag.name: flag for flag in command.flags}
+        specs |= {argument.name: argument for argument in command.arguments}
+        for names, required in command.one_of:
+            given = [n for n in names if specs[n].key in (flags if n[0] == "-" else arguments)]
+            if len(given) > 1:
+                self._refuse(f"{listed(given)} exclude each other. Give one.")
+            if required and not given:
+                forms = [n if n[0] != "-" else specs[n].form for n in names]
+                self._refuse(f"{command.name} needs {' or '.join(forms)}.")
         return Parsed(command, flags | arguments, self.rest)
 
     def switches(self, words: Sequence[str]) -> dict[str, Any]:
@@ -86,7 +105,7 @@ class _Reader:
         flags_ended = False
         while self.todo:
             word = self._next()
-            if flags_ended or not _is_flag(word):
+            if flags_ended or not is_flag(word):
                 self._take_word(word)
             elif word == "--":
                 flags_ended = True
@@ -153,23 +172,6 @@ class _Reader:
     def _exact(self) -> Command | None:
         return next((c for c in self.commands if c.words == self.path), None)
 
-    def _settle(self) -> Command:
-        if not self.path:
-            self._refuse("No command was given. interlock help lists them.")
-        group, names = " ".join(self.path), [c.name for c in self._below(self.path)]
-        return self._exact() or self._refuse(
-            f"'{group}' is a group of commands. Say which: {', '.join(names)}.", commands=names
-        )
-
-    def _subject(self) -> list[str]:
-        """The words after `help`, each of which has to lead somewhere."""
-        self.path = ()
-        for word in self.words:
-            if not self._below((*self.path, word)):
-                self._refuse_command(word)
-            self.path = (*self.path, word)
-        return self.words
-
     def _known(self) -> list[Flag]:
         """The flags that may stand here: those of the command, or of all it may still become."""
         owners = [self.command] if self.command else self._below(self.path)
@@ -193,19 +195,6 @@ class _Reader:
         if missing:
             self._refuse(f"{command.name} needs {listed(missing)}.")
         return values
-
-    def _check_groups(
-        self, command: Command, flags: dict[str, Any], arguments: dict[str, Any]
-    ) -> None:
-        specs: dict[str, Flag | Argument] = {flag.name: flag for flag in command.flags}
-        specs |= {argument.name: argument for argument in command.arguments}
-        for names, required in command.one_of:
-            given = [n for n in names if specs[n].key in (flags if n[0] == "-" else arguments)]
-            if len(given) > 1:
-                self._refuse(f"{listed(given)} exclude each other. Give one.")
-            if required and not given:
-                forms = [n if n[0] != "-" else specs[n].form for n in names]
-                self._refuse(f"{command.name} needs {' or '.join(forms)}.")
 
     def _arguments(self, command: Command) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -238,8 +227,6 @@ class _Reader:
                 choices=list(spec.choices),
                 did_you_mean=close,
             )
-        if spec.kind == "int":
-            return self._integer(spec, name, text)
         if spec.kind == "duration":
             from interlock.verbs import durations
 
@@ -247,9 +234,8 @@ class _Reader:
                 return durations.seconds(text)
             except ValueError as error:
                 self._refuse(f"{name} cannot be '{shown(text)}'. {error}")
-        return text
-
-    def _integer(self, spec: Flag | Argument, name: str, text: str) -> int:
+        if spec.kind == "text":
+            return text
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
             self._refuse(
@@ -296,8 +282,8 @@ class _Reader:
         )
 
 
-def _is_flag(word: str) -> bool:
-    # "-", "-5" and "- a list item" are words; nobody names a flag like that.
+def is_flag(word: str) -> bool:
+    # "-", "-5" and "- a list item" are words, because no flag has such a name.
     return word.startswith("--") or (
         word[:1] == "-" and word[1:2].isascii() and word[1:2].isalpha()
     )

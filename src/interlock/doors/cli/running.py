@@ -9,13 +9,13 @@ from typing import Any
 
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context
+from interlock.doors.cli.grammar import command
 from interlock.errors import Refusal, Usage
 from interlock.local.windows import about
 from interlock.machine import processes
 from interlock.machine.processes import RUN
 from interlock.rooms.identity.verbs import EndSession, KeepSession, StartSession
 from interlock.rooms.workspace.verbs import Attend
-from interlock.verbs.credentials import Credentials
 
 INTERLOCK_FAILED = 125
 CANNOT_EXECUTE = 126
@@ -23,13 +23,22 @@ NOT_FOUND = 127
 POLL_INTERVAL_S = 0.4
 
 
+@command(
+    "run SENDER -- COMMAND...",
+    help={"sender": "who the client is, such as otto-cli"},
+    examples=("interlock run otto-cli -- claude --resume",),
+)
 def run(context: Context) -> int:
-    """Runs the command to its end and exits as it does; its claims end with it."""
+    """Run a client in a session of its own.
+
+    The client, its shell, its hooks and its MCP server are one holder. Its claims are kept while it
+    lives and given up when it ends. The exit status is the client's; 125 means that Interlock
+    itself failed.
+    """
     if not context.rest:
         raise Usage("Say what to run: interlock run SENDER -- COMMAND...")
     try:
-        sender = context.values["sender"].removeprefix("@")
-        context.values["from"] = sender
+        context.values["from"] = context.values["sender"].removeprefix("@")
         # A client within a client is a holder of its own: its end must not end the outer one.
         session = context.get("session") or f"run-{os.urandom(8).hex()}"
         credentials = context.credentials()._replace(session=session)
@@ -37,28 +46,46 @@ def run(context: Context) -> int:
     except Refusal as refusal:
         output.refusal(refusal, json=context.json)
         return INTERLOCK_FAILED
-    environment = os.environ | {
-        "INTERLOCK_TOKEN": credentials.token or "",
-        "INTERLOCK_SESSION": session,
-        "INTERLOCK_WORKSPACE": context.link.place,
-    }
     ended = threading.Event()
     started: list[int] = []
-    words = (context, credentials, started, ended)
-    keeper = threading.Thread(target=_keep, args=words, daemon=True)
+
+    def keep() -> None:
+        """Keep the claims of the session renewed. After a failure the next round tries again."""
+        while not ended.wait(POLL_INTERVAL_S):
+            with suppress(Refusal):
+                context.link.call(credentials, KeepSession(session))
+                if not started:
+                    continue
+                # If this process and the client are killed, others see by the client's process that
+                # the session has ended. A server elsewhere has no use for our processes.
+                process = processes.look(started[0]) if context.link.is_local else None
+                if process is not None:
+                    window = {"client": RUN} | about(process)
+                    context.link.call(credentials, Attend("rest", RUN, window=window))
+                started.clear()
+
+    keeper = threading.Thread(target=keep, daemon=True)
     keeper.start()
     try:
+        environment = os.environ | {
+            "INTERLOCK_TOKEN": credentials.token or "",
+            "INTERLOCK_SESSION": session,
+            "INTERLOCK_WORKSPACE": context.link.place,
+        }
         return _execute(context.rest, environment, started)
     finally:
         ended.set()
         keeper.join()
-        _end(context, credentials)
+        try:
+            context.link.call(credentials, EndSession(session))
+        except Refusal as refusal:
+            output.refusal(refusal, json=False)
 
 
 def _execute(command: list[str], environment: dict[str, str], started: list[int]) -> int:
-    # The terminal sends an interrupt to the client itself; what is sent to us alone goes on, also
-    # where it comes before the client has started. Handlers do not reach the client, as ignored
-    # signals would.
+    # The terminal sends an interrupt to the client itself. A signal to this process alone is
+    # forwarded, also if it comes before the client has started. The client inherits no handlers,
+    # but it would inherit ignored signals.
     early: list[int] = []
     child: subprocess.Popen[bytes] | None = None
 
@@ -84,34 +111,3 @@ def _execute(command: list[str], environment: dict[str, str], started: list[int]
         child.send_signal(sent)
     status = child.wait()
     return 128 - status if status < 0 else status
-
-
-def _keep(
-    context: Context, credentials: Credentials, started: list[int], ended: threading.Event
-) -> None:
-    """Keeps the session's claims renewed while it lives. A moment without the log is no reason
-    to end the client: the next look tries again."""
-    assert credentials.session is not None
-    while not ended.wait(POLL_INTERVAL_S):
-        with suppress(Refusal):
-            context.link.call(credentials, KeepSession(credentials.session))
-            if started:
-                _note(context, credentials, started[0])
-                started.clear()
-
-
-def _note(context: Context, credentials: Credentials, pid: int) -> None:
-    """Says which process the session is: where it and we are killed, nobody is left to end it, and
-    whoever notices gives up what it holds. A server elsewhere has no use for our processes."""
-    process = processes.look(pid) if context.link.is_local else None
-    if process is not None:
-        window = {"client": RUN} | about(process)
-        context.link.call(credentials, Attend("rest", RUN, window=window))
-
-
-def _end(context: Context, credentials: Credentials) -> None:
-    assert credentials.session is not None
-    try:
-        context.link.call(credentials, EndSession(credentials.session))
-    except Refusal as refusal:
-        output.refusal(refusal, json=False)

@@ -2,14 +2,38 @@
 
 import os
 
+from interlock.agents import CLIENTS
 from interlock.doors.cli.context import Context, absolute, here_and_now
+from interlock.doors.cli.grammar import command
 from interlock.errors import Usage
 from interlock.local import workspace
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import Answer
+from interlock.verbs.types import Choice
 
 
+@command(
+    "setup [CLIENT] [--print] [--undo] [--user] [--plugin DIR]",
+    help={
+        "client": ("which", Choice(*CLIENTS, "git")),
+        "print": "show what would change, and change nothing",
+        "undo": "take it back, as it was before",
+        "user": "in your own configuration, for every project",
+        "plugin": "write it as a plugin of Claude Code into this directory",
+    },
+    examples=(
+        "interlock setup # what is installed here",
+        "interlock setup claude-code --print # what would change",
+        "interlock setup claude-code # hooks and MCP for this worktree",
+    ),
+)
 def setup(context: Context) -> Answer:
+    """Set an agent's client up, or see which there are.
+
+    Writes files that git does not track, and never a token. Who the client acts as is --from, else
+    who its files name already, else the one agent that has joined here, else a sender called after
+    the client.
+    """
     from interlock.agents.guards.hooks import this_interlock
     from interlock.agents.setup import apply, files, inspect, senders
     from interlock.agents.setup.clients import GIT, Caller, place_at

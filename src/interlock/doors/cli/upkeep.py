@@ -1,35 +1,38 @@
-"""Commands about the workspace itself."""
+"""Commands about the workspace itself and the engine of its log."""
 
 import json
 
 from interlock.doors.cli import output
-from interlock.doors.cli.context import Context, absolute
+from interlock.doors.cli.context import Context
+from interlock.doors.cli.grammar import command
 from interlock.errors import NotAvailable, Usage
-from interlock.rooms.workspace.verbs import (
-    Backup,
-    ChangeSetting,
-    ListSettings,
-    Restore,
-    ShowStatus,
-    ShowStorage,
-)
+from interlock.local.link import is_served, open_node
+from interlock.rooms.workspace.verbs import ChangeSetting, ListSettings, ShowStatus, ShowStorage
 from interlock.verbs.answers import Answer
 
 
+@command("status")
 def status(context: Context) -> Answer:
-    """What the log says is not told while nobody knows whether it is all; why that is so, is."""
+    """Show how the workspace stands."""
     senders = context.store().senders()
     try:
         answer = context.call_as_owner(ShowStatus())
         answer |= context.call_as_owner(ShowStorage())
     except NotAvailable:
+        # The engine cannot confirm the state of the log. The storage says why.
         answer = context.call_as_owner(ShowStorage())
         if "trouble" not in answer:
             raise
     return answer | {"credentials": ["@" + sender for sender in senders]}
 
 
+@command(
+    "settings [NAME] [VALUE]",
+    help={"name": "the setting", "value": "its new value"},
+    examples=("interlock settings recipients strict # refuse mail to unknown names",),
+)
 def settings(context: Context) -> Answer:
+    """List the workspace's settings, or change one."""
     name, value = context.get("name"), context.get("value")
     if name is not None and value is not None:
         return context.call_as_owner(ChangeSetting(name, value))
@@ -41,15 +44,71 @@ def settings(context: Context) -> Answer:
     return answer
 
 
-def backup(context: Context) -> Answer:
-    return context.call_as_owner(Backup(absolute(context.values["file"])))
+@command(
+    "migrate --to URL",
+    help={"to": "redis://… or postgres://…, ?workspace=NAME"},
+    examples=("interlock migrate --to 'redis://10.0.0.5:6379/0?workspace=team'",),
+)
+def migrate(context: Context) -> Answer:
+    """Move the log to an engine that several nodes can share.
+
+    Every entry, sequence and proof stays. End the server first: interlock down.
+    """
+    from interlock.node.opening import migrate, refuse_strange
+
+    directory = _directory(context)
+    refuse_strange(context.values["to"])
+    if is_served(directory):
+        raise Usage("A server runs for this workspace. End it first: interlock down")
+    with open_node(directory) as node:
+        return migrate(node, context.values["to"])
 
 
-def restore(context: Context) -> Answer:
-    return context.call_as_owner(Restore(absolute(context.values["file"])))
+@command(
+    "repair [--restore] [--engine URL] [--give-up] [--discard-aside]",
+    help={
+        "restore": "put it back, from this node's copy",
+        "engine": "with --restore: onto another engine, for good",
+        "give_up": "let go of it, as a new epoch",
+        "discard_aside": "delete what strangers wrote into the engine",
+    },
+)
+def repair(context: Context) -> Answer:
+    """Show what the engine has lost and this node has.
+
+    What is put back or let go of is written into the log. A new epoch suspends every token until
+    you trust it again: interlock token reaffirm --all
+    """
+    chosen = [name for name in ("restore", "give_up", "discard_aside") if context.get(name)]
+    if len(chosen) > 1:
+        raise Usage("--restore, --give-up and --discard-aside are done one at a time: choose one.")
+    engine = context.get("engine")
+    if engine is not None and chosen != ["restore"]:
+        raise Usage("--engine says where --restore puts the log, if not where it was.")
+    from interlock.node import repair as repairing
+    from interlock.node.opening import refuse_strange
+
+    directory = _directory(context)
+    refuse_strange(engine)
+    if engine is not None and is_served(directory):
+        raise Usage("A server runs for this workspace. End it first: interlock down")
+    with open_node(directory, engine=engine, is_repair=engine is not None) as node:
+        if chosen == ["restore"]:
+            return repairing.restore(node)
+        if chosen == ["discard_aside"]:
+            return repairing.discard_aside(node)
+        return repairing.give_up(node) if chosen else repairing.show(node)
 
 
-def schema(context: Context) -> Answer | int:
+def _directory(context: Context) -> str:
+    if "://" in context.place:
+        raise Usage("That is done on the machine of a node, with its own directory.")
+    return context.place
+
+
+@command("schema [TYPE]", help={"type": "the type"})
+def schema(context: Context) -> int:
+    """Print the JSON Schema of a message type, or of all."""
     from interlock.rooms.mail import message_types, schemas
 
     if (type := context.get("type")) is None:
@@ -62,17 +121,4 @@ def schema(context: Context) -> Answer | int:
         output.document(found)
     else:
         output.lines(json.dumps(found, indent=2, ensure_ascii=False))
-    return 0
-
-
-def completion(context: Context) -> Answer | int:
-    from interlock.doors.cli.completion import script
-    from interlock.doors.cli.grammar import COMMON
-    from interlock.doors.cli.lookup import all_commands
-
-    shell = context.values["shell"]
-    text = script(shell, all_commands(), COMMON)
-    if context.json:
-        return {"shell": shell, "script": text}
-    output.lines(text)
     return 0

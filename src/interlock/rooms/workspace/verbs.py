@@ -476,7 +476,7 @@ class ShowStorage(Verb, name="storage", http="GET /v1/storage", method="storage"
 
 class Backup(
     Verb,
-    name="backup",
+    cli="backup FILE",
     http="POST /v1/backup",
     method="backup",
     local=True,
@@ -496,7 +496,7 @@ class Backup(
 
 class Restore(
     Verb,
-    name="restore",
+    cli="restore FILE",
     http="POST /v1/restore",
     method="restore",
     local=True,
