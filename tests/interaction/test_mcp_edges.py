@@ -376,6 +376,19 @@ async def test_a_call_is_cancelled_by_its_own_session_alone(scene: Scene) -> Non
 
 
 @awaited
+async def test_a_notification_without_an_id_cancels_no_call(scene: Scene) -> None:
+    async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
+        await live.call(scene.credentials("vera"), AcquireClaim("B-1"))
+        mine = {"Mcp_Session_Id": "mine"}
+        waiting = asyncio.create_task(post(call("None", "claim", item="B-1", wait_s=45), **mine))
+        await until(lambda: queued(live, 1))
+        note = b'{"jsonrpc": "2.0", "method": "notifications/initialized"}'
+        assert (await post(note, **mine)).status_code == 202
+        await live.call(scene.credentials("vera"), ReleaseClaim("B-1"))
+        assert (await waiting).json()["result"]["structuredContent"]["acquired"]
+
+
+@awaited
 async def test_a_cancelled_call_over_http_ends_with_an_error(scene: Scene) -> None:
     async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
         await live.call(scene.credentials("vera"), AcquireClaim("B-1"))

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from test_web import ARGUMENTS, CHROMIUM, LIMIT_MS, needs_browser
 
 from interlock.doors.cli import reporting
-from interlock.doors.cli.report.document import visible
+from interlock.verbs.spelling import visible
 
 FORMS = ("md", "html")
 SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
@@ -551,11 +551,11 @@ def test_no_text_makes_an_element_of_the_page(first_hostile: Sprint) -> None:
 
 
 def test_what_cannot_be_seen_is_shown(town: Place) -> None:
-    unseen = "a\u202eb\u200bc\x1b[31md\u2028e\rf\U000e0041"
+    unseen = "a\u202eb\u200bc\x1b[31md\u2028e\rf\U000e0041\u2065"
     town.ok("task", "create", "--title", "T", "--id", "B-1", "--brief", unseen, "--from", "vera")
     for form in FORMS:
         done = town.run("report", "B-1", "--format", form)
-        assert "a⟨U+202E⟩b⟨U+200B⟩c⟨U+001B⟩[31md⟨U+2028⟩e⟨U+000D⟩f⟨U+E0041⟩" in done.text
+        assert "a⟨U+202E⟩b⟨U+200B⟩c⟨U+001B⟩[31md⟨U+2028⟩e⟨U+000D⟩f⟨U+E0041⟩⟨U+2065⟩" in done.text
         assert not steering(done.text)
 
 

@@ -342,6 +342,13 @@ def test_what_is_not_in_the_log_cannot_be_proved(scene: Scene, seq: int) -> None
         proofs.prove_growth(scene.node, seq)
 
 
+@pytest.mark.parametrize("entries", [[], None, 0])
+def test_a_proof_of_no_entries_does_not_hold(scene: Scene, entries: Any) -> None:
+    proof = proofs.prove_many(scene.node, (2, 3)) | {"entries": entries}
+    found = proofs.check_proof(proof)
+    assert (found["ok"], found["code"]) == (False, "LOG_DAMAGED")
+
+
 def test_a_proof_says_whether_its_key_was_the_checkers_own(scene: Scene) -> None:
     proof = proofs.prove(scene.node, 3)
     assert proofs.check_proof(proof)["verifier"] == "taken from the proof itself"

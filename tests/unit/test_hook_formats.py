@@ -295,3 +295,12 @@ def test_reading_a_hook_takes_no_heavy_imports(name: str) -> None:
     )
     loaded = set(ran.stdout.split())
     assert not loaded & {"pydantic", "dataclasses", "inspect", "asyncio", "httpx2", "apsw"}
+
+
+def test_the_command_for_hooks_takes_no_heavy_imports() -> None:
+    script = "import sys, interlock.doors.cli.hooking; print(*sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    heavy = {"hashlib", "orjson", "dataclasses", "inspect", "asyncio", "interlock.node"}
+    assert not set(ran.stdout.split()) & heavy

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agents.wake.text import LONGEST, plain, typed
 from interlock.plugins import NotWoken
+from interlock.plugins.text import LONGEST, plain, typed
 
 # What clients act on at the beginning of a line.
 SPECIAL = "@/!#$&"

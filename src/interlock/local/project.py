@@ -105,12 +105,15 @@ def parse(text: str, where: str = FILE) -> Project:
         raise Usage(f"{where} is not TOML: {str(trouble)[:200]}", file=FILE) from None
     reader = _Reader(where)
     reader.refuse_unknown(tables, _TABLES, "")
-    checks = reader.table(tables.get("checks", {}), "checks")
+    checks = tuple(
+        reader.check(name, given)
+        for name, given in reader.table(tables.get("checks", {}), "checks").items()
+    )
     guards = tables.get("guards", [])
     if not isinstance(guards, list):
         raise reader.refusal("guards", "Write each guard under a line of its own: [[guards]]")
     return Project(
-        tuple(reader.check(name, given) for name, given in checks.items()),
+        checks,
         tuple(reader.guard(given, f"guards[{at}]") for at, given in enumerate(guards, 1)),
         reader.table(tables.get("scrub", {}), "scrub"),
     )

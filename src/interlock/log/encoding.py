@@ -1,10 +1,9 @@
 """Canonical bytes: the one encoding that is hashed, signed, stored and compared.
 
-The first call imports orjson, which imports half of the standard library. Commands that encode
-nothing do not pay for that.
+orjson and hashlib are imported by the first call, because they take long to import, and many
+commands encode and hash nothing.
 """
 
-import hashlib
 from typing import Any
 
 
@@ -23,4 +22,6 @@ def decode(data: bytes | str) -> Any:
 
 
 def digest(data: bytes) -> str:
+    import hashlib
+
     return hashlib.sha256(data).hexdigest()

@@ -34,7 +34,10 @@ def look(pid: int) -> Process | None:
     except OSError:
         if os.path.isdir("/proc/self"):
             return None
-        return next(iter(_from_ps("-p", str(pid))), None)
+        try:
+            return next(iter(_from_ps("-p", str(pid))), None)
+        except OSError:
+            return None
     # The name stands in parentheses, and may contain some itself.
     before, _, rest = said.rpartition(b")")
     name = before.partition(b"(")[2]
@@ -44,7 +47,7 @@ def look(pid: int) -> Process | None:
 
 
 def every() -> list[Process]:
-    """All processes that this one can see."""
+    """All processes that this one can see. Raises OSError where the system does not list them."""
     if not os.path.isdir("/proc/self"):
         return _from_ps("-A")
     found = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())
@@ -54,7 +57,10 @@ def every() -> list[Process]:
 def _from_ps(*which: str) -> list[Process]:
     found = []
     for line in _ps("pid=,ppid=,pgid=,stat=,lstart=,comm=", *which).splitlines():
-        pid, parent, group, state, *started, name = line.split(None, 9)
+        words = line.split(None, 9)
+        if len(words) != 10:  # a line without a name, or a start time in another form
+            continue
+        pid, parent, group, state, *started, name = words
         name = os.path.basename(name.strip())
         found.append(Process(int(pid), int(parent), int(group), state[:1], " ".join(started), name))
     return found
@@ -71,8 +77,8 @@ def _ps(columns: str, *which: str) -> str:
             timeout=5,
             check=True,
         )
-    except (OSError, subprocess.SubprocessError):
-        return ""
+    except subprocess.SubprocessError as trouble:
+        raise OSError(str(trouble)) from None
     return os.fsdecode(done.stdout)
 
 
@@ -82,7 +88,11 @@ def words(pid: int) -> list[str]:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return [os.fsdecode(word) for word in file.read().split(b"\0")]
     except OSError:
+        pass
+    try:
         return _ps("args=", "-p", str(pid)).split()
+    except OSError:
+        return []
 
 
 def ancestors() -> Iterator[Process]:

@@ -85,7 +85,7 @@ class EventFeed:
                 try:
                     heard = listener.wait(POLL_INTERVAL_S)
                 except Exception:  # noqa: BLE001 - without this thread no caller hears of a commit
-                    _LOG.exception("the ear stumbled")
+                    _LOG.exception("the listener failed")
                     heard = not self._ended.wait(POLL_INTERVAL_S)
                 if heard:
                     with suppress(RuntimeError):

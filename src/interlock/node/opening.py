@@ -48,8 +48,8 @@ def open_engine(
 ) -> "tuple[SqliteEngine, PeerNodes | None]":
     """The engine of a directory, and its peer nodes if the engine is shared.
 
-    Before it makes anything here, it refuses an engine that does not answer, a wrong key, and a
-    workspace that does not exist there. Raises Usage, NotFound and EngineUnavailable."""
+    Before it makes anything here, it refuses a new address that does not answer, a wrong key, and
+    a workspace that does not exist there. Raises Usage, NotFound and EngineUnavailable."""
     where = None
     if not is_embedded(directory, url):
         from interlock.stores.shared.locating import is_recorded, located, reach, record

@@ -151,6 +151,8 @@ def _holds(proof: Any, size: int, root: bytes) -> bool:
     if proof["proof"] not in ("inclusion", "inclusions"):
         raise ValueError("it proves neither inclusion nor consistency")
     entries = [proof] if proof["proof"] == "inclusion" else proof["entries"]
+    if not entries:
+        return False
     for entry in entries:
         header, index = entry["header"].encode(), entry["leaf_index"]
         leaf = bytes.fromhex(header_hash(header))
@@ -158,4 +160,4 @@ def _holds(proof: Any, size: int, root: bytes) -> bool:
             return False
         if not verify_inclusion(leaf, index, size, path(entry), root):
             return False
-    return bool(entries)
+    return True

@@ -53,7 +53,8 @@ def state_digest(node: Node) -> str:
 
 
 def backup(node: Node, credentials: Credentials, target: str) -> Answer:
-    """Copy the workspace into a new file while it is in use. The copy has no tokens and no keys."""
+    """Copy the workspace into a new file while it is in use. The copy has no tokens and keys from
+    beside the log."""
     authorize(node, credentials)
     entries = node.file.backup(target)
     return {"file": target, "entries": entries, "bytes": os.stat(target).st_size}

@@ -185,7 +185,8 @@ def sql_fold(
 ) -> Callable[[State, Header], None]:
     """A fold that executes SQL statements. Their parameters are the members of the fact's outcome,
     and :fact_seq, :fact_at, :fact_sender and :fact_session. An `optional` member that the outcome
-    omits is NULL; any other raises KeyError. The `words` are lists, joined by spaces."""
+    omits is NULL, as an explicit null is. Any other raises KeyError. The `words` are lists, joined
+    by spaces."""
     nulls = dict.fromkeys(optional)
 
     def fold(state: State, fact: Header) -> None:

@@ -20,7 +20,7 @@ from interlock.node.live import LiveNode
 from interlock.node.wake_ups import Sleeper
 from interlock.plugins import Adapter, NotWoken, Pointer, Window
 
-_LOG = logging.getLogger("interlock.plugins")
+_LOG = logging.getLogger("interlock.wake")
 POLL_INTERVAL_S = 1.0
 TRY_AGAIN_S = 60.0
 MAX_WAKE_S = 45.0

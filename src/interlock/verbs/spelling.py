@@ -31,3 +31,21 @@ def near(word: str, names: Sequence[str]) -> list[str]:
 def listed(names: Sequence[str]) -> str:
     """`A, B and C`."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def visible(text: str) -> str:
+    """Return the text with every character that a reader cannot see, or that reorders the text
+    around it, replaced by its number. Removing it would change what the author wrote."""
+    text = text.replace("\r\n", "\n")
+    if text.replace("\n", "").isprintable():
+        return text
+    import unicodedata
+
+    # U+200C and U+200D join letters of some scripts, and emoji.
+    hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "".join(
+        c
+        if c in "\n\t\u200c\u200d" or (unicodedata.category(c) not in hidden and c != "\u2065")
+        else f"⟨U+{ord(c):04X}⟩"
+        for c in text
+    )

@@ -10,8 +10,8 @@ import shutil
 
 from interlock.agents.wake.command import run
 from interlock.agents.wake.looks import BLANK, MENU, Look, any_of
-from interlock.agents.wake.text import typed
 from interlock.plugins import InDoubt, NotWoken, Pointer, Window
+from interlock.plugins.text import typed
 
 _THREAD = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
 

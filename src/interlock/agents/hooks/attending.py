@@ -6,7 +6,6 @@ from typing import Any
 
 from interlock.agents.hooks import NOTHING, Said, Step, client_of
 from interlock.agents.hooks.memory import Memo, Memory
-from interlock.rooms.identity.verbs import EndSession
 from interlock.rooms.workspace.verbs import Attend
 from interlock.verbs.flows import Flow
 
@@ -67,6 +66,8 @@ def attending(
         answer = yield request
         told.append(said(kind, answer))
         for session in answer.get("lost", ()):
+            from interlock.rooms.identity.verbs import EndSession
+
             yield EndSession(session)  # its client was killed, and cannot release its claims
     context = "\n".join(each.context for each in told if each.context is not None) or None
     denial = "\n".join(each.denial for each in told if each.denial is not None) or None

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from interlock.agents.wake.text import plain
 from interlock.plugins import InDoubt, NotWoken, Pointer, Window
+from interlock.plugins.text import plain
 from interlock.verbs.spelling import shown
 
 ANYBODY = "*"

@@ -20,7 +20,7 @@ from interlock.plugins import PROJECT, Adapter, Config
 
 GROUP = "interlock.plugins"
 
-log = logging.getLogger("interlock.plugins")
+log = logging.getLogger("interlock.wake")
 
 
 class Adapters:
@@ -45,13 +45,17 @@ class Adapters:
 
 
 def adapters(config: Config) -> list[Adapter]:
-    """The adapters of all plugins, ours first. A plugin whose adapter has the name of an earlier
-    one is left out, because a receipt must say which adapter it was."""
+    """The adapters of all plugins, ours first. A plugin that has the name of an earlier one, or
+    an adapter that does, is left out: a receipt must say which adapter it was."""
     found: dict[str, Adapter] = {}
+    names: set[str] = set()
     sources: list[tuple[str, Callable[[], Any]]] = [("interlock", lambda: wake)]
     sources += [(point.name, point.load) for point in metadata.entry_points(group=GROUP)]
     for name, load in sources:
         try:
+            if name in names:
+                raise ValueError(f"another plugin has the name {name} already")
+            names.add(name)
             # A manager for each plugin, so that one that raises does not affect the others.
             manager = pluggy.PluginManager(PROJECT)
             manager.add_hookspecs(plugins)

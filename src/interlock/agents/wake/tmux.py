@@ -16,8 +16,8 @@ from contextlib import suppress
 
 from interlock.agents import CLIENTS
 from interlock.agents.wake.looks import Look, Screen, prompt, screen, squeezed, why_not
-from interlock.agents.wake.text import typed
 from interlock.plugins import InDoubt, NotWoken, Pointer, Window
+from interlock.plugins.text import typed
 
 LOOKS: dict[str, Look] = {
     name: __import__(f"interlock.agents.{name.replace('-', '_')}.wake", fromlist=["LOOK"]).LOOK

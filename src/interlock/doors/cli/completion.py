@@ -16,6 +16,8 @@ from interlock.verbs.types import Choice
 
 BASH = r"""# Completion of interlock for bash. In ~/.bashrc: eval "$(interlock completion bash)"
 _interlock() {
+    local program=${COMP_WORDS[0]/#\~/$HOME}
+    type -P "$program" >/dev/null || program=interlock  # an alias
     local line=$COMP_LINE word= about= blank cur kept i last=0
     local -a words
     # Bash makes three words of --flag=value and two of @name: join what no blank divides.
@@ -43,7 +45,7 @@ _interlock() {
             printf -v word %q "$word"
             COMPREPLY+=("${word#"$kept"}")
         fi
-    done < <("${words[0]}" __complete "${words[@]:1}" 2>/dev/null)
+    done < <("$program" __complete "${words[@]:1}" 2>/dev/null)
 }
 complete -o default -F _interlock interlock
 """
@@ -51,8 +53,10 @@ complete -o default -F _interlock interlock
 ZSH = r"""#compdef interlock
 # Completion of interlock for zsh. In ~/.zshrc, after compinit: eval "$(interlock completion zsh)"
 _interlock() {
+    local program=${words[1]/#\~/$HOME}
+    whence -p -- "$program" >/dev/null || program=interlock  # an alias
     local -a rows
-    rows=("${(@f)$("${words[1]}" __complete "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+    rows=("${(@f)$("$program" __complete "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
     if [[ ${rows[1]} == '-- '* ]]; then
         integer foreign=$((${rows[1]#-- } + 1))
         words=("${(@)words[foreign,-1]}")
@@ -80,7 +84,8 @@ FISH = r"""# Completion of interlock for fish. In ~/.config/fish/completions/int
 # interlock completion fish | source
 function __interlock
     set -l words (commandline -opc)
-    set -l program $words[1]
+    set -l program (string replace -r -- '^~' $HOME $words[1])
+    command -q $program; or set program interlock  # an alias
     set -e words[1]
     set -l cur (commandline -ct)
     set -l rows ($program __complete $words "$cur" 2>/dev/null)

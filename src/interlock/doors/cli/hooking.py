@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.agents import hooks
 from interlock.agents.hooks import NOTHING, Said, Step
@@ -29,12 +29,14 @@ from interlock.errors import (
 from interlock.local import windows, workspace
 from interlock.local.link import Link
 from interlock.machine import processes
-from interlock.rooms.identity.verbs import EndSession
 from interlock.rooms.workspace.verbs import Attend
 from interlock.verbs.addresses import filename
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import run
+
+if TYPE_CHECKING:
+    from interlock.verbs.verb import Verb
 
 LIMIT_S = 8.0
 # The client may no longer read an answer that comes later.
@@ -219,7 +221,7 @@ def _attended(call: Hook, step: Step, link: Link, credentials: Credentials) -> S
         about |= {"ways": ways} if ways else {}
         about |= windows.about(process) if process is not None else {}
 
-    def send(request: Attend | EndSession) -> Answer:
+    def send(request: "Verb") -> Answer:
         answer = link.call(credentials, request)
         if not isinstance(request, Attend) or not is_one_a_process or "session" not in answer:
             return answer

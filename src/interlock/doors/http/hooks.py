@@ -24,7 +24,7 @@ from interlock.node.live import LiveNode
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import run_async
 
-_LOG = logging.getLogger("interlock.agents.hooks")
+_LOG = logging.getLogger("interlock.hooks")
 
 
 def hook(

@@ -159,10 +159,11 @@ class Mounted:
             return _json(message, 400)
         if not isinstance(message, JSONRPCRequest):
             id = cancelled(message) if message is not None else None
-            waiting = self._waiting.get((sender, session, str(id)))
             # Without a session, the call cannot be told from another client's.
-            if waiting is not None and session is not None:
-                waiting.cancel()
+            if id is not None and session is not None:
+                waiting = self._waiting.get((sender, session, str(id)))
+                if waiting is not None:
+                    waiting.cancel()
             return Response(status_code=202)
         if not waits(message.method, message.params):
             response = _json(await self._result(request, message))

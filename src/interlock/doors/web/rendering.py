@@ -58,7 +58,7 @@ class Templates:
             loader=FileSystemLoader(TEMPLATES),
             autoescape=True,
             undefined=StrictUndefined,
-            finalize=views.visible,
+            finalize=views.shown,
             trim_blocks=True,
             lstrip_blocks=True,
         )

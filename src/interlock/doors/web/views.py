@@ -2,7 +2,6 @@
 words. live.js writes times in the same words."""
 
 import os
-import unicodedata
 import zlib
 from collections import Counter
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from markupsafe import Markup
 
 from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.verbs.answers import Answer
+from interlock.verbs.spelling import visible
 
 MAX_CHARACTERS = 280
 MAX_LINES = 4
@@ -39,22 +39,9 @@ NEEDS = (
 )
 
 
-def visible(value: Any) -> Any:
-    """Return a value of a template with every character shown by its number that a reader cannot
-    see, or that reorders the text around it."""
-    if not isinstance(value, str) or isinstance(value, Markup):
-        return value
-    text = value.replace("\r\n", "\n")
-    if text.replace("\n", "").isprintable():
-        return text
-    # U+200C and U+200D join letters of some scripts, and emoji.
-    hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
-    return "".join(
-        c
-        if c in "\n\t\u200c\u200d" or unicodedata.category(c) not in hidden
-        else f"⟨U+{ord(c):04X}⟩"
-        for c in text
-    )
+def shown(value: Any) -> Any:
+    """Return a value of a template with its hidden characters visible. Markup stays as it is."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 # --- agents and claims

@@ -107,7 +107,7 @@ def review(tx: Transaction, since_s: int) -> answers.Review:
     """List the matters that need a person, each with the command to run. Raises MissingScope unless
     a person or an admin calls."""
     caller = tx.caller
-    if caller.kind != "human" and "admin" not in caller.scopes:
+    if not caller.is_person_or_admin:
         raise MissingScope(
             "review is for a person, or for a token with the scope admin.", scope="admin"
         )

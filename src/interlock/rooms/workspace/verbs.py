@@ -6,7 +6,7 @@ decides them: see `node.maintenance`. `Inspect` and `Maintain` are their permiss
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from interlock.errors import Usage
 from interlock.log.encoding import canonical
@@ -54,7 +54,6 @@ ENTRY = Integer(
 )
 
 Step = Literal["start", "prompt", "edit", "tool", "busy", "stop", "rest", "idle", "end"]
-STEPS: tuple[str, ...] = get_args(Step)
 
 Adapter = Annotated[str, one_line("A", "the adapter that reports the step", 64)]
 Deadline = Annotated[

@@ -47,16 +47,18 @@ OLDEST = 7
 # An entry with a foreign id gets this and its id as its hash, so that it is never genuine.
 _STRANGE = "id "
 _ID = re.compile(rb"\d{1,20}-\d{1,20}")
-# Settings by which the server may lose acknowledged writes: the safe value, and the loss.
+# Settings by which the server may lose acknowledged writes: the safe value, the value of a server
+# that does not report the setting, and the loss.
 _HAZARDS = (
-    ("appendonly", "yes", "a restart loses everything since the last snapshot"),
-    ("appendfsync", "always", "a crash may lose the last second of acknowledged writes"),
+    ("appendonly", "yes", None, "a restart loses everything since the last snapshot"),
+    ("appendfsync", "always", None, "a crash may lose the last second of acknowledged writes"),
     (
         "no-appendfsync-on-rewrite",
         "no",
+        "no",
         "a crash while its file is rewritten may lose acknowledged writes",
     ),
-    ("maxmemory-policy", "noeviction", "a full memory may evict the log"),
+    ("maxmemory-policy", "noeviction", None, "a full memory may evict the log"),
 )
 
 
@@ -299,10 +301,9 @@ class RedisRemote:
                 ]
             about = self._client.info("replication", **there)
         found = [
-            f"{name} is {settings.get(name)}: {loss}. CONFIG SET {name} {wanted}, and in its "
-            "configuration file."
-            for name, wanted, loss in _HAZARDS
-            if settings.get(name) != wanted
+            f"{name} is {value}: {loss}. CONFIG SET {name} {wanted}, and in its configuration file."
+            for name, wanted, unreported, loss in _HAZARDS
+            if (value := settings.get(name, unreported)) != wanted
         ]
         if about.get("connected_slaves"):
             found.append(

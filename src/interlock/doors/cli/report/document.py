@@ -6,6 +6,8 @@ Every `str` in a document is plain text. The writers escape all of it, whoever w
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from interlock.verbs.spelling import visible
+
 
 class Code(NamedTuple):
     """Text to copy exactly: a digest, an address, a command."""
@@ -77,24 +79,6 @@ class Document(NamedTuple):
 
 def pieces(line: Line) -> tuple[Piece, ...]:
     return (line,) if isinstance(line, Piece) else line
-
-
-def visible(text: str) -> str:
-    """Return the text with every character that a reader cannot see, or that reorders the text
-    around it, replaced by its number. Removing it would change what the author wrote."""
-    text = text.replace("\r\n", "\n")
-    if text.replace("\n", "").isprintable():
-        return text
-    import unicodedata
-
-    # U+200C and U+200D join letters of some scripts, and emoji.
-    hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
-    return "".join(
-        c
-        if c in "\n\t\u200c\u200d" or unicodedata.category(c) not in hidden
-        else f"⟨U+{ord(c):04X}⟩"
-        for c in text
-    )
 
 
 def flat(text: str) -> str:

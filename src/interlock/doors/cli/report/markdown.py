@@ -8,6 +8,7 @@ or a block of proofs.
 import re
 
 from interlock.doors.cli.report import document as doc
+from interlock.verbs.spelling import visible
 
 # Renderers read a bar or a backslash before the rest of a row, so write them as entities.
 _ENTITIES = {"|": "&#124;", "\\": "&#92;", "<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
@@ -34,7 +35,7 @@ def _block(block: doc.Block) -> str:
             written = [map(_text, head), ("---" for _ in head), *(map(_line, row) for row in rows)]
             return "\n".join(f"| {' | '.join(cells)} |" for cells in written)
         case doc.Quote(label, text):
-            text = doc.visible(text)
+            text = visible(text)
             fence = "`" * (1 + max([2, *map(len, re.findall("`+", text))]))
             return f"{_text(label)}:\n\n{fence}text\n{text.removesuffix(chr(10))}\n{fence}"
         case doc.Entry():

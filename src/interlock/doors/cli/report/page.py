@@ -4,6 +4,7 @@ import os
 from html import escape
 
 from interlock.doors.cli.report import document as doc
+from interlock.verbs.spelling import visible
 
 _STYLE = os.path.join(os.path.dirname(__file__), "page.css")
 # If a defect lets markup through the escaping, the browser still runs and loads nothing.
@@ -66,7 +67,7 @@ def _block(block: doc.Block) -> str:
             return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>"
         case doc.Quote(label, text):
             # A browser drops a line end at the start of a pre, so this one is written for that.
-            written_text = f"<pre>\n{escape(doc.visible(text))}</pre>"
+            written_text = f"<pre>\n{escape(visible(text))}</pre>"
             return f"<figure><figcaption>{_text(label)}</figcaption>{written_text}</figure>"
         case doc.Entry(seq):
             place = f'<a href="#entry-{seq}">#{seq}</a>'
@@ -97,7 +98,7 @@ def _line(line: doc.Line) -> str:
             case doc.Position(seq):
                 written += f'<a href="#entry-{seq}">#{seq}</a>'
             case _:
-                text = escape(doc.visible(piece))
+                text = escape(visible(piece))
                 written += text if piece.isascii() else f"<bdi>{text}</bdi>"
     return written
 
