@@ -5,7 +5,9 @@ the sizes of their values are recorded from real sends, so the yardstick follows
 file, its tables, indexes and pragmas are those of a workspace, because the kernel made it.
 """
 
+import os
 import threading
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -27,12 +29,12 @@ class Statement(NamedTuple):
     """One statement of a recorded send, and where its position and its message id stand."""
 
     sql: str
-    values: list[Any]
-    seqs: tuple[int, ...]
-    ids: tuple[int, ...]
+    values: list[Any] | dict[str, Any]
+    seqs: tuple[Any, ...]
+    ids: tuple[Any, ...]
 
     def run(self, db: apsw.Connection, seq: int, id: str) -> None:
-        values = self.values.copy()
+        values: Any = self.values.copy()
         for place in self.seqs:
             values[place] = seq
         for place in self.ids:
@@ -67,10 +69,12 @@ def recorded(node: Node, sender: Sender) -> Rows:
     return Rows([change for change in changes if change not in batch], batch)
 
 
-def _statement(sql: str, bindings: Sequence[Any], seq: int, id: str) -> Statement:
-    places = list(enumerate(bindings))
+def _statement(sql: str, bindings: Sequence[Any] | dict[str, Any], seq: int, id: str) -> Statement:
+    """A statement with values by their names or by their order."""
+    values = dict(bindings) if isinstance(bindings, dict) else list(bindings)
+    places = list(values.items() if isinstance(values, dict) else enumerate(values))
     seqs = tuple(place for place, value in places if type(value) is int and value == seq)
-    return Statement(sql, list(bindings), seqs, tuple(p for p, value in places if value == id))
+    return Statement(sql, values, seqs, tuple(p for p, value in places if value == id))
 
 
 class PendingWrite(NamedTuple):
@@ -89,7 +93,7 @@ class Group:
         assert row is not None
         self._seq = int(row[0])
         self._queue: SimpleQueue[PendingWrite | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread = threading.Thread(target=self._run_or_exit, daemon=True)
         self._thread.start()
 
     def send(self, rows: Rows) -> None:
@@ -98,6 +102,14 @@ class Group:
         done.acquire()
         self._queue.put(PendingWrite(rows, str(uuid4()), done))
         done.acquire()
+
+    def _run_or_exit(self) -> None:
+        """Ends the process where the writer fails: its callers would wait for ever."""
+        try:
+            self._run()
+        except Exception:  # noqa: BLE001 - whatever it is, the benchmark is over
+            traceback.print_exc()
+            os._exit(1)
 
     def _run(self) -> None:
         while first := self._queue.get():
