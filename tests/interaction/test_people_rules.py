@@ -289,8 +289,8 @@ def test_who_was_locked_out_comes_back_by_an_invitation_and_owns_what_it_says(no
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ("hugo --own vera", "USAGE", "nobody owns people"),
-        ("hugo --own hugo", "USAGE", "nobody owns people"),
+        ("hugo --own vera", "USAGE", "people have no owner"),
+        ("hugo --own hugo", "USAGE", "people have no owner"),
         ("hugo --own otto-cli", "USAGE", "--own otto"),
         ("otto --own robo", "USAGE", "agents own none"),
         ("robo --kind agent --own otto", "USAGE", "agents own none"),

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from interlock.errors import EngineUnavailable
-from interlock.local.link import NobodyThere, connected, server_of
+from interlock.local.link import NoServer, connected, server_of
 from interlock.verbs.credentials import Credentials
 
 READ = 1 << 16
@@ -293,7 +293,7 @@ def far_end(
     about = server_of(directory)
     if about is not None:
         # The server may end before it takes the connection or the greeting.
-        with suppress(NobodyThere):
+        with suppress(NoServer):
             connection = connected(about.mcp)
             try:
                 connection.sendall(json.dumps(said).encode() + b"\n")

@@ -130,7 +130,7 @@ def _writing() -> Iterator[None]:
         yield
     except OSError as error:
         raise Usage(
-            f"What the command writes cannot be kept: {error.strerror}. Make room for temporary "
+            f"The output cannot be stored: {error.strerror}. Make room for temporary "
             "files, or name another directory for them in TMPDIR."
         ) from None
 

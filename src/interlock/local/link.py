@@ -140,8 +140,8 @@ class LocalLink:
             is_read = request.method == "GET"
             try:
                 return decoded(*_exchange(server.socket, request, patience_s, is_read=is_read))
-            except NobodyThere as nobody:
-                self._server, self._is_barred = None, isinstance(nobody, Barred)
+            except NoServer as absent:
+                self._server, self._is_barred = None, isinstance(absent, Barred)
             except OSError as trouble:
                 if isinstance(trouble, TimeoutError):
                     self.silent = server.pid
@@ -274,16 +274,16 @@ def lost_answer(trouble: Exception) -> EngineUnavailable:
 # --- one exchange
 
 
-class NobodyThere(Exception):
+class NoServer(Exception):
     """No server listens, so the request was not sent."""
 
 
-class Barred(NobodyThere):
+class Barred(NoServer):
     """A server may listen, and this process may not talk to it."""
 
 
 def connected(path: str) -> Any:
-    """A connection to a server's socket. Raises `NobodyThere` where no server listens."""
+    """A connection to a server's socket. Raises `NoServer` where no server listens."""
     import _socket
 
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -292,7 +292,7 @@ def connected(path: str) -> Any:
     except OSError as trouble:
         connection.close()
         if trouble.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK):
-            raise NobodyThere from None
+            raise NoServer from None
         if trouble.errno in BARRED:
             raise Barred from None
         raise
@@ -306,7 +306,7 @@ def is_hanging(path: str) -> bool:
         _exchange(path, Request("GET", "/healthz", {}, b""), QUIET_S, is_read=False)
     except TimeoutError:
         return True
-    except (OSError, NobodyThere):
+    except (OSError, NoServer):
         return False
     return False
 

@@ -360,7 +360,7 @@ def secrets_kept(node: Node) -> Iterator[Finding]:
     trouble = node.keys.trouble()
     if isinstance(trouble, LogDamaged) or (trouble is not None and not barred):
         yield Finding(
-            f"Nobody can sign in or be invited, and no checkpoint is signed: {trouble.message}",
+            f"Sign-in, invitations and checkpoints are off: {trouble.message}",
             f"Put it back from a copy: {node.keys.path}",
         )
     directory = node.directory

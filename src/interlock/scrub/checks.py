@@ -159,7 +159,7 @@ class _Scrub:
 
     def check_roots(self) -> None:
         if self.git.is_shallow:
-            what = "This is a shallow clone: nobody can vouch for the commits that are not here"
+            what = "This is a shallow clone: Interlock cannot check the commits that are not here"
             self._add("root", what, "git fetch --unshallow")
         roots = self.git.commits("--all", "--single-worktree", "--max-parents=0", "--reverse")
         expected = roots[:1]

@@ -31,7 +31,7 @@ def announcement(node: Node, about: About, *, loopback: bool) -> dict[str, Any]:
         joined = node.call(Credentials(owner=True), ListAgents())["agents"]
     hazards = []
     if (trouble := node.keys.trouble()) is not None:
-        hazards.append(f"Nobody can sign in or be invited. {trouble.message} See interlock doctor.")
+        hazards.append(f"Sign-in and invitations are off. {trouble.message} See interlock doctor.")
     told = {
         "up": True,
         "started": True,

@@ -22,7 +22,7 @@ def kind_of(events: Mapping[str, str], event: str, given: Any) -> str:
     if event not in events:
         raise ValueError(f"Interlock knows no event {event[:80]!r} of this client.")
     if not isinstance(given, dict):
-        raise ValueError("What the client sent is not a JSON object.")
+        raise ValueError("The client's input is not a JSON object.")
     return events[event]
 
 
@@ -45,7 +45,7 @@ def tool_in(given: Mapping[str, Any]) -> str:
     """The name of the tool that is about to run. Raises ValueError."""
     tool = text_in(given, "tool_name")
     if tool is None:
-        raise ValueError("What the client sent names no tool: `tool_name` should be a string.")
+        raise ValueError("The client's input names no tool: `tool_name` should be a string.")
     return tool
 
 

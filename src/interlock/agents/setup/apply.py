@@ -141,7 +141,7 @@ def reversed_setting(client: str, place: Place, home: str, plugin_at: str | None
         if users := _users_of(each.document, others):
             message = (
                 f"{each.document.file} stays as it is, because it is used by {_places(users)} too. "
-                "Whoever takes it back last takes Interlock out of it."
+                "The last undo removes Interlock from it."
             )
             notices.append({"code": "SHARED_FILE", "message": message})
     changed = {change.file for change in changes if change.after != change.before}

@@ -15,7 +15,7 @@ from interlock.errors import Usage
 from interlock.machine import git
 from interlock.verbs.addresses import address
 
-NOBODY = Caller((), "", None)
+ANY_CALLER = Caller((), "", None)
 
 
 class Found(NamedTuple):
@@ -63,13 +63,13 @@ def found(client: str, place: Place, plugin_at: str | None = None) -> Found:
     facts = client_named(client)
     if plugin_at is not None:
         hooks = os.path.join(plugin_at, "hooks", "hooks.json")
-        documents = [Document(hooks, client, hooks=facts.hooks(NOBODY))]
+        documents = [Document(hooks, client, hooks=facts.hooks(ANY_CALLER))]
     else:
         documents = _users(client, place)
     if plugin_at is None and not place.user:
         # Clients read the project's files, tracked or not, and the user's.
-        tracked_or_not = facts.wanted(place._replace(in_git=False), NOBODY).documents
-        documents = [*tracked_or_not, *facts.wanted(place, NOBODY).documents, *documents]
+        tracked_or_not = facts.wanted(place._replace(in_git=False), ANY_CALLER).documents
+        documents = [*tracked_or_not, *facts.wanted(place, ANY_CALLER).documents, *documents]
     calls = [call for document in documents for call in _calls(document)]
     senders = (sender for _, words in calls if (sender := value_of(FROM, words)))
     workspaces = (named for _, words in calls if (named := value_of(WORKSPACE, words)))
@@ -84,7 +84,7 @@ def found(client: str, place: Place, plugin_at: str | None = None) -> Found:
 
 def in_place(client: str, place: Place) -> list[Document]:
     """The documents of this place, without those of the user for every project."""
-    wanted = client_named(client).wanted(place, NOBODY).documents
+    wanted = client_named(client).wanted(place, ANY_CALLER).documents
     if place.user:
         return wanted
     users = _users(client, place)
@@ -102,7 +102,7 @@ def is_users(client: str, place: Place, *, but: Collection[str]) -> bool:
 
 
 def _users(client: str, place: Place) -> list[Document]:
-    return client_named(client).wanted(place._replace(user=True), NOBODY).documents
+    return client_named(client).wanted(place._replace(user=True), ANY_CALLER).documents
 
 
 def _calls(document: Document) -> Iterator[tuple[str, Sequence[str]]]:

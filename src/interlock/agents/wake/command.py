@@ -12,7 +12,7 @@ from interlock.plugins import InDoubt, NotWoken, Pointer, Window
 from interlock.plugins.text import plain
 from interlock.verbs.spelling import shown
 
-ANYBODY = "*"
+ANY_SENDER = "*"
 LIMIT_S = 20.0
 
 
@@ -28,10 +28,10 @@ class Command:
         self._limit_s = limit_s
 
     def can_wake(self, window: Window) -> bool:
-        return window.sender in self._commands or ANYBODY in self._commands
+        return window.sender in self._commands or ANY_SENDER in self._commands
 
     def wake(self, window: Window, pointer: Pointer) -> None:
-        command = self._commands.get(window.sender) or self._commands.get(ANYBODY)
+        command = self._commands.get(window.sender) or self._commands.get(ANY_SENDER)
         if command is None:
             raise NotWoken(f"There is no command for {window.sender}.")
         text = plain(pointer.text)

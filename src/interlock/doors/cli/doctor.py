@@ -33,8 +33,8 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 def doctor(context: Context) -> Answer:
     """Look for what is wrong, each with the command that puts it right.
 
-    The smallest change comes first. Exit 0: nothing was found; exit 1: something was. What each
-    check looks at is in docs/doctor.md.
+    The smallest change comes first. Exit 0: the checks found nothing; exit 1: they found
+    something. docs/doctor.md explains each check.
     """
     refuse_absent(context, "data to look at")
     answer = context.call_as_owner(Examine())

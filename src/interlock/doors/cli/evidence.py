@@ -66,9 +66,9 @@ _ABOUT: "Help" = {
 def run(context: Context) -> int:
     """Run a command, and keep what came of it as evidence.
 
-    The exit status is the command's own; 125 means that Interlock itself failed. What looks like a
-    token is masked in what is kept. A shell that reaches neither the workspace nor a server writes
-    a file, for the evidence tool or interlock evidence add --spool.
+    The exit status is the command's own; 125 means that Interlock itself failed. Interlock masks
+    tokens in the stored output. A shell that reaches neither the workspace nor a server writes a
+    file, for the evidence tool or interlock evidence add --spool.
     """
     from interlock import evidence
 
@@ -226,7 +226,7 @@ def _record(context: Context, payload: Answer, path: str, fence: int | None) -> 
 def add(context: Context) -> Answer:
     """Attach a file, a page or a note.
 
-    What was said meets a criterion only when a passing verdict names it.
+    A note meets a criterion only when a passing verdict names it.
     """
     about, fence = _about(context), context.get("fence")
     if (path := context.get("file")) is not None:

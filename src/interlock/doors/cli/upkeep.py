@@ -76,7 +76,7 @@ def migrate(context: Context) -> Answer:
 def repair(context: Context) -> Answer:
     """Show what the engine has lost and this node has.
 
-    What is put back or let go of is written into the log. A new epoch suspends every token until
+    The log records every entry that is put back or given up. A new epoch suspends every token until
     you trust it again: interlock token reaffirm --all
     """
     chosen = [name for name in ("restore", "give_up", "discard_aside") if context.get(name)]

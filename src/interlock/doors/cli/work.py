@@ -90,7 +90,7 @@ def submit(context: Context) -> Answer:
     here = evidence.standing()
     if here is not None and here.dirty and "commit" not in context.values:
         message = (
-            "What is not committed here was not submitted, and runs on this tree meet no criterion."
+            "Uncommitted changes here were not submitted, and runs on this tree meet no criterion."
         )
         answer["notices"] = [{"code": "DIRTY_TREE", "message": message}]
     return answer
@@ -163,8 +163,8 @@ def run_checks(context: Context) -> Answer:
 def scrub(context: Context) -> Answer:
     """Look whether this repository can be opened to the public.
 
-    Exit 1 when it found something. What is private, and what may be there, stands in the table
-    [scrub] of interlock.toml.
+    Exit 1 when it found something. The table [scrub] of interlock.toml lists private words and
+    exceptions.
     """
     from interlock.evidence.judging import root_here, rules_at
     from interlock.scrub import findings, rules_of

@@ -26,7 +26,7 @@ EXPIRED = (
     "A client asked to be connected, and that was too long ago, or the address was changed on the "
     "way. Nothing was connected. Begin again in the client."
 )
-NOBODY_CHOSEN = "Choose whom this client shall act as; a new name has to be written out."
+NO_SENDER_CHOSEN = "Choose whom this client shall act as; a new name has to be written out."
 SCOPES = {
     "mail": "read and write messages under that name",
     "claim": "reserve items and files, so that nobody else changes them meanwhile",
@@ -82,7 +82,7 @@ class Consent:
             case ["own", agent, surface]:
                 sender = agent, surface
             case _:
-                raise Usage(NOBODY_CHOSEN)
+                raise Usage(NO_SENDER_CHOSEN)
         person = await self._people.person(request)
         scopes = tuple(scope for scope in wanted["scopes"] if f"scope {scope}" in form)
         said = (form["request"], person and person["person"], form["sender"], *sender, *scopes)

@@ -212,7 +212,7 @@ class People:
         """Call a verb as the signed-in person. Raises `BadToken` if there is none."""
         token = self.cookies.token(request)
         if token is None:
-            raise BadToken("Nobody is signed in here.")
+            raise BadToken("No person is signed in here.")
         return await self.live.call(Credentials(token), verb)
 
     async def person(self, request: Request) -> Answer | None:

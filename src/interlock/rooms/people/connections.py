@@ -350,7 +350,7 @@ def _view(found: Connection) -> RuleAnswer:
 # secret that was used before. OAuth has its own words for the answers.
 INTRUSIONS = {
     "CODE_REPLAYED": "A code was shown again that had been used; its connection was ended.",
-    "WRONG_VERIFIER": "A code was shown by somebody who had not asked for it.",
+    "WRONG_VERIFIER": "A client showed a code that it had not asked for.",
     "WRONG_CLIENT": "A code or a refresh token was shown by another client than its own.",
     "WRONG_REDIRECT": "A client asked to be answered where it is not registered.",
     "PLAIN_CHALLENGE": "A client asked for a weaker proof than S256.",
@@ -360,6 +360,6 @@ INTRUSIONS = {
     "FORGED_CONSENT": "A form came without the cookie that it was made for.",
     "FRAMED_PAGE": "Another site tried to show one of our pages within its own.",
     "TOKEN_IN_URL": "A token stood in an address, where logs and histories keep it.",
-    "BAD_REGISTRATION": "What a client registered is too large, or malformed.",
+    "BAD_REGISTRATION": "A registration is too large or malformed.",
     "BAD_CLIENT_DOCUMENT": "A client's metadata document lies where it must not, or is malformed.",
 }

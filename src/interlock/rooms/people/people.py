@@ -108,7 +108,7 @@ def _refuse_owning(tx: Transaction, agent: str, person: str) -> None:
     """Refuse an agent that the person cannot own. An agent has at most one owner."""
     check_name(agent, tx.setting("names.pattern"))
     if agent == person or kind_of(tx, agent) not in (None, "agent"):
-        raise Usage(f"@{agent} is a person, and nobody owns people. Name agents with --own.")
+        raise Usage(f"@{agent} is a person, and people have no owner. Name agents with --own.")
     surface = tx.one("SELECT agent FROM identity_senders WHERE sender = ?", agent)
     if surface and surface[0] != agent:
         raise Usage(

@@ -148,7 +148,7 @@ def missing(tx: Transaction, task: Task) -> list[answers.Need]:
     if task.state != "submitted":
         claim = claim_on(tx, task.id)
         if needs:
-            why, to_submit = "Nobody can take it yet.", needs[0]["do"]
+            why, to_submit = "It cannot be taken yet.", needs[0]["do"]
         elif claim is None or claim.fence != task.fence:
             why, to_submit = "Nobody works on it.", f"interlock task take {task.id}"
         elif task.submission is not None:

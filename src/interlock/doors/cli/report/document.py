@@ -1,6 +1,6 @@
 """The parts of a report, for every form in which it is written.
 
-Every `str` in a document is plain text. The writers escape all of it, whoever wrote it.
+Every `str` in a document is plain text of any author. The writers escape all of it.
 """
 
 from collections.abc import Sequence

@@ -34,17 +34,17 @@ _RUN, _SAID = Mark("RUN", "run"), Mark("SAID", "said")
 _MAX_LENGTH = 200
 _NEWS = {
     "task_created": "there is a task",
-    "task_claimed": "somebody works on it",
+    "task_claimed": "an agent works on it",
     "task_completed": "it has come to its end",
     "gate_verdict": "a gate has judged",
     "wake": "a verdict is due",
 }
 _LEGEND: Line = (
     _RUN,
-    " here means that a command was recorded as run, by whoever is named, on a clean tree "
+    " here means that the named sender recorded a run of the command, on a clean tree "
     "equal to the submitted one, and that it exited 0. ",
     _SAID,
-    " means that nothing was run: somebody attached or wrote it, and a holder of a gate took "
+    " means that nothing was run: a sender attached or wrote it, and a holder of a gate took "
     "their word for it.",
 )
 _PROVEN = (
@@ -71,7 +71,7 @@ _NOT_PROVEN: tuple[Line, ...] = (
 )
 _HOW_TO_CHECK = (
     "At the end of this document are proofs that need neither the workspace nor a network. Save "
-    "the document as a file, get the workspace's verifier key from somebody you trust, not from "
+    "the document as a file, get the workspace's verifier key from a person you trust, not from "
     "here, and type:"
 )
 
@@ -81,7 +81,7 @@ _Row = tuple[str, Line]
 def document(shown: Answer, proofs: Sequence[Answer]) -> Document:
     """Make the document of a task from the answer of `task show` and the proofs of its story."""
     task, story = shown["task"], shown["story"]
-    brief = [Quote("The brief, in the words of whoever asked for it", task.get("brief", ""))]
+    brief = [Quote("The brief, in the words of its author", task.get("brief", ""))]
     needs = [(f"{need['message']} ", Code(need["do"])) for need in shown["missing"]]
     last = proofs[-1]
     log = (

@@ -61,7 +61,7 @@ def agents(answer: Answer) -> str:
     for agent in answer["agents"]:
         seen = f"seen {time(agent['last_seen'])}" if "last_seen" in agent else "never seen"
         rows.append((agent["address"], agent["kind"], agent["reach"], seen))
-    return table(rows, "Nobody. interlock join NAME registers somebody.")
+    return table(rows, "No agents yet. To add one: interlock join NAME")
 
 
 # --- tokens and groups
@@ -99,7 +99,7 @@ def _token_state(token: Answer) -> str:
 
 def token_identify(answer: Answer) -> str:
     if not answer["known"]:
-        return "Nobody's: this workspace does not know that token."
+        return "This workspace does not know that token."
     state = "active" if answer["active"] else _token_state(answer)
     return (
         f"{bold(answer['address'])}'s: {answer['id']}, {state}, scopes "
@@ -142,7 +142,7 @@ def token_import(answer: Answer) -> str:
                 "interlock token mint --sender SENDER --scope admin"
             )
     if "ignored" in answer:
-        rows.append(f"Nobody here knows these members of theirs: {', '.join(answer['ignored'])}.")
+        rows.append(f"Interlock ignores these members of theirs: {', '.join(answer['ignored'])}.")
     if answer["applied"]:
         rows.append(f"{bold('Imported')} {count(answer['imported'], 'token')}.")
     elif answer["importable"]:

@@ -43,7 +43,7 @@ def claim_renew(answer: Answer) -> str:
 
 
 def claim_release(answer: Answer) -> str:
-    return green("Released.") if answer["released"] else "Nobody held it."
+    return green("Released.") if answer["released"] else "It was not held."
 
 
 def claim_check(answer: Answer) -> str:
