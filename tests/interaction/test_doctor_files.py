@@ -71,7 +71,7 @@ def test_a_key_that_is_gone_is_found_and_said_at_the_start(town: Place, servers:
         assert b"is gone" in page.body
         assert str(town.workspace).encode() not in page.body
         (warned,) = [line for line in served.log() if line["level"] == "warning"]
-        assert "Nobody can sign in" in warned["hazard"]
+        assert "Sign-in and invitations are off" in warned["hazard"]
     kept.rename(key)
     assert findings(town) == []
 
@@ -81,7 +81,7 @@ def test_up_warns_of_a_key_that_is_gone(town: Place) -> None:
     done = town.process("up", "--detach", "--port", "0")
     try:
         assert done.status == 0, done
-        assert "Warning    Nobody can sign in" in done.text
+        assert "Warning    Sign-in and invitations are off" in done.text
     finally:
         town.ok("down")
 
