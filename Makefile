@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 PY := .venv/bin/python
-ON_ENGINE := $(PY) -m pytest -n 3 --dist worksteal -m 'not long' tests/contract tests/interaction --engine
+ON_ENGINE := $(PY) -m pytest -n 3 --dist worksteal -m 'every_engine and not long' --engine
 
 .PHONY: help up test longtest enginetest check bench demo clean installed ready
 
@@ -21,7 +21,7 @@ longtest: ready ## run those that take minutes
 	@.ci/programs
 	$(PY) -m pytest -n 2 --dist worksteal -m long
 
-enginetest: ready ## run the contract and interaction suites on Redis and on PostgreSQL
+enginetest: ready ## run the tests of every engine on Redis and on PostgreSQL
 	@.ci/programs
 	$(ON_ENGINE) redis
 	$(ON_ENGINE) postgres

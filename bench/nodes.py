@@ -13,10 +13,9 @@ from contextlib import ExitStack, contextmanager
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
-from databases import PostgresServer, Server, ValkeyServer
-
 from bench.member import LISTED
 from bench.scene import Sender, child, opened
+from world.databases import PostgresServer, Server, ValkeyServer
 
 CALLERS = 64
 SERVERS: dict[str, type[Server]] = {"Valkey": ValkeyServer, "PostgreSQL": PostgresServer}

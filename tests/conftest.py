@@ -1,8 +1,8 @@
-"""What tests of every directory may ask for, and which engine they run on: see tests/engines."""
+"""Loads the fixtures of tests/world for the tests of every directory."""
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["chosen", "remotes"]
+pytest_plugins = ["world.chosen", "world.remotes", "world.fixtures"]
 
 # How long an example took says nothing on a noisy machine.
 settings.register_profile(

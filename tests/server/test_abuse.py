@@ -14,10 +14,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from commandline import LIMIT_S, Place, until
-from serving import Served, read_reply
 
 from interlock.server import connections
+from world.commandline import LIMIT_S, Place, until
+from world.serving import Served, read_reply
 
 MIB = 1 << 20
 # The allocator keeps freed blocks of several MiB, and more of them on a busy machine, where 280 MiB

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import LIMIT_S, Place, until
-from forking import Servers
-from listening import Event, Listener, listen
-from serving import Forked, Served, servers
-from traffic import senders, until_each_has
 
-__all__ = ["servers"]
+from world.commandline import LIMIT_S, Place, until
+from world.forking import Servers
+from world.listening import Event, Listener, listen
+from world.serving import Forked, Served
+from world.traffic import senders, until_each_has
+
 SHORT = {"interlock.doors.http.api.HEARTBEAT_S": 0.5}
 
 

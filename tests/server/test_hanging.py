@@ -9,9 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commandline import Place
-from forking import Servers
-from serving import Forked, Served, servers
 
 from interlock import __version__
 from interlock.local import link
@@ -19,10 +16,11 @@ from interlock.local.link import About, LocalLink
 from interlock.rooms.workspace.verbs import ShowStatus
 from interlock.server import records
 from interlock.verbs.credentials import Credentials
+from world.commandline import Place
+from world.forking import Servers
+from world.serving import Forked, Served
 
 pytestmark = pytest.mark.long
-
-__all__ = ["servers"]
 
 
 @pytest.fixture

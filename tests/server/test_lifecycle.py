@@ -12,16 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commandline import LIMIT_S, Done, Place, until
-from forking import Servers
-from serving import Forked, Reply, Served, free_port, servers
-from traffic import Sender, received, senders, until_each_has
 
 from interlock import __version__
 from interlock.local.link import About, is_served, server_of
 from interlock.server import records
-
-__all__ = ["servers"]
+from world.commandline import LIMIT_S, Done, Place, until
+from world.forking import Servers
+from world.serving import Forked, Reply, Served, free_port
+from world.traffic import Sender, received, senders, until_each_has
 
 
 @pytest.fixture

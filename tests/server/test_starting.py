@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from commandline import LIMIT_S, Place, until
-from serving import free_port
 
 from interlock.local.link import is_served, server_of
+from world.commandline import LIMIT_S, Place, until
+from world.serving import free_port
 
 pytestmark = pytest.mark.long
 

@@ -1,0 +1,443 @@
+"""Hooks where something is wrong: whatever it is, the client gets in time, with exit status 0, an
+answer that it accepts and that asks nothing of it.
+
+In every workspace here an edit would be denied and a stop held, so that saying nothing is no
+accident.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from interlock.agents.hooks import NOTHING, client_of
+from world.commandline import Place
+from world.forking import Servers
+from world.serving import Forked
+
+pytestmark = [pytest.mark.long, pytest.mark.every_engine]
+
+BOUND_S = 30.0
+MAX_LOG_BYTES = 256 << 10
+PATCH = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-a\n+b\n*** End Patch"
+FILE = {"file_path": "src/a.py"}
+EDITS: dict[str, tuple[str, dict[str, Any]]] = {
+    "claude-code": ("PreToolUse", {"tool_name": "Edit", "tool_input": FILE}),
+    "codex": ("PreToolUse", {"tool_name": "apply_patch", "tool_input": {"command": PATCH}}),
+    "gemini": ("BeforeTool", {"tool_name": "replace", "tool_input": FILE}),
+    "cursor": ("preToolUse", {"tool_name": "Write", "tool_input": FILE}),
+}
+STOPS: dict[str, tuple[str, dict[str, Any]]] = {
+    "claude-code": ("Stop", {}),
+    "codex": ("Stop", {}),
+    "gemini": ("AfterAgent", {}),
+    "cursor": ("stop", {"status": "completed"}),
+}
+Steps = dict[str, tuple[str, dict[str, Any]]]
+Answers = dict[str, Any]
+
+
+class Scene:
+    """A workspace where vera has claimed src and sent a blocker to otto-cli, in a repository."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.words: tuple[str, ...] = ("--from", "otto-cli")
+        self.before: tuple[str, ...] = ()
+        subprocess.run(["git", "init", "--quiet", str(place.cwd)], check=True, timeout=BOUND_S)
+        place.ok("claim", "acquire", "--path", "src/**", "--from", "vera")
+        place.ok("send", "@otto-cli", "It is red", "--type", "blocker", "--from", "vera")
+
+    def answers(self, steps: Steps, stdin: bytes | None = None, *, ends: bool = True) -> Answers:
+        """What each client gets, all asked at once. Unless it `ends`, its input stays open."""
+        began = time.monotonic()
+        children = {client: self._start(client, event) for client, (event, _) in steps.items()}
+        try:
+            for client, child in children.items():
+                assert child.stdin is not None
+                with suppress(BrokenPipeError):
+                    child.stdin.write(self._given(steps[client][1]) if stdin is None else stdin)
+                    child.stdin.flush()
+                if ends:
+                    _close(child.stdin)
+            return {client: _ended(child, began) for client, child in children.items()}
+        finally:
+            for child in children.values():
+                child.kill()
+                child.wait()
+                for stream in (child.stdin, child.stdout, child.stderr):
+                    _close(stream)
+
+    def _start(self, client: str, event: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "interlock", "hook", client, event, *self.words]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [*self.before, *command],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=self.place.environ,
+            cwd=self.place.cwd,
+        )
+
+    def _given(self, given: dict[str, Any]) -> bytes:
+        return json.dumps(given | {"session_id": "s1", "cwd": str(self.place.cwd)}).encode()
+
+    def logged(self, what: str) -> None:
+        """Every client's trouble is a line in the log."""
+        found = (self.place.workspace / "hooks.log").read_text().splitlines()
+        for client in EDITS:
+            assert any(f" {client} " in line and what in line for line in found), found
+
+
+def _close(stream: Any) -> None:
+    with suppress(BrokenPipeError):
+        stream.close()
+
+
+def _ended(child: "subprocess.Popen[bytes]", began: float) -> Any:
+    """The answer of a hook that ends by itself, and in time."""
+    assert child.stdout is not None
+    assert child.stderr is not None
+    status = child.wait(max(0.1, began + BOUND_S - time.monotonic()))
+    out, err = child.stdout.read(), child.stderr.read()
+    assert status == 0, err
+    assert b"Traceback" not in err, err
+    return json.loads(out)
+
+
+def harmless(steps: Steps) -> Answers:
+    return {name: client_of(name).encode(event, NOTHING) for name, (event, _) in steps.items()}
+
+
+@pytest.fixture
+def scene(town: Place) -> Scene:
+    return Scene(town)
+
+
+@pytest.fixture
+def server(scene: Scene, servers: Servers) -> Iterator[Forked]:
+    """A server for the scene's workspace."""
+    server = Forked(scene.place, servers)
+    with server:
+        yield server
+
+
+def _is_told(answers: Answers) -> bool:
+    """Whether every client is denied the edit, or held."""
+    said = {client: json.dumps(answer) for client, answer in answers.items()}
+    return all("@vera" in text for text in said.values())
+
+
+# --- no trouble
+
+
+def test_without_trouble_each_client_is_denied_the_edit_and_held(scene: Scene) -> None:
+    assert _is_told(scene.answers(EDITS))
+    for client, step in STOPS.items():
+        # each in a session of its own that has not been told yet
+        scene.place.ok("send", "@otto-cli", "Again", "--type", "blocker", "--from", "vera")
+        assert _is_told(scene.answers({client: step})), client
+    assert not (scene.place.workspace / "hooks.log").exists()
+
+
+# --- the server
+
+
+def test_after_a_crash_of_the_server_the_file_is_asked(scene: Scene, server: Forked) -> None:
+    server.kill()
+    assert _is_told(scene.answers(EDITS))
+
+
+@pytest.mark.parametrize("steps", [EDITS, STOPS], ids=["edit", "stop"])
+def test_a_server_that_does_not_answer_is_not_waited_for(
+    steps: Steps, scene: Scene, server: Forked
+) -> None:
+    server.signal(signal.SIGSTOP)
+    try:
+        assert scene.answers(steps) == harmless(steps)
+    finally:
+        server.signal(signal.SIGCONT)
+    scene.logged("gave up after")
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["socket", "http"])
+def test_what_a_stopped_server_hears_too_late_is_told_the_next_time(
+    elsewhere: bool, scene: Scene, server: Forked
+) -> None:
+    steps = {"claude-code": STOPS["claude-code"]}
+    scene.place.ok("send", "@otto-cli", "At once", "--priority", "high", "--from", "vera")
+    here = scene.place
+    if elsewhere:
+        kept = json.loads((here.workspace / "credentials" / "otto-cli.json").read_text())
+        token = kept["token"]
+        scene.place = here.but(
+            INTERLOCK_WORKSPACE=f"http://127.0.0.1:{server.port}", INTERLOCK_TOKEN=token
+        )
+        scene.words = ()
+    server.signal(signal.SIGSTOP)
+    try:
+        assert scene.answers(steps) == harmless(steps)
+    finally:
+        server.signal(signal.SIGCONT)
+    told = json.dumps(scene.answers(steps))
+    assert "At once" in told
+    assert "It is red" in told
+
+
+def test_a_server_elsewhere_that_is_not_there_is_not_waited_for(scene: Scene) -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        scene.place = scene.place.but(INTERLOCK_WORKSPACE=url, INTERLOCK_TOKEN="ilk_nothing")
+        scene.words = ()
+        assert scene.answers(STOPS) == harmless(STOPS)
+
+
+# --- the workspace
+
+
+def test_where_there_is_no_workspace_none_is_made(scene: Scene) -> None:
+    shutil.rmtree(scene.place.workspace)
+    assert scene.answers(EDITS) == harmless(EDITS)
+    assert not scene.place.workspace.exists()
+
+
+def test_a_directory_that_is_no_workspace_is_left_alone(scene: Scene) -> None:
+    shutil.rmtree(scene.place.workspace)
+    scene.place.workspace.mkdir()
+    (scene.place.workspace / "thesis.txt").write_text("mine")
+    assert scene.answers(EDITS) == harmless(EDITS)
+    assert [file.name for file in scene.place.workspace.iterdir()] == ["thesis.txt"]
+
+
+def test_a_file_in_the_place_of_the_workspace_does_no_harm(scene: Scene) -> None:
+    shutil.rmtree(scene.place.workspace)
+    scene.place.workspace.write_text("mine")
+    assert scene.answers(EDITS) == harmless(EDITS)
+    assert scene.place.workspace.read_text() == "mine"
+
+
+def test_a_log_that_is_no_database_does_no_harm(scene: Scene) -> None:
+    for file in scene.place.workspace.glob("log.db*"):
+        file.unlink()
+    (scene.place.workspace / "log.db").write_bytes(b"just text, and no database\n" * 400)
+    assert scene.answers(EDITS) == harmless(EDITS)
+    scene.logged("")
+
+
+def test_a_workspace_that_cannot_be_written_does_no_harm(scene: Scene) -> None:
+    """Modes bind root too, once it has laid down the power to pass them over."""
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("modes do not bind root, and there is no setpriv")
+        scene.before = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+    places = [scene.place.workspace, *scene.place.workspace.rglob("*")]
+    modes = {place: place.stat().st_mode for place in places}
+    try:
+        for place in places:
+            place.chmod(0o500 if place.is_dir() else 0o400)
+        assert scene.answers(STOPS) == harmless(STOPS)
+    finally:
+        for place, mode in modes.items():
+            place.chmod(mode)
+    assert not (scene.place.workspace / "hooks.log").exists()
+
+
+def test_a_full_disk_does_no_harm(scene: Scene) -> None:
+    """No file can grow: what a full disk looks like to one process."""
+    scene.before = ("sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
+    assert scene.answers(STOPS) == harmless(STOPS)
+    assert scene.place.ok("audit", "verify")["ok"] is True
+
+
+def test_hints_that_cannot_be_kept_cost_nobody_an_answer(scene: Scene) -> None:
+    presence = scene.place.workspace / "presence"
+    shutil.rmtree(presence, ignore_errors=True)
+    presence.write_text("")
+    (scene.place.workspace / "hooks.log").mkdir()
+    assert _is_told(scene.answers(EDITS))
+    scene.words = ("--from", "nobody")
+    assert scene.answers(EDITS) == harmless(EDITS)
+
+
+def test_a_paused_workspace_holds_nobody(scene: Scene) -> None:
+    scene.place.ok("pause")
+    assert scene.answers(STOPS) == harmless(STOPS)
+
+
+# --- locks
+
+
+def test_a_locked_database_is_not_waited_for(scene: Scene) -> None:
+    connection = apsw.Connection(str(scene.place.workspace / "log.db"))
+    with closing(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        assert scene.answers(STOPS) == harmless(STOPS)
+        connection.execute("ROLLBACK")
+    scene.logged("")
+
+
+@pytest.mark.parametrize("name", ["turnstile.turn", "turnstile.queue"])
+def test_a_turn_that_somebody_keeps_is_not_waited_for(name: str, scene: Scene) -> None:
+    """Whoever holds the turn holds up all; whoever holds only the queue, those who would queue."""
+    with (
+        open(scene.place.workspace / "turnstile.turn", "r+") as turn,
+        open(scene.place.workspace / name, "r+") as other,
+    ):
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if name != "turnstile.turn":
+            fcntl.flock(other, fcntl.LOCK_EX)
+        assert scene.answers(STOPS) == harmless(STOPS)
+    scene.logged("")
+
+
+def test_a_server_that_waits_for_the_turn_is_not_waited_for(scene: Scene, server: Forked) -> None:
+    with open(scene.place.workspace / "turnstile.turn", "r+") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        assert scene.answers(STOPS) == harmless(STOPS)
+    scene.logged("gave up after")
+
+
+# --- who
+
+
+def test_an_unknown_sender_is_told_nothing(scene: Scene) -> None:
+    scene.words = ("--from", "nobody")
+    assert scene.answers(EDITS) == harmless(EDITS)
+    scene.logged("No credential for 'nobody'")
+
+
+def test_a_revoked_token_is_told_nothing(scene: Scene) -> None:
+    scene.place.ok("token", "revoke", "--sender", "otto-cli")
+    assert scene.answers(STOPS) == harmless(STOPS)
+    scene.logged("token")
+
+
+# --- what comes in
+
+
+@pytest.mark.parametrize(
+    "stdin",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"\0" * 100,
+        b"\xff\xfe\x00garbage",
+        b"[" * 200_000,
+        b" " * (33 << 20),
+        b'{"tool_name": 7, "tool_input": [], "session_id": {}, "cwd": 5}',
+        b'{"tool_name": "Edit", "tool_input": {"file_path": "a\\u0000b"}, "cwd": "/"}',
+        b'{"tool_name": "Edit", "tool_input": {"file_path": "\\ud800"}, "cwd": "\\u0000"}',
+    ],
+    ids=[
+        *("empty", "cut", "null", "list", "text", "zeros", "bytes", "deep", "huge"),
+        *("types", "zero", "surrogate"),
+    ],
+)
+def test_what_cannot_be_understood_does_no_harm(stdin: bytes, scene: Scene) -> None:
+    assert scene.answers(EDITS, stdin) == harmless(EDITS)
+
+
+def test_what_cannot_be_understood_is_logged(scene: Scene) -> None:
+    scene.answers(EDITS, b"{")
+    scene.logged("")
+
+
+def test_input_that_never_ends_is_not_waited_for(scene: Scene) -> None:
+    assert scene.answers(EDITS, b'{"session_id": "s1"', ends=False) == harmless(EDITS)
+    scene.logged("gave up after")
+
+
+# --- what is typed
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("", "claude-code", "nobody Stop", "claude-code Nothing", "claude-code Stop more"),
+        *("claude-code Stop --wrong", "claude-code Stop --from", "claude-code Stop --workspace"),
+        *("--wrong claude-code Stop", "claude-code Stop --await --wrong", "nobody Stop --await"),
+    ],
+)
+def test_a_bad_command_line_does_no_harm(words: str, scene: Scene) -> None:
+    done = scene.place.process("hook", *words.split(), stdin=b"{}")
+    assert (done.status, done.json) == (0, {})
+
+
+def test_a_bad_flag_lets_a_tool_of_cursor_pass(scene: Scene) -> None:
+    done = scene.place.process("hook", "cursor", "preToolUse", "--wrong", stdin=b"{}")
+    assert (done.status, done.json) == (0, {"permission": "allow"})
+
+
+# --- what goes out
+
+
+@pytest.mark.parametrize("steps", [EDITS, STOPS], ids=["edit", "stop"])
+def test_a_closed_output_damages_nothing(steps: Steps, scene: Scene) -> None:
+    kept = _kept(scene.place.workspace)
+    for client, (event, given) in steps.items():
+        command = [sys.executable, "-m", "interlock", "hook", client, event, *scene.words]
+        done = subprocess.run(
+            ["sh", "-c", 'exec "$@" >&-', "sh", *command],
+            input=json.dumps(given | {"session_id": "s1", "cwd": str(scene.place.cwd)}).encode(),
+            env=scene.place.environ,
+            cwd=scene.place.cwd,
+            timeout=BOUND_S,
+            check=False,
+            stderr=subprocess.PIPE,
+        )
+        assert done.returncode == 0, done.stderr
+    assert scene.place.ok("audit", "verify")["ok"] is True
+    assert _kept(scene.place.workspace) == kept
+
+
+def _kept(workspace: Path) -> dict[str, bytes]:
+    """Files that a hook has no business with."""
+    files = [*workspace.glob("turnstile.*"), *(workspace / "credentials").iterdir()]
+    return {file.name: file.read_bytes() for file in files}
+
+
+def test_an_output_that_nobody_reads_does_no_harm(scene: Scene) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "interlock", "hook", "claude-code", "Stop", *scene.words]
+    with open(writing, "wb") as out:
+        done = subprocess.run(
+            command,
+            input=b'{"session_id": "s1"}',
+            stdout=out,
+            stderr=subprocess.PIPE,
+            env=scene.place.environ,
+            timeout=BOUND_S,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+# --- the log of it
+
+
+def test_the_log_of_troubles_stays_bounded(scene: Scene) -> None:
+    log = scene.place.workspace / "hooks.log"
+    log.write_text("x" * MAX_LOG_BYTES + "\n")
+    scene.words = ("--from", "nobody" * 1000)
+    scene.answers({"codex": EDITS["codex"]})
+    (line,) = log.read_text().splitlines()
+    assert " codex PreToolUse: " in line
+    assert len(line) < 1000

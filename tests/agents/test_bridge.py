@@ -1,0 +1,634 @@
+"""`interlock mcp` while a server runs: a small process that leads to it, and outlives it."""
+
+import asyncio
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from interlock.agents.bridge import Bridge, FdPair, told
+from interlock.local.link import is_served
+from world.commandline import LIMIT_S, Place, lines, until
+from world.doors import HELLO
+from world.forking import Running, Servers
+from world.mcp_clients import MODES, Caller, awaited
+
+pytestmark = pytest.mark.every_engine
+
+TWENTY_MB = 20 << 20
+GONE = -32000
+WAITING = {"name": "inbox", "arguments": {"wait_s": 45}}
+
+
+class Town:
+    """otto-cli and vera, and a server that can be killed and started again."""
+
+    def __init__(self, place: Place, servers: Servers) -> None:
+        self.place, self._servers = place, servers
+        self.tokens = {
+            "otto-cli": place.join("otto", "cli"),
+            "vera": place.join("vera", None, "--kind", "human"),
+        }
+        self._running: Running | None = None
+        self.start()
+
+    def start(self) -> None:
+        place = self.place
+        self._running = self._servers.start(str(place.workspace), place.environ, str(place.cwd))
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def end(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        assert self._running is not None
+        os.kill(self._running.pid, number)
+        self._running = None
+        until(lambda: not is_served(str(self.place.workspace)))
+
+    def close(self) -> None:
+        if self._running is not None:
+            self._running.end()
+
+    def environ(self, sender: str, **more: str) -> dict[str, str]:
+        return self.place.environ | {"INTERLOCK_TOKEN": self.tokens[sender]} | more
+
+    def until_waiting(self, sender: str) -> None:
+        """Until somebody waits for the sender's mail."""
+        until(lambda: self.reach(sender) == "wakes")
+
+    def reach(self, sender: str) -> str:
+        agents = self.place.ok("agents")["agents"]
+        return {agent["address"]: str(agent["reach"]) for agent in agents}[f"@{sender}"]
+
+
+@pytest.fixture
+def town(tmp_path: Path, servers: Servers) -> Iterator[Town]:
+    town = Town(Place(tmp_path), servers)
+    yield town
+    town.close()
+
+
+# --- the official client
+
+
+@asynccontextmanager
+async def client(town: Town, sender: str, mode: str, **more: str) -> AsyncIterator[Caller]:
+    bridge = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "interlock", "mcp"],
+        env=town.environ(sender, **more),
+        cwd=town.place.cwd,
+    )
+    async with Client(stdio_client(bridge), mode=mode) as opened:
+        yield Caller(opened)
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+@awaited
+async def test_a_client_without_hooks_is_known_by_what_it_did_last(
+    is_served: bool, town: Town
+) -> None:
+    if not is_served:
+        town.end()
+    bridge = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "interlock", "mcp", "--from", "otto-cli"],
+        env=town.place.environ,
+        cwd=town.place.cwd,
+    )
+    async with Client(stdio_client(bridge), mode=MODES[0]) as opened:
+        await Caller(opened).ok("whoami")
+        assert town.reach("otto-cli") == "waits"
+    assert town.reach("otto-cli") == "waits"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_the_client_lists_and_calls_tools_through_the_server(mode: str, town: Town) -> None:
+    async with client(town, "otto-cli", mode) as otto, client(town, "vera", mode) as vera:
+        assert len((await otto.client.list_tools()).tools) == 12
+        assert (await otto.ok("whoami"))["sender"] == "otto-cli"
+        sent = await otto.ok("send", to="@vera", text="hello")
+        (message,) = (await vera.ok("inbox"))["messages"]
+        assert message["id"] == sent["message"]["id"]
+        refused = await otto("send", to="AGENT:vera", text="hello")
+        assert refused.code == "INVALID_RECIPIENT_SHAPE"
+        assert refused.answer["did_you_mean"] == ["@vera"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_identity_and_session_are_the_environments(mode: str, town: Town) -> None:
+    async with client(town, "otto-cli", mode, INTERLOCK_SESSION="s-1") as otto:
+        assert (await otto.ok("whoami"))["session"] == "s-1"
+        claim = (await otto.ok("claim", item="B-1"))["claim"]
+        assert (claim["holder"], claim["session"]) == ("@otto-cli", "s-1")
+        for member in ("from", "sender", "source"):
+            other = await otto("send", to="@vera", text="x", **{member: "vera"})
+            assert other.code == "IDENTITY_MISMATCH"
+        assert not (await otto("send", to="@vera", text="x", **{"from": "otto-cli"})).error
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_a_killed_server_costs_the_open_call_and_nothing_else(mode: str, town: Town) -> None:
+    async with client(town, "otto-cli", mode) as otto:
+        before = await otto.ok("send", to="@vera", text="hello", key="k")
+        waiting = asyncio.create_task(otto("inbox", wait_s=45))
+        await asyncio.to_thread(town.until_waiting, "otto-cli")
+        town.kill()
+        lost = await waiting
+        assert lost.code == "ENGINE_UNAVAILABLE"
+        assert lost.answer["outcome"] == "unknown"
+        assert json.loads(lost.text) == lost.answer
+        town.start()
+        after = await otto.ok("send", to="@vera", text="hello", key="k")
+        assert after["message"] == before["message"]
+        assert len((await otto.client.list_tools()).tools) == 12
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_where_the_server_stays_away_a_node_of_its_own_serves(mode: str, town: Town) -> None:
+    async with client(town, "otto-cli", mode, INTERLOCK_SESSION="s-1") as otto:
+        await otto.ok("claim", item="B-1")
+        town.end()
+        assert (await otto.ok("whoami"))["session"] == "s-1"
+        assert (await otto.ok("release", item="B-1")) == {"released": True}
+
+
+@awaited
+async def test_without_a_server_it_serves_by_itself(town: Town) -> None:
+    town.end()
+    async with client(town, "otto-cli", "legacy") as otto:
+        assert (await otto.ok("whoami"))["sender"] == "otto-cli"
+
+
+# --- its process
+
+
+class Talk:
+    """A bridge, and what is said to it line by line."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+        self._lines = lines(process)
+        self._count = 0
+
+    def say(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def begin(self, method: str, params: Any = None) -> int:
+        """Asks, and gives the number of the request."""
+        self._count += 1
+        said = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params or {}}
+        self.say(json.dumps(said).encode())
+        return self._count
+
+    def hear(self) -> Any:
+        return json.loads(next(self._lines))
+
+    def greet(self) -> None:
+        self.begin("initialize", HELLO)
+        assert self.hear()["id"] == self._count
+        self.say(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        """The result of a call that is answered at once."""
+        number = self.begin("tools/call", {"name": tool, "arguments": arguments})
+        answer = self.hear()
+        assert answer["id"] == number, answer
+        return answer["result"]["structuredContent"]
+
+    def end(self) -> None:
+        """Closes its input, upon which it ends in good order."""
+        _, complaint = self.process.communicate(timeout=LIMIT_S)
+        assert (self.process.returncode, complaint) == (0, b"")
+
+    def children(self) -> list[int]:
+        pid = self.process.pid
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+@contextmanager
+def talk(town: Town, sender: str = "otto-cli", *words: str, **more: str) -> Iterator[Talk]:
+    place = town.place.but(**town.environ(sender, **more))
+    with place.start("mcp", *words) as process:
+        try:
+            yield Talk(process)
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
+def test_it_is_small(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        for number in range(20):
+            otto.call("send", to="@vera", text=f"{number} " * 1000)
+        status = Path(f"/proc/{otto.process.pid}/status").read_text()
+        peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        assert int(peak.split()[1]) * 1024 <= TWENTY_MB
+        assert otto.children() == []
+        otto.end()
+
+
+def test_it_imports_little(town: Town) -> None:
+    with talk(town, PYTHONPROFILEIMPORTTIME="1") as otto:
+        otto.greet()
+        otto.call("whoami")
+        _, complaint = otto.process.communicate(timeout=LIMIT_S)
+    imported = {line.rpartition("|")[2].strip() for line in complaint.decode().splitlines()}
+    assert "interlock.agents.bridge" in imported
+    heavy = {"asyncio", "pydantic", "mcp", "mcp_types", "anyio", "starlette", "apsw", "subprocess"}
+    assert not heavy & {name.partition(".")[0] for name in imported}
+    assert not any(name.startswith(("interlock.node", "interlock.rooms")) for name in imported)
+
+
+def test_what_is_answered_again_after_a_restart_is_not_heard_twice(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        for _ in range(3):
+            town.kill()
+            town.start()
+            assert otto.call("whoami")["sender"] == "otto-cli"
+        otto.end()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs Linux's /proc")
+def test_it_asks_the_server_that_came_back_and_else_a_node_that_ends_with_it(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        town.kill()
+        town.start()
+        otto.call("whoami")
+        assert otto.children() == []
+        town.end()
+        otto.call("whoami")
+        (node,) = otto.children()
+        otto.end()
+        until(lambda: not os.path.exists(f"/proc/{node}"))
+
+
+def test_every_open_call_is_answered_when_the_server_goes(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        opened = [otto.begin("tools/call", WAITING) for _ in range(3)]
+        town.until_waiting("otto-cli")
+        town.kill()
+        lost = [otto.hear() for _ in opened]
+        assert [answer["id"] for answer in lost] == opened
+        for answer in lost:
+            assert answer["result"]["isError"] is True
+            error = answer["result"]["structuredContent"]
+            assert (error["code"], error["outcome"]) == ("ENGINE_UNAVAILABLE", "unknown")
+            assert {"error", "message"} <= set(error)
+            (text,) = answer["result"]["content"]
+            assert (text["type"], json.loads(text["text"])) == ("text", error)
+        otto.end()
+
+
+def test_two_of_them_at_once_are_two(town: Town) -> None:
+    with talk(town) as otto, talk(town, "vera") as vera:
+        otto.greet()
+        vera.greet()
+        waiting = vera.begin("tools/call", WAITING)
+        town.until_waiting("vera")
+        sent = otto.call("send", to="@vera", text="hello")["message"]["id"]
+        answer = vera.hear()
+        assert answer["id"] == waiting
+        assert answer["result"]["structuredContent"]["messages"][0]["id"] == sent
+        otto.end()
+        vera.end()
+
+
+# --- its end
+
+
+def test_it_ends_with_its_input(town: Town) -> None:
+    with talk(town) as otto:
+        otto.end()
+
+
+def test_it_ends_with_its_input_although_a_call_waits(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        otto.begin("tools/call", WAITING)
+        town.until_waiting("otto-cli")
+        otto.end()
+    town.place.ok("status")
+
+
+def test_what_was_asked_last_is_still_answered(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        call = {"name": "send", "arguments": {"to": "@vera", "text": "last words"}}
+        said = {"jsonrpc": "2.0", "id": "last", "method": "tools/call", "params": call}
+        heard, _ = otto.process.communicate(json.dumps(said).encode() + b"\n", timeout=LIMIT_S)
+    assert json.loads(heard)["id"] == "last"
+    assert json.loads(heard)["result"]["isError"] is False
+
+
+def test_a_client_that_takes_no_answers_is_no_defect(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        assert otto.process.stdout is not None
+        otto.process.stdout.close()
+        otto.begin("tools/call", {"name": "whoami", "arguments": {}})
+        assert otto.process.wait(LIMIT_S) == 0
+        assert otto.process.stderr is not None
+        assert otto.process.stderr.read() == b""
+
+
+def test_who_is_nobody_is_told_so(town: Town) -> None:
+    with town.place.start("mcp") as process:
+        heard, complaint = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, heard) == (3, b"")
+    assert b"--from SENDER" in complaint
+
+
+# --- what is no message
+
+JUNK = {
+    b"not json": -32700,
+    b"\xff\xfe\x00": -32700,
+    b"[]": -32600,
+    b"5": -32600,
+    b'{"jsonrpc": "1.0", "id": 5, "method": "x"}': -32600,
+    b'{"id": {"a": 1}, "method": "x"}': -32600,
+    b"[" * 100_000: -32700,
+    b'{"jsonrpc": "2.0", "id": "' + b"x" * 9_000_000 + b'", "method": "ping"}': -32600,
+}
+
+
+def test_junk_is_answered_and_the_conversation_goes_on(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        for junk, code in JUNK.items():
+            otto.say(junk)
+            answer = otto.hear()
+            assert answer["error"]["code"] == code, (junk[:80], answer)
+            assert otto.call("whoami")["sender"] == "otto-cli"
+        otto.say(b"")
+        otto.say(b"   ")
+        assert otto.call("whoami")["sender"] == "otto-cli"
+        otto.end()
+
+
+def test_many_calls_in_one_breath_are_all_answered(town: Town) -> None:
+    """More than either end keeps: each would wait for the other to read."""
+    with talk(town) as otto:
+        otto.greet()
+        sent = otto.call("send", to="@vera", text="x" * 50_000)["message"]["id"]
+        read = {"name": "read", "arguments": {"id": sent}, "_meta": {"padding": "x" * 4000}}
+        calls = [
+            {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": read}
+            for number in range(1000, 1400)
+        ]
+        said = "".join(json.dumps(call) + "\n" for call in calls).encode()
+        heard, complaint = otto.process.communicate(said, timeout=2 * LIMIT_S)
+    answers = [json.loads(line) for line in heard.splitlines()]
+    assert complaint == b""
+    assert sorted(answer["id"] for answer in answers) == [call["id"] for call in calls]
+    assert not any(answer["result"]["isError"] for answer in answers)
+
+
+def test_a_client_may_read_only_when_it_has_said_all(town: Town) -> None:
+    with talk(town) as otto:
+        otto.greet()
+        params = {"_meta": {"example.org/padding": "x" * 10_000}}
+        asked = [
+            {"jsonrpc": "2.0", "id": number, "method": "tools/list", "params": params}
+            for number in range(1000, 1060)
+        ]
+        _say_all(otto, asked[:20])
+        until(lambda: _unread(otto) > 60_000)
+        _say_all(otto, asked[20:])
+        heard = [otto.hear() for _ in asked]
+        assert sorted(answer["id"] for answer in heard) == [line["id"] for line in asked]
+        assert all(answer["result"]["tools"] for answer in heard)
+        otto.end()
+
+
+def _say_all(otto: Talk, asked: list[Any]) -> None:
+    assert otto.process.stdin is not None
+    inward = otto.process.stdin.fileno()
+    os.set_blocking(inward, False)
+    said = "".join(json.dumps(line) + "\n" for line in asked).encode()
+    while said:
+        _, takes_more, _ = select.select([], [inward], [], LIMIT_S)
+        assert takes_more, f"{len(said)} bytes were not taken"
+        said = said[os.write(inward, said) :]
+
+
+def _unread(otto: Talk) -> int:
+    """How many bytes of answers lie in the pipe."""
+    assert otto.process.stdout is not None
+    count = fcntl.ioctl(otto.process.stdout.fileno(), termios.FIONREAD, bytes(4))
+    return int.from_bytes(count, sys.byteorder)
+
+
+# --- a server that ends in good order
+
+OWN = ("--session", "window")
+
+
+def test_what_a_living_client_claimed_outlives_the_server(town: Town) -> None:
+    with talk(town, "otto-cli", *OWN) as otto:
+        otto.greet()
+        before = otto.call("claim", item="B-1")["claim"]
+        town.end()
+        (after,) = otto.call("claim", item="B-1", check=True)["claims"]
+        assert (after["id"], after["session"]) == (before["id"], "window")
+        otto.end()
+
+
+def test_what_a_client_claimed_is_given_up_when_it_goes(town: Town) -> None:
+    with talk(town, "otto-cli", *OWN) as otto, talk(town, "vera") as vera:
+        otto.greet()
+        vera.greet()
+        otto.call("claim", item="B-1")
+        assert vera.call("claim", item="B-1", check=True)["claimed"] is True
+        otto.end()
+        until(lambda: not vera.call("claim", item="B-1", check=True)["claimed"])
+
+
+def test_a_server_that_ends_answers_what_it_was_asked(town: Town) -> None:
+    """Whether the server did it yet or not: everything is done once, and nothing is in doubt."""
+    results: list[Any] = []
+    ended = threading.Event()
+
+    def send(otto: Talk) -> None:
+        while not ended.is_set():
+            otto.begin("tools/call", {"name": "send", "arguments": {"to": "@vera", "text": "x"}})
+            results.append(otto.hear()["result"])
+
+    with ExitStack() as stack:
+        talks = [stack.enter_context(talk(town)) for _ in range(3)]
+        for otto in talks:
+            otto.greet()
+        threads = [threading.Thread(target=send, args=[otto]) for otto in talks]
+        for thread in threads:
+            thread.start()
+        try:
+            until(lambda: len(results) > 50)
+            town.end()
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+    assert [result for result in results if result["isError"]] == []
+    sent = [result["structuredContent"]["message"]["id"] for result in results]
+    stored = town.place.query("SELECT id FROM mail_messages WHERE sender = 'otto-cli'")
+    assert sorted(sent) == sorted(id for (id,) in stored)
+
+
+# --- between two ends of the test's own
+
+
+class Ends:
+    """A bridge whose client is the test, and whose far ends are the test's, one after another."""
+
+    def __init__(self, stack: ExitStack, count: int, news: Callable[[], int] | None = None) -> None:
+        def pair() -> list[socket.socket]:
+            return [stack.enter_context(end) for end in socket.socketpair()]
+
+        self.client, near = pair()
+        self.client.settimeout(LIMIT_S)
+        pairs = [pair() for _ in range(count)]
+        self.servers = [server for server, _ in pairs]
+        for server in self.servers:
+            server.settimeout(LIMIT_S)
+        self.left = [far for _, far in pairs]
+        bridge = Bridge(FdPair(near.fileno(), near.fileno()), self._find, news=news)
+        self._thread = threading.Thread(target=bridge.run, daemon=True)
+        self._thread.start()
+        self._heard = self.client.makefile("rb")
+        stack.enter_context(self._heard)
+
+    def _find(self) -> FdPair:
+        if not self.left:
+            raise FileNotFoundError
+        end = self.left.pop(0).detach()
+        return FdPair(end, end)
+
+    def say(self, id: int, method: str) -> bytes:
+        said = {"jsonrpc": "2.0", "id": id, "method": method}
+        self.client.sendall(json.dumps(said).encode() + b"\n")
+        return json.dumps(said).encode() + b"\n"
+
+    def hear(self) -> Any:
+        return json.loads(self._heard.readline())
+
+    def end(self) -> None:
+        self.client.shutdown(socket.SHUT_WR)
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def answer_to(id: int) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": id, "result": {}}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("last", ["answer", "nothing"])
+def test_what_the_server_did_not_take_is_asked_of_the_next(last: str, stack: ExitStack) -> None:
+    ends = Ends(stack, 2)
+    one, other = ends.servers
+    first = ends.say(1, "tools/call")
+    assert one.recv(1000) == first
+    one.shutdown(socket.SHUT_RD)
+    second = ends.say(2, "tools/call")
+    if last == "answer":
+        one.sendall(answer_to(1))
+        assert ends.hear() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    one.close()
+    if last == "nothing":
+        lost = ends.hear()
+        assert lost["id"] == 1
+        assert lost["result"]["structuredContent"]["outcome"] == "unknown"
+    assert other.recv(1000) == second
+    other.sendall(answer_to(2))
+    assert ends.hear() == {"jsonrpc": "2.0", "id": 2, "result": {}}
+    ends.end()
+
+
+def test_a_notice_alone_starts_nothing(stack: ExitStack) -> None:
+    ends = Ends(stack, 2)
+    one = ends.servers[0]
+    one.shutdown(socket.SHUT_RD)
+    ends.client.sendall(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+    one.close()
+    ends.end()
+    assert len(ends.left) == 1
+
+
+@pytest.mark.parametrize(("count", "left"), [(1, 0), (9, 6)])
+def test_what_nobody_takes_was_surely_not_done(count: int, left: int, stack: ExitStack) -> None:
+    """It is asked once more, and not for ever."""
+    ends = Ends(stack, count)
+    for server in ends.servers:
+        server.shutdown(socket.SHUT_RD)
+    ends.say(1, "tools/call")
+    for server in ends.servers:
+        server.close()
+    refused = ends.hear()["result"]["structuredContent"]
+    assert refused["code"] == "ENGINE_UNAVAILABLE"
+    assert "outcome" not in refused
+    assert len(ends.left) >= left
+    ends.end()
+
+
+def test_news_that_come_to_their_end_are_listened_for_no_longer(stack: ExitStack) -> None:
+    news, read = (stack.enter_context(end) for end in socket.socketpair())
+    news.settimeout(LIMIT_S)
+    ends = Ends(stack, 1, read.detach)
+    (server,) = ends.servers
+    said = b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n'
+    ends.client.sendall(said)
+    assert server.recv(1000) == said
+    news.sendall(told("mail", 1))
+    assert ends.hear() == json.loads(told("mail", 1))
+    news.shutdown(socket.SHUT_WR)
+    assert news.recv(1) == b"", "the other end is closed"
+    asked = ends.say(1, "tools/call")
+    assert server.recv(1000) == asked
+    server.sendall(answer_to(1))
+    assert ends.hear()["id"] == 1
+    ends.end()
+
+
+def test_only_calls_of_tools_are_answered_with_a_tools_error(stack: ExitStack) -> None:
+    ends = Ends(stack, 1)
+    (server,) = ends.servers
+    asked = ends.say(1, "tools/list")
+    assert server.recv(1000) == asked
+    server.close()
+    lost = ends.hear()
+    assert (lost["id"], lost["error"]["code"]) == (1, GONE)
+    assert "may have done" in lost["error"]["message"]
+    ends.end()

@@ -1,0 +1,486 @@
+"""The Python client where time passes: mail as it arrives, claims for a block, calls that are
+cancelled, and servers that go away."""
+
+import asyncio
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+import interlock
+from interlock import __version__, errors
+from interlock.client import Client
+from world import chosen
+from world.clients import WAYS, Manner, Town, Way, town_of
+from world.commandline import LIMIT_S, until
+from world.forking import Servers
+from world.serving import free_port
+
+pytestmark = pytest.mark.every_engine
+
+Collect = Callable[[Client, int | None, int, list[str]], None]
+
+
+@pytest.fixture(autouse=True)
+def nobody_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in chosen.others(os.environ):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture(params=WAYS)
+def town(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> Iterator[Town]:
+    way: Way = request.param
+    with town_of(tmp_path, Manner(way, "sync"), servers) as found:
+        yield found
+
+
+def vera(town: Town) -> Client:
+    return town.connect(town.tokens["vera"])
+
+
+def reach(town: Town) -> str:
+    """How vera can be reached: `wakes` while a call of hers waits."""
+    return str(town.otto.agents("vera")["agents"][0]["reach"])
+
+
+# --- listening
+
+
+def listened(client: Client, after: int | None, count: int, texts: list[str]) -> None:
+    with client:
+        for message in client.listen(after):
+            texts.append(message["payload"]["text"])
+            if len(texts) == count:
+                return
+
+
+def listened_asynchronously(
+    client: Client, after: int | None, count: int, texts: list[str]
+) -> None:
+    async def listen() -> None:
+        async with client as twin:
+            async for message in twin.listen(after):
+                texts.append(message["payload"]["text"])
+                if len(texts) == count:
+                    return
+
+    asyncio.run(listen())
+
+
+def listened_without_entering(
+    client: Client, after: int | None, count: int, texts: list[str]
+) -> None:
+    async def listen() -> None:
+        async for message in client.listen(after):
+            texts.append(message["payload"]["text"])
+            if len(texts) == count:
+                return
+
+    asyncio.run(listen())
+
+
+LISTENERS = [listened, listened_asynchronously, listened_without_entering]
+each_listener = pytest.mark.parametrize("listen", LISTENERS, ids=lambda each: each.__name__)
+
+
+@contextmanager
+def listening(
+    listen: Collect, client: Client, after: int | None, count: int
+) -> Iterator[list[str]]:
+    """Listens in a thread for so many messages, which are all there at the end of the block."""
+    texts: list[str] = []
+    thread = threading.Thread(target=listen, args=(client, after, count, texts), daemon=True)
+    thread.start()
+    yield texts
+    thread.join(LIMIT_S)
+    assert not thread.is_alive(), texts
+
+
+@each_listener
+def test_mail_is_handed_over_as_it_arrives(town: Town, listen: Collect) -> None:
+    town.otto.send("@vera", "1")
+    town.otto.send("@vera", "2")
+    with listening(listen, vera(town), 0, 4) as texts:
+        until(lambda: texts == ["1", "2"])
+        until(lambda: reach(town) == "wakes")
+        town.otto.send("@vera", "3")
+        until(lambda: texts == ["1", "2", "3"])
+        town.otto.send("@vera", "4")
+    assert texts == ["1", "2", "3", "4"]
+
+
+@each_listener
+def test_listening_begins_now_where_nothing_else_is_said(town: Town, listen: Collect) -> None:
+    town.otto.send("@vera", "before")
+    with listening(listen, vera(town), None, 1) as texts:
+        until(lambda: reach(town) == "wakes")
+        town.otto.send("@vera", "after")
+    assert texts == ["after"]
+
+
+@each_listener
+@pytest.mark.parametrize("way", ["url", "socket"])
+def test_a_server_that_is_killed_and_comes_back_costs_nothing_and_repeats_nothing(
+    way: Way, listen: Collect, tmp_path: Path, servers: Servers
+) -> None:
+    with town_of(tmp_path, Manner(way, "sync"), servers) as town:
+        file = interlock.connect(town.directory, town.tokens["otto"])
+        with file as otto, listening(listen, vera(town), 0, 9) as texts:
+            for number in range(3):
+                otto.send("@vera", str(number))
+            until(lambda: len(texts) == 3)
+            until(lambda: otto.agents("vera")["agents"][0]["reach"] == "wakes")
+            town.served.kill()
+            for number in range(3, 6):
+                otto.send("@vera", str(number))
+            town.served.restart()
+            until(lambda: len(texts) == 6)
+            for number in range(6, 9):
+                otto.send("@vera", str(number))
+        assert texts == [str(number) for number in range(9)]
+
+
+def test_a_server_that_ends_lets_go_of_its_listeners(tmp_path: Path, servers: Servers) -> None:
+    with town_of(tmp_path, Manner("url", "sync"), servers) as town:
+        with listening(listened, vera(town), 0, 1) as texts:
+            until(lambda: reach(town) == "wakes")
+            assert town.served.end() == 0
+            town.served.restart()
+            town.otto.send("@vera", "here again")
+        assert texts == ["here again"]
+
+
+def test_a_refusal_ends_the_listening(town: Town) -> None:
+    refused: list[errors.Refusal] = []
+
+    def listen() -> None:
+        with vera(town) as client:
+            try:
+                next(iter(client.listen()))
+            except errors.Refusal as refusal:
+                refused.append(refusal)
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    until(lambda: reach(town) == "wakes")
+    town.owner.revoke_token(sender="vera")
+    town.otto.send("@vera", "not for you any more")
+    thread.join(LIMIT_S)
+    assert [type(refusal) for refusal in refused] == [errors.BadToken]
+
+
+def test_listening_goes_on_where_it_was_left(town: Town) -> None:
+    sent = [town.otto.send("@vera", text)["message"]["seq"] for text in ("one", "two", "three")]
+    with vera(town) as client:
+        mail = client.listen(after=0)
+        assert [next(iter(mail))["seq"] for _ in sent] == sent
+        assert mail.after == sent[-1]
+
+
+def test_what_is_no_server_is_not_waited_for(tmp_path: Path) -> None:
+    with interlock.connect(f"http://127.0.0.1:{free_port()}", "a token") as client:
+        with pytest.raises(errors.EngineUnavailable):
+            next(iter(client.listen()))
+        with pytest.raises(errors.EngineUnavailable):
+            asyncio.run(_first(client))
+
+
+async def _first(client: Client) -> None:
+    async for _ in client.listen(after=0):
+        return
+
+
+# --- cancelling
+
+
+def test_a_call_that_is_cancelled_waits_nowhere_any_more(town: Town) -> None:
+    assert reach(town) != "wakes"  # whoever asks that may have threads too, and keeps them
+
+    async def cancel() -> set[threading.Thread]:
+        before = set(threading.enumerate())
+        async with vera(town) as client:
+            await client.whoami()
+            task = asyncio.create_task(client.inbox(wait_s=3000))
+            await asyncio.to_thread(until, lambda: reach(town) == "wakes")
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.to_thread(until, lambda: reach(town) != "wakes")
+            assert (await client.whoami())["sender"] == "vera"
+        return set(threading.enumerate()) - before
+
+    left = asyncio.run(cancel())
+    until(lambda: not any(thread.is_alive() for thread in left))
+
+
+def test_who_stops_waiting_for_a_claim_leaves_the_queue(town: Town) -> None:
+    async def cancel() -> None:
+        async with vera(town) as client:
+            task = asyncio.create_task(client.acquire("B-1", wait_s=3000))
+            await asyncio.to_thread(until, lambda: town.owner.status()["waiting"] == 1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.to_thread(until, lambda: town.owner.status()["waiting"] == 0)
+
+    town.otto.acquire("B-1")
+    asyncio.run(cancel())
+    town.otto.release("B-1")
+    assert not town.owner.check("B-1")["claimed"]
+
+
+def test_many_calls_wait_side_by_side(town: Town) -> None:
+    async def wait() -> list[int]:
+        async with vera(town) as client:
+            tasks = [asyncio.create_task(client.inbox(wait_s=int(LIMIT_S))) for _ in range(150)]
+            await asyncio.to_thread(until, lambda: reach(town) == "wakes")
+            await asyncio.to_thread(town.otto.send, "@vera", "for all of you")
+            return [len(answer["messages"]) for answer in await asyncio.gather(*tasks)]
+
+    assert asyncio.run(wait()) == [1] * 150
+
+
+# --- a claim for the length of a block
+
+
+def test_a_claim_is_held_within_the_block_and_released_behind_it(town: Town) -> None:
+    with vera(town) as client:
+        with client.claimed("B-1", note="for a while", ttl_s=60) as claim:
+            assert town.owner.check("B-1")["claims"] == [claim]
+        assert not town.owner.check("B-1")["claimed"]
+        with client.claimed(paths=["src/**"], repo="github.com/o/r") as claim:
+            assert town.owner.claims()["claims"] == [claim]
+        assert town.owner.claims()["claims"] == []
+
+
+def test_the_same_asynchronously(town: Town) -> None:
+    async def claim() -> None:
+        async with vera(town) as client:
+            async with client.claimed("B-1") as claim:
+                assert (await client.check("B-1"))["claims"] == [claim]
+            assert not (await client.check("B-1"))["claimed"]
+            town.otto.acquire("B-1")
+            with pytest.raises(errors.ClaimHeld):
+                async with client.claimed("B-1"):
+                    raise AssertionError("the block was entered without the claim")
+
+    asyncio.run(claim())
+
+
+def test_what_another_holds_is_no_block_to_enter(town: Town) -> None:
+    held = town.otto.acquire("B-1")["claim"]
+    with vera(town) as client, pytest.raises(errors.ClaimHeld) as caught, client.claimed("B-1"):
+        raise AssertionError("the block was entered without the claim")
+    assert caught.value.members["held_by"] == [held]
+
+
+def test_a_claim_that_was_lost_in_the_block_is_told_at_its_end(town: Town) -> None:
+    otto = town.connect(town.tokens["otto"])
+    with otto, pytest.raises(errors.StaleFence), otto.claimed("B-1"):
+        town.vera.take_over("B-1", reason="it is urgent")
+    assert town.owner.check("B-1")["claims"][0]["holder"] == "@vera"
+
+
+def test_trouble_in_the_block_is_what_leaves_it(town: Town) -> None:
+    with town.connect(town.tokens["otto"]) as client:
+        with pytest.raises(ZeroDivisionError), client.claimed("B-1"):
+            raise ZeroDivisionError
+        assert not town.owner.check("B-1")["claimed"]
+        with pytest.raises(ZeroDivisionError), client.claimed("B-1"):
+            _lose_and_fail(town)
+
+
+def _lose_and_fail(town: Town) -> None:
+    town.vera.take_over("B-1", reason="it is urgent")
+    raise ZeroDivisionError
+
+
+# --- answers that are lost
+
+
+SAID = {
+    "nothing": b"",
+    "half a head": b"HTTP/1.1 200 OK\r\ncontent-le",
+    "half an answer": b'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"accepted": true',
+}
+
+
+def read_request(connection: socket.socket) -> None:
+    """Reads it whole: closing with bytes unread would reset the connection, and what was said
+    would be lost on the way."""
+    with connection.makefile("rb") as request:
+        length = 0
+        for line in iter(request.readline, b"\r\n"):
+            if not line:
+                return
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        request.read(length)
+
+
+@contextmanager
+def dying_server(listener: socket.socket, says: bytes) -> Iterator[None]:
+    """Reads a request, says something, and is gone."""
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                read_request(connection)
+                connection.sendall(says)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(LIMIT_S)
+
+
+def refusals(client: Client) -> list[errors.Refusal]:
+    """What a send and a look are refused with, by either client."""
+    found = []
+    with client:
+        for ask in (lambda: client.send("@vera", "hello"), client.whoami):
+            with pytest.raises(errors.Refusal) as caught:
+                ask()
+            found.append(caught.value)
+
+    async def ask_twice() -> None:
+        async with client as twin:
+            for verb in (twin.send("@vera", "hello"), twin.whoami()):
+                with pytest.raises(errors.Refusal) as caught:
+                    await verb
+                found.append(caught.value)
+
+    asyncio.run(ask_twice())
+    return found
+
+
+@pytest.mark.parametrize("says", ["nothing", "half an answer"])
+def test_an_answer_that_was_lost_is_told_as_such(says: str) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with dying_server(listener, SAID[says]):
+        found = refusals(interlock.connect(url, "a token"))
+    assert [type(refusal) for refusal in found] == [errors.EngineUnavailable] * 4
+    assert [refusal.members for refusal in found] == [{"outcome": "unknown"}, {}] * 2
+
+
+@pytest.mark.parametrize("says", SAID)
+def test_over_a_socket_a_look_is_taken_at_the_file_instead(says: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "server.sock")
+    with interlock.connect(tmp_path / "workspace") as owner:
+        token = owner.join("otto").get("token")
+    about = {"pid": 0, "url": "", "socket": path, "mcp": "", "version": __version__}
+    (tmp_path / "workspace" / "server.json").write_text(json.dumps(about))
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(path)
+        listener.listen()
+        with dying_server(listener, SAID[says]):
+            with interlock.connect(tmp_path / "workspace", token) as client:
+                assert client.whoami()["sender"] == "otto"
+            asyncio.run(_look_and_send(interlock.connect(tmp_path / "workspace", token)))
+            with (
+                interlock.connect(tmp_path / "workspace", token) as client,
+                pytest.raises(errors.EngineUnavailable) as caught,
+            ):
+                client.send("@vera", "hello")
+    assert caught.value.members == {"outcome": "unknown"}
+
+
+async def _look_and_send(client: Client) -> None:
+    async with client as twin:
+        with pytest.raises(errors.EngineUnavailable) as caught:
+            await twin.send("@vera", "hello")
+        assert caught.value.members == {"outcome": "unknown"}
+        assert (await twin.whoami())["sender"] == "otto"
+
+
+def test_where_nobody_listens_nothing_was_asked() -> None:
+    found = refusals(interlock.connect(f"http://127.0.0.1:{free_port()}", "a token"))
+    assert [type(refusal) for refusal in found] == [errors.EngineUnavailable] * 4
+    assert all(refusal.members == {} for refusal in found)
+
+
+@pytest.mark.parametrize(("status", "body"), [(b"200 OK", b"<html>"), (b"502 Bad Gateway", b"[]")])
+def test_what_is_no_interlock_server_is_told_as_such(status: bytes, body: bytes) -> None:
+    # It says that it goes, so that nobody asks again on a connection that is just being closed.
+    head = b"HTTP/1.1 %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+    page = head % (status, len(body)) + body
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with dying_server(listener, page):
+        found = refusals(interlock.connect(url, "a token"))
+    assert all("not an Interlock server" in refusal.message for refusal in found)
+
+
+def test_a_socket_that_a_killed_server_left_leads_to_the_file(
+    tmp_path: Path, servers: Servers
+) -> None:
+    with town_of(tmp_path, Manner("socket", "sync"), servers) as town:
+        town.served.kill()
+        assert town.hand(town.tokens["otto"]).send("@vera", "hello")["accepted"]
+        asyncio.run(_sent(town.connect(town.tokens["otto"])))
+        town.served.restart()
+
+
+async def _sent(client: Client) -> None:
+    async with client as twin:
+        assert (await twin.send("@vera", "hello"))["accepted"]
+
+
+def test_threads_may_share_a_client(town: Town) -> None:
+    accepted: list[bool] = []
+    with town.connect(town.tokens["otto"]) as otto:
+        together = threading.Barrier(8)
+
+        def send() -> None:
+            together.wait(LIMIT_S)
+            accepted.append(otto.send("@vera", "hello")["accepted"])
+
+        threads = [threading.Thread(target=send) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LIMIT_S)
+    assert accepted == [True] * 8
+    assert open_logs(town) == []
+
+
+def open_logs(town: Town) -> list[str]:
+    """The files of the log that this process has open, as far as the system tells."""
+    try:
+        numbers = os.listdir("/proc/self/fd")
+    except OSError:
+        return []
+    paths = []
+    for number in numbers:
+        with suppress(OSError):
+            paths.append(os.readlink(f"/proc/self/fd/{number}"))
+    return [path for path in paths if path.startswith(str(town.directory / "log.db"))]
+
+
+def test_one_client_is_entered_once(tmp_path: Path) -> None:
+    async def twice() -> None:
+        client = interlock.connect(tmp_path / "workspace")
+        async with client as twin:
+            assert (await twin.status())["messages"] == 0
+            with pytest.raises(RuntimeError):
+                await client.__aenter__()
+        async with client as twin:
+            assert (await twin.status())["messages"] == 0
+
+    asyncio.run(twice())

@@ -1,0 +1,1426 @@
+"""Bad input on every command: a coded error, exit 2 or 3, no traceback, nothing stored.
+
+`ROWS` has a row for every command of the table; a command without one fails a test. A row gives
+words that work and says of what kind each of its arguments and flags is; `BAD` lists for every
+kind what must be refused, and `FINE` what looks bad and is not. The rest of the file is about
+broken workspaces, broken standard streams and files that are not what they should be.
+"""
+
+import json
+import os
+import random
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from interlock.doors.cli.grammar import COMMON
+from interlock.doors.cli.lookup import all_commands
+from interlock.doors.cli.parser import parse
+from interlock.errors import Usage
+from world.commandline import EXIT_OF, LIMIT_S, Done, Place, steering
+from world.forking import Served, Servers
+from world.letting_in import let_in
+from world.working import BRIEF, Workshop
+
+pytestmark = pytest.mark.every_engine
+
+COMMANDS = all_commands()
+
+NOISE = random.Random(7).randbytes(10_000_000)
+LONG = "x" * 200_000
+CHUNKS = "SELECT count(*) FROM blob_chunks"
+
+# --- what is bad, by kind of value
+
+ANYWHERE = [
+    "\udcff\udcfe\udc80",  # bytes that are not UTF-8, as Python hands them over
+    "valid\udce9",
+    "nul\0inside",
+    "\ud800",
+]
+TRICKS = [
+    "../../etc/passwd",
+    "..",
+    "/etc/passwd",
+    "%2e%2e%2f",
+    "a/../../b",
+    "' OR 1=1 --",
+    '"; DROP TABLE log; --',
+    "$(touch pwned)",
+    "`touch pwned`",
+    "*",
+    "%",
+    "______",
+]
+CONTROL = [
+    "\x1b[31mred",
+    "\x1b]0;title\x07",
+    "\x1b]52;c;cm0gLXJm\x07",
+    "bell\x07",
+    "back\x08space",
+    "car\rriage",
+    "new\nline",
+    "\x9b31m",
+    "\x7f",
+]
+NUMBERS = ["-1", "1.5", "1e3", "0x10", "+1", " 1", "1 ", "٣", "²", "NaN", "99999999999999999999"]
+HUGE = "9" * 5000
+EMPTY = ["", " ", "\t", "\u00a0"]
+
+LINE = [*EMPTY, *CONTROL, "a\u2028b", LONG]
+NO_TASK_ID = [*EMPTY, *TRICKS, *CONTROL, "ünï", "a b", "_a", "x" * 65, LONG]
+BAD: dict[str, list[str]] = {
+    "id": ["", "x", "#", "#-1", "#0", "#1.5", f"#{HUGE}", "#99", *TRICKS, *CONTROL, "zzzzzz", LONG],
+    "name": [*EMPTY, *TRICKS, *CONTROL, "Otto", "1otto", "ot to", "ötto", "ot_to", "a" * 65, LONG],
+    "surface": [" ", *TRICKS, *CONTROL, "CLI", "a" * 65, LONG],
+    "to": [
+        *(*EMPTY, *TRICKS, *CONTROL, "@", "vera", "AGENT:vera", "@a b", "@../x", "@\u202evera"),
+        *("@" + "a" * 129, f"@{LONG}", "agent:*", "AGENT:**", "@vera\n"),
+    ],
+    "line": LINE,
+    "short line": [*LINE, "x" * 81],
+    "remark": ["", LONG],
+    "task id": NO_TASK_ID,
+    "task": [*NO_TASK_ID, "T-99", "t-1"],
+    "label": [*EMPTY, *CONTROL, "..", "*", "' OR 1=1 --", "UI", "a b", "x" * 65, LONG],
+    "commit": [*EMPTY, *TRICKS, *CONTROL, "nowhere", "HEAD~9", "0" * 40, LONG],
+    "page": [*EMPTY, *TRICKS, *CONTROL, "example.com", "ftp://example.com", "http://", LONG],
+    "bytes": ["", "0", "1", *NUMBERS, HUGE, LONG],
+    "anything": [""],
+    "word": [LONG],
+    "any word": [],
+    "text": [""],
+    "json": [
+        *("", "{", "[]", "null", "1", '"x"', '{"text": 1}', '{"text": null}', "{}", "NaN"),
+        *('{"text": "a", "more": 1}', '{"text": ""}', '{"text": NaN}', '{"text": "\\ud800"}'),
+        *("[" * 100_000, '{"text": ' * 50_000, '{"Text": "a"}', '{"text": ["a"]}', LONG, "\x1b"),
+    ],
+    "type": ["", "gossip", "SEND", "evidence", *TRICKS, *CONTROL, LONG],
+    "choice": ["", "x", "HIGH", " low", *CONTROL, LONG],
+    "count": ["", "0", *NUMBERS, HUGE, LONG],
+    "position": ["", *NUMBERS, HUGE, LONG],
+    "duration": [
+        *("", "0", "0s", "-1s", "1.5h", "1w", "s", "1 h", "1s1s", "366d", *NUMBERS),
+        *(HUGE, f"{HUGE}d", LONG),
+    ],
+    "range": ["", "-", "a-b", "5-1", "-1-5", "1-", "1-2-3", "٣-٤", f"0-{HUGE}", "0", LONG],
+    "item": [*EMPTY, "..", "/x", "a b", "-5", "ünï", "*", "%", "' OR 1", *CONTROL, "a" * 201, LONG],
+    "glob": [
+        *("", "/etc", "../x", "a/../b", "a\\b", "~root", "[", "[z-a]", ".", *CONTROL),
+        *("x" * 1025, LONG),
+    ],
+    "repo": LINE,
+    "session": [*EMPTY, *TRICKS, *CONTROL, "é", "x" * 129, LONG],
+    "sender": ["", "nobody", "@", "vera/../otto-cli", *TRICKS, *CONTROL, LONG],
+    "scope": ["", "root", "ADMIN", "gate:", "gate:../x", "gate:A", *TRICKS, *CONTROL, LONG],
+    "token id": ["", "tok_", "tok_000000000000", *TRICKS, *CONTROL, LONG],
+    "some name": [*EMPTY, *TRICKS, *CONTROL, "@", "nobody", LONG],
+    "path": ["", "/etc", "../x", "a/../../b", "x" * 5000],
+    "member": ["", "nobody", "@", *TRICKS, *CONTROL, LONG],
+    "setting": ["", "nope", "recipients ", *TRICKS, *CONTROL, LONG],
+    "strictness": ["", "STRICT", "x", *CONTROL, LONG],
+    "query": [*EMPTY, LONG],
+    "rules": ["", ".", "/", "no/such/file", "noise", "text", *CONTROL, "x" * 5000],
+    "some file": ["", ".", "/", "/dev/null", "no/such/file", *CONTROL, "x" * 5000],
+    "old file": ["", ".", "/", "/dev/null", "no/such/file", "noise", "text", *CONTROL, "x" * 5000],
+    "new file": ["", ".", "/", "/dev/null", "text", "no/such/file", "text/below", "x" * 5000],
+    "key": [*EMPTY, *CONTROL, LONG],
+    "mapping": [*EMPTY, *TRICKS, *CONTROL, "=", "vera", "vera=", "=vera", "Nobody=vera", LONG],
+    "port": ["", *NUMBERS, "65536", HUGE, LONG],
+    # What may stand there is found out by the server itself.
+    "host": [""],
+    "proxy": ["", "proxy.example", "192.0.2.256", "192.0.2.0/33", "0.0.0.0/0", *CONTROL, LONG],
+    "url": ["", "interlock.example", "ftp://x", "https://", "https://x/y", *CONTROL, LONG],
+    "engine": ["", "mysql://127.0.0.1/x", "SQLITE", *CONTROL, LONG],
+    "verifier": ["", "x", "a+b+c", "interlock/x+00000000+AAAA", *TRICKS, *CONTROL, LONG],
+    "shell": ["", "tcsh", "BASH", *TRICKS, *CONTROL, LONG],
+    "workspace": ["", "text", "text/below", "/dev/null/x", "/proc/nothing/here", "x" * 5000],
+}
+
+# What looks bad and is not: commands take it, as they should.
+FINE: dict[str, list[str]] = {
+    "line": ["日本語 \u202eabc", "-5", "- a list", "../..", "' OR 1=1 --", "x" * 100],
+    "text": [*TRICKS, *CONTROL, " ", "-5", "日本語", LONG],
+    "item": ["a/../b", "B-1#2", "a" * 200],
+    "glob": ["a b", "src/**", "*", "日本語"],
+    "query": ['"', "***", "a AND", "NEAR(", "^", "-", "\x1b[31m", "' OR 1=1 --", "a " * 500],
+    "anything": [*TRICKS, *CONTROL, "x" * 1000],
+}
+
+
+Kinds: TypeAlias = dict[int | str, str]
+
+
+class Row(NamedTuple):
+    """Words that work, and of what kind their values are: by position after the command's words,
+    or by flag. `acts` says whether the command takes `--from` and `--session` seriously."""
+
+    words: str
+    kinds: Kinds
+    acts: bool = True
+    reads_stdin: bool = False
+
+
+_CLAIM: Kinds = {"--item": "item", "--path": "glob", "--repo": "repo"}
+_WHERE: Kinds = {"--worktree": "line", "--branch": "line", "--note": "line"}
+_PAGE: Kinds = {"--limit": "count", "--after": "position"}
+_UNDER: Kinds = {"--fence": "count"}
+_JUDGING: Kinds = {
+    0: "task",
+    1: "name",
+    "--note": "remark",
+    "--commit": "commit",
+    "--evidence": "id",
+}
+VERA = " --from vera"
+
+ROWS: dict[str, Row] = {
+    "up": Row(
+        "",
+        {
+            "--host": "host",
+            "--port": "port",
+            "--engine": "engine",
+            "--key": "old file",
+            "--public-url": "url",
+            "--proxy": "proxy",
+        },
+        acts=False,
+    ),
+    "migrate": Row("--to redis://127.0.0.1:1/0", {"--to": "engine"}, acts=False),
+    "repair": Row("--restore", {"--engine": "engine"}, acts=False),
+    "doctor": Row("", {}, acts=False),
+    "down": Row("", {}, acts=False),
+    "mcp": Row("", {}, acts=False),
+    "init": Row("", {}, acts=False),
+    "setup": Row("claude-code" + VERA, {0: "choice", "--plugin": "new file"}),
+    "join": Row(
+        "rita",
+        {
+            0: "name",
+            "--surface": "surface",
+            "--kind": "choice",
+            "--label": "line",
+            "--scope": "scope",
+        },
+    ),
+    "run": Row("vera -- true", {0: "sender"}, acts=False),
+    "hook": Row("claude-code Stop", {0: "any word", 1: "any word"}, acts=False),
+    "whoami": Row(VERA, {}),
+    "agents": Row("vera", {0: "word"}),
+    "status": Row("", {}),
+    "review": Row("", {"--since": "duration"}),
+    "send": Row(
+        "@vera hi" + VERA,
+        {
+            0: "to",
+            1: "text",
+            "--type": "type",
+            "--subject": "line",
+            "--thread": "id",
+            "--reply-to": "id",
+            "--priority": "choice",
+            "--key": "key",
+            "--ttl": "duration",
+        },
+        reads_stdin=True,
+    ),
+    "ask": Row(
+        "@vera hi --wait 1s" + VERA,
+        {0: "to", "--option": "anything", "--wait": "duration"},
+        reads_stdin=True,
+    ),
+    "answer": Row("$ask yes" + VERA, {0: "id", 1: "text"}, reads_stdin=True),
+    "inbox": Row(VERA, _PAGE | {"--wait": "duration"}),
+    "read": Row("$mail" + VERA, {0: "id", "--range": "range"}),
+    "ack": Row("$mail" + VERA, {0: "id", "--note": "line"}),
+    "receipts": Row("$mail" + VERA, {0: "id"}),
+    "thread": Row("$mail" + VERA, {0: "id", **_PAGE}),
+    "search": Row("hello" + VERA, {0: "query", "--limit": "count"}),
+    "watch": Row(VERA, {"--after": "position"}),
+    "mute": Row("vera", {0: "some name", "--ttl": "duration"}),
+    "explain": Row("$mail", {0: "id"}),
+    "redact": Row("$mail --reason r", {0: "id", "--reason": "line"}),
+    "claim acquire": Row(
+        "--item B-2" + VERA, _CLAIM | _WHERE | {"--ttl": "duration", "--wait": "duration"}
+    ),
+    "claim renew": Row("--item B-1" + VERA, _CLAIM | {"--ttl": "duration", "--fence": "count"}),
+    "claim release": Row("--item B-1" + VERA, _CLAIM | {"--fence": "count"}),
+    "claim check": Row("--item B-9", _CLAIM),
+    "claim list": Row("", {}),
+    "claim take-over": Row(
+        "--item B-1 --reason r" + VERA,
+        _CLAIM | _WHERE | {"--ttl": "duration", "--reason": "line"},
+    ),
+    "task create": Row(
+        "--title Sort" + VERA,
+        {
+            "--title": "line",
+            "--id": "task id",
+            "--brief": "text",
+            "--criterion": "remark",
+            "--gate": "name",
+            "--depends-on": "task",
+            "--priority": "choice",
+            "--assignee": "to",
+            "--label": "label",
+        },
+    ),
+    "task import": Row("../brief.md" + VERA, {0: "old file"}, reads_stdin=True),
+    "task list": Row("", _PAGE | {"--state": "choice"}),
+    "task show": Row("T-1", {0: "task"}),
+    "task take": Row("T-1" + VERA, _WHERE | {0: "task", "--ttl": "duration"}),
+    "task submit": Row(
+        "T-2" + VERA, _UNDER | {0: "task", "--commit": "commit", "--tree": "commit"}
+    ),
+    "task complete": Row("T-2" + VERA, _UNDER | {0: "task"}),
+    "task fail": Row("T-2" + VERA, _UNDER | {0: "task", "--note": "line"}),
+    "task cancel": Row("T-2" + VERA, {0: "task", "--note": "line"}),
+    "evidence run": Row(
+        "--task T-2 --from vera -- true",
+        _UNDER
+        | {
+            "--task": "task",
+            "--criterion": "count",
+            "--title": "line",
+            "--time-limit": "duration",
+            "--output-limit": "bytes",
+            "--memory-limit": "bytes",
+            "--spool": "some file",
+        },
+        acts=False,
+    ),
+    "evidence add": Row(
+        "--task T-2 --note seen" + VERA,
+        _UNDER
+        | {
+            "--task": "task",
+            "--criterion": "count",
+            "--title": "line",
+            "--file": "some file",
+            "--url": "page",
+            "--note": "text",
+            "--spool": "old file",
+        },
+    ),
+    "evidence show": Row("$evidence", {0: "id", "--range": "range"}),
+    "gate create": Row("hera --holder vera", {0: "name", "--holder": "member"}),
+    "gate pass": Row("T-3 athena" + VERA, _JUDGING),
+    "gate fail": Row("T-3 athena --note red" + VERA, _JUDGING | {"--fix": "remark"}),
+    "gate run": Row("T-3" + VERA, {0: "task", "--gate": "name", "--rules": "rules"}),
+    "gate list": Row("", {}),
+    "blocker raise": Row(
+        "T-3 slow" + VERA,
+        {0: "task", 1: "text", "--fix": "remark", "--severity": "choice", "--to": "to"},
+        reads_stdin=True,
+    ),
+    "blocker resolve": Row("$blocker" + VERA, {0: "id", "--note": "line"}),
+    "blocker list": Row("", {"--task": "task"}),
+    "report": Row("T-3", {0: "task", "--format": "choice", "--output": "new file"}),
+    "scrub": Row("", {"--rules": "rules"}, acts=False),
+    "guard install": Row("", {}, acts=False),
+    "guard check": Row("src/a.py", {0: "path"}),
+    "guard note": Row("", {}),
+    "guard push": Row("origin https://example.com/r", {0: "any word", 1: "any word"}, acts=False),
+    "audit verify": Row("", {0: "old file", "--checkpoint": "old file"}, acts=False),
+    "audit show": Row("", _PAGE | {"--kind": "word"}, acts=False),
+    "audit checkpoint": Row("", {}, acts=False),
+    "audit prove": Row("2", {0: "count", "--since": "count"}, acts=False),
+    "audit check-proof": Row(
+        "../made.proof", {0: "old file", "--verifier": "verifier"}, acts=False
+    ),
+    "audit export": Row("fresh", {0: "new file"}, acts=False),
+    "invite": Row(
+        "hugo", {0: "name", "--surface": "surface", "--own": "name", "--ttl": "duration"}
+    ),
+    "connection list": Row("", {}),
+    "connection name": Row("$connection phone", {0: "token id", 1: "short line"}),
+    "connection revoke": Row("$connection", {0: "token id"}),
+    "token list": Row("", {}),
+    "token show": Row("$token", {0: "token id"}),
+    "token mint": Row(
+        "--sender vera",
+        {"--sender": "sender", "--label": "line", "--scope": "scope", "--ttl": "duration"},
+    ),
+    "token rotate": Row("$token", {0: "token id", "--sender": "sender"}),
+    "token revoke": Row("$token", {0: "token id", "--sender": "sender"}),
+    "token reaffirm": Row("--all", {0: "token id", "--sender": "sender"}),
+    "token label": Row("$token vera", {0: "token id", 1: "line"}),
+    "token import": Row("../tokens.json", {0: "old file", "--map": "mapping"}, reads_stdin=True),
+    "token identify": Row("$secret", {}, acts=False, reads_stdin=True),
+    "group create": Row("team --member vera", {0: "name", "--member": "member"}),
+    "group list": Row("", {}),
+    "settings": Row("recipients open", {0: "setting", 1: "strictness"}),
+    "pause": Row("", {"--reason": "line"}),
+    "resume": Row("", {}),
+    "backup": Row("fresh", {0: "new file"}),
+    "restore": Row("../made.db", {0: "old file"}),
+    "rebuild": Row("", {}),
+    "schema": Row("send", {0: "type"}, acts=False),
+    "completion": Row("bash", {0: "shell"}, acts=False),
+}
+
+# `schema` knows every type, those of verbs too.
+EXCEPT = {("schema", "evidence")}
+
+
+def test_every_command_has_a_row() -> None:
+    assert set(ROWS) == {command.name for command in COMMANDS}
+
+
+def test_every_argument_and_flag_with_a_value_has_a_kind() -> None:
+    for command in COMMANDS:
+        kinds = ROWS[command.name].kinds
+        missing = {flag.name for flag in command.flags if flag.placeholder} - set(kinds)
+        # What these take is checked by tests of their own below, or may be anything at all.
+        missing -= {"--payload", "--why", "--type", "--kind"}
+        assert not missing, (command.name, missing)
+
+
+class Scene:
+    """A place with something for every command to work on, and what the words call it. Where it
+    has a `twin`, what is refused in one of them is refused in the same words in the other."""
+
+    def __init__(
+        self, place: Place, names: dict[str, str] | None = None, twin: Place | None = None
+    ) -> None:
+        self.place = place
+        self.places = [place] if twin is None else [place, twin]
+        self.names = self._built() if names is None else names
+        self.wrong: list[str] = []
+        self.is_settled = True
+        self._logs: dict[Place, apsw.Connection] = {}
+
+    def close(self) -> None:
+        for log in self._logs.values():
+            log.close()
+
+    def _built(self) -> dict[str, str]:
+        place = self.place
+        secret = place.join("vera", None, "--kind", "human")
+        place.join("otto", "cli")
+        otto = ("--from", "otto-cli")
+        mail = place.ok("send", "@vera", "hello", *otto)["message"]["id"]
+        ask = place.ok("send", "@vera", "hi?", "--type", "ask", *otto)["message"]["id"]
+        place.ok("claim", "acquire", "--item", "B-1", "--from", "vera")
+        place.ok("backup", "../made.db")
+        (place.root / "made.proof").write_text(json.dumps(place.ok("audit", "prove", "2")))
+        old = [{"token_hash": "0" * 64, "agent": "vera", "label": "Vera, at home"}]
+        (place.root / "tokens.json").write_text(json.dumps(old))
+        (place.cwd / "noise").write_bytes(NOISE[:100_000])
+        (place.cwd / "text").write_text("just text\n")
+        token = place.ok("token", "list")["tokens"][0]["id"]
+        _, connection = let_in(place.workspace, "rosa")
+        named = {"token": token, "secret": secret, "connection": connection.id}
+        return {"mail": mail, "ask": ask} | named | self._work()
+
+    def _work(self) -> dict[str, str]:
+        """A repository, and tasks: T-1 waits, vera works on T-2, and otto-cli has submitted T-3."""
+        place = self.place
+        Workshop(place).git("config", "core.excludesFile", "../ignored")
+        (place.root / "ignored").write_text("noise\ntext\n")
+        (place.root / "brief.md").write_text(BRIEF)
+        vera, otto = ("--from", "vera"), ("--from", "otto-cli")
+        for title in ("Sort", "Show", "Count"):
+            criterion = ("--criterion", "it is there")
+            place.ok("task", "create", "--title", title, "--gate", "athena", *criterion, *vera)
+        place.ok("task", "take", "T-2", *vera)
+        place.ok("task", "take", "T-3", *otto)
+        place.ok("task", "submit", "T-3", *otto)
+        said = place.ok("evidence", "add", "--task", "T-3", "--file", "greet.sh", *otto)
+        raised = place.ok("blocker", "raise", "T-3", "it is slow", *vera)
+        return {"evidence": said["evidence"]["id"], "blocker": raised["blocker"]["id"]}
+
+    def words(self, command: str) -> list[str]:
+        row = re.sub(r"\$(\w+)", lambda found: self.names[found[1]], ROWS[command].words)
+        return row.split()
+
+    def with_value(self, command: str, slot: int | str, value: str) -> list[str]:
+        """The working words with one value replaced."""
+        words = self.words(command)
+        if command == "token reaffirm":
+            words = []
+        if isinstance(slot, int):
+            if slot < len(words) and not words[slot].startswith("--"):
+                words[slot] = value
+            else:
+                words.insert(slot, value)
+        elif slot in words:
+            words[words.index(slot) + 1] = value
+        else:
+            for other in ("--item", "--all"):
+                if other in words and slot in ("--path", "--sender"):
+                    at = words.index(other)
+                    del words[at : at + (2 if other == "--item" else 1)]
+            if slot == "--path":
+                words = ["--repo", "r", *words]
+            if command in ("token rotate", "token revoke"):
+                words = []
+            if command == "audit prove":
+                words = []
+            if command == "evidence add" and slot in ("--file", "--url", "--spool"):
+                words[words.index("--note") : words.index("--note") + 2] = []
+            if slot == "--repo" and "--item" in words:
+                words[words.index("--item") : words.index("--item") + 2] = ["--path", "src"]
+            words = [f"{slot}={value}", *words]
+        return [*command.split(), *words]
+
+    def refused(self, words: list[str], stdin: bytes = b"", **environ: str) -> None:
+        """Notes what is wrong with the refusal of these words."""
+        try:
+            first, *others = [self._refused(at, words, stdin, environ) for at in self.places]
+            assert all(other == first for other in others), f"{first} and not {others}"
+        except AssertionError as wrong:
+            self.wrong.append(str(wrong))
+
+    def _refused(
+        self, place: Place, words: list[str], stdin: bytes, environ: dict[str, str]
+    ) -> str:
+        """What one place says, in which nothing changes."""
+        before = self._logged(place, "SELECT seq FROM head")[0][0]
+        head, dashes, tail = _split(words)
+        done = place.run(*head, "--json", *dashes, *tail, stdin=stdin, **environ)
+        assert done.status in (2, 3), f"accepted: {done}"
+        self._unchanged(place, done, before)
+        if any(character in "".join(words) for character in "\x1b\x07\x9b\r\x7f"):
+            shown = place.run(*words, stdin=stdin, **environ)
+            assert shown.status == done.status
+            assert shown.out == b"", shown
+            assert shown.err.strip(), shown
+        return done.text.replace(str(place.root), "<root>")
+
+    def _unchanged(self, place: Place, done: Done, before: int) -> None:
+        rows = self._logged(place, f"SELECT header FROM log WHERE seq > {before}")
+        added = [json.loads(header)["kind"] for (header,) in rows]
+        code = done.json["code"]
+        recorded = code in ("MISSING_SCOPE", "STALE_FENCE", "IDENTITY_MISMATCH", "OWN_WORK")
+        assert added == ["request_refused"] * len(added), done
+        assert len(added) <= recorded, done
+
+    def _logged(self, place: Place, sql: str) -> list[Any]:
+        """Asked over one connection, since there are thousands of questions."""
+        if place not in self._logs:
+            self._logs[place] = apsw.Connection(str(place.workspace / "log.db"))
+        return list(self._logs[place].execute(sql))
+
+    def settle(self) -> None:
+        shown = "\n---\n".join(self.wrong[:5])
+        assert not self.wrong, f"{len(self.wrong)} inputs were not refused as they should:\n{shown}"
+        for place in self.places:
+            assert place.run("audit", "verify", "--json").status == 0
+            left = {"noise", "text", "fresh", ".git", "greet.sh"}
+            assert {file.name for file in place.cwd.iterdir()} <= left
+        self.is_settled = True
+
+
+@pytest.fixture(scope="module")
+def first_scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    return Scene(Place(tmp_path_factory.mktemp("scene")))
+
+
+@pytest.fixture
+def scene(first_scene: Scene, tmp_path: Path, served: Served | None) -> Iterator[Scene]:
+    """With a server, there is a twin without one."""
+    twin = first_scene.place.copied(tmp_path / "twin") if served is not None else None
+    place = first_scene.place.copied(tmp_path, served)
+    with closing(Scene(place, first_scene.names, twin)) as scene:
+        yield scene
+
+
+class Still:
+    """The scene of tests that change nothing: the next one has it too, unless one has failed."""
+
+    def __init__(self, first: Scene, served: Served, roots: pytest.TempPathFactory) -> None:
+        self._first, self._served, self._roots = first, served, roots
+        self.scene = self._fresh()
+
+    def _fresh(self) -> Scene:
+        place, root = self._first.place, self._roots.mktemp("still")
+        return Scene(
+            place.copied(root, self._served), self._first.names, place.copied(root / "twin")
+        )
+
+    def again(self) -> Scene:
+        if not self.scene.is_settled:
+            self.scene.close()
+            self.scene = self._fresh()
+        self.scene.is_settled = False
+        return self.scene
+
+
+@pytest.fixture(scope="module")
+def only_still(
+    first_scene: Scene, servers: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Still]:
+    with closing(Served(servers)) as served:
+        still = Still(first_scene, served, tmp_path_factory)
+        yield still
+        still.scene.close()
+
+
+@pytest.fixture
+def still(only_still: Still, only_through_servers: None) -> Scene:
+    """A scene with a server, and a twin without one."""
+    return only_still.again()
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """Words before `--`, itself, and after."""
+    if "--" not in words:
+        return words, [], []
+    at = words.index("--")
+    return words[:at], ["--"], words[at + 1 :]
+
+
+def _slots(command: str) -> Iterator[tuple[int | str, str]]:
+    yield from ROWS[command].kinds.items()
+
+
+# What runs a command is refused by its own rules: 125 instead of the refusal's own status. A hook
+# refuses nothing: to its client that would be a no.
+REFUSING = [name for name in ROWS if name not in ("run", "evidence run", "hook")]
+
+
+def test_a_hook_takes_whatever_it_is_given_and_leaves_nothing(still: Scene) -> None:
+    before = still.place.entries()
+    for words in ([], ["--nope"], ["Stop", "--await=1"], ["a", "b", "c"], ["--session="]):
+        assert still.place.run("hook", *words).status == 0, words
+    for value in [*EMPTY, *TRICKS, LONG[:100_000], *ANYWHERE]:
+        for words in ([value, "Stop"], ["claude-code", value]):
+            done = still.place.run("hook", *words, stdin=value.encode("utf-8", "replace"))
+            assert (done.status, done.out) == (0, b"{}\n"), done
+    assert still.place.entries() == before
+
+
+@pytest.mark.parametrize("command", REFUSING)
+def test_bad_values_are_refused_and_leave_nothing(command: str, still: Scene) -> None:
+    for slot, kind in _slots(command):
+        for value in [*BAD[kind], *ANYWHERE]:
+            if (command, value) not in EXCEPT:
+                still.refused(still.with_value(command, slot, value))
+    still.settle()
+
+
+@pytest.mark.parametrize("command", REFUSING)
+def test_bad_usage_is_refused_and_leaves_nothing(command: str, still: Scene) -> None:
+    words = [*command.split(), *still.words(command)]
+    many = any(argument.many for c in COMMANDS if c.name == command for argument in c.arguments)
+    for extra in ("--nope", "--nope=1", "-x", "--js", "--json=1", "--", *ANYWHERE):
+        # `--` alone changes nothing; a word after it is one too many.
+        added = ["--", *["surplus"] * 3] if extra == "--" else [extra]
+        if extra != "--" or not many:
+            still.refused([*words, *added])
+    if not many:
+        still.refused([*words, "surplus", "surplus", "surplus"])
+    for flag in ("--workspace", "--from", "--session"):
+        still.refused([*words, flag])
+        still.refused([*words, f"{flag}="])
+        for value in ANYWHERE:
+            still.refused([*words, f"{flag}={value}"])
+    needed = next(c for c in COMMANDS if c.name == command)
+    if any(not argument.optional for argument in needed.arguments) or any(
+        flag.required for flag in needed.flags
+    ):
+        still.refused(command.split())
+    still.settle()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", [name for name in REFUSING if ROWS[name].acts])
+def test_senders_and_sessions_that_cannot_be_are_refused(command: str, still: Scene) -> None:
+    words = [*command.split(), *[w for w in still.words(command) if w not in ("--from", "vera")]]
+    if command in ("agents", "token mint", "group create", "gate create"):
+        words = [*command.split(), *still.words(command)]
+    for value in BAD["sender"]:
+        still.refused([*words, f"--from={value}"])
+    for value in BAD["session"]:
+        still.refused([*words, f"--session={value}", "--from", "vera"])
+        if value and "\0" not in value:
+            still.refused([*words, "--from", "vera"], INTERLOCK_SESSION=value)
+    still.refused(words, INTERLOCK_TOKEN="ilk_\udcff\x1b[31m")
+    still.refused(words, INTERLOCK_TOKEN=LONG)
+    still.settle()
+
+
+TAKING: dict[str, list[tuple[str, int | str]]] = {
+    "line": [("claim acquire", "--note"), ("send", "--subject"), ("pause", "--reason")],
+    "text": [("send", 1), ("answer", 1)],
+    "item": [("claim check", "--item")],
+    "glob": [("claim check", "--path")],
+    "query": [("search", 0)],
+    "anything": [("audit show", "--kind"), ("agents", 0), ("token identify", 0)],
+}
+
+
+@pytest.mark.parametrize("kind", FINE)
+def test_what_only_looks_bad_is_taken(kind: str, scene: Scene) -> None:
+    """The other half of the table: control characters in a body are content, not an attack on
+    the log, and a word such as `../..` in a note is a word."""
+    place = scene.place
+    for command, slot in TAKING[kind]:
+        for value in FINE[kind]:
+            words = scene.with_value(command, slot, value)
+            done = place.run(*words, "--json")
+            assert done.status == int(command == "token identify"), done  # nobody's
+            if command == "pause":
+                place.ok("resume")
+            shown = place.run(*words)
+            assert shown.status in (done.status, 4), shown
+
+
+# --- standard input
+
+READING = {
+    "send": "@vera -",
+    "ask": "@vera - --wait 1s",
+    "answer": "$ask -",
+    "token identify": "-",
+    "token import": "-",
+    "task import": "-",
+    "blocker raise": "T-3 -",
+}
+
+
+def test_every_command_that_reads_standard_input_is_known() -> None:
+    reading = {c.name for c in COMMANDS for a in c.arguments if a.name.endswith("|-")}
+    assert reading == set(READING) == {name for name, row in ROWS.items() if row.reads_stdin}
+
+
+@pytest.mark.parametrize("command", READING)
+def test_ten_megabytes_of_noise_are_refused(command: str, still: Scene) -> None:
+    words = READING[command].replace("$ask", still.names["ask"]).split()
+    who = [] if command == "token identify" else ["--from", "vera"]
+    before = [place.query(CHUNKS) for place in still.places]
+    still.refused([*command.split(), *words, *who], stdin=NOISE)
+    still.refused([*command.split(), *words, *who], stdin=b"begins well\xff")
+    still.settle()
+    assert [place.query(CHUNKS) for place in still.places] == before
+
+
+def test_ten_megabytes_of_text_are_a_message_but_no_answer_and_no_token(scene: Scene) -> None:
+    text = b"0123456789abcdef" * 655_360
+    sent = scene.place.ok("send", "@otto-cli", "-", "--from", "vera", stdin=text)["message"]
+    whole = scene.place.ok("read", sent["id"], "--from", "otto-cli")
+    assert whole["payload"]["text"].encode() == text
+    scene.place.no(
+        "NO_ANSWER", "ask", "@otto-cli", "-", "--wait", "1s", "--from", "vera", stdin=text
+    )
+    before = scene.place.entries()
+    scene.place.no("TOO_LARGE", "answer", scene.names["ask"], "-", "--from", "vera", stdin=text)
+    unknown = scene.place.run("token", "identify", "-", "--json", stdin=text)
+    assert (unknown.status, unknown.json) == (1, {"known": False})
+    assert scene.place.entries() == before
+
+
+def test_a_large_body_that_is_refused_leaves_no_piece_behind(scene: Scene) -> None:
+    text = b"x" * 3_000_000
+    before = scene.place.query(CHUNKS)
+    for words in (
+        ["send", "AGENT:nobody", "-", "--from", "vera"],
+        ["send", "@otto-cli", "-", "--reply-to", "00000000", "--from", "vera"],
+        ["send", "@otto-cli", "-", "--type", "command", "--from", "vera"],
+        ["send", "@otto-cli", "-", "--subject", "two\nlines", "--from", "vera"],
+    ):
+        scene.refused(words, stdin=text)
+    for place in scene.places:
+        place.ok("settings", "limits.message_bytes", "2999999")
+    scene.refused(["send", "@otto-cli", "-", "--from", "vera"], stdin=text)
+    scene.settle()
+    assert scene.place.query(CHUNKS) == before
+
+
+def test_an_empty_standard_input_is_no_message(still: Scene) -> None:
+    for words in READING.values():
+        if "$ask" not in words and "@" in words:
+            still.refused(["send", "@otto-cli", "-", "--from", "vera"])
+    still.refused(["answer", still.names["ask"], "-", "--from", "vera"])
+    still.settle()
+
+
+# --- values with a test of their own
+
+
+def test_a_payload_that_does_not_fit_is_refused(still: Scene) -> None:
+    for payload in BAD["json"]:
+        still.refused(["send", "@otto-cli", f"--payload={payload}", "--from", "vera"])
+    still.settle()
+
+
+TYPED: list[tuple[str, dict[str, object]]] = [
+    ("ask", {"question": "q", "timeout_s": 0}),
+    ("ask", {"question": "q", "timeout_s": 86_401}),
+    ("ask", {"question": "q", "timeout_s": 1.0}),
+    ("ask", {"question": "q", "timeout_s": "1"}),
+    ("ask", {"question": "q", "timeout_s": True}),
+    ("ask", {"question": "q", "options": ["a", "a"]}),
+    ("ask", {"question": "q", "options": "a"}),
+    ("answer", {"text": "t"}),
+    ("answer", {"text": "t", "ask": "../x"}),
+    ("answer", {"text": "t", "ask": "00000000-0000-4000-8000-000000000000"}),
+    ("command", {"command": "c"}),
+    ("command", {"command": "c", "why": ""}),
+    ("command", {"command": "", "why": "w"}),
+    ("blocker", {"what": "w", "severity": "urgent"}),
+    ("blocker", {"what": "w", "severity": "stop", "task_id": "../x"}),
+    ("blocker", {"what": "w", "severity": "stop", "fix": "make"}),
+    ("announce", {"pid": -1}),
+    ("announce", {"pid": 10**30}),
+    ("announce", {"cwd": "x" * 4097}),
+    ("wake", {"text": "t", "about": "x"}),
+    ("send", {"text": "t", "content_type": "text/html"}),
+    ("send", {"text": "t", "from": "@vera"}),
+    ("send", {"text": "t", "source": "agent:vera"}),
+]
+
+
+def test_a_typed_payload_that_does_not_fit_is_refused(still: Scene) -> None:
+    for type, payload in TYPED:
+        words = ["send", "@otto-cli", "--type", type, "--payload", json.dumps(payload)]
+        still.refused([*words, "--from", "vera"])
+    still.settle()
+
+
+LIMITS = ("limits.message_bytes", "limits.sends_per_minute", "limits.hops")
+NO_LIMIT = [
+    "-1",
+    "1.5",
+    "1e3",
+    "٣",
+    "x",
+    "1000000001",
+    HUGE,
+    "0" * 18 + HUGE,
+    "0" * 17 + "1" + HUGE,
+]
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_takes_whole_numbers_within_bounds(name: str, scene: Scene) -> None:
+    for value in ["", *NO_LIMIT, "0" * 17 + "1" + "9" * 9]:
+        scene.refused(["settings", name, value])
+    scene.place.ok("send", "@otto-cli", "still works", "--from", "vera")
+    scene.settle()
+
+
+def test_a_setting_takes_no_other_values(still: Scene) -> None:
+    for value in ("(", "[a-", "a" * 201, "(?P<n>a)(?P=m)", "*"):
+        still.refused(["settings", "names.pattern", value])
+    still.refused(["settings", "recipients", "Strict"])
+    still.settle()
+
+
+def test_a_thousand_and_one_ids_are_too_many(still: Scene) -> None:
+    still.refused(["ack", *["00000000"] * 1001, "--from", "vera"])
+    still.refused(["claim", "acquire", *["--path=a"] * 101, "--repo", "r", "--from", "vera"])
+    still.settle()
+
+
+def test_all_or_none_of_several_messages_are_acknowledged(scene: Scene) -> None:
+    before = scene.place.ok("inbox", "--from", "vera")["open"]
+    scene.refused(["ack", scene.names["mail"], "00000000", "--from", "vera"])
+    scene.settle()
+    assert scene.place.ok("inbox", "--from", "vera")["open"] == before > 0
+
+
+def test_bad_words_for_run_start_nothing(scene: Scene) -> None:
+    """As for a client of its own, 125 says that it never started."""
+    place = scene.place
+    before = place.entries()
+    for sender in ("nobody", "@", "../vera", "vera/../otto-cli", "\x1b[31m", "x" * 100_000):
+        done = place.process("run", sender, "--", "touch", "ran")
+        assert (done.status, done.out) == (125, b""), done
+        assert b"Traceback" not in done.err, done
+        assert not steering(done.complaint), done
+    for words in (["run"], ["run", "vera"], ["run", "--nope", "vera", "--", "touch", "ran"]):
+        assert place.run(*words, "--json" if "--" not in words else "--").status == 2
+    assert place.entries() == before
+    assert not (place.cwd / "ran").exists()
+
+
+def test_bad_words_for_a_run_of_evidence_start_nothing(scene: Scene) -> None:
+    """Words that cannot be are refused as everywhere; what only the workspace can refuse, by 125,
+    as the command's own status could be any other."""
+    place = scene.place
+    before = place.entries()
+    ran = ("--", "touch", "ran")
+    for flag, kind in ROWS["evidence run"].kinds.items():
+        if flag == "--spool":
+            continue  # where to write is found out after the run
+        about = [] if flag == "--task" else ["--task", "T-2"]
+        for value in [*BAD[kind], *ANYWHERE]:
+            given = [f"{flag}={value}", *about, "--from", "vera"]
+            done = place.run("evidence", "run", *given, *ran)
+            assert done.status in (2, 125), done
+            assert done.out == b"", done
+            assert done.complaint.strip(), done
+    for words in (["evidence", "run"], ["evidence", "run", "--"], ["evidence", "run", "-x", *ran]):
+        assert place.run(*words).status == 2
+    assert place.run("evidence", "run", "--from", "nobody", *ran).status == 125
+    assert place.entries() == before
+    assert not (place.cwd / "ran").exists()
+
+
+# --- random words
+
+_VOCABULARY = sorted(
+    {word for command in COMMANDS for word in command.words}
+    | {flag.name for command in COMMANDS for flag in command.flags}
+    | {flag.name for flag in COMMON}
+    | {"--help", "--version", "--", "-", "-h", "@vera", "AGENT:*", "B-1", "#6", "1", "vera", "src"}
+)
+_WORDS = st.one_of(
+    st.sampled_from(_VOCABULARY),
+    st.sampled_from([*TRICKS, *CONTROL, *NUMBERS, *ANYWHERE, "", " "]),
+    st.text(max_size=20),
+    st.builds("{}={}".format, st.sampled_from(_VOCABULARY), st.text(max_size=10)),
+)
+_BEGUN: st.SearchStrategy[list[str]] = st.one_of(
+    st.just([]), st.sampled_from([list(command.words) for command in COMMANDS])
+)  # fmt: skip
+
+
+WAITING = ("run", "watch", "ask", "up", "down", "mcp", "evidence run", "gate run")
+
+
+def _may_run(words: list[str]) -> bool:
+    """Whether nothing would wait for long, start a server, or run what chance has written."""
+    try:
+        parsed = parse(words, COMMANDS, COMMON)
+    except Usage:
+        return True
+    named = parsed.command.name
+    return named not in WAITING and "wait" not in parsed.values
+
+
+@pytest.fixture(scope="module")
+def spot(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Scene(Place(tmp_path_factory.mktemp("random"))).place
+
+
+@pytest.fixture(scope="module")
+def served_spot(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    served = Served(servers)
+    yield Scene(Place(tmp_path_factory.mktemp("random"), served)).place
+    served.close()
+
+
+_RANDOMLY = settings(
+    database=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+@settings(_RANDOMLY, max_examples=250)
+@given(_BEGUN, st.lists(_WORDS, max_size=6))
+@example(["send"], ["@vera", "x", "--payload={}", "--from", "vera"])
+@example(["audit", "prove"], ["--since", "1", "--since=2"])
+@example([], ["--json=", "status"])
+def test_random_words_get_an_answer_or_a_coded_refusal(
+    spot: Place, begun: list[str], more: list[str]
+) -> None:
+    _check_words(spot, [*begun, *more])
+
+
+@settings(_RANDOMLY, max_examples=100)
+@given(_BEGUN, st.lists(_WORDS, max_size=6))
+def test_random_words_get_an_answer_or_a_coded_refusal_from_a_server(
+    served_spot: Place, begun: list[str], more: list[str]
+) -> None:
+    assume("repair" not in begun)  # which opens the node's own copy, server or not
+    _check_words(served_spot, [*begun, *more])
+
+
+@pytest.mark.long
+@settings(_RANDOMLY, max_examples=1000)
+@given(_BEGUN, st.lists(_WORDS, max_size=6))
+def test_many_random_words_get_an_answer_or_a_coded_refusal(
+    spot: Place, begun: list[str], more: list[str]
+) -> None:
+    _check_words(spot, [*begun, *more])
+
+
+@pytest.mark.long
+@settings(_RANDOMLY, max_examples=300)
+@given(_BEGUN, st.lists(_WORDS, max_size=6))
+def test_many_random_words_get_an_answer_or_a_coded_refusal_from_a_server(
+    served_spot: Place, begun: list[str], more: list[str]
+) -> None:
+    assume("repair" not in begun)  # which opens the node's own copy, server or not
+    _check_words(served_spot, [*begun, *more])
+
+
+def _check_words(spot: Place, words: list[str]) -> None:
+    # A workspace or a file that chance named would lie outside of the test's own.
+    assume(not any("workspace" in word or "/" in word.partition("=")[2] for word in words))
+    assume(not any(word.startswith("/") for word in words))
+    assume("hook" not in words)  # which answers its client in that one's form
+    assume(_may_run(["--json", *words]))
+    before = spot.entries()
+    done = spot.run("--json", *words)
+    if "pause" in words:
+        spot.run("resume")
+    if done.status not in (0, 1):
+        code = done.json["code"]
+        assert done.status == EXIT_OF[code] in (2, 3, 4), done
+        recorded = code in ("MISSING_SCOPE", "STALE_FENCE", "IDENTITY_MISMATCH")
+        assert spot.entries() - before <= recorded, done
+
+
+@settings(_RANDOMLY, max_examples=150)
+@given(st.binary(max_size=200))
+def test_random_bytes_on_standard_input_get_an_answer_or_a_coded_refusal(
+    spot: Place, data: bytes
+) -> None:
+    _check_input(spot, data)
+
+
+@settings(_RANDOMLY, max_examples=50)
+@given(st.binary(max_size=200))
+def test_random_bytes_on_standard_input_get_an_answer_or_a_coded_refusal_from_a_server(
+    served_spot: Place, data: bytes
+) -> None:
+    _check_input(served_spot, data)
+
+
+def _check_input(spot: Place, data: bytes) -> None:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        before = spot.entries()
+        spot.no("INVALID_MESSAGE", "send", "@otto-cli", "-", "--from", "vera", stdin=data)
+        assert spot.entries() == before
+        return
+    done = spot.run("send", "@otto-cli", "-", "--from", "vera", "--json", stdin=data)
+    assert done.status == (0 if data else 2), done
+    if data:
+        id = done.json["message"]["id"]
+        assert spot.ok("read", id, "--from", "otto-cli")["payload"]["text"].encode() == data
+
+
+# --- files that are not what they should be
+
+
+CHANGED_PROOFS: list[dict[str, object]] = [
+    {"proof": 1},
+    {"seq": "2"},
+    {"seq": -1},
+    {"header": 5},
+    {"header": "{}"},
+    {"header": "[]"},
+    {"leaf_index": -1},
+    {"leaf_index": "1"},
+    {"leaf_index": 10**30},
+    {"tree_size": -1},
+    {"tree_size": 10**30},
+    {"tree_size": None},
+    {"root": "zz"},
+    {"root": 5},
+    {"path": "zz"},
+    {"path": 5},
+    {"path": [5]},
+    {"path": ["00"] * 10_000},
+    {"checkpoint": ""},
+    {"checkpoint": 5},
+    {"checkpoint": "a\nb\nc\n\n— x y\n"},
+    {"verifier": ""},
+    {"verifier": 5},
+    {"verifier": "x+00000000+AA=="},
+    {"proof": "consistency"},
+    {"proof": "consistency", "old_root": "00" * 32, "old_size": -1},
+    {"proof": "consistency", "old_root": "00" * 32, "old_size": "1"},
+    {"proof": "consistency", "old_root": 1, "old_size": 1},
+]
+
+
+def _no_good(place: Place, *words: str) -> Iterator[str]:
+    """What is wrong with an answer that should be a refusal, or say that there is damage."""
+    try:
+        done = place.run(*words, "--json")
+        assert done.json.get("code") in ("USAGE", "LOG_DAMAGED"), done
+    except AssertionError as wrong:
+        yield str(wrong)
+
+
+def test_a_proof_that_was_changed_is_refused_or_does_not_hold(town: Place) -> None:
+    proof = town.ok("audit", "prove", "2")
+    file = town.cwd / "changed.json"
+    wrong = []
+    for change in CHANGED_PROOFS:
+        file.write_text(json.dumps(proof | change))
+        wrong += [f"{change}: {what}" for what in _no_good(town, "audit", "check-proof", str(file))]
+    assert not wrong, "\n".join(wrong)
+
+
+NO_EXPORTS = [
+    b"",
+    b"\n\n",
+    b"{}\n",
+    b"[]\n",
+    b'{"checkpoint": 5}\n',
+    b'{"checkpoint": null}\n',
+    b'{"checkpoint": ["x"]}\n',
+    b'{"checkpoint": "x"}\nnoise\n',
+    b'{"checkpoint": "x"}\n{"seq": 1}\n',
+    b'{"checkpoint": "x"}\n[]\n',
+    b'{"checkpoint": "x"}\n{"seq": "1", "header": "{}"}\n',
+    b'{"checkpoint": "x"}\n{"seq": 1, "header": 5}\n',
+    b'{"checkpoint": "x"}\n{"seq": 1, "header": "[]", "salt": "zz"}\n',
+    NOISE[:100_000],
+]
+
+
+def test_a_file_that_is_no_export_is_refused_or_found_damaged(town: Place) -> None:
+    file = town.cwd / "export.jsonl"
+    wrong = []
+    for lines in NO_EXPORTS:
+        file.write_bytes(lines)
+        wrong += [
+            f"{lines[:80]!r}: {what}" for what in _no_good(town, "audit", "verify", str(file))
+        ]
+    assert not wrong, "\n".join(wrong)
+
+
+FORGED_HEADERS: list[dict[str, object]] = [
+    {"outcome": 5},
+    {"outcome": None},
+    {"outcome": {"verifier": 5}},
+    {"outcome": {"verifier": ["x"]}},
+    {"kind": "body_redacted", "outcome": {}},
+    {"kind": "body_redacted", "outcome": {"target": []}},
+    {"at": "soon"},
+    {"at": None},
+    {"epoch": "x"},
+    {"workspace": 5},
+    {"body": 5},
+    {"surplus": 1},
+]
+
+
+def test_an_export_with_a_header_of_another_shape_is_found_damaged(town: Place) -> None:
+    """Whoever forges an export writes what they like into it; verify must say so, not fall."""
+    made = town.cwd / "made.jsonl"
+    town.ok("audit", "export", str(made))
+    about, first, *rest = made.read_text().splitlines()
+    forged = town.cwd / "forged.jsonl"
+    wrong = []
+    for change in FORGED_HEADERS:
+        entry = json.loads(first)
+        entry["header"] = json.dumps(json.loads(entry["header"]) | change)
+        forged.write_text("\n".join([about, json.dumps(entry), *rest]))
+        wrong += [f"{change}: {what}" for what in _no_good(town, "audit", "verify", str(forged))]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("note", [b"", b"x", NOISE[:1000], b"a\n1\nb\n\n\xe2\x80\x94 x y\n", b"{}"])
+def test_a_checkpoint_of_somebody_else_is_refused(note: bytes, town: Place) -> None:
+    file = town.cwd / "note"
+    file.write_bytes(note)
+    town.no("USAGE", "audit", "verify", "--checkpoint", str(file))
+
+
+@pytest.mark.parametrize("target", ["no/such/directory/x", "text/below", "x" * 5000])
+def test_a_place_where_nothing_can_be_written_is_said_to_be_one(target: str, town: Place) -> None:
+    """Not the workspace is at fault, and the message must not send people there."""
+    (town.cwd / "text").write_text("t")
+    for words in (["backup"], ["audit", "export"]):
+        wrong = town.no("USAGE", *words, target)
+        assert "The workspace cannot be written" not in wrong["message"]
+
+
+# --- workspaces that cannot be used
+
+
+def _coded(place: Place, *codes: str) -> None:
+    """Looking and writing are refused with one of these codes, and in text with a sentence."""
+    for words in (["status"], ["join", "otto"], ["inbox"], ["claim", "list"], ["audit", "verify"]):
+        done = place.run(*words, "--json")
+        assert done.json["code"] in codes, done
+        shown = place.run(*words)
+        assert (shown.status, shown.out) == (done.status, b""), shown
+        assert len(shown.complaint) > 20
+
+
+def test_a_workspace_that_is_a_file_is_refused(place: Place) -> None:
+    place.workspace.write_text("mine")
+    _coded(place, "NOT_A_WORKSPACE")
+    assert place.workspace.read_text() == "mine"
+
+
+@pytest.mark.parametrize("below", ["file/below", "file/far/below"])
+def test_a_workspace_below_a_file_is_refused(below: str, place: Place) -> None:
+    (place.root / "file").write_text("mine")
+    _coded(place.but(INTERLOCK_WORKSPACE=str(place.root / below)), "ENGINE_UNAVAILABLE")
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/proc/self/nothing", "/sys/nothing", "x" * 5000])
+def test_a_workspace_that_cannot_be_made_is_refused(path: str, place: Place) -> None:
+    _coded(place.but(INTERLOCK_WORKSPACE=path), "ENGINE_UNAVAILABLE", "NOT_A_WORKSPACE")
+
+
+def test_a_workspace_whose_name_is_no_text_works_or_is_refused(place: Place) -> None:
+    named = os.fsdecode(os.fsencode(str(place.root)) + b"/\xff\xfe")
+    done = place.run("status", "--json", INTERLOCK_WORKSPACE=named)
+    assert done.status in (0, 2, 4), done
+
+
+def test_a_directory_of_other_files_is_left_alone(place: Place) -> None:
+    place.workspace.mkdir()
+    (place.workspace / "thesis.txt").write_text("mine")
+    _coded(place, "NOT_A_WORKSPACE")
+    assert [file.name for file in place.workspace.iterdir()] == ["thesis.txt"]
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def test_a_directory_that_cannot_be_written_is_refused(place: Place) -> None:
+    place.workspace.mkdir()
+    place.workspace.chmod(0o500)
+    if _is_root():
+        # Modes do not bind root; a directory of the kernel's does.
+        place = place.but(INTERLOCK_WORKSPACE="/proc/self")
+        _coded(place, "NOT_A_WORKSPACE", "ENGINE_UNAVAILABLE")
+    else:
+        _coded(place, "ENGINE_UNAVAILABLE")
+
+
+def test_a_directory_where_the_log_should_be_is_refused(place: Place) -> None:
+    (place.workspace / "log.db").mkdir(parents=True)
+    _coded(place, "ENGINE_UNAVAILABLE", "NOT_A_WORKSPACE")
+    assert list((place.workspace / "log.db").iterdir()) == []
+
+
+def _foreign(place: Place, data: bytes) -> Path:
+    place.workspace.mkdir()
+    log = place.workspace / "log.db"
+    log.write_bytes(data)
+    return log
+
+
+@pytest.mark.parametrize("data", [b"just text, and no database\n" * 400, NOISE[:50_000]])
+def test_a_log_that_is_no_database_is_refused_and_left_alone(data: bytes, place: Place) -> None:
+    log = _foreign(place, data)
+    _coded(place, "NOT_A_WORKSPACE")
+    assert log.read_bytes() == data
+    assert [file.name for file in place.workspace.iterdir()] == ["log.db"]
+
+
+def _database(path: Path, *statements: str) -> None:
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def test_somebody_elses_database_is_refused_and_left_alone(place: Place) -> None:
+    place.workspace.mkdir()
+    log = place.workspace / "log.db"
+    _database(log, "CREATE TABLE mine(x)", "INSERT INTO mine VALUES (1)")
+    before = log.read_bytes()
+    _coded(place, "NOT_A_WORKSPACE")
+    assert log.read_bytes() == before
+    assert [file.name for file in place.workspace.iterdir()] == ["log.db"]
+
+
+def test_a_database_with_our_mark_and_nothing_of_ours_is_refused(place: Place) -> None:
+    place.workspace.mkdir()
+    mark = f"PRAGMA application_id = {0x494C4B31}"
+    _database(place.workspace / "log.db", mark, "CREATE TABLE mine(x)")
+    _coded(place, "NOT_A_WORKSPACE", "LOG_DAMAGED")
+
+
+def test_a_newer_format_is_refused_and_says_to_upgrade(town: Place) -> None:
+    town.query("PRAGMA user_version = 99")
+    _coded(town, "NEWER_VERSION")
+    assert "Upgrade" in town.no("NEWER_VERSION", "status")["message"]
+
+
+def test_a_log_last_used_on_another_host_is_refused_until_it_is_adopted(town: Place) -> None:
+    town.query("UPDATE file_meta SET value = 'elsewhere' WHERE name IN ('host', 'boot')")
+    _coded(town, "OTHER_HOST")
+    town.ok("init", "--adopt")
+    town.ok("status")
+
+
+def test_a_log_cut_short_is_refused_or_found_damaged(town: Place) -> None:
+    for number in range(30):
+        town.ok("send", "@vera", f"message {number} " * 200, "--from", "otto-cli")
+    log = town.workspace / "log.db"
+    log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
+    for words in (["status"], ["inbox", "--from", "vera"], ["audit", "verify"]):
+        done = town.run(*words, "--json")
+        assert done.status == 0 or done.json["code"] in ("LOG_DAMAGED", "NOT_A_WORKSPACE"), done
+    assert town.run("audit", "verify", "--json").status != 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("credentials", "presence", "bells", "checkpoints"),
+        pytest.param("keys", marks=pytest.mark.embedded("a node writes nothing without the key")),
+    ],
+)
+def test_a_file_where_a_directory_should_be_is_a_coded_error_at_most(
+    name: str, town: Place
+) -> None:
+    """A disk that is full or a mode that is wrong looks the same: something beside the log cannot
+    be written. What was answered must be true all the same."""
+    directory = town.workspace / name
+    if directory.is_dir():
+        for file in directory.iterdir():
+            file.unlink()
+        directory.rmdir()
+    token = town.ok("token", "mint", "--sender", "vera")["token"] if name != "bells" else ""
+    directory.write_text("in the way")
+    town = town.but(INTERLOCK_TOKEN=token)
+    for words in (
+        ["whoami"],
+        ["send", "@otto", "hi"],
+        ["inbox", "--wait", "1s"],
+        ["claim", "acquire", "--item", "B-1"],
+        ["audit", "verify"],
+    ):
+        done = town.run(*words, "--json")
+        assert done.status in (0, 1, 3, 4), done
+    before = town.query("SELECT count(*) FROM identity_senders")
+    done = town.but(INTERLOCK_TOKEN=None).run("join", "rita", "--json")
+    if done.status:
+        assert town.query("SELECT count(*) FROM identity_senders") == before, done
+
+
+def test_an_answer_is_true_where_the_checkpoint_beside_the_log_cannot_be_kept(town: Place) -> None:
+    """Every so many entries a checkpoint is written beside the log, after the commit."""
+    (town.workspace / "checkpoints").write_text("in the way")
+    for number in range(130):
+        before = len(town.query("SELECT seq FROM mail_messages"))
+        done = town.run("send", "@vera", str(number), "--from", "otto-cli", "--json")
+        stored = len(town.query("SELECT seq FROM mail_messages")) - before
+        assert (done.status, stored) == (0, 1), done
+
+
+def test_every_command_survives_a_directory_that_is_gone(town: Place) -> None:
+    """A worktree that was removed under a running client."""
+    gone = town.root / "gone"
+    gone.mkdir()
+    script = (
+        "import os, sys; os.chdir(sys.argv[1]); os.rmdir(sys.argv[1]); "
+        "from interlock.doors.cli import main; sys.exit(main(sys.argv[2:]))"
+    )
+    for words in (
+        ["status"],
+        ["send", "@vera", "hi", "--from", "otto-cli"],
+        ["init", "--here"],
+        ["backup", "relative.db"],
+        ["audit", "export", "relative.jsonl"],
+        ["status", "--workspace", "relative"],
+        ["claim", "check", "--path", "src"],
+    ):
+        gone.mkdir(exist_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(gone), *words, "--json"],
+            env=town.environ,
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert done.returncode in (0, 2, 4), (words, done)
+        assert json.loads(done.stdout).get("code") != "INTERNAL", (words, done)
+
+
+# --- standard streams that are closed or full
+
+
+def _shell(place: Place, script: str) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        ["sh", "-c", f'interlock() {{ "$PY" -m interlock "$@"; }}; {script}'],
+        env=place.environ,
+        cwd=place.cwd,
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def test_a_closed_standard_input_is_no_defect(town: Place) -> None:
+    before = town.entries()
+    done = _shell(town, "interlock send @vera - --from otto-cli --json <&-")
+    assert done.returncode == 2, done
+    assert json.loads(done.stdout)["code"] in ("USAGE", "INVALID_MESSAGE")
+    assert town.entries() == before
+
+
+@pytest.mark.parametrize("flag", ["", "--json"])
+def test_a_closed_standard_output_is_no_defect(flag: str, town: Place) -> None:
+    done = _shell(town, f"interlock send @vera hi --from otto-cli {flag} >&-")
+    assert b"Traceback" not in done.stderr, done
+    assert b"The answer cannot be written (standard output is closed)." in done.stderr, done
+    assert done.returncode != 70, done
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_run_whose_streams_are_closed_is_recorded_and_exits_as_its_command_does(
+    closed: str, town: Place
+) -> None:
+    command = "sh -c 'echo out; echo err >&2; exit 3'"
+    done = _shell(town, f"interlock evidence run --from otto-cli -- {command} {closed}")
+    assert done.returncode == 3, done
+    assert (b"out\n" in done.stdout) is (closed == "2>&-")
+    assert (b"err\n" in done.stderr) is (closed == ">&-")
+    ((kept,),) = town.query("SELECT id FROM work_evidence")
+    assert sorted(town.ok("evidence", "show", kept)["content"]["text"].split()) == ["err", "out"]
+
+
+@pytest.mark.parametrize("flag", ["", "--json"])
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_standard_output_does_not_say_that_nothing_was_done(flag: str, town: Place) -> None:
+    before = town.entries()
+    done = _shell(town, f"interlock send @vera hi --from otto-cli {flag} >/dev/full")
+    assert town.entries() == before + 1
+    assert done.returncode not in (0, 70), done
+    assert b"Traceback" not in done.stderr, done
+    assert b"Nothing was done" not in done.stderr, done
+
+
+# --- real processes
+
+
+def test_bytes_that_are_not_utf8_are_refused_as_arguments_of_a_process(town: Place) -> None:
+    before = town.entries()
+    for words in ([b"send", b"@vera", b"\xff\xfe"], [b"\xff"], [b"read", b"\x80" * 8]):
+        done = subprocess.run(
+            [os.fsencode(sys.executable), b"-m", b"interlock", *words, b"--json"],
+            env=town.environ,
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (2, b""), done
+        assert json.loads(done.stdout)["code"] == "USAGE"
+    assert town.entries() == before
+
+
+def test_noise_is_refused_by_a_process_too(town: Place) -> None:
+    before = town.entries()
+    done = town.process("send", "@vera", "-", "--from", "otto-cli", "--json", stdin=NOISE)
+    assert (done.status, done.json["code"]) == (2, "INVALID_MESSAGE")
+    assert town.entries() == before
+
+
+def test_the_longest_argument_a_process_can_have_is_taken(town: Place) -> None:
+    text = "x" * 131_000
+    words = ("send", "@vera", text, "--from", "otto-cli", "--json")
+    id = town.process(*words).json["message"]["id"]
+    assert town.ok("read", id, "--from", "vera")["payload"]["text"] == text

@@ -1,0 +1,940 @@
+"""The command line as programs rely on it: every command's answer, the conventions that hold for
+all of them, the exit statuses, and the JSON that the interface promises member by member."""
+
+import importlib
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from interlock import __version__
+from interlock.doors.cli.lookup import all_commands
+from world.both_ways import BOTH_WAYS, DIRECT_ONLY
+from world.chosen import restores
+from world.commandline import BAR, LIMIT_S, TIME, Done, Place, check_answer, lines, until
+from world.forking import Served
+from world.letting_in import let_in
+from world.paths import ROOT
+from world.serving import free_port
+from world.working import BRIEF, Workshop
+
+pytestmark = pytest.mark.every_engine
+
+COMMANDS = all_commands()
+
+CASES = ROOT.parent / "shared" / "cases"
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+# --- the shared cases
+
+
+def _cases() -> list[Any]:
+    files = sorted(CASES.glob("*.json"))
+    if not files:
+        return [pytest.param(None, id="the shared cases are not here")]
+    return [
+        pytest.param(case, id=f"{file.stem}: {case['name']}")
+        for file in files
+        for case in json.loads(file.read_text())["cases"]
+    ]
+
+
+def _player() -> ModuleType:
+    """The shared runner of cases, as a module of its own."""
+    spec = importlib.util.spec_from_file_location("shared_cases", CASES / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("case", _cases())
+def test_a_shared_case_plays_as_written(case: Any, place: Place) -> None:
+    if case is None:
+        pytest.skip(f"{CASES} does not exist")
+    player = _player()
+
+    def call(words: list[str], environ: dict[str, str], stdin: str | None = None) -> Any:
+        done = place.run(
+            *words,
+            stdin=(stdin or "").encode(),
+            HOME=environ["HOME"],
+            INTERLOCK_WORKSPACE=environ["INTERLOCK_WORKSPACE"],
+        )
+        completed = subprocess.CompletedProcess(words, done.status, done.text, done.complaint)
+        return completed, done.json
+
+    player.__dict__["call"] = call
+    assert player.play(case) is None
+
+
+needs_cases = pytest.mark.skipif(not CASES.exists(), reason=f"{CASES} does not exist")
+
+
+def _pass_with(place: Place, command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(CASES / "run.py"), str(CASES / "mail.json")],
+        env=place.environ | {"INTERLOCK": command},
+        capture_output=True,
+        text=True,
+        timeout=3 * LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith(" passed, 0 failed\n")
+
+
+@needs_cases
+def test_the_shared_runner_passes_with_the_real_command(place: Place) -> None:
+    _pass_with(place, f"{sys.executable} -m interlock")
+
+
+# Starts the workspace's server before its first command.
+WITH_A_SERVER = """#!/bin/sh
+[ -e "$INTERLOCK_WORKSPACE/server.json" ] ||
+    "$PY" -m interlock up --detach --port 0 --json >>"$TMPDIR/servers" || exit
+exec "$PY" -m interlock "$@"
+"""
+
+
+@needs_cases
+@pytest.mark.long
+def test_the_shared_runner_passes_with_the_real_command_and_real_servers(place: Place) -> None:
+    command = place.root / "interlock"
+    command.write_text(WITH_A_SERVER)
+    command.chmod(0o700)
+    try:
+        _pass_with(place, str(command))
+    finally:
+        started = (place.root / "servers").read_text().splitlines()
+        for line in started:
+            os.kill(json.loads(line)["pid"], signal.SIGKILL)
+    assert len(started) == len(json.loads((CASES / "mail.json").read_text())["cases"])
+
+
+# --- one working call of every command
+
+
+class World:
+    """A place where every command has something to work on, and what the samples call it."""
+
+    def __init__(self, place: Place, names: dict[str, str] | None = None) -> None:
+        self.place = place
+        self.names = self._built() if names is None else names
+
+    def _built(self) -> dict[str, str]:
+        place = self.place
+        place.join("otto", "cli")
+        secret = place.join("vera")
+        place.ok("join", "dora", "--kind", "human", "--scope", "admin")
+        otto = ("--from", "otto-cli")
+        mail = place.ok("send", "@vera", "hello", "--subject", "first", *otto)["message"]["id"]
+        ask = place.ok("send", "@vera", "ready?", "--type", "ask", *otto)["message"]["id"]
+        place.ok("claim", "acquire", "--item", "B-1", *otto)
+        place.ok("backup", "../made.db")
+        (place.root / "made.proof").write_text(json.dumps(place.ok("audit", "prove", "2")))
+        old = [{"token_hash": "0" * 64, "agent": "vera", "label": "Vera, at home"}]
+        (place.root / "tokens.json").write_text(json.dumps(old))
+        token = place.ok("token", "list")["tokens"][1]["id"]
+        _, connection = let_in(place.workspace, "rosa")
+        named = {"token": token, "secret": secret, "connection": connection.id}
+        return {"mail": mail, "ask": ask} | named | self._work()
+
+    def _work(self) -> dict[str, str]:
+        """A repository, and tasks: T-1 waits, otto-cli works on T-2 and has submitted T-3."""
+        place = self.place
+        Workshop(place).commit(**{"brief.md": BRIEF})
+        otto = ("--from", "otto-cli")
+        asked = ("--gate", "athena", "--criterion", "it-sorts", "--from", "dora")
+        for title in ("Sort", "Show", "Count"):
+            place.ok("task", "create", "--title", title, *asked)
+        for task in ("T-2", "T-3"):
+            place.ok("task", "take", task, *otto)
+        place.ok("task", "submit", "T-3", *otto)
+        said = place.ok("evidence", "add", "--task", "T-2", "--note", "it sorts", *otto)
+        stuck = place.ok("blocker", "raise", "T-2", "there is no list", *otto)
+        return {"evidence": said["evidence"]["id"], "blocker": stuck["blocker"]["id"]}
+
+    def words(self, sample: str) -> list[str]:
+        """A sample's words, with this world's names in place."""
+        return re.sub(r"\$(\w+)", lambda found: self.names[found[1]], sample).split()
+
+
+@pytest.fixture(scope="module")
+def first_world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(Place(tmp_path_factory.mktemp("world")))
+
+
+@pytest.fixture
+def world(first_world: World, tmp_path: Path, served: Served | None) -> World:
+    return World(first_world.place.copied(tmp_path, served), first_world.names)
+
+
+# What works, with $names of the world. Those that end otherwise have tests of their own.
+ELSEWHERE = {"run", "watch", "up", "mcp", "evidence run", "gate run", "guard push"}
+ELSEWHERE |= {"migrate", "repair", "hook"}
+SAMPLES = {
+    "down": "down",
+    "init": "init",
+    "setup": "setup claude-code",
+    "join": "join rita --surface web --kind agent --label Rita",
+    "whoami": "whoami --from vera",
+    "agents": "agents",
+    "status": "status",
+    "doctor": "doctor",
+    "review": "review --since 1d",
+    "send": "send @vera again --priority high --ttl 1h --wake --from otto-cli",
+    "ask": "ask @vera free? --option yes --option no --wait 1s --from otto-cli",
+    "answer": "answer $ask yes --from vera",
+    "inbox": "inbox --from vera",
+    "read": "read $mail --from vera",
+    "ack": "ack $mail --note done --from vera",
+    "receipts": "receipts $mail --from otto-cli",
+    "thread": "thread $mail --from vera",
+    "search": "search hello --from vera",
+    "mute": "mute otto-cli --ttl 1h --from otto-cli",
+    "explain": "explain $mail",
+    "redact": "redact $mail --reason secret",
+    "claim acquire": "claim acquire --item B-2 --worktree wt --branch b --note n --from vera",
+    "claim renew": "claim renew --item B-1 --ttl 2h --from otto-cli",
+    "claim release": "claim release --item B-1 --from otto-cli",
+    "claim check": "claim check --item B-9",
+    "claim list": "claim list",
+    "claim take-over": "claim take-over --item B-1 --reason stuck --from dora",
+    "task create": "task create --title Name --criterion c --gate athena --label ui --from vera",
+    "task import": "task import brief.md --from vera",
+    "task list": "task list --state all",
+    "task show": "task show T-3",
+    "task take": "task take T-1 --worktree wt --branch b --ttl 2h --from otto-cli",
+    "task submit": "task submit T-2 --from otto-cli",
+    "task complete": "task complete T-3 --from otto-cli",
+    "task fail": "task fail T-2 --note gone --from otto-cli",
+    "task cancel": "task cancel T-1 --note gone --from dora",
+    "evidence add": "evidence add --task T-2 --criterion 1 --file brief.md --from otto-cli",
+    "evidence show": "evidence show $evidence",
+    "gate create": "gate create hera --holder vera --holder @dora",
+    "gate pass": "gate pass T-3 athena --note fine --from vera",
+    "gate fail": "gate fail T-3 athena --note red --fix make --from vera",
+    "gate list": "gate list",
+    "blocker raise": "blocker raise T-2 slow --severity warn --fix make --from vera",
+    "blocker resolve": "blocker resolve $blocker --note found --from dora",
+    "blocker list": "blocker list --task T-2 --all",
+    "report": "report T-3",
+    "scrub": "scrub",
+    "guard install": "guard install",
+    "guard check": "guard check brief.md --from otto-cli",
+    "guard note": "guard note --from otto-cli",
+    "audit verify": "audit verify",
+    "audit show": "audit show --limit 3",
+    "audit checkpoint": "audit checkpoint",
+    "audit prove": "audit prove 2",
+    "audit check-proof": "audit check-proof ../made.proof",
+    "audit export": "audit export new.jsonl",
+    "invite": "invite hugo --own rex --ttl 1d",
+    "connection list": "connection list",
+    "connection name": "connection name $connection phone",
+    "connection revoke": "connection revoke $connection",
+    "token list": "token list",
+    "token show": "token show $token",
+    "token mint": "token mint --sender vera --ttl 7d --label spare",
+    "token rotate": "token rotate --sender vera",
+    "token revoke": "token revoke $token",
+    "token reaffirm": "token reaffirm --all",
+    "token label": "token label $token vera",
+    "token import": "token import ../tokens.json --apply",
+    "token identify": "token identify -",
+    "group create": "group create team --member @vera --member @otto-cli",
+    "group list": "group list",
+    "settings": "settings recipients strict",
+    "pause": "pause --reason lunch",
+    "resume": "resume",
+    "backup": "backup new.db",
+    "restore": "restore ../made.db",
+    "rebuild": "rebuild",
+    "schema": "schema",
+    "completion": "completion bash",
+}
+EXPECTED = {"ask": 1, "task complete": 1}
+# After a commit nobody wants to hear that all is well.
+SILENT = {"guard note"}
+each_sample = pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=restores if name == "restore" else ()) for name in SAMPLES]
+)
+
+
+@pytest.mark.parametrize("name", DIRECT_ONLY)
+def test_what_runs_without_a_server_is_there_to_run(name: str) -> None:
+    assert any(hasattr(importlib.import_module(module), name) for module in BOTH_WAYS)
+
+
+def test_every_command_has_a_sample() -> None:
+    assert {command.name for command in COMMANDS} == {*SAMPLES, *ELSEWHERE}
+
+
+@each_sample
+def test_a_command_answers_with_one_json_document(command: str, world: World) -> None:
+    secret = world.names["secret"].encode()
+    done = world.place.run(*world.words(SAMPLES[command]), "--json", stdin=secret)
+    assert done.status == EXPECTED.get(command, 0), done
+
+
+@each_sample
+def test_a_command_answers_people_in_text(command: str, world: World) -> None:
+    secret = world.names["secret"].encode()
+    done = world.place.run(*world.words(SAMPLES[command]), stdin=secret)
+    assert done.status == EXPECTED.get(command, 0), done
+    assert done.err == b"", done
+    assert bool(done.text.strip()) is (command not in SILENT), done
+    assert not done.text.startswith("{") or command == "schema"
+
+
+# --- conventions
+
+
+def test_without_json_an_error_goes_to_stderr_and_says_what_to_do(town: Place) -> None:
+    done = town.run("send", "AGENT:vera", "hi", "--from", "otto-cli")
+    assert (done.status, done.out) == (2, b"")
+    assert done.complaint.startswith("Invalid recipient shape")
+    assert "Use AGENT:* to reach everyone, or @<identifier> for one agent." in done.complaint
+    assert "Did you mean @vera?" in done.complaint
+
+
+def test_the_error_object_is_the_one_of_the_interface(town: Place) -> None:
+    town.join("gpt")
+    assert town.no("INVALID_RECIPIENT_SHAPE", "send", "AGENT:gpt", "x", "--from", "vera") == {
+        "error": "Invalid recipient shape",
+        "code": "INVALID_RECIPIENT_SHAPE",
+        "message": "Recipient 'AGENT:gpt' matches neither shape. Use AGENT:* to reach everyone, or "
+        "@<identifier> for one agent. AGENT:<name> is not a form.",
+        "to": "AGENT:gpt",
+        "valid_shapes": [
+            "AGENT:* (everyone; the asterisk is required)",
+            "@<identifier> (one agent, for example @neo-gpt; the @ is required)",
+        ],
+        "did_you_mean": ["@gpt"],
+    }
+
+
+def test_did_you_mean_only_names_agents_that_exist(town: Place) -> None:
+    wrong = town.no("INVALID_RECIPIENT_SHAPE", "send", "AGENT:gpt", "x", "--from", "vera")
+    assert "did_you_mean" not in wrong
+
+
+@pytest.mark.parametrize("words", [["help"], ["--help"], ["inbox", "--help"], ["help", "send"]])
+def test_help_too_is_one_document_with_json(words: list[str], place: Place) -> None:
+    assert place.run(*words, "--json").status == 0
+
+
+def test_flags_stand_before_or_after_arguments(town: Place) -> None:
+    for words in (
+        ["--json", "--from", "otto-cli", "send", "@vera", "hi"],
+        ["send", "--from", "otto-cli", "--json", "@vera", "hi"],
+        ["send", "@vera", "--from=otto-cli", "hi", "--json"],
+        ["send", "@vera", "hi", "--json", "--from", "otto-cli"],
+        ["--from", "otto-cli", "--json", "send", "@vera", "--", "hi"],
+    ):
+        assert town.run(*words).json["message"]["from"] == "@otto-cli"
+
+
+@pytest.mark.parametrize(
+    "words", ["--item B-1 --worktree", "--worktree --item B-1", "--item B-1 --worktree="]
+)
+def test_a_flag_without_its_value_is_a_usage_error(words: str, town: Place) -> None:
+    done = town.run("--json", "--from", "vera", "claim", "acquire", *words.split())
+    assert done.json["code"] == "USAGE"
+    assert done.json["usage"].startswith(
+        "interlock claim acquire (ITEM | --item I | --path GLOB...)"
+    )
+    assert town.ok("claim", "list") == {"claims": []}
+
+
+def test_an_empty_value_is_a_usage_error(town: Place) -> None:
+    town.no("USAGE", "claim", "acquire", "--item", "B-1", "--worktree", "", "--from", "vera")
+    assert town.ok("claim", "list") == {"claims": []}
+
+
+def test_worktree_true_is_the_path_true(town: Place) -> None:
+    words = ("claim", "acquire", "--item", "B-1", "--worktree", "true", "--from", "vera")
+    assert town.ok(*words)["claim"]["worktree"] == "true"
+
+
+def test_what_is_not_given_is_absent(town: Place) -> None:
+    claim = town.ok("claim", "acquire", "--item", "B-1", "--from", "vera")["claim"]
+    absent = {"surface", "session", "branch", "worktree", "note", "paths", "repo"}
+    assert not absent & set(claim)
+    message = town.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]
+    assert not {"subject", "reply_to", "taken_by", "payload", "expires_at"} & set(message)
+
+
+@pytest.mark.parametrize(
+    ("typed", "seconds"),
+    [("90s", 90), ("15m", 900), ("2h", 7200), ("7d", 604_800), ("45", 45), ("365d", 31_536_000)],
+)
+def test_durations_are_written_so(typed: str, seconds: int, town: Place) -> None:
+    before = _ms(town.ok("status")["now"])
+    words = ("claim", "acquire", "--item", "B-1", "--ttl", typed, "--from", "vera")
+    claim = town.ok(*words)["claim"]
+    assert _ms(claim["expires_at"]) - _ms(claim["acquired_at"]) == seconds * 1000
+    assert _ms(claim["acquired_at"]) >= before
+
+
+@pytest.mark.parametrize(
+    "typed", ["0", "0s", "-1", "-5m", "1.5h", "1w", "h", "1 h", "1h30m", "366d", "1e3", "٣s"]
+)
+def test_other_durations_are_usage_errors(typed: str, town: Place) -> None:
+    town.no("USAGE", "claim", "acquire", "--item", "B-1", "--ttl", typed, "--from", "vera")
+
+
+def _ms(at: str) -> int:
+    from datetime import datetime
+
+    assert TIME.fullmatch(at)
+    return round(datetime.fromisoformat(at).timestamp() * 1000)
+
+
+def test_a_message_is_named_by_id_prefix_or_position(town: Place) -> None:
+    sent = town.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]
+    names = [sent["id"], sent["id"][:6], sent["id"][:20], f"#{sent['seq']}"]
+    found = {town.ok("read", name, "--from", "vera")["id"] for name in names}
+    assert found == {sent["id"]}
+    town.no("USAGE", "read", sent["id"][:5], "--from", "vera")
+    town.no("NOT_FOUND", "read", f"#{sent['seq'] + 1}", "--from", "vera")
+
+
+def test_who_sees_no_live_tasks_is_told_where_those_are_that_ended(town: Place) -> None:
+    town.ok("task", "create", "--title", "Greet", "--id", "B-1", "--from", "vera")
+    town.ok("task", "cancel", "B-1", "--from", "vera")
+    assert "No live tasks. interlock task list --state all" in town.run("task", "list").text
+    assert town.ok("task", "list") == {"tasks": []}
+    assert "B-1" in town.run("task", "list", "--state", "all").text
+    assert town.run("task", "list", "--state", "done").text.strip() == "No tasks."
+
+
+def test_wait_is_the_word_for_waiting(town: Place) -> None:
+    flags = {command.name for command in COMMANDS if any(f.name == "--wait" for f in command.flags)}
+    assert flags == {"ask", "inbox", "claim acquire"}
+    every = {flag.name for command in COMMANDS for flag in command.flags}
+    assert not every & {"--timeout", "--block", "--deadline", "--max-wait"}
+
+
+def test_python_m_and_the_installed_command_are_the_same(town: Place) -> None:
+    installed = Path(sys.executable).with_name("interlock")
+    ran = subprocess.run(
+        [installed, "agents", "--json"], env=town.environ, capture_output=True, timeout=LIMIT_S
+    )
+    assert ran.returncode == 0
+    assert json.loads(ran.stdout) == town.process("agents", "--json").json
+
+
+def test_the_version_is_told(place: Place) -> None:
+    assert place.run("--version").text == f"interlock {__version__}\n"
+    assert place.run("--version", "--json").json == {"version": __version__}
+    assert place.process("version").text == f"interlock {__version__}\n"
+
+
+def test_a_command_that_needs_no_workspace_makes_none(place: Place) -> None:
+    for words in (["schema", "send"], ["completion", "bash"], ["help"], ["--version"], ["nope"]):
+        place.run(*words)
+    assert not place.workspace.exists()
+
+
+# --- exit statuses
+
+
+def test_a_plain_no_exits_with_1(town: Place) -> None:
+    town.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
+    held = town.no("CLAIM_HELD", "claim", "acquire", "--item", "B-1", "--from", "vera")
+    assert held["held_by"][0]["holder"] == "@otto-cli"
+    late = town.no("NO_ANSWER", "ask", "@vera", "ready?", "--wait", "1s", "--from", "otto-cli")
+    assert late["answered"] is False
+    claimed = town.run("claim", "check", "--item", "B-1", "--json")
+    assert (claimed.status, claimed.json["claimed"]) == (1, True)
+
+
+def test_a_damaged_log_exits_with_1_and_names_the_place(town: Place) -> None:
+    town.ok("send", "@vera", "hi", "--from", "otto-cli")
+    town.query("UPDATE bodies SET body = CAST(replace(body, 'hi', 'ho') AS BLOB) WHERE seq = 6")
+    wrong = town.no("LOG_DAMAGED", "audit", "verify")
+    assert (wrong["ok"], wrong["seq"]) == (False, 6)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("USAGE", "send"),
+        ("USAGE", "nope"),
+        ("USAGE", "claim acquire --from vera"),
+        ("USAGE", "claim acquire --item B-1 --path src --repo r --from vera"),
+        ("INVALID_RECIPIENT_SHAPE", "send vera hi --from vera"),
+        ("INVALID_MESSAGE", "send @vera --payload {} --type command --from vera"),
+        ("INVALID_MESSAGE", "send @vera x --type command --from vera"),
+        ("UNKNOWN_TYPE", "send @vera hi --type gossip --from vera"),
+        ("UNKNOWN_TYPE", "schema gossip"),
+        ("USE_VERB", "send @vera hi --type evidence --from vera"),
+        ("NOT_FOUND", "read 00000000 --from vera"),
+        ("NOT_FOUND", "token show tok_000000000000"),
+        ("NOT_FOUND", "audit prove 999"),
+        ("NOT_FOUND", "claim take-over --item B-7 --reason r --from vera"),
+        ("NAME_TAKEN", "join vera"),
+        ("NAME_TAKEN", "join otto-cli"),
+        ("NAME_TAKEN", "group create vera --member @otto-cli"),
+        ("NO_IDENTITY", "whoami"),
+        ("UNKNOWN_SENDER", "whoami --from nobody"),
+        ("UNKNOWN_SENDER", "token mint --sender nobody"),
+        ("NOT_HOLDER", "claim renew --item B-7 --from vera"),
+        ("STALE_FENCE", "claim renew --item B-7 --fence 99 --from vera"),
+        ("MISSING_SCOPE", "pause --from vera"),
+        pytest.param("NOT_A_WORKSPACE", "restore nowhere.db", marks=restores),
+    ],
+)
+def test_a_refusal_has_its_code_and_status(code: str, words: str, town: Place) -> None:
+    town.no(code, *words.split())
+
+
+def test_refusals_of_bad_tokens_exit_with_3(town: Place) -> None:
+    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN="ilk_mistyped")
+    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN="of-somebody-else")
+    short = town.ok("token", "mint", "--sender", "vera", "--ttl", "1s")["token"]
+    until(
+        lambda: (
+            town.run("whoami", "--json", INTERLOCK_TOKEN=short).json.get("code") == "TOKEN_EXPIRED"
+        )
+    )
+    town.no("TOKEN_EXPIRED", "send", "@otto", "x", INTERLOCK_TOKEN=short)
+
+
+def test_not_available_exits_with_4(town: Place) -> None:
+    town.ok("settings", "limits.sends_per_minute", "1")
+
+    def limited() -> Any:
+        answer = town.run("send", "@vera", "x", "--from", "otto-cli", "--json").json
+        return answer if answer.get("code") == "RATE_LIMITED" else None
+
+    assert 1 <= until(limited)["retry_after_s"] <= 60
+    town.ok("pause", "--reason", "lunch")
+    paused = town.no("PAUSED", "send", "@vera", "x", "--from", "vera")
+    assert paused["reason"] == "lunch"
+    assert "interlock resume" in paused["message"]
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    town.no("ENGINE_UNAVAILABLE", "status", "--workspace", nowhere, INTERLOCK_TOKEN="t")
+
+
+def test_strict_recipients_large_bodies_and_keys_exit_with_2(town: Place) -> None:
+    town.ok("settings", "recipients", "strict")
+    unknown = town.no("UNKNOWN_RECIPIENT", "send", "@ver", "x", "--from", "otto-cli")
+    assert unknown["did_you_mean"] == ["@vera"]
+    town.ok("settings", "limits.message_bytes", "10")
+    large = town.no("TOO_LARGE", "send", "@vera", "x" * 11, "--from", "otto-cli")
+    assert (large["size"], large["limit"]) == (11, 10)
+    town.ok("send", "@vera", "one", "--key", "k", "--from", "otto-cli")
+    town.no("IDEMPOTENCY_CONFLICT", "send", "@vera", "two", "--key", "k", "--from", "otto-cli")
+
+
+def test_what_is_not_yours_answers_as_what_does_not_exist(town: Place) -> None:
+    town.join("mallory")
+    secret = town.ok("send", "@vera", "secret", "--from", "otto-cli")["message"]["id"]
+    absent = "00000000-0000-4000-8000-000000000000"
+    for command in (["read"], ["ack"], ["receipts"], ["thread"], ["explain"], ["answer"]):
+        rest = ["x"] if command == ["answer"] else []
+        hidden = town.no("NOT_FOUND", *command, secret, *rest, "--from", "mallory")
+        missing = town.no("NOT_FOUND", *command, absent, *rest, "--from", "mallory")
+        assert json.dumps(hidden).replace(secret, absent) == json.dumps(missing)
+    for flag in ("--thread", "--reply-to"):
+        words = ["send", "@vera", "x", flag]
+        hidden = town.no("NOT_FOUND", *words, secret, "--from", "mallory")
+        missing = town.no("NOT_FOUND", *words, absent, "--from", "mallory")
+        assert json.dumps(hidden).replace(secret, absent) == json.dumps(missing)
+
+
+# --- the JSON that programs rely on
+
+
+def _has(answer: Any, required: str, optional: str = "") -> None:
+    members = set(answer)
+    assert set(required.split()) <= members, answer
+    assert members <= set(required.split()) | set(optional.split()), answer
+
+
+CLAIM = "id holder agent fence acquired_at expires_at"
+CLAIM_MAYBE = "item paths repo surface session branch worktree note"
+MESSAGE = "id seq type version source from to thread at priority sha256 size"
+MESSAGE_MAYBE = "subject reply_to payload taken_by expires_at part shown offset next_offset"
+
+
+def test_a_claim_has_the_promised_members(town: Place) -> None:
+    words = "claim acquire --item B-1 --branch b --worktree w --note n --from otto-cli --session s"
+    answer = town.ok(*words.split())
+    _has(answer, "acquired claim")
+    claim = answer["claim"]
+    _has(claim, CLAIM + " item surface session branch worktree note")
+    assert answer["acquired"] is True
+    assert UUID.fullmatch(claim["id"])
+    assert isinstance(claim["fence"], int)
+    known = {"item": "B-1", "holder": "@otto-cli", "agent": "otto", "surface": "cli"}
+    given = {"session": "s", "branch": "b", "worktree": "w", "note": "n"}
+    assert claim.items() >= (known | given).items()
+    assert _ms(claim["expires_at"]) - _ms(claim["acquired_at"]) == 3_600_000
+
+
+def test_a_claim_on_paths_names_them_and_their_repository(town: Place) -> None:
+    words = "claim acquire --path src/** --path doc --repo example.com/r --from vera"
+    claim = town.ok(*words.split())["claim"]
+    _has(claim, CLAIM + " paths repo")
+    assert (sorted(claim["paths"]), claim["repo"]) == (["doc", "src/**"], "example.com/r")
+
+
+def test_claims_answer_as_promised_from_acquire_to_release(town: Place) -> None:
+    on = ("--item", "B-1")
+    otto, vera = ("--from", "otto-cli"), ("--from", "vera")
+    assert town.run("claim", "check", *on, "--json").status == 0
+    assert town.ok("claim", "check", *on) == {"claimed": False, "claims": []}
+    mine = town.ok("claim", "acquire", *on, *otto)["claim"]
+    held = town.no("CLAIM_HELD", "claim", "acquire", *on, *vera)
+    assert (held["acquired"], held["held_by"]) == (False, [mine])
+    for asker in (otto, vera, ()):
+        check = town.run("claim", "check", *on, *asker, "--json")
+        assert (check.status, check.json) == (1, {"claimed": True, "claims": [mine]})
+    renewed = town.ok("claim", "renew", *on, "--ttl", "2h", *otto)
+    _has(renewed, "renewed claim")
+    assert renewed["renewed"] is True
+    assert renewed["claim"]["fence"] == mine["fence"]
+    assert _ms(renewed["claim"]["expires_at"]) > _ms(mine["expires_at"])
+    town.no("NOT_HOLDER", "claim", "renew", *on, *vera)
+    town.no("NOT_HOLDER", "claim", "release", *on, *vera)
+    assert town.ok("claim", "list") == {"claims": [renewed["claim"]]}
+    assert town.ok("claim", "release", *on, *otto) == {"released": True}
+    assert town.ok("claim", "release", *on, *otto) == {"released": False}
+    assert town.ok("claim", "list") == {"claims": []}
+    assert town.ok("claim", "acquire", *on, *vera)["claim"]["fence"] > mine["fence"]
+
+
+def test_a_fence_that_was_lost_is_stale(town: Place) -> None:
+    on = ("--item", "B-1")
+    old = town.ok("claim", "acquire", *on, "--from", "otto-cli")["claim"]["fence"]
+    taken = town.ok("claim", "take-over", *on, "--reason", "he is away", "--from", "vera")
+    assert taken["taken_from"] == ["@otto-cli"]
+    for verb in ("renew", "release"):
+        town.no("STALE_FENCE", "claim", verb, *on, "--fence", str(old), "--from", "otto-cli")
+    told = town.ok("inbox", "--from", "otto-cli")["messages"][0]
+    assert told["from"] == "@interlock"
+    assert "he is away" in told["payload"]["text"]
+
+
+def test_a_take_over_needs_a_reason(town: Place) -> None:
+    town.no("USAGE", "claim", "take-over", "--item", "B-1", "--from", "vera")
+
+
+def test_waiting_for_a_claim_ends_when_it_becomes_free(town: Place) -> None:
+    on = ("--item", "B-1")
+    first = town.ok("claim", "acquire", *on, "--from", "otto-cli")["claim"]
+    words = ("claim", "acquire", *on, "--wait", "50s", "--from", "vera", "--json")
+    with town.start(*words) as waiter:
+        until(lambda: town.ok("status")["waiting"] == 1)
+        town.ok("claim", "release", *on, "--from", "otto-cli")
+        out, err = waiter.communicate(timeout=LIMIT_S)
+    assert (waiter.returncode, err) == (0, b"")
+    claim = json.loads(out)["claim"]
+    assert claim["holder"] == "@vera"
+    assert claim["fence"] > first["fence"]
+
+
+def test_waiting_for_a_claim_in_vain_is_a_plain_no(town: Place) -> None:
+    on = ("--item", "B-1")
+    town.ok("claim", "acquire", *on, "--from", "otto-cli")
+    held = town.no("CLAIM_HELD", "claim", "acquire", *on, "--wait", "1s", "--from", "vera")
+    assert held["held_by"][0]["holder"] == "@otto-cli"
+    assert town.ok("status")["waiting"] == 0
+
+
+def test_send_says_where_it_goes_and_who_will_see_it_when(town: Place) -> None:
+    sent = town.ok("send", "@vera", "grüße", "--subject", "s", "--from", "otto-cli")
+    _has(sent, "accepted message deliveries notices")
+    assert sent["accepted"] is True
+    message = sent["message"]
+    _has(message, MESSAGE + " subject")
+    assert UUID.fullmatch(message["id"])
+    assert (message["version"], message["type"]) == ("1.0", "send")
+    assert (message["source"], message["from"]) == ("agent:otto-cli", "@otto-cli")
+    assert (message["to"], message["thread"]) == ("@vera", message["id"])
+    assert (message["priority"], message["size"]) == ("normal", len("grüße".encode()))
+    assert re.fullmatch(r"[0-9a-f]{64}", message["sha256"])
+    assert sent["notices"] == []
+    (delivery,) = sent["deliveries"]
+    _has(delivery, "recipient known reach state")
+    assert (delivery["recipient"], delivery["known"]) == ("@vera", True)
+    assert delivery["state"] == "accepted"
+    assert delivery["reach"] in ("wakes", "working", "waits", "offline", "unknown")
+
+
+def test_mail_to_a_name_that_never_joined_is_kept_and_said(town: Place) -> None:
+    sent = town.ok("send", "@ver", "hi", "--from", "otto-cli")
+    assert sent["deliveries"] == [
+        {"recipient": "@ver", "known": False, "reach": "unknown", "state": "accepted"}
+    ]
+    (notice,) = sent["notices"]
+    _has(notice, "code message did_you_mean")
+    assert (notice["code"], notice["did_you_mean"]) == ("UNKNOWN_RECIPIENT", ["@vera"])
+    town.join("ver")
+    assert town.ok("inbox", "--from", "ver")["messages"][0]["id"] == sent["message"]["id"]
+
+
+def test_an_inbox_shows_whole_messages_until_they_are_acknowledged(town: Place) -> None:
+    sent = [town.ok("send", "@vera", text, "--from", "otto-cli")["message"] for text in "abc"]
+    inbox = town.ok("inbox", "--from", "vera")
+    _has(inbox, "messages open unread")
+    assert (inbox["open"], inbox["unread"]) == (3, 3)
+    for message, text, listed in zip(sent, "abc", inbox["messages"], strict=True):
+        _has(listed, MESSAGE + " payload")
+        assert listed == message | {"payload": {"text": text}}
+    page = town.ok("inbox", "--limit", "2", "--from", "vera")
+    assert page["next"] == sent[1]["seq"]
+    rest = town.ok("inbox", "--after", str(page["next"]), "--from", "vera")
+    assert [m["id"] for m in rest["messages"]] == [sent[2]["id"]]
+    assert "next" not in rest
+    town.ok("read", sent[0]["id"], "--from", "vera")
+    assert town.ok("inbox", "--from", "vera").items() >= {"open": 3, "unread": 2}.items()
+    assert town.ok("ack", sent[0]["id"], "--from", "vera") == {"acked": [sent[0]["id"]]}
+    assert town.ok("inbox", "--from", "vera").items() >= {"open": 2, "unread": 2}.items()
+    every = town.ok("inbox", "--all", "--from", "vera")["messages"]
+    assert [m["id"] for m in every] == [m["id"] for m in sent]
+    mine = town.ok("inbox", "--sent", "--from", "otto-cli")["messages"]
+    assert [m["deliveries"][0]["state"] for m in mine] == ["acked", "shown", "shown"]
+
+
+def test_an_inbox_waits_for_mail(town: Place) -> None:
+    with town.start("inbox", "--wait", "50s", "--from", "vera", "--json") as waiter:
+        until(lambda: _reach(town, "@vera") == "wakes")
+        sent = town.ok("send", "@vera", "now", "--from", "otto-cli")
+        assert sent["deliveries"][0]["reach"] == "wakes"
+        out, _ = waiter.communicate(timeout=LIMIT_S)
+    assert [m["id"] for m in json.loads(out)["messages"]] == [sent["message"]["id"]]
+    empty = town.ok("inbox", "--wait", "1s", "--from", "otto-cli")
+    assert empty == {"messages": [], "open": 0, "unread": 0}
+
+
+def _reach(place: Place, address: str) -> str:
+    agents = place.ok("agents")["agents"]
+    return next(str(agent["reach"]) for agent in agents if agent["address"] == address)
+
+
+def test_the_first_surface_that_reads_takes_the_mail_of_an_agent(town: Place) -> None:
+    town.join("otto", "desktop")
+    id = town.ok("send", "@otto", "for any of you", "--from", "vera")["message"]["id"]
+    for surface in ("otto-cli", "otto-desktop"):
+        (seen,) = town.ok("inbox", "--from", surface)["messages"]
+        assert "taken_by" not in seen
+    assert "taken_by" not in town.ok("read", id, "--from", "otto-cli")
+    (seen,) = town.ok("inbox", "--from", "otto-desktop")["messages"]
+    assert seen["taken_by"] == "@otto-cli"
+    assert town.ok("read", id, "--from", "otto-desktop")["taken_by"] == "@otto-cli"
+
+
+def test_receipts_tell_every_step(town: Place) -> None:
+    id = town.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]["id"]
+    town.ok("inbox", "--from", "vera")
+    town.ok("read", id, "--from", "vera")
+    town.ok("ack", id, "--decline", "--note", "no time", "--from", "vera")
+    receipts = town.ok("receipts", id, "--from", "otto-cli")
+    _has(receipts, "id deliveries")
+    (delivery,) = receipts["deliveries"]
+    _has(delivery, "recipient state history")
+    assert (receipts["id"], delivery["recipient"]) == (id, "@vera")
+    assert delivery["state"] == "declined"
+    states = ["accepted", "shown", "read", "declined"]
+    assert [step["state"] for step in delivery["history"]] == states
+    for step in delivery["history"]:
+        _has(step, "state at", "by adapter note")
+    assert delivery["history"][-1]["by"] == "@vera"
+    assert delivery["history"][-1]["note"] == "no time"
+
+
+def test_a_part_says_that_it_is_one(town: Place) -> None:
+    id = town.ok("send", "@vera", "a" * 100_000, "--from", "otto-cli")["message"]["id"]
+    (listed,) = town.ok("inbox", "--from", "vera")["messages"]
+    _has(listed, MESSAGE + " payload part shown next_offset")
+    assert listed["part"] is True
+    assert listed["shown"] == listed["next_offset"] == len(listed["payload"]["text"])
+    assert listed["size"] == 100_000
+    first = town.ok("read", id, "--range", "0-9", "--from", "vera")
+    assert (first["payload"]["text"], first["shown"], first["next_offset"]) == ("a" * 10, 10, 10)
+    last = town.ok("read", id, "--range", "99990-200000", "--from", "vera")
+    assert (last["shown"], "next_offset" in last) == (10, False)
+    whole = town.ok("read", id, "--from", "vera")
+    assert (len(whole["payload"]["text"]), "part" in whole) == (100_000, False)
+
+
+def test_a_command_is_listed_whole_or_not_at_all(town: Place) -> None:
+    payload = json.dumps({"command": "x" * 4096, "why": "w"})
+    words = ("send", "@vera", "--type", "command", "--payload", payload, "--from", "otto-cli")
+    town.ok(*words)
+    (listed,) = town.ok("inbox", "--from", "vera")["messages"]
+    assert len(listed["payload"]["command"]) == 4096
+
+
+def test_text_fills_the_main_member_of_each_type(town: Place) -> None:
+    for type, more, payload in (
+        ("send", [], {"text": "t"}),
+        ("ask", [], {"question": "t"}),
+        ("announce", [], {"text": "t"}),
+        ("wake", [], {"text": "t"}),
+        ("command", ["--why", "w"], {"command": "t", "why": "w"}),
+        ("blocker", [], {"what": "t", "severity": "stop"}),
+    ):
+        words = ["send", "@vera", "t", "--type", type, *more, "--from", "otto-cli"]
+        id = town.ok(*words)["message"]["id"]
+        assert town.ok("read", id, "--from", "vera")["payload"] == payload
+
+
+@pytest.mark.parametrize(
+    "type",
+    ["evidence", "gate_verdict", "task_created", "task_claimed", "task_completed", "agent_joined"],
+)
+def test_types_that_belong_to_verbs_cannot_be_sent(type: str, town: Place) -> None:
+    before = town.entries()
+    wrong = town.no("USE_VERB", "send", "@vera", "hi", "--type", type, "--from", "otto-cli")
+    assert wrong["use"].startswith("interlock ")
+    assert town.entries() == before
+
+
+def test_ask_gets_its_answer(town: Place) -> None:
+    words = ("ask", "@vera", "ready?", "--option", "yes", "--wait", "50s", "--from", "otto-cli")
+    with town.start(*words, "--json") as asker:
+        open_mail = until(lambda: town.ok("inbox", "--from", "vera")["messages"])
+        assert open_mail[0]["payload"] == {
+            "question": "ready?",
+            "options": ["yes"],
+            "timeout_s": 50,
+        }
+        sent = town.ok("answer", open_mail[0]["id"], "yes", "--from", "vera")
+        out, _ = asker.communicate(timeout=LIMIT_S)
+    answer = json.loads(out)
+    check_answer(answer)
+    assert asker.returncode == 0
+    assert answer["answered"] is True
+    assert answer["answer"]["payload"] == {"text": "yes", "ask": open_mail[0]["id"]}
+    assert answer["answer"]["id"] == sent["message"]["id"]
+
+
+def test_a_late_answer_arrives_in_the_inbox(town: Place) -> None:
+    late = town.no("NO_ANSWER", "ask", "@vera", "ready?", "--wait", "1s", "--from", "otto-cli")
+    town.ok("answer", late["id"], "yes", "--from", "vera")
+    (message,) = town.ok("inbox", "--from", "otto-cli")["messages"]
+    assert message["payload"] == {"text": "yes", "ask": late["id"]}
+
+
+def test_join_and_whoami_answer_as_promised(place: Place) -> None:
+    joined = place.ok("join", "otto", "--surface", "cli", "--label", "his terminal")
+    _has(joined, "sender address agent surface token", "kind scopes token_id kept")
+    assert (joined["sender"], joined["address"]) == ("otto-cli", "@otto-cli")
+    assert (joined["agent"], joined["surface"]) == ("otto", "cli")
+    assert "surface" not in place.ok("join", "vera")
+    me = place.ok("whoami", "--from", "otto-cli", "--session", "s")
+    promised = "sender address agent surface session scopes workspace open claims tasks"
+    _has(me, promised + " verdicts_due", "kind unread")
+    assert me["scopes"] == ["claim", "mail", "work"]
+    assert me["session"] == "s"
+    assert (me["open"], me["claims"], me["tasks"], me["verdicts_due"]) == (0, [], [], [])
+    claim = place.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")["claim"]
+    assert place.ok("whoami", "--from", "otto-cli")["claims"] == [claim]
+    assert "session" not in place.ok("whoami", "--from", "otto-cli")
+
+
+def test_agents_are_listed_as_promised(town: Place) -> None:
+    town.ok("whoami", "--from", "vera")
+    otto, vera = town.ok("agents")["agents"]
+    _has(otto, "address agent surface kind reach")
+    assert (otto["address"], otto["kind"], otto["reach"]) == ("@otto-cli", "agent", "unknown")
+    _has(vera, "address agent kind reach last_seen")
+    assert (vera["address"], vera["kind"], vera["reach"]) == ("@vera", "human", "waits")
+
+
+def test_verify_answers_as_promised(town: Place) -> None:
+    answer = town.ok("audit", "verify")
+    _has(answer, "ok entries root", "checkpoints")
+    assert (answer["ok"], answer["entries"]) == (True, town.entries())
+    assert re.fullmatch(r"[0-9a-f]{64}", answer["root"])
+
+
+def test_a_proof_and_an_export_are_checked_without_the_workspace(town: Place) -> None:
+    export = str(town.cwd / "log.jsonl")
+    town.ok("audit", "export", export)
+    verifier = town.ok("audit", "checkpoint")["verifier"]
+    proof = town.cwd / "proof.json"
+    proof.write_text(json.dumps(town.ok("audit", "prove", "2")))
+    elsewhere = town.root / "elsewhere"
+    words = ("--workspace", str(elsewhere), "audit")
+    assert town.ok(*words, "check-proof", str(proof), "--verifier", verifier)["ok"] is True
+    assert town.ok(*words, "verify", export)["entries"] == town.entries()
+    assert not elsewhere.exists()
+
+
+def test_schema_prints_the_published_files(place: Place) -> None:
+    published = {
+        file.name.removesuffix(".json"): json.loads(file.read_text())
+        for file in (ROOT / "schemas" / "v1").glob("*.json")
+    }
+    assert place.ok("schema") == published
+    for type, schema in published.items():
+        assert place.ok("schema", type) == schema
+    assert json.loads(place.run("schema", "send").text) == published["send"]
+
+
+# --- watching
+
+
+def test_watch_prints_json_lines_and_is_woken(town: Place) -> None:
+    town.ok("send", "@vera", "before", "--from", "otto-cli")
+    with town.start("watch", "--from", "vera", "--json") as watcher:
+        try:
+            until(lambda: _reach(town, "@vera") == "wakes")
+            printed = lines(watcher)
+            for text in ("one", "two\nlines"):
+                id = town.ok("send", "@vera", text, "--from", "otto-cli")["message"]["id"]
+                message = json.loads(next(printed))
+                check_answer(message)
+                _has(message, MESSAGE + " payload")
+                assert (message["id"], message["payload"]["text"]) == (id, text)
+        finally:
+            watcher.kill()
+    until(lambda: _reach(town, "@vera") != "wakes")
+    steps = town.ok("receipts", id, "--from", "otto-cli")["deliveries"][0]["history"]
+    assert steps[-1].items() >= {"state": "shown", "by": "@vera", "adapter": "watch"}.items()
+
+
+def test_watch_begins_after_a_position(town: Place) -> None:
+    sent = [town.ok("send", "@vera", text, "--from", "otto-cli")["message"] for text in "abc"]
+    after = str(sent[0]["seq"])
+    with town.start("watch", "--after", after, "--from", "vera", "--json") as watcher:
+        try:
+            printed = lines(watcher)
+            found = [json.loads(next(printed))["id"] for _ in range(2)]
+        finally:
+            watcher.kill()
+    assert found == [message["id"] for message in sent[1:]]
+
+
+def test_watch_prints_text_for_people(town: Place) -> None:
+    with town.start("watch", "--after", "0", "--from", "vera") as watcher:
+        try:
+            town.ok("send", "@vera", "line one\nline two", "--from", "otto-cli")
+            printed = lines(watcher)
+            head, *body = [next(printed) for _ in range(3)]
+        finally:
+            watcher.kill()
+    assert head.startswith("@otto-cli to @vera  send  ")
+    assert body == [f"{BAR}line one", f"{BAR}line two"]
+
+
+def test_watch_refuses_before_it_watches(place: Place) -> None:
+    done: Done = place.run("watch", "--json")
+    assert (done.status, done.json["code"]) == (3, "NO_IDENTITY")

@@ -1,0 +1,929 @@
+"""The interface's rules on workspace, identity and session, sentence by sentence: where a command
+finds its workspace, who acts, what the owner may, what `interlock run` gives a client, and what
+is kept of tokens."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.rooms.identity import token_format
+from world.chosen import restores
+from world.commandline import LIMIT_S, Done, Place, lines, until
+from world.serving import free_port
+
+pytestmark = pytest.mark.every_engine
+
+
+def _directory(place: Place, *words: str) -> str:
+    """Where a command finds its workspace."""
+    return str(place.ok("status", *words)["directory"])
+
+
+def _nowhere(place: Place) -> str:
+    """Where it finds one if nothing names it."""
+    return _directory(place.but(INTERLOCK_WORKSPACE=None))
+
+
+def _default(place: Place) -> Path:
+    """The user's own workspace."""
+    if sys.platform == "darwin":
+        return place.home / "Library" / "Application Support" / "interlock" / "default"
+    return place.home / ".local" / "share" / "interlock" / "default"
+
+
+def _git(*words: str, cwd: Path) -> None:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
+    environ = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "HOME": str(cwd)}
+    subprocess.run(
+        ["git", *identity, *words],
+        cwd=cwd,
+        env=environ,
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+
+
+# --- Workspace
+
+
+def test_a_named_workspace_comes_first(place: Place) -> None:
+    named, by_variable = place.root / "named", place.root / "variable"
+    found = _directory(place.but(INTERLOCK_WORKSPACE=str(by_variable)), "--workspace", str(named))
+    assert found == str(named)
+    assert not by_variable.exists()
+
+
+def test_the_variable_names_the_workspace(place: Place) -> None:
+    named = str(place.root / "v")
+    assert _directory(place.but(INTERLOCK_WORKSPACE=named)) == named
+
+
+def test_a_relative_path_is_meant_from_where_one_stands(place: Place) -> None:
+    assert _directory(place, "--workspace", "here") == str(place.cwd / "here")
+    assert _directory(place, "--workspace", "~/there") == str(place.home / "there")
+
+
+def test_an_empty_variable_names_nothing(place: Place) -> None:
+    found = _directory(place.but(INTERLOCK_WORKSPACE=""))
+    assert found == str(_default(place))
+    assert list(place.cwd.iterdir()) == []
+
+
+def test_without_a_name_it_is_the_default_in_the_users_data_directory(place: Place) -> None:
+    assert _nowhere(place) == str(_default(place))
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has a place of its own for data")
+def test_the_users_data_directory_can_be_set(place: Place) -> None:
+    data = place.root / "data"
+    found = _directory(place.but(INTERLOCK_WORKSPACE=None, XDG_DATA_HOME=str(data)))
+    assert found == str(data / "interlock" / "default")
+
+
+@pytest.mark.parametrize("words", ["status", "agents", "join otto", "audit verify", "token list"])
+def test_anything_that_needs_a_workspace_makes_the_default_one(words: str, place: Place) -> None:
+    place.ok(*words.split(), INTERLOCK_WORKSPACE=None)
+    default = _default(place)
+    assert (default / "log.db").exists()
+    assert stat.S_IMODE(default.stat().st_mode) == 0o700
+
+
+def test_init_says_whether_it_made_one(place: Place) -> None:
+    made = place.ok("init")
+    assert (made["created"], made["directory"]) == (True, str(place.workspace))
+    again = place.ok("init")
+    assert again == made | {"created": False}
+
+
+def test_init_here_makes_one_that_is_found_from_below(place: Place) -> None:
+    made = place.ok("init", "--here", INTERLOCK_WORKSPACE=None)
+    assert made["directory"] == str(place.cwd / ".interlock")
+    below = place.cwd / "a" / "b"
+    below.mkdir(parents=True)
+    place.cwd = below
+    assert _nowhere(place) == made["directory"]
+
+
+def test_the_nearest_interlock_directory_is_taken(place: Place) -> None:
+    place.ok("init", "--here", INTERLOCK_WORKSPACE=None)
+    inner = place.cwd / "inner"
+    inner.mkdir()
+    place.cwd = inner
+    made = place.ok("init", "--here", INTERLOCK_WORKSPACE=None)
+    assert made["directory"] == str(inner / ".interlock")
+    assert _nowhere(place) == made["directory"]
+
+
+def test_init_here_in_a_repository_is_shared_by_every_worktree(place: Place) -> None:
+    repository = place.cwd
+    _git("init", "-q", "-b", "main", ".", cwd=repository)
+    _git("commit", "-q", "--allow-empty", "-m", "first", cwd=repository)
+    _git("worktree", "add", "-q", str(place.root / "linked"), cwd=repository)
+    (repository / "deep").mkdir()
+    (place.root / "linked" / "deep").mkdir()
+    place.cwd = place.root / "linked" / "deep"
+    made = place.ok("init", "--here", INTERLOCK_WORKSPACE=None)
+    common = str(repository / ".git" / "interlock")
+    assert made["directory"] == common
+    for stand in (repository, repository / "deep", place.root / "linked"):
+        place.cwd = stand
+        assert _nowhere(place) == common
+    status = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=repository, capture_output=True, check=True
+    )
+    assert b"interlock" not in status.stdout
+
+
+def test_init_here_finds_a_git_directory_that_lies_elsewhere(place: Place) -> None:
+    """As in a submodule, `.git` is a file that points to it, and it is the common one itself."""
+    apart = place.root / "apart.git"
+    _git("init", "-q", "--separate-git-dir", str(apart), str(place.cwd), cwd=place.root)
+    made = place.ok("init", "--here", INTERLOCK_WORKSPACE=None)
+    assert made["directory"] == str(apart / "interlock")
+    assert _nowhere(place) == made["directory"]
+
+
+def test_a_repository_without_init_here_uses_the_default(place: Place) -> None:
+    _git("init", "-q", ".", cwd=place.cwd)
+    assert _nowhere(place) == str(_default(place))
+
+
+def test_init_here_and_a_named_workspace_exclude_each_other(place: Place) -> None:
+    place.no("USAGE", "init", "--here", "--workspace", str(place.root / "x"))
+    assert not (place.root / "x").exists()
+
+
+def test_a_url_is_a_server_and_never_a_directory(place: Place) -> None:
+    somebody = place.but(
+        INTERLOCK_TOKEN=token_format.compose(os.urandom(token_format.SECRET_BYTES))
+    )
+    for named in (f"http://127.0.0.1:{free_port()}", f"https://127.0.0.1:{free_port()}/x"):
+        place.no("NO_IDENTITY", "status", "--workspace", named)
+        somebody.no("ENGINE_UNAVAILABLE", "status", "--workspace", named)
+        somebody.no("ENGINE_UNAVAILABLE", "whoami", INTERLOCK_WORKSPACE=named)
+    assert list(place.cwd.iterdir()) == []
+
+
+# --- Who acts
+
+
+def test_the_token_says_who_acts(town: Place) -> None:
+    mine = town.join("rita")
+    assert town.ok("whoami", INTERLOCK_TOKEN=mine)["sender"] == "rita"
+
+
+def test_the_token_comes_before_the_only_credential(place: Place) -> None:
+    place.join("otto")
+    rita = place.join("rita")
+    (place.workspace / "credentials" / "rita.json").unlink()
+    assert place.ok("whoami")["sender"] == "otto"
+    assert place.ok("whoami", INTERLOCK_TOKEN=rita)["sender"] == "rita"
+
+
+def test_from_chooses_one_of_the_credentials_kept_here(town: Place) -> None:
+    for named in ("otto-cli", "@otto-cli"):
+        assert town.ok("whoami", "--from", named)["sender"] == "otto-cli"
+
+
+def test_the_only_credential_is_taken_without_asking(place: Place) -> None:
+    place.join("otto", "cli")
+    assert place.ok("whoami")["sender"] == "otto-cli"
+
+
+def test_several_credentials_and_no_word_is_no_identity_and_lists_them(town: Place) -> None:
+    before = town.entries()
+    wrong = town.no("NO_IDENTITY", "send", "@vera", "hi")
+    assert wrong["senders"] == ["@otto-cli", "@vera"]
+    assert "--from SENDER" in wrong["message"]
+    assert "@otto-cli, @vera" in wrong["message"]
+    assert town.entries() == before
+
+
+def test_no_credential_at_all_is_no_identity_and_says_how_to_begin(place: Place) -> None:
+    wrong = place.no("NO_IDENTITY", "inbox")
+    assert (wrong["senders"], "interlock join NAME" in wrong["message"]) == ([], True)
+
+
+def test_from_without_a_credential_here_says_what_exists_and_what_to_type(town: Place) -> None:
+    before = town.entries()
+    wrong = town.no("UNKNOWN_SENDER", "send", "@vera", "hi", "--from", "otto")
+    assert wrong["senders"] == ["@otto-cli", "@vera"]
+    assert "@otto-cli, @vera" in wrong["message"]
+    assert "interlock join NAME [--surface S]" in wrong["message"]
+    assert town.entries() == before
+
+
+MISMATCHED = [
+    "send @vera hi",
+    "inbox",
+    "whoami",
+    "claim acquire --item B-1",
+    "claim check --item B-1",
+    "claim list",
+    "agents",
+    "status",
+    "join rita",
+    "pause",
+    "token list",
+    "search x",
+]
+
+
+@pytest.mark.parametrize("words", MISMATCHED)
+def test_a_from_that_is_not_the_token_is_a_mismatch_and_is_recorded(
+    words: str, town: Place
+) -> None:
+    token = town.join("rita")
+    before = town.entries()
+    wrong = town.no("IDENTITY_MISMATCH", *words.split(), "--from", "vera", INTERLOCK_TOKEN=token)
+    assert (wrong["sender"], wrong["claimed"]) == ("@rita", "vera")
+    assert town.entries() == before + 1
+    recorded = town.facts()[-1]
+    assert (recorded["kind"], recorded["sender"]) == ("request_refused", "@rita")
+    assert recorded["outcome"]["code"] == "IDENTITY_MISMATCH"
+    assert recorded["token"] == town.ok("token", "list")["tokens"][-1]["id"]
+    assert set(recorded["outcome"]) == {"code", "digest"}
+    assert "body" not in recorded
+    assert town.ok("review")["refusals"][0]["code"] == "IDENTITY_MISMATCH"
+    assert town.ok("inbox", "--from", "vera")["messages"] == []
+
+
+def test_a_from_that_is_the_token_changes_nothing(town: Place) -> None:
+    token = town.join("rita")
+    for named in ("rita", "@rita"):
+        assert town.ok("whoami", "--from", named, INTERLOCK_TOKEN=token)["sender"] == "rita"
+
+
+def test_a_mismatch_says_nothing_of_what_was_asked(town: Place) -> None:
+    token = town.join("rita")
+    words = ("send", "@vera", "the-secret-text", "--from", "vera")
+    town.no("IDENTITY_MISMATCH", *words, INTERLOCK_TOKEN=token)
+    stored = town.query("SELECT header FROM log") + town.query("SELECT body FROM bodies")
+    assert not any(b"the-secret-text" in value for (value,) in stored)
+
+
+def test_a_surface_is_another_sender_than_its_agent(place: Place) -> None:
+    cli = place.join("otto", "cli")
+    place.join("otto")
+    for other in ("otto", "otto-desktop"):
+        place.no("IDENTITY_MISMATCH", "whoami", "--from", other, INTERLOCK_TOKEN=cli)
+
+
+def test_a_token_of_nobody_opens_nothing(town: Place) -> None:
+    stranger = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+    before = town.entries()
+    for words in ("whoami", "send @vera hi", "join rita", "status", "claim list"):
+        town.no("BAD_TOKEN", *words.split(), INTERLOCK_TOKEN=stranger)
+    assert town.entries() == before
+
+
+# --- Owner
+
+OWNERS = [
+    "join rita",
+    "token list",
+    "token show $token",
+    "token mint --sender vera",
+    "token rotate --sender vera",
+    "token revoke --sender vera",
+    "token reaffirm --all",
+    "pause",
+    "resume",
+    "backup new.db",
+    "restore $backup",
+    "rebuild",
+]
+DONE_BY_OWNERS = [
+    pytest.param(words, marks=restores if words.startswith("restore") else ()) for words in OWNERS
+]
+
+
+def _owner_words(place: Place, words: str) -> list[str]:
+    """The words of an owner's command, with a token's id and a backup where it needs one."""
+    if "$backup" in words:
+        backup = place.root / "kept.db"
+        if not backup.exists():
+            place.ok("backup", str(backup))
+        words = words.replace("$backup", str(backup))
+    return words.replace("$token", place.ok("token", "list")["tokens"][0]["id"]).split()
+
+
+@pytest.mark.parametrize("words", DONE_BY_OWNERS)
+def test_an_owners_command_needs_no_identity_where_the_file_is_at_hand(
+    words: str, town: Place
+) -> None:
+    town.ok(*_owner_words(town, words))
+
+
+@pytest.mark.parametrize("words", OWNERS)
+def test_an_owners_command_needs_admin_with_an_agents_token(words: str, town: Place) -> None:
+    token = town.join("rita")
+    typed = _owner_words(town, words)
+    before = town.facts()
+    wrong = town.no("MISSING_SCOPE", *typed, INTERLOCK_TOKEN=token)
+    assert wrong["scope"] == "admin"
+    assert [fact["kind"] for fact in town.facts()[len(before) :]] == ["request_refused"]
+
+
+@pytest.mark.parametrize("words", OWNERS)
+def test_an_owners_command_needs_admin_for_the_sender_that_from_names(
+    words: str, town: Place
+) -> None:
+    town.no("MISSING_SCOPE", *_owner_words(town, words), "--from", "otto-cli")
+
+
+@pytest.mark.parametrize("verb", ["rotate", "revoke"])
+def test_even_its_own_tokens_are_the_owners_business(verb: str, town: Place) -> None:
+    token = town.join("rita")
+    town.no("MISSING_SCOPE", "token", verb, "--sender", "rita", INTERLOCK_TOKEN=token)
+    assert town.ok("whoami", INTERLOCK_TOKEN=token)["sender"] == "rita"
+
+
+@pytest.mark.parametrize("words", DONE_BY_OWNERS)
+def test_an_admin_does_what_the_owner_does(words: str, town: Place) -> None:
+    admin = town.join("ada", None, "--scope", "admin")
+    town.ok(*_owner_words(town, words), INTERLOCK_TOKEN=admin)
+
+
+@pytest.mark.parametrize("words", ["join rita", "pause", "token mint --sender vera", "rebuild"])
+def test_a_session_that_is_known_is_no_owner(words: str, town: Place) -> None:
+    """A client may strip the token from its shell's environment; the session still says who."""
+    with Session(town, "otto-cli") as session:
+        town.no("MISSING_SCOPE", *words.split(), INTERLOCK_SESSION=session.id)
+
+
+@pytest.mark.parametrize("words", ["join rita", "pause", "token mint --sender vera", "rebuild"])
+def test_a_session_that_has_ended_is_no_owner_either(words: str, town: Place) -> None:
+    """What a client left running must not become the owner when its session ends."""
+    with Session(town, "otto-cli") as session:
+        pass
+    before = town.entries()
+    done = town.run(*words.split(), "--json", INTERLOCK_SESSION=session.id)
+    assert done.status == 3, done
+    assert town.entries() - before <= 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "agents",
+        "status",
+        "claim check --item B-1",
+        "claim list",
+        "audit verify",
+        "audit show",
+        "audit checkpoint",
+        "audit prove 1",
+        "schema",
+    ],
+)
+def test_looking_needs_no_identity(words: str, town: Place) -> None:
+    town.ok(*words.split())
+
+
+@pytest.mark.parametrize("words", ["send @vera x", "inbox", "claim acquire --item B-1", "whoami"])
+def test_the_owner_is_no_sender(words: str, place: Place) -> None:
+    place.no("NO_IDENTITY", *words.split())
+
+
+def test_whoever_ends_what_others_wait_for_says_who_they_are(town: Place) -> None:
+    town.ok("task", "create", "--title", "Sort", "--id", "B-1", "--from", "otto-cli")
+    raised = town.ok("blocker", "raise", "B-1", "no disk", "--from", "vera")["blocker"]
+    for words in (("blocker", "resolve", raised["id"]), ("task", "cancel", "B-1")):
+        assert town.no("NO_IDENTITY", *words)["senders"] == ["@otto-cli", "@vera"]
+        town.ok(*words, "--from", "vera")
+    assert [fact["sender"] for fact in town.facts("blocker_resolved")] == ["@vera"]
+    assert [fact["sender"] for fact in town.facts("task_ended")] == ["@vera"]
+
+
+def test_nobody_can_be_called_as_the_owner_or_interlock_is(place: Place) -> None:
+    for name in ("owner", "interlock"):
+        place.no("NAME_TAKEN", "join", name)
+        place.no("NAME_TAKEN", "join", name, "--surface", "cli")
+
+
+# --- Names
+
+
+def test_a_name_that_is_a_surface_elsewhere_is_taken_in_either_order(place: Place) -> None:
+    place.join("otto", "cli")
+    place.no("NAME_TAKEN", "join", "otto-cli")
+    place.no("NAME_TAKEN", "join", "otto-cli", "--surface", "web")
+    place.join("vera-cli")
+    place.no("NAME_TAKEN", "join", "vera", "--surface", "cli")
+    place.no("NAME_TAKEN", "join", "otto", "--surface", "cli")
+    place.join("a", "b-c")
+    place.no("NAME_TAKEN", "join", "a-b", "--surface", "c")
+
+
+def test_an_agent_keeps_its_kind_on_every_surface(place: Place) -> None:
+    place.join("vera", None, "--kind", "human")
+    place.no("NAME_TAKEN", "join", "vera", "--surface", "cli", "--kind", "agent")
+    assert place.ok("join", "vera", "--surface", "cli")["kind"] == "human"
+
+
+# --- Scopes
+
+
+def test_a_token_has_mail_claim_and_work(place: Place) -> None:
+    place.join("otto")
+    assert place.ok("whoami")["scopes"] == ["claim", "mail", "work"]
+
+
+def test_a_scope_that_is_missing_is_refused_and_recorded(town: Place) -> None:
+    reader = town.ok("token", "mint", "--sender", "vera", "--scope", "mail")["token"]
+    before = town.entries()
+    wrong = town.no("MISSING_SCOPE", "claim", "acquire", "--item", "B-1", INTERLOCK_TOKEN=reader)
+    assert wrong["scope"] == "claim"
+    assert town.facts()[-1]["outcome"]["code"] == "MISSING_SCOPE"
+    assert town.entries() == before + 1
+    town.ok("send", "@otto", "hi", INTERLOCK_TOKEN=reader)
+
+
+def test_scopes_beyond_the_defaults_need_admin(town: Place) -> None:
+    token = town.join("rita")
+    for scope in ("admin", "gate:athena"):
+        words = ("token", "mint", "--sender", "rita", "--scope", scope)
+        town.no("MISSING_SCOPE", *words, INTERLOCK_TOKEN=token)
+    admin = town.join("ada", None, "--scope", "admin")
+    words = ("token", "mint", "--sender", "rita", "--scope", "gate:athena")
+    minted = town.ok(*words, INTERLOCK_TOKEN=admin)
+    assert minted["scopes"] == ["mail", "claim", "work", "gate:athena"]
+    assert minted["minted_by"] == "@ada"
+
+
+def test_a_refusal_that_is_repeated_for_ever_does_not_fill_the_log(town: Place) -> None:
+    token = town.join("rita")
+    before = town.entries()
+    for _ in range(40):
+        town.no("IDENTITY_MISMATCH", "whoami", "--from", "vera", INTERLOCK_TOKEN=token)
+    assert town.entries() - before <= 21
+
+
+# --- interlock run
+
+
+class Session:
+    """A client started by `interlock run`: a shell that does what it is told, line by line."""
+
+    def __init__(self, place: Place, sender: str) -> None:
+        script = (
+            "echo $INTERLOCK_SESSION; while read -r line; do eval \"$line\"; echo '<done>'; done"
+        )
+        self.child = place.start("run", sender, "--", "sh", "-c", script)
+        self.lines = lines(self.child)
+        self.id = next(self.lines)
+
+    def does(self, *words: str, **environ: str) -> Any:
+        """The JSON answer of a command within the session."""
+        setting = [f"{name}={shlex.quote(value)}" for name, value in environ.items()]
+        typed = [shlex.quote(word) for word in (sys.executable, "-m", "interlock", *words)]
+        assert self.child.stdin is not None
+        self.child.stdin.write(" ".join([*setting, *typed, "--json"]).encode() + b"\n")
+        self.child.stdin.flush()
+        said = []
+        while (line := next(self.lines)) != "<done>":
+            said.append(line)
+        return json.loads("\n".join(said))
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the client's input, which ends it."""
+        with self.child:
+            try:
+                out, err = self.child.communicate(timeout=LIMIT_S)
+            finally:
+                self.child.kill()
+        assert (self.child.returncode, out, err) == (0, b"", b"")
+
+
+def _run(place: Place, sender: str, *command: str) -> Done:
+    return place.process("run", sender, "--", *command)
+
+
+def test_run_gives_its_client_a_token_a_session_and_the_workspace(town: Place) -> None:
+    script = "import json, os; print(json.dumps(dict(os.environ)))"
+    done = _run(town.but(OTHER="kept"), "otto-cli", sys.executable, "-c", script)
+    environ = json.loads(done.out)
+    assert (done.status, done.err) == (0, b"")
+    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}", environ["INTERLOCK_SESSION"])
+    assert environ["INTERLOCK_WORKSPACE"] == str(town.workspace)
+    assert environ["OTHER"] == "kept"
+    found = town.ok("token", "identify", "-", stdin=environ["INTERLOCK_TOKEN"].encode())
+    assert found["sender"] == "otto-cli"
+
+
+def test_run_takes_the_senders_address_too(town: Place) -> None:
+    assert _run(town, "@otto-cli", "true").status == 0
+
+
+def test_run_hands_input_output_and_errors_through(town: Place) -> None:
+    script = "import sys; sys.stdout.write(sys.stdin.read().upper()); sys.stderr.write('aside')"
+    words = ("run", "vera", "--", sys.executable, "-c", script)
+    done = town.process(*words, stdin=b"said")
+    assert (done.status, done.out, done.err) == (0, b"SAID", b"aside")
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 70, 125, 255])
+def test_run_exits_as_its_command_does(status: int, town: Place) -> None:
+    assert _run(town, "vera", "sh", "-c", f"exit {status}").status == status
+
+
+def test_run_leaves_the_commands_own_flags_alone(town: Place) -> None:
+    assert _run(town, "vera", "sh", "-c", "echo $1 $2", "sh", "--json", "--help").out == (
+        b"--json --help\n"
+    )
+    bare = town.process("run", "vera", "sh", "-c", "echo $0", "--from")
+    assert (bare.status, bare.out) == (0, b"--from\n")
+
+
+def test_run_exits_with_127_where_there_is_no_such_command(town: Place) -> None:
+    done = _run(town, "vera", "no-such-command-anywhere")
+    assert done.status == 127
+    assert b"no-such-command-anywhere" in done.err
+    assert [f["kind"] for f in town.facts()[-2:]] == ["session_started", "session_ended"]
+
+
+def test_run_exits_with_126_where_it_cannot_be_executed(town: Place) -> None:
+    plain = town.cwd / "plain.txt"
+    plain.write_text("no program")
+    assert _run(town, "vera", str(plain)).status == 126
+    assert _run(town, "vera", str(town.cwd)).status == 126
+
+
+def test_run_exits_with_125_where_interlock_refuses(town: Place) -> None:
+    for sender, environ in (
+        ("nobody", {}),
+        ("vera", {"INTERLOCK_TOKEN": "ilk_mistyped"}),
+        ("vera", {"INTERLOCK_SESSION": "../x"}),
+    ):
+        done = _run(town.but(**environ), sender, "sh", "-c", "echo ran")
+        assert (done.status, done.out) == (125, b""), done
+        assert done.err, done
+
+
+def test_run_exits_with_125_where_there_is_no_workspace(town: Place) -> None:
+    done = _run(town.but(INTERLOCK_WORKSPACE="/dev/null"), "vera", "sh", "-c", "echo ran")
+    assert (done.status, done.out) == (125, b""), done
+    assert done.err, done
+
+
+def test_run_says_in_json_why_it_did_not_run(town: Place) -> None:
+    done = town.process("run", "--json", "nobody", "--", "true")
+    assert done.status == 125
+    assert json.loads(done.out)["code"] == "UNKNOWN_SENDER"
+
+
+def test_run_without_a_command_is_a_usage_error(town: Place) -> None:
+    town.no("USAGE", "run")
+    town.no("USAGE", "run", "vera")
+    assert town.run("run", "vera", "--").status == 2
+
+
+def test_a_client_that_a_signal_ends_gives_128_and_the_signal(town: Place) -> None:
+    assert _run(town, "vera", "sh", "-c", "kill -KILL $$").status == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_go_on_to_the_client_and_the_session_still_ends(
+    number: signal.Signals, town: Place
+) -> None:
+    script = (
+        "import signal, sys\n"
+        f"signal.signal({int(number)}, lambda *_: sys.exit(42))\n"
+        "print('ready', flush=True)\n"
+        "signal.pause()\n"
+    )
+    with town.start("run", "vera", "--", sys.executable, "-c", script) as child:
+        try:
+            assert next(lines(child)) == "ready"
+            # The handler is set a moment after the client was started.
+            until(lambda: _handles(child.pid, number))
+            child.send_signal(number)
+            assert child.wait(LIMIT_S) == 42
+        finally:
+            child.kill()
+    assert town.facts()[-1]["kind"] == "session_ended"
+
+
+def _handles(pid: int, number: signal.Signals) -> bool:
+    if not sys.platform.startswith("linux"):
+        return True
+    caught = re.search(r"SigCgt:\s*([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(caught and int(caught[1], 16) >> (number - 1) & 1)
+
+
+def test_an_interrupt_is_the_clients_to_handle(town: Place) -> None:
+    """The terminal sends it to both; Interlock waits for what the client makes of it."""
+    script = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, lambda *_: sys.exit(7))\n"
+        "print(os.getpid(), flush=True)\n"
+        "signal.pause()\n"
+    )
+    with town.start("run", "vera", "--", sys.executable, "-c", script) as child:
+        try:
+            client = int(next(lines(child)))
+            until(lambda: _handles(child.pid, signal.SIGTERM))
+            child.send_signal(signal.SIGINT)
+            os.kill(client, signal.SIGINT)
+            assert child.wait(LIMIT_S) == 7
+            assert child.stderr is not None
+            assert child.stderr.read() == b""
+        finally:
+            child.kill()
+
+
+def test_a_session_is_one_holder_for_everything_within(town: Place) -> None:
+    with Session(town, "otto-cli") as session:
+        claim = session.does("claim", "acquire", "--item", "B-1")["claim"]
+        assert (claim["holder"], claim["session"]) == ("@otto-cli", session.id)
+        assert session.does("claim", "renew", "--item", "B-1")["renewed"] is True
+        me = session.does("whoami")
+        assert (me["sender"], me["session"]) == ("otto-cli", session.id)
+        assert town.ok("claim", "list")["claims"][0]["id"] == claim["id"]
+        held = town.no("CLAIM_HELD", "claim", "acquire", "--item", "B-1", "--from", "otto-cli")
+        assert held["held_by"][0]["session"] == session.id
+
+
+def test_the_end_of_a_session_gives_up_its_claims_and_no_others(town: Place) -> None:
+    town.ok("claim", "acquire", "--item", "B-9", "--from", "otto-cli")
+    with Session(town, "otto-cli") as session:
+        session.does("claim", "acquire", "--item", "B-1")
+        session.does("claim", "acquire", "--path", "src/**", "--repo", "r")
+        assert len(town.ok("claim", "list")["claims"]) == 3
+    assert [claim["item"] for claim in town.ok("claim", "list")["claims"]] == ["B-9"]
+    assert {"session_ended", "claim_released"} <= {fact["kind"] for fact in town.facts()}
+
+
+def test_two_runs_of_one_sender_are_two_holders(town: Place) -> None:
+    with Session(town, "otto-cli") as one, Session(town, "otto-cli") as two:
+        assert one.id != two.id
+        assert one.does("claim", "acquire", "--item", "B-1")["acquired"] is True
+        held = two.does("claim", "acquire", "--item", "B-1")
+        assert (held["code"], held["held_by"][0]["session"]) == ("CLAIM_HELD", one.id)
+        assert two.does("claim", "release", "--item", "B-1")["code"] == "NOT_HOLDER"
+
+
+def test_claims_are_renewed_while_the_session_lives(town: Place) -> None:
+    with Session(town, "otto-cli") as session:
+        first = session.does("claim", "acquire", "--item", "B-1", "--ttl", "6s")["claim"]
+
+        def renewed() -> bool:
+            (claim,) = town.ok("claim", "list")["claims"]
+            assert claim["fence"] == first["fence"]
+            return bool(claim["expires_at"] > first["expires_at"])
+
+        until(renewed)
+
+
+def test_a_client_within_a_client_has_a_session_of_its_own(town: Place) -> None:
+    """Its end is not the end of the one around it."""
+    with Session(town, "otto-cli") as outer:
+        outer.does("claim", "acquire", "--item", "B-1")
+        inner = outer.does("run", "otto-cli", "--", sys.executable, "-m", "interlock", "whoami")
+        assert inner["session"] != outer.id
+        (claim,) = town.ok("claim", "list")["claims"]
+        assert claim["session"] == outer.id
+        assert outer.does("claim", "renew", "--item", "B-1")["renewed"] is True
+
+
+def test_within_a_session_another_from_is_a_mismatch(town: Place) -> None:
+    with Session(town, "otto-cli") as session:
+        before = town.entries()
+        wrong = session.does("send", "@vera", "hi", "--from", "vera")
+        assert wrong["code"] == "IDENTITY_MISMATCH"
+        assert town.facts()[-1]["outcome"]["code"] == "IDENTITY_MISMATCH"
+        assert town.facts()[-1]["session"] == session.id
+        assert town.entries() == before + 1
+        assert session.does("whoami", "--from", "otto-cli")["sender"] == "otto-cli"
+
+
+def test_within_a_session_another_sender_cannot_be_run(town: Place) -> None:
+    with Session(town, "otto-cli") as session:
+        before = town.entries()
+        token = json.loads((town.workspace / "credentials" / "otto-cli.json").read_text())["token"]
+        within = town.but(INTERLOCK_TOKEN=token, INTERLOCK_SESSION=session.id)
+        done = _run(within, "vera", "true")
+        assert done.status == 125
+        assert town.entries() == before + 1
+        assert town.facts()[-1]["outcome"]["code"] == "IDENTITY_MISMATCH"
+
+
+def test_the_session_alone_still_says_who_acts(town: Place) -> None:
+    """Some clients strip what looks like a secret from the environment of their shells."""
+    with Session(town, "otto-cli") as session:
+        stripped = session.does("whoami", INTERLOCK_TOKEN="")
+        assert (stripped["sender"], stripped["session"]) == ("otto-cli", session.id)
+        for named in ("vera", "@vera"):
+            wrong = town.no(
+                "IDENTITY_MISMATCH",
+                "send",
+                "@vera",
+                "x",
+                "--from",
+                named,
+                INTERLOCK_SESSION=session.id,
+            )
+            assert wrong["sender"] == "@otto-cli"
+        sent = town.ok("send", "@vera", "hi", INTERLOCK_SESSION=session.id)
+        assert sent["message"]["from"] == "@otto-cli"
+
+
+def test_within_a_session_more_scopes_need_admin(town: Place) -> None:
+    with Session(town, "otto-cli") as session:
+        for words in ("join rita --scope admin", "token mint --sender otto-cli --scope admin"):
+            assert session.does(*words.split())["code"] == "MISSING_SCOPE"
+
+
+def test_session_sets_it_by_hand(town: Place) -> None:
+    words = ("claim", "acquire", "--item", "B-1", "--from", "vera")
+    claim = town.ok(*words, "--session", "window-1")["claim"]
+    assert claim["session"] == "window-1"
+    town.no("CLAIM_HELD", *words, "--session", "window-2")
+    town.no("CLAIM_HELD", *words)
+    town.ok(*words, INTERLOCK_SESSION="window-1")
+    assert (
+        town.ok("whoami", "--from", "vera", "--session", "a", INTERLOCK_SESSION="b")["session"]
+        == "a"
+    )
+
+
+def test_without_a_session_the_holder_is_the_sender_alone(town: Place) -> None:
+    words = ("claim", "acquire", "--item", "B-1", "--from", "vera")
+    assert "session" not in town.ok(*words)["claim"]
+    assert town.ok(*words)["acquired"] is True
+
+
+# --- Tokens
+
+
+def test_credentials_are_readable_by_their_owner_alone(place: Place) -> None:
+    before = os.umask(0)
+    try:
+        place.join("otto", "cli")
+        place.ok("token", "rotate", "--sender", "otto-cli")
+    finally:
+        os.umask(before)
+    kept = place.workspace / "credentials"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+    assert [file.name for file in kept.iterdir()] == ["otto-cli.json"]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in kept.iterdir()} == {0o600}
+    assert stat.S_IMODE((place.workspace / "keys" / "checkpoint.key").stat().st_mode) == 0o600
+
+
+def test_a_token_is_printed_once_and_stored_nowhere_but_as_its_hash(town: Place) -> None:
+    token = town.join("rita")
+    text = town.run("join", "hugo")
+    assert b"ilk_" not in text.out
+    for words in ("token list", "audit show --limit 1000", "agents", "status", "review"):
+        assert token not in town.run(*words.split(), "--json").text
+    for table, column in (("log", "header"), ("bodies", "body")):
+        stored = town.query(f"SELECT {column} FROM {table}")
+        assert not any(token.encode() in value for (value,) in stored)
+
+
+def test_a_token_shows_what_it_is_and_a_typing_error(town: Place) -> None:
+    token = town.join("rita")
+    assert re.fullmatch(r"ilk_[a-z2-7]{47}", token)
+    swapped = token[:10] + ("a" if token[10] != "a" else "b") + token[11:]
+    for wrong in (swapped, token[:-1], token + "a", token.upper().replace("ILK_", "ilk_")):
+        assert "checksum" in town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=wrong)["message"]
+
+
+def test_token_list_and_show_tell_everything_but_the_secret(town: Place) -> None:
+    town.join("rita", None, "--label", "Rita's laptop")
+    listed = town.ok("token", "list")["tokens"]
+    assert [token["sender"] for token in listed] == ["otto-cli", "vera", "rita"]
+    rita = listed[-1]
+    assert rita.keys() == {
+        "id", "sender", "address", "label", "scopes", "minted_by", "minted_at", "seq"
+    }  # fmt: skip
+    assert (rita["address"], rita["label"]) == ("@rita", "Rita's laptop")
+    assert rita["minted_by"] == "@owner"
+    assert town.ok("token", "show", rita["id"]) == rita
+
+
+def test_an_agent_sees_no_other_senders_tokens(town: Place) -> None:
+    admin = town.join("ada", None, "--scope", "admin")
+    assert len(town.ok("token", "list", INTERLOCK_TOKEN=admin)["tokens"]) == 3
+    rita = town.join("rita")
+    foreign = town.ok("token", "list")["tokens"][0]["id"]
+    done = town.run("token", "show", foreign, "--json", INTERLOCK_TOKEN=rita)
+    assert done.json["code"] in ("NOT_FOUND", "MISSING_SCOPE")
+
+
+def test_mint_makes_another_token_of_the_same_sender(town: Place) -> None:
+    minted = town.ok("token", "mint", "--sender", "@vera", "--label", "phone", "--ttl", "7d")
+    assert (minted["sender"], minted["label"]) == ("vera", "phone")
+    assert town.ok("whoami", INTERLOCK_TOKEN=minted["token"])["sender"] == "vera"
+    assert town.ok("whoami", "--from", "vera")["sender"] == "vera"
+    assert "expires_at" in minted
+
+
+def test_a_token_needs_a_sender(town: Place) -> None:
+    before = town.entries()
+    wrong = town.no("UNKNOWN_SENDER", "token", "mint", "--sender", "ver")
+    assert wrong["did_you_mean"] == ["@vera"]
+    town.no("USAGE", "token", "mint")
+    assert town.entries() == before
+
+
+def test_rotate_replaces_the_token_and_keeps_the_new_one(town: Place) -> None:
+    old = json.loads((town.workspace / "credentials" / "vera.json").read_text())["token"]
+    rotated = town.ok("token", "rotate", "--sender", "vera")
+    assert town.ok("whoami", "--from", "vera")["sender"] == "vera"
+    kept = json.loads((town.workspace / "credentials" / "vera.json").read_text())
+    assert kept == {"sender": "vera", "token": rotated["token"]}
+    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=old)
+    listed = {token["id"]: token for token in town.ok("token", "list")["tokens"]}
+    assert [id for id in rotated["replaced"] if "revoked_at" in listed[id]] == rotated["replaced"]
+
+
+def test_revoke_ends_a_token_at_once_by_id_or_by_sender(town: Place) -> None:
+    spare = town.ok("token", "mint", "--sender", "vera")
+    assert town.ok("token", "revoke", spare["id"]) == {"revoked": [spare["id"]]}
+    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=spare["token"])
+    town.ok("whoami", "--from", "vera")
+    assert len(town.ok("token", "revoke", "--sender", "vera")["revoked"]) == 1
+    town.no("BAD_TOKEN", "whoami", "--from", "vera")
+    town.no("NOT_FOUND", "token", "revoke", "--sender", "vera")
+    for words in ([], [spare["id"], "--sender", "vera"]):
+        town.no("USAGE", "token", "revoke", *words)
+
+
+def test_identify_says_whose_a_token_is(town: Place) -> None:
+    token = town.join("rita", None, "--label", "hers")
+    for end in (b"", b"\n"):
+        found = town.ok("token", "identify", "-", stdin=token.encode() + end)
+        assert (found["known"], found["active"]) == (True, True)
+        assert (found["address"], found["label"]) == ("@rita", "hers")
+        assert "token" not in found
+    town.ok("token", "revoke", "--sender", "rita")
+    revoked = town.run("token", "identify", "-", "--json", stdin=token.encode())
+    assert (revoked.status, revoked.json["active"]) == (1, False)
+    unknown = town.run("token", "identify", "of-somebody-else", "--json")
+    assert (unknown.status, unknown.json) == (1, {"known": False})
+    for nothing in (b"", b" \n"):
+        town.no("USAGE", "token", "identify", "-", stdin=nothing)
+
+
+# --- explain
+
+
+def test_explain_reads_who_is_behind_a_message_from_the_data(town: Place) -> None:
+    admin = town.join("ada", None, "--scope", "admin")
+    label = ("--label", "vera")
+    minted = town.ok("token", "mint", "--sender", "otto-cli", *label, INTERLOCK_TOKEN=admin)
+    words = ("send", "@vera", "hi", "--session", "s-1")
+    sent = town.ok(*words, INTERLOCK_TOKEN=minted["token"])["message"]
+    story = town.ok("explain", sent["id"])
+    assert (story["sender"], story["agent"], story["session"]) == ("@otto-cli", "otto", "s-1")
+    assert story["message"]["seq"] == sent["seq"]
+    assert story["token"] == {name: minted[name] for name in minted if name != "token"}
+    assert (story["token"]["label"], story["token"]["minted_by"]) == ("vera", "@ada")
+    text = town.run("explain", f"#{sent['seq']}").text
+    assert "Sender: @otto-cli, agent otto, session s-1" in text
+    assert f"Token: {minted['id']}, bound to @otto-cli labelled 'vera'" in text
+    assert f"Minted by @ada at {minted['minted_at'][:19].replace('T', ' ')}Z" in text
+    assert f"#{minted['seq']}." in text
+
+
+def test_explain_says_both_ways_out_of_a_contradiction(town: Place) -> None:
+    minted = town.ok("token", "mint", "--sender", "otto-cli", "--label", "Vera's laptop")
+    sent = town.ok("send", "@vera", "hi", INTERLOCK_TOKEN=minted["token"])["message"]
+    story = town.ok("explain", sent["id"])
+    id = minted["id"]
+    assert story["do"] == f"interlock token label {id} otto-cli"
+    assert story["contradiction"].endswith(
+        "whoever holds it acts as @otto-cli. "
+        f"If it is @vera's: interlock token mint --sender vera && interlock token revoke {id}. "
+        f"If it is @otto-cli's: {story['do']}."
+    )
+
+
+def test_explain_tells_of_a_token_that_was_revoked_since(town: Place) -> None:
+    id = town.ok("send", "@vera", "hi", "--from", "otto-cli")["message"]["id"]
+    town.ok("token", "revoke", "--sender", "otto-cli")
+    assert "revoked_at" in town.ok("explain", id)["token"]
+
+
+def test_explain_of_interlocks_own_mail_names_no_token(town: Place) -> None:
+    town.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
+    town.ok("claim", "take-over", "--item", "B-1", "--reason", "r", "--from", "vera")
+    (notice,) = town.ok("inbox", "--from", "otto-cli")["messages"]
+    story = town.ok("explain", notice["id"], "--from", "otto-cli")
+    assert story["sender"] == "@interlock"
+    assert "token" not in story

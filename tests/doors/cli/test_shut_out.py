@@ -1,0 +1,142 @@
+"""A shell that may use neither the files of the workspace nor the socket of the server is told so,
+and what to do instead. Another user stands for the sandbox."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.doors.cli import main
+from interlock.local import workspace
+from world.commandline import Place
+from world.forking import Served
+
+pytestmark = pytest.mark.every_engine
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def open_place(served: Served | None) -> Iterator[Place]:
+    """A place whose directories everybody may pass through, as a sandbox's are."""
+    root = Path(tempfile.mkdtemp())
+    root.chmod(0o755)
+    place = Place(root, served)
+    place.join("otto", None)
+    place.join("vera", None)
+    yield place
+    shutil.rmtree(root)
+
+
+def told(place: Place, *words: str, cwd: str | Path = os.sep) -> str:
+    """The refusal that somebody gets who is not the workspace's owner. What is imported is there
+    already, since Python itself may lie where only its owner can look."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        os.chdir(cwd)
+        os.environ.clear()
+        os.environ.update(place.environ)
+        sys.stdout = os.fdopen(writer, "w")
+        status = main([*words, "--json"])
+        sys.stdout.flush()
+        os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        refusal = json.load(answer)
+    _, status = os.waitpid(child, 0)
+    assert refusal["code"] == "ENGINE_UNAVAILABLE", refusal
+    assert os.waitstatus_to_exitcode(status) == 4
+    return str(refusal["message"])
+
+
+as_another = pytest.mark.skipif(os.geteuid() != 0, reason="nobody else can be stood in for")
+
+
+@as_another
+@pytest.mark.parametrize("served", ["direct", "served"], indirect=True)
+@pytest.mark.parametrize("words", [("send", "@nova", "hi"), ("inbox",)])
+def test_a_sandboxed_shell_is_told_what_to_do(open_place: Place, words: tuple[str, ...]) -> None:
+    open_place.ok(*words, "--from", "vera")
+    message = told(open_place, *words, "--from", "otto")
+    assert "cannot be looked at from here" in message
+    assert "MCP" in message
+    for path in (open_place.workspace, open_place.workspace / "credentials"):
+        path.chmod(0o755)
+    (open_place.workspace / "credentials" / "otto.json").chmod(0o644)
+    message = told(open_place, *words, "--from", "otto")
+    assert "If this shell is sandboxed" in message
+    assert "interlock evidence run keeps a run in a file" in message
+    assert open_place.ok("inbox", "--all", "--from", "otto")["messages"] == []
+
+
+@as_another
+@pytest.mark.embedded
+@pytest.mark.parametrize("closed", [".git", ".git/interlock", ".git/worktrees"])
+@pytest.mark.parametrize("words", [("claim", "acquire", "--item", "B-1"), ("inbox",), ("agents",)])
+def test_a_repositorys_workspace_that_cannot_be_looked_at_is_not_taken_for_absent(
+    words: tuple[str, ...], closed: str
+) -> None:
+    root = Path(tempfile.mkdtemp())
+    try:
+        root.chmod(0o755)
+        place = Place(root).but(INTERLOCK_WORKSPACE="")
+        os.chown(place.home, NOBODY, NOBODY)
+        for git in (
+            ("init", "-q", "."),
+            ("-c", "user.name=o", "-c", "user.email=o@e", "commit", "-q", "--allow-empty", "-mx"),
+            ("worktree", "add", "-q", str(root / "linked")),
+        ):
+            subprocess.run(["git", *git], cwd=place.cwd, env=place.environ, check=True, timeout=60)
+        place.ok("init", "--here")
+        (place.cwd / closed).chmod(0o700)
+        cwd = root / "linked" if closed == ".git/worktrees" else place.cwd
+        message = told(place, *words, "--from", "otto", cwd=cwd)
+        assert "cannot be looked at from here" in message
+        assert "If this shell is sandboxed" in message
+        assert list(place.home.iterdir()) == []
+    finally:
+        shutil.rmtree(root)
+
+
+@as_another
+@pytest.mark.embedded
+@pytest.mark.parametrize("mode", [0o700, 0o755], ids=["closed", "read-only"])
+@pytest.mark.parametrize("words", [("inbox", "--from", "otto"), ("inbox",), ("agents",)])
+def test_without_a_home_to_use_nobody_is_told_to_join(words: tuple[str, ...], mode: int) -> None:
+    root = Path(tempfile.mkdtemp())
+    try:
+        root.chmod(0o755)
+        place = Place(root).but(INTERLOCK_WORKSPACE="")
+        place.home.chmod(mode)
+        message = told(place, *words, cwd=place.cwd)
+        assert "If this shell is sandboxed" in message
+        assert "interlock join" not in message
+    finally:
+        shutil.rmtree(root)
+
+
+@as_another
+@pytest.mark.parametrize("closed", [".interlock", "outer/.git"])
+def test_what_somebody_else_keeps_closed_above_stops_nobody(closed: str) -> None:
+    """Else anybody could stop everybody who works below a directory that all may write."""
+    with tempfile.TemporaryDirectory() as own:
+        root = Path(own)
+        root.chmod(0o755)
+        (root / "outer" / "inner" / ".git").mkdir(parents=True)
+        (root / closed).mkdir(0o700)
+        child = os.fork()
+        if child == 0:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            os._exit(0 if workspace.nearest(str(root / "outer" / "inner")) is None else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,0 +1,317 @@
+"""A sprint from the brief to the end, on a real repository: taken, failed by the gate, put right by
+the worker that the blocker woke, passed, and completed. Once with commands and once with tools."""
+
+import asyncio
+import html
+import json
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from world.commandline import LIMIT_S, Place, lines, until
+from world.forking import Servers
+from world.listening import Stream
+from world.mcp_clients import Caller, awaited
+from world.serving import Forked
+from world.tooling import Clients, token_of
+from world.working import BRIEF, GATE, HOLDER, TASK, Workshop
+
+pytestmark = pytest.mark.every_engine
+
+SESSION = "otto-cli-1"
+FIX = "echo 'echo hello' > greet.sh"
+SAYS_HELLO = ("sh", "-c", "sh greet.sh | grep hello")
+STORY = [
+    ("task_created", "@vera"),
+    ("message_sent", "@vera"),  # to otto, to whom it is assigned
+    ("task_taken", "@otto-cli"),
+    ("message_sent", "@otto-cli"),  # to vera, who asked for it
+    ("evidence_added", "@otto-cli"),
+    ("task_submitted", "@otto-cli"),
+    ("message_sent", "@otto-cli"),  # to vera, whose verdict is due
+    ("verdict_given", "@vera"),
+    ("message_sent", "@vera"),  # the blocker
+    ("evidence_added", "@otto-cli"),
+    ("task_submitted", "@otto-cli"),
+    ("message_sent", "@otto-cli"),
+    ("verdict_given", "@vera"),
+    ("blocker_resolved", "@interlock"),
+    ("message_sent", "@vera"),  # the verdict
+    ("task_ended", "@otto-cli"),
+    ("claim_released", "@otto-cli"),
+    ("message_sent", "@otto-cli"),  # to vera, who asked for it
+]
+
+
+# --- with commands
+
+
+@contextmanager
+def session_of(shop: Workshop) -> Iterator[Workshop]:
+    """Within it, everything is done in one session of `interlock run`, as in a client's shell."""
+    telling = 'echo "$INTERLOCK_SESSION $INTERLOCK_TOKEN"; cat'
+    with shop.place.start("run", "otto-cli", "--", "sh", "-c", telling) as client:
+        try:
+            session, token = next(lines(client)).split()
+            yield shop.but(INTERLOCK_SESSION=session, INTERLOCK_TOKEN=token)
+            client.communicate(timeout=LIMIT_S)
+            assert client.returncode == 0
+        finally:
+            client.kill()
+
+
+def handled(otto: Workshop) -> None:
+    """Whoever has handled its mail waits for more."""
+    for message in otto.place.ok("inbox")["messages"]:
+        otto.place.ok("ack", message["id"])
+
+
+@contextmanager
+def waiting(otto: Workshop) -> Iterator[list[Any]]:
+    """Within it, the worker waits in its inbox; afterwards the list has what woke it."""
+    handled(otto)
+    woken: list[Any] = []
+    with otto.place.start("inbox", "--wait", f"{LIMIT_S:.0f}s", "--json") as child:
+        try:
+            until(lambda: otto.is_waiting("@otto-cli"))
+            yield woken
+            out, err = child.communicate(timeout=LIMIT_S)
+        finally:
+            child.kill()
+    assert (child.returncode, err) == (0, b"")
+    woken += json.loads(out)["messages"]
+
+
+def proven(otto: Workshop, *command: str) -> Any:
+    done = otto.run("--task", TASK, "--criterion", "1", "--json", "--", *command)
+    assert done.status == 0, done
+    return done.json
+
+
+def test_a_sprint_goes_through_its_gate(shop: Workshop) -> None:
+    vera = shop.place
+    made = vera.ok("task", "import", "-", *HOLDER, stdin=BRIEF.encode())["task"]
+    assert (made["id"], made["state"], made["gates"]) == (TASK, "open", [GATE])
+    with session_of(shop) as otto:
+        first = _handed_in(otto)
+        with waiting(otto) as woken:
+            _failed(vera, first)
+        fixed = _put_right(otto, woken)
+        with waiting(otto) as woken:
+            vera.ok("gate", "pass", TASK, GATE, "--commit", fixed, *HOLDER)
+        assert [message["type"] for message in woken] == ["gate_verdict"]
+        ended = otto.place.ok("task", "complete", TASK)
+        assert (ended["completed"], ended["task"]["state"]) == (True, "done")
+    _told(shop, first, fixed)
+
+
+def _handed_in(otto: Workshop) -> str:
+    taken = otto.place.ok("task", "take", TASK)
+    assert taken["claim"]["session"] == otto.place.environ["INTERLOCK_SESSION"]
+    assert proven(otto, "sh", "greet.sh")["counts"]
+    submitted = otto.place.ok("task", "submit", TASK)
+    assert submitted["task"]["artifact"] == {"commit": otto.head, "tree": otto.tree}
+    assert [need["what"] for need in submitted["missing"]] == ["gate"]
+    return otto.head
+
+
+def _failed(vera: Place, commit: str) -> None:
+    due = vera.ok("whoami", *HOLDER)["verdicts_due"]
+    assert [(one["task"], one["gate"], one["commit"]) for one in due] == [(TASK, GATE, commit)]
+    words = ("--note", "It says goodbye.", "--fix", FIX)
+    failed = vera.ok("gate", "fail", TASK, GATE, *words, *HOLDER)
+    assert failed["task"]["state"] == "taken"
+    assert failed["blocker"]["to"] == "@otto-cli"
+
+
+def _put_right(otto: Workshop, woken: list[Any]) -> str:
+    """Does what the blocker says, and hands it in again."""
+    (blocker,) = woken
+    assert (blocker["type"], blocker["from"]) == ("blocker", "@vera")
+    told = {"what": "It says goodbye.", "severity": "stop", "fix": [FIX], "task_id": TASK}
+    assert blocker["payload"] == told
+    assert otto.tried("sh", "-c", blocker["payload"]["fix"][0]).returncode == 0
+    otto.commit()
+    assert proven(otto, *SAYS_HELLO)["counts"]
+    missing = otto.place.ok("task", "submit", TASK)["missing"]
+    assert [need["what"] for need in missing] == ["gate", "blocker"]
+    return otto.head
+
+
+def _told(shop: Workshop, first: str, fixed: str) -> None:
+    """What everybody can see afterwards."""
+    shown = shop.show()
+    assert [(fact["kind"], fact["by"]) for fact in shown["story"]] == STORY
+    positions = [fact["seq"] for fact in shown["story"]]
+    assert positions == sorted(set(positions))
+    (criterion,) = shown["task"]["criteria"]
+    runs = [fact["evidence"] for fact in shown["story"] if fact["kind"] == "evidence_added"]
+    assert [run["commit"] for run in runs] == [first, fixed]
+    assert (criterion["met"], criterion["by"]) == (True, "run")
+    assert criterion["evidence"] == runs[1]["id"]
+    assert shown["task"]["artifact"]["commit"] == fixed
+    assert shop.place.ok("claim", "list")["claims"] == []
+    _reported(shop.place, first, fixed)
+    assert shop.place.ok("audit", "verify")["ok"]
+
+
+def _reported(place: Place, first: str, fixed: str) -> None:
+    told = ("Add a greeting", "it says hello", "It says goodbye.", first, fixed, GATE, "@vera")
+    for form in ("md", "html"):
+        path = str(place.root / f"report.{form}")
+        assert place.run("report", TASK, "--format", form, "--output", path).status == 0
+        report = html.unescape(Path(path).read_text())
+        for word in (*told, FIX):
+            assert word in report, f"the report does not tell {word!r}"
+    checked = place.run("audit", "check-proof", str(place.root / "report.md"), "--json")
+    assert checked.status == 0, checked
+
+
+def test_what_a_session_has_taken_is_free_when_it_ends(shop: Workshop) -> None:
+    shop.create("--gate", GATE)
+    with session_of(shop) as otto:
+        otto.place.ok("task", "take", TASK)
+        held = shop.place.ok("claim", "list")["claims"]
+        assert [(claim["item"], claim["holder"]) for claim in held] == [(TASK, "@otto-cli")]
+    assert shop.place.ok("claim", "list")["claims"] == []
+    with shop.nothing_written("STALE_FENCE"):
+        otto.place.no("STALE_FENCE", "task", "submit", TASK)
+
+
+def test_a_blocker_reaches_whoever_listens_to_a_server(
+    first_shop: Workshop, tmp_path: Path, servers: Servers
+) -> None:
+    shop = first_shop.copied(tmp_path)
+    shop.submitted()
+    token = token_of(shop.place, "otto-cli")
+    with Forked(shop.place, servers) as server, Stream(server, token, "/v1/events", {}) as stream:
+        server.until_streams(1)
+        failed = shop.place.ok("gate", "fail", TASK, GATE, "--fix", FIX, *HOLDER)
+        heard = stream.until("message_sent")[-1]
+    assert heard.id == failed["blocker"]["seq"]
+    assert (heard.data["message"]["type"], heard.data["message"]["to"]) == ("blocker", "@otto-cli")
+
+
+# --- with tools
+
+
+class Tooled(NamedTuple):
+    """A workshop, and clients that work there."""
+
+    shop: Workshop
+    clients: Clients
+
+    def proven(self, *command: str) -> None:
+        """Runs a command as the client's own shell does: in its session."""
+        token = token_of(self.shop.place, "otto-cli")
+        shell = self.shop.but(INTERLOCK_TOKEN=token, INTERLOCK_SESSION=SESSION)
+        assert proven(shell, *command)["counts"]
+
+
+@pytest.fixture(params=["own node", "bridge", "http"])
+def tooled(
+    request: pytest.FixtureRequest, first_shop: Workshop, tmp_path: Path, servers: Servers
+) -> Iterator[Tooled]:
+    """A process with a node of its own, one that leads to a server, and that server itself."""
+    shop = first_shop.copied(tmp_path)
+    place, running = shop.place, None
+    if request.param != "own node":
+        running = servers.start(str(place.workspace), place.environ, str(place.cwd))
+    yield Tooled(shop, Clients(place, over_http=request.param == "http", running=running))
+    if running is not None:
+        running.end()
+
+
+@awaited
+async def test_a_sprint_goes_through_its_gate_with_tools(tooled: Tooled) -> None:
+    shop, clients = tooled
+    async with AsyncExitStack() as stack:
+        otto = await stack.enter_async_context(clients.client("otto-cli", SESSION))
+        vera = await stack.enter_async_context(clients.client("vera"))
+        await _created(vera)
+        await otto.ok("task", action="take", id=TASK)
+        await asyncio.to_thread(tooled.proven, "sh", "greet.sh")
+        first = shop.head
+        await _submitted(otto, first)
+        (blocker,) = await _woken(otto, vera, verdict("fail", first))
+        assert (blocker["type"], blocker["payload"]["fix"]) == ("blocker", [FIX])
+        shop.tried("sh", "-c", blocker["payload"]["fix"][0])
+        fixed = shop.commit()
+        await asyncio.to_thread(tooled.proven, *SAYS_HELLO)
+        await _submitted(otto, fixed)
+        await otto.ok("inbox", done=[blocker["id"]])
+        (passed,) = await _woken(otto, vera, verdict("pass", fixed))
+        assert (passed["type"], passed["payload"]["verdict"]) == ("gate_verdict", "pass")
+        ended = await otto.ok("task", action="complete", id=TASK)
+        assert ended["task"]["state"] == "done"
+    kinds = [fact["kind"] for fact in shop.show()["story"]]
+    # Nobody was assigned, so that nobody was told when it was made.
+    assert kinds == [kind for kind, _ in STORY[:1] + STORY[2:]]
+    assert shop.place.ok("audit", "verify")["ok"]
+
+
+def verdict(word: str, commit: str) -> dict[str, Any]:
+    given = {"task_id": TASK, "gate": GATE, "verdict": word, "commit": commit}
+    return given | ({"note": "It says goodbye.", "fix": [FIX]} if word == "fail" else {})
+
+
+async def _created(vera: Caller) -> None:
+    made = await vera.ok(
+        "task",
+        action="create",
+        id=TASK,
+        title="Add a greeting",
+        criteria=["it says hello"],
+        gates=[GATE],
+    )
+    assert made["task"]["state"] == "open"
+
+
+async def _submitted(otto: Caller, commit: str) -> None:
+    early = await otto.ok("task", action="complete", id=TASK)
+    assert early["code"] == "GATES_NOT_PASSED"
+    submitted = await otto.ok("task", action="submit", id=TASK, commit=commit)
+    assert submitted["task"]["artifact"]["commit"] == commit
+
+
+async def _woken(otto: Caller, vera: Caller, given: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the worker hears who waits in its inbox while a verdict is given."""
+    hearing = asyncio.create_task(otto.ok("inbox", wait_s=45))
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while await _reach(vera, "@otto-cli") != "wakes":
+                await asyncio.sleep(0.02)
+        assert not hearing.done()
+        await vera.ok("verdict", **given)
+        return list((await hearing)["messages"])
+    finally:
+        hearing.cancel()
+
+
+async def _reach(caller: Caller, address: str) -> str:
+    agents = (await caller.ok("agents"))["agents"]
+    return next(str(agent["reach"]) for agent in agents if agent["address"] == address)
+
+
+@awaited
+async def test_a_commit_is_known_where_the_client_stands(tooled: Tooled) -> None:
+    """On stdio the tool asks the client's own git; over HTTP it must be told the whole id, of a
+    commit that a run has stood on."""
+    shop, clients = tooled
+    shop.create("--criterion", "it says hello", "--gate", GATE)
+    async with clients.client("otto-cli", SESSION) as otto:
+        await otto.ok("task", action="take", id=TASK)
+        said = await otto("task", action="submit", id=TASK)
+        if not clients.over_http:
+            assert said.answer["task"]["artifact"] == {"commit": shop.head, "tree": shop.tree}
+            return
+        assert said.code == "USAGE"
+        for commit in (shop.head[:12], shop.head):
+            assert (await otto("task", action="submit", id=TASK, commit=commit)).error
+        assert shop.show()["task"]["state"] == "taken"
+        await asyncio.to_thread(tooled.proven, "true")
+        taken = await otto.ok("task", action="submit", id=TASK, commit=shop.head)
+        assert taken["task"]["artifact"] == {"commit": shop.head, "tree": shop.tree}

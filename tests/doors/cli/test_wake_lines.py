@@ -1,0 +1,242 @@
+"""What tells a waiting client of mail without a hook: `watch --one-line`, and the channel of
+`interlock mcp`. And `mute`, which keeps both quiet."""
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from interlock.doors.cli.context import Context
+from interlock.doors.cli.grammar import COMMON
+from interlock.doors.cli.lookup import all_commands
+from interlock.doors.cli.mcp_stdio import wake
+from interlock.doors.cli.parser import parse
+from world.commandline import LIMIT_S, Place, lines, until
+
+COMMANDS = all_commands()
+
+pytestmark = [pytest.mark.long, pytest.mark.every_engine]
+
+OTTO, VERA = ("--from", "otto-cli"), ("--from", "vera")
+CHANNEL = "claude/channel"
+GREETING = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "t", "version": "1"},
+}
+
+
+class Listener:
+    """A command that prints a line for each wake."""
+
+    def __init__(self, place: Place, *words: str) -> None:
+        self.process = place.start(*words, *OTTO)
+        self._lines = lines(self.process)
+
+    def line(self) -> str:
+        return next(self._lines)
+
+    def say(self, **what: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0"} | what).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def heard(self) -> Any:
+        return json.loads(self.line())
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=LIMIT_S)
+
+
+@pytest.fixture
+def quick(town: Place) -> Place:
+    """Where the quiet time after a wake is short."""
+    town.ok("settings", "wake.quiet_s", "1")
+    return town
+
+
+@pytest.fixture
+def watching(quick: Place) -> Iterator[Listener]:
+    listener = Listener(quick, "watch", "--one-line")
+    until(lambda: reach(quick) == "wakes")
+    yield listener
+    listener.close()
+
+
+@pytest.fixture
+def channel(quick: Place) -> Iterator[Listener]:
+    listener = Listener(quick, "mcp", "--channel")
+    yield listener
+    listener.close()
+
+
+def reach(place: Place) -> str:
+    (found,) = [a for a in place.ok("agents")["agents"] if a["address"] == "@otto-cli"]
+    return str(found["reach"])
+
+
+def sent(place: Place, to: str = "@otto-cli", *words: str) -> str:
+    return str(place.ok("send", to, "Hello there", *words, *VERA)["message"]["id"])
+
+
+def history(place: Place, id: str) -> list[tuple[str, str | None]]:
+    deliveries = place.ok("receipts", id, *VERA)["deliveries"]
+    (found,) = [each for each in deliveries if each["recipient"].startswith("@otto")]
+    return [(step["state"], step.get("adapter")) for step in found["history"]]
+
+
+def untold(place: Place, id: str) -> bool:
+    return history(place, id) == [("accepted", None)]
+
+
+# --- watch --one-line
+
+
+def test_mail_is_one_line_that_points_and_does_not_tell(quick: Place, watching: Listener) -> None:
+    id = sent(quick)
+    line = watching.line()
+    assert "1 new message, from @vera (verified)" in line
+    assert id[:8] in line
+    assert "Hello" not in line
+    assert history(quick, id) == [("accepted", None), ("woken", "watch")]
+
+
+def test_each_message_is_pointed_to_once(quick: Place, watching: Listener) -> None:
+    first = sent(quick)
+    assert first[:8] in watching.line()
+    second = sent(quick)
+    line = watching.line()
+    assert second[:8] in line
+    assert "1 new message (2 unread in all)" in line
+
+
+def test_a_broadcast_wakes_only_where_it_asks_to(quick: Place, watching: Listener) -> None:
+    quiet = sent(quick, "AGENT:*")
+    loud = sent(quick, "AGENT:*", "--wake")
+    assert loud[:8] in watching.line()
+    assert untold(quick, quiet)
+
+
+def test_mail_that_asks_not_to_wake_does_not(quick: Place, watching: Listener) -> None:
+    quiet = sent(quick, "@otto-cli", "--no-wake")
+    assert sent(quick)[:8] in watching.line()
+    assert untold(quick, quiet)
+
+
+def test_as_json_it_is_a_document_a_line(quick: Place) -> None:
+    listener = Listener(quick, "watch", "--one-line", "--json")
+    try:
+        until(lambda: reach(quick) == "wakes")
+        id = sent(quick)
+        told = listener.heard()
+        assert [message["id"] for message in told["news"]] == [id]
+        assert "payload" not in told["news"][0]
+    finally:
+        listener.close()
+
+
+# --- mute
+
+
+def test_what_is_muted_is_not_woken_until_it_is_unmuted(quick: Place, watching: Listener) -> None:
+    muted = quick.ok("mute", "@otto-cli")
+    assert (muted["address"], muted["muted"]) == ("@otto-cli", True)
+    id = sent(quick, "@otto-cli", "--priority", "critical")
+    quick.ok("send", "@vera", "Another", *OTTO)
+    assert untold(quick, id)
+    assert quick.ok("mute", "@otto-cli", "--off")["muted"] is False
+    assert id[:8] in watching.line()
+
+
+def test_an_agent_mutes_itself_and_nobody_else(quick: Place) -> None:
+    assert quick.ok("mute", *OTTO)["address"] == "@otto-cli"
+    quick.no("MISSING_SCOPE", "mute", "@vera", *OTTO)
+    assert quick.ok("mute", "@otto-cli", "--off", *VERA)["muted"] is False
+    quick.no("NOT_FOUND", "mute", "@nobody", *VERA)
+
+
+# --- the channel
+
+
+def greeted(channel: Listener) -> dict[str, Any]:
+    channel.say(id=1, method="initialize", params=GREETING)
+    answer: dict[str, Any] = channel.heard()
+    channel.say(method="notifications/initialized")
+    return answer
+
+
+def test_the_greeting_says_that_there_is_a_channel(channel: Listener) -> None:
+    capabilities = greeted(channel)["result"]["capabilities"]
+    assert capabilities["experimental"] == {CHANNEL: {}}
+    assert "tools" in capabilities
+
+
+def test_without_the_flag_there_is_no_channel(quick: Place) -> None:
+    listener = Listener(quick, "mcp")
+    try:
+        assert CHANNEL not in json.dumps(greeted(listener))
+    finally:
+        listener.close()
+
+
+def test_mail_is_a_notice_on_the_channel_once(quick: Place, channel: Listener) -> None:
+    greeted(channel)
+    until(lambda: reach(quick) == "wakes")
+    id = sent(quick)
+    notice = channel.heard()
+    assert notice["method"] == f"notifications/{CHANNEL}"
+    assert "id" not in notice
+    assert id[:8] in notice["params"]["content"]
+    assert "Hello" not in notice["params"]["content"]
+    assert notice["params"]["meta"] == {"count": "1"}
+    assert history(quick, id) == [("accepted", None), ("woken", "channel")]
+    channel.say(id=2, method="tools/call", params={"name": "whoami", "arguments": {}})
+    assert channel.heard()["id"] == 2, "nothing came in between"
+
+
+def test_nobody_is_told_before_the_greeting(quick: Place, channel: Listener) -> None:
+    id = sent(quick)
+    assert reach(quick) != "wakes"
+    assert untold(quick, id)
+    assert greeted(channel)["id"] == 1
+    assert id[:8] in channel.heard()["params"]["content"]
+
+
+def test_a_muted_channel_says_nothing(quick: Place, channel: Listener) -> None:
+    greeted(channel)
+    until(lambda: reach(quick) == "wakes")
+    quick.ok("mute", "@otto-cli")
+    id = sent(quick)
+    channel.say(id=2, method="tools/call", params={"name": "whoami", "arguments": {}})
+    assert channel.heard()["id"] == 2
+    assert untold(quick, id)
+    quick.ok("mute", "@otto-cli", "--off")
+    assert id[:8] in channel.heard()["params"]["content"]
+
+
+def test_a_channel_goes_on_with_the_token_that_came_after_its_first(
+    quick: Place, channel: Listener
+) -> None:
+    greeted(channel)
+    until(lambda: reach(quick) == "wakes")
+    assert quick.ok("token", "rotate", "--sender", "otto-cli")["replaced"]
+    id = sent(quick)
+    assert id[:8] in channel.heard()["params"]["content"]
+
+
+def test_a_channel_that_tells_nobody_ends_its_pipe(
+    town: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("INTERLOCK_TOKEN", "INTERLOCK_SESSION"):
+        monkeypatch.delenv(name, raising=False)
+    sent(town)
+    reader, writer = os.pipe()
+    os.close(reader)
+    said = ["--workspace", str(town.workspace), "mcp", "--channel", *OTTO]
+    with pytest.raises(BrokenPipeError):
+        wake(Context(parse(said, COMMANDS, COMMON)), writer)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(writer)

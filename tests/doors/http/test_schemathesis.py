@@ -1,0 +1,112 @@
+"""The description at /openapi.json held against the server, by requests made up from it: no status,
+type or shape of an answer that it does not describe, and no defect.
+
+Left out is what would end the world for all that comes after: pausing the workspace, which makes
+every further answer a 503, and revoking or rotating tokens, by which the token that asks could go.
+The stream of events has no end that a made-up request could wait for; test_events.py has it.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis import checks
+from schemathesis.generation import GenerationMode
+from schemathesis.schemas import BaseSchema
+
+from interlock.doors.http.openapi import document
+from world.commandline import Place
+from world.forking import Servers
+from world.serving import Forked, Served
+
+DOCUMENT = document()
+LEFT_OUT = ["/v1/pause", "/v1/resume", "/v1/tokens/revoke", "/v1/tokens/rotate", "/v1/events"]
+# Two checks are left out. A request that fits its schema may be refused, because it may name things
+# that do not exist. A query that does not fit may be accepted, because a list of one value is that
+# value there. test_api.py has the requests that must be refused.
+CHECKS = [
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+    checks.ignored_auth,
+    checks.unsupported_method,
+    checks.allow_header_conformance,
+]
+
+
+def described(*, is_covered: bool) -> BaseSchema:
+    """What is asked for by chance; and, where it is covered, each bound of each value besides."""
+    schema = schemathesis.openapi.from_dict(copy.deepcopy(DOCUMENT))
+    schema.config.phases.coverage.enabled = is_covered
+    return schema.exclude(path=LEFT_OUT)
+
+
+class Town(NamedTuple):
+    """A server, an admin's token, and what can be asked for by name."""
+
+    served: Served
+    token: str
+    known: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Town]:
+    with Forked(Place(tmp_path_factory.mktemp("described")), servers) as served:
+        token = served.place.join("ada", None, "--scope", "admin")
+        sent = served.send(token, "@ada", "Hello.").json["message"]["id"]
+        claim = served.ask("POST", "/v1/claims", {"item": "B-1"}, token=token).json["claim"]["id"]
+        yield Town(served, token, {"message": sent, "messages": sent, "id": claim})
+
+
+def test_what_is_served_is_what_is_tested(town: Town) -> None:
+    assert town.served.ask("GET", "/openapi.json").json == DOCUMENT
+
+
+by_chance = settings(
+    max_examples=12,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@described(is_covered=False).parametrize()
+@by_chance
+def test_every_answer_is_as_described(case: schemathesis.Case[Any], town: Town) -> None:
+    check(case, town)
+
+
+@pytest.mark.long
+@described(is_covered=True).parametrize()
+@by_chance
+def test_every_answer_at_every_bound_is_as_described(
+    case: schemathesis.Case[Any], town: Town
+) -> None:
+    check(case, town)
+
+
+def check(case: schemathesis.Case[Any], town: Town) -> None:
+    familiar(case, town.known)
+    case.call_and_validate(
+        base_url=town.served.url,
+        headers={"Authorization": f"Bearer {town.token}"},
+        checks=CHECKS,
+    )
+
+
+def familiar(case: schemathesis.Case[Any], known: dict[str, str]) -> None:
+    """Nobody waits long, and a name that nobody has is now and then one that somebody has."""
+    for members in (case.query, case.body):
+        if isinstance(members, dict) and isinstance(wait := members.get("wait"), int):
+            members["wait"] = min(wait, 1)
+    if case.path == "/v1/asks" and isinstance(case.body, dict):
+        case.body.setdefault("wait", 1)
+    is_positive = case.meta is not None and case.meta.generation.mode == GenerationMode.POSITIVE
+    for name, value in list(case.path_parameters.items()):
+        if is_positive and name in known and len(value) % 2:
+            case.path_parameters[name] = known[name]

@@ -1,0 +1,292 @@
+"""One connector URL, one identity per person: the official MCP client with its OAuth support and a
+real browser, in which two people sign in and consent."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from mcp import ClientSession
+from mcp.client.auth import OAuthClientProvider, TokenStorage
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+
+from world.commandline import LIMIT_S, Place
+from world.serving import Served
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
+ARGUMENTS += ["--disable-background-networking", "--disable-component-update"]
+LIMIT_MS = 30_000
+PASSWORD = "a horse, a battery, a staple"
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        CHROMIUM is None and "CI" not in os.environ, reason="there is no Chromium here"
+    ),
+]
+expect.set_options(timeout=LIMIT_MS)
+
+
+class Kept(TokenStorage):
+    """What a client remembers between its calls."""
+
+    tokens: OAuthToken | None = None
+    client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+class Callback:
+    """Where a client waits for the browser to come back."""
+
+    def __init__(self) -> None:
+        self._came: asyncio.Queue[str] = asyncio.Queue()
+
+    async def __aenter__(self) -> "Callback":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        self.uri = f"http://127.0.0.1:{port}/callback"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = (await reader.readline()).decode()
+        while (await reader.readline()).strip():
+            continue
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nDone.")
+        await writer.drain()
+        writer.close()
+        if "/callback" in line:
+            await self._came.put(line.split()[1])
+
+    async def answer(self) -> dict[str, str]:
+        async with asyncio.timeout(LIMIT_S):
+            target = await self._came.get()
+        return {name: values[0] for name, values in parse_qs(urlsplit(target).query).items()}
+
+
+class Person:
+    """Somebody with a browser of their own, who lets a client of theirs in."""
+
+    def __init__(self, served: Served, name: str, context: BrowserContext) -> None:
+        self.served, self.name, self.context = served, name, context
+        self.kept = Kept()
+        self.asked = 0
+
+    async def join(self, own: str) -> None:
+        link = self.served.place.ok("invite", self.name, "--own", own)["link"]
+        page = await self.context.new_page()
+        await page.goto(link)
+        await page.fill("#password", PASSWORD)
+        await page.fill("#again", PASSWORD)
+        await page.click("button.main")
+        await page.wait_for_url("**/person**")
+        await page.close()
+
+    async def sign_out(self) -> None:
+        page = await self.context.new_page()
+        await page.goto(f"{self.served.told['url']}/person")
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.locator("input[type=password]")).to_be_visible()
+        await page.close()
+
+    async def consent(self, url: str, agent: str, surface: str) -> None:
+        """What the person does where their client sends the browser."""
+        page = await self.context.new_page()
+        await page.goto(url)
+        if await page.locator("#password").count():
+            await page.fill("#username", self.name)
+            await page.fill("#password", PASSWORD)
+            await page.click("button.main")
+        existing = page.locator(f'[value="own {agent} {surface}"]')
+        if await existing.count():
+            await existing.check()
+        else:
+            await page.locator(f'[id="new {agent}"]').check()
+            await page.fill(f'[name="surface {agent}"]', surface)
+        await page.get_by_role("button", name="Allow").click()
+        await page.wait_for_url("**/callback?**")
+        await page.close()
+
+    @asynccontextmanager
+    async def client(self, agent: str, surface: str) -> AsyncIterator[ClientSession]:
+        """The official client at the plain URL; it finds out everything else by itself."""
+        url = f"{self.served.told['url']}/mcp"
+        async with Callback() as callback:
+
+            async def redirected(to: str) -> None:
+                self.asked += 1
+                await self.consent(to, agent, surface)
+
+            async def came_back() -> AuthorizationCodeResult:
+                return AuthorizationCodeResult(**await callback.answer())
+
+            auth = OAuthClientProvider(
+                url,
+                OAuthClientMetadata(
+                    client_name="Claude",
+                    redirect_uris=[callback.uri],  # type: ignore[list-item]
+                    token_endpoint_auth_method="none",
+                ),
+                self.kept,
+                redirected,
+                came_back,
+            )
+            async with (
+                httpx2.AsyncClient(auth=auth, timeout=LIMIT_S) as http,
+                streamable_http_client(url, http_client=http) as (reader, writer, *_),
+                ClientSession(reader, writer) as session,
+            ):
+                await session.initialize()
+                yield session
+
+
+async def called(session: ClientSession, tool: str, **arguments: Any) -> Any:
+    result = await session.call_tool(tool, arguments)
+    assert not result.is_error, result
+    return result.structured_content
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    assert CHROMIUM, "there is no Chromium, and CI must not pass without it"
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        await browser.close()
+
+
+def refusals(place: Place) -> list[tuple[str, str]]:
+    facts = place.ok("audit", "show", "--kind", "request_refused")["facts"]
+    return [(fact["sender"], fact["outcome"]["code"]) for fact in facts]
+
+
+def test_two_people_at_one_url_are_two_senders(tmp_path: Path) -> None:
+    with Served(Place(tmp_path)) as served:
+        asyncio.run(_two_people(served))
+
+
+async def _two_people(served: Served) -> None:
+    async with chromium() as browser:
+        ada = Person(served, "ada", await browser.new_context())
+        vera = Person(served, "vera", await browser.new_context())
+        await ada.join("otto")
+        await vera.join("neo")
+        await vera.sign_out()  # she signs in again on the way to her consent
+        async with (
+            ada.client("otto", "claudeai") as hers,
+            vera.client("neo", "claudeai") as others,
+        ):
+            await _are_two(served, hers, others)
+            await _sees_only_her_own(vera)
+            await _cannot_become(served, vera)
+            await _ends_one(served, ada, hers, others)
+        assert (ada.asked, vera.asked) == (2, 1)
+
+
+async def _are_two(served: Served, hers: ClientSession, others: ClientSession) -> None:
+    first, second = await called(hers, "whoami"), await called(others, "whoami")
+    assert (first["address"], second["address"]) == ("@otto-claudeai", "@neo-claudeai")
+    sent = await called(hers, "send", to="@neo-claudeai", text="Is it you?")
+    (message,) = (await called(others, "inbox"))["messages"]
+    assert (message["from"], message["source"]) == ("@otto-claudeai", "agent:otto-claudeai")
+    story = served.place.ok("explain", sent["message"]["id"])
+    assert story["token"]["use"] == "connection"
+    assert story["token"]["client"] == "Claude"
+    assert (await called(hers, "inbox"))["messages"] == []
+
+
+async def _sees_only_her_own(vera: Person) -> None:
+    page = await vera.context.new_page()
+    await page.goto(f"{vera.served.told['url']}/person")
+    shown = await page.locator("main").inner_text()
+    assert "@neo-claudeai" in shown
+    assert "otto" not in shown
+    await page.close()
+
+
+async def _cannot_become(served: Served, vera: Person) -> None:
+    """A form that was edited to name another person's agent is refused, and that is recorded."""
+    page = await vera.context.new_page()
+    await page.goto(_authorize(served, vera))
+    assert "otto" not in await page.locator("main").inner_text()
+    await _choose(page, "neo", "otto")
+    await page.get_by_role("button", name="Allow").click()
+    await expect(page.locator("[role=alert]")).to_contain_text("not yours")
+    assert ("@vera", "IDENTITY_MISMATCH") in refusals(served.place)
+    await page.close()
+
+
+def _authorize(served: Served, person: Person) -> str:
+    client = person.kept.client
+    assert client is not None
+    assert client.redirect_uris
+    query = httpx2.QueryParams(
+        client_id=client.client_id,
+        redirect_uri=str(client.redirect_uris[0]),
+        response_type="code",
+        code_challenge="c" * 43,
+        code_challenge_method="S256",
+    )
+    return f"{served.told['url']}/authorize?{query}"
+
+
+async def _choose(page: Page, own: str, other: str) -> None:
+    """Edits the form as somebody would who wants to be another person's agent."""
+    await page.evaluate(
+        """([own, other]) => {
+            for (const field of document.querySelectorAll('form [name]')) {
+                field.name = field.name.replaceAll(own, other);
+                if (field.type === 'radio') field.value = field.value.replaceAll(own, other);
+            }
+            document.getElementById('new ' + own).checked = true;
+        }""",
+        [own, other],
+    )
+
+
+async def _ends_one(
+    served: Served, ada: Person, hers: ClientSession, others: ClientSession
+) -> None:
+    page = await ada.context.new_page()
+    await page.goto(f"{served.told['url']}/person")
+    await page.get_by_role("button", name=re.compile("^(Revoke|End|Disconnect)")).first.click()
+    listed = served.place.ok("connection", "list")["connections"]
+    assert [found["address"] for found in listed] == ["@neo-claudeai"]
+    assert (await called(others, "whoami"))["address"] == "@neo-claudeai"
+    # Her client is nobody any more: it has to ask her again, and so becomes another connection.
+    assert (await called(hers, "whoami"))["address"] == "@otto-claudeai"
+    assert ada.asked == 2
+    again = served.place.ok("connection", "list")["connections"]
+    assert json.dumps(again).count("@otto-claudeai") == 1
+    await page.close()

@@ -1,0 +1,875 @@
+"""The table of attacks on signing in: what is tried, how it is refused, and what the log says of it
+afterwards. Each row is played against a server that is running, by plain HTTP."""
+
+import base64
+import html
+import json
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx2
+import pytest
+from cryptography.fernet import Fernet
+
+from interlock.doors.web.people import CLIENT_REQUEST_TTL_S
+from interlock.node.keys import Keys
+from interlock.node.passwords import TRIES
+from interlock.rooms.people.connections import INTRUSIONS
+from world.commandline import LIMIT_S, Place, until
+from world.connecting import (
+    PASSWORD,
+    REDIRECT,
+    VERIFIER,
+    App,
+    Browser,
+    Caller,
+    Connected,
+    answered,
+    call_tool,
+    fields_of,
+    hidden,
+)
+from world.forking import Servers
+from world.listening import listen
+from world.serving import Forked, Served
+
+OUTSIDE = "https://interlock.example"
+EVIL = "https://evil.example"
+# So that every refusal is a fact, however many there were before.
+LOUD = {
+    "interlock.rooms.workspace.rules.QUIET_MS": 0,
+    "interlock.rooms.workspace.rules.MAX_REFUSALS_PER_MINUTE": 10_000,
+    "interlock.node.live.REPORT_INTERVAL_S": 0.0,
+}
+HASTY = {"interlock.rooms.people.connections.CODE_FOR_MS": 0}
+LARGE = 65 << 10
+DEEP = 30_000
+FRAMED = {"Sec-Fetch-Dest": "iframe", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "cross-site"}
+
+
+class Scene:
+    """A server that is known by two addresses, one of another workspace where codes expire at
+    once, and one that others reach over plain HTTP. Vera owns otto, Eve owns ada and otto-x."""
+
+    def __init__(self, served: Served, hasty: Served, open: Served) -> None:
+        self.served, self.hasty, self.open = served, hasty, open
+        self.vera = Browser(served).join("vera", "--own", "otto")
+        self.eve = Browser(served).join("eve", "--own", "ada", "--own", "otto-x")
+        served.place.join("otto", "cli")
+        self.app, self.other = App(served), App(served)
+        self.stranger = Caller(served)
+
+    def code(self) -> str:
+        return self.app.code(self.vera)
+
+    def connected(self, **changes: str | None) -> Connected:
+        return self.app.connect(self.vera, **changes)
+
+    def refusals(self) -> list[str]:
+        """The codes of what the log says was refused."""
+        facts = self.served.place.facts("request_refused")
+        return [fact["outcome"]["code"] for fact in facts]
+
+    def counted(self, code: str) -> int:
+        lines = self.stranger.get("/metrics").text.splitlines()
+        name = f'interlock_refusals_total{{code="{code}"}} '
+        return sum(int(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Scene]:
+    def place(name: str) -> Place:
+        return Place(tmp_path_factory.mktemp(name))
+
+    words = ("--public-url", OUTSIDE)
+    with (
+        Forked(place("served"), servers, words=words, constants=LOUD) as served,
+        Forked(place("hasty"), servers, constants=HASTY) as hasty,
+        Forked(place("open"), servers, host="0.0.0.0") as open,
+    ):
+        yield Scene(served, hasty, open)
+
+
+Attempt = Callable[[Scene], httpx2.Response]
+
+
+class Attack(NamedTuple):
+    """`status` and `said` are how it is refused: the latter stands in the answer, or in the address
+    that the browser is sent back to. `kept` is the code that the log has afterwards, if any."""
+
+    name: str
+    attempt: Attempt
+    status: int
+    said: str
+    kept: str | None
+
+
+# --- codes
+
+
+def a_code_twice(scene: Scene) -> httpx2.Response:
+    code = scene.code()
+    first = Connected(scene.app, scene.app.exchange(code).json())
+    assert first.tool().status_code == 200
+    again = scene.app.exchange(code)
+    assert first.tool().status_code == 401
+    assert scene.app.refresh(first.refresh_token).json()["error"] == "invalid_grant"
+    return again
+
+
+def a_code_with(scene: Scene, **changes: str | None) -> httpx2.Response:
+    """Whoever shows it otherwise than its client would gets nothing, and takes nothing away."""
+    code = scene.code()
+    refused = scene.app.exchange(code, **changes)
+    assert scene.app.exchange(code).status_code == 200
+    return refused
+
+
+def a_code_of_another_client(scene: Scene) -> httpx2.Response:
+    code = scene.code()
+    refused = scene.other.exchange(code)
+    assert scene.app.exchange(code).status_code == 200
+    return refused
+
+
+def an_expired_code(scene: Scene) -> httpx2.Response:
+    app = App(scene.hasty)
+    return app.exchange(app.code(Browser(scene.hasty).join("vera")))
+
+
+def a_made_up_code(scene: Scene) -> httpx2.Response:
+    return scene.app.exchange("ilc_" + "a" * 60)
+
+
+# --- what is asked for
+
+
+def authorize(scene: Scene, **changes: str | None) -> httpx2.Response:
+    return scene.app.authorize(**changes)
+
+
+def authorize_at(scene: Scene, path: str) -> httpx2.Response:
+    return scene.app.authorize(resource=scene.served.url + path)
+
+
+def authorize_twice(scene: Scene) -> httpx2.Response:
+    asked = f"{urlencode(scene.app.wish())}&{urlencode({'redirect_uri': f'{EVIL}/callback'})}"
+    return scene.stranger.http.get(f"/authorize?{asked}")
+
+
+def register(scene: Scene, metadata: Any) -> httpx2.Response:
+    return scene.app.register(metadata)
+
+
+def register_raw(scene: Scene, body: bytes) -> httpx2.Response:
+    return scene.stranger.http.post("/register", content=body)
+
+
+def with_redirect(uri: Any) -> dict[str, Any]:
+    return {"redirect_uris": [uri], "token_endpoint_auth_method": "none"}
+
+
+# --- tokens elsewhere
+
+
+def a_token_for_mcp_at_the_api(scene: Scene) -> httpx2.Response:
+    return scene.connected().whoami()
+
+
+def a_token_under_another_address(scene: Scene) -> httpx2.Response:
+    connected = scene.connected(resource=scene.served.url)
+    assert connected.whoami().status_code == 200
+    return connected.whoami(Host=urlsplit(OUTSIDE).netloc)
+
+
+def a_token_at_the_local_socket(scene: Scene) -> httpx2.Response:
+    connected = scene.connected(resource=scene.served.url)
+    socket = httpx2.HTTPTransport(uds=str(scene.served.place.workspace / "server.sock"))
+    with httpx2.Client(transport=socket, base_url="http://local", timeout=LIMIT_S) as client:
+        headers = {"Authorization": f"Bearer {connected.token}"}
+        return client.get("/v1/whoami", headers=headers)
+
+
+def a_token_at_another_workspace(scene: Scene) -> httpx2.Response:
+    headers = {"Authorization": f"Bearer {scene.connected().token}"}
+    return Caller(scene.hasty).get("/v1/whoami", None, **headers)
+
+
+def a_code_for_another_audience(scene: Scene) -> httpx2.Response:
+    return a_code_with(scene, resource=f"{EVIL}/mcp")
+
+
+def a_refresh_for_another_audience(scene: Scene) -> httpx2.Response:
+    connected = scene.connected()
+    refused = scene.app.refresh(connected.refresh_token, resource=f"{EVIL}/mcp")
+    connected.refresh()
+    return refused
+
+
+# --- refresh tokens
+
+
+def a_refresh_token_twice(scene: Scene) -> httpx2.Response:
+    """The tokens that came of its first use die too, and what listens with them hears the end."""
+    connected = scene.connected(resource=scene.served.url)
+    spent = connected.refresh_token
+    connected.refresh()
+    with listen(scene.served, connected.token) as stream:
+        assert stream.response.status == 200
+        again = scene.app.refresh(spent)
+        refused = stream.until("refused")[-1]
+        assert refused.data["code"] == "BAD_TOKEN"
+        assert stream.next() is None
+    assert connected.whoami().status_code == 401
+    newest = scene.app.refresh(connected.refresh_token)
+    assert newest.json()["error"] == "invalid_grant"
+    return again
+
+
+def a_refresh_token_of_another_client(scene: Scene) -> httpx2.Response:
+    connected = scene.connected()
+    refused = scene.other.refresh(connected.refresh_token)
+    connected.refresh()
+    return refused
+
+
+def a_refresh_token_with_more_scopes(scene: Scene) -> httpx2.Response:
+    """What nobody granted is not given."""
+    connected = scene.connected(scope="mail")
+    return scene.app.refresh(connected.refresh_token, scope="mail claim admin")
+
+
+def a_refresh_token_after_revocation(scene: Scene) -> httpx2.Response:
+    connected = scene.connected()
+    assert scene.app.revoke(connected.token).status_code == 200
+    assert connected.tool().status_code == 401
+    return scene.app.refresh(connected.refresh_token)
+
+
+def a_revocation_by_another_client(scene: Scene) -> httpx2.Response:
+    """Refused as RFC 7009 wants it: it looks as if there were no such token."""
+    connected = scene.connected()
+    answer = scene.other.revoke(connected.token)
+    assert connected.tool().status_code == 200
+    return answer
+
+
+def a_refresh_token_as_a_token(scene: Scene) -> httpx2.Response:
+    return call_tool(scene.app, scene.connected().refresh_token, "whoami")
+
+
+# --- clients with a secret
+
+
+def without_its_secret(scene: Scene, method: str, **changes: str | None) -> httpx2.Response:
+    app = App(scene.served, token_endpoint_auth_method=method)
+    code = app.code(scene.vera)
+    app.about["client_secret"] = scene.other.id[-64:]
+    refused = app.exchange(code, **changes)
+    assert refused.json()["error"] == "invalid_client"
+    return refused
+
+
+# --- consent
+
+
+def consent(
+    scene: Scene, changes: dict[str, str], headers: dict[str, str] | None = None
+) -> httpx2.Response:
+    """Vera's browser sends the form of the page, changed; nothing may come of it."""
+    page = scene.vera.get(scene.app.asks())
+    fields = fields_of(page) | {"sender": "own otto", "answer": "allow"} | changes
+    before = scene.served.place.facts("connection_granted")
+    answer = scene.vera.submit("/consent", fields, **(headers or {}))
+    assert scene.served.place.facts("connection_granted") == before
+    assert answer.headers.get("location") is None
+    return answer
+
+
+def consent_with_the_form_of_another(scene: Scene) -> httpx2.Response:
+    form = hidden(scene.eve.get(scene.app.asks()))
+    return consent(scene, {"form": form})
+
+
+def consent_signed_out(scene: Scene) -> httpx2.Response:
+    fields = {"request": request_of(scene.app.asks()), "sender": "own otto", "answer": "allow"}
+    return Browser(scene.served).submit("/consent", fields)
+
+
+def choose(scene: Scene, sender: str, surface: str = "x") -> httpx2.Response:
+    """As if the page had offered it, with a name for a new surface wherever one can be written."""
+    surfaces = {f"surface {agent}": surface for agent in ("eve", "ada", "otto")}
+    return consent(scene, {"sender": sender, **surfaces})
+
+
+def framed(scene: Scene, target: str | None = None) -> httpx2.Response:
+    """The page says that it is not to be framed, and is refused to whoever does so all the same."""
+    target = target or scene.app.asks()
+    page = scene.vera.get(target)
+    assert page.status_code == 200
+    refused = scene.vera.get(target, None, **FRAMED)
+    for answer in (page, refused):
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert "<form" not in refused.text
+    return refused
+
+
+def request_of(target: str) -> str:
+    return parse_qs(urlsplit(target).query)["request"][0]
+
+
+def changed_request(scene: Scene) -> httpx2.Response:
+    sealed = request_of(scene.app.asks())
+    middle = len(sealed) // 2
+    other = "A" if sealed[middle] != "A" else "B"
+    changed = sealed[:middle] + other + sealed[middle + 1 :]
+    return scene.vera.get("/consent", {"request": changed})
+
+
+def old_request(scene: Scene) -> httpx2.Response:
+    """The same as it would be if it had been made earlier."""
+    keys = Keys(str(scene.served.place.workspace))
+    seal = Fernet(base64.urlsafe_b64encode(keys.derived(b"authorization")))
+    sealed = request_of(scene.app.asks())
+    content = seal.decrypt(sealed + "=" * (-len(sealed) % 4))
+    now = int(time.time())
+    fresh, old = (
+        seal.encrypt_at_time(content, now - age).decode()
+        for age in (CLIENT_REQUEST_TTL_S - 60, CLIENT_REQUEST_TTL_S + 1)
+    )
+    assert scene.vera.get("/consent", {"request": fresh}).status_code == 200
+    return scene.vera.get("/consent", {"request": old})
+
+
+def request_of_another_server(scene: Scene) -> httpx2.Response:
+    return scene.vera.get("/consent", {"request": request_of(App(scene.hasty).asks())})
+
+
+def client_id_as_request(scene: Scene) -> httpx2.Response:
+    return scene.vera.get("/consent", {"request": scene.app.id.removeprefix("reg_")})
+
+
+def request_as_client_id(scene: Scene) -> httpx2.Response:
+    return scene.app.authorize(client_id="reg_" + request_of(scene.app.asks()))
+
+
+def client_id_of_another_server(scene: Scene) -> httpx2.Response:
+    return scene.app.authorize(client_id=App(scene.hasty).id)
+
+
+# --- being led elsewhere
+
+WAYS = ("next", "return", "return_to", "redirect", "redirect_uri", "url", "to")
+ELSEWHERE = dict.fromkeys(WAYS, EVIL)
+
+
+def signing_in_with_a_next(scene: Scene) -> httpx2.Response:
+    Browser(scene.served).join("carl")
+    browser = Browser(scene.served)
+    form = hidden(browser.get("/person", ELSEWHERE))
+    fields = {"form": form, "username": "carl", "password": PASSWORD}
+    return browser.http.post(
+        "/person/sign-in",
+        params=ELSEWHERE,
+        data=ELSEWHERE | fields,
+        headers={"Origin": scene.served.url},
+    )
+
+
+def signing_in_with_a_strange_request(scene: Scene) -> httpx2.Response:
+    browser = Browser(scene.served)
+    Browser(scene.served).join("carla")
+    back = browser.sign_in("carla", request=f"/{EVIL}")
+    return browser.get(back.headers["location"])
+
+
+def consenting_with_a_next(scene: Scene) -> httpx2.Response:
+    target = scene.app.asks()
+    page = scene.vera.get(target, None)
+    fields = fields_of(page) | {"sender": "own otto", "answer": "allow"}
+    back = scene.vera.submit("/consent", ELSEWHERE | fields)
+    assert back.headers["location"].startswith(REDIRECT + "?")
+    return back
+
+
+def denying_with_a_next(scene: Scene) -> httpx2.Response:
+    fields = fields_of(scene.vera.get(scene.app.asks())) | {"answer": "deny"}
+    return scene.vera.submit("/consent", ELSEWHERE | fields)
+
+
+def a_state_that_breaks_lines(scene: Scene) -> httpx2.Response:
+    state = f"x\r\nLocation: {EVIL}\r\n\r\n"
+    back = scene.vera.consent(scene.app.asks(state=state))
+    assert answered(back)["state"] == state
+    return back
+
+
+# --- tokens in addresses
+
+
+def in_the_address(scene: Scene, method: str, target: str, name: str) -> httpx2.Response:
+    connected = scene.connected(resource=scene.served.url)
+    secret = connected.refresh_token if name == "refresh_token" else connected.token
+    return scene.stranger.http.request(method, target, params={name: secret})
+
+
+# --- people
+
+
+def guessing(scene: Scene) -> httpx2.Response:
+    """The right password is refused too by then, so that nobody learns that it was right."""
+    Browser(scene.served).join("gina")
+    guesser = Browser(scene.served)
+    for number in range(TRIES):
+        wrong = guesser.sign_in("gina", f"a sentence that is wrong, {number}")
+        assert wrong.status_code == 403, wrong.text
+    return guesser.sign_in("gina")
+
+
+def an_invitation_twice(scene: Scene) -> httpx2.Response:
+    browser = Browser(scene.served)
+    path = browser.invited("nora")
+    fields = {"password": "a first sentence of hers", "again": "a first sentence of hers"}
+    assert browser.submit(path, fields | {"form": hidden(browser.get(path))}).status_code == 303
+    thief = Browser(scene.served)
+    form = hidden(thief.get("/person"))
+    fields = {"password": "a sentence of a thief's", "again": "a sentence of a thief's"}
+    refused = thief.submit(path, fields | {"form": form})
+    assert thief.sign_in("nora", "a sentence of a thief's").status_code == 403
+    return refused
+
+
+def an_invitation_after_a_later_one(scene: Scene) -> httpx2.Response:
+    browser = Browser(scene.served)
+    first = browser.invited("ole")
+    assert browser.get(browser.invited("ole")).status_code == 200
+    return browser.get(first)
+
+
+def an_expired_invitation(scene: Scene) -> httpx2.Response:
+    browser = Browser(scene.served)
+    path = browser.invited("pia", "--ttl", "1s")
+    page = browser.get(path)
+    until(lambda: browser.get(path).status_code != 200)
+    fields = {"password": "a sentence that comes late", "again": "a sentence that comes late"}
+    return browser.submit(path, fields | {"form": hidden(page)})
+
+
+def a_cookie_after_signing_out(scene: Scene) -> httpx2.Response:
+    browser = Browser(scene.served).join("rita")
+    kept = httpx2.Cookies(browser.http.cookies)
+    page = browser.get("/person")
+    assert "You are" in page.text or "@rita" in page.text
+    assert browser.sign_out().status_code == 303
+    browser.http.cookies = kept
+    page = browser.get("/person")
+    assert "@rita" not in page.text
+    (token,) = (cookie.value for cookie in kept.jar if cookie.name.startswith("interlock_person"))
+    assert call_tool(browser, token, "whoami").status_code == 401
+    return browser.get(scene.app.asks())
+
+
+def ending_the_connection_of_another(scene: Scene) -> httpx2.Response:
+    connected = scene.connected()
+    mine = scene.served.place.ok("connection", "list")["connections"][-1]["id"]
+    form = hidden(scene.eve.get("/person"))
+    refused = scene.eve.submit(f"/person/connections/{mine}/revoke", {"form": form})
+    assert connected.tool().status_code == 200
+    return refused
+
+
+# --- plain HTTP beyond this machine
+
+
+def at_the_open(scene: Scene, method: str, target: str) -> httpx2.Response:
+    caller = Caller(scene.open)
+    answers = [caller.http.request(method, target)]
+    answers += [
+        caller.http.request(method, target, headers={"Host": host})
+        for host in ("interlock.example", "192.0.2.7:7420")
+    ]
+    assert len({answer.status_code for answer in answers}) == 1
+    return answers[0]
+
+
+REDIRECTS = {
+    "nobody registered": f"{EVIL}/callback",
+    "begins alike": f"{REDIRECT}.evil.example/",
+    "goes on": f"{REDIRECT}/more",
+    "has a host that begins alike": "https://client.example.evil.example/callback",
+    "has the host for a user": "https://client.example@evil.example/callback",
+    "has a user": "https://user@client.example/callback",
+    "has another port": "https://client.example:8443/callback",
+    "is plain HTTP": "http://client.example/callback",
+    "has a query": f"{REDIRECT}?next={EVIL}",
+    "has a fragment": f"{REDIRECT}#x",
+    "is a script": "javascript:alert(1)",
+    "is nothing": "nothing",
+}
+STRANGE_REDIRECTS: tuple[Any, ...] = (
+    *("javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "about:blank"),
+    *("http://client.example/callback", "https://user@client.example/", "https://a.example/#x"),
+    *("https://a.example/" + "a" * 500, 5, None, {}, [], "nowhere"),
+)
+NOT_PUBLIC = {
+    "on this machine": "https://127.0.0.1/client.json",
+    "on this machine, by name": "https://localhost/client.json",
+    "on this machine, at a port": "https://127.0.0.1:7420/client.json",
+    "on this machine, as IPv6": "https://[::1]/client.json",
+    "on this machine, as both": "https://[::ffff:127.0.0.1]/client.json",
+    "on this machine, as a number": "https://2130706433/client.json",
+    "on a private network": "https://10.0.0.1/client.json",
+    "on another one": "https://192.168.1.1/client.json",
+    "on a private network, as IPv6": "https://[fd00::1]/client.json",
+    "with a cloud's metadata": "https://169.254.169.254/latest/meta-data",
+    "link-local": "https://[fe80::1]/client.json",
+}
+NO_ADDRESS = {
+    "over plain HTTP": "http://client.example/client.json",
+    "with a user": "https://user@client.example/client.json",
+    "without a path": "https://client.example",
+    "at a host that is none": "https://[::1/client.json",
+    "at a file": "file:///etc/passwd",
+}
+DOCUMENTS = {
+    "is not a public address": NOT_PUBLIC,
+    "A client's id": NO_ADDRESS,
+    "There is no host": {"at a host that cannot be": f"https://{'a' * 64}.example/client.json"},
+}
+MALFORMED = {
+    "nothing": b"",
+    "no JSON": b"{",
+    "a list": b"[]",
+    "no redirects": b"{}",
+    "redirects that are text": b'{"redirect_uris": "https://client.example/callback"}',
+    "no text": b"\xff\xfe\x00",
+    "half a character": b'{"redirect_uris": ["https://a.example/"], "client_name": "\\ud800"}',
+    "a name that is a number": b'{"redirect_uris": ["https://a.example/"], "client_name": 5}',
+    "deep nesting": b'{"redirect_uris": ' + b"[" * DEEP + b"]" * DEEP + b"}",
+    "deep nesting without an end": b'{"a":' * (DEEP // 3),
+    "nine redirects": json.dumps(
+        {"redirect_uris": [f"https://a.example/{n}" for n in range(9)]}
+    ).encode(),
+    "another grant": json.dumps(
+        with_redirect(REDIRECT) | {"grant_types": ["client_credentials"]}
+    ).encode(),
+    "another response": json.dumps(
+        with_redirect(REDIRECT) | {"response_types": ["token"]}
+    ).encode(),
+    "another method": json.dumps(
+        with_redirect(REDIRECT) | {"token_endpoint_auth_method": "private_key_jwt"}
+    ).encode(),
+}
+ENDPOINTS = {
+    "/.well-known/oauth-protected-resource": "GET",
+    "/.well-known/oauth-protected-resource/mcp": "GET",
+    "/.well-known/oauth-authorization-server": "GET",
+    "/authorize": "GET",
+    "/token": "POST",
+    "/register": "POST",
+    "/revoke": "POST",
+    "/consent": "GET",
+    "/person": "GET",
+    "/invite/x": "GET",
+}
+CODES = [
+    Attack("a code that was used", a_code_twice, 400, "invalid_grant", "CODE_REPLAYED"),
+    Attack(
+        "a code with another verifier",
+        partial(a_code_with, code_verifier=VERIFIER.upper()),
+        *(400, "invalid_grant", "WRONG_VERIFIER"),
+    ),
+    Attack(
+        "a code without a verifier",
+        partial(a_code_with, code_verifier=None),
+        *(400, "invalid_request", "WRONG_VERIFIER"),
+    ),
+    Attack(
+        "a code with an empty verifier",
+        partial(a_code_with, code_verifier=""),
+        *(400, "invalid_grant", "WRONG_VERIFIER"),
+    ),
+    Attack(
+        "a code of another client",
+        a_code_of_another_client,
+        *(400, "invalid_grant", "WRONG_CLIENT"),
+    ),
+    Attack("an expired code", an_expired_code, 400, "invalid_grant", None),
+    Attack("a made-up code", a_made_up_code, 400, "invalid_grant", None),
+    Attack(
+        "a code for another redirect",
+        partial(a_code_with, redirect_uri=f"{EVIL}/callback"),
+        *(400, "invalid_request", "WRONG_REDIRECT"),
+    ),
+    Attack(
+        "a code for another audience",
+        a_code_for_another_audience,
+        *(400, "invalid_target", "WRONG_RESOURCE"),
+    ),
+    Attack(
+        "a client without its secret",
+        partial(without_its_secret, method="client_secret_post", client_secret=None),
+        *(401, "invalid_client", None),
+    ),
+    Attack(
+        "a client with another secret",
+        partial(without_its_secret, method="client_secret_post"),
+        *(401, "invalid_client", None),
+    ),
+    Attack(
+        "a client with another secret in its header",
+        partial(without_its_secret, method="client_secret_basic"),
+        *(401, "invalid_client", None),
+    ),
+]
+ASKING = [
+    *(
+        Attack(
+            f"a redirect that {name}",
+            partial(authorize, redirect_uri=uri),
+            *(400, "Nothing was granted", "WRONG_REDIRECT"),
+        )
+        for name, uri in REDIRECTS.items()
+    ),
+    Attack("two redirects", authorize_twice, 400, "twice", None),
+    Attack(
+        "a plain challenge",
+        partial(authorize, code_challenge=VERIFIER, code_challenge_method="plain"),
+        *(400, "nothing weaker", "PLAIN_CHALLENGE"),
+    ),
+    Attack(
+        "no challenge",
+        partial(authorize, code_challenge=None, code_challenge_method=None),
+        *(400, "nothing weaker", "PLAIN_CHALLENGE"),
+    ),
+    Attack(
+        "a token instead of a code",
+        partial(authorize, response_type="token"),
+        *(400, "unsupported_response_type", None),
+    ),
+    Attack(
+        "a token for another audience",
+        partial(authorize, resource=f"{EVIL}/mcp"),
+        *(400, "invalid_target", "WRONG_RESOURCE"),
+    ),
+    *(
+        Attack(
+            f"a token for {path} of this server",
+            partial(authorize_at, path=path),
+            *(400, "invalid_target", "WRONG_RESOURCE"),
+        )
+        for path in ("/v1", "/mcp/x", "/mcp?x", ".evil.example/mcp", "1/mcp")
+    ),
+    *(
+        Attack(
+            f"a client's document {name}",
+            partial(authorize, client_id=id),
+            *(400, said, "BAD_CLIENT_DOCUMENT"),
+        )
+        for said, ids in DOCUMENTS.items()
+        for name, id in ids.items()
+    ),
+    Attack("a request for a client's id", request_as_client_id, 400, "Nothing was granted", None),
+    Attack(
+        "a client's id of another server",
+        client_id_of_another_server,
+        *(400, "Nothing was granted", None),
+    ),
+]
+REGISTERING = [
+    *(
+        Attack(
+            f"to be answered at {str(uri)[:30]}",
+            partial(register, metadata=with_redirect(uri)),
+            *(400, "invalid_", "BAD_REGISTRATION"),
+        )
+        for uri in STRANGE_REDIRECTS
+    ),
+    *(
+        Attack(
+            f"to register {name}",
+            partial(register_raw, body=body),
+            *(400, "invalid_client_metadata", "BAD_REGISTRATION"),
+        )
+        for name, body in MALFORMED.items()
+        if name != "nine redirects"
+    ),
+    Attack(
+        "to register nine redirects",
+        partial(register_raw, body=MALFORMED["nine redirects"]),
+        *(400, "invalid_redirect_uri", "BAD_REGISTRATION"),
+    ),
+    Attack(
+        "to register something huge",
+        partial(register, metadata=with_redirect(REDIRECT) | {"client_name": "x" * LARGE}),
+        *(413, "invalid_client_metadata", "BAD_REGISTRATION"),
+    ),
+]
+TOKENS = [
+    Attack(
+        "a token for MCP at the API", a_token_for_mcp_at_the_api, 401, "WRONG", "WRONG_AUDIENCE"
+    ),
+    Attack(
+        "a token under another address",
+        a_token_under_another_address,
+        *(401, "WRONG_AUDIENCE", "WRONG_AUDIENCE"),
+    ),
+    Attack(
+        "a token at the local socket",
+        a_token_at_the_local_socket,
+        *(401, "WRONG_AUDIENCE", "WRONG_AUDIENCE"),
+    ),
+    Attack("a token at another workspace", a_token_at_another_workspace, 401, "BAD_TOKEN", None),
+    Attack("a refresh token that was used", a_refresh_token_twice, 400, "inv", "REFRESH_REUSED"),
+    Attack(
+        "a refresh token of another client",
+        a_refresh_token_of_another_client,
+        *(400, "invalid_grant", "WRONG_CLIENT"),
+    ),
+    Attack(
+        "a refresh token for another audience",
+        a_refresh_for_another_audience,
+        *(400, "invalid_target", "WRONG_RESOURCE"),
+    ),
+    Attack(
+        "a refresh token for more than was granted",
+        a_refresh_token_with_more_scopes,
+        *(200, '"scope":"mail",', None),
+    ),
+    Attack(
+        "a refresh token after revocation",
+        a_refresh_token_after_revocation,
+        *(400, "invalid_grant", None),
+    ),
+    Attack("a refresh token for a token", a_refresh_token_as_a_token, 401, "BAD_TOKEN", None),
+    Attack("a revocation by another client", a_revocation_by_another_client, 200, "", None),
+    *(
+        Attack(
+            f"a secret in the address of {method} {target}, as {name}",
+            partial(in_the_address, method=method, target=target, name=name),
+            *(400, "USAGE", "TOKEN_IN_URL"),
+        )
+        for method, target, name in (
+            ("GET", "/v1/whoami", "access_token"),
+            ("GET", "/v1/whoami", "token"),
+            ("GET", "/v1/events", "access_token"),
+            ("POST", "/mcp", "access_token"),
+            ("POST", "/token", "refresh_token"),
+            ("GET", "/person", "token"),
+        )
+    ),
+]
+PAGES = [
+    Attack(
+        "consent without its form",
+        partial(consent, changes={"form": ""}),
+        403,
+        "",
+        "FORGED_CONSENT",
+    ),
+    Attack(
+        "consent with another's form", consent_with_the_form_of_another, 403, "", "FORGED_CONSENT"
+    ),
+    Attack("consent by nobody", consent_signed_out, 403, "", "FORGED_CONSENT"),
+    *(
+        Attack(
+            f"consent from {origin}",
+            partial(consent, changes={}, headers={"Origin": origin}),
+            *(403, "FOREIGN_ORIGIN", "FORGED_CONSENT"),
+        )
+        for origin in (EVIL, "null", "http://127.0.0.1:1")
+    ),
+    Attack(
+        "consent across sites",
+        partial(consent, changes={}, headers={"Sec-Fetch-Site": "cross-site"}),
+        *(403, "FOREIGN_ORIGIN", "FORGED_CONSENT"),
+    ),
+    Attack("consent within a frame", framed, 403, "not shown within", "FRAMED_PAGE"),
+    Attack(
+        "a person's page within a frame",
+        partial(framed, target="/person"),
+        *(403, "not shown within", "FRAMED_PAGE"),
+    ),
+    *(
+        Attack(
+            f"to choose {sender!r}",
+            partial(choose, sender=sender),
+            *(403, "not yours", "IDENTITY_MISMATCH"),
+        )
+        for sender in ("own eve", "own ada", "new eve", "new ada", "own otto-cli", "own eve x")
+    ),
+    Attack(
+        "a new surface that is another's agent",
+        partial(choose, sender="new otto", surface="x"),
+        *(409, "otto-x", None),
+    ),
+    Attack("to choose nobody", partial(choose, sender=""), 400, "Choose whom", None),
+    Attack("a request that was changed", changed_request, 410, "Begin again", None),
+    Attack("a request that is old", old_request, 410, "Begin again", None),
+    Attack("a request of another server", request_of_another_server, 410, "Begin again", None),
+    Attack("a client's id for a request", client_id_as_request, 410, "Begin again", None),
+    Attack("to be led elsewhere by signing in", signing_in_with_a_next, 303, "/person", None),
+    Attack("to sign in for no request", signing_in_with_a_strange_request, 410, "Begin", None),
+    Attack("to be led elsewhere by consent", consenting_with_a_next, 303, "code=", None),
+    Attack("to be led elsewhere by denial", denying_with_a_next, 303, "access_denied", None),
+    Attack("a state that breaks lines", a_state_that_breaks_lines, 303, "%0D%0A", None),
+    Attack("to guess a password", guessing, 429, "failed too often", "GUESSED_PASSWORD"),
+    Attack("an invitation that was used", an_invitation_twice, 404, "was used", None),
+    Attack("an earlier invitation", an_invitation_after_a_later_one, 404, "no such", None),
+    Attack("an expired invitation", an_expired_invitation, 410, "expired", None),
+    Attack("a cookie after signing out", a_cookie_after_signing_out, 200, "Sign in", None),
+    Attack("to end another's connection", ending_the_connection_of_another, 404, "no such", None),
+]
+PLAIN = [
+    Attack(
+        f"plain HTTP from elsewhere at {path}",
+        partial(at_the_open, method=method, target=path),
+        *(404, "over plain HTTP", None),
+    )
+    for path, method in ENDPOINTS.items()
+]
+TABLE = [*CODES, *ASKING, *REGISTERING, *TOKENS, *PAGES, *PLAIN]
+
+
+@pytest.mark.parametrize("attack", TABLE, ids=lambda attack: attack.name)
+def test_an_attack_is_refused_and_recorded(scene: Scene, attack: Attack) -> None:
+    before = scene.refusals()
+    counted = scene.counted(attack.kept) if attack.kept else 0
+    refused = attack.attempt(scene)
+    led_to = refused.headers.get("location", "")
+    assert refused.status_code == attack.status, refused.text
+    assert attack.said in html.unescape(refused.text) + led_to
+    assert led_to.partition("?")[0] in ("", "/person", "/consent", REDIRECT)
+    assert "evil.example" not in urlsplit(led_to).netloc
+    assert scene.refusals()[len(before) :] == ([attack.kept] if attack.kept else [])
+    if attack.kept in INTRUSIONS:
+        assert scene.counted(attack.kept) == counted + 1
+
+
+def test_the_table_has_every_intrusion_that_the_log_may_hold() -> None:
+    assert set(INTRUSIONS) <= {attack.kept for attack in TABLE}
+
+
+def test_registering_stores_nothing_however_often(scene: Scene) -> None:
+    before = scene.served.place.facts()
+    for number in range(200):
+        about = with_redirect(f"https://client.example/{number}")
+        assert register(scene, about).status_code == 201
+    assert scene.served.place.facts() == before
+
+
+def test_a_public_address_over_plain_http_is_refused(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    place = Place(tmp_path_factory.mktemp("plain"))
+    for url in (
+        "http://interlock.example",
+        "http://192.0.2.7:7420",
+        "http://localhost.evil.example",
+    ):
+        refused = place.no("USAGE", "up", "--public-url", url)
+        assert "https://" in refused["message"]

@@ -1,0 +1,227 @@
+"""A verb that a test declares at run time is on every door, with its refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+import interlock
+from interlock import generate
+from interlock.client.asking import Method
+from interlock.doors.cli import main
+from interlock.doors.http.openapi import document
+from interlock.errors import MissingScope, Usage
+from interlock.node import Node
+from interlock.node.live import LiveNode
+from interlock.rooms import catalogue, folding
+from interlock.rooms.identity.verbs import Join
+from interlock.server.records import Owner
+from interlock.server.serving import application
+from interlock.verbs.credentials import Credentials
+from interlock.verbs.types import Item, Limit, Line
+from interlock.verbs.verb import DECLARED, Verb
+
+pytestmark = pytest.mark.every_engine
+
+if TYPE_CHECKING:
+    from interlock.rooms.transaction import Transaction
+
+OWNER = Credentials(owner=True)
+GOOD = {"item": "B-4", "note": "first", "colour": "red", "limit": 2}
+
+
+@pytest.fixture
+def pin(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Verb]]:
+    """The verb `pin`, declared nowhere else."""
+    catalogue.verbs()
+    before = list(DECLARED)
+
+    class PinItem(
+        Verb,
+        http="POST /v1/pins",
+        cli="pin ITEM [--note TEXT] [--colour red|blue] [--limit N]",
+        method="pin",
+        scope="work",
+        help={"colour": "the colour of the pin"},
+    ):
+        """Pin an item to the top of the list."""
+
+        item: Item
+        note: Line | None = None
+        colour: Literal["red", "blue"] = "red"
+        limit: Limit = 10
+
+        def decide(self, tx: Transaction) -> dict[str, Any]:
+            tx.append("item_pinned", {"item": self.item})
+            return {"pinned": self.item, "colour": self.colour, "limit": self.limit}
+
+    # The generated client imports the verb from the module that declares it.
+    monkeypatch.setattr(sys.modules[__name__], "PinItem", PinItem, raising=False)
+    monkeypatch.setitem(folding._FOLDS, "item_pinned", [])
+    yield PinItem
+    DECLARED[:] = before
+
+
+@pytest.fixture
+def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTERLOCK_WORKSPACE", str(tmp_path))
+    with Node(str(tmp_path)) as node:
+        otto = node.call(OWNER, Join("otto"))["token"]
+    monkeypatch.setenv("INTERLOCK_TOKEN", otto)
+    return str(otto)
+
+
+def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    status = main([*words, "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def post(directory: Path, token: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """One request to the application of a server, without its sockets."""
+    content = json.dumps(body).encode()
+    headers = {
+        "authorization": f"Bearer {token}",
+        "content-type": "application/json",
+        "content-length": str(len(content)),
+        "host": "127.0.0.1:7420",
+    }
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/pins",
+        "raw_path": b"/v1/pins",
+        "query_string": b"",
+        "http_version": "1.1",
+        "scheme": "http",
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 7420),
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def run() -> None:
+        with Node(str(directory)) as node:
+            async with LiveNode(node) as live:
+                app = application(live, Owner(str(directory)), loopback=True)
+                await app.guard(scope, receive, send)
+
+    asyncio.run(run())
+    return sent[0]["status"], json.loads(b"".join(part.get("body", b"") for part in sent[1:]))
+
+
+def test_the_command_line_has_the_verb(
+    pin: type[Verb], token: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(capsys, "pin", "B-4", "--note", "first", "--limit", "2") == (
+        0,
+        {"pinned": "B-4", "colour": "red", "limit": 2},
+    )
+    assert main(["pin", "B-4"]) == 0
+    assert "pinned" in capsys.readouterr().out
+    for words in (("pin",), ("pin", "!"), ("pin", "B-4", "--colour", "green"), ("pin", "B-4", "x")):
+        status, error = command(capsys, *words)
+        assert (status, error["code"]) == (2, "USAGE"), words
+
+
+def test_a_verb_under_a_known_first_word_is_found(
+    token: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    catalogue.verbs()
+    before = list(DECLARED)
+
+    class PingClaim(Verb, cli="claim ping ITEM", read_only=True, open=True):
+        """Ping a claim."""
+
+        item: Item
+
+        def decide(self, tx: Transaction) -> dict[str, Any]:
+            return {"pinged": self.item}
+
+    try:
+        assert command(capsys, "claim", "ping", "claim") == (0, {"pinged": "claim"})
+        assert main(["help", "claim", "ping"]) == 0
+    finally:
+        DECLARED[:] = before
+        capsys.readouterr()
+
+
+def test_two_verbs_with_one_route_are_refused(pin: type[Verb]) -> None:
+    class PinAgain(Verb, name="pin again", http="POST /v1/pins"):
+        """Pin an item again."""
+
+    with pytest.raises(ValueError, match="the route POST /v1/pins"):
+        catalogue.refuse_duplicates([pin, PinAgain])
+
+
+def test_help_and_completion_have_the_verb(
+    pin: type[Verb], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["help", "pin"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("Pin an item to the top of the list.\n")
+    assert "interlock pin ITEM [--note TEXT] [--colour red|blue] [--limit N]" in page
+    assert "the colour of the pin (default: red)" in page
+    assert main(["help"]) == 0
+    assert "Pin an item to the top of the list" in capsys.readouterr().out
+    assert main(["__complete", "pin", "B-1", "--"]) == 0
+    assert "--colour\tthe colour of the pin" in capsys.readouterr().out
+
+
+def test_http_has_the_verb(pin: type[Verb], token: str, tmp_path: Path) -> None:
+    assert post(tmp_path, token, GOOD) == (
+        200,
+        {"pinned": "B-4", "colour": "red", "limit": 2},
+    )
+    for body in ({}, GOOD | {"item": "!"}, GOOD | {"colour": "green"}, GOOD | {"more": 1}):
+        status, error = post(tmp_path, token, body)
+        assert (status, error["code"]) == (400, "USAGE"), body
+    assert post(tmp_path, "ilk_x", GOOD)[1]["code"] == "BAD_TOKEN"
+
+
+def test_openapi_has_the_verb_with_its_choices_and_bounds(pin: type[Verb]) -> None:
+    operation = document()["paths"]["/v1/pins"]["post"]
+    assert operation["summary"] == "Pin an item to the top of the list"
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    assert schema["required"] == ["item"]
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["colour"]["enum"] == ["red", "blue"]
+    assert schema["properties"]["limit"]["maximum"] == 1000
+    assert schema["properties"]["item"]["pattern"].startswith("^(?:[A-Za-z0-9]")
+
+
+def test_the_client_has_the_verb(pin: type[Verb], token: str, tmp_path: Path) -> None:
+    source = generate.client_methods([pin])
+    assert "def pin(" in source
+    assert 'colour: Literal["red", "blue"] = "red"' in source
+    names: dict[str, Any] = {}
+    exec(source, names)
+    assert isinstance(vars(names["Methods"])["pin"], Method)
+
+    client_type: Any = type("Client", (interlock.client.Client, names["Methods"]), {})
+    with client_type(str(tmp_path), token) as client:
+        assert client.pin("B-4", limit=2) == {"pinned": "B-4", "colour": "red", "limit": 2}
+        with pytest.raises(Usage):
+            client.pin("!")
+
+
+def test_the_node_refuses_a_caller_without_the_scope(
+    pin: type[Verb], token: str, tmp_path: Path
+) -> None:
+    with Node(str(tmp_path)) as node:
+        mail = node.call(OWNER, Join("vera", scopes=("mail",)))["token"]
+        with pytest.raises(MissingScope, match="pin needs the scope work"):
+            node.call(Credentials(mail), pin(item="B-4"))
+        assert node.call(Credentials(token), pin(item="B-4"))["pinned"] == "B-4"

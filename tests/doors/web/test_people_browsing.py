@@ -1,0 +1,248 @@
+"""The pages of people in a real browser: mostly without scripts, since they need none, beside a
+client of another site that asks to be connected."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+from test_people_pages import PASSWORD, Town, joined, town
+
+from interlock.errors import Refusal
+from interlock.rooms.people.verbs import ShowPerson
+from interlock.verbs.credentials import Credentials
+from world.browsing import (
+    LIMIT_MS,
+    browser,
+    in_every_window,
+    needs_browser,
+    running,
+    wider_than_the_window,
+)
+from world.commandline import until
+
+__all__ = ["browser", "town"]
+pytestmark = pytest.mark.long
+
+
+class Client(NamedTuple):
+    """A client of another site: it asks, and keeps what it is told."""
+
+    url: str
+    told: list[str]
+
+    def asked(self, town: Town, **members: Any) -> str:
+        """The address at which the person is asked."""
+        there = {"redirect_uri": f"{self.url}/callback", **members}
+        return town.url + town.asked(**there)
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    told: list[str] = []
+
+    async def callback(request: Request) -> Response:
+        told.append(str(request.url))
+        return HTMLResponse("<h1>Connected</h1>")
+
+    async def framing(request: Request) -> Response:
+        return HTMLResponse(f"<h1>Framed</h1><iframe src='{request.query_params['of']}'></iframe>")
+
+    async def opening(request: Request) -> Response:
+        return HTMLResponse("<h1>Client</h1>")
+
+    app = Starlette(
+        routes=[
+            Route("/callback", callback),
+            Route("/framing", framing),
+            Route("/", opening),
+        ]
+    )
+    with running(app) as port:
+        yield Client(f"http://localhost:{port}", told)
+
+
+@contextmanager
+def window(browser: Browser, *, scripts: bool = False) -> Iterator[Page]:
+    """A browser of somebody's own."""
+    viewport: Any = {"width": 1280, "height": 800}
+    with browser.new_context(viewport=viewport, java_script_enabled=scripts) as context:
+        context.set_default_timeout(LIMIT_MS)
+        yield context.new_page()
+
+
+def join_in(page: Page, town: Town, name: str, *own: str) -> None:
+    page.goto(town.url + town.invite(name, *own))
+    page.get_by_label("Choose a password").fill(PASSWORD)
+    page.get_by_label("The same again").fill(PASSWORD)
+    page.get_by_role("button", name="Join").click()
+    expect(page.get_by_role("status")).to_contain_text("Welcome")
+
+
+def sign_in_at(page: Page, name: str) -> None:
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+
+
+@needs_browser
+def test_a_person_joins_connects_a_client_renames_it_and_ends_it(
+    town: Town, client: Client, browser: Browser
+) -> None:
+    with window(browser) as page:
+        join_in(page, town, "anna", "otto")
+        page.goto(client.asked(town))
+        expect(page.locator(".host")).to_have_text("a program on your computer")
+        expect(page.get_by_label("a new name:").nth(1)).to_be_checked()
+        page.get_by_label("claim").uncheck()
+        page.get_by_label("A name for this connection").fill("Laptop")
+        page.get_by_role("button", name="Allow").click()
+        expect(page.get_by_role("heading")).to_have_text("Connected")
+        (connection,) = town.connections()
+        assert connection["address"] == "@otto-claudeai"
+        assert connection["scopes"] == ["mail", "work"]
+        page.goto(f"{town.url}/person")
+        row = page.locator(".connections li", has_text="Laptop")
+        expect(row).to_contain_text("acts as @otto-claudeai")
+        page.get_by_text("Rename").click()
+        page.get_by_label("A new name for Laptop").fill("Desk")
+        page.get_by_role("button", name="Keep").click()
+        expect(page.get_by_role("status")).to_contain_text("kept")
+        page.goto(client.asked(town))
+        expect(page.locator("form.plain")).to_contain_text("already used by Desk")
+        page.goto(f"{town.url}/person")
+        page.get_by_role("button", name="End Desk").click()
+        expect(page.get_by_role("status")).to_contain_text("It has ended")
+        expect(page.locator("main")).to_contain_text("No client is connected")
+    (answer,) = client.told
+    assert parse_qs(urlsplit(answer).query).keys() == {"code", "state", "iss"}
+
+
+@needs_browser
+def test_who_is_not_signed_in_does_so_first_and_comes_back_to_what_was_asked(
+    town: Town, client: Client, browser: Browser
+) -> None:
+    joined(town, "anna")
+    with window(browser) as page:
+        page.goto(client.asked(town))
+        expect(page.locator("main")).to_contain_text("calls itself Claude.ai")
+        page.get_by_label("Name").fill("anna")
+        page.get_by_label("Password").fill("not the right one")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+        sign_in_at(page, "anna")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Connect Claude.ai?")
+        page.get_by_role("button", name="Deny").click()
+        expect(page.get_by_role("heading")).to_have_text("Connected")
+    assert "error=access_denied" in client.told[0]
+    assert town.connections() == []
+
+
+@needs_browser
+def test_two_people_in_two_browsers_see_only_their_own(
+    town: Town, client: Client, browser: Browser
+) -> None:
+    with window(browser) as one, window(browser) as two:
+        join_in(one, town, "anna", "otto")
+        join_in(two, town, "bert", "neo")
+        for page, mine, theirs in ((one, "otto", "neo"), (two, "neo", "otto")):
+            page.goto(client.asked(town))
+            expect(page.locator("form.plain")).to_contain_text(f"@{mine}")
+            assert f"@{theirs}" not in page.content()
+            page.get_by_role("button", name="Allow").click()
+            expect(page.get_by_role("heading")).to_have_text("Connected")
+        for page, mine, theirs in ((one, "otto", "neo"), (two, "neo", "otto")):
+            page.goto(f"{town.url}/person")
+            expect(page.locator("main")).to_contain_text(f"@{mine}-claudeai")
+            assert f"@{theirs}" not in page.content()
+    senders = sorted(connection["address"] for connection in town.connections())
+    assert senders == ["@neo-claudeai", "@otto-claudeai"]
+
+
+@needs_browser
+def test_another_site_can_neither_frame_the_page_nor_see_that_somebody_is_signed_in(
+    town: Town, client: Client, browser: Browser
+) -> None:
+    with window(browser) as page:
+        join_in(page, town, "anna")
+        for path in ("/person", town.asked()):
+            page.goto(f"{client.url}/framing?of={quote(town.url + path, safe='')}")
+            expect(page.get_by_role("heading")).to_have_text("Framed")
+            for frame in page.frames[1:]:
+                assert "anna" not in frame.content()
+        until(lambda: "FRAMED_PAGE" in town.refusals())
+
+
+@needs_browser
+def test_a_client_that_opened_a_window_is_found_again_by_it(
+    town: Town, client: Client, browser: Browser
+) -> None:
+    joined(town, "anna")
+    with window(browser, scripts=True) as page:
+        page.goto(client.url)
+        with page.expect_popup() as opened:
+            page.evaluate("(url) => void window.open(url)", client.asked(town))
+        popup = opened.value
+        sign_in_at(popup, "anna")
+        popup.get_by_role("button", name="Allow").click()
+        expect(popup.get_by_role("heading")).to_have_text("Connected")
+        assert popup.evaluate("window.opener !== null")
+        assert popup.evaluate("document.referrer") == ""
+
+
+@needs_browser
+def test_no_script_reads_the_cookie_and_no_address_holds_a_secret_but_the_code(
+    town: Town, client: Client, browser: Browser
+) -> None:
+    with window(browser, scripts=True) as page:
+        seen: list[str] = []
+        page.on("request", lambda request: seen.append(request.url))
+        join_in(page, town, "anna")
+        assert page.evaluate("document.cookie") == ""
+        kept = {each["name"]: each for each in page.context.cookies(town.url)}
+        (mine,) = (each for name, each in kept.items() if name.startswith("interlock_person"))
+        assert (mine["httpOnly"], mine["sameSite"]) == (True, "Lax")
+        page.goto(client.asked(town))
+        page.get_by_role("button", name="Allow").click()
+        expect(page.get_by_role("heading")).to_have_text("Connected")
+        assert not [url for url in seen if mine["value"] in url or quote(PASSWORD) in url]
+        assert [url for url in seen if "ilc_" in url] == client.told
+        with pytest.raises(Refusal):
+            town.node.call(Credentials(mine["value"][:-1]), ShowPerson())
+
+
+@needs_browser
+def test_no_name_makes_a_page_wider_than_its_window(
+    town: Town, client: Client, browser: Browser
+) -> None:
+    long = "w" * 60
+    with window(browser, scripts=True) as page:
+        join_in(page, town, long, "o" * 38)
+        asked = client.asked(town, client_name="W" * 80)
+        page.goto(asked)
+        page.get_by_label("A name for this connection").fill("N" * 80)
+        page.get_by_label("a new name:").nth(1).check()
+        page.get_by_role("button", name="Allow").click()
+        expect(page.get_by_role("heading")).to_have_text("Connected")
+        invitation = town.url + town.invite(long)
+        for url in (asked, f"{town.url}/person", invitation, f"{town.url}/invite/{long}"):
+            page.goto(url)
+            page.evaluate("document.querySelectorAll('details').forEach((it) => it.open = true)")
+            for how, _ in in_every_window(page):
+                assert wider_than_the_window(page) == [], (url, how)
+
+
+@needs_browser
+def test_people_who_come_to_the_front_page_find_their_own(town: Town, browser: Browser) -> None:
+    joined(town, "anna")
+    with window(browser) as page:
+        page.goto(town.url)
+        page.get_by_role("link", name="Sign in as yourself").click()
+        sign_in_at(page, "anna")
+        expect(page.locator(".me")).to_have_text("You are @anna")

@@ -1,0 +1,26 @@
+"""`make demo`: the day is played to its end, and what it says happened is in the log."""
+
+import subprocess
+import sys
+
+import pytest
+
+from world.paths import ROOT
+
+pytestmark = pytest.mark.every_engine
+
+
+def test_the_day_is_played_to_its_end_and_its_log_verifies() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "demo", "--pace", "0", "--end"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "otto runs the tests: exit 1, on record" in done.stdout
+    assert "now B-12 is done" in done.stdout
+    assert "entries verify" in done.stdout
+    assert done.stderr == ""

@@ -1,0 +1,166 @@
+"""Recorded logs give the state they always gave: the same facts, folded by this release, whichever
+engine they come from.
+
+`tests/recorded/make.py` made the recordings; its `--digest` writes down what they fold to, which
+is for a change of the state's schema and for nothing else.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from interlock.errors import NewerVersion
+from interlock.log.encoding import decode
+from interlock.log.facts import Entry, Header, header_hash, parse_header
+from interlock.node import Node, audit, upkeep
+from interlock.node.keys import Keys
+from interlock.rooms import folding
+from interlock.stores import Head
+from interlock.stores.file import LogFile
+from interlock.stores.shared.locating import Located, reach
+from interlock.stores.shared.remote import Appending, seal
+from interlock.stores.sqlite import SqliteEngine
+from interlock.verbs.credentials import Credentials
+from world.databases import Server
+
+RECORDINGS = sorted((Path(__file__).parent.parent / "recorded").glob("*.jsonl"))
+MAX_BYTES = 200_000
+
+each_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
+
+
+def entries(recording: Path) -> Iterator[Entry]:
+    with recording.open("rb") as lines:
+        next(lines)
+        for line in lines:
+            said = decode(line)
+            salt, body = said.get("salt"), said.get("body")
+            yield Entry(
+                said["seq"],
+                said["header"].encode(),
+                None if salt is None else bytes.fromhex(salt),
+                None if body is None else body.encode(),
+            )
+
+
+def headers(recording: Path) -> Iterator[Header]:
+    for entry in entries(recording):
+        yield parse_header(entry.header)
+
+
+def fresh_state() -> apsw.Connection:
+    state = apsw.Connection(":memory:")
+    state.execute(folding.TABLES)
+    return state
+
+
+def expected(recording: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(recording.with_suffix(".json").read_text("utf-8"))
+    return found
+
+
+def test_there_is_a_recording() -> None:
+    assert [path.stem for path in RECORDINGS][:1] == ["v1"]
+
+
+@each_recording
+def test_a_recorded_log_folds_to_the_state_that_was_written_down(recording: Path) -> None:
+    state = fresh_state()
+    for fact in headers(recording):
+        folding.fold(state, fact)
+    wanted = expected(recording)
+    assert wanted["schema"] == folding.SCHEMA, "run: python tests/recorded/make.py --digest"
+    assert folding.state_digest(state) == wanted["digest"]
+
+
+@each_recording
+def test_a_recorded_log_folds_to_the_same_state_twice(recording: Path) -> None:
+    first, second = fresh_state(), fresh_state()
+    for fact in headers(recording):
+        folding.fold(first, fact)
+        folding.fold(second, fact)
+        assert folding.state_digest(first) == folding.state_digest(second), f"#{fact.seq}"
+
+
+def on_a_file(recording: Path, directory: Path) -> Node:
+    """A node whose file has the recorded log, and no state."""
+    file = LogFile(str(directory))
+    engine = SqliteEngine(file)
+    with engine.turn():
+        for entry in entries(recording):
+            engine.append(entry)
+        engine.advance(Head(entry.seq, header_hash(entry.header), 0, 0))
+    file.close()
+    return Node(str(directory), engine="sqlite")
+
+
+def on_a_server(server: Server, recording: Path, directory: Path) -> Node:
+    """A node that has nothing but the key of the recorded log, which a server keeps."""
+    keys = Keys(str(directory))
+    keys.make()
+    where = Located(server.url, f"recorded-{os.urandom(8).hex()}", "recorder")
+    remote = reach(where)
+    sealed = [
+        seal(keys.sealing(), entry.seq, entry.header, (), entry.salt, entry.body)
+        for entry in entries(recording)
+    ]
+    remote.append(remote.begin(where.node), Appending(sealed))
+    remote.close()
+    return Node(str(directory), engine=f"{where.url}?workspace={where.workspace}")
+
+
+@each_recording
+@pytest.mark.parametrize("engine", ["sqlite", "postgres", "redis"])
+def test_a_recorded_log_folds_to_the_same_state_from_every_engine(
+    recording: Path, engine: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if engine == "sqlite":
+        node = on_a_file(recording, tmp_path)
+    else:
+        server = request.getfixturevalue({"redis": "valkey"}.get(engine, engine))
+        node = on_a_server(server, recording, tmp_path)
+    with node:
+        assert node.head() == expected(recording)["entries"]
+        assert upkeep.state_digest(node) == expected(recording)["digest"]
+        rebuilt = upkeep.rebuild(node, Credentials(owner=True))
+        assert (rebuilt["changed"], rebuilt["digest"]) == (False, expected(recording)["digest"])
+
+
+@each_recording
+def test_a_recorded_log_verifies_offline(recording: Path) -> None:
+    wanted = expected(recording)
+    with recording.open("rb") as lines:
+        found = audit.verify_export(lines)
+    assert found["ok"], found
+    assert (found["entries"], found["root"]) == (wanted["entries"], wanted["root"])
+
+
+@each_recording
+def test_a_recording_is_small_enough_to_keep(recording: Path) -> None:
+    assert recording.stat().st_size < MAX_BYTES
+
+
+@each_recording
+def test_no_fact_goes_back_in_time_or_epoch(recording: Path) -> None:
+    facts = list(headers(recording))
+    assert [fact.seq for fact in facts] == list(range(1, len(facts) + 1))
+    for before, after in pairwise(facts):
+        assert before.at <= after.at
+        assert before.epoch <= after.epoch
+
+
+def test_every_kind_of_fact_occurs_in_a_recording() -> None:
+    recorded = {fact.kind for recording in RECORDINGS for fact in headers(recording)}
+    assert sorted(recorded) == sorted(folding.KINDS)
+
+
+def test_a_kind_of_fact_that_is_not_known_stops_the_fold() -> None:
+    first = next(headers(RECORDINGS[0]))
+    with pytest.raises(NewerVersion, match="nothing was skipped"):
+        folding.fold(fresh_state(), first._replace(kind="workspace_dreamt"))

@@ -1,0 +1,661 @@
+"""A state machine drives tasks and gates on a node and on a plain model, and compares everything.
+
+Agents with several surfaces and sessions, a person, and somebody with too few scopes make, take,
+prove, submit, judge, block and end tasks, while leases run out on the machine's clock. After every
+act the log has gained exactly the facts that the model says, so that what was refused has left
+nothing but its refusal; after every rule all views agree. At the end the log verifies, and folding
+it again gives the same state.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias, TypeVar, cast
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from interlock.errors import Refusal
+from interlock.node import Node, audit, upkeep
+from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim, TakeOverClaim
+from interlock.rooms.identity import token_format
+from interlock.rooms.identity.verbs import EndSession, Join
+from interlock.rooms.work.verbs import (
+    AddEvidence,
+    CancelTask,
+    CheckGate,
+    CompleteTask,
+    CreateGate,
+    CreateTask,
+    FailTask,
+    GiveVerdict,
+    ListBlockers,
+    ListGates,
+    RaiseBlocker,
+    ResolveBlocker,
+    ShowTask,
+    SubmitTask,
+    TakeTask,
+)
+from interlock.rooms.workspace.verbs import ShowLog, ShowStatus, Whoami
+from interlock.verbs.credentials import Credentials
+from world.work_model import ENDED, Holder, Model, Person, Refused, Task
+
+START = 2_000_000_000_000  # a time that no clock of a test machine shows
+OWNER = Person("owner", "owner", "human", frozenset({"admin"}))
+
+# Who has joined: name, surface, kind, scopes asked for. Rex may judge legal, and work at nothing.
+JOINED = (
+    ("otto", "cli", "agent", ()),
+    ("otto", "desktop", "agent", ()),
+    ("vera", None, "agent", ()),
+    ("nora", None, "agent", ()),
+    ("nora", "web", "agent", ()),
+    ("mal", None, "agent", ("gate:legal",)),
+    ("rex", None, "agent", ("mail", "gate:legal")),
+    ("mira", None, "human", ()),
+)
+ACTORS: tuple[Holder, ...] = (
+    *(("otto-cli", None), ("otto-cli", "s1"), ("otto-cli", "s2"), ("otto-desktop", None)),
+    *(("vera", None), ("nora", None), ("nora-web", "s3"), ("mal", None), ("rex", None)),
+    ("mira", None),
+)
+# By a sender's name and by an agent's; the gate legal is held by scope alone.
+GATES = {"athena": ("mira", "otto-desktop", "rex", "vera"), "style": ("nora",)}
+HOLDERS = (
+    ("rex", "vera"),
+    ("vera",),
+    ("otto",),
+    ("@mira", "nora-web"),
+    ("mira", "otto-desktop", "vera"),
+    ("ghost",),
+)
+NAMES = ("athena", "style", "legal", "void")
+COMMITS = ("a" * 40, "b" * 40)
+TREES = {"a" * 40: "1" * 40, "b" * 40: "2" * 40, "c" * 40: "3" * 40}
+QUALITIES = ("good", "failed", "dirty", "changed", "other tree", "interrupted", "nowhere", "note")
+
+# The first are live tasks, as many as there are; then any that was ever made, and one that is not.
+which_task = st.integers(0, 19)
+ANY, NONE = 14, 19
+which_commit = st.sampled_from(COMMITS)
+actors = st.sampled_from(ACTORS)
+# Whoever holds the claim, for what is done under it; at times somebody else.
+workers = st.sampled_from((*[None] * 20, *ACTORS))
+judges = st.sampled_from((*["a holder"] * 10, "a worker", "a worker", *ACTORS))
+fences = st.sampled_from((*["none"] * 4, *["own"] * 4, "older", "later"))
+
+Step: TypeAlias = tuple[str, dict[str, Any]]
+STEPS: list[st.SearchStrategy[Step]] = []
+Method = TypeVar("Method", bound=Callable[..., None])
+
+
+def step(weight: int, **drawn: st.SearchStrategy[Any]) -> Callable[[Method], Method]:
+    """Makes a method a step of the machine, that often among all of them."""
+
+    def register(method: Method) -> Method:
+        for _ in range(weight):  # one_of counts a strategy that it is given twice only once
+            drawing = st.tuples(st.just(method.__name__), st.fixed_dictionaries(drawn))
+            STEPS.append(drawing)
+        return method
+
+    return register
+
+
+class Work(RuleBasedStateMachine):
+    """A node and its model, side by side. `tell` is the one way to act on both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = tempfile.mkdtemp(prefix="interlock-work-")
+        self.ms = START
+        self.node = Node(self.directory, clock=lambda: self.ms)
+        # Whether it outlives a loss of power is not the question here, and waiting for disks is.
+        self.node.file.writer.execute("PRAGMA synchronous = OFF")
+        self.model = Model()
+        self.tokens: dict[str, str] = {}
+        self.head = 0
+
+    # --- acting on both, and comparing
+
+    def tell(self, actor: Holder, act: Any) -> dict[str, Any] | None:
+        """Does the act on both; the node's answer, or None where both refuse alike."""
+        self.settle()
+        sender, session = actor
+        expected: dict[str, Any] | str
+        try:
+            expected = self.model.call(self.person(sender), session, act)
+        except Refused as refused:
+            expected = refused.code
+        found = self.ask(actor, act)
+        self.compare_facts()
+        if isinstance(found, dict) and "missing" in found:
+            found["missing"] = lacking(found["missing"])
+        assert matches(expected, found), f"{found}, and the model says {expected}"
+        return found if isinstance(found, dict) else None
+
+    def person(self, sender: str) -> Person:
+        return self.model.people[sender] if sender != "owner" else OWNER
+
+    def ask(self, actor: Holder, act: Any) -> dict[str, Any] | str:
+        try:
+            return self.node.call(self.credentials(actor), act)
+        except Refusal as refusal:
+            return refusal.code
+
+    def credentials(self, actor: Holder) -> Credentials:
+        sender, session = actor
+        if sender == "owner":
+            return Credentials(owner=True)
+        return Credentials(token=self.tokens[sender], session=session)
+
+    def settle(self) -> None:
+        """Lets both notice how late it is."""
+        told = self.node.call(Credentials(owner=True), ShowStatus())
+        self.model.pass_time(ms(told["now"]))
+        self.compare_facts()
+
+    def compare_facts(self) -> None:
+        """The log has gained what the model says, and nothing else."""
+        facts = audit.show(self.node, ShowLog(after=self.head, limit=1000))["facts"]
+        expected, self.model.facts = self.model.facts, []
+        assert [fact["kind"] for fact in facts] == [kind for kind, _ in expected]
+        for fact, (_, said) in zip(facts, expected, strict=True):
+            assert matches(said, fact["outcome"]), f"{fact}, and the model says {said}"
+        self.head += len(facts)
+
+    @initialize()
+    def a_team_with_gates_and_tasks(self) -> None:
+        for name, surface, kind, scopes in JOINED:
+            token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
+            act = Join(
+                name, surface, cast(Any, kind), scopes=scopes, token_hash=token_format.hashed(token)
+            )
+            joined = self.node.call(Credentials(owner=True), act)
+            sender = joined["sender"]
+            self.tokens[sender] = token
+            self.model.people[sender] = Person(sender, name, kind, frozenset(joined["scopes"]))
+        self.head = self.node.head()
+        for gate, holders in GATES.items():
+            self.tell(("owner", None), CreateGate(gate, holders))
+        vera = ("vera", None)
+        self.tell(vera, CreateTask("one", "T-1", criteria=("x",), gates=("athena", "legal")))
+        self.tell(vera, CreateTask("two", "T-2", criteria=("x", "y"), depends_on=("T-1",)))
+        self.tell(vera, CreateTask("three", "T-3", criteria=("x",), gates=("style",)))
+
+    # --- tasks
+
+    def chosen(self, which: int) -> str:
+        """The id of the task that is meant: see `which_task`."""
+        every = list(self.model.tasks)
+        live = [id for id in every if self.model.tasks[id].state not in ENDED]
+        if which == NONE:
+            return "T-0"
+        return live[which % len(live)] if live and which < ANY else every[which % len(every)]
+
+    def worker(self, id: str, otherwise: Holder | None) -> Holder:
+        claim = self.model.claims.get(id)
+        last = self.model.tasks[id].taken[-1:] if id in self.model.tasks else []
+        return otherwise or (claim.holder if claim is not None else (*last, ACTORS[0])[0])
+
+    def fence(self, id: str, which: str) -> int | None:
+        own = (self.model.tasks[id].fence if id in self.model.tasks else None) or 1
+        return {"none": None, "own": own, "older": max(1, own - 1), "later": own + 1}[which]
+
+    @step(
+        2,
+        by=actors,
+        taken=which_task,
+        criteria=st.integers(0, 2),
+        gates=st.lists(st.sampled_from((*NAMES[:3], *NAMES)), max_size=2, unique=True),
+        depends_on=st.lists(which_task, max_size=1),
+        assignee=st.sampled_from((None, None, "@otto", "@nora-web", "@vera", "@ghost")),
+    )
+    def create(
+        self,
+        by: Holder,
+        taken: int,
+        criteria: int,
+        gates: list[str],
+        depends_on: list[int],
+        assignee: str | None,
+    ) -> None:
+        """Under a new id; or under one that is taken, or is what the task depends on itself."""
+        number = len(self.model.tasks) + 1
+        id = f"T-{number}" if taken < NONE - 1 else self.chosen(taken)
+        wanted = ("tests pass", "docs say so")[:criteria]
+        after = tuple(self.chosen(which) for which in depends_on)
+        made = CreateTask("work", id, None, wanted, tuple(gates), after, assignee=assignee)
+        self.tell(by, made)
+
+    @step(3, by=actors, which=which_task, ttl_s=st.sampled_from((60, 3600)))
+    def take_on(self, by: Holder, which: int, ttl_s: int) -> None:
+        self.tell(by, TakeTask(self.chosen(which), ttl_s=ttl_s))
+
+    @step(
+        3,
+        by=workers,
+        which=which_task,
+        commit=which_commit,
+        says_tree=st.booleans(),
+        fence=fences,
+    )
+    def submit(
+        self, by: Holder | None, which: int, commit: str, says_tree: bool, fence: str
+    ) -> None:
+        id = self.chosen(which)
+        tree = TREES[commit] if says_tree else None
+        self.tell(self.worker(id, by), SubmitTask(id, commit, tree, self.fence(id, fence)))
+
+    @step(
+        4,
+        by=workers,
+        which=which_task,
+        how=st.sampled_from((*["complete"] * 6, "fail", "fail", "cancel")),
+        fence=fences,
+    )
+    def end(self, by: Holder | None, which: int, how: str, fence: str) -> None:
+        id = self.chosen(which)
+        presented = self.fence(id, fence)
+        ending = {
+            "complete": CompleteTask(id, presented),
+            "fail": FailTask(id, "it cannot be done", presented),
+            "cancel": CancelTask(id),
+        }
+        owner = ("owner", None) if how == "cancel" and fence == "later" else None
+        self.tell(owner or self.worker(id, by), ending[how])
+
+    # --- evidence and verdicts
+
+    @step(
+        4,
+        by=workers,
+        which=which_task,
+        criterion=st.sampled_from((None, 1, 1, 1, 1, 2, 2, 3)),
+        quality=st.sampled_from(("good", "note", *QUALITIES)),
+        commit=which_commit,
+        fence=fences,
+    )
+    def prove(
+        self,
+        by: Holder | None,
+        which: int,
+        criterion: int | None,
+        quality: str,
+        commit: str,
+        fence: str,
+    ) -> None:
+        id = self.chosen(which)
+        said = evidence(quality, commit)
+        self.add(self.worker(id, by), id, criterion, said, self.fence(id, fence))
+
+    def add(
+        self, by: Holder, id: str, criterion: int | None, said: dict[str, Any], fence: int | None
+    ) -> None:
+        payload = said | {"task_id": id}
+        if criterion is not None:
+            payload["criterion"] = criterion
+        answer = self.tell(by, AddEvidence(payload, fence=fence))
+        if answer is not None:
+            self.model.tasks[id].evidence[-1].id = answer["evidence"]["id"]
+
+    @step(
+        5,
+        which=which_task,
+        by=judges,
+        gate=st.integers(0, 9),
+        nth=st.integers(0, 2),
+        verdict=st.sampled_from(("pass", "pass", "fail")),
+        naming=st.sampled_from((*["nothing"] * 3, *["all"] * 3, "another task's")),
+        commit=st.sampled_from((*[None] * 5, "right", "right", "a" * 40, "b" * 12)),
+    )
+    def judge(
+        self,
+        which: int,
+        by: str | Holder,
+        gate: int,
+        nth: int,
+        verdict: str,
+        naming: str,
+        commit: str | None,
+    ) -> None:
+        """Somebody judges a task that is submitted, if any is."""
+        due = [task for task in self.model.tasks.values() if task.state == "submitted"]
+        task = due[which % len(due)] if due and which < ANY else self.model.tasks["T-1"]
+        names = task.gates if task.gates and gate < 9 else NAMES
+        name = names[gate % len(names)]
+        if commit == "right":
+            commit = task.artifact[0][:9] if task.artifact is not None else None
+        actor = (self.judge_of(task, name, by, nth), None) if isinstance(by, str) else by
+        self.pronounce(actor, task, name, verdict, naming, commit)
+
+    def judge_of(self, task: Task, gate: str, who: str, nth: int) -> str:
+        """A holder who may, or a surface of somebody who has worked on it."""
+        of_workers = [
+            sender
+            for sender in self.tokens
+            if (self.model.agent(sender) in self.model.workers(task)) == (who == "a worker")
+        ]
+        holders = [sender for sender in of_workers if sender in self.model.holders(gate)]
+        found = holders or of_workers or ["vera"]
+        return found[nth % len(found)]
+
+    def pronounce(
+        self,
+        by: Holder,
+        task: Task,
+        gate: str,
+        verdict: str,
+        naming: str = "nothing",
+        commit: str | None = None,
+    ) -> None:
+        others = [piece.id for t in self.model.tasks.values() if t != task for piece in t.evidence]
+        own = [piece.id for piece in task.evidence]
+        named = {"nothing": (), "all": tuple(own[-5:])}.get(naming, tuple(others[:1]))
+        note = "not yet" if verdict == "fail" else None
+        act = GiveVerdict(task.id, gate, cast(Any, verdict), commit, note, evidence=named)
+        self.learn_blocker(self.tell(by, act))
+
+    def learn_blocker(self, answer: dict[str, Any] | None) -> None:
+        if answer is not None and "blocker" in answer:
+            self.model.blockers[-1].id = answer["blocker"]["id"]
+
+    @step(
+        1,
+        by=st.just(("owner", None)) | actors,
+        name=st.sampled_from(NAMES[:3]),
+        holders=st.sampled_from(HOLDERS),
+        replace=st.booleans(),
+    )
+    def make_gate(self, by: Holder, name: str, holders: tuple[str, ...], replace: bool) -> None:
+        self.tell(by, CreateGate(name, holders, replace))
+
+    # --- blockers
+
+    @step(
+        2,
+        by=actors,
+        which=st.none() | which_task,
+        to=st.sampled_from((None, None, "@nora", "@ghost")),
+        severity=st.sampled_from(("stop", "warn")),
+    )
+    def block(self, by: Holder, which: int | None, to: str | None, severity: Any) -> None:
+        id = self.chosen(which) if which is not None else None
+        if id is not None or to is not None:
+            self.learn_blocker(self.tell(by, RaiseBlocker("no disk", id, to, severity)))
+
+    @step(
+        4,
+        by=st.sampled_from((*["raiser", "worker"] * 6, ("owner", None), *ACTORS)),
+        which=st.integers(0, 5),
+        nth=st.integers(0, 2),
+    )
+    def unblock(self, by: str | Holder, which: int, nth: int) -> None:
+        """By any surface of whoever raised it, or of those who work on the task; or by anybody."""
+        if not self.model.blockers:
+            return
+        found = self.model.blockers[-1 - which % len(self.model.blockers)]
+        agents = {self.model.agent(found.sender)}
+        if by == "worker" and found.task is not None:
+            agents = self.model.workers(self.model.tasks[found.task])
+        able = [sender for sender in self.tokens if self.model.agent(sender) in agents] or ["mal"]
+        actor = (able[nth % len(able)], None) if isinstance(by, str) else by
+        self.tell(actor, ResolveBlocker(found.id))
+
+    # --- claims, and time
+
+    @step(
+        4,
+        by=workers,
+        which=which_task,
+        how=st.sampled_from(("acquire", "release", "release", "take over", "end the session")),
+    )
+    def hold(self, by: Holder | None, which: int, how: str) -> None:
+        item = self.chosen(which)
+        actor = self.worker(item, by)
+        holding = {
+            "acquire": AcquireClaim(item),
+            "release": ReleaseClaim(item),
+            "take over": TakeOverClaim("the build is red", item),
+            "end the session": EndSession(actor[1] or "s1"),
+        }
+        self.tell(("mira", None) if how == "take over" and by is None else actor, holding[how])
+
+    @step(2, seconds=st.sampled_from((1, 30, 60, 61, 3600)))
+    def tick(self, seconds: int) -> None:
+        self.ms += seconds * 1000
+        self.settle()
+
+    # --- the way from open to done, on which something is forgotten or lost
+
+    @step(
+        8,
+        by=st.sampled_from(ACTORS[:7]),
+        which=which_task,
+        commit=which_commit,
+        quality=st.sampled_from((*["good"] * 4, *["note"] * 3, *QUALITIES)),
+        forgets=st.sampled_from(
+            ("nothing", "proof", "submission", "verdict", "naming", "completion", "completion")
+        ),
+        nth=st.integers(0, 2),
+    )
+    def go_all_the_way(
+        self, by: Holder, which: int, commit: str, quality: str, forgets: str, nth: int
+    ) -> None:
+        id = self.chosen(which)
+        if id not in self.model.tasks:
+            return
+        task = self.model.tasks[id]
+        self.tell(by, TakeTask(id))
+        worker = self.worker(id, None)
+        for number in range(1, task.criteria + 1):
+            if forgets != "proof":
+                self.add(worker, id, number, evidence(quality, commit), task.fence)
+        if forgets != "submission":
+            self.tell(worker, SubmitTask(id, commit, TREES[commit], task.fence))
+        for gate in task.gates if forgets != "verdict" else ():
+            naming = "nothing" if forgets == "naming" else "all"
+            self.pronounce(self.able(task, gate, nth), task, gate, "pass", naming)
+        if forgets != "completion":
+            self.tell(worker, CompleteTask(id))
+
+    @step(
+        5,
+        which=which_task,
+        fails=st.integers(0, 1),
+        naming=st.sampled_from(("nothing", "all")),
+        submits_again=st.booleans(),
+        nth=st.integers(0, 2),
+        other=actors,
+    )
+    def fail_and_mend(
+        self, which: int, fails: int, naming: str, submits_again: bool, nth: int, other: Holder
+    ) -> None:
+        """One gate fails what is submitted, somebody raises a blocker, and the gates pass it."""
+        due = [t for t in self.model.tasks.values() if t.state == "submitted" and t.gates]
+        if not due:
+            return
+        task = due[which % len(due)]
+        artifact = task.artifact or ("", "")
+        failing = task.gates[fails % len(task.gates)]
+        for gate in task.gates:
+            verdict = "fail" if gate == failing else "pass"
+            self.pronounce(self.able(task, gate, nth), task, gate, verdict, naming)
+        self.unblock("worker", 0, nth)
+        self.learn_blocker(self.tell(other, RaiseBlocker("no disk", task.id, "@nora")))
+        if submits_again:
+            self.tell(self.worker(task.id, None), SubmitTask(task.id, *artifact))
+        for gate in task.gates:
+            self.pronounce(self.able(task, gate, nth), task, gate, "pass", naming)
+
+    def able(self, task: Task, gate: str, nth: int) -> Holder:
+        return self.judge_of(task, gate, "a holder", nth), None
+
+    @step(
+        3,
+        which=which_task,
+        how=st.sampled_from(("release", "take over", "time", "nothing")),
+        by=actors,
+        fence=fences,
+        commit=which_commit,
+    )
+    def lose_and_go_on(self, which: int, how: str, by: Holder, fence: str, commit: str) -> None:
+        """A worker loses its claim, another takes the task, and the first does not know."""
+        id = self.chosen(which)
+        worker = self.worker(id, None)
+        if how == "time":
+            self.tick(3600)
+        elif how != "nothing":
+            self.hold(None, which, how)
+        self.tell(by, TakeTask(id))
+        self.tell(worker, SubmitTask(id, commit, TREES[commit], self.fence(id, fence)))
+        self.tell(worker, CompleteTask(id, self.fence(id, fence)))
+
+    # One rule for all steps: with several, a run would often do without one of them.
+    @rule(steps=st.lists(st.one_of(STEPS), min_size=3, max_size=8))
+    def go_on(self, steps: list[Step]) -> None:
+        for name, drawn in steps:
+            getattr(self, name)(**drawn)
+
+    # --- what always holds
+
+    def look(self, actor: Holder, act: Any) -> dict[str, Any]:
+        return self.node.call(self.credentials(actor), act)
+
+    @invariant()
+    def every_task_stands_where_the_model_has_it(self) -> None:
+        for task in self.model.tasks.values():
+            shown = self.look(("owner", None), ShowTask(task.id))
+            view = shown["task"]
+            assert view["state"] == task.state
+            assert lacking(shown["missing"]) == self.model.missing(task)
+            given = task.verdicts
+            waits = "due" if task.state == "submitted" else "waits"
+            expected = [(gate, given[gate][0] if gate in given else waits) for gate in task.gates]
+            assert [(gate["gate"], gate["state"]) for gate in view["gates"]] == expected
+            met = [self.model.met(task, number + 1) for number in range(task.criteria)]
+            assert [criterion["met"] for criterion in view["criteria"]] == met
+            artifact = view.get("artifact", {})
+            assert tuple(artifact.values()) == (task.artifact or ())
+
+    @invariant()
+    def nothing_is_done_that_lacks_something(self) -> None:
+        """Told apart from the model's `missing`, and by what can no longer change."""
+        for task in self.model.tasks.values():
+            if task.state == "done":
+                assert all(self.model.tasks[id].state == "done" for id in task.depends_on)
+                assert [task.verdicts[gate][0] for gate in task.gates] == ["pass"] * len(task.gates)
+                assert all(self.model.met(task, n + 1) for n in range(task.criteria))
+            if task.state in ENDED:
+                assert task.id not in self.model.works_on(
+                    task.taken[-1] if task.taken else ("", "")
+                )
+
+    @invariant()
+    def everybody_sees_what_is_theirs_to_do(self) -> None:
+        for actor in ACTORS:
+            who = self.look(actor, Whoami())
+            assert [task["id"] for task in who["tasks"]] == self.model.works_on(actor)
+            due = [(due["task"], due["gate"]) for due in who["verdicts_due"]]
+            assert due == self.model.due(self.model.people[actor[0]])
+
+    @invariant()
+    def gates_and_blockers_are_as_the_model_has_them(self) -> None:
+        owner = ("owner", None)
+        for gate in self.look(owner, ListGates())["gates"]:
+            able = [f"@{sender}" for sender in self.model.holders(gate["name"])]
+            assert gate["can_judge"] == able
+        for name in NAMES:
+            for commit in COMMITS:
+                passed = self.look(owner, CheckGate(name, commit))["passed"]
+                assert passed == self.model.has_passed(name, commit)
+        listed = self.look(owner, ListBlockers(all=True))["blockers"]
+        assert [(b["id"], b.get("task"), b.get("resolved_by")) for b in listed] == [
+            (b.id, b.task, b.resolved_by) for b in self.model.blockers
+        ]
+
+    def teardown(self) -> None:
+        try:
+            self.settle()
+            verified = audit.verify(self.node)
+            assert verified["ok"], verified
+            assert verified["entries"] == self.head == self.node.head()
+            digest = upkeep.state_digest(self.node)
+            rebuilt = upkeep.rebuild(self.node, Credentials(owner=True))
+            assert (rebuilt["changed"], rebuilt["digest"]) == (False, digest)
+        finally:
+            self.node.close()
+            shutil.rmtree(self.directory)
+
+
+def evidence(quality: str, commit: str) -> dict[str, Any]:
+    """What came of a run at that commit, or what was only said."""
+    if quality == "note":
+        return {"kind": "note", "text": "I have looked at it"}
+    ran: dict[str, Any] = {
+        "kind": "run",
+        "command": ["make", "test"],
+        "cwd": ".",
+        "exit_code": 1 if quality == "failed" else 0,
+        "duration_ms": 5,
+        "output": {"sha256": "0" * 64, "size": 0},
+    }
+    if quality != "nowhere":
+        if quality == "other tree":
+            commit = "c" * 40
+        tree = "4" * 40 if quality == "changed" else TREES[commit]
+        ran |= {"commit": commit, "tree": tree, "dirty": quality in ("dirty", "changed")}
+    return ran | ({"interrupted": True} if quality == "interrupted" else {})
+
+
+def lacking(missing: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """What is missing, in the model's words. Each says what to do about it."""
+    member = {"dependency": "task", "criterion": "criterion", "gate": "gate", "blocker": "id"}
+    assert all(need["do"].startswith("interlock ") and need["message"] for need in missing)
+    return [(need["what"], need.get(member.get(need["what"], ""))) for need in missing]
+
+
+def ms(text: str) -> int:
+    since = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)
+    return since // timedelta(milliseconds=1)
+
+
+def matches(expected: Any, found: Any) -> bool:
+    """Whether everything expected is there; None is expected to be absent."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return all(
+            name not in found if value is None else matches(value, found.get(name))
+            for name, value in expected.items()
+        )
+    return bool(expected == found)
+
+
+def run(examples: int, steps: int) -> None:
+    run_state_machine_as_test(
+        Work,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_tasks_and_gates_do_what_the_model_says() -> None:
+    run(examples=12, steps=20)
+
+
+@pytest.mark.long
+def test_tasks_and_gates_do_what_the_model_says_in_long_runs() -> None:
+    run(examples=150, steps=40)

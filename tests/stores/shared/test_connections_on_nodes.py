@@ -1,0 +1,177 @@
+"""Connections where several nodes serve one workspace under one address, as behind a balancer: what
+is begun at one goes on at the other, and what ends at one has ended at the other."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx2
+import pytest
+
+from world.commandline import Place, until
+from world.connecting import App, Browser, Connected, answered, fields_of
+from world.databases import ValkeyServer
+from world.forking import Servers
+from world.listening import Stream
+from world.serving import Forked, Served
+
+HOST = "localhost:7420"
+URL = f"http://{HOST}"
+HOUR_S = 3600
+
+
+class Pair:
+    """Two nodes. Vera, who owns otto, joined at the first, where her client registered too."""
+
+    def __init__(self, first: Served, second: Served) -> None:
+        self.first, self.second = first, second
+        self.vera = Browser(first, URL).join("vera", "--own", "otto")
+        self.app = App(first, url=URL)
+
+    def connected(self, at: Served) -> Connected:
+        """A client that may use the whole server, as otto."""
+        return self.app.at(at).connect(self.vera.at(at), "own otto", resource=URL)
+
+
+@pytest.fixture(scope="module")
+def pair(
+    tmp_path_factory: pytest.TempPathFactory, valkey: ValkeyServer, servers: Servers
+) -> Iterator[Pair]:
+    first, second = (Place(tmp_path_factory.mktemp(name)) for name in ("first", "second"))
+    engine = f"{valkey.url}?workspace=t-{os.urandom(8).hex()}"
+    words = ("--public-url", URL, "--engine", engine)
+    with Forked(first, servers, words=words) as one:
+        key = str(first.workspace / "keys" / "checkpoint.key")
+        with Forked(second, servers, words=(*words, "--key", key)) as two:
+            yield Pair(one, two)
+
+
+def listening(served: Served, token: str) -> Stream:
+    """A stream of events, once it is open."""
+    stream = Stream(served, token, "/v1/events", {"Host": HOST})
+    assert stream.response.status == 200, stream.response.read()
+    return stream
+
+
+def end_of(stream: Stream) -> str:
+    """Why a stream ended."""
+    refused = stream.until("refused")[-1]
+    assert stream.next() is None
+    return str(refused.data["code"])
+
+
+def waiting(served: Served, token: str) -> httpx2.Response:
+    """Waits for mail for longer than any test would."""
+    with httpx2.Client(base_url=served.url, timeout=60, trust_env=False) as client:
+        headers = {"Host": HOST, "Authorization": f"Bearer {token}"}
+        return client.get("/v1/inbox", params={"wait": HOUR_S}, headers=headers)
+
+
+def reach(served: Served, name: str) -> str:
+    found = served.ask("GET", f"/v1/agents?name={name}", token=served.owner).json
+    return str(found["agents"][0]["reach"])
+
+
+def id_of(served: Served, connected: Connected) -> str:
+    whose = connected.app.id
+    found: list[dict[str, Any]] = served.place.ok("connection", "list")["connections"]
+    return next(str(c["id"]) for c in reversed(found) if c["client_id"] == whose)
+
+
+def test_what_one_node_registered_sealed_and_granted_another_takes(pair: Pair) -> None:
+    """The client registers at the first, asks at the second, Vera consents at the first on a page
+    of the second, and the code is opened at the second."""
+    app, vera = pair.app.at(pair.second), pair.vera.at(pair.second)
+    target = app.asks()
+    page = vera.get(target)
+    fields = fields_of(page) | {"sender": "own otto", "answer": "allow"}
+    back = pair.vera.submit("/consent", fields)
+    assert back.status_code == 303, back.text
+    given = app.exchange(answered(back)["code"])
+    assert given.status_code == 200, given.text
+    for served in (pair.first, pair.second):
+        who = Connected(pair.app.at(served), given.json()).tool()
+        assert who.json()["result"]["structuredContent"]["sender"] == "otto"
+
+
+def test_a_secret_of_a_client_is_good_at_every_node(pair: Pair) -> None:
+    app = App(pair.first, url=URL, token_endpoint_auth_method="client_secret_post")
+    connected = app.at(pair.second).connect(pair.vera)
+    connected.refresh()
+    assert connected.tool().status_code == 200
+
+
+def test_a_revocation_at_one_node_ends_what_listens_and_waits_at_the_other(pair: Pair) -> None:
+    connected = pair.connected(pair.second)
+    with ThreadPoolExecutor() as pool, listening(pair.second, connected.token) as stream:
+        assert reach(pair.second, "vera") != "wakes"
+        waits = pool.submit(waiting, pair.second, connected.token)
+        until(lambda: reach(pair.second, "otto") == "wakes")
+        pair.first.place.ok("connection", "revoke", id_of(pair.first, connected))
+        assert end_of(stream) == "BAD_TOKEN"
+        refused = waits.result()
+    assert (refused.status_code, refused.json()["code"]) == (401, "BAD_TOKEN")
+
+
+def test_a_revocation_by_the_client_itself_is_known_at_the_other_node(pair: Pair) -> None:
+    connected = pair.connected(pair.first)
+    with listening(pair.first, connected.token) as stream:
+        assert connected.app.at(pair.second).revoke(connected.refresh_token).status_code == 200
+        assert end_of(stream) == "BAD_TOKEN"
+
+
+def test_a_refresh_token_that_was_used_at_one_node_kills_the_family_at_the_other(
+    pair: Pair,
+) -> None:
+    connected = pair.connected(pair.first)
+    spent = connected.refresh_token
+    connected.refresh()
+    with listening(pair.first, connected.token) as stream:
+        again = connected.app.at(pair.second).refresh(spent)
+        assert (again.status_code, again.json()["error"]) == (400, "invalid_grant")
+        assert end_of(stream) == "BAD_TOKEN"
+    until(lambda: connected.whoami().status_code == 401)
+    assert connected.app.refresh(connected.refresh_token).json()["error"] == "invalid_grant"
+    kept = pair.first.place.facts("request_refused")
+    assert kept[-1]["outcome"]["code"] == "REFRESH_REUSED"
+
+
+def test_a_code_that_was_opened_at_one_node_is_not_opened_at_the_other(pair: Pair) -> None:
+    code = pair.app.code(pair.vera, resource=URL)
+    connected = Connected(pair.app, pair.app.exchange(code).json())
+    again = pair.app.at(pair.second).exchange(code)
+    assert again.json()["error"] == "invalid_grant"
+    until(lambda: connected.whoami().status_code == 401)
+
+
+def test_a_refresh_at_one_node_ends_what_listens_with_the_token_before(pair: Pair) -> None:
+    connected = pair.connected(pair.second)
+    with listening(pair.second, connected.token) as stream:
+        connected.app = connected.app.at(pair.first)
+        connected.refresh()
+        assert end_of(stream) == "BAD_TOKEN"
+    assert connected.whoami().status_code == 200
+
+
+def test_rotating_an_ordinary_token_ends_what_listens_with_it_at_every_node(pair: Pair) -> None:
+    token = pair.first.place.join("ada")
+    (id,) = (
+        found["id"]
+        for found in pair.first.place.ok("token", "list")["tokens"]
+        if found["sender"] == "ada"
+    )
+    with listening(pair.first, token) as here, listening(pair.second, token) as there:
+        new = pair.first.place.ok("token", "rotate", id)["token"]
+        assert end_of(here) == end_of(there) == "BAD_TOKEN"
+    with listening(pair.second, new) as again:
+        assert again.response.status == 200
+
+
+def test_signing_out_at_one_node_is_signing_out_at_the_other(pair: Pair) -> None:
+    browser = Browser(pair.first, URL).join("rita")
+    there = browser.at(pair.second)
+    there.http.cookies = httpx2.Cookies(browser.http.cookies)
+    assert "@rita" in there.get("/person").text
+    assert browser.sign_out().status_code == 303
+    until(lambda: "@rita" not in there.get("/person").text)

@@ -1,0 +1,460 @@
+"""The engine comes back without its last entries: every node notices, nothing is dropped without
+a word, and `interlock repair` puts them back, or gives them up and says so in the log."""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+import redis
+
+from interlock.errors import EngineUnavailable, LogForked, NotAllowed, NotAvailable, StaleFence
+from interlock.node import Node, audit, upkeep
+from interlock.node import repair as repairing
+from interlock.node.batch import Batch
+from interlock.rooms.claims.verbs import AcquireClaim, RenewClaim
+from interlock.rooms.mail.verbs import Redact, Search
+from interlock.rooms.workspace.verbs import Whoami
+from interlock.stores.shared.remote import seal
+from interlock.verbs.credentials import Credentials
+from world.commandline import Place, until
+from world.databases import Server, ValkeyServer
+from world.remotes import Remotes
+from world.serving import Served
+from world.teams import LARGE, OWNER, Answer, Team, facts, hashes, join, level, send, texts
+
+
+@pytest.fixture
+def team(tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes) -> Iterator[Team]:
+    team = Team(tmp_path_factory.mktemp("team"), own_remote)
+    yield team
+    team.close()
+
+
+class Replica:
+    """What a server has on its disk at a moment, as a backup or a replica would."""
+
+    def __init__(self, server: Server, path: Path) -> None:
+        self._server, self._path = server, path
+        server.stop()
+        _copied(server.directory, path)
+        server.start()
+
+    def put_back(self) -> None:
+        """The server ends and comes back with this, as if nothing had happened since."""
+        self._server.kill()
+        shutil.rmtree(self._server.directory)
+        _copied(self._path, self._server.directory)
+        self._server.start()
+
+
+def _copied(source: str | Path, target: str | Path) -> None:
+    """With owners and modes, which databases look at."""
+    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
+
+
+@pytest.fixture
+def copying(team: Team, tmp_path: Path) -> "Copying":
+    return Copying(team, tmp_path / "copy")
+
+
+class Copying:
+    def __init__(self, team: Team, path: Path) -> None:
+        self._team, self._path = team, path
+
+    def __call__(self) -> Replica:
+        """Copies the server, and returns when all nodes have found it again."""
+        copy = Replica(self._team.remotes.server, self._path)
+        for node in self._team.nodes:
+            until(lambda node=node: _is_well(node))  # type: ignore[misc]
+        return copy
+
+
+def _is_well(node: Node) -> bool:
+    assert node.shared is not None
+    try:
+        node.catch_up()
+    except EngineUnavailable:
+        return False
+    return node.shared.trouble is None
+
+
+def _notices(node: Node) -> LogForked:
+    """Waits until the node has noticed by itself."""
+    assert node.shared is not None
+    shared = node.shared
+    found = until(lambda: shared.trouble if isinstance(shared.trouble, LogForked) else None)
+    assert isinstance(found, LogForked)
+    return found
+
+
+def _tells(node: Node) -> None:
+    """Waits until the node has noticed, and has told the others since how far it is."""
+    _notices(node)
+    assert node.shared is not None
+    shared, heard = node.shared, node.shared.nodes
+    until(lambda: shared.nodes is not heard)
+
+
+def _writes(node: Node, who: Credentials) -> bool:
+    """Whether the node writes again."""
+    try:
+        send(node, who, "@otto", "again")
+    except NotAvailable:
+        return False
+    return True
+
+
+def _redact(node: Node, message: Answer) -> None:
+    node.call(OWNER, Redact(message["id"], "a leak"))
+
+
+def _grown(team: Team) -> tuple[Node, Node, Credentials]:
+    ada, bert = team.open("ada"), team.open("bert")
+    otto = join(ada, "otto")
+    send(bert, otto, "@otto", "kept")
+    level(ada, bert)
+    return ada, bert, otto
+
+
+# --- a lost tail
+
+
+def test_what_the_engine_lost_is_put_back_from_a_node(team: Team, copying: Copying) -> None:
+    ada, bert, otto = _grown(team)
+    said = [send(ada, otto, "@otto", text) for text in ("a leak", LARGE + "leak")]
+    copy, common = copying(), ada.head()
+    said += [send(bert, otto, "@otto", text) for text in ("lost", LARGE + "lost", "brief")]
+    for number in (0, 1, 4):
+        _redact(ada, said[number])
+    texts(ada, otto)
+    digest, log = level(ada, bert), hashes(ada)
+    copy.put_back()
+    for node in (ada, bert):
+        trouble = _notices(node)
+        assert f"has lost #{common + 1} to #{len(log)}, which this node has" in trouble.message
+        assert trouble.members["engine_seq"] == trouble.members["common_seq"] == common
+        assert trouble.members["node_seq"] == len(log)
+        with pytest.raises(LogForked):
+            send(node, otto, "@otto", "no")
+        assert texts(node, otto)[:2] == ["kept", "lost"]
+        assert (hashes(node), upkeep.state_digest(node)) == (log, digest)
+    bert_place = Place(team.root / "bert")
+    assert f"has lost #{common + 1} to" in bert_place.ok("status")["trouble"]
+    (finding,) = bert_place.run("doctor", "--json").json["findings"]
+    assert (finding["check"], finding["do"]) == ("engine-reachable", "interlock repair")
+    shown = bert_place.run("repair", "--json")
+    assert (shown.status, shown.json["is_tail"]) == (1, True)
+    assert [(fact["seq"], fact["kind"]) for fact in shown.json["lost"]] == [
+        (fact["seq"], fact["kind"]) for fact in facts(bert, after=common)
+    ]
+    assert bert_place.ok("repair", "--restore")["restored"] == len(log) - common
+    for node in (ada, bert):
+        until(lambda node=node: _writes(node, otto))  # type: ignore[misc]
+    assert hashes(ada)[: len(log)] == log
+    (repaired,) = facts(ada, "log_repaired")
+    assert (repaired["seq"], repaired["outcome"]["first"]) == (len(log) + 1, common + 1)
+    assert repaired["outcome"]["last"] == len(log)
+    _is_whole(team, (ada, bert), [log[message["seq"] - 1] for message in said], said, otto)
+
+
+def _is_whole(
+    team: Team,
+    nodes: tuple[Node, ...],
+    headers: list[tuple[int, str]],
+    messages: list[Answer],
+    who: Credentials,
+) -> None:
+    """A node that joins gets everything from the engine but what was redacted."""
+    newcomer = team.open("newcomer")
+    level(*nodes, newcomer)
+    remote = team.remotes()
+    kept = {entry.seq: entry for entry in remote.read(0, 1000)}
+    for (seq, hash), message in zip(headers, messages, strict=True):
+        assert kept[seq].hash == hash
+        is_redacted = message not in messages[2:4]
+        assert (kept[seq].body is None) == is_redacted
+        if is_redacted:
+            assert not any(map(remote.upload_of, kept[seq].keeps))
+    assert texts(newcomer, who).count("lost") == 1
+
+
+def test_a_node_that_is_behind_the_lost_tail_does_not_write_either(
+    team: Team, copying: Copying
+) -> None:
+    """It has what the engine has, and hears from another that there was more."""
+    ada, bert, otto = _grown(team)
+    copy, common = copying(), ada.head()
+    team.end(bert)
+    send(ada, otto, "@otto", "lost")
+    copy.put_back()
+    _tells(ada)
+    bert = team.open("bert")
+    with pytest.raises(
+        LogForked, match=f"ends at #{common}, and the node .* #{common + 1}"
+    ) as caught:
+        send(bert, otto, "@otto", "no")
+    assert ada.shared is not None
+    assert f"run interlock repair on {ada.shared.engine.node}" in caught.value.message
+    assert bert.call(otto, Whoami())["open"] == 1
+    assert Place(team.root / "ada").ok("repair", "--restore")["restored"] == 1
+    for node in (ada, bert):
+        until(lambda node=node: _writes(node, otto))  # type: ignore[misc]
+    level(ada, bert)
+    assert texts(bert, otto)[:2] == ["kept", "lost"]
+
+
+def test_what_no_single_node_has_is_put_back_by_several(team: Team, copying: Copying) -> None:
+    """The one that is further behind does not write on in place of what another has."""
+    ada, bert, otto = _grown(team)
+    copy, common = copying(), ada.head()
+    send(bert, otto, "@otto", "lost 1")
+    level(ada, bert)
+    team.end(bert)
+    send(ada, otto, "@otto", "lost 2")
+    log = hashes(ada)
+    copy.put_back()
+    _tells(ada)
+    place = Place(team.root / "bert")
+    assert place.no("LOG_FORKED", "repair", "--restore")["engine_seq"] == common + 1
+    until(lambda: _notices(ada).members["engine_seq"] == common + 1)
+    assert Place(team.root / "ada").ok("repair", "--restore")["restored"] == 1
+    bert = team.open("bert")
+    for node in (ada, bert):
+        until(lambda node=node: _writes(node, otto))  # type: ignore[misc]
+    level(ada, bert)
+    assert hashes(bert)[: len(log)] == log
+
+
+def test_reads_of_a_node_that_has_more_than_the_engine_do_not_grow_old(
+    team: Team, copying: Copying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine confirms all the time that it has nothing which the node has not."""
+    ada, _, otto = _grown(team)
+    copy = copying()
+    send(ada, otto, "@otto", "lost")
+    assert texts(ada, otto) == ["kept", "lost"]
+    copy.put_back()
+    _notices(ada)
+    monkeypatch.setattr("interlock.node.MAX_AGE_S", 3.0)
+    later = time.monotonic() + 4.0
+    until(lambda: time.monotonic() > later)
+    assert texts(ada, otto) == ["kept", "lost"]
+
+
+def test_what_an_intruder_puts_in_place_of_the_lost_tail_is_set_aside(
+    team: Team, copying: Copying
+) -> None:
+    ada, bert, otto = _grown(team)
+    copy, common = copying(), ada.head()
+    for number in range(3):
+        send(bert, otto, "@otto", f"lost {number}")
+    level(ada, bert)
+    log = hashes(ada)
+    copy.put_back()
+    _notices(ada)
+    header = team.remotes().read(common - 1, 1)[0].header
+    team.remotes.intruder().put(seal(os.urandom(32), common + 1, header))
+    assert Place(team.root / "ada").ok("repair", "--restore")["restored"] == 3
+    for node in (ada, bert):
+        until(lambda node=node: _writes(node, otto))  # type: ignore[misc]
+    level(ada, bert)
+    assert hashes(ada)[: len(log)] == log
+    assert team.remotes().aside() == 1
+
+
+def test_a_server_that_starts_on_a_lost_tail_says_so(team: Team, copying: Copying) -> None:
+    ada, _, otto = _grown(team)
+    copy, common = copying(), ada.head()
+    send(ada, otto, "@otto", "lost")
+    for node in list(team.nodes):
+        team.end(node)
+    copy.put_back()
+    with Served(Place(team.root / "ada")) as served:
+        (warning,) = served.told["hazards"]
+        assert f"The engine has lost #{common + 1}, which this node has" in warning
+
+
+@pytest.mark.parametrize("is_said", [True, False])
+def test_a_repair_that_was_broken_off_is_said_by_the_next_one(
+    team: Team, copying: Copying, monkeypatch: pytest.MonkeyPatch, *, is_said: bool
+) -> None:
+    """What was put back is there; the log says so once, whether or not it did by then."""
+    ada, _, otto = _grown(team)
+    copy, common = copying(), ada.head()
+    send(ada, otto, "@otto", "lost")
+    for node in list(team.nodes):
+        team.end(node)
+    copy.put_back()
+    place, say = Place(team.root / "ada"), repairing._say
+
+    def breaks_off(turn: Batch, outcome: dict[str, Any], *, is_new: bool) -> None:
+        if is_said:
+            turn.system().append("log_repaired", outcome)
+        else:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(repairing, "_say", breaks_off)
+        place.run("repair", "--restore")
+    assert repairing._say is say
+    shown = place.run("repair", "--json")
+    assert (shown.status, shown.json["unsaid"]) == (1, True)
+    assert place.ok("repair", "--restore")["restored"] == 0
+    assert place.ok("repair")["ok"]
+    assert place.no("USAGE", "repair", "--restore")
+    (said,) = facts(team.open("bert"), "log_repaired")
+    assert said["outcome"]["first"] == said["outcome"]["last"] == common + 1
+
+
+# --- giving up
+
+
+def test_a_lost_tail_that_is_given_up_begins_a_new_epoch(team: Team, copying: Copying) -> None:
+    ada, bert, otto = _grown(team)
+    before = ada.call(otto, AcquireClaim(item="B-1"))["claim"]["fence"]
+    copy, common = copying(), ada.head()
+    send(bert, otto, "@otto", "abandoned words")
+    level(ada, bert)
+    assert _found(ada, otto, "abandoned") == _found(bert, otto, "abandoned") == 1
+    root, length, log = audit.verify(ada)["root"], ada.head(), hashes(ada)
+    copy.put_back()
+    for node in (ada, bert):
+        _notices(node)
+    done = Place(team.root / "ada").ok("repair", "--give-up")
+    assert (done["given_up"], done["epoch"]) == (length - common, 1)
+    for node in (ada, bert):
+        until(lambda node=node: facts(node, "epoch_started"))  # type: ignore[misc]
+    level(ada, bert)
+    (begun,) = facts(bert, "epoch_started")
+    assert (begun["seq"], begun["epoch"]) == (common + 1, 1)
+    abandoned = begun["outcome"]["abandoned"]
+    assert (abandoned["epoch"], abandoned["seq"], abandoned["root"]) == (0, length, root)
+    assert (abandoned["after"], abandoned["first"]) == (common, log[common][1])
+    for name in ("ada", "bert"):
+        _has_kept(team.root / name / "workspace" / f"abandoned-0-{length}.db", length)
+    with pytest.raises(NotAllowed, match="interlock token reaffirm"):
+        send(bert, otto, "@otto", "no")
+    Place(team.root / "bert").ok("token", "reaffirm", "--all")
+    until(lambda: _writes(ada, otto))
+    assert texts(ada, otto) == texts(bert, otto) == ["kept", "again"]
+    assert _found(ada, otto, "abandoned") == _found(bert, otto, "abandoned") == 0
+    assert _found(ada, otto, "again") == _found(bert, otto, "again") == 1
+    after = bert.call(otto, AcquireClaim(item="B-2"))["claim"]["fence"]
+    assert after > before + (1 << 32)
+
+
+def _found(node: Node, who: Credentials, word: str) -> int:
+    return len(node.call(who, Search(word))["messages"])
+
+
+def _has_kept(path: Path, length: int) -> None:
+    """The whole log as it was, in a file of its own."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    assert connection.execute("SELECT max(seq) FROM log").fetchone() == (length,)
+    connection.close()
+
+
+@pytest.mark.long
+def test_a_fork_is_noticed_and_settled_by_giving_up_one_side(team: Team, copying: Copying) -> None:
+    """A node that knew nothing of the loss wrote on, while those that did were down."""
+    ada, bert, otto = _grown(team)
+    copy, common = copying(), ada.head()
+    send(ada, otto, "@otto", "abandoned")
+    level(ada, bert)
+    length = ada.head()
+    for node in (ada, bert):
+        team.end(node)
+    copy.put_back()
+    caro = team.open("caro")
+    for number in range(3):
+        send(caro, otto, "@otto", f"written on {number}")
+    ada, bert = team.open("ada"), team.open("bert")
+    for node in (ada, bert):
+        trouble = _notices(node)
+        assert f"The log forks after #{common}" in trouble.message
+        assert trouble.members["engine_seq"] == common + 3
+        with pytest.raises(LogForked):
+            send(node, otto, "@otto", "no")
+    place = Place(team.root / "ada")
+    with Served(place):
+        said = place.no("LOG_FORKED", "repair", "--restore")
+        assert "interlock repair --give-up begins a new epoch" in said["message"]
+        assert place.run("repair", "--json").json["lost"][0]["seq"] == common + 1
+        place.ok("repair", "--give-up")
+        for node in (bert, caro):
+            until(lambda node=node: facts(node, "epoch_started"))  # type: ignore[misc]
+        place.ok("token", "reaffirm", "--all")
+        until(lambda: len(place.ok("inbox", INTERLOCK_TOKEN=otto.token)["messages"]) == 4)
+    level(ada, bert, caro)
+    (begun,) = facts(caro, "epoch_started")
+    assert (begun["seq"], begun["outcome"]["abandoned"]["seq"]) == (common + 4, length)
+    for node in (ada, bert, caro):
+        until(lambda node=node: _writes(node, otto))  # type: ignore[misc]
+    expected = ["kept", *(f"written on {number}" for number in range(3)), *["again"] * 3]
+    level(ada, bert, caro)
+    assert texts(bert, otto) == expected
+    assert not (team.root / "caro" / "workspace" / f"abandoned-0-{length}.db").exists()
+
+
+def test_who_held_something_on_either_side_of_a_fork_does_not_go_on_with_the_same_fence(
+    team: Team, copying: Copying
+) -> None:
+    ada, bert, otto = _grown(team)
+    vera = join(ada, "vera")
+    kept = ada.call(vera, AcquireClaim(item="B-0"))["claim"]
+    copy = copying()
+    lost = ada.call(otto, AcquireClaim(item="B-1"))["claim"]
+    for node in (ada, bert):
+        team.end(node)
+    copy.put_back()
+    caro = team.open("caro")
+    held = caro.call(vera, AcquireClaim(item="B-1"))["claim"]
+    assert held["fence"] == lost["fence"]
+    place = Place(team.root / "ada")
+    place.ok("repair", "--give-up")
+    place.ok("token", "reaffirm", "--all")
+    until(lambda: _writes(caro, otto))
+    with pytest.raises(StaleFence):
+        caro.call(vera, RenewClaim(item="B-1", fence=held["fence"]))
+    again = caro.call(vera, AcquireClaim(item="B-1"))["claim"]
+    assert again["fence"] > (1 << 40)
+    renewed = caro.call(vera, RenewClaim(item="B-0", fence=kept["fence"]))["claim"]
+    assert renewed["fence"] == kept["fence"]
+
+
+def test_a_stranger_behind_a_fork_holds_nobody_up(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Redis has room for one between two positions, where it is found again and again."""
+    with (
+        ValkeyServer(tmp_path_factory.mktemp("own")) as server,
+        closing(Remotes("redis", server)) as remotes,
+        closing(Team(tmp_path_factory.mktemp("team"), remotes)) as team,
+    ):
+        ada, _, otto = _grown(team)
+        copy, common = Copying(team, tmp_path_factory.mktemp("copy") / "it")(), ada.head()
+        send(ada, otto, "@otto", "abandoned")
+        for node in list(team.nodes):
+            team.end(node)
+        copy.put_back()
+        caro = team.open("caro")
+        for number in range(3):
+            send(caro, otto, "@otto", f"written on {number}")
+        team.end(caro)
+        with redis.Redis.from_url(server.url) as client:
+            log = f"interlock:{{{remotes.name}}}:log"
+            client.xadd(log, {"header": "none"}, f"{common + 3}-1")
+        ada = team.open("ada")
+        assert _notices(ada).members["engine_seq"] == common + 3
+        place = Place(team.root / "ada")
+        assert place.run("repair", "--json").json["common_seq"] == common
+        place.ok("repair", "--give-up")
+        until(lambda: facts(ada, "epoch_started"))
+        assert remotes().aside() == 1

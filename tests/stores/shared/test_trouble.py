@@ -1,0 +1,454 @@
+"""Nodes whose engine is away, stopped, or whose answers are lost on the way, and nodes whose clocks
+do not agree: nobody is told anything that is not so, and nothing is done twice."""
+
+import calendar
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from interlock.errors import EngineUnavailable
+from interlock.node import Node
+from interlock.rooms.mail.verbs import Search
+from interlock.rooms.workspace.verbs import ShowLog, VerifyLog, Whoami
+from interlock.verbs.credentials import Credentials
+from world.commandline import Place, until
+from world.outage import Cut, Outage
+from world.remotes import PostgresIntruder, RedisIntruder, Remotes
+from world.serving import Reply, Served
+from world.teams import OWNER, Team, facts, join, level, send, texts
+
+
+@pytest.fixture
+def team(tmp_path_factory: pytest.TempPathFactory, remote: Remotes) -> Iterator[Team]:
+    team = Team(tmp_path_factory.mktemp("team"), remote)
+    yield team
+    team.close()
+
+
+@pytest.fixture
+def own_team(tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes) -> Iterator[Team]:
+    """On a server that the test may end."""
+    team = Team(tmp_path_factory.mktemp("team"), own_remote)
+    yield team
+    team.close()
+
+
+# --- the engine cannot be reached
+
+
+def _whoami(served: Served, token: str) -> Reply:
+    return served.ask("GET", "/v1/whoami", token=token)
+
+
+def _inbox(served: Served, token: str) -> list[Any]:
+    messages: list[Any] = served.ask("GET", "/v1/inbox", token=token).json["messages"]
+    return messages
+
+
+def _is_refused(reply: Reply) -> bool:
+    """With the reason, and the promise that nothing was done."""
+    if reply.status == 200:
+        return False
+    assert (reply.status, reply.code) == (503, "ENGINE_UNAVAILABLE")
+    return True
+
+
+def test_without_the_engine_writes_are_refused_and_reads_say_how_old_they_are(
+    own_team: Team,
+) -> None:
+    server, place = own_team.remotes.server, own_team.place("ada")
+    token = place.join("otto")
+    with Served(place, constants={"interlock.node.SURE_FOR_S": 0.5}) as served:
+        assert served.send(token, "@otto", "before").status == 200
+        server.kill()
+        refused = served.send(token, "@otto", "meanwhile")
+        assert _is_refused(refused)
+        assert "Nothing was done" in refused.json["message"]
+        assert [m["payload"]["text"] for m in _inbox(served, token)] == ["before"]
+        assert until(lambda: _whoami(served, token).json.get("age_s")) >= 1
+        assert served.metric("interlock_engine_up") == 0
+        assert _is_refused(served.ask("GET", "/readyz"))
+        assert "cannot be used" in place.ok("status")["trouble"]
+        server.start()
+        until(lambda: not _is_refused(served.send(token, "@otto", "after")))
+        assert "age_s" not in _whoami(served, token).json
+        until(lambda: served.metric("interlock_engine_up") == 1)
+        assert served.ask("GET", "/readyz").json["ready"] is True
+        assert [m["payload"]["text"] for m in _inbox(served, token)] == ["before", "after"]
+
+
+def test_reads_stop_when_nobody_knows_any_more_whether_a_token_was_revoked(
+    own_team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = own_team.open("ada")
+    otto = join(ada, "otto")
+    monkeypatch.setattr("interlock.node.MAX_AGE_S", 2.0)
+    own_team.remotes.server.kill()
+    found = until(lambda: _trouble(ada, otto))
+    assert "a token may have been revoked meanwhile" in found.message
+    own_team.remotes.server.start()
+    until(lambda: _trouble(ada, otto) is None)
+
+
+def _trouble(node: Node, who: Credentials) -> EngineUnavailable | None:
+    """Why nothing can be read there."""
+    try:
+        node.call(who, Whoami())
+    except EngineUnavailable as trouble:
+        return trouble
+    return None
+
+
+def test_an_engine_that_is_stopped_refuses_writes_and_does_none_of_them_later(
+    own_team: Team,
+) -> None:
+    server = own_team.remotes.server
+    ada = own_team.open("ada")
+    otto = join(ada, "otto")
+    send(ada, otto, "@otto", "before")
+    server.pause()
+    try:
+        for number in range(2):
+            with pytest.raises(EngineUnavailable) as caught:
+                send(ada, otto, "@otto", f"meanwhile {number}")
+            assert "outcome" not in caught.value.members
+    finally:
+        server.resume()
+    until(lambda: _is_sent(ada, otto, "after"))
+    assert texts(ada, otto) == ["before", "after"]
+    level(ada, own_team.open("bert"))
+
+
+def _is_sent(node: Node, who: Credentials, text: str) -> bool:
+    try:
+        send(node, who, "@otto", text)
+    except EngineUnavailable:
+        return False
+    return True
+
+
+def test_a_node_that_is_restarted_while_the_engine_is_away_goes_on_when_it_is_back(
+    own_team: Team,
+) -> None:
+    server, place = own_team.remotes.server, own_team.place("ada")
+    token = place.join("otto")
+    server.kill()
+    assert place.no("ENGINE_UNAVAILABLE", "whoami", INTERLOCK_TOKEN=token)
+    with Served(place) as served:
+        (warning,) = served.told["hazards"]
+        assert "cannot be used" in warning
+        assert _is_refused(_whoami(served, token))
+        assert _is_refused(served.send(token, "@otto", "no"))
+        server.start()
+        until(lambda: not _is_refused(_whoami(served, token)))
+        assert served.send(token, "@otto", "hello").status == 200
+
+
+def test_status_and_audit_answer_their_owner_while_nothing_else_is_read(own_team: Team) -> None:
+    place = own_team.place("ada")
+    place.join("otto")
+    own_team.remotes.server.kill()
+    found = place.ok("status")
+    assert own_team.remotes.name in found["url"]
+    assert "PASSWORD" in found["url"] or own_team.remotes.kind == "redis"
+    assert found["trouble"].endswith(".")
+    assert "Nothing was done" not in found["trouble"]
+    assert found["trouble"] in place.run("status").text
+    assert "cannot be used" in place.ok("audit", "verify")["trouble"]
+    assert b"has not confirmed that this is all" in place.run("audit", "show").err
+
+
+def test_what_was_never_looked_for_is_found_without_the_engine_too(own_team: Team) -> None:
+    """The index is brought up to date by whoever searches, and nobody may write now."""
+    ada = own_team.open("ada")
+    otto, vera = join(ada, "otto"), join(ada, "vera")
+    send(ada, otto, "@otto", "an early word")
+    assert _searched(ada, otto, "word") == ["an early word"]
+    send(ada, otto, "@otto", "a later word")
+    send(ada, vera, "@vera", "word for vera")
+    own_team.remotes.server.kill()
+    until(lambda: ada.shared and ada.shared.trouble)
+    assert _searched(ada, otto, "word") == ["a later word", "an early word"]
+    assert _searched(ada, vera, "word") == ["word for vera"]
+    assert _searched(ada, vera, "later") == []
+
+
+def _searched(node: Node, who: Credentials, query: str) -> list[str]:
+    found = node.call(who, Search(query))["messages"]
+    return [message["payload"]["text"] for message in found]
+
+
+def test_an_audit_says_how_old_what_it_read_is(
+    own_team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = own_team.open("ada")
+    assert "age_s" not in ada.call(OWNER, VerifyLog())
+    monkeypatch.setattr("interlock.node.maintenance.SURE_FOR_S", 1.0)
+    own_team.remotes.server.kill()
+    for act in (VerifyLog(), ShowLog()):
+        found = until(lambda act=act: _with_age(ada, act))  # type: ignore[misc]
+        assert found["age_s"] >= 1
+        assert "cannot be used" in found["trouble"]
+
+
+def _with_age(node: Node, act: Any) -> Any:
+    answer = node.call(OWNER, act)
+    return answer if "age_s" in answer else None
+
+
+def test_an_engine_that_takes_no_word_of_a_node_is_followed_still(own_team: Team) -> None:
+    """As one that is full or read-only: what it has can be read."""
+    ada, bert = own_team.open("ada"), own_team.open("bert")
+    otto = join(ada, "otto")
+    intruder = own_team.remotes.intruder()
+    if isinstance(intruder, RedisIntruder):
+        intruder.db.set(f"interlock:{{{own_team.remotes.name}}}:nodes", "full")
+    else:
+        assert isinstance(intruder, PostgresIntruder)
+        intruder.db.execute("ALTER TABLE interlock_nodes RENAME COLUMN about TO full_now")
+    for node in (ada, bert):
+        until(lambda node=node: node.shared and node.shared.trouble)  # type: ignore[misc]
+    send(bert, otto, "@otto", "hello")
+    until(lambda: ada.head() == bert.head())
+    assert ada.shared is not None
+    assert ada.shared.trouble is not None
+    assert ada.engine.age_s() is not None
+
+
+def test_a_node_shows_its_own_position_as_it_is(team: Team) -> None:
+    ada = team.open("ada")
+    otto = join(ada, "otto")
+    assert ada.shared is not None
+    for _ in range(5):
+        send(ada, otto, "@otto", "hello")
+        (here,) = ada.shared.standing()["nodes"]
+        assert (here["seq"], here["lag"]) == (ada.head(), 0)
+
+
+def test_metrics_say_when_each_node_was_heard(team: Team) -> None:
+    with Served(team.place("ada")) as served:
+        found = until(
+            lambda: [
+                line
+                for line in served.ask("GET", "/metrics").body.decode().splitlines()
+                if line.startswith("interlock_node_heard_seconds{")
+            ]
+        )
+        assert len(found) == 1
+
+
+def test_a_new_node_does_not_start_while_the_engine_is_away(own_team: Team) -> None:
+    own_team.place("ada")
+    own_team.remotes.server.kill()
+    with pytest.raises(EngineUnavailable):
+        own_team.open("bert")
+    own_team.remotes.server.start()
+    assert own_team.open("bert").head() == 1
+
+
+def test_a_node_whose_directory_was_deleted_joins_again(team: Team) -> None:
+    ada, bert = team.open("ada"), team.open("bert")
+    otto = join(bert, "otto")
+    team.end(bert)
+    shutil.rmtree(team.root / "bert")
+    send(ada, otto, "@otto", "meanwhile")
+    bert = team.open("bert")
+    level(ada, bert)
+    assert texts(bert, otto) == ["meanwhile"]
+    send(bert, otto, "@otto", "here again")
+    level(ada, bert)
+
+
+# --- the answer is lost
+
+# What is said to each engine when the facts are to be kept, and not before.
+KEEPS = {"postgres": b"COMMIT", "redis": b"hello there"}
+
+
+def test_after_a_lost_answer_the_node_looks_and_acknowledges_what_was_kept(
+    team: Team, remote: Remotes
+) -> None:
+    wire = Cut(remote.server.port)
+    with wire:
+        ada, bert = team.open("ada", port=wire.port), team.open("bert")
+        otto = join(ada, "otto")
+        wire.cut_at(KEEPS[remote.kind], arrives=True)
+        send(ada, otto, "@otto", "hello there")
+        assert wire.was_cut
+        level(ada, bert)
+        assert texts(bert, otto) == ["hello there"]
+        team.end(ada)
+
+
+def test_what_did_not_arrive_is_unknown_and_a_retry_with_the_same_key_does_it_once(
+    team: Team, remote: Remotes
+) -> None:
+    wire = Cut(remote.server.port)
+    with wire:
+        ada, bert = team.open("ada", port=wire.port), team.open("bert")
+        otto = join(ada, "otto")
+        wire.cut_at(KEEPS[remote.kind], arrives=False)
+        with pytest.raises(EngineUnavailable) as caught:
+            send(ada, otto, "@otto", "hello there", key="the-key")
+        assert caught.value.members["outcome"] == "unknown"
+        assert "with the same --key" in caught.value.message
+        send(ada, otto, "@otto", "hello there", key="the-key")
+        level(ada, bert)
+        assert texts(bert, otto) == ["hello there"]
+        team.end(ada)
+
+
+def test_a_node_that_cannot_look_says_that_the_outcome_is_unknown(
+    team: Team, remote: Remotes
+) -> None:
+    """The caller's retry with the same key gives the first outcome, on whichever node."""
+    wire = Outage(remote.server.port)
+    with wire:
+        ada, bert = team.open("ada", port=wire.port), team.open("bert")
+        otto = join(ada, "otto")
+        wire.cut_at(KEEPS[remote.kind], arrives=True)
+        with pytest.raises(EngineUnavailable) as caught:
+            send(ada, otto, "@otto", "hello there", key="the-key")
+        assert caught.value.members["outcome"] == "unknown"
+        with pytest.raises(EngineUnavailable):
+            send(ada, otto, "@otto", "hello there", key="the-key")
+        (first,) = until(lambda: facts(bert, "message_sent"))
+        wire.rewrite_entries()
+        until(lambda: _is_sent(ada, otto, "something else"))
+        for node in (ada, bert):
+            again = send(node, otto, "@otto", "hello there", key="the-key")
+            assert (again["seq"], again["id"]) == (first["seq"], first["outcome"]["id"])
+        assert texts(bert, otto) == ["hello there", "something else"]
+        level(ada, bert)
+        team.end(ada)
+
+
+def test_over_http_the_outcome_is_unknown_too_and_the_key_settles_it(
+    team: Team, remote: Remotes
+) -> None:
+    wire = Outage(remote.server.port)
+    with wire:
+        place = team.place("ada", port=wire.port)
+        token = place.join("otto")
+        with Served(place) as served:
+            wire.cut_at(KEEPS[remote.kind], arrives=True)
+            lost = served.send(token, "@otto", "hello there", Idempotency_Key="the-key")
+            assert (lost.status, lost.json["outcome"]) == (503, "unknown")
+            wire.rewrite_entries()
+
+            def sent() -> Any:
+                reply = served.send(token, "@otto", "hello there", Idempotency_Key="the-key")
+                return reply.json["message"] if reply.status == 200 else None
+
+            assert until(sent) == sent()
+            assert served.ask("GET", "/v1/inbox", token=token).json["open"] == 1
+
+
+# --- clocks
+
+SHIFTED = """
+import sys, time
+shift, real, real_ns = int(sys.argv.pop(1)), time.time, time.time_ns
+time.time = lambda: real() + shift
+time.time_ns = lambda: real_ns() + shift * 10**9
+from interlock.server.__main__ import main
+sys.exit(main())
+"""
+
+
+class Shifted(Served):
+    """A server whose wall clock is so many seconds ahead."""
+
+    def __init__(self, place: Place, shift_s: int) -> None:
+        super().__init__(place, constants={})
+        self._shift_s = shift_s
+
+    def _altered(self, where: list[str]) -> subprocess.Popen[bytes]:
+        place = self.place
+        words = [str(self._shift_s), "--workspace", str(place.workspace), *where]
+        return subprocess.Popen(
+            [sys.executable, "-c", SHIFTED, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=place.environ,
+            cwd=place.cwd,
+        )
+
+    def now(self) -> str:
+        """The time by which it decides."""
+        return str(self.ask("GET", "/v1/status", token=self.owner).json["now"])
+
+    def claims(self, token: str, seen: str) -> list[Any]:
+        """Who holds the item, as this node sees it when it is as far as that."""
+        said = {"Interlock-Seq": seen}
+        found = self.ask("POST", "/v1/claims/check", {"item": "B-1"}, token=token, headers=said)
+        claims: list[Any] = found.json["claims"]
+        return claims
+
+
+@pytest.fixture
+def hours_apart(team: Team) -> Iterator[tuple[Shifted, Shifted]]:
+    """Two nodes, of which one is an hour ahead and one an hour behind."""
+    ada, bert = Shifted(team.place("ada"), 3600), Shifted(team.place("bert"), -3600)
+    with ada, bert:
+        yield ada, bert
+
+
+@pytest.mark.long
+def test_a_lease_ends_at_the_same_moment_on_nodes_whose_clocks_are_hours_apart(
+    hours_apart: tuple[Shifted, Shifted],
+) -> None:
+    ada, bert = hours_apart
+    otto, vera = ada.place.join("otto"), bert.place.join("vera")
+    reply = ada.ask("POST", "/v1/claims", {"item": "B-1", "ttl_s": 4}, token=otto)
+    claim, seen = reply.json["claim"], reply.headers["interlock-seq"]
+    ends = claim["expires_at"]
+    held, ended = 0, 0
+    while ended < 2:
+        ended = 0
+        for node, token in ((ada, otto), (bert, vera)):
+            before, claims, after = node.now(), node.claims(token, seen), node.now()
+            if claims:
+                assert claims[0]["expires_at"] == ends
+                assert before < ends
+            else:
+                assert after >= ends
+            held, ended = held + len(claims), ended + (not claims)
+    assert held
+    took = bert.ask("POST", "/v1/claims", {"item": "B-1"}, token=vera).json
+    assert took["acquired"]
+    assert took["claim"]["fence"] > claim["fence"]
+
+
+@pytest.mark.long
+def test_presence_and_the_log_have_one_time_whatever_the_clocks_say(
+    hours_apart: tuple[Shifted, Shifted],
+) -> None:
+    ada, bert = hours_apart
+    otto, vera = ada.place.join("otto"), bert.place.join("vera")
+    start = ada.now()
+    for _ in range(5):
+        assert ada.send(otto, "@vera", "hello").status == 200
+        assert bert.send(vera, "@otto", "hello").status == 200
+
+    def agents() -> Any:
+        found = [
+            node.ask("GET", "/v1/agents", token=node.owner).json["agents"] for node in hours_apart
+        ]
+        seen = [[agent.get("last_seen", "") for agent in agents] for agents in found]
+        return found if seen[0] == seen[1] and all(seen[0]) else None
+
+    here, there = until(agents)
+    assert here == there
+    assert {agent["reach"] for agent in here} == {"waits"}
+    assert all(start <= agent["last_seen"] <= bert.now() for agent in here)
+    times = [fact["at"] for fact in ada.place.facts()]
+    assert times == sorted(times)
+    assert (
+        abs(time.time() - calendar.timegm(time.strptime(times[-1][:19], "%Y-%m-%dT%H:%M:%S"))) < 900
+    )

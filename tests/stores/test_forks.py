@@ -1,0 +1,414 @@
+"""A node that was open when its process forked: used on both sides, and nothing lost on either.
+
+SQLite forbids that a connection crosses fork(), and remembers its locks per process. Each story
+runs in a process of its own, so that the test runner is never forked: a test calls this file as
+a program with the story's name, and looks at the workspace afterwards with a fresh node.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from interlock.local import link
+from interlock.node import Node, audit, proofs, upkeep
+from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim
+from interlock.rooms.mail.verbs import ListInbox, SendMessage
+from interlock.rooms.workspace.verbs import ChangeSetting
+from interlock.verbs.credentials import Credentials
+from world.paths import TESTS
+from world.processes import LIMIT_S, OWNER, Worker, facts, join, send
+
+# A child that needs longer hangs: on a lock that its parent's other threads held, for example.
+CHILD_S = 20.0
+
+
+# --- for the stories
+
+
+class Line:
+    """A pipe to tell another process something, or to wait until it says so."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+
+    def ring(self) -> None:
+        os.write(self._write, b"!")
+
+    def wait(self) -> None:
+        assert select.select([self._read], [], [], LIMIT_S)[0], "nobody rang"
+        os.read(self._read, 1)
+
+
+class Child:
+    """A forked process that does some work and ends."""
+
+    def __init__(self, work: Callable[[], object], end: Callable[[int], object] = os._exit) -> None:
+        alive, held_open = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                work()
+                status = 0
+            except BaseException:  # noqa: BLE001 - whatever it is, the parent must not go on here
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                end(status)
+        os.close(held_open)
+        self._alive = alive
+
+    def ended(self) -> None:
+        """Waits for its good end. A child that hangs is ended, and that is a failure."""
+        hangs = not select.select([self._alive], [], [], CHILD_S)[0]
+        if hangs:
+            os.kill(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self._alive)
+        assert not hangs, f"the child hung for {CHILD_S} s"
+        assert status == 0, f"the child ended with status {status}"
+
+
+class Story:
+    """An open node with a sender, and what it has been told so far."""
+
+    def __init__(self, directory: str, token: str) -> None:
+        self.node = Node(directory)
+        self.otto = Credentials(token=token)
+
+    def send(self, text: str) -> None:
+        sent = self.node.call(self.otto, SendMessage("@otto", {"text": text}, "send"))
+        # Said once it was answered: from here on it must never be missing.
+        os.write(1, f"{text} {sent['message']['id']}\n".encode())
+
+    def send_some(self, name: str, count: int = 20) -> None:
+        for number in range(count):
+            self.send(f"{name}-{number}")
+
+
+# --- the stories
+
+
+def both_go_on(story: Story) -> None:
+    story.send("before")
+
+    def go_on() -> None:
+        story.send_some("child")
+        assert story.node.call(story.otto, AcquireClaim(item="B-1"))["acquired"]
+        assert len(story.node.call(story.otto, ListInbox())["messages"]) > 20
+        assert audit.verify(story.node)["ok"]
+        story.node.close()
+
+    child = Child(go_on)
+    story.send_some("parent")
+    child.ended()
+    story.send_some("after")
+    assert story.node.call(story.otto, CheckClaim(item="B-1"))["claimed"]
+    assert audit.verify(story.node)["ok"]
+    story.node.close()
+
+
+def both_go_on_with_threads(story: Story) -> None:
+    """The writer thread of the parent is at work before, during and after."""
+
+    def from_threads(name: str) -> None:
+        threads = [
+            threading.Thread(target=story.send_some, args=(f"{name}-{number}", 5))
+            for number in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LIMIT_S)
+
+    from_threads("before")
+    child = Child(lambda: from_threads("child"))
+    from_threads("parent")
+    child.ended()
+    from_threads("after")
+    story.node.close()
+
+
+def parent_closes_first(story: Story) -> None:
+    """Whoever closes the last connection of the file takes the WAL away: the parent must know
+    that the child has one too."""
+    story.send("before")
+    begun, closed = Line(), Line()
+
+    def outlive() -> None:
+        story.send("child-early")
+        begun.ring()
+        closed.wait()
+        story.send_some("child-late", 5)
+        assert len(story.node.call(story.otto, ListInbox())["messages"]) == 7
+
+    child = Child(outlive)
+    begun.wait()
+    story.node.close()
+    closed.ring()
+    child.ended()
+
+
+def child_closes_first(story: Story) -> None:
+    story.send("before")
+
+    def use_and_close() -> None:
+        story.send("child")
+        story.node.close()
+
+    Child(use_and_close).ended()
+    story.send_some("parent", 5)
+    story.node.close()
+
+
+def child_closes_unused(story: Story) -> None:
+    story.send("before")
+    Child(story.node.close).ended()
+    story.send_some("parent", 5)
+    story.node.close()
+
+
+def child_ends_like_any_program(story: Story) -> None:
+    """With everything that Python tears down at its end, the inherited connections included."""
+    story.send("before")
+
+    def leave(status: int) -> None:
+        if status:
+            os._exit(status)
+        raise SystemExit(0)
+
+    child = Child(lambda: story.send("child"), leave)
+    child.ended()
+    story.send_some("parent", 5)
+    story.node.close()
+
+
+def grandchild(story: Story) -> None:
+    def go_on() -> None:
+        story.send("child-early")
+        child = Child(lambda: story.send("grandchild"))
+        child.ended()
+        story.send("child-late")
+
+    story.send("before")
+    child = Child(go_on)
+    child.ended()
+    story.send("after")
+    story.node.close()
+
+
+def forks_in_the_middle_of_writing(story: Story) -> None:
+    """At the instant of fork() the other threads are anywhere: within SQLite, with the turn."""
+    done = threading.Event()
+
+    def flood(name: str) -> None:
+        number = 0
+        while not done.is_set():
+            story.send(f"{name}-{number}")
+            number += 1
+
+    threads = [threading.Thread(target=flood, args=(f"thread-{n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(15):
+            story.send(f"parent-{number}")
+            text = f"child-{number}"
+            child = Child(lambda text=text: story.send(text))  # type: ignore[misc]
+            child.ended()
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join(LIMIT_S)
+    assert audit.verify(story.node)["ok"]
+    story.node.close()
+
+
+def child_reads_first(story: Story) -> None:
+    story.send("before")
+    assert audit.verify(story.node)["ok"]
+
+    def look() -> None:
+        assert audit.verify(story.node)["ok"]
+        assert upkeep.state_digest(story.node)
+        found = story.node.call(story.otto, ListInbox(wait_s=1))
+        assert len(found["messages"]) == 1
+
+    for first in (look, lambda: proofs.checkpoint(story.node), lambda: _listened(story)):
+        Child(first).ended()
+    story.send("after")
+    story.node.close()
+
+
+def _listened(story: Story) -> None:
+    with contextlib.closing(story.node.file.listen()) as listener:
+        listener.wait(0)
+    (found,) = story.node.call(story.otto, ListInbox(adapter="watch", wait_s=25))["messages"]
+    assert found["payload"]["text"] == "before"
+
+
+def idle_child_of_a_killed_parent(story: Story) -> None:
+    """Forks while a thread holds the turn, then dies of kill -9. The child only waits."""
+    in_turn, forked = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        in_turn.set()
+        forked.wait(2)  # a fork() that waits for the end of the turn is as good
+
+    threading.Thread(target=lambda: story.node.do(hold), daemon=True).start()
+    assert in_turn.wait(LIMIT_S)
+    if os.fork() == 0:
+        os.write(1, b"idle\n")
+        sys.stdin.read()
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+STORIES = {
+    story.__name__: story
+    for story in (
+        both_go_on,
+        both_go_on_with_threads,
+        parent_closes_first,
+        child_closes_first,
+        child_closes_unused,
+        child_ends_like_any_program,
+        grandchild,
+        forks_in_the_middle_of_writing,
+        child_reads_first,
+        idle_child_of_a_killed_parent,
+    )
+}
+
+
+# --- the tests
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> str:
+    return str(tmp_path / "workspace")
+
+
+def otto(directory: str) -> str:
+    with link.open_node(directory) as node:
+        node.call(OWNER, ChangeSetting("limits.sends_per_minute", "0"))
+        return join(node, "otto")["otto"]
+
+
+def told(name: str, directory: str, token: str) -> None:
+    """Runs the story to its good end; then everything that was answered must be there, once."""
+    ran = subprocess.run(
+        [sys.executable, __file__, name, directory, token],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        timeout=2 * LIMIT_S,
+        check=False,
+    )
+    answered = dict(line.split() for line in ran.stdout.splitlines())
+    with Node(directory) as node:
+        logged = Counter(fact["outcome"]["id"] for fact in facts(node, "message_sent"))
+        lost = [text for text, id in answered.items() if logged[id] != 1]
+        assert lost == [], ran.stderr
+        assert ran.returncode == 0, ran.stderr
+        assert audit.verify(node)["ok"]
+        before = time.monotonic()
+        act = SendMessage("@otto", {"text": "next"}, "send")
+        assert node.call(Credentials(token=token), act)["accepted"]
+        assert time.monotonic() - before < 5
+
+
+def test_after_a_fork_parent_and_child_both_go_on(directory: str) -> None:
+    told("both_go_on", directory, otto(directory))
+
+
+def test_after_a_fork_many_threads_of_parent_and_child_go_on(directory: str) -> None:
+    told("both_go_on_with_threads", directory, otto(directory))
+
+
+def test_what_the_child_is_told_stays_when_the_parent_has_closed_the_workspace(
+    directory: str,
+) -> None:
+    told("parent_closes_first", directory, otto(directory))
+
+
+def test_what_the_parent_is_told_stays_when_the_child_has_closed_the_workspace(
+    directory: str,
+) -> None:
+    told("child_closes_first", directory, otto(directory))
+
+
+def test_a_child_may_close_a_node_that_it_never_used(directory: str) -> None:
+    told("child_closes_unused", directory, otto(directory))
+
+
+def test_a_child_that_ends_like_any_program_does_no_harm(directory: str) -> None:
+    told("child_ends_like_any_program", directory, otto(directory))
+
+
+def test_a_child_of_a_child_goes_on_too(directory: str) -> None:
+    told("grandchild", directory, otto(directory))
+
+
+@pytest.mark.long
+def test_a_fork_in_the_middle_of_others_writing_leaves_both_able_to_write(directory: str) -> None:
+    told("forks_in_the_middle_of_writing", directory, otto(directory))
+
+
+def test_a_child_uses_no_connection_of_its_parent_whatever_it_does_first(directory: str) -> None:
+    told("child_reads_first", directory, otto(directory))
+
+
+def test_an_idle_child_does_not_keep_the_turn_of_its_killed_parent(directory: str) -> None:
+    token = otto(directory)
+    story = subprocess.Popen(
+        [sys.executable, __file__, "idle_child_of_a_killed_parent", directory, token],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert story.stdin is not None
+    assert story.stdout is not None
+    try:
+        assert story.wait(LIMIT_S) == -signal.SIGKILL
+        assert select.select([story.stdout], [], [], LIMIT_S)[0]
+        assert story.stdout.readline() == b"idle\n"
+        with Worker() as other:
+            other.ask(do="open", directory=directory, patience_s=2)
+            answer = other.ask(**send(token, "next"))
+    finally:
+        story.stdin.close()  # the child ends with that
+        story.stdout.close()
+    assert answer.get("accepted"), answer
+
+
+def guard(connection: apsw.Connection) -> None:
+    """Makes any use of a connection in another process than the one that opened it an error."""
+    opened_by = os.getpid()
+
+    def look(*_: object) -> bool:
+        assert os.getpid() == opened_by, "a connection from before the fork was used"
+        return True
+
+    connection.exec_trace = look
+
+
+def main(name: str, directory: str, token: str) -> None:
+    apsw.connection_hooks.append(guard)
+    STORIES[name](Story(directory, token))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

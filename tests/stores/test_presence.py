@@ -1,0 +1,481 @@
+"""Reach, from what clients' windows tell of themselves: how soon somebody would learn of a message
+now. Clients are real processes, and some of them are killed."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.rooms.identity.verbs import EndSession, ListAgents, Mute
+from interlock.rooms.mail.verbs import SendMessage
+from interlock.stores.presence import (
+    ENDED,
+    FORGOTTEN_MS,
+    FRESH_MS,
+    GLANCE_MS,
+    IDLE,
+    KEPT_MS,
+    MAX_STEP_MS,
+    SAME_MS,
+    WORKING,
+    Presence,
+    Seen,
+    merged,
+)
+from world.stepping import OWNER, Street, this_window, window_of
+
+LIMIT_S = 30
+NOW = 2_000_000_000_000
+
+
+class Looks:
+    """Presence on a clock of the test's; each look is later than the one before, so that none is
+    answered from memory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.presence = Presence(str(directory))
+        self.now = NOW
+
+    def reach(self, *senders: str) -> str:
+        self.now += GLANCE_MS
+        return self.presence.reach(senders or ("otto",), self.now)[0]
+
+    def step(self, step: str, session: str = "s-1", **about: Any) -> None:
+        self.presence.attended("otto", session, step, about or this_window(), self.now)
+        self.presence.touch("otto", self.now)
+
+
+@pytest.fixture
+def looks(tmp_path: Path) -> Looks:
+    return Looks(tmp_path)
+
+
+@pytest.fixture
+def client() -> Iterator[subprocess.Popen[bytes]]:
+    """A client that runs until it is killed."""
+    words = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+        yield process
+        process.kill()
+
+
+# --- one window
+
+
+@pytest.mark.parametrize(
+    ("step", "reach"),
+    [
+        ("start", "waits"),
+        ("prompt", "working"),
+        ("edit", "working"),
+        ("tool", "working"),
+        ("busy", "working"),
+        ("stop", "waits"),
+        ("rest", "waits"),
+        ("end", "offline"),
+    ],
+)
+def test_a_step_says_what_the_window_does_from_then_on(looks: Looks, step: str, reach: str) -> None:
+    looks.step(step)
+    assert looks.reach() == reach
+
+
+def test_a_window_that_lives_is_not_forgotten(looks: Looks) -> None:
+    looks.step("stop")
+    looks.now += 24 * FORGOTTEN_MS
+    assert looks.reach() == "waits"
+
+
+def test_a_turn_of_which_nothing_is_heard_for_long_was_broken_off(looks: Looks) -> None:
+    looks.step("tool")
+    looks.now += MAX_STEP_MS - GLANCE_MS
+    assert looks.reach() == "working"
+    assert looks.reach() == "waits"
+
+
+def test_a_start_in_the_middle_of_a_turn_is_no_stop(
+    looks: Looks, client: subprocess.Popen[bytes]
+) -> None:
+    looks.step("tool")
+    looks.step("start")
+    assert looks.reach() == "working", "its context was shortened"
+    looks.step("start", **window_of(client.pid))
+    assert looks.reach() == "waits", "it was started anew, as another process"
+
+
+def test_waiting_while_idle_changes_nothing(looks: Looks) -> None:
+    looks.step("prompt")
+    looks.step("idle")
+    assert looks.reach() == "working"
+    looks.step("stop")
+    looks.step("idle")
+    assert looks.reach() == "waits"
+
+
+def test_whoever_listens_is_woken_whatever_its_windows_do(looks: Looks) -> None:
+    for step in ("prompt", "stop", "end"):
+        looks.step(step)
+        with looks.presence.listening("otto"):
+            assert looks.reach() == "wakes"
+    assert looks.reach() == "offline"
+
+
+def test_whoever_sleeps_is_woken_by_what_may_wake_it_alone(looks: Looks) -> None:
+    looks.step("stop")
+    with looks.presence.listening("otto", asleep=True):
+        assert looks.reach() == "wakes"
+        assert looks.presence.reach(["otto"], looks.now, lambda: False)[0] == "waits"
+        with looks.presence.listening("otto"):
+            looks.now += GLANCE_MS
+            assert looks.presence.reach(["otto"], looks.now, lambda: False)[0] == "wakes"
+    assert looks.reach() == "waits"
+
+
+@pytest.mark.parametrize("step", ["prompt", "stop"])
+def test_a_client_that_was_killed_is_offline_at_once(
+    looks: Looks, step: str, client: subprocess.Popen[bytes]
+) -> None:
+    looks.step(step, **window_of(client.pid))
+    assert looks.reach() in ("working", "waits")
+    client.kill()
+    client.wait(LIMIT_S)
+    assert looks.reach() == "offline"
+
+
+def test_another_process_with_the_same_number_is_not_the_client(looks: Looks) -> None:
+    looks.step("prompt", **(this_window() | {"started": "long ago"}))
+    assert looks.reach() == "offline"
+
+
+def test_a_client_that_cannot_be_looked_at_is_forgotten_after_an_hour(looks: Looks) -> None:
+    for about in ({"client": "afar"}, this_window() | {"space": "another"}):
+        looks.step("stop", **about)
+        looks.now += FORGOTTEN_MS - GLANCE_MS
+        assert looks.reach() == "waits"
+        assert looks.reach() == "offline"
+
+
+def test_who_acts_after_its_clients_ended_has_come_back_without_them(looks: Looks) -> None:
+    looks.step("end")
+    looks.presence.touch("otto", looks.now + SAME_MS - 1)
+    assert looks.reach() == "offline"
+    looks.presence.touch("otto", looks.now + SAME_MS)
+    assert looks.reach() == "waits"
+    looks.now += FRESH_MS + SAME_MS
+    assert looks.reach() == "offline"
+
+
+def test_that_it_would_be_woken_is_no_sign_of_life(looks: Looks) -> None:
+    with looks.presence.listening("otto", asleep=True):
+        assert looks.presence.reach(["otto"], looks.now) == ("wakes", None)
+        looks.step("stop")
+        later = looks.now + FRESH_MS
+        assert looks.presence.reach(["otto"], later) == ("wakes", looks.now)
+
+
+# --- several
+
+
+def test_the_busiest_of_several_windows_counts(looks: Looks) -> None:
+    looks.step("start", "s-1")
+    looks.step("prompt", "s-2")
+    assert looks.reach() == "working"
+    looks.step("stop", "s-2")
+    assert looks.reach() == "waits"
+    looks.step("end", "s-1")
+    assert looks.reach() == "waits"
+    looks.step("end", "s-2")
+    assert looks.reach() == "offline"
+
+
+def test_the_liveliest_of_several_senders_counts(looks: Looks) -> None:
+    looks.step("stop")
+    assert looks.reach("otto", "vera") == "waits"
+    looks.presence.attended("vera", None, "tool", this_window(), looks.now)
+    assert looks.reach("otto", "vera") == "working"
+    with looks.presence.listening("otto"):
+        assert looks.reach("vera", "otto") == "wakes"
+    assert looks.reach("nobody") == "unknown"
+
+
+def test_windows_are_told_apart_by_their_session(looks: Looks) -> None:
+    looks.step("start", "s-1")
+    looks.step("tool", "../s-2")
+    looks.presence.attended("otto", None, "stop", None, looks.now)
+    found = {w.session: w.doing for w in looks.presence.windows("otto", looks.now)}
+    assert found == {"s-1": IDLE, "../s-2": WORKING, None: IDLE}
+
+
+def test_a_file_that_makes_no_sense_is_no_window(looks: Looks, tmp_path: Path) -> None:
+    looks.step("prompt")
+    assert looks.reach() == "working"
+    (directory,) = (tmp_path / "presence").glob("*.windows")
+    (directory / "draft~").write_bytes(next(directory.iterdir()).read_bytes())
+    (directory / "noise").write_bytes(b"\xff{")
+    (directory / "short").write_text(json.dumps({"sender": "otto"}))
+    (directory / "list").write_text("[]")
+    assert [w.session for w in looks.presence.windows("otto", looks.now)] == ["s-1"]
+    assert looks.reach() == "working"
+
+
+def test_where_nothing_can_be_written_nobody_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "presence").write_text("not a directory")
+    looks = Looks(tmp_path)
+    looks.step("prompt")
+    assert looks.reach() == "unknown"
+
+
+# --- other nodes
+
+
+def test_what_two_nodes_know_is_put_together() -> None:
+    assert merged(Seen(), Seen()) == Seen()
+    one = merged(Seen(5, doing=IDLE), Seen(7, listening=True))
+    assert one == Seen(7, listening=True, doing=IDLE)
+    one = merged(Seen(7, doing=ENDED, wakeable=True), Seen(5, doing=WORKING))
+    assert one == Seen(7, doing=WORKING, wakeable=True)
+    assert merged(Seen(7, doing=ENDED), Seen(5, doing=IDLE)).doing == IDLE
+    assert merged(Seen(), Seen(5, doing=ENDED)) == Seen(5, doing=ENDED)
+
+
+def test_who_works_at_another_node_works(looks: Looks) -> None:
+    looks.step("end")
+    for seen, reach in (
+        (Seen(looks.now, doing=WORKING), "working"),
+        (Seen(looks.now, doing=IDLE), "waits"),
+        (Seen(looks.now, listening=True), "wakes"),
+        (Seen(looks.now, wakeable=True), "wakes"),
+        (Seen(), "offline"),
+    ):
+        looks.presence.elsewhere = {"otto": seen}
+        assert looks.reach() == reach
+
+
+def test_a_node_tells_the_others_of_whom_it_sees_and_no_more(looks: Looks) -> None:
+    looks.step("prompt")
+    looks.presence.touch("vera", looks.now)
+    names = ["otto", "vera", "nobody"]
+    told = looks.presence.here(names, looks.now)
+    assert {name: seen.doing for name, seen in told.items()} == {"otto": WORKING, "vera": None}
+    looks.now += FRESH_MS
+    assert list(looks.presence.here(names, looks.now)) == ["otto"], "who still has a window"
+
+
+def test_windows_that_ended_are_swept_away_after_a_day(looks: Looks) -> None:
+    looks.step("end", "s-1")
+    looks.step("stop", "s-2")
+    for passed, left in ((KEPT_MS, ["s-1", "s-2"]), (1, ["s-2"])):
+        looks.now += passed
+        looks.presence.sweep("otto", looks.now)
+        assert [w.session for w in looks.presence.windows("otto", looks.now)] == left
+
+
+def sessions(looks: Looks) -> list[str | None]:
+    return [window.session for window in looks.presence.windows("otto", looks.now)]
+
+
+@pytest.mark.parametrize("about", [{"client": "afar"}, {"pid": 1, "started": "1", "space": "far"}])
+@pytest.mark.parametrize("step", ["prompt", "stop"])
+def test_windows_that_fell_silent_elsewhere_are_swept_away_after_a_day(
+    looks: Looks, about: dict[str, Any], step: str
+) -> None:
+    looks.step(step, "s-1", **about)
+    looks.step(step, "s-2")
+    for passed, left in ((KEPT_MS, ["s-1", "s-2"]), (1, ["s-2"])):
+        looks.now += passed
+        looks.presence.sweep("otto", looks.now)
+        assert sessions(looks) == left
+
+
+def test_a_window_whose_client_died_is_kept_until_somebody_has_ended_its_session(
+    looks: Looks,
+) -> None:
+    looks.step("prompt", "s-1", **(this_window() | {"started": "long ago"}))
+    looks.now += 2 * KEPT_MS
+    looks.presence.sweep("otto", looks.now)
+    assert looks.presence.lost("otto") == ["s-1"], "what it holds must be given up first"
+    looks.presence.attended("otto", "s-1", "end", None, looks.now)
+    looks.now += KEPT_MS + 1
+    looks.presence.sweep("otto", looks.now)
+    assert sessions(looks) == []
+
+
+def test_a_new_window_sweeps_the_old_ones_away_where_no_server_does(looks: Looks) -> None:
+    for number in range(5):
+        looks.step("prompt", f"s-{number}", client="afar")
+    looks.now += KEPT_MS + 1
+    looks.step("prompt", "s-4", client="afar")
+    assert len(sessions(looks)) == 5, "nothing new came"
+    looks.step("start", "s-5", client="afar")
+    assert sessions(looks) == ["s-4", "s-5"]
+
+
+def test_threads_that_tell_of_one_window_do_not_tear_its_file(looks: Looks, tmp_path: Path) -> None:
+    looks.step("prompt")
+    (directory,) = (tmp_path / "presence").glob("*.windows")
+    torn: list[list[str | None]] = []
+
+    def tell(number: int) -> None:
+        about = this_window() | {"padding": "x" * 2000 * number}
+        for _ in range(300):
+            looks.presence.attended("otto", "s-1", "prompt", about, looks.now)
+            if (found := sessions(looks)) != ["s-1"]:
+                torn.append(found)
+
+    threads = [threading.Thread(target=tell, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_S)
+    assert torn == []
+    assert [path.name for path in directory.iterdir()] == ["s-1"]
+
+
+def test_the_draft_of_whoever_was_killed_is_swept_away_once_it_is_old(
+    looks: Looks, tmp_path: Path
+) -> None:
+    looks.step("prompt")
+    (directory,) = (tmp_path / "presence").glob("*.windows")
+    old, new = directory / "s-2.old~", directory / "s-2.new~"
+    for draft in (old, new):
+        draft.write_text("{")
+    os.utime(old, (0, 0))
+    looks.presence.sweep("otto", looks.now)
+    assert sorted(directory.iterdir()) == [directory / "s-1", new]
+
+
+def test_how_a_token_was_used_is_forgotten_and_so_is_a_token_that_nobody_uses(
+    looks: Looks, tmp_path: Path
+) -> None:
+    kept = tmp_path / "presence" / "tokens"
+    for token in ("one", "two"):
+        looks.presence.used(token, "s-1", None, looks.now)
+    looks.now += FRESH_MS // 2
+    looks.presence.used("two", "s-1", None, looks.now)
+    looks.now += FRESH_MS // 2 + 1
+    Presence(str(tmp_path)).used("three", "s-1", None, looks.now)
+    assert sorted(path.name for path in kept.iterdir()) == ["three", "two"]
+    used = {use.token: use.since for use in looks.presence.uses(looks.now)}
+    assert used == {"two": NOW, "three": looks.now}
+
+
+# --- as agents and senders are told
+
+
+class Avenue(Street):
+    """A street on the machine's own clock, which is that of presence."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, looks_at_windows=True)
+
+    def reach(self) -> str:
+        """How `agents` says otto-cli can be reached; as of now, and from no memory."""
+        self.node.presence._glances.clear()
+        agents = self.call(OWNER, ListAgents("otto-cli"))["agents"]
+        (found,) = (agent for agent in agents if agent["address"] == "@otto-cli")
+        return str(found["reach"])
+
+    def promised(self, **said: Any) -> str:
+        """How the answer to a send says that it can be reached."""
+        self.node.presence._glances.clear()
+        act = SendMessage("@otto-cli", {"text": "hello"}, "send", **said)
+        (delivery,) = self.call(self.vera, act)["deliveries"]
+        return str(delivery["reach"])
+
+
+@pytest.fixture
+def avenue(tmp_path: Path) -> Iterator[Avenue]:
+    made = Avenue(tmp_path)
+    yield made
+    made.node.close()
+
+
+def test_agents_and_the_answer_to_a_send_say_how_soon_it_would_be_known(avenue: Avenue) -> None:
+    window = avenue.otto._replace(session="s-1")
+    assert avenue.reach() == avenue.promised() == "unknown"
+    for step, reach in (("start", "waits"), ("prompt", "working"), ("end", "offline")):
+        avenue.step(window, step, window=this_window())
+        assert avenue.reach() == avenue.promised() == reach
+    with avenue.node.presence.listening("otto-cli"):
+        assert avenue.reach() == avenue.promised() == "wakes"
+
+
+def test_whoever_sleeps_muted_or_for_mail_that_wakes_nobody_is_not_woken(avenue: Avenue) -> None:
+    avenue.step(avenue.otto._replace(session="s-1"), "stop", window=this_window())
+    with avenue.node.presence.listening("otto-cli", asleep=True):
+        assert avenue.reach() == avenue.promised() == "wakes"
+        assert avenue.promised(wake=False) == "waits"
+        avenue.call(avenue.otto, Mute("otto"))
+        assert avenue.reach() == avenue.promised() == "waits"
+
+
+def test_a_killed_client_is_offline_for_whoever_asks(
+    avenue: Avenue, client: subprocess.Popen[bytes]
+) -> None:
+    window = avenue.otto._replace(session="s-1")
+    avenue.step(window, "tool", window=window_of(client.pid))
+    assert avenue.reach() == "working"
+    client.kill()
+    client.wait(LIMIT_S)
+    assert avenue.reach() == avenue.promised() == "offline"
+
+
+def test_a_session_that_has_ended_has_no_window_any_more(avenue: Avenue) -> None:
+    first, second = avenue.otto._replace(session="s-1"), avenue.otto._replace(session="s-2")
+    for window in (first, second):
+        avenue.step(window, "tool", window=this_window())
+    avenue.call(first, EndSession("s-1"))
+    assert avenue.reach() == "working", "the other one has not ended"
+    avenue.call(second, EndSession("s-2"))
+    assert avenue.reach() == "offline"
+
+
+def test_a_session_whose_client_died_is_lost_until_it_is_ended(
+    avenue: Avenue, client: subprocess.Popen[bytes]
+) -> None:
+    first, second = avenue.otto._replace(session="s-1"), avenue.otto._replace(session="s-2")
+    avenue.step(first, "tool", window=window_of(client.pid))
+    avenue.step(avenue.otto._replace(session="s-0"), "end", window=window_of(client.pid))
+    assert "lost" not in avenue.step(second, "start", window=this_window())
+    client.kill()
+    client.wait(LIMIT_S)
+    assert "lost" not in avenue.step(second, "tool", window=this_window())
+    assert avenue.step(second, "start", window=this_window())["lost"] == ["s-1"]
+    avenue.call(avenue.otto, EndSession("s-1"))
+    assert "lost" not in avenue.step(second, "start", window=this_window())
+
+
+# --- whom a server may wake
+
+
+def test_who_has_a_window_at_work_does_not_sleep(avenue: Avenue) -> None:
+    first, second = avenue.otto._replace(session="s-1"), avenue.otto._replace(session="s-2")
+    window = this_window()
+
+    def idle() -> list[str | None] | None:
+        found = avenue.sleeper("otto-cli")
+        return None if found is None else [window.session for window in found.windows]
+
+    avenue.step(first, "start", window=window)
+    assert idle() == ["s-1"]
+    avenue.step(second, "prompt", window=window)
+    assert idle() is None
+    avenue.step(second, "stop", window=window)
+    assert idle() == ["s-1", "s-2"]
+    avenue.step(first, "end", window=window)
+    assert idle() == ["s-2"]
+
+
+def test_whoever_is_held_from_stopping_is_at_work(avenue: Avenue) -> None:
+    avenue.send(avenue.vera, "@otto-cli", type="ask", payload={"question": "well?"})
+    session = avenue.otto._replace(session="s-1")
+    assert avenue.step(session, "stop", window=this_window())["messages"]
+    assert avenue.sleeper("otto-cli") is None
+    avenue.step(session, "stop", held=1, window=this_window())
+    assert avenue.sleeper("otto-cli") is not None

@@ -1,0 +1,105 @@
+"""Towns that the tests of the Python client walk through: the same people and the same workspace,
+reached as a directory, by a server's URL, or over its socket, by either client."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import interlock
+from interlock.client import Client
+from world.commandline import Place
+from world.forking import Servers
+from world.letting_in import Connected, let_in
+from world.serving import Forked, Served
+
+Way = Literal["directory", "url", "socket"]
+WAYS: tuple[Way, ...] = ("directory", "url", "socket")
+KINDS = ("sync", "async")
+
+
+class Hand:
+    """A client whose verbs are called alike, whether it is asynchronous or not."""
+
+    def __init__(self, client: Any, run: Callable[[Any], Any]) -> None:
+        self.client, self._run = client, run
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        method = getattr(self.client, verb)
+        return lambda *args, **said: self._run(method(*args, **said))
+
+
+class Town:
+    """otto, an agent, and vera, a person and admin; and rosa, who has signed in and let a client
+    act as her. `way` is how they get there."""
+
+    def __init__(
+        self,
+        root: Path,
+        way: Way,
+        kind: str,
+        served: Served | None,
+        rosa: tuple[str, Connected],
+    ) -> None:
+        self.way, self.kind, self.root, self._served = way, kind, root, served
+        self.directory = root / "workspace"
+        browser, self.connection = rosa
+        self.place = served.url if served is not None and way == "url" else str(self.directory)
+        self._stack = ExitStack()
+        self._runner = self._stack.enter_context(asyncio.Runner())
+        with interlock.connect(self.directory) as owner:
+            self.tokens = {
+                "otto": owner.join("otto")["token"],
+                "vera": owner.join("vera", kind="human", scopes=["mail", "claim", "work", "admin"])[
+                    "token"
+                ],
+            }
+        self.tokens["rosa"] = browser
+        # Over the network the owner is whoever has its token; beside the file, whoever is there.
+        shown = served.owner if served is not None and way == "url" else None
+        self.owner = self.hand(shown)
+        self.otto, self.vera = self.hand(self.tokens["otto"]), self.hand(self.tokens["vera"])
+        self.rosa = self.hand(browser)
+
+    @property
+    def served(self) -> Served:
+        assert self._served is not None
+        return self._served
+
+    def connect(self, token: str | None, session: str | None = None) -> Client:
+        return interlock.connect(self.place, token, session)
+
+    def hand(self, token: str | None, session: str | None = None) -> Hand:
+        client = self.connect(token, session)
+        if self.kind == "sync":
+            return Hand(self._stack.enter_context(client), lambda answer: answer)
+        twin = self._runner.run(client.__aenter__())
+        self._stack.callback(lambda: self._runner.run(client.__aexit__(None, None, None)))
+        return Hand(twin, self._runner.run)
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+class Manner(NamedTuple):
+    way: Way
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.way}-{self.kind}"
+
+
+MANNERS = [Manner(way, kind) for way in WAYS for kind in KINDS]
+
+
+@contextmanager
+def town_of(root: Path, manner: Manner, servers: Servers) -> Iterator[Town]:
+    with ExitStack() as stack:
+        rosa = let_in(root / "workspace", "rosa")
+        served = None
+        if manner.way != "directory":
+            served = stack.enter_context(Forked(Place(root), servers))
+        town = Town(root, manner.way, manner.kind, served, rosa)
+        stack.callback(town.close)
+        yield town
