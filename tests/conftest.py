@@ -2,7 +2,7 @@
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["world.chosen", "world.remotes", "world.fixtures"]
+pytest_plugins = ["world.chosen", "world.remotes", "world.fixtures", "world.browsing"]
 
 # How long an example took says nothing on a noisy machine.
 settings.register_profile(
