@@ -24,8 +24,8 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from interlock import __version__
-from interlock.doors.mcp.calls import ELSEWHERE, Here, flow_of
-from interlock.doors.mcp.tools import INPUT, INSTRUCTIONS, TOOLS, Arguments, without_sender
+from interlock.doors.mcp.calls import ELSEWHERE, Here, tool_flow
+from interlock.doors.mcp.tools import INSTRUCTIONS, Arguments, offered_tools, without_sender
 from interlock.errors import Internal, Refusal
 from interlock.node.live import LiveNode
 from interlock.rooms.envelope import said, spoken
@@ -47,7 +47,9 @@ _LOG = logging.getLogger("interlock.mcp")
 def server(live: LiveNode, identify: Identify, here: Here = ELSEWHERE) -> Server[Any]:
     """A server of the tools. `identify` returns the credentials of a request, and may refuse;
     `here` is the callers' repository and directory, where they are known."""
-    listed = types.ListToolsResult.model_validate({"tools": TOOLS})
+    tools = offered_tools()
+    entries = [tool.listed for tool in tools.values()]
+    listed = types.ListToolsResult.model_validate({"tools": entries})
 
     async def list_tools(ctx: Context, params: Any) -> types.ListToolsResult:
         return listed
@@ -64,13 +66,13 @@ def server(live: LiveNode, identify: Identify, here: Here = ELSEWHERE) -> Server
         arguments, claimed = without_sender(arguments)
         if claimed is not None:
             await live.call(credentials._replace(claimed=claimed), Whoami())
-        return await run_async(flow_of(tool, arguments, here), partial(step, credentials))
+        return await run_async(tool_flow(tools[tool], arguments, here), partial(step, credentials))
 
     async def answer_calls(ctx: Context, call_next: CallNext) -> HandlerResult:
         if (called := tool_call(ctx.method, ctx.params)) is None:
             return await call_next(ctx)
         tool, arguments = called
-        if tool not in INPUT:
+        if tool not in tools:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {clip(tool)}")
         refusal: Refusal | None = None
         try:

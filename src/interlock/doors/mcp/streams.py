@@ -20,7 +20,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
-from interlock.doors.mcp.calls import ELSEWHERE, Here, flow_of
+from interlock.doors.mcp.calls import ELSEWHERE, Here, release
 from interlock.doors.mcp.service import (
     MAX_MESSAGE_BYTES,
     cancelled,
@@ -229,8 +229,7 @@ async def kept(
         keeper.cancel()
         if gives_up():
             with suppress(Refusal):
-                release = flow_of("release", {"all": True}, ELSEWHERE)
-                await run_async(release, partial(live.call, credentials))
+                await run_async(release({"all": True}), partial(live.call, credentials))
 
 
 @asynccontextmanager

@@ -38,7 +38,7 @@ from interlock.verbs.types import (
     Text,
     Worktree,
 )
-from interlock.verbs.verb import Verb
+from interlock.verbs.verb import Tool, Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
@@ -515,6 +515,22 @@ class GiveVerdict(
     Verb,
     name="gate pass or fail",
     http="POST /v1/verdicts",
+    mcp=Tool(
+        "verdict task_id gate verdict commit [note] [fix] [evidence]",
+        "Pass or fail a gate you hold, for the submitted commit. You cannot judge your own work. A "
+        "fail should have a note and the commands that would fix it.",
+        help={
+            "task_id": "",
+            "gate": "",
+            "verdict": "",
+            "commit": "the commit you looked at; refused if another is submitted",
+            "note": "",
+            "fix": "commands",
+            "evidence": "ids you relied on",
+        },
+        answer="verdict task blocker",
+    ),
+    bind={"task_id": "task"},
     method="judge",
     help={
         "task": "the submitted task",
