@@ -13,12 +13,12 @@ from interlock.errors import EngineUnavailable
 from interlock.local.link import (
     decoded,
     encoded,
-    lost_answer,
     matching_server,
     open_node,
     patience,
     seen_headers,
     seen_in,
+    unknown_outcome,
 )
 from interlock.rooms.mail import uploads
 from interlock.verbs.answers import Answer
@@ -85,7 +85,7 @@ class AsyncLink:
             except httpx2.RequestError as trouble:
                 what = str(trouble) or type(trouble).__name__
                 if request.method != "GET":
-                    raise lost_answer(ConnectionResetError(what)) from None
+                    raise unknown_outcome(ConnectionResetError(what)) from None
                 why = f"{self._place} went away: {what}."
             if self._is_remote:
                 raise EngineUnavailable(why)

@@ -34,7 +34,7 @@ MAX_FIXES = 3
 CHECKOUT_S = 1800.0
 
 
-class Told(Exception):
+class ChecksInterrupted(Exception):
     """A signal stopped the checks. Their runs are on record, and there is no verdict."""
 
 
@@ -170,7 +170,7 @@ class Judge:
                 kept = run(flow, self._call)["evidence"]
             is_interrupted = payload.get("interrupted")
             if is_interrupted and payload.get("ended_by") != "time limit":
-                raise Told
+                raise ChecksInterrupted
             why = _why_not(check, recorded, artifact)
             found = {
                 "check": check.name,

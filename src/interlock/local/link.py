@@ -24,7 +24,7 @@ from interlock.errors import (
 )
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
-from interlock.verbs.http import SEEN_HEADER, Request, encode
+from interlock.verbs.http import SEEN_HEADER, HttpRequest, encode
 
 if TYPE_CHECKING:
     from interlock.node import Node
@@ -146,7 +146,7 @@ class LocalLink:
                 if isinstance(trouble, TimeoutError):
                     self.silent = server.pid
                 if not is_read:
-                    raise lost_answer(trouble) from None
+                    raise unknown_outcome(trouble) from None
                 self._server = None
         try:
             return self._opened().call(credentials, act)
@@ -207,7 +207,7 @@ class RemoteLink:
             return decoded(response.status, response.read())
         except (OSError, http.client.HTTPException) as trouble:
             if request.method != "GET":
-                raise lost_answer(trouble) from None
+                raise unknown_outcome(trouble) from None
             raise EngineUnavailable(
                 f"{self.place} does not answer as an Interlock server does ({trouble!r})."
             ) from None
@@ -258,7 +258,7 @@ def shut_out(place: str, why: str) -> EngineUnavailable:
     )
 
 
-def lost_answer(trouble: Exception) -> EngineUnavailable:
+def unknown_outcome(trouble: Exception) -> EngineUnavailable:
     """For a request that was sent and got no answer."""
     if isinstance(trouble, TimeoutError):
         what = "does not answer (see interlock doctor), and may have done what was asked, or yet do"
@@ -303,7 +303,7 @@ def is_hanging(path: str) -> bool:
     """Whether a server does not answer even a request that costs nothing. It still takes
     connections: the system does so for it."""
     try:
-        _exchange(path, Request("GET", "/healthz", {}, b""), QUIET_S, is_read=False)
+        _exchange(path, HttpRequest("GET", "/healthz", {}, b""), QUIET_S, is_read=False)
     except TimeoutError:
         return True
     except (OSError, NoServer):
@@ -312,7 +312,7 @@ def is_hanging(path: str) -> bool:
 
 
 def _exchange(
-    path: str, request: Request, patience_s: float | None, *, is_read: bool
+    path: str, request: HttpRequest, patience_s: float | None, *, is_read: bool
 ) -> tuple[int, bytes]:
     """One request over the server's socket. HTTP/1.0: the answer ends where the connection does.
     A read waits longer than `QUIET_S` only for a server that does not hang."""
@@ -370,7 +370,7 @@ def seen_in(header: str | None) -> int:
     return int(header) if header and header.isascii() and header.isdigit() else 0
 
 
-def encoded(credentials: Credentials, act: Any) -> Request:
+def encoded(credentials: Credentials, act: Any) -> HttpRequest:
     """The request for an act. Checks here, as the server does, a request that might not reach its
     route: its path leads elsewhere, or it is longer than a server takes."""
     try:

@@ -1,7 +1,7 @@
 """Verbs that take several requests: waiting for mail or claims, large bodies, new secrets.
 
-Each is a flow (`verbs.flows`): it yields requests, `Sleep` and `Listening`. The node runs it in a
-thread (`Node.call`) or on the event loop (`LiveNode.call`), and holds no transaction meanwhile.
+Each is a flow (`verbs.flows`): it yields requests, `Sleep` and `ShowReachable`. The node runs it in
+a thread (`Node.call`) or on the event loop (`LiveNode.call`), and holds no transaction meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from interlock.errors import NoAnswer, Refusal
 from interlock.rooms.identity.token_format import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.rooms.workspace.verbs import Attend, Whoami
 from interlock.verbs.answers import Answer
-from interlock.verbs.flows import Flow, Listening, Sleep
+from interlock.verbs.flows import Flow, ShowReachable, Sleep
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.verb import Verb, check_fields, validated
 
@@ -59,7 +59,7 @@ def _wait_for(
     """Repeat a request until its answer is the awaited one or the time is over. Returns the last
     answer. The caller is shown as reachable meanwhile."""
     who = yield Whoami()
-    yield Listening(who["sender"], asleep)
+    yield ShowReachable(who["sender"], asleep)
     names = frozenset({who["sender"], who["agent"]})
     deadline = time.monotonic() + wait_s
     while True:

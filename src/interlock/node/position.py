@@ -40,7 +40,7 @@ class Position:
             (folding.SCHEMA, self.seq, self.hash, self.frontier.pack()),
         )
 
-    def identify(self, db: State) -> None:
+    def read_workspace(self, db: State) -> None:
         row = db.execute("SELECT id, epoch FROM workspace_self").fetchone()
         if row is not None:
             self.workspace, self.epoch = row
@@ -66,7 +66,7 @@ def stands(db: State) -> bool:
 def load(db: State) -> Position:
     seq, hash, frontier = db.execute("SELECT seq, hash, frontier FROM state_position").fetchone()
     position = Position(seq, hash, Frontier.unpack(frontier))
-    position.identify(db)
+    position.read_workspace(db)
     return position
 
 
@@ -104,7 +104,7 @@ def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> 
             "interlock audit verify, then interlock restore FILE.",
             seq=position.seq + 1,
         )
-    position.identify(db)
+    position.read_workspace(db)
     position.store(db)
     return erased
 

@@ -94,7 +94,7 @@ class Store(Protocol):
     def search(self, query: str, mine: Mine) -> Iterable[int]: ...
 
 
-class Request(NamedTuple):
+class KeyedRequest(NamedTuple):
     """The idempotency key of a request, and the request's bytes."""
 
     key: str
@@ -147,12 +147,12 @@ class Transaction:
         body: bytes | None = None,
         *,
         sender: str | None = None,
-        request: Request | None = None,
+        keyed: KeyedRequest | None = None,
     ) -> Header:
         """Append a fact and fold it. The fact is durable after COMMIT."""
         if self._writer is None:
             raise NeedsWrite
-        return self._writer(self, kind, outcome, body, sender or self.caller.sender, request)
+        return self._writer(self, kind, outcome, body, sender or self.caller.sender, keyed)
 
     def append_if_writable(self, kind: str, outcome: dict[str, Any]) -> None:
         """Append a fact, such as a receipt, unless the engine is unavailable."""

@@ -140,14 +140,14 @@ def run_checks(context: Context) -> Answer:
     In a fresh checkout of the submitted commit, as a sender that holds the gates. Exit 1 when one
     failed.
     """
-    from interlock.evidence.judging import Judge, Told, root_here, rules_at
+    from interlock.evidence.judging import ChecksInterrupted, Judge, root_here, rules_at
 
     root, task = root_here(), context.values["task"]
     rules = rules_at(root, context.get("rules"))
     judge = Judge(context.call, task, root, rules, output.live(sys.stderr))
     try:
         judged = judge.judge(context.get("gate"), new_rules=context.get("new_rules", False))
-    except Told:
+    except ChecksInterrupted:
         raise KeyboardInterrupt from None
     answer: Answer = {"task": task, "gates": judged}
     if failed := [found["gate"] for found in judged if found["verdict"] == "fail"]:

@@ -141,7 +141,7 @@ def api(context: ApiContext) -> list[BaseRoute]:
 
     async def metrics(request: Request) -> Response:
         if not context.open_metrics or request.scope.get("interlock.outside"):
-            await context.live.identify(context.credentials(request))
+            await context.live.find_viewer(context.credentials(request))
         shared = context.live.node.shared
         standing = await asyncio.to_thread(shared.standing) if shared else {}
         return PlainTextResponse(
@@ -190,7 +190,7 @@ def _verb(context: ApiContext, known: Decoder) -> Endpoint:
             else:
                 if int(headers.get("content-length") or LONG_BODY) >= LONG_BODY:
                     # Authenticate the caller before reading a long body.
-                    await context.live.identify(credentials)
+                    await context.live.find_viewer(credentials)
                 body = await http.body()
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             if body and kind != media_type:
@@ -276,7 +276,7 @@ def _events(context: ApiContext) -> Endpoint:
         # A browser that comes back sends the header.
         given = request.headers.get("last-event-id") or request.query_params.get("after")
         after = _position(given, f"{(given or '')[:80]!r} is not a position in the log.")
-        viewer = await live.identify(shown)
+        viewer = await live.find_viewer(shown)
         if request.method == "HEAD":
             return Response(media_type=EVENT_STREAM)
         # The head is read before the status is sent, so that no event after it is missed.

@@ -52,7 +52,7 @@ def hook(
         said = NOTHING
         try:
             shown = credentials(request)
-            await live.identify(shown)
+            await live.find_viewer(shown)
             await request.body()  # to its end: the next message says that the client disconnects
             said = await while_there(request, attended(shown, request, client, event))
         except (NoIdentity, BadToken, TokenExpired):

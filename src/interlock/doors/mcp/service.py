@@ -36,7 +36,7 @@ from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import LocalRead, run_async
 
 Context = ServerRequestContext[Any, Any]
-Identify = Callable[[Context], Credentials]
+CredentialsOf = Callable[[Context], Credentials]
 Received = JSONRPCRequest | JSONRPCNotification
 
 LIST_TTL_MS: Final = 3_600_000
@@ -44,8 +44,8 @@ MAX_MESSAGE_BYTES: Final = 8 << 20
 _LOG = logging.getLogger("interlock.mcp")
 
 
-def server(live: LiveNode, identify: Identify, here: Here = ELSEWHERE) -> Server[Any]:
-    """A server of the tools. `identify` returns the credentials of a request, and may refuse;
+def server(live: LiveNode, credentials_of: CredentialsOf, here: Here = ELSEWHERE) -> Server[Any]:
+    """A server of the tools. `credentials_of` returns the credentials of a request, and may refuse;
     `here` is the callers' repository and directory, where they are known."""
     tools = offered_tools()
     entries = [tool.listed for tool in tools.values()]
@@ -62,7 +62,7 @@ def server(live: LiveNode, identify: Identify, here: Here = ELSEWHERE) -> Server
 
     async def run_tool(ctx: Context, tool: str, arguments: Arguments) -> Answer:
         """Run a tool. A request that names another sender is refused first."""
-        credentials = identify(ctx)
+        credentials = credentials_of(ctx)
         arguments, claimed = without_sender(arguments)
         if claimed is not None:
             await live.call(credentials._replace(claimed=claimed), Whoami())

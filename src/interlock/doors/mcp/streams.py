@@ -234,13 +234,13 @@ async def kept(
 
 @asynccontextmanager
 async def window_kept(
-    live: LiveNode, identify: Callable[[object], Credentials]
+    live: LiveNode, credentials_of: Callable[[object], Credentials]
 ) -> AsyncIterator[None]:
     """Keep the claims of the window around this process, in its current session. An idle client
     runs no hooks that would keep them, and no server does it here."""
 
     def current() -> tuple[Credentials, str | None]:
-        credentials = identify(None)
+        credentials = credentials_of(None)
         return credentials, credentials.session
 
     keeper = asyncio.create_task(_keep(live, current, KEEP_WINDOW_INTERVAL_S))

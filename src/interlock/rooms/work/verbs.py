@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from interlock.errors import InvalidMessage, MissingScope, TooLarge, Usage
-from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, LEASE
-from interlock.rooms.claims.verbs import Note as ClaimNote
+from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, LEASE, ClaimNote
 from interlock.rooms.mail.verbs import DEFAULT_SEVERITY
 from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
@@ -60,13 +59,13 @@ MAX_EVIDENCE = 100
 MAX_HOLDERS = 100
 
 # The contract of the message limits these words, and so refuses others with InvalidMessage.
-Priority = Annotated[
+TaskPriority = Annotated[
     Literal["low", "normal", "high", "critical"],
     Choice("low", "normal", "high", "critical", refusal=InvalidMessage),
 ]
 Verdict = Annotated[Literal["pass", "fail"], Choice("pass", "fail", refusal=InvalidMessage)]
 Severity = Annotated[Literal["stop", "warn"], Choice("stop", "warn", refusal=InvalidMessage)]
-State = Literal["live", "open", "taken", "submitted", "done", "failed", "cancelled"]
+TaskStateFilter = Literal["live", "open", "taken", "submitted", "done", "failed", "cancelled"]
 
 GateName = Annotated[
     str,
@@ -144,7 +143,7 @@ class CreateTask(
     criteria: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
-    priority: Priority | None = None
+    priority: TaskPriority | None = None
     assignee: str | None = None
     labels: tuple[str, ...] = ()
 
@@ -173,7 +172,7 @@ class ListTasks(
 ):
     """List tasks, oldest first."""
 
-    state: State | None = None
+    state: TaskStateFilter | None = None
     mine: bool = False
     limit: Limit = 100
     after: Position = 0

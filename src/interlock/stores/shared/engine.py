@@ -175,7 +175,7 @@ class SharedEngine(Replica):
     def _take_over(self, db: apsw.Connection) -> None:
         """Write the entries that other nodes appended into the file. Entries without a valid seal
         are set aside. Where neither explains the difference, the logs have diverged."""
-        self.identify(db)
+        self.read_workspace(db)
         head = before = self.head(db)
         found = self.remote.read(head.seq, AT_ONCE)
         for place, entry in enumerate(found):
