@@ -22,7 +22,7 @@ from interlock.log.times import rfc3339
 from interlock.rooms.identity import labels
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.token_format import token_id
-from interlock.rooms.transaction import Caller, RuleAnswer, State, Transaction
+from interlock.rooms.transaction import Caller, FoldedState, RuleAnswer, Transaction
 from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 
@@ -54,7 +54,7 @@ _COLUMNS = ", ".join(Token._fields)
 NONE_LIVE = "There is no such live token. interlock token list shows them."
 
 
-def authenticate(state: State, now: int, token_hash: str, session: str | None) -> Caller:
+def authenticate(state: FoldedState, now: int, token_hash: str, session: str | None) -> Caller:
     """The caller that holds this token. Raises BadToken or TokenExpired."""
     row = state.execute(
         "SELECT t.id, t.sender, t.scopes, t.expires_at, t.revoked_at, t.suspended, s.agent, "

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from interlock.errors import IdempotencyConflict, Paused
 from interlock.log.times import rfc3339
-from interlock.rooms.transaction import KeyedRequest, State, Transaction
+from interlock.rooms.transaction import FoldedState, KeyedRequest, Transaction
 
 MAX_REFUSALS_PER_MINUTE = 20
 QUIET_MS = 600_000
 
 
-def is_paused(state: State) -> bool:
+def is_paused(state: FoldedState) -> bool:
     row = state.execute("SELECT paused_at FROM workspace_self").fetchone()
     return bool(row and row[0] is not None)
 
 
-def refuse_paused(state: State) -> None:
+def refuse_paused(state: FoldedState) -> None:
     """Raise Paused while the workspace is paused."""
     row = state.execute("SELECT paused_at, paused_by, pause_reason FROM workspace_self").fetchone()
     if row and row[0] is not None:
