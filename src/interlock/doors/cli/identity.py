@@ -157,8 +157,8 @@ def import_tokens(context: Context) -> Answer:
             raise Usage(f"{said[:80]!r} is no --map 'LABEL=AGENT'.")
         if named.setdefault(label, agent) != agent:
             raise Usage(f"The label {label[:80]!r} is mapped twice, to different agents.")
-    act = ImportTokens(found.rows, named or None, context.get("apply", False))
-    answer = context.call_as_owner(act)
+    request = ImportTokens(found.rows, named or None, context.get("apply", False))
+    answer = context.call_as_owner(request)
     return answer | ({"ignored": found.ignored} if found.ignored else {})
 
 

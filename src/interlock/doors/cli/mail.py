@@ -123,9 +123,9 @@ def watch(context: Context) -> int:
     from interlock.rooms.workspace.verbs import Attend, ShowStorage
 
     if context.get("one_line"):
-        act = Attend("idle", "watch", wait_s=WATCH_S)
+        request = Attend("idle", "watch", wait_s=WATCH_S)
         while True:
-            found = context.call(act)
+            found = context.call(request)
             if "news" in found and context.json:
                 output.document({"news": found["news"], "unread": found["unread"]})
             elif "news" in found:

@@ -80,12 +80,12 @@ def wake(context: Context, writer: int) -> None:
     from interlock.agents.hooks.telling import pointer
     from interlock.rooms.workspace.verbs import Attend
 
-    act = Attend("idle", "channel", wait_s=CHANNEL_WAIT_S)
+    request = Attend("idle", "channel", wait_s=CHANNEL_WAIT_S)
     try:
         way = link(context.place, os.environ)  # the other link may be in use
         while True:
             try:
-                found = way.call(_configured(context, way), act)
+                found = way.call(_configured(context, way), request)
             except Refusal:
                 time.sleep(CHANNEL_PAUSE_S)
                 continue

@@ -56,8 +56,8 @@ _STATES = Choice("all", "live", "open", "taken", "submitted", "done", "failed", 
 def list_tasks(context: Context) -> Answer:
     """List tasks."""
     state = context.get("state", "live")
-    act = context.request(state=None if state == "all" else state)
-    found = context.call(act) if act.needs_sender() else context.call_as_owner(act)
+    request = context.request(state=None if state == "all" else state)
+    found = context.call(request) if request.needs_sender() else context.call_as_owner(request)
     # The view of an empty list says which state it lists; the answer has no such member.
     return found if context.json else found | {"state": state}
 
