@@ -18,7 +18,7 @@ from interlock.errors import DigestMismatch, NotFound, Refusal, Usage
 from interlock.local import project
 from interlock.local.project import Check, Project
 from interlock.log.encoding import canonical, digest
-from interlock.machine.git import asked
+from interlock.machine.git import run_git
 from interlock.rooms.mail.uploads import attach, in_chunks
 from interlock.rooms.work.verbs import AddEvidence, GiveVerdict, PrepareVerdict, ShowTask
 from interlock.verbs.answers import Answer
@@ -226,7 +226,7 @@ def _checked_out(root: str, commit: str) -> Iterator[None]:
 
 
 def _git(root: str, *words: str) -> None:
-    done = asked(root, "-c", f"core.hooksPath={os.devnull}", *words, patience_s=CHECKOUT_S)
+    done = run_git(root, "-c", f"core.hooksPath={os.devnull}", *words, patience_s=CHECKOUT_S)
     if done.returncode != 0:
         why = os.fsdecode(done.stderr).strip()[:300]
         raise NotFound(f"What is submitted cannot be checked out here: {why}")

@@ -104,4 +104,4 @@ def _git(place: str, *words: str, more: dict[str, str] | None = None, told: str 
     """The output of git, independent of the user's settings; None when it fails."""
     quiet = {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"} | (more or {})
     said = os.fsencode(told)
-    return git.said(place, *_QUIET, *words, more=quiet, told=said, patience_s=PATIENCE_S)
+    return git.git_output(place, *_QUIET, *words, more=quiet, stdin=said, patience_s=PATIENCE_S)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.errors import Usage
 from interlock.local.repository import names_of, normalised
-from interlock.machine.git import asked
+from interlock.machine.git import run_git
 
 if TYPE_CHECKING:
     from interlock.local.project import Guard
@@ -21,7 +21,7 @@ def ask(place: str, *words: str) -> bytes | None:
     """The output of git, or None if it fails. Raises Usage if git cannot run: a guard that cannot
     ask refuses."""
     try:
-        done = asked(place, *words)
+        done = run_git(place, *words)
     except (OSError, subprocess.TimeoutExpired) as trouble:
         raise Usage(f"git cannot be run here: {trouble}") from None
     return done.stdout if done.returncode == 0 else None

@@ -32,7 +32,7 @@ class Step(NamedTuple):
     forgets: bool = False
 
 
-class Said(NamedTuple):
+class HookReply(NamedTuple):
     """The words for a client: text for the agent's context, the reason why an edit is denied, or
     what the agent should do before it stops."""
 
@@ -41,7 +41,7 @@ class Said(NamedTuple):
     hold: str | None = None
 
 
-NOTHING = Said()
+NOTHING = HookReply()
 
 
 class Client(Protocol):
@@ -60,7 +60,7 @@ class Client(Protocol):
 
     def decode(self, event: str, given: dict[str, Any]) -> Step: ...
 
-    def encode(self, event: str, said: Said) -> dict[str, Any]: ...
+    def encode(self, event: str, reply: HookReply) -> dict[str, Any]: ...
 
 
 def client_of(name: str) -> Client:

@@ -99,12 +99,14 @@ def client_named(name: str) -> Client:
 
 def place_at(cwd: str, environ: Mapping[str, str], *, user: bool = False) -> Place:
     home = environ.get("HOME") or os.path.expanduser("~")
-    root = git.said(cwd, "rev-parse", "--show-toplevel")
+    root = git.git_output(cwd, "rev-parse", "--show-toplevel")
     if not root:
         return Place(os.path.realpath(cwd), os.path.realpath(cwd), home, environ, False, user)
     main = root
-    own, common = (git.said(root, "rev-parse", name) for name in ("--git-dir", "--git-common-dir"))
-    trees = (git.said(root, "worktree", "list", "--porcelain") or "").split("\n")
+    own, common = (
+        git.git_output(root, "rev-parse", name) for name in ("--git-dir", "--git-common-dir")
+    )
+    trees = (git.git_output(root, "worktree", "list", "--porcelain") or "").split("\n")
     if own != common and "bare" not in trees[:2]:
         main = trees[0].removeprefix("worktree ") or root
     return Place(root, main, home, environ, True, user)
@@ -121,7 +123,7 @@ def chosen(
     while not os.path.isdir(inside):
         inside = os.path.dirname(inside)
     is_tracked = place.in_git and any(
-        git.said(inside, "--literal-pathspecs", "ls-files", "--error-unmatch", "--", name)
+        git.git_output(inside, "--literal-pathspecs", "ls-files", "--error-unmatch", "--", name)
         is not None
         for name in {project, os.path.realpath(project)}
     )
@@ -145,7 +147,7 @@ def grouped(
 
 def exclude_file(place: Place) -> str | None:
     """The repository's `info/exclude`, which its worktrees share."""
-    found = git.said(place.root, "rev-parse", "--git-path", "info/exclude")
+    found = git.git_output(place.root, "rev-parse", "--git-path", "info/exclude")
     return os.path.normpath(os.path.join(place.root, found)) if found else None
 
 
@@ -155,6 +157,6 @@ def exclude_line(place: Place, file: str, known: Collection[str]) -> str | None:
     for root in (place.root, place.main):
         if os.path.commonpath((root, file)) == root:
             line = "/" + os.path.relpath(file, root)
-            is_hidden = git.said(root, "check-ignore", "-q", "--", file) is not None
+            is_hidden = git.git_output(root, "check-ignore", "-q", "--", file) is not None
             return line if line in known or not is_hidden else None
     return None

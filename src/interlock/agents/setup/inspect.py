@@ -48,7 +48,7 @@ def detected(place: Place) -> list[dict[str, Any]]:
             | ({"dead": True} if ours.is_dead else {})
         )
     program = shutil.which(GIT, path=path)
-    in_one = bool(program) and git.said(place.root, "rev-parse", "--git-dir") is not None
+    in_one = bool(program) and git.git_output(place.root, "rev-parse", "--git-dir") is not None
     rows.append(
         {"client": GIT, "set_up": in_one and is_installed(place.root)}
         | {"command": f"interlock setup {GIT}"}

@@ -16,7 +16,7 @@ from interlock.local.workspace import Kept
 from interlock.rooms.identity import token_format
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.verbs import IdentifyToken, ListAgents
-from interlock.rooms.workspace.findings import Finding, in_order, told, unmade
+from interlock.rooms.workspace.findings import Finding, finding_rows, in_order, unmade
 from interlock.rooms.workspace.verbs import Examine
 from interlock.verbs.addresses import address, filename
 from interlock.verbs.answers import Answer
@@ -45,13 +45,13 @@ def doctor(context: Context) -> Answer:
             "asked to write meanwhile it may do yet.",
             f"kill -9 {context.silent} && interlock up --detach",
         )
-        here += told("one-server", [silent])
+        here += finding_rows("one-server", [silent])
     for check, look in CHECKS.items():
         try:
             found = list(look(context))
         except Exception as trouble:  # noqa: BLE001 - one check must not hide the others
             found = [unmade(trouble)]
-        here += told(check, found)
+        here += finding_rows(check, found)
     rows = _add_from_flag(context, in_order([*answer["findings"], *here]))
     for row in rows:
         row["do"] = _as_typed_here(context, row["do"])

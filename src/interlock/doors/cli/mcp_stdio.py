@@ -76,7 +76,7 @@ def _configured(context: Context, way: Link) -> Credentials:
 
 def wake(context: Context, writer: int) -> None:
     """Write the news that should wake the client into a pipe, until that is closed."""
-    from interlock.agents.bridge import told
+    from interlock.agents.bridge import channel_notification
     from interlock.agents.hooks.telling import pointer
     from interlock.rooms.workspace.verbs import Attend
 
@@ -90,6 +90,11 @@ def wake(context: Context, writer: int) -> None:
                 time.sleep(CHANNEL_PAUSE_S)
                 continue
             if "news" in found:
-                os.write(writer, told(pointer(found["news"], found["unread"]), len(found["news"])))
+                os.write(
+                    writer,
+                    channel_notification(
+                        pointer(found["news"], found["unread"]), len(found["news"])
+                    ),
+                )
     finally:
         os.close(writer)  # the reader sees that no more will come

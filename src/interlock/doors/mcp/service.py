@@ -28,7 +28,7 @@ from interlock.doors.mcp.calls import ELSEWHERE, Here, tool_flow
 from interlock.doors.mcp.tools import INSTRUCTIONS, Arguments, offered_tools, without_sender
 from interlock.errors import Internal, Refusal
 from interlock.node.live import LiveNode
-from interlock.rooms.envelope import said, spoken
+from interlock.rooms.envelope import answer_text, json_text
 from interlock.rooms.mail.message_types import clip
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.answers import Answer
@@ -77,7 +77,7 @@ def server(live: LiveNode, credentials_of: CredentialsOf, here: Here = ELSEWHERE
         refusal: Refusal | None = None
         try:
             structured = await run_tool(ctx, tool, arguments)
-            text = spoken(structured)
+            text = answer_text(structured)
         except Refusal as refused:
             refusal = refused
         except Exception as trouble:  # noqa: BLE001 - a defect is answered too, and logged
@@ -88,7 +88,7 @@ def server(live: LiveNode, credentials_of: CredentialsOf, here: Here = ELSEWHERE
             )
         if refusal is not None:
             structured = refusal.as_dict()
-            text = said(structured)
+            text = json_text(structured)
         result: dict[str, Any] = {
             "content": [{"type": "text", "text": text}],
             "structuredContent": structured,
