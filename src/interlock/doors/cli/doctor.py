@@ -46,9 +46,9 @@ def doctor(context: Context) -> Answer:
             f"kill -9 {context.silent} && interlock up --detach",
         )
         here += finding_rows("one-server", [silent])
-    for check, look in CHECKS.items():
+    for check, run_check in CHECKS.items():
         try:
-            found = list(look(context))
+            found = list(run_check(context))
         except Exception as trouble:  # noqa: BLE001 - one check must not hide the others
             found = [unmade(trouble)]
         here += finding_rows(check, found)
@@ -165,27 +165,27 @@ def _of_token(
 ) -> tuple[str, str] | None:
     """Why a credential is not valid, and what to do; None for a valid one."""
     is_local = context.link.is_local
-    said = _identified(context, kept.token)
+    token = _identified(context, kept.token)
     whose = joined.get(kept.sender)
     if whose is None:
         name = shlex.quote(kept.sender)
         # Joining does not replace a credential that is kept.
         join = f"rm {shlex.quote(path)} && interlock join {name}"
         return "is of nobody who has joined", join if is_local else _asked(f"invite {name}")
-    if not said["known"]:
+    if not token["known"]:
         return "is of no token that this workspace knows", _anew(context, whose)
-    if said["sender"] != kept.sender:
-        return f"is a token of @{said['sender']}", _anew(context, whose)
-    if said["active"]:
+    if token["sender"] != kept.sender:
+        return f"is a token of @{token['sender']}", _anew(context, whose)
+    if token["active"]:
         return None
-    if said.get("suspended"):
-        again = f"token reaffirm {said['id']}"
+    if token.get("suspended"):
+        again = f"token reaffirm {token['id']}"
         return "is suspended", f"interlock {again}" if is_local else _asked(again)
-    anew = _anew(context, whose, said["scopes"])
-    if "revoked_at" in said:
+    anew = _anew(context, whose, token["scopes"])
+    if "revoked_at" in token:
         return "was revoked", anew
-    rotated = f"interlock token rotate {said['id']}"
-    return f"expired at {said['expires_at']}", rotated if is_local else anew
+    rotated = f"interlock token rotate {token['id']}"
+    return f"expired at {token['expires_at']}", rotated if is_local else anew
 
 
 def _identified(context: Context, token: str) -> Answer:
@@ -222,12 +222,12 @@ def _add_from_flag(context: Context, findings: list[Answer]) -> list[Answer]:
     agents: list[str] = []
     takers: list[str] = []
     for _, kept in context.store().files():
-        said = _identified(context, kept.token) if kept is not None else {}
-        if kept is None or not said.get("active") or said["sender"] != kept.sender:
+        token = _identified(context, kept.token) if kept is not None else {}
+        if kept is None or not token.get("active") or token["sender"] != kept.sender:
             continue
         is_person = joined[kept.sender]["kind"] == "human"
         (people if is_person else agents).append(kept.sender)
-        if is_person or "admin" in said["scopes"]:
+        if is_person or "admin" in token["scopes"]:
             takers.append(kept.sender)
     senders = [*people, *agents]  # people first: they settle matters among agents
     alone = len(context.store().senders()) == 1

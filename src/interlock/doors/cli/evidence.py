@@ -204,11 +204,11 @@ def _record(context: Context, payload: Answer, path: str, fence: int | None) -> 
                 members = to_hand_over(spool.write(payload, path, key, ending=spool.REFUSED))
             except Refusal:
                 raise refusal from None
-            said = (
+            message = (
                 f"{refusal.message} What ran is in a file, and can be handed over when you may: "
                 f"{members['do']}"
             )
-            raise type(refusal)(said, **refusal.members | members) from None
+            raise type(refusal)(message, **refusal.members | members) from None
     return to_hand_over(spool.write(payload, path, key, directory))
 
 

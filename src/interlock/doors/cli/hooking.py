@@ -87,8 +87,8 @@ class Hook:
         """Write a line to standard error, and with `keep` to hooks.log of the workspace, or of the
         user if there is no workspace. Ignores errors."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        told = f"{self.client[:80]} {self.event[:80]}: {' '.join(what.split())[:500]}"
-        line = f"{at} {''.join(c if c.isprintable() else '?' for c in told)}\n"
+        remark = f"{self.client[:80]} {self.event[:80]}: {' '.join(what.split())[:500]}"
+        line = f"{at} {''.join(c if c.isprintable() else '?' for c in remark)}\n"
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"interlock hook: {line}")
         if not keep:

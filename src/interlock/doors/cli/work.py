@@ -170,9 +170,9 @@ def scrub(context: Context) -> Answer:
     from interlock.scrub import findings, rules_of
 
     root = root_here()
-    said = rules_at(root, context.get("rules")).project.scrub
-    found = [finding.view() for finding in findings(root, rules_of(said))]
-    answer: Answer = {"clean": not found, "findings": found, "rules": sorted(said)}
+    rules = rules_at(root, context.get("rules")).project.scrub
+    found = [finding.view() for finding in findings(root, rules_of(rules))]
+    answer: Answer = {"clean": not found, "findings": found, "rules": sorted(rules)}
     if found:
         many = "1 finding" if len(found) == 1 else f"{len(found)} findings"
         message = f"{many}: it cannot be opened to the public yet."
