@@ -115,11 +115,11 @@ class Walk:
         if fact.kind == "body_redacted" and isinstance(fact.outcome.get("target"), int):
             self._redacted.add(fact.outcome["target"])
 
-    def _settled(self, said: str | None) -> Damage:
+    def _settled(self, vouched: str | None) -> Damage:
         """Which of two entries that do not fit was changed. The next entry or the head vouches for
-        the second; `said` is None where neither exists."""
+        the second; `vouched` is None where neither exists."""
         second = self.frontier.size
-        if said is None or said == self._torn:
+        if vouched is None or vouched == self._torn:
             return Damage(second - 1, "the entry after it was made for another")
         return Damage(second, "it does not follow the entry before it")
 

@@ -136,15 +136,15 @@ class LiveNode:
         """The events after a position that concern the caller, without end; an empty list after a
         pause. Raises a refusal once the caller may no longer read them."""
         names = (await self.find_viewer(credentials)).names
-        looked = spoke = self._loop.time()
+        checked_at = yielded_at = self._loop.time()
         async for events in self.feed.follow(after, pause_s):
-            is_long_ago = self._loop.time() - looked >= pause_s
+            is_long_ago = self._loop.time() - checked_at >= pause_s
             if is_long_ago or any(event.kind in IDENTITY_KINDS for event in events):
-                names, looked = (await self.find_viewer(credentials)).names, self._loop.time()
-            told = [event for event in events if event.concerns(names)]
-            if told or self._loop.time() - spoke >= pause_s:
-                yield told
-                spoke = self._loop.time()
+                names, checked_at = (await self.find_viewer(credentials)).names, self._loop.time()
+            relevant = [event for event in events if event.concerns(names)]
+            if relevant or self._loop.time() - yielded_at >= pause_s:
+                yield relevant
+                yielded_at = self._loop.time()
 
     async def report(
         self, code: str, peer: str, connection: str | None = None, person: str | None = None

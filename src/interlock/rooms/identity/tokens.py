@@ -126,23 +126,23 @@ def refuse_foreign_session(tx: Transaction, caller: Caller) -> None:
         )
 
 
-def granted_scopes(tx: Transaction, asked: tuple[str, ...]) -> tuple[str, ...]:
+def granted_scopes(tx: Transaction, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The scopes of a new token. Naming any of mail, claim and work limits it to those named;
     gate:NAME and admin are added. Raises Usage, or MissingScope for a caller without admin."""
-    for scope in asked:
+    for scope in wanted:
         if scope.startswith("gate:") and scope != "gate:":
             check_name(scope.removeprefix("gate:"), "", "gate")
         elif scope not in (*BASIC_SCOPES, "admin"):
             raise Usage(
                 f"There is no scope {scope[:80]!r}. There are mail, claim, work, gate:NAME, admin."
             )
-    beyond = sorted({scope for scope in asked if scope not in BASIC_SCOPES})
+    beyond = sorted({scope for scope in wanted if scope not in BASIC_SCOPES})
     if beyond and "admin" not in tx.caller.scopes:
         raise MissingScope(
             f"Granting {', '.join(beyond)} needs the scope admin, which @{tx.caller.sender} lacks.",
             scope="admin",
         )
-    basic = [scope for scope in BASIC_SCOPES if scope in asked] or list(BASIC_SCOPES)
+    basic = [scope for scope in BASIC_SCOPES if scope in wanted] or list(BASIC_SCOPES)
     return (*basic, *beyond)
 
 

@@ -303,9 +303,9 @@ class SharedEngine(Replica):
         with self.file.reading() as db:
             head = self.head(db)
             epoch = self.epoch(db, head.seq)
-        said = {"seq": head.seq, "epoch": epoch, "at": self._clock()} | about
-        said["machine"] = self.machine
-        text = json.dumps(said).encode()
+        report = {"seq": head.seq, "epoch": epoch, "at": self._clock()} | about
+        report["machine"] = self.machine
+        text = json.dumps(report).encode()
         nodes: dict[str, dict[str, Any]] = {}
         for name, data in self.remote.beat(self.node, signature(self.node, text) + text).items():
             if hmac.compare_digest(data[:32], signature(name, data[32:])):

@@ -272,7 +272,7 @@ class PostgresRemote:
             db.execute(statements.FORGET_NODES, (self._workspace, FORGOTTEN_AFTER))
             db.execute(statements.BEAT, (self._workspace, node, about))
             found = db.execute(statements.NODES, (self._workspace,), binary=True)
-            return {_text(name): said for name, said in found}
+            return {_text(name): report for name, report in found}
 
     def hazards(self) -> list[str]:
         with self._looks.use() as db:

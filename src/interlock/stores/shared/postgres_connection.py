@@ -120,9 +120,9 @@ class Server:
 
     def unavailable(self, trouble: psycopg.Error) -> EngineUnavailable:
         """A refusal with the first line of PostgreSQL's error."""
-        said = str(trouble).partition("\n")[0].strip().rstrip(".") or type(trouble).__name__
+        reason = str(trouble).partition("\n")[0].strip().rstrip(".") or type(trouble).__name__
         return EngineUnavailable(
-            f"PostgreSQL at {self.place} cannot be used: {said}. {NOTHING_DONE}; see the server "
+            f"PostgreSQL at {self.place} cannot be used: {reason}. {NOTHING_DONE}; see the server "
             "and the engine's URL, and try again."
         )
 
