@@ -117,8 +117,8 @@ class Judge:
 
     def _digest(self, checks: list[Check]) -> str:
         scrub = self._rules.scrub if any(c.name == project.SCRUB for c in checks) else {}
-        said = [[list(v) if isinstance(v, tuple) else v for v in check] for check in checks]
-        return digest(canonical([said, scrub]))
+        lists = [[list(v) if isinstance(v, tuple) else v for v in check] for check in checks]
+        return digest(canonical([lists, scrub]))
 
     def _judged(self, gate: str, checks: list[Check], artifact: Answer) -> Answer:
         results = [self._result(check, artifact) for check in checks]

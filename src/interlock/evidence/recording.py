@@ -112,8 +112,8 @@ def record(
             Live(err).write(f"interlock: processes that do not end: {ended.left}\n".encode())
         payload = _payload(command, here, before, ended, transcript, output, cut=cut)
         exit_status = payload["exit_code"]
-        if ended.told is not None:
-            exit_status = 128 + ended.told
+        if ended.received is not None:
+            exit_status = 128 + ended.received
         elif ended.out_of_time:
             # A command that ended well because its time was over has not finished its work.
             exit_status = exit_status or OUT_OF_TIME
@@ -189,6 +189,6 @@ def _payload(
         "masked": masked + transcript.masked or None,
         "tests": counts(output, whole=not cut),
         "ended_by": "time limit" if ended.out_of_time else ended_by,
-        "interrupted": True if ended.told is not None or ended.out_of_time else None,
+        "interrupted": True if ended.received is not None or ended.out_of_time else None,
     }
     return {name: value for name, value in members.items() if value is not None}

@@ -77,8 +77,8 @@ def server_of(directory: str) -> About | None:
     """The record of a workspace's server. Only a call shows whether it still runs."""
     try:
         with open(os.path.join(directory, ABOUT), encoding="utf-8") as file:
-            said = json.load(file)
-        return About(**{name: said[name] for name in About._fields if name in said})
+            record = json.load(file)
+        return About(**{name: record[name] for name in About._fields if name in record})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

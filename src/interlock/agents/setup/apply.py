@@ -62,8 +62,8 @@ class Setting(NamedTuple):
 
     def answer(self, *, with_diff: bool) -> dict[str, Any]:
         rows = shown(self.changes, with_diff=with_diff)
-        said = {"confirm": self.confirm, "notices": self.notices}
-        return {"changes": rows} | {name: value for name, value in said.items() if value}
+        remarks = {"confirm": self.confirm, "notices": self.notices}
+        return {"changes": rows} | {name: value for name, value in remarks.items() if value}
 
 
 def prepared(
