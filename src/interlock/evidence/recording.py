@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, Self
 from interlock.errors import Usage
 from interlock.evidence.counting import counts
 from interlock.evidence.output import Keeper, Live, Transcript
-from interlock.evidence.running import Ended, Limits, run
+from interlock.evidence.running import CommandEnd, Limits, run
 from interlock.evidence.standing import Standing, standing, unchanged
 from interlock.rooms.work.secrets import masked_words
 
@@ -105,7 +105,7 @@ def record(
                     raise NotStarted(unstarted, status) from None
                 Live(err).write(f"{unstarted}\n".encode())
                 transcript.add(1, f"{unstarted}\n".encode())
-                ended = Ended(status, None, False, 0, [])
+                ended = CommandEnd(status, None, False, 0, [])
             with _writing():
                 cut = transcript.finish()
         if ended.left:
@@ -158,7 +158,7 @@ def _payload(
     command: Sequence[str],
     here: str,
     before: Standing | None,
-    ended: Ended,
+    ended: CommandEnd,
     transcript: Transcript,
     output: str,
     *,

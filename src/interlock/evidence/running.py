@@ -54,7 +54,7 @@ class Limits(NamedTuple):
     grace_s: float = 5.0
 
 
-class Ended(NamedTuple):
+class CommandEnd(NamedTuple):
     """How a command ended. `status` is negative when a signal ended it; `received` is the signal
     that we got meanwhile; `left` are processes that could not be ended."""
 
@@ -71,7 +71,7 @@ def run(
     out: BinaryIO,
     err: BinaryIO,
     keep: Callable[[int, bytes], None],
-) -> Ended:
+) -> CommandEnd:
     """Runs the command in the current directory, and returns when all of its processes have ended.
     Its output goes to `out` and `err` and, with the number of the stream, to `keep`. Raises OSError
     when the command cannot be started."""
@@ -125,7 +125,7 @@ def _until_ended(
     limits: Limits,
     *,
     at_terminal: bool,
-) -> Ended:
+) -> CommandEnd:
     started = now = time.monotonic()
     ended_at: float | None = None
     received: int | None = None
@@ -186,7 +186,7 @@ def _until_ended(
             kill_at = now + limits.grace_s
             family.signal(signal.SIGTERM)
     assert ended_at is not None
-    return Ended(
+    return CommandEnd(
         status=child.returncode,
         received=received,
         out_of_time=out_of_time,

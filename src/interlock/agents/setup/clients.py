@@ -14,7 +14,7 @@ USER = "user"
 HOOK_TIMEOUT_S = 10
 
 
-class Caller(NamedTuple):
+class Invocation(NamedTuple):
     """How a client calls Interlock: the words that start it, the sender and the workspace; never a
     token. Without a `workspace` the client finds the one of its directory. The workspace of one
     repository is named only in the files of that repository."""
@@ -39,7 +39,7 @@ class Caller(NamedTuple):
         where = [WORKSPACE, self.workspace] if self.workspace is not None else []
         return [FROM, self.sender, *where]
 
-    def for_every_project(self) -> "Caller":
+    def for_every_project(self) -> "Invocation":
         return self._replace(workspace=None) if self.is_repositorys else self
 
 
@@ -84,11 +84,11 @@ class Client(Protocol):
     DIRECTORY: str
 
     @staticmethod
-    def wanted(place: Place, caller: Caller) -> Wanted:
+    def wanted(place: Place, caller: Invocation) -> Wanted:
         """The entries of each of its files."""
 
     @staticmethod
-    def hooks(caller: Caller) -> Hooks:
+    def hooks(caller: Invocation) -> Hooks:
         """Its hooks by event, in the client's own form."""
 
 
@@ -113,8 +113,8 @@ def place_at(cwd: str, environ: Mapping[str, str], *, user: bool = False) -> Pla
 
 
 def chosen(
-    place: Place, caller: Caller, project: str, users: str, notices: list[dict[str, str]]
-) -> tuple[str, Caller]:
+    place: Place, caller: Invocation, project: str, users: str, notices: list[dict[str, str]]
+) -> tuple[str, Invocation]:
     """The project's file, or the user's if the place says so or git tracks the project's; and how
     Interlock is called from there."""
     if place.user:

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from interlock.doors.http import decoding
-from interlock.doors.http.answers import Answer, refused, while_there
+from interlock.doors.http.answers import JsonResponse, refused, while_there
 from interlock.doors.http.decoding import Decoder
 from interlock.doors.http.hooks import hook
 from interlock.doors.http.limits import RateLimit
@@ -126,10 +126,10 @@ def api(context: ApiContext) -> list[BaseRoute]:
     described = document()
 
     async def openapi(request: Request) -> Response:
-        return Answer(described)
+        return JsonResponse(described)
 
     async def health(request: Request) -> Response:
-        return Answer({"ok": True})
+        return JsonResponse({"ok": True})
 
     async def ready(request: Request) -> Response:
         """Ready is a server that can read the log and, on a node, follow its engine."""
@@ -137,7 +137,7 @@ def api(context: ApiContext) -> list[BaseRoute]:
         shared = context.live.node.shared
         if shared is not None and shared.trouble is not None:
             return refused(shared.trouble, 503)
-        return Answer({"ready": True, "entries": entries})
+        return JsonResponse({"ready": True, "entries": entries})
 
     async def metrics(request: Request) -> Response:
         if not context.open_metrics or request.scope.get("interlock.outside"):
@@ -218,7 +218,9 @@ def _verb(context: ApiContext, known: Decoder) -> Endpoint:
         answer = await (while_there(http, calling) if waits else calling)
         node = context.live.node
         # On a shared log the answer says how far the log went, for a next request to another node.
-        return Answer(answer, headers={SEEN_HEADER: str(node.reached)} if node.shared else None)
+        return JsonResponse(
+            answer, headers={SEEN_HEADER: str(node.reached)} if node.shared else None
+        )
 
     async def endpoint(http: Request) -> Response:
         try:

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from interlock.agents.hooks import NOTHING, HookReply, client_of
 from interlock.agents.hooks.attending import attending, session_of
 from interlock.agents.hooks.memory import Memory
-from interlock.doors.http.answers import Answer, while_there
+from interlock.doors.http.answers import JsonResponse, while_there
 from interlock.errors import BadToken, NoIdentity, Refusal, TokenExpired, Usage
 from interlock.log.encoding import decode
 from interlock.node.live import LiveNode
@@ -60,8 +60,8 @@ def hook(
         except (Refusal, ValueError, OSError) as trouble:
             _LOG.warning("%s %s: %s", client, event, trouble)
         try:
-            return Answer(client_of(client).encode(event, reply))
+            return JsonResponse(client_of(client).encode(event, reply))
         except Usage:
-            return Answer({})  # an unknown client
+            return JsonResponse({})  # an unknown client
 
     return endpoint
