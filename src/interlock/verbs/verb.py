@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 V = TypeVar("V", bound="Verb")
-Groups = tuple[tuple[str, ...], ...]
+FieldGroups = tuple[tuple[str, ...], ...]
 
 DECLARED: list[type[Verb]] = []
 
@@ -106,8 +106,8 @@ class Declaration:
     mcp: Tool | None = None
     method: str = ""
     help: Mapping[str, str] = {}
-    exactly_one: Groups = ()
-    at_most_one: Groups = ()
+    exactly_one: FieldGroups = ()
+    at_most_one: FieldGroups = ()
     scope: str | None = None
     read_only: bool = False
     owner: bool = False

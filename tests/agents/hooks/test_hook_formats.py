@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from interlock.agents import CLIENTS
-from interlock.agents.hooks import NOTHING, Client, HookReply, Step, client_of
+from interlock.agents.hooks import NOTHING, HookReply, HooksModule, Step, client_of
 from interlock.agents.hooks.formats import LIMIT
 from interlock.errors import Usage
 from world.paths import ROOT
@@ -283,7 +283,7 @@ def test_the_modules_are_clients() -> None:
     from interlock.agents.cursor import hooks as cursor
     from interlock.agents.gemini import hooks as gemini
 
-    modules: list[Client] = [claude_code, codex, gemini, cursor]
+    modules: list[HooksModule] = [claude_code, codex, gemini, cursor]
     assert modules == [client_of(name) for name in CLIENTS]
 
 

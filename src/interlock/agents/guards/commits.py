@@ -14,7 +14,7 @@ from interlock.local.repository import names_of, normalised
 from interlock.machine.git import run_git
 
 if TYPE_CHECKING:
-    from interlock.local.project import Guard
+    from interlock.local.project import PushGuard
 
 
 def ask(place: str, *words: str) -> bytes | None:
@@ -125,7 +125,7 @@ def pushes(stdin_text: str) -> list[Push]:
     return found
 
 
-def covering(root: str, remote: str, url: str, push: Push) -> tuple["Guard", ...]:
+def covering(root: str, remote: str, url: str, push: Push) -> tuple["PushGuard", ...]:
     """The guards that this push of one ref meets. A guard of a remote also covers a push to its
     URL, and to another remote with the same URL."""
     names = _remote_names(root, remote, url)
@@ -150,7 +150,7 @@ def unpushed(root: str, remote: str, url: str, push: Push) -> list[str]:
     return output.decode().split()
 
 
-def guards_in_force(root: str, *oids: str) -> tuple["Guard", ...]:
+def guards_in_force(root: str, *oids: str) -> tuple["PushGuard", ...]:
     """The guards of the working tree, and of each of these commits that exists here.
 
     The commit that the remote has now counts, so that a push cannot remove its own guard. The

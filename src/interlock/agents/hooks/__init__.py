@@ -44,7 +44,7 @@ class HookReply(NamedTuple):
 NOTHING = HookReply()
 
 
-class Client(Protocol):
+class HooksModule(Protocol):
     """The `hooks` module of a client.
 
     `EVENTS` maps its events to kinds of steps. `CONTEXT` are the events at which it passes text to
@@ -63,7 +63,7 @@ class Client(Protocol):
     def encode(self, event: str, reply: HookReply) -> dict[str, Any]: ...
 
 
-def client_of(name: str) -> Client:
+def client_of(name: str) -> HooksModule:
     """The `hooks` module of a client. Raises Usage."""
     if name not in CLIENTS:
         names = sorted(CLIENTS)
@@ -71,7 +71,7 @@ def client_of(name: str) -> Client:
             f"There is no client {name[:80]!r}. There are: {', '.join(names)}.",
             did_you_mean=near(name, names) or None,
         )
-    module: Client = __import__(
+    module: HooksModule = __import__(
         f"interlock.agents.{name.replace('-', '_')}.hooks", fromlist=["decode"]
     )
     return module

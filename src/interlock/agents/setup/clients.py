@@ -74,7 +74,7 @@ class Wanted(NamedTuple):
     about_server: tuple[str, ...] = ()
 
 
-class Client(Protocol):
+class SetupModule(Protocol):
     """The `setup` module of a client. `TITLE` is its name for people, `NAME` its default sender.
     `PROGRAM` and `DIRECTORY` (in the user's home) show that it is installed."""
 
@@ -92,9 +92,9 @@ class Client(Protocol):
         """Its hooks by event, in the client's own form."""
 
 
-def client_named(name: str) -> Client:
+def client_named(name: str) -> SetupModule:
     module = __import__(f"interlock.agents.{name.replace('-', '_')}.setup", fromlist=["wanted"])
-    return cast(Client, module)
+    return cast(SetupModule, module)
 
 
 def place_at(cwd: str, environ: Mapping[str, str], *, user: bool = False) -> Place:
