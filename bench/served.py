@@ -21,7 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from interlock.doors.http import decoding
-from interlock.doors.http.answers import Answer
+from interlock.doors.http.answers import JsonResponse
 from interlock.local.link import open_node
 from interlock.node.live import LiveNode
 from interlock.rooms.mail.verbs import SendMessage
@@ -69,7 +69,7 @@ async def _checked(request: Request) -> Response:
     """What a send costs but for the sending."""
     given = decoding.from_body(await request.body())
     decoding.request_of(SEND, {}, given)
-    return Answer({"accepted": True})
+    return JsonResponse({"accepted": True})
 
 
 def _tool() -> StreamableHTTPSessionManager:

@@ -388,7 +388,7 @@ _BY_CODE = {kind.code: kind for kind in _leaves(Refusal) if "code" in vars(kind)
 
 
 def unknown_outcome() -> EngineUnavailable:
-    """For an act that was begun and not seen to end."""
+    """For a request that began and whose end is not known."""
     return EngineUnavailable(
         "The outcome is unknown: the act began, and no answer came in time. Try again with the "
         "same --key, which does it at most once.",

@@ -20,7 +20,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from interlock.agents.bridge import Bridge, FdPair, told
+from interlock.agents.bridge import Bridge, FdPair, channel_notification
 from interlock.local.link import is_served
 from world.commandline import LIMIT_S, Place, lines, until
 from world.doors import HELLO
@@ -611,8 +611,8 @@ def test_news_that_come_to_their_end_are_listened_for_no_longer(stack: ExitStack
     said = b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n'
     ends.client.sendall(said)
     assert server.recv(1000) == said
-    news.sendall(told("mail", 1))
-    assert ends.hear() == json.loads(told("mail", 1))
+    news.sendall(channel_notification("mail", 1))
+    assert ends.hear() == json.loads(channel_notification("mail", 1))
     news.shutdown(socket.SHUT_WR)
     assert news.recv(1) == b"", "the other end is closed"
     asked = ends.say(1, "tools/call")

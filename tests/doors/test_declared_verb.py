@@ -10,22 +10,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
+from mcp import Client
 
 import interlock
 from interlock import generate
 from interlock.client.asking import Method
 from interlock.doors.cli import main
 from interlock.doors.http.openapi import document
+from interlock.doors.mcp.calls import ELSEWHERE, tool_flow
+from interlock.doors.mcp.service import server
+from interlock.doors.mcp.tools import derived, offered_tools
 from interlock.errors import MissingScope, Usage
 from interlock.node import Node
 from interlock.node.live import LiveNode
 from interlock.rooms import catalogue, folding
 from interlock.rooms.identity.verbs import Join
+from interlock.rooms.mail.answers import Unanswered
 from interlock.server.records import Owner
 from interlock.server.serving import application
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.types import Item, Limit, Line
-from interlock.verbs.verb import DECLARED, Verb
+from interlock.verbs.verb import DECLARED, Tool, Verb
 
 pytestmark = pytest.mark.every_engine
 
@@ -46,6 +51,7 @@ def pin(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Verb]]:
         Verb,
         http="POST /v1/pins",
         cli="pin ITEM [--note TEXT] [--colour red|blue] [--limit N]",
+        mcp=Tool("pin"),
         method="pin",
         scope="work",
         help={"colour": "the colour of the pin"},
@@ -158,12 +164,18 @@ def test_a_verb_under_a_known_first_word_is_found(
         capsys.readouterr()
 
 
-def test_two_verbs_with_one_route_are_refused(pin: type[Verb]) -> None:
+def test_two_verbs_with_one_route_or_tool_are_refused(pin: type[Verb]) -> None:
     class PinAgain(Verb, name="pin again", http="POST /v1/pins"):
         """Pin an item again."""
 
     with pytest.raises(ValueError, match="the route POST /v1/pins"):
         catalogue.refuse_duplicates([pin, PinAgain])
+
+    class PinThere(Verb, name="pin there", mcp=Tool("pin")):
+        """Pin an item elsewhere."""
+
+    with pytest.raises(ValueError, match="the tool pin"):
+        catalogue.refuse_duplicates([pin, PinThere])
 
 
 def test_help_and_completion_have_the_verb(
@@ -200,6 +212,118 @@ def test_openapi_has_the_verb_with_its_choices_and_bounds(pin: type[Verb]) -> No
     assert schema["properties"]["colour"]["enum"] == ["red", "blue"]
     assert schema["properties"]["limit"]["maximum"] == 1000
     assert schema["properties"]["item"]["pattern"].startswith("^(?:[A-Za-z0-9]")
+
+
+def test_the_list_of_tools_has_the_verb_with_its_choices_and_bounds(pin: type[Verb]) -> None:
+    *published, (name, tool) = offered_tools().items()
+    assert (len(published), name, tool.verb) == (12, "pin", pin)
+    assert tool.listed == {
+        "name": "pin",
+        "description": "Pin an item to the top of the list.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "item": {"type": "string", "description": "a work item, such as B-0444"},
+                "note": {"type": "string"},
+                "colour": {
+                    "type": "string",
+                    "enum": ["red", "blue"],
+                    "description": "the colour of the pin",
+                },
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "at most so many, default 10",
+                },
+            },
+            "required": ["item"],
+            "additionalProperties": False,
+        },
+        "outputSchema": {"type": "object", "properties": {}},
+        "annotations": {
+            "readOnlyHint": False,
+            "destructiveHint": False,
+            "idempotentHint": False,
+            "openWorldHint": False,
+        },
+    }
+
+
+def test_mcp_has_the_verb(pin: type[Verb], token: str, tmp_path: Path) -> None:
+    async def called(shown: str, *calls: dict[str, Any]) -> list[Any]:
+        with Node(str(tmp_path)) as node:
+            async with LiveNode(node) as live:
+                app = server(live, lambda _: Credentials(shown))
+                async with Client(app) as client:
+                    assert "pin" in [tool.name for tool in (await client.list_tools()).tools]
+                    return [await client.call_tool("pin", arguments) for arguments in calls]
+
+    (result,) = asyncio.run(called(token, GOOD))
+    assert not result.is_error
+    assert result.structured_content == {"pinned": "B-4", "colour": "red", "limit": 2}
+    bad: tuple[dict[str, Any], ...] = (
+        {},
+        GOOD | {"item": "!"},
+        GOOD | {"colour": "green"},
+        GOOD | {"limit": 0},
+        {"more": 1},
+    )
+    for result in asyncio.run(called(token, *bad)):
+        assert result.is_error
+        assert result.structured_content["code"] == "USAGE", result
+    (result,) = asyncio.run(called("ilk_x", GOOD))
+    assert (result.is_error, result.structured_content["code"]) == (True, "BAD_TOKEN")
+
+
+def test_a_tool_shows_the_declared_parameters_and_members(pin: type[Verb]) -> None:
+    class PinSome(
+        Verb,
+        name="pin some",
+        mcp=Tool(
+            "pin_some ids note [numbers]",
+            "Pin items.",
+            help={"ids": "items", "note": ""},
+            answer="code answered",
+            idempotent=True,
+        ),
+        bind={"ids": "items"},
+        read_only=True,
+    ):
+        """Pin several items."""
+
+        items: tuple[str, ...]
+        note: Line | None = None
+        numbers: tuple[int, ...] = ()
+        hidden: bool = False
+
+        def decide(self, tx: Transaction) -> Unanswered:
+            raise NotImplementedError
+
+    listed = derived(PinSome)
+    schema = listed["inputSchema"]
+    assert listed["description"] == "Pin items."
+    assert schema["required"] == ["ids", "note"]
+    assert schema["properties"] == {
+        "ids": {"type": "array", "items": {"type": "string"}, "description": "items"},
+        "note": {"type": "string"},
+        "numbers": {"type": "array", "items": {"type": "integer"}},
+    }
+    assert listed["outputSchema"]["properties"] == {
+        "code": {"type": "string"},
+        "answered": {"type": "boolean"},
+    }
+    assert listed["annotations"]["readOnlyHint"] is listed["annotations"]["idempotentHint"] is True
+    (*_, tool) = offered_tools().values()
+    assert tool.verb is PinSome
+    flow = tool_flow(tool, {"ids": ["B-4"], "note": "first", "numbers": [1]}, ELSEWHERE)
+    assert next(flow) == PinSome(items=("B-4",), note="first", numbers=(1,))
+    for wrong, expected in {
+        "numbers": "an array of integers",
+        "ids": "an array of strings",
+    }.items():
+        arguments: dict[str, Any] = {"ids": ["B-4"], "note": "first"} | {wrong: [True]}
+        with pytest.raises(Usage, match=f"{wrong} holds a boolean. It must be {expected}."):
+            tool_flow(tool, arguments, ELSEWHERE)
 
 
 def test_the_client_has_the_verb(pin: type[Verb], token: str, tmp_path: Path) -> None:

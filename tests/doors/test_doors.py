@@ -17,7 +17,7 @@ from interlock import errors
 from interlock.client import Client
 from interlock.client.asking import Method
 from interlock.doors.cli.lookup import all_commands
-from interlock.doors.mcp.tools import INPUT
+from interlock.doors.mcp.tools import offered_tools
 from interlock.rooms import catalogue
 from interlock.rooms.claims.verbs import (
     AcquireClaim,
@@ -2172,7 +2172,7 @@ def test_every_command_is_an_act_in_the_table_or_is_none() -> None:
 
 
 def test_every_tool_is_an_act_in_the_table() -> None:
-    assert {*INPUT} == {tool for tool, _ in TOOLS.values()}
+    assert {*offered_tools()} == {tool for tool, _ in TOOLS.values()}
 
 
 def test_rows_have_names_of_their_own() -> None:

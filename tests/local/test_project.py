@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import Usage
-from interlock.local.project import LARGEST, Check, Guard, Project, decode, load, parse
+from interlock.local.project import LARGEST, Check, Project, PushGuard, decode, load, parse
 
 WHOLE = """\
 [checks.tests]
@@ -58,7 +58,7 @@ def test_a_whole_file_is_read() -> None:
             Check("lint", "style", ("ruff", "check", ""), 3, "^All checks passed"),
             Check("scrub", "release", time_limit=90),
         ),
-        guards=(Guard("release", "github.com/acme/*", "main"), Guard("style", "*", "*")),
+        guards=(PushGuard("release", "github.com/acme/*", "main"), PushGuard("style", "*", "*")),
         scrub={"words": ["hush"], "paths": {"allowed": ["src/**"]}},
     )
 
@@ -214,14 +214,14 @@ URL = "git@github.com:acme/tool.git"
     ],
 )  # fmt: skip
 def test_a_remote_is_meant_by_name_or_url_in_any_spelling(remote: str) -> None:
-    assert Guard("g", remote).covers("origin", URL, "refs/heads/main")
+    assert PushGuard("g", remote).covers("origin", URL, "refs/heads/main")
 
 
 @pytest.mark.parametrize(
     "remote", ["upstream", "orig", "github.com/other/*", "https://gitlab.com/*", "acme", "/srv/*"]
 )
 def test_another_remote_is_not_meant(remote: str) -> None:
-    assert not Guard("g", remote).covers("origin", URL, "refs/heads/main")
+    assert not PushGuard("g", remote).covers("origin", URL, "refs/heads/main")
 
 
 @pytest.mark.parametrize(
@@ -234,14 +234,14 @@ def test_another_remote_is_not_meant(remote: str) -> None:
     ],
 )
 def test_no_spelling_of_a_url_leads_past_a_guard(url: str) -> None:
-    assert Guard("g", "https://github.com/acme/*").covers(url, url, "refs/heads/main")
+    assert PushGuard("g", "https://github.com/acme/*").covers(url, url, "refs/heads/main")
 
 
 def test_a_remote_may_be_a_directory(tmp_path: Path) -> None:
     place = tmp_path / "tool.git"
     for url in (str(place), f"file://{place}", f"{tmp_path}/x/../tool.git"):
-        assert Guard("g", str(place)).covers("origin", url, "refs/heads/main")
-    assert not Guard("g", str(place)).covers("origin", f"{tmp_path}/other", "refs/heads/main")
+        assert PushGuard("g", str(place)).covers("origin", url, "refs/heads/main")
+    assert not PushGuard("g", str(place)).covers("origin", f"{tmp_path}/other", "refs/heads/main")
 
 
 @pytest.mark.parametrize(
@@ -264,4 +264,4 @@ def test_a_remote_may_be_a_directory(tmp_path: Path) -> None:
 def test_a_branch_is_meant_by_its_name_and_any_ref_by_its_whole_one(
     branch: str, ref: str, covered: bool
 ) -> None:
-    assert Guard("g", "*", branch).covers("origin", URL, ref) is covered
+    assert PushGuard("g", "*", branch).covers("origin", URL, ref) is covered

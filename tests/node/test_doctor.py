@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from interlock.doors.cli import doctor as examining
-from interlock.machine.processes import look, space
+from interlock.machine.processes import process_of, space
 from interlock.node import Node, doctor
 from interlock.rooms.claims.verbs import AcquireClaim
 from interlock.rooms.identity.verbs import Join, MintToken
 from interlock.rooms.mail.verbs import SendMessage
 from interlock.rooms.people.verbs import NameConnection
 from interlock.rooms.work.verbs import SubmitTask, TakeTask
-from interlock.rooms.workspace.findings import MAX_TOLD, ORDER
+from interlock.rooms.workspace.findings import MAX_FINDINGS, ORDER
 from interlock.rooms.workspace.verbs import Attend, Whoami
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place, lines, until
@@ -43,7 +43,7 @@ def written(node: Node, by: Credentials, to: str) -> str:
 
 def window_of(pid: int) -> dict[str, Any]:
     """What a client's hooks say of its window."""
-    process = look(pid)
+    process = process_of(pid)
     assert process is not None
     return {"pid": pid, "started": process.started, "space": space()}
 
@@ -87,11 +87,11 @@ def test_the_smallest_change_comes_first(town: Place) -> None:
 
 
 def test_of_very_many_findings_the_first_are_told_and_the_others_counted(town: Place) -> None:
-    for number in range(MAX_TOLD + 5):
+    for number in range(MAX_FINDINGS + 5):
         town.ok("send", f"@Missing_{number:02}", "hello", "--from", "vera")
     found = of(town, "recipients-known")
     assert [each["subject"] for each in found[:-1]] == [
-        f"@Missing_{number:02}" for number in range(MAX_TOLD)
+        f"@Missing_{number:02}" for number in range(MAX_FINDINGS)
     ]
     assert found[-1]["message"] == "And 5 more like these."
 

@@ -31,7 +31,7 @@ from interlock import errors
 from interlock.doors.cli.grammar import BUILT_IN, COMMON, HELP
 from interlock.doors.cli.lookup import all_commands
 from interlock.doors.http import limits
-from interlock.doors.mcp.tools import TOOLS
+from interlock.doors.mcp.tools import offered_tools
 from interlock.doors.oauth import documents
 from interlock.doors.web.people import CLIENT_REQUEST_TTL_S
 from interlock.node import MAX_AGE_S, SURE_FOR_S, passwords
@@ -346,7 +346,7 @@ def test_the_http_page_gives_codes_under_their_status() -> None:
 
 
 def test_the_mcp_page_names_every_tool() -> None:
-    assert {tool["name"] for tool in TOOLS} <= set(inline(ROOT / "docs" / "mcp.md"))
+    assert {*offered_tools()} <= set(inline(ROOT / "docs" / "mcp.md"))
 
 
 def test_the_audit_page_names_every_kind_of_fact() -> None:

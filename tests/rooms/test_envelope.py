@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from interlock.rooms.envelope import TAG, enveloped, escaped, said, spoken
+from interlock.rooms.envelope import TAG, answer_text, enveloped, escaped, json_text
 from interlock.rooms.mail.message_types import MAIN_MEMBER
 
 ID = "0192f0c1-7a4b-4c5d-8e6f-001122334455"
@@ -122,7 +122,7 @@ def test_nothing_inside_an_envelope_looks_like_its_tags(text: str, other: str, t
 
 @given(st.lists(texts, min_size=1, max_size=4))
 def test_a_list_has_as_many_envelopes_as_messages(written: list[str]) -> None:
-    text = spoken({"messages": [message(one) for one in written], "open": 9, "unread": 1})
+    text = answer_text({"messages": [message(one) for one in written], "open": 9, "unread": 1})
     assert tags(text) == ["<interlock", "</interlock"] * len(written)
     assert text.startswith('{"open":9,"unread":1}\n')
 
@@ -130,8 +130,8 @@ def test_a_list_has_as_many_envelopes_as_messages(written: list[str]) -> None:
 @given(texts)
 def test_what_interlock_says_holds_no_tag_whatever_notes_it_repeats(note: str) -> None:
     answer = {"claims": [{"item": "B-1", "note": note}], "message": note}
-    assert tags(said(answer)) == []
-    assert json.loads(restored(said(answer))) == answer
+    assert tags(json_text(answer)) == []
+    assert json.loads(restored(json_text(answer))) == answer
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def test_a_name_that_a_workspace_allows_cannot_leave_its_attribute(name: str) ->
 def test_receipts_and_answers_stand_beside_the_envelope() -> None:
     note = f"</{TAG}> done"
     deliveries = [{"recipient": "@otto", "state": "acked", "history": [{"note": note}]}]
-    text = spoken(message("hello") | {"deliveries": deliveries})
+    text = answer_text(message("hello") | {"deliveries": deliveries})
     assert text.startswith('{"deliveries":[')
     assert tags(text) == ["<interlock", "</interlock"]
-    answered = spoken({"answered": True, "id": ID, "answer": message("yes")})
+    answered = answer_text({"answered": True, "id": ID, "answer": message("yes")})
     assert answered.startswith(f'{{"answered":true,"id":"{ID}"}}\n<{TAG} ')

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from interlock.machine.processes import look, space
+from interlock.machine.processes import process_of, space
 from interlock.node import Node, audit
 from interlock.node import wake_ups as dispatching
 from interlock.rooms.identity import token_format
@@ -21,7 +21,7 @@ SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
 
 def window_of(pid: int) -> dict[str, Any]:
     """What a client's hooks say of its window."""
-    process = look(pid)
+    process = process_of(pid)
     assert process is not None
     return {"pid": process.pid, "started": process.started, "space": space()}
 

@@ -60,7 +60,7 @@ class Bridge:
         self._near, self._find, self._is_current, self._begin_news = near, find, is_current, news
         self._news: int | None = None
         self._far: FdPair | None = None
-        self._asked, self._answers = Asked(), bytearray()
+        self._pending, self._answers = PendingLines(), bytearray()
         self._greeting: list[bytes] = []
         self._open: dict[Any, str] = {}
         self._replayed: set[Any] = set()
@@ -71,7 +71,7 @@ class Bridge:
     def run(self) -> None:
         """Run until the client closes its end and has its answers, or no longer reads."""
         with suppress(ClientGone):
-            while not self._is_over or self._open or self._asked.size or self._answers:
+            while not self._is_over or self._open or self._pending.size or self._answers:
                 self._pump()
         self._drop()
 
@@ -79,12 +79,12 @@ class Bridge:
         """Wait for any of the ends, and copy. Never waits for one end only: an end that does not
         read may be waiting for us to read."""
         far, near, news = self._far, self._near, self._news
-        kept = self._asked.size if far else len(self._answers)
+        kept = self._pending.size if far else len(self._answers)
         readers = [near.read] if not self._is_over and kept < MAX_KEPT else []
         writers = [near.write] if self._answers else []
         if far and len(self._answers) < MAX_KEPT:
             readers.append(far.read)
-        if far and self._asked.size and not self._is_deaf:
+        if far and self._pending.size and not self._is_deaf:
             writers.append(far.write)
         if news is not None:
             readers.append(news)
@@ -108,7 +108,7 @@ class Bridge:
             self._hear_far(far)
         elif far and far.write in writable:
             try:
-                self._asked.send(far.write)
+                self._pending.send(far.write)
             except OSError:  # it may still answer: reading shows when it has ended
                 self._is_deaf = True
             self._finish_asking()
@@ -134,7 +134,7 @@ class Bridge:
             if method is not None and id is not None:
                 self._open[id] = method
             if self._far is not None:
-                self._asked.add(line)
+                self._pending.add(line)
             elif _wants_answer(line):
                 self._begin_again([line])
         if not data:
@@ -143,7 +143,7 @@ class Bridge:
 
     def _finish_asking(self) -> None:
         """Close the writing side once the client has ended, so that the far end ends too."""
-        if not self._far or not self._is_over or self._asked.size:
+        if not self._far or not self._is_over or self._pending.size:
             return
         read, write = self._far
         if read != write:
@@ -172,8 +172,8 @@ class Bridge:
             if method is None and id in self._replayed:
                 self._replayed.discard(id)
                 continue
-            asked = self._open.pop(id, None) if method is None else None
-            if asked == GREETINGS[0] and self._begin_news is not None:
+            answered = self._open.pop(id, None) if method is None else None
+            if answered == GREETINGS[0] and self._begin_news is not None:
                 answer = json.loads(line)
                 with suppress(KeyError, TypeError):
                     answer["result"]["capabilities"].setdefault("experimental", {})[CHANNEL] = {}
@@ -198,8 +198,8 @@ class Bridge:
         """Answer the requests that the far end may have executed. Send the others once more, to
         another far end."""
         self._drop()
-        untaken = self._asked.untaken()
-        self._asked, self._from_far = Asked(), Lines()
+        untaken = self._pending.untaken()
+        self._pending, self._from_far = PendingLines(), Lines()
         self._replayed.clear()
         self._refuse(self._open.keys() - {_parts(line)[1] for line in untaken}, _LOST)
         if self._is_second_try:
@@ -220,10 +220,10 @@ class Bridge:
             _, id = _parts(line)
             if id is not None and id not in self._open:
                 self._replayed.add(id)
-            self._asked.add(line)
+            self._pending.add(line)
         for line in lines:
             if _parts(line)[0] not in GREETINGS:
-                self._asked.add(line)
+                self._pending.add(line)
 
     def _refuse(self, ids: Collection[Any], why: EngineUnavailable) -> None:
         """Answer these requests with an error, in the order in which they were made."""
@@ -240,7 +240,7 @@ class Bridge:
             self._answers += json.dumps(answer).encode() + b"\n"
 
 
-class Asked:
+class PendingLines:
     """The lines that the far end has not received completely."""
 
     def __init__(self) -> None:
@@ -288,15 +288,15 @@ def far_end(
     directory: str, credentials: Credentials, cwd: str, own_session: str | None = None
 ) -> FdPair:
     """Connect to the server of a workspace and greet it, or start a node of our own."""
-    said = {name: value for name, value in credentials._asdict().items() if value}
-    said |= {"cwd": cwd} | ({"own_session": own_session} if own_session is not None else {})
+    greeting = {name: value for name, value in credentials._asdict().items() if value}
+    greeting |= {"cwd": cwd} | ({"own_session": own_session} if own_session is not None else {})
     about = server_of(directory)
     if about is not None:
         # The server may end before it takes the connection or the greeting.
         with suppress(NoServer):
             connection = connected(about.mcp)
             try:
-                connection.sendall(json.dumps(said).encode() + b"\n")
+                connection.sendall(json.dumps(greeting).encode() + b"\n")
                 socket: int = connection.detach()
                 return FdPair(socket, socket)
             except OSError:
@@ -321,7 +321,7 @@ def far_end(
     return FdPair(os.dup(child.stdout.fileno()), os.dup(child.stdin.fileno()))
 
 
-def told(news: str, count: int) -> bytes:
+def channel_notification(news: str, count: int) -> bytes:
     """The notification about mail for a client that uses us as a channel."""
     params = {"content": news, "meta": {"count": str(count)}}
     notice = {"jsonrpc": "2.0", "method": f"notifications/{CHANNEL}", "params": params}

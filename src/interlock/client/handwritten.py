@@ -103,8 +103,8 @@ class HandWritten:
         `ClaimHeld` where another holder has it. The end of the block releases the claim, and raises
         `StaleFence` where the claim was lost meanwhile."""
         where = branch, worktree, note
-        act = AcquireClaim(item, texts(paths), repo, *where, ttl_s, wait_s, everywhere)
-        return Claimed(self, Asked(act))
+        request = AcquireClaim(item, texts(paths), repo, *where, ttl_s, wait_s, everywhere)
+        return Claimed(self, Asked(request))
 
     @Method
     def import_tokens(

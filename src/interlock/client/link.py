@@ -13,12 +13,12 @@ from interlock.errors import EngineUnavailable
 from interlock.local.link import (
     decoded,
     encoded,
-    lost_answer,
     matching_server,
     open_node,
     patience,
     seen_headers,
     seen_in,
+    unknown_server_outcome,
 )
 from interlock.rooms.mail import uploads
 from interlock.verbs.answers import Answer
@@ -62,21 +62,23 @@ class AsyncLink:
         self._http = httpx2.AsyncClient(transport=transport, trust_env=False)
         self._open.push_async_callback(self._http.aclose)
 
-    async def call(self, credentials: Credentials, act: Any) -> Answer:
+    async def call(self, credentials: Credentials, request: Any) -> Answer:
         """Makes the request; raises the refusals of `errors`."""
         if self._http is not None:
-            if uploads.is_large(act):
-                return await run_async(uploads.send(act), lambda step: self.call(credentials, step))
+            if uploads.is_large(request):
+                return await run_async(
+                    uploads.send(request), lambda step: self.call(credentials, step)
+                )
             import httpx2
 
-            request = encoded(credentials, act)
+            http_request = encoded(credentials, request)
             try:
                 response = await self._http.request(
-                    request.method,
-                    self._base + request.target,
-                    headers=request.headers | seen_headers(self._seen),
-                    content=request.body,
-                    timeout=patience(act),
+                    http_request.method,
+                    self._base + http_request.target,
+                    headers=http_request.headers | seen_headers(self._seen),
+                    content=http_request.body,
+                    timeout=patience(request),
                 )
                 self._seen = max(self._seen, seen_in(response.headers.get(SEEN_HEADER)))
                 return decoded(response.status_code, response.content)
@@ -84,8 +86,8 @@ class AsyncLink:
                 why = f"{self._place} cannot be reached: {trouble}."
             except httpx2.RequestError as trouble:
                 what = str(trouble) or type(trouble).__name__
-                if request.method != "GET":
-                    raise lost_answer(ConnectionResetError(what)) from None
+                if http_request.method != "GET":
+                    raise unknown_server_outcome(ConnectionResetError(what)) from None
                 why = f"{self._place} went away: {what}."
             if self._is_remote:
                 raise EngineUnavailable(why)
@@ -97,7 +99,7 @@ class AsyncLink:
                 node = await asyncio.to_thread(open_node, self._place)
                 self._open.callback(node.close)
                 self._node = await self._open.enter_async_context(LiveNode(node))
-        return await self._node.call(credentials, act)
+        return await self._node.call(credentials, request)
 
     async def close(self) -> None:
         await self._open.aclose()

@@ -124,13 +124,13 @@ def counts(path: str, *, whole: bool) -> Counts | None:
         file.seek(max(0, size - SEEN))
         text = _ESCAPES.sub("", file.read().decode("utf-8", "replace"))
     whole = whole and size <= SEEN
-    told = {runner: _summed(runner, text, whole=whole) for runner in _SUMMARIES}
-    _drop_uncertain(told["unittest, failing"], text)
+    by_runner = {runner: _summed(runner, text, whole=whole) for runner in _SUMMARIES}
+    _drop_uncertain(by_runner["unittest, failing"], text)
     if whole:
-        told["go"] = _go(text)
+        by_runner["go"] = _go(text)
         # Node writes both, and its own summary has more.
-        told["tap"] = _tap(text) if not told["node"] else {}
-    found = [numbers for numbers in told.values() if numbers]
+        by_runner["tap"] = _tap(text) if not by_runner["node"] else {}
+    found = [numbers for numbers in by_runner.values() if numbers]
     if len(found) != 1 or min(found[0].values()) < 0:
         return None
     return {name: number for name, number in found[0].items() if number or name == "passed"}

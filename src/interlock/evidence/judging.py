@@ -18,7 +18,7 @@ from interlock.errors import DigestMismatch, NotFound, Refusal, Usage
 from interlock.local import project
 from interlock.local.project import Check, Project
 from interlock.log.encoding import canonical, digest
-from interlock.machine.git import asked
+from interlock.machine.git import run_git
 from interlock.rooms.mail.uploads import attach, in_chunks
 from interlock.rooms.work.verbs import AddEvidence, GiveVerdict, PrepareVerdict, ShowTask
 from interlock.verbs.answers import Answer
@@ -34,7 +34,7 @@ MAX_FIXES = 3
 CHECKOUT_S = 1800.0
 
 
-class Told(Exception):
+class ChecksInterrupted(Exception):
     """A signal stopped the checks. Their runs are on record, and there is no verdict."""
 
 
@@ -117,8 +117,8 @@ class Judge:
 
     def _digest(self, checks: list[Check]) -> str:
         scrub = self._rules.scrub if any(c.name == project.SCRUB for c in checks) else {}
-        said = [[list(v) if isinstance(v, tuple) else v for v in check] for check in checks]
-        return digest(canonical([said, scrub]))
+        lists = [[list(v) if isinstance(v, tuple) else v for v in check] for check in checks]
+        return digest(canonical([lists, scrub]))
 
     def _judged(self, gate: str, checks: list[Check], artifact: Answer) -> Answer:
         results = [self._result(check, artifact) for check in checks]
@@ -170,7 +170,7 @@ class Judge:
                 kept = run(flow, self._call)["evidence"]
             is_interrupted = payload.get("interrupted")
             if is_interrupted and payload.get("ended_by") != "time limit":
-                raise Told
+                raise ChecksInterrupted
             why = _why_not(check, recorded, artifact)
             found = {
                 "check": check.name,
@@ -226,7 +226,7 @@ def _checked_out(root: str, commit: str) -> Iterator[None]:
 
 
 def _git(root: str, *words: str) -> None:
-    done = asked(root, "-c", f"core.hooksPath={os.devnull}", *words, patience_s=CHECKOUT_S)
+    done = run_git(root, "-c", f"core.hooksPath={os.devnull}", *words, patience_s=CHECKOUT_S)
     if done.returncode != 0:
         why = os.fsdecode(done.stderr).strip()[:300]
         raise NotFound(f"What is submitted cannot be checked out here: {why}")

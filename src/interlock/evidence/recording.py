@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, Self
 from interlock.errors import Usage
 from interlock.evidence.counting import counts
 from interlock.evidence.output import Keeper, Live, Transcript
-from interlock.evidence.running import Ended, Limits, run
+from interlock.evidence.running import CommandEnd, Limits, run
 from interlock.evidence.standing import Standing, standing, unchanged
 from interlock.rooms.work.secrets import masked_words
 
@@ -105,15 +105,15 @@ def record(
                     raise NotStarted(unstarted, status) from None
                 Live(err).write(f"{unstarted}\n".encode())
                 transcript.add(1, f"{unstarted}\n".encode())
-                ended = Ended(status, None, False, 0, [])
+                ended = CommandEnd(status, None, False, 0, [])
             with _writing():
                 cut = transcript.finish()
         if ended.left:
             Live(err).write(f"interlock: processes that do not end: {ended.left}\n".encode())
         payload = _payload(command, here, before, ended, transcript, output, cut=cut)
         exit_status = payload["exit_code"]
-        if ended.told is not None:
-            exit_status = 128 + ended.told
+        if ended.received is not None:
+            exit_status = 128 + ended.received
         elif ended.out_of_time:
             # A command that ended well because its time was over has not finished its work.
             exit_status = exit_status or OUT_OF_TIME
@@ -158,7 +158,7 @@ def _payload(
     command: Sequence[str],
     here: str,
     before: Standing | None,
-    ended: Ended,
+    ended: CommandEnd,
     transcript: Transcript,
     output: str,
     *,
@@ -189,6 +189,6 @@ def _payload(
         "masked": masked + transcript.masked or None,
         "tests": counts(output, whole=not cut),
         "ended_by": "time limit" if ended.out_of_time else ended_by,
-        "interrupted": True if ended.told is not None or ended.out_of_time else None,
+        "interrupted": True if ended.received is not None or ended.out_of_time else None,
     }
     return {name: value for name, value in members.items() if value is not None}

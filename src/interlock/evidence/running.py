@@ -54,12 +54,12 @@ class Limits(NamedTuple):
     grace_s: float = 5.0
 
 
-class Ended(NamedTuple):
-    """How a command ended. `status` is negative when a signal ended it; `told` is the signal that
-    we got meanwhile; `left` are processes that could not be ended."""
+class CommandEnd(NamedTuple):
+    """How a command ended. `status` is negative when a signal ended it; `received` is the signal
+    that we got meanwhile; `left` are processes that could not be ended."""
 
     status: int
-    told: int | None
+    received: int | None
     out_of_time: bool
     duration_ms: int
     left: list[int]
@@ -71,7 +71,7 @@ def run(
     out: BinaryIO,
     err: BinaryIO,
     keep: Callable[[int, bytes], None],
-) -> Ended:
+) -> CommandEnd:
     """Runs the command in the current directory, and returns when all of its processes have ended.
     Its output goes to `out` and `err` and, with the number of the stream, to `keep`. Raises OSError
     when the command cannot be started."""
@@ -125,11 +125,11 @@ def _until_ended(
     limits: Limits,
     *,
     at_terminal: bool,
-) -> Ended:
+) -> CommandEnd:
     started = now = time.monotonic()
     ended_at: float | None = None
-    told: int | None = None
-    told_at = 0.0
+    received: int | None = None
+    received_at = 0.0
     kill_at: float | None = None
     out_of_time = False
 
@@ -168,12 +168,12 @@ def _until_ended(
                 family.signal(signal.SIGKILL)
             else:
                 family.living()  # reaps the orphans that have ended
-        elif told == event and now - told_at < SAME_SIGNAL_S:
+        elif received == event and now - received_at < SAME_SIGNAL_S:
             continue
-        elif told is not None or out_of_time or ended_at is not None:
+        elif received is not None or out_of_time or ended_at is not None:
             kill_at = now  # the second signal ends the command
         else:
-            told, told_at = event, now
+            received, received_at = event, now
             if event not in TYPED:
                 # The sender of such a signal does not wait for long.
                 kill_at = now + limits.grace_s
@@ -186,9 +186,9 @@ def _until_ended(
             kill_at = now + limits.grace_s
             family.signal(signal.SIGTERM)
     assert ended_at is not None
-    return Ended(
+    return CommandEnd(
         status=child.returncode,
-        told=told,
+        received=received,
         out_of_time=out_of_time,
         duration_ms=round((ended_at - started) * 1000),
         left=family.living(),

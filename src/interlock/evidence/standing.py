@@ -93,15 +93,17 @@ def _working_tree(root: str, overlooked: list[str]) -> str | None:
         except OSError:
             return None
         for mark in ("--no-assume-unchanged", "--no-skip-worktree") if overlooked else ():
-            told = "\0".join(overlooked)
-            _git(root, "update-index", mark, "-z", "--stdin", more=environment, told=told)
+            stdin = "\0".join(overlooked)
+            _git(root, "update-index", mark, "-z", "--stdin", more=environment, stdin=stdin)
         if _git(root, "add", "--all", "--", ".", more=environment) is None:
             return None
         return _git(root, "write-tree", "--missing-ok", more=environment)
 
 
-def _git(place: str, *words: str, more: dict[str, str] | None = None, told: str = "") -> str | None:
+def _git(
+    place: str, *words: str, more: dict[str, str] | None = None, stdin: str = ""
+) -> str | None:
     """The output of git, independent of the user's settings; None when it fails."""
     quiet = {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"} | (more or {})
-    said = os.fsencode(told)
-    return git.said(place, *_QUIET, *words, more=quiet, told=said, patience_s=PATIENCE_S)
+    data = os.fsencode(stdin)
+    return git.git_output(place, *_QUIET, *words, more=quiet, stdin=data, patience_s=PATIENCE_S)

@@ -24,7 +24,7 @@ from interlock.errors import (
 )
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
-from interlock.verbs.http import SEEN_HEADER, Request, encode
+from interlock.verbs.http import SEEN_HEADER, HttpRequest, encode
 
 if TYPE_CHECKING:
     from interlock.node import Node
@@ -53,7 +53,7 @@ class Link(Protocol):
     def open(self) -> None:
         """Makes the workspace where there is none, or refuses to."""
 
-    def call(self, credentials: Credentials, act: Any) -> Answer:
+    def call(self, credentials: Credentials, request: Any) -> Answer:
         """Makes the request; raises the refusals of `errors`."""
 
     def close(self) -> None:
@@ -77,8 +77,8 @@ def server_of(directory: str) -> About | None:
     """The record of a workspace's server. Only a call shows whether it still runs."""
     try:
         with open(os.path.join(directory, ABOUT), encoding="utf-8") as file:
-            said = json.load(file)
-        return About(**{name: said[name] for name in About._fields if name in said})
+            record = json.load(file)
+        return About(**{name: record[name] for name in About._fields if name in record})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -125,31 +125,31 @@ class LocalLink:
         if self._server is None:
             self._opened()
 
-    def call(self, credentials: Credentials, act: Any) -> Answer:
+    def call(self, credentials: Credentials, request: Any) -> Answer:
         server = self._server
         if self._node is None and server is not None:
-            if (answer := _in_steps(self, credentials, act)) is not None:
+            if (answer := _in_steps(self, credentials, request)) is not None:
                 return answer
             # The link notices at once when a server on this machine ends, so work on the whole
             # log may take any time.
-            patience_s = None if act.declared.unbounded else patience(act)
-            sent = act
-            if patience_s is not None and getattr(act, "until_ms", 0) is None:
-                sent = act._replace(until_ms=int((time.monotonic() + patience_s) * 1000))
-            request = encoded(credentials, sent)
-            is_read = request.method == "GET"
+            patience_s = None if request.declared.unbounded else patience(request)
+            sent = request
+            if patience_s is not None and getattr(request, "until_ms", 0) is None:
+                sent = request._replace(until_ms=int((time.monotonic() + patience_s) * 1000))
+            http_request = encoded(credentials, sent)
+            is_read = http_request.method == "GET"
             try:
-                return decoded(*_exchange(server.socket, request, patience_s, is_read=is_read))
+                return decoded(*_exchange(server.socket, http_request, patience_s, is_read=is_read))
             except NoServer as absent:
                 self._server, self._is_barred = None, isinstance(absent, Barred)
             except OSError as trouble:
                 if isinstance(trouble, TimeoutError):
                     self.silent = server.pid
                 if not is_read:
-                    raise lost_answer(trouble) from None
+                    raise unknown_server_outcome(trouble) from None
                 self._server = None
         try:
-            return self._opened().call(credentials, act)
+            return self._opened().call(credentials, request)
         except EngineUnavailable as trouble:
             may_use = os.access(self.place, os.R_OK | os.W_OK | os.X_OK)
             if self._is_barred or (os.path.isdir(self.place) and not may_use):
@@ -186,28 +186,28 @@ class RemoteLink:
     def open(self) -> None:
         return
 
-    def call(self, credentials: Credentials, act: Any) -> Answer:
+    def call(self, credentials: Credentials, request: Any) -> Answer:
         import http.client
 
-        if (answer := _in_steps(self, credentials, act)) is not None:
+        if (answer := _in_steps(self, credentials, request)) is not None:
             return answer
-        request = encoded(credentials, act)
+        http_request = encoded(credentials, request)
         kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
         try:
-            connection = kind(self._host, timeout=patience(act))
+            connection = kind(self._host, timeout=patience(request))
             connection.connect()
         except (OSError, ValueError, http.client.HTTPException) as trouble:
             raise EngineUnavailable(f"{self.place} cannot be reached: {trouble}.") from None
         try:
-            target = self._path + request.target
-            headers = request.headers | seen_headers(self._seen)
-            connection.request(request.method, target, request.body or None, headers)
+            target = self._path + http_request.target
+            headers = http_request.headers | seen_headers(self._seen)
+            connection.request(http_request.method, target, http_request.body or None, headers)
             response = connection.getresponse()
             self._seen = max(self._seen, seen_in(response.getheader(SEEN_HEADER)))
             return decoded(response.status, response.read())
         except (OSError, http.client.HTTPException) as trouble:
-            if request.method != "GET":
-                raise lost_answer(trouble) from None
+            if http_request.method != "GET":
+                raise unknown_server_outcome(trouble) from None
             raise EngineUnavailable(
                 f"{self.place} does not answer as an Interlock server does ({trouble!r})."
             ) from None
@@ -258,7 +258,7 @@ def shut_out(place: str, why: str) -> EngineUnavailable:
     )
 
 
-def lost_answer(trouble: Exception) -> EngineUnavailable:
+def unknown_server_outcome(trouble: Exception) -> EngineUnavailable:
     """For a request that was sent and got no answer."""
     if isinstance(trouble, TimeoutError):
         what = "does not answer (see interlock doctor), and may have done what was asked, or yet do"
@@ -303,7 +303,7 @@ def is_hanging(path: str) -> bool:
     """Whether a server does not answer even a request that costs nothing. It still takes
     connections: the system does so for it."""
     try:
-        _exchange(path, Request("GET", "/healthz", {}, b""), QUIET_S, is_read=False)
+        _exchange(path, HttpRequest("GET", "/healthz", {}, b""), QUIET_S, is_read=False)
     except TimeoutError:
         return True
     except (OSError, NoServer):
@@ -312,7 +312,7 @@ def is_hanging(path: str) -> bool:
 
 
 def _exchange(
-    path: str, request: Request, patience_s: float | None, *, is_read: bool
+    path: str, request: HttpRequest, patience_s: float | None, *, is_read: bool
 ) -> tuple[int, bytes]:
     """One request over the server's socket. HTTP/1.0: the answer ends where the connection does.
     A read waits longer than `QUIET_S` only for a server that does not hang."""
@@ -344,10 +344,10 @@ def _exchange(
     return int(head[9:12]), body
 
 
-def _in_steps(link: Link, credentials: Credentials, act: Any) -> Answer | None:
-    """The answer to an act that takes several requests; None for others. A short payload needs no
+def _in_steps(link: Link, credentials: Credentials, request: Any) -> Answer | None:
+    """The answer to a verb that takes several requests; None for others. A short payload needs no
     import of the verbs."""
-    payload = getattr(act, "payload", None)
+    payload = getattr(request, "payload", None)
     if not isinstance(payload, dict):
         return None
     if not any(isinstance(text, str) and len(text) > SHORT for text in payload.values()):
@@ -355,9 +355,9 @@ def _in_steps(link: Link, credentials: Credentials, act: Any) -> Answer | None:
     from interlock.rooms.mail import uploads
     from interlock.verbs.flows import run
 
-    if not uploads.is_large(act):
+    if not uploads.is_large(request):
         return None
-    answer: Answer = run(uploads.send(act), lambda step: link.call(credentials, step))
+    answer: Answer = run(uploads.send(request), lambda step: link.call(credentials, step))
     return answer
 
 
@@ -370,29 +370,29 @@ def seen_in(header: str | None) -> int:
     return int(header) if header and header.isascii() and header.isdigit() else 0
 
 
-def encoded(credentials: Credentials, act: Any) -> Request:
-    """The request for an act. Checks here, as the server does, a request that might not reach its
-    route: its path leads elsewhere, or it is longer than a server takes."""
+def encoded(credentials: Credentials, request: Any) -> HttpRequest:
+    """The HTTP request for a verb. Checks here, as the server does, a request that might not reach
+    its route: its path leads elsewhere, or it is longer than a server takes."""
     try:
-        request = encode(credentials, act)
+        http_request = encode(credentials, request)
     except UnicodeEncodeError:
-        _check(credentials, act)
+        _check(credentials, request)
         raise Usage("What was given is not text that UTF-8 can hold.") from None
-    target = request.target
-    longest = max(map(len, [target, *request.headers.values()]))
-    is_long = longest > MAX_HEADER_LENGTH or len(request.body) > SHORT
+    target = http_request.target
+    longest = max(map(len, [target, *http_request.headers.values()]))
+    is_long = longest > MAX_HEADER_LENGTH or len(http_request.body) > SHORT
     if is_long or "%2F" in target or "//" in target or target.endswith("/"):
-        _check(credentials, act)
-    return request
+        _check(credentials, request)
+    return http_request
 
 
-def _check(credentials: Credentials, act: Any) -> None:
+def _check(credentials: Credentials, request: Any) -> None:
     from interlock.rooms.identity.token_format import hashed
     from interlock.verbs.addresses import unicode
     from interlock.verbs.types import SESSION_ID
     from interlock.verbs.verb import validated
 
-    validated(act)
+    validated(request)
     if credentials.session is not None:
         SESSION_ID.check("session", credentials.session)
     token = credentials.token
@@ -421,6 +421,6 @@ def decoded(status: int, body: bytes) -> Answer:
         ) from None
 
 
-def patience(act: Any) -> float:
-    wait_s = getattr(act, "wait_s", None)
+def patience(request: Any) -> float:
+    wait_s = getattr(request, "wait_s", None)
     return PATIENCE_S + (wait_s if isinstance(wait_s, int) else 0)

@@ -46,7 +46,7 @@ class Check(NamedTuple):
         return self.pattern is None or bool(re.search(self.pattern, output, re.MULTILINE))
 
 
-class Guard(NamedTuple):
+class PushGuard(NamedTuple):
     """A commit that is pushed to such a remote and branch must have passed the gate."""
 
     gate: str
@@ -71,7 +71,7 @@ class Project(NamedTuple):
     """The rules in `interlock.toml`; empty where there is no such file."""
 
     checks: tuple[Check, ...]
-    guards: tuple[Guard, ...]
+    guards: tuple[PushGuard, ...]
     scrub: dict[str, Any]
 
 
@@ -171,7 +171,7 @@ class _Reader:
                 raise self.refusal(f"{key}.time_limit", allowed) from None
         return Check(name, gate, tuple(words), exit_code, pattern, time_limit)
 
-    def guard(self, given: Any, key: str) -> Guard:
+    def guard(self, given: Any, key: str) -> PushGuard:
         table = self.table(given, key)
         self.refuse_unknown(table, _OF_A_GUARD, key)
         if "gate" not in table:
@@ -184,7 +184,7 @@ class _Reader:
                 allowed = f'It is a string, such as "{example}"; "*" is any.'
                 raise self.refusal(f"{key}.{name}", allowed)
             globs.append(glob)
-        return Guard(gate, *globs)
+        return PushGuard(gate, *globs)
 
     def table(self, given: Any, key: str) -> dict[str, Any]:
         if not isinstance(given, dict):

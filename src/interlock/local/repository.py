@@ -112,4 +112,4 @@ def _from_root(path: str, root: str) -> str:
 
 
 def _git(*words: str, place: str = ".") -> str | None:
-    return (git.said(place, *words, patience_s=10) or "").strip() or None
+    return (git.git_output(place, *words, patience_s=10) or "").strip() or None

@@ -59,8 +59,8 @@ def note(home: str, process: Process, window: Window) -> None:
 def known(home: str, process: Process) -> Window | None:
     try:
         with open(_path(home, process), encoding="utf-8") as file:
-            said = json.load(file)
-        return Window(said["sender"], said["session"])
+            record = json.load(file)
+        return Window(record["sender"], record["session"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -26,11 +26,11 @@ class Process(NamedTuple):
     name: str
 
 
-def look(pid: int) -> Process | None:
+def process_of(pid: int) -> Process | None:
     """The process with this pid, or None where there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            said = file.read()
+            stat = file.read()
     except OSError:
         if os.path.isdir("/proc/self"):
             return None
@@ -39,7 +39,7 @@ def look(pid: int) -> Process | None:
         except OSError:
             return None
     # The name stands in parentheses, and may contain some itself.
-    before, _, rest = said.rpartition(b")")
+    before, _, rest = stat.rpartition(b")")
     name = before.partition(b"(")[2]
     words = rest.split()
     state, started = words[0].decode(), words[19].decode()
@@ -50,7 +50,7 @@ def every() -> list[Process]:
     """All processes that this one can see. Raises OSError where the system does not list them."""
     if not os.path.isdir("/proc/self"):
         return _from_ps("-A")
-    found = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    found = (process_of(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return [process for process in found if process is not None]
 
 
@@ -99,7 +99,7 @@ def ancestors() -> Iterator[Process]:
     """The parent of this process, its parent, and so on."""
     pid = os.getppid()
     for _ in range(MAX_ANCESTORS):
-        if pid <= 1 or (found := look(pid)) is None:
+        if pid <= 1 or (found := process_of(pid)) is None:
             return
         yield found
         pid = found.parent
@@ -115,10 +115,10 @@ def space() -> str | None:
 
 def is_stopped(pid: int) -> bool:
     """Whether a signal or a debugger has stopped the process."""
-    found = look(pid)
+    found = process_of(pid)
     return found is not None and found.state in ("T", "t")
 
 
 def is_alive(pid: int, started: str) -> bool:
-    found = look(pid)
+    found = process_of(pid)
     return found is not None and found.started == started

@@ -43,7 +43,7 @@ from interlock.stores.presence import Presence
 from interlock.stores.sqlite import clock_ms
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
-from interlock.verbs.flows import Listening, Sleep, run
+from interlock.verbs.flows import ShowReachable, Sleep, run
 from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Node:
                             if time.monotonic() >= deadline:
                                 break
                         return True
-                    case Listening(sender, asleep):
+                    case ShowReachable(sender, asleep):
                         shown = self.presence.listening(sender, asleep=asleep)
                         return until_end.enter_context(shown)
                 return self.call_once(credentials, wanted)

@@ -26,7 +26,7 @@ from interlock.log.times import rfc3339
 from interlock.node import Node, proofs
 from interlock.node import position as state
 from interlock.node.keys import signer
-from interlock.rooms.transaction import State
+from interlock.rooms.transaction import FoldedState
 from interlock.rooms.work.evidence import blob_of
 from interlock.rooms.workspace.events import SCANNED_AT_ONCE, event
 from interlock.rooms.workspace.verbs import Maintain, ShowLog
@@ -115,11 +115,11 @@ class Walk:
         if fact.kind == "body_redacted" and isinstance(fact.outcome.get("target"), int):
             self._redacted.add(fact.outcome["target"])
 
-    def _settled(self, said: str | None) -> Damage:
+    def _settled(self, vouched: str | None) -> Damage:
         """Which of two entries that do not fit was changed. The next entry or the head vouches for
-        the second; `said` is None where neither exists."""
+        the second; `vouched` is None where neither exists."""
         second = self.frontier.size
-        if said is None or said == self._torn:
+        if vouched is None or vouched == self._torn:
             return Damage(second - 1, "the entry after it was made for another")
         return Damage(second, "it does not follow the entry before it")
 
@@ -170,7 +170,7 @@ def _report(
     kept: list[str],
     given: str | None,
     end: str | None,
-    db: State | None,
+    db: FoldedState | None,
 ) -> Answer:
     """The answer of a verification. `end` is the hash of the head, and `db` has the workspace."""
     walk = Walk()
@@ -233,7 +233,7 @@ def _check_note(walk: Walk, note: str, *, own: bool) -> None:
         )
 
 
-def _check_ends(db: State, walk: Walk) -> None:
+def _check_ends(db: FoldedState, walk: Walk) -> None:
     """Check the end of the log against the head and the position of the state."""
     for table in ("head", "state_position"):
         row = db.execute(f"SELECT seq, hash FROM {table}").fetchone()
@@ -248,7 +248,7 @@ def _check_ends(db: State, walk: Walk) -> None:
         raise Damage(walk.frontier.size, "the Merkle tree kept beside the state is another")
 
 
-def _check_blobs(db: State, walk: Walk) -> None:
+def _check_blobs(db: FoldedState, walk: Walk) -> None:
     """Check the bytes of every blob that a body points to."""
     for sha256, seq in walk.blobs.items():
         whole = hashlib.sha256()

@@ -17,8 +17,8 @@ from interlock.rooms import folding
 from interlock.rooms.transaction import (
     SYSTEM_CALLER,
     Caller,
+    KeyedRequest,
     Mine,
-    Request,
     Transaction,
     settings_of,
 )
@@ -163,7 +163,7 @@ class Batch:
         outcome: dict[str, Any],
         body: bytes | None,
         sender: str,
-        request: Request | None,
+        keyed: KeyedRequest | None,
     ) -> Header:
         salt = os.urandom(SALT_BYTES) if body is not None else None
         caller = tx.caller
@@ -180,8 +180,8 @@ class Batch:
             body=commitment(salt, body) if salt is not None and body is not None else None,
             token=caller.token if own else None,
             session=caller.session if own else None,
-            act={"key": request.key, "digest": commitment(salt, request.content)}
-            if request is not None and salt is not None
+            act={"key": keyed.key, "digest": commitment(salt, keyed.content)}
+            if keyed is not None and salt is not None
             else None,
         )
         encoded = fact.encode()

@@ -20,7 +20,7 @@ from interlock.node.servers import is_named, running
 from interlock.rooms.claims.guard import crossings
 from interlock.rooms.transaction import Transaction
 from interlock.rooms.workspace import health
-from interlock.rooms.workspace.findings import Finding, in_order, told, unmade
+from interlock.rooms.workspace.findings import Finding, finding_rows, in_order, unmade
 from interlock.stores.presence import Use
 from interlock.stores.recognition import pragma
 from interlock.stores.sqlite import clock_ms
@@ -61,7 +61,7 @@ def examine(node: Node, *, everything: bool = True) -> Answer:
             findings = [] if node.shared is not None else [unmade(trouble)]
         except Exception as trouble:  # noqa: BLE001 - one check must not hide the others
             findings = [unmade(trouble)]
-        found += told(name, findings)
+        found += finding_rows(name, findings)
     return {"ok": not found, "checks": len(checks), "findings": in_order(found)}
 
 

@@ -1,7 +1,7 @@
 """Verbs that take several requests: waiting for mail or claims, large bodies, new secrets.
 
-Each is a flow (`verbs.flows`): it yields requests, `Sleep` and `Listening`. The node runs it in a
-thread (`Node.call`) or on the event loop (`LiveNode.call`), and holds no transaction meanwhile.
+Each is a flow (`verbs.flows`): it yields requests, `Sleep` and `ShowReachable`. The node runs it in
+a thread (`Node.call`) or on the event loop (`LiveNode.call`), and holds no transaction meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from interlock.errors import NoAnswer, Refusal
 from interlock.rooms.identity.token_format import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.rooms.workspace.verbs import Attend, Whoami
 from interlock.verbs.answers import Answer
-from interlock.verbs.flows import Flow, Listening, Sleep
+from interlock.verbs.flows import Flow, ShowReachable, Sleep
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.verb import Verb, check_fields, validated
 
@@ -59,7 +59,7 @@ def _wait_for(
     """Repeat a request until its answer is the awaited one or the time is over. Returns the last
     answer. The caller is shown as reachable meanwhile."""
     who = yield Whoami()
-    yield Listening(who["sender"], asleep)
+    yield ShowReachable(who["sender"], asleep)
     names = frozenset({who["sender"], who["agent"]})
     deadline = time.monotonic() + wait_s
     while True:
@@ -112,16 +112,16 @@ def _ask(request: mail.Ask) -> Flow[Answer]:
     else:
         sent = yield message
     id = sent["message"]["id"]
-    told = {name: sent[name] for name in ("deliveries", "notices")}
+    shared = {name: sent[name] for name in ("deliveries", "notices")}
     found = yield from _wait_for(mail.FindAnswer(id), request.wait_s, lambda each: each["answered"])
     if found["answered"]:
         yield mail.AckMessages((found["answer"]["id"],))  # the caller gets it here
-        return found | told
+        return found | shared
     late = NoAnswer(
         f"No answer within {request.wait_s} s. A late answer arrives in the inbox: do other work, "
         "and do not ask again."
     )
-    return {"answered": False, "id": id} | late.as_dict() | told
+    return {"answered": False, "id": id} | late.as_dict() | shared
 
 
 def _acquire(request: claims.AcquireClaim) -> Flow[Answer]:
@@ -134,8 +134,8 @@ def _acquire(request: claims.AcquireClaim) -> Flow[Answer]:
         if answer["acquired"]:
             return answer
         request = validated(request)
-        asked = time.monotonic()
-        deadline = asked + (request.wait_s or 0)
+        asked_at = time.monotonic()
+        deadline = asked_at + (request.wait_s or 0)
         who = yield Whoami()
         holder = who["address"], who.get("session")
         while (left := deadline - time.monotonic()) > 0:
@@ -143,9 +143,9 @@ def _acquire(request: claims.AcquireClaim) -> Flow[Answer]:
                 break
             held = (yield wanted)["claims"]
             others = [claim for claim in held if (claim["holder"], claim.get("session")) != holder]
-            if others and time.monotonic() - asked < ASK_AGAIN_S:
+            if others and time.monotonic() - asked_at < ASK_AGAIN_S:
                 continue
-            asked = time.monotonic()
+            asked_at = time.monotonic()
             answer = yield request
             if answer["acquired"]:
                 return answer

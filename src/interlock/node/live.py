@@ -30,7 +30,7 @@ from interlock.rooms.workspace.events import IDENTITY_KINDS, viewer_names
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
-from interlock.verbs.flows import Listening, Sleep, run_async
+from interlock.verbs.flows import ShowReachable, Sleep, run_async
 from interlock.verbs.verb import Verb
 
 _LOG = logging.getLogger("interlock.feed")
@@ -98,7 +98,7 @@ class LiveNode:
                         await self.feed.wait(seen, seconds, matters)
                         seen = self.feed.reached
                         return not self.feed.closing
-                    case Listening(sender, asleep):
+                    case ShowReachable(sender, asleep):
                         return until_end.enter_context(self.listening(sender, asleep))
                 return await self.call_once(credentials, wanted)
 
@@ -123,8 +123,8 @@ class LiveNode:
                 threads = self._unbounded if is_unbounded else self._readers
                 return await self._loop.run_in_executor(threads, maintain, self.node, valid)
 
-    async def identify(self, credentials: Credentials) -> Viewer:
-        """The viewer of events. Raises the refusals of any other request."""
+    async def find_viewer(self, credentials: Credentials) -> Viewer:
+        """Find the viewer of events. Raises the refusals of any other request."""
         if credentials.owner:
             return Viewer(None, None)
         who = await self.call_once(credentials, Whoami())
@@ -135,16 +135,16 @@ class LiveNode:
     ) -> AsyncIterator[list[EncodedEvent]]:
         """The events after a position that concern the caller, without end; an empty list after a
         pause. Raises a refusal once the caller may no longer read them."""
-        names = (await self.identify(credentials)).names
-        looked = spoke = self._loop.time()
+        names = (await self.find_viewer(credentials)).names
+        checked_at = yielded_at = self._loop.time()
         async for events in self.feed.follow(after, pause_s):
-            is_long_ago = self._loop.time() - looked >= pause_s
+            is_long_ago = self._loop.time() - checked_at >= pause_s
             if is_long_ago or any(event.kind in IDENTITY_KINDS for event in events):
-                names, looked = (await self.identify(credentials)).names, self._loop.time()
-            told = [event for event in events if event.concerns(names)]
-            if told or self._loop.time() - spoke >= pause_s:
-                yield told
-                spoke = self._loop.time()
+                names, checked_at = (await self.find_viewer(credentials)).names, self._loop.time()
+            relevant = [event for event in events if event.concerns(names)]
+            if relevant or self._loop.time() - yielded_at >= pause_s:
+                yield relevant
+                yielded_at = self._loop.time()
 
     async def report(
         self, code: str, peer: str, connection: str | None = None, person: str | None = None

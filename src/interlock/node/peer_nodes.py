@@ -60,10 +60,10 @@ class PeerNodes:
         """The uses of tokens at the other nodes, by the node's name; None for nodes on this
         machine."""
         found: dict[str | None, list[Use]] = {}
-        for name, said in self.nodes.items():
+        for name, report in self.nodes.items():
             if name != self.engine.node:
-                where = None if said.get("machine") == self.engine.machine else name
-                found.setdefault(where, []).extend(_uses(said.get("uses")))
+                where = None if report.get("machine") == self.engine.machine else name
+                found.setdefault(where, []).extend(_uses(report.get("uses")))
         return found
 
     def standing(self) -> dict[str, Any]:
@@ -74,8 +74,8 @@ class PeerNodes:
         age_s = self.engine.age_s()
         with self.engine.file.reading() as db:
             here = {self.engine.node: self.engine.head(db).seq}
-        heard = self.nodes  # the follower replaces the dictionary
-        nodes = {name: here.get(name, said["seq"]) for name, said in heard.items()}
+        reports = self.nodes  # the follower replaces the dictionary
+        nodes = {name: here.get(name, report["seq"]) for name, report in reports.items()}
         return without_none(
             engine=self.remote.name,
             url=self.where.shown,
@@ -89,7 +89,7 @@ class PeerNodes:
                     "node": name,
                     "seq": seq,
                     "lag": max(0, self.engine.end - seq),
-                    "seen_s_ago": max(0, now - heard[name]["at"]) // 1000,
+                    "seen_s_ago": max(0, now - reports[name]["at"]) // 1000,
                 }
                 for name, seq in sorted(nodes.items())
             ],
@@ -181,9 +181,9 @@ class PeerNodes:
         uses = node.presence.uses(self.now())[-MAX_USES:]
         self.nodes = self.engine.beat({"seen": here, "uses": uses})
         elsewhere: dict[str, Seen] = {}
-        for name, said in self.nodes.items():
-            if name != self.engine.node and self.now() - said["at"] < 10 * BEAT_INTERVAL_S * 1000:
-                for sender, seen in _seen(said.get("seen")).items():
+        for name, report in self.nodes.items():
+            if name != self.engine.node and self.now() - report["at"] < 10 * BEAT_INTERVAL_S * 1000:
+                for sender, seen in _seen(report.get("seen")).items():
                     elsewhere[sender] = merged(seen, elsewhere.get(sender, Seen()))
         node.presence.elsewhere = elsewhere
         self._has_beaten.set()
@@ -193,9 +193,9 @@ class PeerNodes:
 # malformed ones are ignored.
 
 
-def _seen(said: Any) -> dict[str, Seen]:
+def _seen(report: Any) -> dict[str, Seen]:
     try:
-        found = {sender: Seen(*seen[: len(Seen._fields)]) for sender, seen in said.items()}
+        found = {sender: Seen(*seen[: len(Seen._fields)]) for sender, seen in report.items()}
     except (TypeError, AttributeError):
         return {}
     return {
@@ -205,9 +205,9 @@ def _seen(said: Any) -> dict[str, Seen]:
     }
 
 
-def _uses(said: Any) -> list[Use]:
+def _uses(report: Any) -> list[Use]:
     try:
-        found = [Use(*use[: len(Use._fields)]) for use in said]
+        found = [Use(*use[: len(Use._fields)]) for use in report]
     except TypeError:
         return []
     return [use for use in found if isinstance(use.since, int) and isinstance(use.at, int)]

@@ -9,7 +9,7 @@ from interlock.log.facts import GENESIS, Header, header_hash, parse_header
 from interlock.log.merkle import Frontier
 from interlock.node import search
 from interlock.rooms import folding
-from interlock.rooms.transaction import State
+from interlock.rooms.transaction import FoldedState
 from interlock.stores import Engine, Head
 
 # map: state_position  one row: the schema of the state, and the position of the last folded fact
@@ -34,19 +34,19 @@ class Position:
     def at(self, head: Head) -> bool:
         return self.seq == head.seq and self.hash == head.hash
 
-    def store(self, db: State) -> None:
+    def store(self, db: FoldedState) -> None:
         db.execute(
             "UPDATE state_position SET schema = ?, seq = ?, hash = ?, frontier = ?",
             (folding.SCHEMA, self.seq, self.hash, self.frontier.pack()),
         )
 
-    def identify(self, db: State) -> None:
+    def read_workspace(self, db: FoldedState) -> None:
         row = db.execute("SELECT id, epoch FROM workspace_self").fetchone()
         if row is not None:
             self.workspace, self.epoch = row
 
 
-def is_current(db: State) -> bool:
+def is_current(db: FoldedState) -> bool:
     """Whether the state was folded by this version's rules."""
     there = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if not there >= {"state_position", *folding.tables()}:
@@ -55,7 +55,7 @@ def is_current(db: State) -> bool:
     return row is not None and row[0] == folding.SCHEMA
 
 
-def stands(db: State) -> bool:
+def stands(db: FoldedState) -> bool:
     """Whether the log still has the entry that the state was folded up to. A node's copy of the
     log may have been cut back; the state is then folded again."""
     position = load(db)
@@ -63,10 +63,10 @@ def stands(db: State) -> bool:
     return position.seq == 0 or (row is not None and header_hash(row[0]) == position.hash)
 
 
-def load(db: State) -> Position:
+def load(db: FoldedState) -> Position:
     seq, hash, frontier = db.execute("SELECT seq, hash, frontier FROM state_position").fetchone()
     position = Position(seq, hash, Frontier.unpack(frontier))
-    position.identify(db)
+    position.read_workspace(db)
     return position
 
 
@@ -104,7 +104,7 @@ def catch_up(db: Connection, engine: Engine, position: Position, head: Head) -> 
             "interlock audit verify, then interlock restore FILE.",
             seq=position.seq + 1,
         )
-    position.identify(db)
+    position.read_workspace(db)
     position.store(db)
     return erased
 
@@ -129,7 +129,7 @@ def rebuild(db: Connection, engine: Engine, head: Head) -> Position:
     return position
 
 
-def last_readable(db: State) -> Header:
+def last_readable(db: FoldedState) -> Header:
     """The last header that can be read, of a log that may be damaged."""
     for (header,) in db.execute("SELECT header FROM log ORDER BY seq DESC"):
         with suppress(ValueError):

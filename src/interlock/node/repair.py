@@ -119,7 +119,7 @@ def give_up(node: Node) -> Answer:
     heard = shared.engine.heard
     given_up: list[_Abandoned] = []
 
-    def look(db: Connection, loss: Divergence) -> None:
+    def check(db: Connection, loss: Divergence) -> None:
         if loss.ours == loss.common and not shared.engine.are_others_ahead(db):
             raise Usage(
                 "The engine has every entry that this node has: there is nothing to give up."
@@ -155,7 +155,7 @@ def give_up(node: Node) -> Answer:
         note_repair(batch.db, None)
         return fact
 
-    fact = node.settle(look, work)
+    fact = node.settle(check, work)
     loss, position, _, last = given_up[-1]
     name = f"abandoned-{position.epoch}-{position.seq}"
     node.keys.set_aside(name)

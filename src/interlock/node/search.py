@@ -8,7 +8,7 @@ import apsw
 
 from interlock.log.encoding import canonical
 from interlock.rooms.mail.records import readable
-from interlock.rooms.transaction import Mine, NeedsWrite, State
+from interlock.rooms.transaction import FoldedState, Mine, NeedsWrite
 
 # map: search_words     FTS5 over subject and payload text; rowid is the message's seq
 #      search_position  one row: the last message in the index
@@ -40,7 +40,7 @@ _MINE = (
 )
 
 
-def find(db: State, query: str, mine: Mine, *, as_is: bool = False) -> Iterator[int]:
+def find(db: FoldedState, query: str, mine: Mine, *, as_is: bool = False) -> Iterator[int]:
     """The positions of messages of those names that have every word of the query, newest first.
     `as_is` searches where nothing can be written, not even the index. Raises NeedsWrite on a
     read-only connection with an old index."""
@@ -74,12 +74,12 @@ def find(db: State, query: str, mine: Mine, *, as_is: bool = False) -> Iterator[
             yield seq
 
 
-def begin_anew(db: State) -> None:
+def begin_anew(db: FoldedState) -> None:
     """Drop the index, because the log may be another one now."""
     db.execute("DROP TABLE IF EXISTS search_words; DROP TABLE IF EXISTS search_position")
 
 
-def forget(db: State, seq: int, body: bytes) -> None:
+def forget(db: FoldedState, seq: int, body: bytes) -> None:
     """Remove a message's words from the index, which needs them once more for that. Other bodies
     are not in the index."""
     is_message = db.execute("SELECT 1 FROM mail_messages WHERE seq = ?", (seq,)).fetchone()
@@ -91,7 +91,7 @@ def forget(db: State, seq: int, body: bytes) -> None:
         )
 
 
-def _indexed(db: State) -> int | None:
+def _indexed(db: FoldedState) -> int | None:
     """The position of the last message in the index; None without an index."""
     if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'search_position'").fetchone():
         return None
@@ -99,7 +99,7 @@ def _indexed(db: State) -> int | None:
     return int(seq)
 
 
-def _index(db: State, index: State, after: int) -> None:
+def _index(db: FoldedState, index: FoldedState, after: int) -> None:
     """Put the words of the messages after a position into an index."""
     for seq, body in db.execute(
         "SELECT m.seq, b.body FROM mail_messages m JOIN bodies b USING (seq) WHERE m.seq > ? "

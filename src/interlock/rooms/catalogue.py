@@ -18,10 +18,11 @@ def verbs() -> list[type[Verb]]:
 
 
 def refuse_duplicates(declared: list[type[Verb]]) -> None:
-    """Raise ValueError for two verbs with the same route, command or method."""
+    """Raise ValueError for two verbs with the same route, command, tool or method."""
     for kind, names in {
         "route": [line for v in declared for line in (v.declared.http, *v.declared.http_also)],
         "command": [v.declared.name for v in declared if v.declared.cli],
+        "tool": [v.declared.mcp.name for v in declared if v.declared.mcp is not None],
         "method": [v.declared.method.partition(" ")[0] for v in declared],
     }.items():
         twice = {name for name in names if name and names.count(name) > 1}

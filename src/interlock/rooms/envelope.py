@@ -91,7 +91,7 @@ def escaped(text: str) -> str:
     return _LIKE_A_TAG.sub(entity, text)
 
 
-def spoken(answer: Answer) -> str:
+def answer_text(answer: Answer) -> str:
     """An answer as text: what Interlock says about the messages, as JSON, then the messages."""
     about = dict(answer)
     if "source" in answer:
@@ -101,11 +101,11 @@ def spoken(answer: Answer) -> str:
     elif "answer" in answer:
         messages = [about.pop("answer")]
     else:
-        return said(answer)
-    return "\n".join([*([said(about)] if about else []), *map(enveloped, messages)])
+        return json_text(answer)
+    return "\n".join([*([json_text(about)] if about else []), *map(enveloped, messages)])
 
 
-def said(answer: Answer) -> str:
+def json_text(answer: Answer) -> str:
     """Interlock's own words, as JSON. Notes and names that others wrote are strings in it."""
     return escaped(orjson.dumps(answer).decode())
 

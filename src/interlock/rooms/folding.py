@@ -12,7 +12,7 @@ from interlock.log.facts import Header
 from interlock.rooms.claims import fold as claims
 from interlock.rooms.identity import fold as identity
 from interlock.rooms.mail import fold as mail
-from interlock.rooms.transaction import State
+from interlock.rooms.transaction import FoldedState
 from interlock.rooms.work import fold as work
 from interlock.rooms.workspace import fold as workspace
 
@@ -22,7 +22,7 @@ TABLES = "".join(room.TABLES for room in _ROOMS) + workspace.REFUSAL_TABLES
 
 # Raise this when a fold treats old facts in a new way. SCHEMA shows other tables and kinds anyway.
 FOLD_VERSION = 2
-_FOLDS: dict[str, list[Callable[[State, Header], None]]] = {}
+_FOLDS: dict[str, list[Callable[[FoldedState, Header], None]]] = {}
 for _room in _ROOMS:
     for _kind, _fold in _room.FOLDS.items():
         _FOLDS.setdefault(_kind, []).append(_fold)
@@ -31,7 +31,7 @@ _SHAPE = hashlib.sha256("\n".join([TABLES, *KINDS]).encode()).hexdigest()
 SCHEMA = f"{FOLD_VERSION}-{_SHAPE[:12]}"
 
 
-def fold(state: State, fact: Header) -> None:
+def fold(state: FoldedState, fact: Header) -> None:
     """Apply a fact to the state. Raises NewerVersion for an unknown kind of fact."""
     folds = _FOLDS.get(fact.kind)
     if folds is None:
@@ -53,7 +53,7 @@ def tables() -> list[str]:
     )
 
 
-def state_digest(state: State) -> str:
+def state_digest(state: FoldedState) -> str:
     """The SHA-256 of SCHEMA and the rows of every table, in the order of their keys."""
     whole = hashlib.sha256(SCHEMA.encode())
     for table in tables():

@@ -24,7 +24,7 @@ class Rows(Protocol):
     def __iter__(self) -> Any: ...
 
 
-class State(Protocol):
+class FoldedState(Protocol):
     """The folded state: the part of a SQLite connection that rules use."""
 
     def execute(self, sql: str, bindings: Any = ...) -> Rows: ...
@@ -94,7 +94,7 @@ class Store(Protocol):
     def search(self, query: str, mine: Mine) -> Iterable[int]: ...
 
 
-class Request(NamedTuple):
+class KeyedRequest(NamedTuple):
     """The idempotency key of a request, and the request's bytes."""
 
     key: str
@@ -119,7 +119,7 @@ class Transaction:
 
     def __init__(
         self,
-        state: State,
+        state: FoldedState,
         store: Store,
         now: int,
         epoch: int,
@@ -147,12 +147,12 @@ class Transaction:
         body: bytes | None = None,
         *,
         sender: str | None = None,
-        request: Request | None = None,
+        keyed: KeyedRequest | None = None,
     ) -> Header:
         """Append a fact and fold it. The fact is durable after COMMIT."""
         if self._writer is None:
             raise NeedsWrite
-        return self._writer(self, kind, outcome, body, sender or self.caller.sender, request)
+        return self._writer(self, kind, outcome, body, sender or self.caller.sender, keyed)
 
     def append_if_writable(self, kind: str, outcome: dict[str, Any]) -> None:
         """Append a fact, such as a receipt, unless the engine is unavailable."""
@@ -175,21 +175,21 @@ class Transaction:
         return rows
 
 
-def settings_of(state: State) -> dict[str, str]:
+def settings_of(state: FoldedState) -> dict[str, str]:
     """The settings that were changed from their defaults."""
     return dict(state.execute("SELECT name, value FROM workspace_settings").fetchall())
 
 
 def sql_fold(
     *statements: str, optional: tuple[str, ...] = (), words: tuple[str, ...] = ()
-) -> Callable[[State, Header], None]:
+) -> Callable[[FoldedState, Header], None]:
     """A fold that executes SQL statements. Their parameters are the members of the fact's outcome,
     and :fact_seq, :fact_at, :fact_sender and :fact_session. An `optional` member that the outcome
     omits is NULL, as an explicit null is. Any other raises KeyError. The `words` are lists, joined
     by spaces."""
     nulls = dict.fromkeys(optional)
 
-    def fold(state: State, fact: Header) -> None:
+    def fold(state: FoldedState, fact: Header) -> None:
         members = {
             **nulls,
             **fact.outcome,

@@ -15,7 +15,7 @@ from interlock.errors import EngineUnavailable, Refusal, Usage
 from interlock.local.link import About, open_node
 from interlock.machine.hosts import is_loopback, proxy, public_url
 from interlock.node.servers import sign_in
-from interlock.server.announcing import announcement, say
+from interlock.server.announcing import announcement, print_announcement
 from interlock.server.records import LOG, configure_log, lock
 from interlock.server.serving import Place, listening, serve
 
@@ -55,17 +55,19 @@ def main() -> int:
                 engine = os.fsdecode(pipe.read())
         with open_node(place.directory, engine=engine, key=key) as node:
             if lock(place.directory) is None:
-                say({"up": True, "started": False, "directory": place.directory}, given.json)
+                print_announcement(
+                    {"up": True, "started": False, "directory": place.directory}, given.json
+                )
                 return 0
             sign_in(place.directory)
             configure_log(os.path.join(place.directory, LOG))
 
             def ready(about: About) -> None:
                 nonlocal is_up
-                told = announcement(node, about, loopback=is_loopback(place.host))
-                for hazard in told["hazards"]:
+                answer = announcement(node, about, loopback=is_loopback(place.host))
+                for hazard in answer["hazards"]:
                     _LOG.warning("hazard", extra={"hazard": hazard})
-                say(told, given.json)
+                print_announcement(answer, given.json)
                 is_up = True
                 if given.ready_fd is not None:
                     # Let go of the terminal of the command that started this process, and tell it.

@@ -32,7 +32,7 @@ def announcement(node: Node, about: About, *, loopback: bool) -> dict[str, Any]:
     hazards = []
     if (trouble := node.keys.trouble()) is not None:
         hazards.append(f"Sign-in and invitations are off. {trouble.message} See interlock doctor.")
-    told = {
+    answer = {
         "up": True,
         "started": True,
         "url": about.url,
@@ -52,23 +52,23 @@ def announcement(node: Node, about: About, *, loopback: bool) -> dict[str, Any]:
         with suppress(NotAvailable):
             hazards += node.shared.remote.hazards()
         where = node.shared.where
-        told |= {
+        answer |= {
             "engine": where.shown,
             "node": where.node,
             "key": node.keys.path,
             "credentials": ["@" + name for name in CredentialStore(node.directory).senders()],
         }
-    return told
+    return answer
 
 
-def say(told: dict[str, Any], as_json: bool) -> None:
+def print_announcement(answer: dict[str, Any], as_json: bool) -> None:
     """Print the announcement. A reader that has gone does not end the server."""
     if as_json:
-        text = json.dumps(told)
-    elif told["started"]:
-        text = _text(told)
+        text = json.dumps(answer)
+    elif answer["started"]:
+        text = _text(answer)
     else:
-        text = f"A server runs for {told['directory']} already. interlock up shows where."
+        text = f"A server runs for {answer['directory']} already. interlock up shows where."
     if sys.stdout is None:
         return
     try:
@@ -81,11 +81,11 @@ def say(told: dict[str, Any], as_json: bool) -> None:
         os.close(nowhere)
 
 
-def _text(told: dict[str, Any]) -> str:
-    agents: list[str] = told["agents"]
-    command = _command(told["directory"])
+def _text(answer: dict[str, Any]) -> str:
+    agents: list[str] = answer["agents"]
+    command = _command(answer["directory"])
     # Commands that work as they stand, with the credentials that are kept here.
-    here = [agent for agent in agents if agent in told.get("credentials", agents)]
+    here = [agent for agent in agents if agent in answer.get("credentials", agents)]
     if agents and not here:
         examples = [f"{command} join NAME          # whose credentials are kept here"]
     elif not agents:
@@ -102,27 +102,27 @@ def _text(told: dict[str, Any]) -> str:
         ]
     named = " ".join(agents[:MAX_NAMED]) + (" …" if len(agents) > MAX_NAMED else "")
     lines = [
-        f"Interlock is up at {told['url']}, for {told['directory']}",
+        f"Interlock is up at {answer['url']}, for {answer['directory']}",
         "",
-        f"  Dashboard  {told['dashboard']}",
+        f"  Dashboard  {answer['dashboard']}",
         "             The link signs its holder in as the owner: keep it to yourself.",
         f"  Joined     {named or 'nobody yet'}",
         "             Whoever may write this workspace can join agents and people to it.",
         "",
         *(f"    {line}" for line in examples),
         "",
-        f"  MCP        {command} mcp  (stdio), or {told['mcp']} with a token",
-        f"  Log        {os.path.join(told['directory'], LOG)}",
+        f"  MCP        {command} mcp  (stdio), or {answer['mcp']} with a token",
+        f"  Log        {os.path.join(answer['directory'], LOG)}",
     ]
-    if "engine" in told:
+    if "engine" in answer:
         lines += [
             "",
-            f"  Engine     {told['engine']}, as the node {told['node']}",
-            f"             Another node needs a copy of {told['key']}:",
-            f"             interlock up --engine '{told['engine']}' --key FILE",
+            f"  Engine     {answer['engine']}, as the node {answer['node']}",
+            f"             Another node needs a copy of {answer['key']}:",
+            f"             interlock up --engine '{answer['engine']}' --key FILE",
         ]
-    lines += [f"  Warning    {hazard}" for hazard in told["hazards"]]
-    if not told["loopback"]:
+    lines += [f"  Warning    {hazard}" for hazard in answer["hazards"]]
+    if not answer["loopback"]:
         lines += ["", *_OPEN]
     return "\n".join(lines)
 

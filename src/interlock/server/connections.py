@@ -42,7 +42,7 @@ class ConnectionLimit:
 
     def __init__(self, most: int | None = None) -> None:
         self.most = most if most is not None else room()
-        self.idle: dict[Connection, None] = {}
+        self.idle: dict[HttpConnection, None] = {}
 
     def admit(self, count: int) -> bool:
         """Make room for one more connection; False where all are busy."""
@@ -66,7 +66,7 @@ def room() -> int:
     return max(FEWEST, files - RESERVED_FILES)
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     """One connection. `_head_deadline` runs while a head is awaited, and `_read_deadline` while the
     client has an answer to read."""
 

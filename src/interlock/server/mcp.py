@@ -47,8 +47,8 @@ async def loaded(module: str) -> Any:
 class Tools:
     """The application at /mcp. Requests that come before it is loaded wait for it."""
 
-    def __init__(self, live: LiveNode, identify: Callable[[Scope], Credentials]) -> None:
-        self._live, self._identify = live, identify
+    def __init__(self, live: LiveNode, credentials_of: Callable[[Scope], Credentials]) -> None:
+        self._live, self._credentials_of = live, credentials_of
         self._loaded: asyncio.Future[mcp.Mounted] = asyncio.get_running_loop().create_future()
         self._ended = asyncio.Event()
 
@@ -63,7 +63,7 @@ class Tools:
 
     async def _serve(self) -> None:
         door = await loaded("interlock.doors.mcp")
-        mounted = door.Mounted(self._live, self._identify)
+        mounted = door.Mounted(self._live, self._credentials_of)
         async with mounted.running():
             self._loaded.set_result(mounted)
             await self._ended.wait()

@@ -25,7 +25,7 @@ from interlock.local.link import About
 from interlock.machine.hosts import is_loopback
 from interlock.node import Node
 from interlock.node.live import LiveNode
-from interlock.server.connections import Connection, ConnectionLimit
+from interlock.server.connections import ConnectionLimit, HttpConnection
 from interlock.server.mcp import Tools, loaded, local_socket, mcp_socket
 from interlock.server.records import Owner, publish, socket_path, withdraw
 from interlock.server.waking import Waker
@@ -176,7 +176,7 @@ def application(
 def configuration(app: Guard) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=partial(Connection, limit=ConnectionLimit()),  # type: ignore[arg-type]
+        http=partial(HttpConnection, limit=ConnectionLimit()),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,

@@ -175,8 +175,8 @@ class Presence:
                 self.sweep(sender, at)
             draft = f"{path}.{os.urandom(4).hex()}{DRAFT}"
             with open(draft, "w", encoding="utf-8") as file:
-                said = {"sender": sender, "session": session, "doing": doing, "at": at}
-                json.dump(said | {"about": about or {}}, file)
+                record = {"sender": sender, "session": session, "doing": doing, "at": at}
+                json.dump(record | {"about": about or {}}, file)
             os.replace(draft, path)
 
     def windows(self, sender: str, now_ms: int) -> list[Window]:
@@ -293,8 +293,8 @@ class Presence:
 def merged(one: Seen, other: Seen) -> Seen:
     """The presence of a sender by the reports of two nodes."""
     at = max((seen for seen in (one.at, other.at) if seen is not None), default=None)
-    told = {one.doing, other.doing}
-    doing = next((doing for doing in (WORKING, IDLE, ENDED) if doing in told), None)
+    reported = {one.doing, other.doing}
+    doing = next((doing for doing in (WORKING, IDLE, ENDED) if doing in reported), None)
     listening, wakeable = one.listening or other.listening, one.wakeable or other.wakeable
     return Seen(at, listening, doing, wakeable)
 
@@ -322,7 +322,7 @@ def _touched_ms(path: str) -> int:
 def _read(path: str) -> Window | None:
     try:
         with open(path, encoding="utf-8") as file:
-            said = json.load(file)
-        return Window(*(said[name] for name in Window._fields))
+            record = json.load(file)
+        return Window(*(record[name] for name in Window._fields))
     except (OSError, ValueError, KeyError, TypeError):
         return None

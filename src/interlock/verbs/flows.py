@@ -24,7 +24,7 @@ class Sleep(NamedTuple):
     names: frozenset[str] = frozenset()
 
 
-class Listening(NamedTuple):
+class ShowReachable(NamedTuple):
     """Show the sender as reachable until the flow ends."""
 
     sender: str

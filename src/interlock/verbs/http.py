@@ -33,7 +33,7 @@ class Route(NamedTuple):
     shorthand: bool = False
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """A request as HTTP carries it."""
 
     method: str
@@ -52,7 +52,7 @@ def routes_of(verb: "type[Verb]") -> list[Route]:
     return routes
 
 
-def encode(credentials: "Credentials", request: "Verb") -> Request:
+def encode(credentials: "Credentials", request: "Verb") -> HttpRequest:
     """The HTTP request that asks for a verb. Fields with their default value are left out."""
     method, path = request.declared.http.split()
     defaults = request._field_defaults
@@ -78,11 +78,11 @@ def encode(credentials: "Credentials", request: "Verb") -> Request:
     if "data" in given:
         headers["Content-Type"] = "application/octet-stream"
         data: bytes = given.pop("data")
-        return Request(method, path + _query(given), headers, data)
+        return HttpRequest(method, path + _query(given), headers, data)
     if method == "GET":
-        return Request(method, path + _query(given), headers, b"")
+        return HttpRequest(method, path + _query(given), headers, b"")
     headers["Content-Type"] = "application/json"
-    return Request(method, path, headers, json.dumps(given, ensure_ascii=False).encode())
+    return HttpRequest(method, path, headers, json.dumps(given, ensure_ascii=False).encode())
 
 
 def _query(given: dict[str, Any]) -> str:

@@ -22,14 +22,14 @@ MAX_QUERY_LENGTH = 1000
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 
 Schema = dict[str, Any]
-Kind = Literal["text", "int", "duration", "switch"]
+ValueKind = Literal["text", "int", "duration", "switch"]
 
 
 class Shape:
     """The shape of a value. `metavar` stands for the value in usage lines; `help` says what the
     value means; `form` says what it must be, for refusals."""
 
-    kind: ClassVar[Kind] = "text"
+    kind: ClassVar[ValueKind] = "text"
     many: ClassVar[bool] = False
     python: ClassVar[str] = "str"
 
@@ -107,7 +107,7 @@ def one_line(metavar: str, help: str, max_length: int) -> Text:
 class Integer(Shape):
     """A whole number between two bounds."""
 
-    kind: ClassVar[Kind] = "int"
+    kind: ClassVar[ValueKind] = "int"
     python = "int"
 
     def __init__(

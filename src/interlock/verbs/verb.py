@@ -1,8 +1,8 @@
 """The class that every verb inherits from.
 
 A subclass declares one operation: its typed fields, who may call it, its HTTP route, its command
-line, and the rule that decides it. The doors, the client, OpenAPI, help and completion derive from
-the declaration:
+line, its MCP tool, and the rule that decides it. The doors, the client, OpenAPI, help and
+completion derive from the declaration:
 
     class ReleaseClaim(
         Verb,
@@ -39,9 +39,35 @@ if TYPE_CHECKING:
     from typing import Self
 
 V = TypeVar("V", bound="Verb")
-Groups = tuple[tuple[str, ...], ...]
+FieldGroups = tuple[tuple[str, ...], ...]
 
 DECLARED: list[type[Verb]] = []
+
+
+class Tool:
+    """The MCP tool of a verb. `doors.mcp` derives its schema and its call, and has the tools that
+    combine several verbs. Texts are short: each client reads them into its model's context.
+
+    usage         "ack ids [decline] [note]": the name of the tool, then its parameters, those in
+                  brackets optional; the name alone stands for all fields
+    description   by default the summary of the verb
+    help          what a parameter means, where the field's own help is too long
+    answer        the members of the answer that the schema lists; by default all
+    idempotent    a second call with the same arguments changes nothing
+    """
+
+    def __init__(
+        self,
+        usage: str,
+        description: str = "",
+        *,
+        help: Mapping[str, str] | None = None,
+        answer: str = "",
+        idempotent: bool = False,
+    ) -> None:
+        self.name, _, self.parameters = usage.partition(" ")
+        self.description, self.help = description, help or {}
+        self.answer, self.idempotent = answer, idempotent
 
 
 class Declaration:
@@ -54,6 +80,7 @@ class Declaration:
     cli           "claim acquire (ITEM | --item I) [--ttl D]", see `doors.cli.derived`;
                   empty without a command
     examples      of the help page, each with an optional comment after " # "
+    mcp           the MCP tool, if the verb alone is one
     method        of the Python client, with its positional fields where they are not the
                   required ones: "take_over item"; empty without one
     help          what a field means, where its type does not say it
@@ -68,7 +95,7 @@ class Declaration:
     local         names files of the server's machine: allowed only through the local socket
     maintenance   about the log itself: the node runs it, and no rule decides it
     unbounded     reads the whole log, and so has no time limit
-    bind          words of `cli` whose field has another name: {"ID": "message"}
+    bind          words of `cli` and `mcp` whose field has another name: {"ID": "message"}
     """
 
     name: str = ""
@@ -76,10 +103,11 @@ class Declaration:
     http_also: tuple[str, ...] = ()
     cli: str = ""
     examples: tuple[str, ...] = ()
+    mcp: Tool | None = None
     method: str = ""
     help: Mapping[str, str] = {}
-    exactly_one: Groups = ()
-    at_most_one: Groups = ()
+    exactly_one: FieldGroups = ()
+    at_most_one: FieldGroups = ()
     scope: str | None = None
     read_only: bool = False
     owner: bool = False

@@ -17,7 +17,7 @@ from interlock.agents.guards import commits, hooks
 from interlock.agents.guards.commits import Push
 from interlock.agents.guards.hooks import HOOKS, KEPT, written
 from interlock.errors import Usage
-from interlock.local.project import Guard
+from interlock.local.project import PushGuard
 
 NOTHING = "0" * 40
 SOMETHING = "a1" * 20
@@ -636,7 +636,7 @@ def test_the_url_or_another_name_does_not_lead_past_a_guard(repo: Path, tmp_path
     push = Push("HEAD", SOMETHING, "refs/heads/main", NOTHING)
     for remote, url in ((far, far), ("alias", far), (f"file://{far}", f"file://{far}")):
         found = commits.covering(str(repo), remote, url, push)
-        assert found == (Guard("release", "origin", "main"),), remote
+        assert found == (PushGuard("release", "origin", "main"),), remote
 
 
 def test_what_is_pushed_brings_its_own_guards(repo: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from interlock.agents import CLIENTS
-from interlock.agents.hooks import NOTHING, Client, Said, Step, client_of
+from interlock.agents.hooks import NOTHING, HookReply, HooksModule, Step, client_of
 from interlock.agents.hooks.formats import LIMIT
 from interlock.errors import Usage
 from world.paths import ROOT
@@ -30,10 +30,10 @@ DENIAL = "src/a.py is claimed by @vera."
 HOLD = "A blocker is open."
 SAID = {
     "nothing": NOTHING,
-    "context": Said(context=CONTEXT),
-    "denial": Said(denial=DENIAL),
-    "denial and context": Said(context=CONTEXT, denial=DENIAL),
-    "hold": Said(hold=HOLD),
+    "context": HookReply(context=CONTEXT),
+    "denial": HookReply(denial=DENIAL),
+    "denial and context": HookReply(context=CONTEXT, denial=DENIAL),
+    "hold": HookReply(hold=HOLD),
 }
 GOLDEN = [
     (name, file.stem, json.loads(file.read_text()))
@@ -81,7 +81,7 @@ def test_what_a_client_sends_is_the_step_that_it_is(
 
 @pytest.mark.parametrize(("name", "event", "said", "answer"), ANSWERS)
 def test_what_is_said_is_the_answer_that_the_client_takes(
-    name: str, event: str, said: Said, answer: dict[str, Any]
+    name: str, event: str, said: HookReply, answer: dict[str, Any]
 ) -> None:
     assert client_of(name).encode(event, said) == answer
     VALID[name, event].validate(answer)
@@ -94,10 +94,10 @@ def test_each_thing_is_said_where_the_client_has_a_place_for_it_and_nowhere_else
     client = client_of(name)
     kind = client.EVENTS[event]
     quiet = client.encode(event, NOTHING)
-    assert (client.encode(event, Said(context=CONTEXT)) != quiet) is (event in client.CONTEXT)
-    assert (client.encode(event, Said(denial=DENIAL)) != quiet) is (kind == "edit")
-    assert (client.encode(event, Said(hold=HOLD)) != quiet) is (kind == "stop")
-    assert client.encode(event, Said(" \n", "", "\t")) == quiet
+    assert (client.encode(event, HookReply(context=CONTEXT)) != quiet) is (event in client.CONTEXT)
+    assert (client.encode(event, HookReply(denial=DENIAL)) != quiet) is (kind == "edit")
+    assert (client.encode(event, HookReply(hold=HOLD)) != quiet) is (kind == "stop")
+    assert client.encode(event, HookReply(" \n", "", "\t")) == quiet
 
 
 @pytest.mark.parametrize("name", CLIENTS)
@@ -105,7 +105,7 @@ def test_an_event_that_nobody_knows_is_refused_by_name_and_answered_with_nothing
     client = client_of(name)
     with pytest.raises(ValueError, match="knows no event 'Nothing'"):
         client.decode("Nothing", {})
-    assert client.encode("Nothing", Said(CONTEXT, DENIAL, HOLD)) == {}
+    assert client.encode("Nothing", HookReply(CONTEXT, DENIAL, HOLD)) == {}
 
 
 @pytest.mark.parametrize("sent", [None, True, 7, "text", []])
@@ -151,7 +151,7 @@ def test_a_client_that_nobody_knows_is_refused_with_those_that_are_near() -> Non
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
 def test_what_is_too_long_is_cut_at_a_line_and_says_that_it_is_a_part(name: str, text: str) -> None:
     client = client_of(name)
-    told = client.encode("SessionStart", Said(context=text))["hookSpecificOutput"]
+    told = client.encode("SessionStart", HookReply(context=text))["hookSpecificOutput"]
     part = told["additionalContext"]
     assert len(part.encode()) <= LIMIT
     head, _, note = part.rpartition("\n")
@@ -161,8 +161,8 @@ def test_what_is_too_long_is_cut_at_a_line_and_says_that_it_is_a_part(name: str,
     assert "`interlock inbox`" in note
     if "\n" in text:
         assert text[len(head)] == "\n"
-    held = client.encode("Stop", Said(hold=text))["reason"]
-    denied = client.encode("PreToolUse", Said(denial=text))["hookSpecificOutput"]
+    held = client.encode("Stop", HookReply(hold=text))["reason"]
+    denied = client.encode("PreToolUse", HookReply(denial=text))["hookSpecificOutput"]
     assert held == denied["permissionDecisionReason"] == part
 
 
@@ -171,14 +171,14 @@ def test_what_is_within_the_limit_stays_whole(name: str) -> None:
     text = "ab\n" * (LIMIT // 3) + "c"
     assert len(text) == LIMIT
     for event in client_of(name).CONTEXT:
-        assert text in strings(client_of(name).encode(event, Said(context=text)))
+        assert text in strings(client_of(name).encode(event, HookReply(context=text)))
 
 
 @pytest.mark.parametrize("name", ["cursor", "gemini"])
 def test_a_client_without_a_known_limit_gets_everything(name: str) -> None:
     text = "line\n" * 9_000
     for event in client_of(name).CONTEXT:
-        assert text in strings(client_of(name).encode(event, Said(context=text)))
+        assert text in strings(client_of(name).encode(event, HookReply(context=text)))
 
 
 def strings(value: Any) -> list[str]:
@@ -245,7 +245,7 @@ def test_whatever_is_said_fits_what_the_client_takes(
     context: str | None, denial: str | None, hold: str | None
 ) -> None:
     for name, event in EVENTS:
-        answer = client_of(name).encode(event, Said(context, denial, hold))
+        answer = client_of(name).encode(event, HookReply(context, denial, hold))
         VALID[name, event].validate(answer)
         json.dumps(answer, ensure_ascii=False).encode()
 
@@ -283,7 +283,7 @@ def test_the_modules_are_clients() -> None:
     from interlock.agents.cursor import hooks as cursor
     from interlock.agents.gemini import hooks as gemini
 
-    modules: list[Client] = [claude_code, codex, gemini, cursor]
+    modules: list[HooksModule] = [claude_code, codex, gemini, cursor]
     assert modules == [client_of(name) for name in CLIENTS]
 
 

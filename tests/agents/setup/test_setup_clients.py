@@ -17,12 +17,12 @@ from interlock.agents.guards.hooks import this_interlock
 from interlock.agents.hooks import client_of
 from interlock.agents.setup import inspect, jsonc, records
 from interlock.agents.setup.apply import Setting, prepared, reversed_setting
-from interlock.agents.setup.clients import Caller, client_named, place_at
+from interlock.agents.setup.clients import Invocation, client_named, place_at
 from interlock.agents.setup.inspect import Found
 from interlock.agents.setup.own_entries import hooks_in
 from interlock.errors import Usage
 
-CALLER = Caller(("/opt/bin/interlock",), "otto", "/data/ws")
+CALLER = Invocation(("/opt/bin/interlock",), "otto", "/data/ws")
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ class Desk:
     def setting(self, client: str, sender: str = "otto", **given: Any) -> Setting:
         plugin, is_repositorys = given.pop("plugin", None), given.pop("is_repositorys", False)
         place = place_at(str(given.pop("at", self.repo)), {"HOME": str(self.home)}, **given)
-        caller = Caller(this_interlock(), sender, "/data/ws", is_repositorys)
+        caller = Invocation(this_interlock(), sender, "/data/ws", is_repositorys)
         return prepared(client, place, str(self.kept), caller, plugin)
 
     def set_up(self, client: str, sender: str = "otto", **given: Any) -> list[str]:
@@ -300,7 +300,7 @@ def test_every_hook_is_of_an_event_that_interlock_answers(client: str) -> None:
 
 @each_client
 def test_words_with_spaces_reach_interlock_whole(client: str) -> None:
-    caller = Caller(("/my apps/interlock",), "otto", "/my data/it's")
+    caller = Invocation(("/my apps/interlock",), "otto", "/my data/it's")
     hooks = client_named(client).hooks(caller)
     assert hooks_in({"hooks": hooks}, client) == hooks
 
@@ -652,10 +652,10 @@ def test_files_that_cannot_be_read_say_nothing(client: str, desk: Desk) -> None:
 
 def test_what_is_called_is_alive_while_program_and_workspace_are_there(desk: Desk) -> None:
     place = place_at(str(desk.repo), {"HOME": str(desk.home)})
-    caller = Caller(this_interlock(), "otto", str(desk.kept))
+    caller = Invocation(this_interlock(), "otto", str(desk.kept))
     prepared("cursor", place, str(desk.kept), caller, None).apply()
     assert not inspect.found("cursor", place).is_dead
-    caller = Caller(("/gone/interlock",), "otto", str(desk.kept))
+    caller = Invocation(("/gone/interlock",), "otto", str(desk.kept))
     prepared("cursor", place, str(desk.kept), caller, None).apply()
     assert inspect.found("cursor", place).is_dead
 

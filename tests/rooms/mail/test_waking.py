@@ -10,7 +10,7 @@ import pytest
 
 from interlock import errors
 from interlock.local.windows import about
-from interlock.machine.processes import is_stopped, look
+from interlock.machine.processes import is_stopped, process_of
 from interlock.node import upkeep
 from interlock.node import wake_ups as dispatching
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim
@@ -476,7 +476,7 @@ def test_nobody_keeps_what_a_stopped_client_holds(street: Street) -> None:
     """It cannot know that it has lost it, and what it does then must bounce."""
     with subprocess.Popen(["sleep", "60"]) as client:
         try:
-            process = look(client.pid)
+            process = process_of(client.pid)
             assert process is not None
             window = street.otto._replace(session="s-1")
             street.step(window, "stop", window={"client": "codex"} | about(process))

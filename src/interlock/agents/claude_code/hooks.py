@@ -6,7 +6,7 @@ edits count: the subagent would get the words, and the agent would never see wha
 
 from typing import Any
 
-from interlock.agents.hooks import Said, Step
+from interlock.agents.hooks import HookReply, Step
 from interlock.agents.hooks.formats import edited_in, kind_of, nested, step_of
 
 EVENTS = {
@@ -42,5 +42,5 @@ def decode(event: str, given: dict[str, Any]) -> Step:
     return step_of(kind, given, edited_in(given, EDITORS) if kind == "edit" else ())
 
 
-def encode(event: str, said: Said) -> dict[str, Any]:
-    return nested(event, EVENTS.get(event, "other"), said, event in CONTEXT)
+def encode(event: str, reply: HookReply) -> dict[str, Any]:
+    return nested(event, EVENTS.get(event, "other"), reply, event in CONTEXT)

@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock import __version__
 from interlock.agents.claude_code.setup import CLIENT, hooks
-from interlock.agents.setup.clients import Caller, Wanted
+from interlock.agents.setup.clients import Invocation, Wanted
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER
 
@@ -34,7 +34,7 @@ that work is done.
 """
 
 
-def wanted(directory: str, caller: Caller) -> Wanted:
+def wanted(directory: str, caller: Invocation) -> Wanted:
     """The plugin's files. Its hooks do the same as those of the settings, so a worktree needs only
     one of the two."""
     monitor = {

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from interlock.agents.claude_code.hooks import EDITORS
-from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Caller, Place, Wanted, chosen
+from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Invocation, Place, Wanted, chosen
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER, Hooks
 
@@ -20,7 +20,7 @@ DIRECTORY = ".claude"
 AWAIT_S = 24 * 60 * 60
 
 
-def wanted(place: Place, caller: Caller) -> Wanted:
+def wanted(place: Place, caller: Invocation) -> Wanted:
     notices: list[dict[str, str]] = []
     settings, hooked = chosen(
         place,
@@ -47,7 +47,7 @@ def wanted(place: Place, caller: Caller) -> Wanted:
     return Wanted(documents, confirm, notices, (about_server,))
 
 
-def hooks(caller: Caller) -> Hooks:
+def hooks(caller: Invocation) -> Hooks:
     """The hooks by event. The second hook at Stop waits in the background, and wakes the session
     when mail arrives."""
     before = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse")
@@ -59,7 +59,7 @@ def hooks(caller: Caller) -> Hooks:
 
 
 def _group(
-    caller: Caller, event: str, *words: str, timeout: int = HOOK_TIMEOUT_S, **more: Any
+    caller: Invocation, event: str, *words: str, timeout: int = HOOK_TIMEOUT_S, **more: Any
 ) -> dict[str, Any]:
     command, *args = caller.hook(CLIENT, event, *words)
     hook = {"type": "command", "command": command, "args": args, "timeout": timeout}

@@ -6,7 +6,7 @@ line, with blanks around them.
 
 from typing import Any
 
-from interlock.agents.hooks import Said, Step
+from interlock.agents.hooks import HookReply, Step
 from interlock.agents.hooks.formats import input_in, kind_of, nested, step_of, tool_in, usable
 
 EVENTS = {
@@ -36,8 +36,8 @@ def decode(event: str, given: dict[str, Any]) -> Step:
     return step_of(kind, given, paths)
 
 
-def encode(event: str, said: Said) -> dict[str, Any]:
-    return nested(event, EVENTS.get(event, "other"), said, event in CONTEXT)
+def encode(event: str, reply: HookReply) -> dict[str, Any]:
+    return nested(event, EVENTS.get(event, "other"), reply, event in CONTEXT)
 
 
 def files_of(patch: object) -> tuple[str, ...]:

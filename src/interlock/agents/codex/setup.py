@@ -7,7 +7,14 @@ only the variables that the configuration names.
 
 import os
 
-from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Caller, Place, Wanted, chosen, grouped
+from interlock.agents.setup.clients import (
+    HOOK_TIMEOUT_S,
+    Invocation,
+    Place,
+    Wanted,
+    chosen,
+    grouped,
+)
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER, Hooks
 
@@ -22,7 +29,7 @@ VARIABLES = ("INTERLOCK_TOKEN", "INTERLOCK_SESSION", "INTERLOCK_WORKSPACE")
 END_TIMEOUT_S = 3
 
 
-def wanted(place: Place, caller: Caller) -> Wanted:
+def wanted(place: Place, caller: Invocation) -> Wanted:
     notices: list[dict[str, str]] = []
     own = place.in_home("CODEX_HOME", DIRECTORY)
     (config, servers), (hooks_file, hooked) = (
@@ -42,7 +49,7 @@ def wanted(place: Place, caller: Caller) -> Wanted:
     return Wanted(documents, confirm, notices)
 
 
-def hooks(caller: Caller) -> Hooks:
+def hooks(caller: Invocation) -> Hooks:
     return {
         event: [grouped(caller.hook(CLIENT, event), timeout, matcher)]
         for event, timeout, matcher in (

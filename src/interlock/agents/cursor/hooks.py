@@ -7,8 +7,8 @@ before shell commands: an answer that allows a command could replace the person'
 
 from typing import Any
 
-from interlock.agents.hooks import Said, Step
-from interlock.agents.hooks.formats import edited_in, kind_of, spoken, text_in
+from interlock.agents.hooks import HookReply, Step
+from interlock.agents.hooks.formats import client_text, edited_in, kind_of, text_in
 
 EVENTS = {
     "sessionStart": "start",
@@ -47,16 +47,16 @@ def decode(event: str, given: dict[str, Any]) -> Step:
     return Step(kind, session, directory, paths, held, forgets=event == "preCompact")
 
 
-def encode(event: str, said: Said) -> dict[str, Any]:
+def encode(event: str, reply: HookReply) -> dict[str, Any]:
     if event == "preToolUse":
-        denial = spoken(said.denial)
+        denial = client_text(reply.denial)
         if not denial:
             return {"permission": "allow"}
         return {"permission": "deny", "user_message": denial, "agent_message": denial}
     if event == "beforeSubmitPrompt":
         return {"continue": True}
-    if event == "stop" and (hold := spoken(said.hold)):
+    if event == "stop" and (hold := client_text(reply.hold)):
         return {"followup_message": hold}
-    if event in CONTEXT and (context := spoken(said.context)):
+    if event in CONTEXT and (context := client_text(reply.context)):
         return {"additional_context": context}
     return {}

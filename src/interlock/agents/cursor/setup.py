@@ -4,7 +4,7 @@ import os
 import shlex
 
 from interlock.agents.cursor.hooks import EDITORS
-from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Caller, Place, Wanted, chosen
+from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Invocation, Place, Wanted, chosen
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER, Hooks
 
@@ -18,7 +18,7 @@ NEW = '{\n  "version": 1\n}\n'
 LOOPS = 5
 
 
-def wanted(place: Place, caller: Caller) -> Wanted:
+def wanted(place: Place, caller: Invocation) -> Wanted:
     notices: list[dict[str, str]] = []
     project, users = (os.path.join(above, ".cursor") for above in (place.root, place.home))
     (servers, served), (hooks_file, hooked) = (
@@ -35,7 +35,7 @@ def wanted(place: Place, caller: Caller) -> Wanted:
     return Wanted(documents, confirm if is_projects else [], notices, (about_server,))
 
 
-def hooks(caller: Caller) -> Hooks:
+def hooks(caller: Invocation) -> Hooks:
     more: dict[str, dict[str, object]] = {
         "preToolUse": {"matcher": "|".join(EDITORS)},
         "stop": {"loop_limit": LOOPS},

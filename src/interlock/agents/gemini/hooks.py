@@ -6,8 +6,8 @@ and no context. It shows `<` and `>` in context to the agent as entities.
 
 from typing import Any
 
-from interlock.agents.hooks import Said, Step
-from interlock.agents.hooks.formats import edited_in, kind_of, spoken, text_in
+from interlock.agents.hooks import HookReply, Step
+from interlock.agents.hooks.formats import client_text, edited_in, kind_of, text_in
 
 EVENTS = {
     "SessionStart": "start",
@@ -33,11 +33,11 @@ def decode(event: str, given: dict[str, Any]) -> Step:
     return Step(kind, session, cwd, paths, int(held), forgets=event == "PreCompress")
 
 
-def encode(event: str, said: Said) -> dict[str, Any]:
+def encode(event: str, reply: HookReply) -> dict[str, Any]:
     kind = EVENTS.get(event)
-    refusal = {"edit": said.denial, "stop": said.hold}.get(kind or "other")
-    if reason := spoken(refusal):
+    refusal = {"edit": reply.denial, "stop": reply.hold}.get(kind or "other")
+    if reason := client_text(refusal):
         return {"decision": "deny", "reason": reason}
-    if event in CONTEXT and (context := spoken(said.context)):
+    if event in CONTEXT and (context := client_text(reply.context)):
         return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
     return {}

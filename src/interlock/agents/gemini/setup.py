@@ -7,7 +7,14 @@ not the session's name, by which a server finds the stored credential.
 import os
 
 from interlock.agents.gemini.hooks import EDITORS
-from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Caller, Place, Wanted, chosen, grouped
+from interlock.agents.setup.clients import (
+    HOOK_TIMEOUT_S,
+    Invocation,
+    Place,
+    Wanted,
+    chosen,
+    grouped,
+)
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER, Hooks, Members
 
@@ -18,7 +25,7 @@ PROGRAM = "gemini"
 DIRECTORY = ".gemini"
 
 
-def wanted(place: Place, caller: Caller) -> Wanted:
+def wanted(place: Place, caller: Invocation) -> Wanted:
     notices: list[dict[str, str]] = []
     project = os.path.join(place.root, ".gemini", "settings.json")
     users = os.path.join(place.home, ".gemini", "settings.json")
@@ -32,7 +39,7 @@ def wanted(place: Place, caller: Caller) -> Wanted:
     return Wanted(documents, confirm if file == project else [], notices)
 
 
-def hooks(caller: Caller) -> Hooks:
+def hooks(caller: Invocation) -> Hooks:
     return {
         event: [grouped(caller.hook(CLIENT, event), HOOK_TIMEOUT_S * 1000, matcher, name=SERVER)]
         for event, matcher in (

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.errors import Usage
 from interlock.local.repository import names_of, normalised
-from interlock.machine.git import asked
+from interlock.machine.git import run_git
 
 if TYPE_CHECKING:
-    from interlock.local.project import Guard
+    from interlock.local.project import PushGuard
 
 
 def ask(place: str, *words: str) -> bytes | None:
     """The output of git, or None if it fails. Raises Usage if git cannot run: a guard that cannot
     ask refuses."""
     try:
-        done = asked(place, *words)
+        done = run_git(place, *words)
     except (OSError, subprocess.TimeoutExpired) as trouble:
         raise Usage(f"git cannot be run here: {trouble}") from None
     return done.stdout if done.returncode == 0 else None
@@ -29,8 +29,8 @@ def ask(place: str, *words: str) -> bytes | None:
 
 def line(place: str, *words: str) -> str | None:
     """The line that git prints, or None if it prints nothing or fails. Raises Usage."""
-    said = ask(place, *words)
-    return os.fsdecode(said).removesuffix("\n") or None if said is not None else None
+    output = ask(place, *words)
+    return os.fsdecode(output).removesuffix("\n") or None if output is not None else None
 
 
 def root(place: str) -> str:
@@ -49,10 +49,10 @@ def root(place: str) -> str:
 def staged(root: str) -> list[str]:
     """The files that the commit being made changes, relative to the root: both names of a moved
     file, and deleted files. Raises Usage."""
-    said = ask(root, "diff", "--cached", "--name-only", "--no-renames", "-z", "--no-ext-diff")
-    if said is None:
+    output = ask(root, "diff", "--cached", "--name-only", "--no-renames", "-z", "--no-ext-diff")
+    if output is None:
         raise Usage("git does not say what is staged here.")
-    return _texts(said)
+    return _texts(output)
 
 
 def committed(root: str) -> tuple[str, list[str]] | None:
@@ -70,8 +70,8 @@ def committed(root: str) -> tuple[str, list[str]] | None:
     return commit, _texts(ask(root, *words, *commits) or b"")
 
 
-def _texts(said: bytes) -> list[str]:
-    return [path.decode("utf-8", "replace") for path in said.split(b"\0") if path]
+def _texts(output: bytes) -> list[str]:
+    return [path.decode("utf-8", "replace") for path in output.split(b"\0") if path]
 
 
 def named(root: str, paths: Sequence[str]) -> list[str]:
@@ -125,7 +125,7 @@ def pushes(stdin_text: str) -> list[Push]:
     return found
 
 
-def covering(root: str, remote: str, url: str, push: Push) -> tuple["Guard", ...]:
+def covering(root: str, remote: str, url: str, push: Push) -> tuple["PushGuard", ...]:
     """The guards that this push of one ref meets. A guard of a remote also covers a push to its
     URL, and to another remote with the same URL."""
     names = _remote_names(root, remote, url)
@@ -144,13 +144,13 @@ def unpushed(root: str, remote: str, url: str, push: Push) -> list[str]:
     known = [f"--remotes={name}" for name in names] or ["--remotes"]
     if not push.creates and _has_commit(root, push.remote_oid):
         known.append(push.remote_oid)
-    said = ask(root, "rev-list", push.local_oid, "--not", *known, "--")
-    if said is None:
+    output = ask(root, "rev-list", push.local_oid, "--not", *known, "--")
+    if output is None:
         raise Usage("git does not say what would be pushed.")
-    return said.decode().split()
+    return output.decode().split()
 
 
-def guards_in_force(root: str, *oids: str) -> tuple["Guard", ...]:
+def guards_in_force(root: str, *oids: str) -> tuple["PushGuard", ...]:
     """The guards of the working tree, and of each of these commits that exists here.
 
     The commit that the remote has now counts, so that a push cannot remove its own guard. The

@@ -32,7 +32,7 @@ class Step(NamedTuple):
     forgets: bool = False
 
 
-class Said(NamedTuple):
+class HookReply(NamedTuple):
     """The words for a client: text for the agent's context, the reason why an edit is denied, or
     what the agent should do before it stops."""
 
@@ -41,10 +41,10 @@ class Said(NamedTuple):
     hold: str | None = None
 
 
-NOTHING = Said()
+NOTHING = HookReply()
 
 
-class Client(Protocol):
+class HooksModule(Protocol):
     """The `hooks` module of a client.
 
     `EVENTS` maps its events to kinds of steps. `CONTEXT` are the events at which it passes text to
@@ -60,10 +60,10 @@ class Client(Protocol):
 
     def decode(self, event: str, given: dict[str, Any]) -> Step: ...
 
-    def encode(self, event: str, said: Said) -> dict[str, Any]: ...
+    def encode(self, event: str, reply: HookReply) -> dict[str, Any]: ...
 
 
-def client_of(name: str) -> Client:
+def client_of(name: str) -> HooksModule:
     """The `hooks` module of a client. Raises Usage."""
     if name not in CLIENTS:
         names = sorted(CLIENTS)
@@ -71,7 +71,7 @@ def client_of(name: str) -> Client:
             f"There is no client {name[:80]!r}. There are: {', '.join(names)}.",
             did_you_mean=near(name, names) or None,
         )
-    module: Client = __import__(
+    module: HooksModule = __import__(
         f"interlock.agents.{name.replace('-', '_')}.hooks", fromlist=["decode"]
     )
     return module

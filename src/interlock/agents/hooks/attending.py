@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from interlock.agents.hooks import NOTHING, Said, Step, client_of
+from interlock.agents.hooks import NOTHING, HookReply, Step, client_of
 from interlock.agents.hooks.memory import Memo, Memory
 from interlock.rooms.workspace.verbs import Attend
 from interlock.verbs.flows import Flow
@@ -35,7 +35,7 @@ def attending(
     until_ms: int | None = None,
     outlives: bool = False,
     unbound: bool = False,
-) -> Flow[Said]:
+) -> Flow[HookReply]:
     """The flow of one step, which a command or a server runs.
 
     `window` describes the client for presence. The client reads the answer until `until_ms`. A
@@ -43,7 +43,7 @@ def attending(
     not know a session that is `unbound`."""
     if step.kind == "other" and not step.forgets:
         return NOTHING
-    from interlock.agents.hooks.telling import said
+    from interlock.agents.hooks.telling import reply_to
 
     memo = memory.recall()
     held = max(step.held, memo.held) if step.held else 0
@@ -61,17 +61,17 @@ def attending(
             request._replace(paths=paths, repo=repo, worktree=worktree)
             for repo, worktree, paths in _edited(step)
         ]
-    told: list[Said] = []
+    replies: list[HookReply] = []
     for request in requests:
         answer = yield request
-        told.append(said(kind, answer))
+        replies.append(reply_to(kind, answer))
         for session in answer.get("lost", ()):
             from interlock.rooms.identity.verbs import EndSession
 
             yield EndSession(session)  # its client was killed, and cannot release its claims
-    context = "\n".join(each.context for each in told if each.context is not None) or None
-    denial = "\n".join(each.denial for each in told if each.denial is not None) or None
-    hold = next((each.hold for each in told if each.hold is not None), None)
+    context = "\n".join(each.context for each in replies if each.context is not None) or None
+    denial = "\n".join(each.denial for each in replies if each.denial is not None) or None
+    hold = next((each.hold for each in replies if each.hold is not None), None)
     # Lines that the client could not take earlier are said now, or owed until it can; each once.
     lines = dict.fromkeys((*memo.owed.splitlines(), *(context or "").splitlines()))
     owed = "" if takes_words or kind == "end" else "\n".join([*lines][:MAX_OWED])
@@ -80,7 +80,7 @@ def attending(
     forgot = step.forgets or (memo.forgot and kind != "start")
     if (now := Memo(held + 1 if hold is not None else 0, forgot, owed)) != memo:
         memory.keep(now)
-    return Said(context, denial, hold)
+    return HookReply(context, denial, hold)
 
 
 def _edited(step: Step) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -111,7 +111,7 @@ def _roots(place: str) -> Iterator[str]:
     while True:
         while not os.path.isdir(place):
             place = os.path.dirname(place)
-        root = git.said(place, "rev-parse", "--show-toplevel")
+        root = git.git_output(place, "rev-parse", "--show-toplevel")
         if not root:
             return
         yield os.path.realpath(root)

@@ -6,7 +6,7 @@ Reading is lenient: only the parts that decide about an edit must be right.
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.agents.hooks import Said, Step
+from interlock.agents.hooks import HookReply, Step
 
 # Claude Code moves text of more than 10,000 characters into a file that the agent is not asked to
 # read. Codex does so above 2,500 tokens of four bytes each. UTF-8 has at least one byte for each
@@ -80,7 +80,7 @@ def step_of(kind: str, given: Mapping[str, Any], paths: tuple[str, ...]) -> Step
     return Step(kind, text_in(given, "session_id"), text_in(given, "cwd"), paths, int(held))
 
 
-def spoken(text: str | None, limit: int | None = None) -> str:
+def client_text(text: str | None, limit: int | None = None) -> str:
     """Text as a client accepts it: valid and within the limit; empty if there is nothing to say."""
     if text is None or not text.strip():
         return ""
@@ -95,14 +95,14 @@ def spoken(text: str | None, limit: int | None = None) -> str:
     )
 
 
-def nested(event: str, kind: str, said: Said, takes_context: bool) -> dict[str, Any]:
+def nested(event: str, kind: str, reply: HookReply, takes_context: bool) -> dict[str, Any]:
     """The answer in the form of Claude Code and Codex."""
     if kind == "stop":
-        hold = spoken(said.hold, LIMIT)
+        hold = client_text(reply.hold, LIMIT)
         return {"decision": "block", "reason": hold} if hold else {}
     specific: dict[str, str] = {}
-    if kind == "edit" and (denial := spoken(said.denial, LIMIT)):
+    if kind == "edit" and (denial := client_text(reply.denial, LIMIT)):
         specific |= {"permissionDecision": "deny", "permissionDecisionReason": denial}
-    if takes_context and (context := spoken(said.context, LIMIT)):
+    if takes_context and (context := client_text(reply.context, LIMIT)):
         specific["additionalContext"] = context
     return {"hookSpecificOutput": {"hookEventName": event, **specific}} if specific else {}

@@ -1,25 +1,25 @@
 """The words for an agent at a step: short and factual. Words of other agents appear only inside of
 an envelope that Interlock makes."""
 
-from interlock.agents.hooks import NOTHING, Said
+from interlock.agents.hooks import NOTHING, HookReply
 from interlock.verbs.answers import Answer
 
 
-def said(step: str, answer: Answer) -> Said:
+def reply_to(step: str, answer: Answer) -> HookReply:
     """The words for the answer to an `Attend`."""
     if step == "edit" and answer.get("allowed") is False:
-        return Said(denial=answer["message"])
+        return HookReply(denial=answer["message"])
     if step == "edit" and answer.get("warned"):
         first, more = answer["warned"][0], len(answer["warned"]) - 1
         claim = first["claim"]
         where = f" in {claim['worktree']}" if "worktree" in claim else ""
-        return Said(
+        return HookReply(
             context=f"Interlock: {first['path']} is claimed by {claim['holder']}{where} until "
             f"{claim['expires_at']}. Your change may meet theirs."
             + (f" ({more} more are claimed too.)" if more else "")
         )
     if step == "stop" and "messages" in answer:
-        return Said(hold=_handed_over(answer["messages"]))
+        return HookReply(hold=_handed_over(answer["messages"]))
     lines = [_who(answer)] if step == "start" else []
     if "news" in answer:
         lines.append(pointer(answer["news"], answer["unread"]))
@@ -27,7 +27,7 @@ def said(step: str, answer: Answer) -> Said:
         lines.append(f"{_counted(answer['unread'], 'unread message')} on Interlock. {_READ}")
     if "paused" in answer and step in ("start", "prompt"):
         lines.append("The workspace is paused: nothing may be written until a person resumes it.")
-    return Said(context="\n".join(lines)) if lines else NOTHING
+    return HookReply(context="\n".join(lines)) if lines else NOTHING
 
 
 def pointer(news: list[Answer], unread: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from interlock.agents.setup import files, inspect, records
 from interlock.agents.setup.clients import (
     USER,
-    Caller,
+    Invocation,
     Place,
     client_named,
     exclude_file,
@@ -62,12 +62,12 @@ class Setting(NamedTuple):
 
     def answer(self, *, with_diff: bool) -> dict[str, Any]:
         rows = shown(self.changes, with_diff=with_diff)
-        said = {"confirm": self.confirm, "notices": self.notices}
-        return {"changes": rows} | {name: value for name, value in said.items() if value}
+        remarks = {"confirm": self.confirm, "notices": self.notices}
+        return {"changes": rows} | {name: value for name, value in remarks.items() if value}
 
 
 def prepared(
-    client: str, place: Place, home: str, caller: Caller, plugin_at: str | None
+    client: str, place: Place, home: str, caller: Invocation, plugin_at: str | None
 ) -> Setting:
     """Plan the setup of a client. Raises Usage if one of its files is unreadable.
 
@@ -212,7 +212,7 @@ def _exclude_lines(place: Place, shelf: Shelf, client: str, made: list[str]) -> 
 
 
 def _setup_notices(
-    place: Place, caller: Caller, documents: Sequence[Document], others: Sequence[Record]
+    place: Place, caller: Invocation, documents: Sequence[Document], others: Sequence[Record]
 ) -> Iterator[Notice]:
     renamed = [other for other in others if other.sender != caller.sender]
     for document in documents:

@@ -14,7 +14,7 @@ USER = "user"
 HOOK_TIMEOUT_S = 10
 
 
-class Caller(NamedTuple):
+class Invocation(NamedTuple):
     """How a client calls Interlock: the words that start it, the sender and the workspace; never a
     token. Without a `workspace` the client finds the one of its directory. The workspace of one
     repository is named only in the files of that repository."""
@@ -39,7 +39,7 @@ class Caller(NamedTuple):
         where = [WORKSPACE, self.workspace] if self.workspace is not None else []
         return [FROM, self.sender, *where]
 
-    def for_every_project(self) -> "Caller":
+    def for_every_project(self) -> "Invocation":
         return self._replace(workspace=None) if self.is_repositorys else self
 
 
@@ -74,7 +74,7 @@ class Wanted(NamedTuple):
     about_server: tuple[str, ...] = ()
 
 
-class Client(Protocol):
+class SetupModule(Protocol):
     """The `setup` module of a client. `TITLE` is its name for people, `NAME` its default sender.
     `PROGRAM` and `DIRECTORY` (in the user's home) show that it is installed."""
 
@@ -84,35 +84,37 @@ class Client(Protocol):
     DIRECTORY: str
 
     @staticmethod
-    def wanted(place: Place, caller: Caller) -> Wanted:
+    def wanted(place: Place, caller: Invocation) -> Wanted:
         """The entries of each of its files."""
 
     @staticmethod
-    def hooks(caller: Caller) -> Hooks:
+    def hooks(caller: Invocation) -> Hooks:
         """Its hooks by event, in the client's own form."""
 
 
-def client_named(name: str) -> Client:
+def client_named(name: str) -> SetupModule:
     module = __import__(f"interlock.agents.{name.replace('-', '_')}.setup", fromlist=["wanted"])
-    return cast(Client, module)
+    return cast(SetupModule, module)
 
 
 def place_at(cwd: str, environ: Mapping[str, str], *, user: bool = False) -> Place:
     home = environ.get("HOME") or os.path.expanduser("~")
-    root = git.said(cwd, "rev-parse", "--show-toplevel")
+    root = git.git_output(cwd, "rev-parse", "--show-toplevel")
     if not root:
         return Place(os.path.realpath(cwd), os.path.realpath(cwd), home, environ, False, user)
     main = root
-    own, common = (git.said(root, "rev-parse", name) for name in ("--git-dir", "--git-common-dir"))
-    trees = (git.said(root, "worktree", "list", "--porcelain") or "").split("\n")
+    own, common = (
+        git.git_output(root, "rev-parse", name) for name in ("--git-dir", "--git-common-dir")
+    )
+    trees = (git.git_output(root, "worktree", "list", "--porcelain") or "").split("\n")
     if own != common and "bare" not in trees[:2]:
         main = trees[0].removeprefix("worktree ") or root
     return Place(root, main, home, environ, True, user)
 
 
 def chosen(
-    place: Place, caller: Caller, project: str, users: str, notices: list[dict[str, str]]
-) -> tuple[str, Caller]:
+    place: Place, caller: Invocation, project: str, users: str, notices: list[dict[str, str]]
+) -> tuple[str, Invocation]:
     """The project's file, or the user's if the place says so or git tracks the project's; and how
     Interlock is called from there."""
     if place.user:
@@ -121,7 +123,7 @@ def chosen(
     while not os.path.isdir(inside):
         inside = os.path.dirname(inside)
     is_tracked = place.in_git and any(
-        git.said(inside, "--literal-pathspecs", "ls-files", "--error-unmatch", "--", name)
+        git.git_output(inside, "--literal-pathspecs", "ls-files", "--error-unmatch", "--", name)
         is not None
         for name in {project, os.path.realpath(project)}
     )
@@ -145,7 +147,7 @@ def grouped(
 
 def exclude_file(place: Place) -> str | None:
     """The repository's `info/exclude`, which its worktrees share."""
-    found = git.said(place.root, "rev-parse", "--git-path", "info/exclude")
+    found = git.git_output(place.root, "rev-parse", "--git-path", "info/exclude")
     return os.path.normpath(os.path.join(place.root, found)) if found else None
 
 
@@ -155,6 +157,6 @@ def exclude_line(place: Place, file: str, known: Collection[str]) -> str | None:
     for root in (place.root, place.main):
         if os.path.commonpath((root, file)) == root:
             line = "/" + os.path.relpath(file, root)
-            is_hidden = git.said(root, "check-ignore", "-q", "--", file) is not None
+            is_hidden = git.git_output(root, "check-ignore", "-q", "--", file) is not None
             return line if line in known or not is_hidden else None
     return None

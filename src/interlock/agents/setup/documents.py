@@ -67,10 +67,10 @@ def taken_out(document: Document, now: bytes, original: bytes | None) -> bytes |
         left = _with_lines(now, drop=document.lines)
     else:
         before = parsed(document, without_ours(document, original))
-        members = {path: jsonc.look(before, path) for path in document.members}
+        members = {path: jsonc.value_at(before, path) for path in document.members}
 
         def existed(path: Sequence[str]) -> bool:
-            return jsonc.look(before, path) is not None
+            return jsonc.value_at(before, path) is not None
 
         left = _edited(document, now, members, {}, keep=existed)
     return None if original is None and _is_empty(document, left) else left
@@ -89,7 +89,7 @@ def without_ours(document: Document, data: bytes | None) -> bytes | None:
 def recognised(document: Document, data: bytes | None) -> Document:
     """The document with those of its entries that are in the file, as they are there."""
     found = {} if document.form in ("whole", "lines") else parsed(document, data)
-    members = {path: jsonc.look(found, path) for path in document.members}
+    members = {path: jsonc.value_at(found, path) for path in document.members}
     ours = {path: value for path, value in members.items() if is_our_server(path, value)}
     hooks = own_entries.hooks_in(found, document.client) if document.form == "json" else {}
     return replace(document, members=ours, hooks=hooks, lines=())
@@ -98,7 +98,7 @@ def recognised(document: Document, data: bytes | None) -> Document:
 def has_foreign_server(document: Document, data: bytes | None) -> bool:
     """Whether the file has an MCP server with our name that is not ours."""
     found = parsed(document, data) if document.members else {}
-    values = {path: jsonc.look(found, path) for path in document.members}
+    values = {path: jsonc.value_at(found, path) for path in document.members}
     return any(value and not is_our_server(path, value) for path, value in values.items())
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from interlock.agents.guards.hooks import this_interlock
 from interlock.agents.setup import inspect, records
 from interlock.agents.setup.apply import prepared
-from interlock.agents.setup.clients import USER, Caller, client_named, place_at
+from interlock.agents.setup.clients import USER, Invocation, client_named, place_at
 from interlock.agents.setup.records import Record
 from interlock.errors import Usage
 from interlock.rooms.workspace.findings import Finding
@@ -71,7 +71,7 @@ def _misfit(record: Record, workspace: Workspace, environ: Mapping[str, str]) ->
             return Finding(f"{about}: what its configuration calls is gone.", again, where)
         # Setup may have been told the workspace, or may have found it: both are right.
         for is_repositorys in (False, True):
-            caller = Caller(this_interlock(), sender, workspace.place, is_repositorys)
+            caller = Invocation(this_interlock(), sender, workspace.place, is_repositorys)
             setting = prepared(record.client, place, workspace.home, caller, plugin_at)
             if all(change.after == change.before for change in setting.changes):
                 return None

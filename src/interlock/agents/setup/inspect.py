@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from interlock.agents import CLIENTS
 from interlock.agents.guards.hooks import is_installed
 from interlock.agents.setup import files
-from interlock.agents.setup.clients import GIT, Caller, Place, client_named
+from interlock.agents.setup.clients import GIT, Invocation, Place, client_named
 from interlock.agents.setup.documents import Document, parsed, recognised
 from interlock.agents.setup.own_entries import FROM, WORKSPACE, commands_in, value_of
 from interlock.errors import Usage
 from interlock.machine import git
 from interlock.verbs.addresses import address
 
-ANY_CALLER = Caller((), "", None)
+ANY_CALLER = Invocation((), "", None)
 
 
 class Found(NamedTuple):
@@ -48,7 +48,7 @@ def detected(place: Place) -> list[dict[str, Any]]:
             | ({"dead": True} if ours.is_dead else {})
         )
     program = shutil.which(GIT, path=path)
-    in_one = bool(program) and git.said(place.root, "rev-parse", "--git-dir") is not None
+    in_one = bool(program) and git.git_output(place.root, "rev-parse", "--git-dir") is not None
     rows.append(
         {"client": GIT, "set_up": in_one and is_installed(place.root)}
         | {"command": f"interlock setup {GIT}"}

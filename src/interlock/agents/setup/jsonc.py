@@ -147,7 +147,7 @@ def load(text: str) -> Any:
     return _Text(text).value
 
 
-def look(data: Any, path: Sequence[str]) -> Any:
+def value_at(data: Any, path: Sequence[str]) -> Any:
     """The value at the path, or None."""
     for key in path:
         data = data.get(key) if isinstance(data, dict) else None

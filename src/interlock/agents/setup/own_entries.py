@@ -60,10 +60,10 @@ def changed(
     data = jsonc.load(text)
     for path, value in members.items():
         if value is not None:
-            if jsonc.look(data, path) != value:
+            if jsonc.value_at(data, path) != value:
                 text = jsonc.put(text, path, value)
             continue
-        above = jsonc.look(jsonc.load(text), path[:-1])
+        above = jsonc.value_at(jsonc.load(text), path[:-1])
         if isinstance(above, dict) and path[-1] in above:
             text = _dropped(text, path, path[:-1], keep)
     if hooks_in(data, client) == hooks:
@@ -81,13 +81,13 @@ def _dropped(
 ) -> str:
     """The text without the entry at the path, and without the entries above that become empty."""
     text = jsonc.drop(text, path)
-    while above and jsonc.look(jsonc.load(text), above) in ({}, []) and not keep(above):
+    while above and jsonc.value_at(jsonc.load(text), above) in ({}, []) and not keep(above):
         text, above = jsonc.drop(text, above), above[:-1]
     return text
 
 
 def _events(data: Any) -> Iterator[tuple[str, list[Any]]]:
-    events = jsonc.look(data, (HOOKS,))
+    events = jsonc.value_at(data, (HOOKS,))
     for event, groups in events.items() if isinstance(events, dict) else ():
         if isinstance(groups, list):
             yield event, groups

@@ -35,7 +35,7 @@ class Command:
         if command is None:
             raise NotWoken(f"There is no command for {window.sender}.")
         text = plain(pointer.text)
-        told = {
+        news = {
             "sender": window.sender,
             "session": window.session,
             "client": window.client,
@@ -48,16 +48,16 @@ class Command:
             "INTERLOCK_WAKE_COUNT": str(pointer.count),
             "INTERLOCK_WAKE_TEXT": text,
         }
-        run(command, json.dumps(told).encode() + b"\n", parts, self._limit_s)
+        run(command, json.dumps(news).encode() + b"\n", parts, self._limit_s)
 
 
 def run(
     command: Sequence[str],
-    told: bytes = b"",
+    stdin: bytes = b"",
     more: Mapping[str, str] | None = None,
     limit_s: float = LIMIT_S,
 ) -> None:
-    """Run a program with `told` on standard input and `more` in its environment.
+    """Run a program with `stdin` on standard input and `more` in its environment.
 
     Raises NotWoken if it cannot start or fails. Kills it and its children after `limit_s`, and
     raises InDoubt, because it may have done its work by then."""
@@ -77,7 +77,7 @@ def run(
             raise NotWoken(f"{program} cannot be run: {trouble}") from None
         with child:
             try:
-                child.communicate(told, timeout=limit_s)
+                child.communicate(stdin, timeout=limit_s)
             except subprocess.TimeoutExpired:
                 raise InDoubt(f"{program} did not end in {limit_s:g} s.") from None
             finally:

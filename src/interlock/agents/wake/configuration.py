@@ -43,7 +43,7 @@ def read(directory: str) -> Config:
                     f"Make it yours alone: chmod go-w {FILE}",
                     file=FILE,
                 )
-            if git.said(directory, "ls-files", "--error-unmatch", "--", FILE) is not None:
+            if git.git_output(directory, "ls-files", "--error-unmatch", "--", FILE) is not None:
                 raise Usage(
                     f"{FILE} names commands to run, and a repository brought it along: git tracks "
                     "it. Take it out of the repository, and write your own.",

@@ -114,8 +114,8 @@ class _Pane:
         """Why nothing may be pasted into the pane, as a part of a sentence. None if the client is
         in the foreground of the pane's terminal, and the pane takes input as usual."""
         wanted = "|".join(f"#{{{name}}}" for name in _FACTS)
-        said = self.run("display-message", "-p", "-t", self.id, wanted)
-        facts = dict(zip(_FACTS, said.rstrip("\n").split("|", len(_FACTS) - 1), strict=False))
+        output = self.run("display-message", "-p", "-t", self.id, wanted)
+        facts = dict(zip(_FACTS, output.rstrip("\n").split("|", len(_FACTS) - 1), strict=False))
         # For a pane that is gone, tmux may describe none, or another.
         if facts.get("pane_id") != self.id or len(facts) != len(_FACTS):
             raise NotWoken(f"There is no pane {self.id} any more.")
@@ -139,7 +139,7 @@ class _Pane:
     def paste(self, line: str) -> None:
         """Paste in bracketed mode, so that no client takes the text for keys."""
         name = f"interlock-{secrets.token_hex(8)}"
-        self.run("load-buffer", "-b", name, "-", told=line)
+        self.run("load-buffer", "-b", name, "-", stdin=line)
         try:
             self.run("paste-buffer", "-p", "-d", "-b", name, "-t", self.id, is_final=True)
         except NotWoken:
@@ -147,7 +147,7 @@ class _Pane:
                 self.run("delete-buffer", "-b", name)
             raise
 
-    def run(self, *words: str, told: str = "", is_final: bool = False) -> str:
+    def run(self, *words: str, stdin: str = "", is_final: bool = False) -> str:
         """Run a command of tmux. Raises NotWoken if it fails. A timeout of a command that
         `is_final`, which cannot be undone, raises InDoubt."""
         if not _ID.fullmatch(self.id) or not _is_own_socket(self.socket):
@@ -155,7 +155,7 @@ class _Pane:
         try:
             done = subprocess.run(  # noqa: S603 - words of ours, no shell
                 ["tmux", "-u", "-S", self.socket, *words],  # noqa: S607 - the user's own tmux
-                input=told.encode(),
+                input=stdin.encode(),
                 capture_output=True,
                 timeout=COMMAND_TIMEOUT_S,
                 check=False,
@@ -191,10 +191,10 @@ def _has_terminal(pid: int, tty: str, look: Look) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    said = done.stdout.decode(errors="replace").split(None, 4)
-    if done.returncode != 0 or len(said) != 5:
+    fields = done.stdout.decode(errors="replace").split(None, 4)
+    if done.returncode != 0 or len(fields) != 5:
         return False
-    uid, group, foreground, terminal, args = said
+    uid, group, foreground, terminal, args = fields
     if uid != str(os.geteuid()) or group != foreground or f"/dev/{terminal}" != tty:
         return False
     program, *rest = args.split() or [""]

@@ -65,8 +65,8 @@ def show(context: Context) -> Answer:
     """Print the facts of the log."""
     from interlock.verbs.flows import run
 
-    act = ShowLog(context.get("after", 0), context.get("limit", 50), context.get("kind"))
-    return run(pages(act), context.call_as_owner)
+    request = ShowLog(context.get("after", 0), context.get("limit", 50), context.get("kind"))
+    return run(pages(request), context.call_as_owner)
 
 
 @command(

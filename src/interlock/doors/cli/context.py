@@ -87,13 +87,13 @@ class Context:
         credentials = self.credentials(owner_may=not request.needs_sender())
         return self.link.call(credentials, request)
 
-    def call(self, act: Any) -> Answer:
+    def call(self, request: Any) -> Answer:
         """Call a verb as the sender."""
-        return self.link.call(self.credentials(), act)
+        return self.link.call(self.credentials(), request)
 
-    def call_as_owner(self, act: Any) -> Answer:
+    def call_as_owner(self, request: Any) -> Answer:
         """Call a verb that the owner of an embedded workspace may call, without an identity."""
-        return self.link.call(self.credentials(owner_may=True), act)
+        return self.link.call(self.credentials(owner_may=True), request)
 
     def store(self) -> workspace.CredentialStore:
         self.link.open()

@@ -91,20 +91,20 @@ def command_of(
 
 def _specified(text: str, verb: type[Verb] | None, help: Help) -> tuple[Shape, str]:
     """The shape and the help of an argument or a flag."""
-    said = help.get(_key(text))
-    if isinstance(said, tuple):
-        return said[1], said[0]
+    declared = help.get(_key(text))
+    if isinstance(declared, tuple):
+        return declared[1], declared[0]
     if verb is not None and (field := field_of(verb, text)) is not None:
-        about = said or field.help
-        if said is None and not field.required and field.default not in (None, (), False, ""):
+        about = declared or field.help
+        if declared is None and not field.required and field.default not in (None, (), False, ""):
             is_duration = field.shape.kind == "duration"
             default = covering(field.default) if is_duration else field.default
             about = f"{about} (default: {default})".strip()
         return field.shape, about
-    if said is None:
+    if declared is None:
         raise LookupError(f"There is neither a field nor help for {text}.")
     value = text.partition(" ")[2]
-    return (Choice(*value.split("|")) if "|" in value and value.islower() else _TEXT), said
+    return (Choice(*value.split("|")) if "|" in value and value.islower() else _TEXT), declared
 
 
 def field_of(verb: type[Verb], text: str) -> Field | None:

@@ -16,7 +16,7 @@ from interlock.local.workspace import Kept
 from interlock.rooms.identity import token_format
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.verbs import IdentifyToken, ListAgents
-from interlock.rooms.workspace.findings import Finding, in_order, told, unmade
+from interlock.rooms.workspace.findings import Finding, finding_rows, in_order, unmade
 from interlock.rooms.workspace.verbs import Examine
 from interlock.verbs.addresses import address, filename
 from interlock.verbs.answers import Answer
@@ -45,13 +45,13 @@ def doctor(context: Context) -> Answer:
             "asked to write meanwhile it may do yet.",
             f"kill -9 {context.silent} && interlock up --detach",
         )
-        here += told("one-server", [silent])
-    for check, look in CHECKS.items():
+        here += finding_rows("one-server", [silent])
+    for check, run_check in CHECKS.items():
         try:
-            found = list(look(context))
+            found = list(run_check(context))
         except Exception as trouble:  # noqa: BLE001 - one check must not hide the others
             found = [unmade(trouble)]
-        here += told(check, found)
+        here += finding_rows(check, found)
     rows = _add_from_flag(context, in_order([*answer["findings"], *here]))
     for row in rows:
         row["do"] = _as_typed_here(context, row["do"])
@@ -165,27 +165,27 @@ def _of_token(
 ) -> tuple[str, str] | None:
     """Why a credential is not valid, and what to do; None for a valid one."""
     is_local = context.link.is_local
-    said = _identified(context, kept.token)
+    token = _identified(context, kept.token)
     whose = joined.get(kept.sender)
     if whose is None:
         name = shlex.quote(kept.sender)
         # Joining does not replace a credential that is kept.
         join = f"rm {shlex.quote(path)} && interlock join {name}"
         return "is of nobody who has joined", join if is_local else _asked(f"invite {name}")
-    if not said["known"]:
+    if not token["known"]:
         return "is of no token that this workspace knows", _anew(context, whose)
-    if said["sender"] != kept.sender:
-        return f"is a token of @{said['sender']}", _anew(context, whose)
-    if said["active"]:
+    if token["sender"] != kept.sender:
+        return f"is a token of @{token['sender']}", _anew(context, whose)
+    if token["active"]:
         return None
-    if said.get("suspended"):
-        again = f"token reaffirm {said['id']}"
+    if token.get("suspended"):
+        again = f"token reaffirm {token['id']}"
         return "is suspended", f"interlock {again}" if is_local else _asked(again)
-    anew = _anew(context, whose, said["scopes"])
-    if "revoked_at" in said:
+    anew = _anew(context, whose, token["scopes"])
+    if "revoked_at" in token:
         return "was revoked", anew
-    rotated = f"interlock token rotate {said['id']}"
-    return f"expired at {said['expires_at']}", rotated if is_local else anew
+    rotated = f"interlock token rotate {token['id']}"
+    return f"expired at {token['expires_at']}", rotated if is_local else anew
 
 
 def _identified(context: Context, token: str) -> Answer:
@@ -222,12 +222,12 @@ def _add_from_flag(context: Context, findings: list[Answer]) -> list[Answer]:
     agents: list[str] = []
     takers: list[str] = []
     for _, kept in context.store().files():
-        said = _identified(context, kept.token) if kept is not None else {}
-        if kept is None or not said.get("active") or said["sender"] != kept.sender:
+        token = _identified(context, kept.token) if kept is not None else {}
+        if kept is None or not token.get("active") or token["sender"] != kept.sender:
             continue
         is_person = joined[kept.sender]["kind"] == "human"
         (people if is_person else agents).append(kept.sender)
-        if is_person or "admin" in said["scopes"]:
+        if is_person or "admin" in token["scopes"]:
             takers.append(kept.sender)
     senders = [*people, *agents]  # people first: they settle matters among agents
     alone = len(context.store().senders()) == 1

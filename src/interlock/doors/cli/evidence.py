@@ -189,12 +189,12 @@ def _record(context: Context, payload: Answer, path: str, fence: int | None) -> 
         }
 
     if (directory := context.get("spool")) is None:
-        act = AddEvidence(payload, fence=fence, key=key)
+        request = AddEvidence(payload, fence=fence, key=key)
         size = os.path.getsize(path)
         try:
             context.link.open()  # before credentials are looked for in a workspace out of reach
             with open(path, "rb") as file:
-                return run_flow(attach(act, in_chunks(file), size), context.call)
+                return run_flow(attach(request, in_chunks(file), size), context.call)
         except (NotAvailable, OSError) as trouble:
             why = trouble.message if isinstance(trouble, NotAvailable) else str(trouble)
             output.remark(f"The workspace does not take it now: {why}")
@@ -204,11 +204,11 @@ def _record(context: Context, payload: Answer, path: str, fence: int | None) -> 
                 members = to_hand_over(spool.write(payload, path, key, ending=spool.REFUSED))
             except Refusal:
                 raise refusal from None
-            said = (
+            message = (
                 f"{refusal.message} What ran is in a file, and can be handed over when you may: "
                 f"{members['do']}"
             )
-            raise type(refusal)(said, **refusal.members | members) from None
+            raise type(refusal)(message, **refusal.members | members) from None
     return to_hand_over(spool.write(payload, path, key, directory))
 
 
@@ -233,15 +233,15 @@ def add(context: Context) -> Answer:
         from interlock.evidence.files import Attached
 
         with Attached(path, MAX_FILE_BYTES) as attached, open(attached.output, "rb") as copy:
-            act = AddEvidence(attached.payload | about, fence=fence)
+            request = AddEvidence(attached.payload | about, fence=fence)
             size = attached.payload["size"]
-            return run_flow(attach(act, in_chunks(copy), size), context.call)
+            return run_flow(attach(request, in_chunks(copy), size), context.call)
     if (path := context.get("spool")) is not None:
         from interlock.evidence import spool
 
         key, payload, data = spool.read(path)
-        act = AddEvidence(payload | about, fence=fence, key=key)
-        return run_flow(attach(act, in_pieces(data), len(data)), context.call)
+        request = AddEvidence(payload | about, fence=fence, key=key)
+        return run_flow(attach(request, in_pieces(data), len(data)), context.call)
     if (url := context.get("url")) is not None:
         return context.call(AddEvidence(about | {"kind": "url", "url": url}, fence=fence))
     note = context.text(context.values["note"])

@@ -4,17 +4,16 @@ The parser, the help, the completion and the usage errors read the same commands
 cannot disagree.
 """
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from interlock.verbs.types import Shape
+    from interlock.verbs.types import Shape, ValueKind
     from interlock.verbs.verb import Verb
 
     Help = Mapping[str, str | tuple[str, Shape]]
 
-Kind = Literal["text", "int", "duration"]
 Action = TypeVar("Action", bound="Callable[..., Any]")
 
 
@@ -27,7 +26,7 @@ class Flag(NamedTuple):
     many: bool = False
     required: bool = False
     choices: tuple[str, ...] = ()
-    kind: Kind = "text"
+    kind: "ValueKind" = "text"
     minimum: int | None = None
     maximum: int | None = None
 
@@ -55,7 +54,7 @@ class Argument(NamedTuple):
     optional: bool = False
     many: bool = False
     choices: tuple[str, ...] = ()
-    kind: Kind = "text"
+    kind: "ValueKind" = "text"
     minimum: int | None = None
     maximum: int | None = None
 

@@ -56,8 +56,8 @@ def check(context: Context) -> Answer | int:
     assert repo is not None
     is_hook = "path" not in context.values and "GIT_INDEX_FILE" in os.environ
     with _refusing("commit") if is_hook else nullcontext():
-        asked = [CheckPaths(some, repo, here) for some in _batches(paths)]
-        found = _answered(context, asked, "commit")
+        requests = [CheckPaths(some, repo, here) for some in _batches(paths)]
+        found = _answered(context, requests, "commit")
     if found["allowed"] and not found["warned"] and not context.json:
         if is_hook:
             return 0
@@ -117,8 +117,8 @@ def push(context: Context) -> Answer:
                 for each in sent:
                     new |= dict.fromkeys(commits.unpushed(root, remote, url, each))
             if new:
-                asked = [CheckPaths((), repo, None, some) for some in _batches(list(new))]
-                crossed = _answered(context, asked, "push")
+                requests = [CheckPaths((), repo, None, some) for some in _batches(list(new))]
+                crossed = _answered(context, requests, "push")
                 if not crossed["allowed"]:
                     return crossed
                 warned = crossed["warned"]
@@ -139,15 +139,15 @@ def push(context: Context) -> Answer:
                 row = {"gate": guard.gate, "ref": each.remote_ref} | found
                 (passed if found["passed"] else missing).append(row)
         if missing:
-            told = " ".join(f"{need['ref']} on {remote}: {need['message']}" for need in missing)
-            raise GatesNotPassed(f"This push is guarded. {told}", allowed=False, missing=missing)
+            message = " ".join(f"{need['ref']} on {remote}: {need['message']}" for need in missing)
+            raise GatesNotPassed(f"This push is guarded. {message}", allowed=False, missing=missing)
         return {"allowed": True, "passed": passed} | ({"warned": warned} if warned else {})
 
 
-def _answered(context: Context, asked: list[CheckPaths], what: str) -> Answer:
+def _answered(context: Context, requests: list[CheckPaths], what: str) -> Answer:
     """The answers of the node as one."""
     credentials = _credentials(context)
-    answers = [context.link.call(credentials, request) for request in asked]
+    answers = [context.link.call(credentials, request) for request in requests]
     found = next((answer for answer in answers if not answer["allowed"]), answers[0])
     for name in ("denied", "warned"):
         found[name] = [each for answer in answers for each in answer[name]]
@@ -173,8 +173,8 @@ def _refusing(what: str) -> Iterator[None]:
     try:
         yield
     except NotAvailable as trouble:
-        told = CANNOT_ASK.format(trouble.message, what)
-        raise type(trouble)(told, **trouble.members) from None
+        message = CANNOT_ASK.format(trouble.message, what)
+        raise type(trouble)(message, **trouble.members) from None
 
 
 def _batches(names: list[str]) -> list[tuple[str, ...]]:

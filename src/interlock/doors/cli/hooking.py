@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock.agents import hooks
-from interlock.agents.hooks import NOTHING, Said, Step
+from interlock.agents.hooks import NOTHING, HookReply, Step
 from interlock.agents.hooks.attending import attending, session_of
 from interlock.agents.hooks.memory import Memory
 from interlock.doors.cli.context import Context
@@ -60,14 +60,14 @@ class Hook:
         self.home: str | None = None
         self.until_ms = int((time.monotonic() + HEARD_WITHIN_S) * 1000)
 
-    def answer(self, said: Said = NOTHING) -> None:
+    def answer(self, reply: HookReply = NOTHING) -> None:
         """Print the answer in the client's form, unless an answer was printed already."""
         with self._answering:
             if self._is_answered:
                 return
             self._is_answered = True
             try:
-                form = hooks.client_of(self.client).encode(self.event, said)
+                form = hooks.client_of(self.client).encode(self.event, reply)
             except Refusal:
                 form = {}  # an unknown client
             with suppress(OSError, ValueError, AttributeError):  # the client no longer reads
@@ -87,8 +87,8 @@ class Hook:
         """Write a line to standard error, and with `keep` to hooks.log of the workspace, or of the
         user if there is no workspace. Ignores errors."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        told = f"{self.client[:80]} {self.event[:80]}: {' '.join(what.split())[:500]}"
-        line = f"{at} {''.join(c if c.isprintable() else '?' for c in told)}\n"
+        remark = f"{self.client[:80]} {self.event[:80]}: {' '.join(what.split())[:500]}"
+        line = f"{at} {''.join(c if c.isprintable() else '?' for c in remark)}\n"
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"interlock hook: {line}")
         if not keep:
@@ -205,7 +205,7 @@ def _home(place: str) -> str | None:
     return place if is_one else None
 
 
-def _attended(call: Hook, step: Step, link: Link, credentials: Credentials) -> Said:
+def _attended(call: Hook, step: Step, link: Link, credentials: Credentials) -> HookReply:
     """Report the step to the node. Returns the words for the client."""
     client, outlives = call.client, bool(os.environ.get("INTERLOCK_SESSION"))
     is_one_a_process = client in windows.ONE_A_PROCESS

@@ -151,14 +151,14 @@ def import_tokens(context: Context) -> Answer:
     # Only hashes of the tokens leave this process.
     found = token_files.prepared(token_files.parsed(data))
     named: dict[str, str] = {}
-    for said in context.get("map", ()):
-        label, _, agent = said.rpartition("=")
+    for pair in context.get("map", ()):
+        label, _, agent = pair.rpartition("=")
         if not label or not agent:
-            raise Usage(f"{said[:80]!r} is no --map 'LABEL=AGENT'.")
+            raise Usage(f"{pair[:80]!r} is no --map 'LABEL=AGENT'.")
         if named.setdefault(label, agent) != agent:
             raise Usage(f"The label {label[:80]!r} is mapped twice, to different agents.")
-    act = ImportTokens(found.rows, named or None, context.get("apply", False))
-    answer = context.call_as_owner(act)
+    request = ImportTokens(found.rows, named or None, context.get("apply", False))
+    answer = context.call_as_owner(request)
     return answer | ({"ignored": found.ignored} if found.ignored else {})
 
 

@@ -47,10 +47,10 @@ def send(context: Context) -> Answer:
         if not isinstance(payload, dict):
             raise InvalidMessage('--payload is not a JSON object, such as \'{"text": "hello"}\'.')
     # TEXT and --why are members of the payload, so that a caller need not write JSON in a shell.
-    said = {"why": context.get("why")}
+    members = {"why": context.get("why")}
     if (text := context.get("text")) is not None:
-        said[MAIN_MEMBER[type]] = context.text(text)
-    for name, value in said.items():
+        members[MAIN_MEMBER[type]] = context.text(text)
+    for name, value in members.items():
         if value is not None and name in payload:
             raise Usage(f"{name} is given twice: in --payload and beside it.")
         if value is not None:
@@ -123,9 +123,9 @@ def watch(context: Context) -> int:
     from interlock.rooms.workspace.verbs import Attend, ShowStorage
 
     if context.get("one_line"):
-        act = Attend("idle", "watch", wait_s=WATCH_S)
+        request = Attend("idle", "watch", wait_s=WATCH_S)
         while True:
-            found = context.call(act)
+            found = context.call(request)
             if "news" in found and context.json:
                 output.document({"news": found["news"], "unread": found["unread"]})
             elif "news" in found:

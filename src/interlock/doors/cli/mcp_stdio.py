@@ -76,20 +76,25 @@ def _configured(context: Context, way: Link) -> Credentials:
 
 def wake(context: Context, writer: int) -> None:
     """Write the news that should wake the client into a pipe, until that is closed."""
-    from interlock.agents.bridge import told
+    from interlock.agents.bridge import channel_notification
     from interlock.agents.hooks.telling import pointer
     from interlock.rooms.workspace.verbs import Attend
 
-    act = Attend("idle", "channel", wait_s=CHANNEL_WAIT_S)
+    request = Attend("idle", "channel", wait_s=CHANNEL_WAIT_S)
     try:
         way = link(context.place, os.environ)  # the other link may be in use
         while True:
             try:
-                found = way.call(_configured(context, way), act)
+                found = way.call(_configured(context, way), request)
             except Refusal:
                 time.sleep(CHANNEL_PAUSE_S)
                 continue
             if "news" in found:
-                os.write(writer, told(pointer(found["news"], found["unread"]), len(found["news"])))
+                os.write(
+                    writer,
+                    channel_notification(
+                        pointer(found["news"], found["unread"]), len(found["news"])
+                    ),
+                )
     finally:
         os.close(writer)  # the reader sees that no more will come

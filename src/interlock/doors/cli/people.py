@@ -29,8 +29,8 @@ def join_by_invitation(context: Context, invitation: str) -> Answer:
     context.values["workspace"] = place
     token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
     with context.store().slot() as slot:
-        act = AcceptInvitation(code.strip("/"), token_format.hashed(token))
-        answer = context.link.call(Credentials(), act)
+        request = AcceptInvitation(code.strip("/"), token_format.hashed(token))
+        answer = context.link.call(Credentials(), request)
         kept = slot.keep(answer["sender"], token)
     return answer | {"workspace": place, "kept": kept, "token": token}
 

@@ -58,7 +58,7 @@ def run(context: Context) -> int:
                     continue
                 # If this process and the client are killed, others see by the client's process that
                 # the session has ended. A server elsewhere has no use for our processes.
-                process = processes.look(started[0]) if context.link.is_local else None
+                process = processes.process_of(started[0]) if context.link.is_local else None
                 if process is not None:
                     window = {"client": RUN} | about(process)
                     context.link.call(credentials, Attend("rest", RUN, window=window))

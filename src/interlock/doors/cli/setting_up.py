@@ -36,7 +36,7 @@ def setup(context: Context) -> Answer:
     """
     from interlock.agents.guards.hooks import this_interlock
     from interlock.agents.setup import apply, files, inspect, senders
-    from interlock.agents.setup.clients import GIT, Caller, place_at
+    from interlock.agents.setup.clients import GIT, Invocation, place_at
 
     client = context.get("client")
     is_shown, undo = context.get("print", False), context.get("undo", False)
@@ -69,7 +69,7 @@ def setup(context: Context) -> Answer:
     # The workspace that is found here is the repository's own, unless the user names it.
     is_repositorys = workspace.nearest(here_and_now()) == link.place
     is_repositorys = is_repositorys and not context.get("workspace")
-    caller = Caller(this_interlock(), sender.name, link.place, is_repositorys)
+    caller = Invocation(this_interlock(), sender.name, link.place, is_repositorys)
     setting = apply.prepared(client, place, link.home, caller, plugin)
     if not is_shown:
         files.refuse_unwritable(setting.changes)  # before the sender joins

@@ -56,8 +56,8 @@ _STATES = Choice("all", "live", "open", "taken", "submitted", "done", "failed", 
 def list_tasks(context: Context) -> Answer:
     """List tasks."""
     state = context.get("state", "live")
-    act = context.request(state=None if state == "all" else state)
-    found = context.call(act) if act.needs_sender() else context.call_as_owner(act)
+    request = context.request(state=None if state == "all" else state)
+    found = context.call(request) if request.needs_sender() else context.call_as_owner(request)
     # The view of an empty list says which state it lists; the answer has no such member.
     return found if context.json else found | {"state": state}
 
@@ -140,14 +140,14 @@ def run_checks(context: Context) -> Answer:
     In a fresh checkout of the submitted commit, as a sender that holds the gates. Exit 1 when one
     failed.
     """
-    from interlock.evidence.judging import Judge, Told, root_here, rules_at
+    from interlock.evidence.judging import ChecksInterrupted, Judge, root_here, rules_at
 
     root, task = root_here(), context.values["task"]
     rules = rules_at(root, context.get("rules"))
     judge = Judge(context.call, task, root, rules, output.live(sys.stderr))
     try:
         judged = judge.judge(context.get("gate"), new_rules=context.get("new_rules", False))
-    except Told:
+    except ChecksInterrupted:
         raise KeyboardInterrupt from None
     answer: Answer = {"task": task, "gates": judged}
     if failed := [found["gate"] for found in judged if found["verdict"] == "fail"]:
@@ -170,9 +170,9 @@ def scrub(context: Context) -> Answer:
     from interlock.scrub import findings, rules_of
 
     root = root_here()
-    said = rules_at(root, context.get("rules")).project.scrub
-    found = [finding.view() for finding in findings(root, rules_of(said))]
-    answer: Answer = {"clean": not found, "findings": found, "rules": sorted(said)}
+    rules = rules_at(root, context.get("rules")).project.scrub
+    found = [finding.view() for finding in findings(root, rules_of(rules))]
+    answer: Answer = {"clean": not found, "findings": found, "rules": sorted(rules)}
     if found:
         many = "1 finding" if len(found) == 1 else f"{len(found)} findings"
         message = f"{many}: it cannot be opened to the public yet."

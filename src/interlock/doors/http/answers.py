@@ -14,14 +14,14 @@ from interlock.errors import MissingScope, RateLimited, Refusal
 DISCONNECT_ROUNDS = 5
 
 
-class Answer(Response):
+class JsonResponse(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         return orjson.dumps(content)
 
 
-def refused(refusal: Refusal, status: int | None = None) -> Answer:
+def refused(refusal: Refusal, status: int | None = None) -> JsonResponse:
     status = status or refusal.http
     headers = {}
     if isinstance(refusal, RateLimited):
@@ -29,7 +29,7 @@ def refused(refusal: Refusal, status: int | None = None) -> Answer:
     if isinstance(refusal, MissingScope):
         scope = refusal.members.get("scope", "")
         headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{scope}"'
-    return Answer(refusal.as_dict(), status, headers)
+    return JsonResponse(refusal.as_dict(), status, headers)
 
 
 async def while_there(request: Request, call: Coroutine[Any, Any, Any]) -> Any:

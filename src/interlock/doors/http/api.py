@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from interlock.doors.http import decoding
-from interlock.doors.http.answers import Answer, refused, while_there
+from interlock.doors.http.answers import JsonResponse, refused, while_there
 from interlock.doors.http.decoding import Decoder
 from interlock.doors.http.hooks import hook
 from interlock.doors.http.limits import RateLimit
@@ -126,10 +126,10 @@ def api(context: ApiContext) -> list[BaseRoute]:
     described = document()
 
     async def openapi(request: Request) -> Response:
-        return Answer(described)
+        return JsonResponse(described)
 
     async def health(request: Request) -> Response:
-        return Answer({"ok": True})
+        return JsonResponse({"ok": True})
 
     async def ready(request: Request) -> Response:
         """Ready is a server that can read the log and, on a node, follow its engine."""
@@ -137,11 +137,11 @@ def api(context: ApiContext) -> list[BaseRoute]:
         shared = context.live.node.shared
         if shared is not None and shared.trouble is not None:
             return refused(shared.trouble, 503)
-        return Answer({"ready": True, "entries": entries})
+        return JsonResponse({"ready": True, "entries": entries})
 
     async def metrics(request: Request) -> Response:
         if not context.open_metrics or request.scope.get("interlock.outside"):
-            await context.live.identify(context.credentials(request))
+            await context.live.find_viewer(context.credentials(request))
         shared = context.live.node.shared
         standing = await asyncio.to_thread(shared.standing) if shared else {}
         return PlainTextResponse(
@@ -190,7 +190,7 @@ def _verb(context: ApiContext, known: Decoder) -> Endpoint:
             else:
                 if int(headers.get("content-length") or LONG_BODY) >= LONG_BODY:
                     # Authenticate the caller before reading a long body.
-                    await context.live.identify(credentials)
+                    await context.live.find_viewer(credentials)
                 body = await http.body()
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             if body and kind != media_type:
@@ -218,7 +218,9 @@ def _verb(context: ApiContext, known: Decoder) -> Endpoint:
         answer = await (while_there(http, calling) if waits else calling)
         node = context.live.node
         # On a shared log the answer says how far the log went, for a next request to another node.
-        return Answer(answer, headers={SEEN_HEADER: str(node.reached)} if node.shared else None)
+        return JsonResponse(
+            answer, headers={SEEN_HEADER: str(node.reached)} if node.shared else None
+        )
 
     async def endpoint(http: Request) -> Response:
         try:
@@ -276,7 +278,7 @@ def _events(context: ApiContext) -> Endpoint:
         # A browser that comes back sends the header.
         given = request.headers.get("last-event-id") or request.query_params.get("after")
         after = _position(given, f"{(given or '')[:80]!r} is not a position in the log.")
-        viewer = await live.identify(shown)
+        viewer = await live.find_viewer(shown)
         if request.method == "HEAD":
             return Response(media_type=EVENT_STREAM)
         # The head is read before the status is sent, so that no event after it is missed.

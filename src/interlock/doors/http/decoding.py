@@ -87,10 +87,10 @@ def from_body(body: bytes) -> dict[str, Any]:
 def claimed_sender(known: Decoder, given: dict[str, Any]) -> str | None:
     """Remove the members that name a sender. They decide nothing, and must not contradict the
     token."""
-    said = [given.pop(n) for n in SENDER_MEMBERS if n in given and n not in known.members]
-    if not all(isinstance(name, str) for name in said):
+    named = [given.pop(n) for n in SENDER_MEMBERS if n in given and n not in known.members]
+    if not all(isinstance(name, str) for name in named):
         raise Usage("from, source and sender are names. Leave them out: the token decides.")
-    names = {name.removeprefix("agent:").removeprefix("@") for name in said}
+    names = {name.removeprefix("agent:").removeprefix("@") for name in named}
     return " and ".join(sorted(names)) if names else None
 
 

@@ -14,10 +14,10 @@ from typing import Any
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from interlock.agents.hooks import NOTHING, Said, client_of
+from interlock.agents.hooks import NOTHING, HookReply, client_of
 from interlock.agents.hooks.attending import attending, session_of
 from interlock.agents.hooks.memory import Memory
-from interlock.doors.http.answers import Answer, while_there
+from interlock.doors.http.answers import JsonResponse, while_there
 from interlock.errors import BadToken, NoIdentity, Refusal, TokenExpired, Usage
 from interlock.log.encoding import decode
 from interlock.node.live import LiveNode
@@ -30,7 +30,7 @@ _LOG = logging.getLogger("interlock.hooks")
 def hook(
     live: LiveNode, credentials: Callable[[HTTPConnection], Credentials]
 ) -> Callable[[Request], Any]:
-    async def attended(shown: Credentials, request: Request, client: str, event: str) -> Said:
+    async def attended(shown: Credentials, request: Request, client: str, event: str) -> HookReply:
         step = client_of(client).decode(event, decode(await request.body()))
         if step.kind == "edit" and not (step.cwd and os.path.isdir(step.cwd)):
             raise Usage("The files of the edit are on another machine: use the command there.")
@@ -49,19 +49,19 @@ def hook(
 
     async def endpoint(request: Request) -> Response:
         client, event = request.path_params["client"], request.path_params["event"]
-        said = NOTHING
+        reply = NOTHING
         try:
             shown = credentials(request)
-            await live.identify(shown)
+            await live.find_viewer(shown)
             await request.body()  # to its end: the next message says that the client disconnects
-            said = await while_there(request, attended(shown, request, client, event))
+            reply = await while_there(request, attended(shown, request, client, event))
         except (NoIdentity, BadToken, TokenExpired):
             raise
         except (Refusal, ValueError, OSError) as trouble:
             _LOG.warning("%s %s: %s", client, event, trouble)
         try:
-            return Answer(client_of(client).encode(event, said))
+            return JsonResponse(client_of(client).encode(event, reply))
         except Usage:
-            return Answer({})  # an unknown client
+            return JsonResponse({})  # an unknown client
 
     return endpoint

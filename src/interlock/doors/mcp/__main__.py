@@ -65,7 +65,7 @@ async def _serve(
         credentials = workspace.as_configured(link, os.environ, named=named, session=session)
     repo = name_and_paths(named_repo, [])[0] if named_repo is not None else name_here()
     here = Here(repo, directory)
-    identify = _identify(place, credentials, named)
+    credentials_of = _credentials_of(place, credentials, named)
 
     this = asyncio.current_task()
     assert this is not None
@@ -73,11 +73,11 @@ async def _serve(
     with open_node(place) as node:
         async with LiveNode(node) as live:
             await live.call(credentials, Whoami())
-            async with kept(live, credentials, session), window_kept(live, identify):
-                await converse(server(live, identify, here), *standard_streams())
+            async with kept(live, credentials, session), window_kept(live, credentials_of):
+                await converse(server(live, credentials_of, here), *standard_streams())
 
 
-def _identify(
+def _credentials_of(
     place: str, credentials: Credentials, named: str | None
 ) -> Callable[[object], Credentials]:
     """The credentials of each request: those of the start, in the current session of the client

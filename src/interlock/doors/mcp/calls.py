@@ -1,27 +1,28 @@
-"""The flow of each tool: it yields requests, and returns the answer of the tool."""
+"""The flow of each tool: it yields requests, and returns the answer of the tool.
+
+The flow of a tool that is one verb yields that verb. FLOWS has those of the other tools.
+"""
 
 import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from interlock.doors.mcp.tools import READ_BYTES, TASK_ACTIONS, Arguments, checked
+from interlock.doors.mcp.tools import READ_BYTES, TASK_ACTIONS, Arguments, OfferedTool, checked
 from interlock.errors import Usage
 from interlock.local.repository import named_from_afar
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ListClaims, ReleaseClaim
-from interlock.rooms.identity.verbs import ListAgents
 from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.rooms.mail.uploads import attach, in_pieces
 from interlock.rooms.mail.verbs import (
     AckMessages,
     AnswerAsk,
-    Ask,
     ListInbox,
     ReadMessage,
     Search,
     SendMessage,
     ShowThread,
 )
-from interlock.rooms.work.verbs import AddEvidence, GiveVerdict
+from interlock.rooms.work.verbs import AddEvidence
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.answers import Answer
 from interlock.verbs.flows import Flow, LocalRead
@@ -54,9 +55,12 @@ ELSEWHERE = Here()
 ToolFlow = Callable[[Arguments, Here], Flow[Answer]]
 
 
-def flow_of(tool: str, arguments: Arguments, here: Here) -> Flow[Answer]:
+def tool_flow(tool: OfferedTool, arguments: Arguments, here: Here) -> Flow[Answer]:
     """The flow of a call. Raises Usage for arguments that do not fit the tool's schema."""
-    return FLOWS[tool](checked(tool, arguments), here)
+    given = checked(tool, arguments)
+    if tool.verb is None:
+        return FLOWS[tool.listed["name"]](given, here)
+    return _verb(tool.verb, given)
 
 
 def _given(given: Arguments, *names: str) -> Arguments:
@@ -65,14 +69,10 @@ def _given(given: Arguments, *names: str) -> Arguments:
     return {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
 
 
-def _of_verb(verb: type[Verb], **renamed: str) -> ToolFlow:
-    """The flow of a tool that is one verb. Its arguments are fields, some by another name."""
-
-    def flow(given: Arguments, here: Here) -> Flow[Answer]:
-        fields = {renamed.get(name, name): value for name, value in _given(given, *given).items()}
-        return (yield verb(**fields))
-
-    return flow
+def _verb(verb: type[Verb], given: Arguments) -> Flow[Answer]:
+    bind = verb.declared.bind
+    fields = {bind.get(name, name): value for name, value in _given(given, *given).items()}
+    return (yield verb(**fields))
 
 
 def _send(given: Arguments, here: Here) -> Flow[Answer]:
@@ -169,7 +169,7 @@ def _target(given: Arguments, here: Here) -> Answer:
     return target
 
 
-def _release(given: Arguments, here: Here) -> Flow[Answer]:
+def release(given: Arguments, here: Here = ELSEWHERE) -> Flow[Answer]:
     if not given.get("all"):
         return (yield ReleaseClaim(**_target(given, here)))
     if named := [name for name in ("item", "paths", "repo") if name in given]:
@@ -271,16 +271,11 @@ def _evidence(given: Arguments, here: Here) -> Flow[Answer]:
 
 
 FLOWS: dict[str, ToolFlow] = {
-    "whoami": _of_verb(Whoami),
-    "agents": _of_verb(ListAgents),
     "send": _send,
     "inbox": _inbox,
     "read": _read,
-    "ack": _of_verb(AckMessages, ids="messages"),
-    "ask": _of_verb(Ask),
     "claim": _claim,
-    "release": _release,
+    "release": release,
     "task": _task,
     "evidence": _evidence,
-    "verdict": _of_verb(GiveVerdict, task_id="task"),
 }

@@ -56,7 +56,6 @@ from interlock.node.live import LiveNode
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.credentials import Credentials
 
-Identify = Callable[[Scope], Credentials]
 # The sender, the session and the id of a call.
 CallKey = tuple[str, str | None, str]
 
@@ -82,10 +81,10 @@ class Unreadable(Usage):
 
 
 class Mounted:
-    """The application. `identify` reads credentials from a request's scope, and may refuse."""
+    """The application. `credentials_of` reads the credentials of a scope, and may refuse."""
 
-    def __init__(self, live: LiveNode, identify: Identify) -> None:
-        self._live, self._identify = live, identify
+    def __init__(self, live: LiveNode, credentials_of: Callable[[Scope], Credentials]) -> None:
+        self._live, self._credentials_of = live, credentials_of
         # The senders of recent credentials, each with the time until which it is remembered. It
         # saves looking up a token twice for every call: the node authenticates the call itself.
         self._senders: dict[Credentials, tuple[str, float]] = {}
@@ -109,7 +108,7 @@ class Mounted:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            scope[_CREDENTIALS] = credentials = self._identify(scope)
+            scope[_CREDENTIALS] = credentials = self._credentials_of(scope)
             sender = await self._sender(credentials)
             if request.method not in ("POST", "DELETE"):
                 raise NoStream

@@ -24,11 +24,11 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from interlock import __version__
-from interlock.doors.mcp.calls import ELSEWHERE, Here, flow_of
-from interlock.doors.mcp.tools import INPUT, INSTRUCTIONS, TOOLS, Arguments, without_sender
+from interlock.doors.mcp.calls import ELSEWHERE, Here, tool_flow
+from interlock.doors.mcp.tools import INSTRUCTIONS, Arguments, offered_tools, without_sender
 from interlock.errors import Internal, Refusal
 from interlock.node.live import LiveNode
-from interlock.rooms.envelope import said, spoken
+from interlock.rooms.envelope import answer_text, json_text
 from interlock.rooms.mail.message_types import clip
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.answers import Answer
@@ -36,7 +36,7 @@ from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import LocalRead, run_async
 
 Context = ServerRequestContext[Any, Any]
-Identify = Callable[[Context], Credentials]
+CredentialsOf = Callable[[Context], Credentials]
 Received = JSONRPCRequest | JSONRPCNotification
 
 LIST_TTL_MS: Final = 3_600_000
@@ -44,10 +44,12 @@ MAX_MESSAGE_BYTES: Final = 8 << 20
 _LOG = logging.getLogger("interlock.mcp")
 
 
-def server(live: LiveNode, identify: Identify, here: Here = ELSEWHERE) -> Server[Any]:
-    """A server of the tools. `identify` returns the credentials of a request, and may refuse;
+def server(live: LiveNode, credentials_of: CredentialsOf, here: Here = ELSEWHERE) -> Server[Any]:
+    """A server of the tools. `credentials_of` returns the credentials of a request, and may refuse;
     `here` is the callers' repository and directory, where they are known."""
-    listed = types.ListToolsResult.model_validate({"tools": TOOLS})
+    tools = offered_tools()
+    entries = [tool.listed for tool in tools.values()]
+    listed = types.ListToolsResult.model_validate({"tools": entries})
 
     async def list_tools(ctx: Context, params: Any) -> types.ListToolsResult:
         return listed
@@ -60,22 +62,22 @@ def server(live: LiveNode, identify: Identify, here: Here = ELSEWHERE) -> Server
 
     async def run_tool(ctx: Context, tool: str, arguments: Arguments) -> Answer:
         """Run a tool. A request that names another sender is refused first."""
-        credentials = identify(ctx)
+        credentials = credentials_of(ctx)
         arguments, claimed = without_sender(arguments)
         if claimed is not None:
             await live.call(credentials._replace(claimed=claimed), Whoami())
-        return await run_async(flow_of(tool, arguments, here), partial(step, credentials))
+        return await run_async(tool_flow(tools[tool], arguments, here), partial(step, credentials))
 
     async def answer_calls(ctx: Context, call_next: CallNext) -> HandlerResult:
         if (called := tool_call(ctx.method, ctx.params)) is None:
             return await call_next(ctx)
         tool, arguments = called
-        if tool not in INPUT:
+        if tool not in tools:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {clip(tool)}")
         refusal: Refusal | None = None
         try:
             structured = await run_tool(ctx, tool, arguments)
-            text = spoken(structured)
+            text = answer_text(structured)
         except Refusal as refused:
             refusal = refused
         except Exception as trouble:  # noqa: BLE001 - a defect is answered too, and logged
@@ -86,7 +88,7 @@ def server(live: LiveNode, identify: Identify, here: Here = ELSEWHERE) -> Server
             )
         if refusal is not None:
             structured = refusal.as_dict()
-            text = said(structured)
+            text = json_text(structured)
         result: dict[str, Any] = {
             "content": [{"type": "text", "text": text}],
             "structuredContent": structured,

@@ -20,7 +20,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
-from interlock.doors.mcp.calls import ELSEWHERE, Here, flow_of
+from interlock.doors.mcp.calls import ELSEWHERE, Here, release
 from interlock.doors.mcp.service import (
     MAX_MESSAGE_BYTES,
     cancelled,
@@ -35,8 +35,8 @@ from interlock.rooms.identity.verbs import KeepSession, StartSession
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import run_async
 
-Read = Callable[[], Awaitable[bytes]]
-Write = Callable[[bytes], Awaitable[None]]
+ReadBytes = Callable[[], Awaitable[bytes]]
+WriteBytes = Callable[[bytes], Awaitable[None]]
 
 CHUNK_BYTES: Final = 1 << 16
 MAX_PENDING: Final = 256
@@ -65,7 +65,7 @@ async def serve(
     await converse(app, partial(reader.read, CHUNK_BYTES), write)
 
 
-async def converse(app: Server[Any], read: Read, write: Write) -> None:
+async def converse(app: Server[Any], read: ReadBytes, write: WriteBytes) -> None:
     """Serve one client until `read` returns nothing more, or either of them fails."""
     inward, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outward, answers = anyio.create_memory_object_stream[SessionMessage](0)
@@ -131,7 +131,7 @@ class _Pending:
             await self._fewer.wait()
 
 
-async def _lines(read: Read) -> AsyncIterator[bytes | None]:
+async def _lines(read: ReadBytes) -> AsyncIterator[bytes | None]:
     """The lines of a stream up to its end, and None for each line that is too long to keep."""
     held: list[bytes] = []
     size = 0
@@ -155,7 +155,7 @@ async def _lines(read: Read) -> AsyncIterator[bytes | None]:
 # --- standard input and output
 
 
-def standard_streams() -> tuple[Read, Write]:
+def standard_streams() -> tuple[ReadBytes, WriteBytes]:
     """The streams of the client that started this process. From here on, other code in the process
     reads an empty standard input, and its prints go to standard error.
 
@@ -229,19 +229,18 @@ async def kept(
         keeper.cancel()
         if gives_up():
             with suppress(Refusal):
-                release = flow_of("release", {"all": True}, ELSEWHERE)
-                await run_async(release, partial(live.call, credentials))
+                await run_async(release({"all": True}), partial(live.call, credentials))
 
 
 @asynccontextmanager
 async def window_kept(
-    live: LiveNode, identify: Callable[[object], Credentials]
+    live: LiveNode, credentials_of: Callable[[object], Credentials]
 ) -> AsyncIterator[None]:
     """Keep the claims of the window around this process, in its current session. An idle client
     runs no hooks that would keep them, and no server does it here."""
 
     def current() -> tuple[Credentials, str | None]:
-        credentials = identify(None)
+        credentials = credentials_of(None)
         return credentials, credentials.session
 
     keeper = asyncio.create_task(_keep(live, current, KEEP_WINDOW_INTERVAL_S))

@@ -1,23 +1,26 @@
 """The twelve tools as clients see them, and the check of the arguments of a call.
 
-The types, choices and bounds of the parameters come from the fields of the verbs. Descriptions are
-short, because every client reads the whole list into its model's context before the first call.
-Arguments are checked against the input schema; the node checks what a value means.
+A tool that is one verb derives from the verb's declaration. COMBINED has the tools that combine
+several verbs; the types, choices and bounds of their parameters come from the fields of the verbs.
+Descriptions are short, because every client reads the whole list into its model's context before
+the first call. Arguments are checked against the input schema; the node checks what a value means.
 """
 
-from typing import Any, Final
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from typing_extensions import is_typeddict
 
 from interlock.errors import Usage
+from interlock.rooms import catalogue
 from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
-from interlock.rooms.identity.verbs import ListAgents
 from interlock.rooms.mail.message_types import clip
-from interlock.rooms.mail.verbs import AckMessages, Ask, ListInbox, SendMessage
+from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.rooms.work.verbs import (
     CancelTask,
     CompleteTask,
     CreateTask,
     FailTask,
-    GiveVerdict,
     ListTasks,
     ResolveBlocker,
     ShowTask,
@@ -25,8 +28,8 @@ from interlock.rooms.work.verbs import (
     TakeTask,
 )
 from interlock.verbs.addresses import unicode
-from interlock.verbs.types import Choice, Integer, Several, Switch
-from interlock.verbs.verb import Verb, fields_of
+from interlock.verbs.types import Choice, Integer, Object, Several, Shape, Switch
+from interlock.verbs.verb import Field, Verb, fields_of, summary
 
 Schema = dict[str, Any]
 Arguments = dict[str, Any]
@@ -34,6 +37,21 @@ Arguments = dict[str, Any]
 MAX_WAIT_S: Final = 45
 READ_BYTES: Final = 60_000
 SENDER_MEMBERS: Final = ("from", "source", "sender")
+# The tools in the order of the list. A tool that is not named here follows them.
+ORDER: Final = (
+    "whoami",
+    "agents",
+    "send",
+    "inbox",
+    "read",
+    "ack",
+    "ask",
+    "claim",
+    "release",
+    "task",
+    "evidence",
+    "verdict",
+)
 # The verb of each action of the tool task, and the arguments that the action takes.
 TASK_ACTIONS: Final[dict[str, tuple[type[Verb], tuple[str, ...]]]] = {
     "list": (ListTasks, ()),
@@ -70,55 +88,62 @@ def _texts(description: str = "") -> Schema:
     return _schema("array", description, items={"type": "string"})
 
 
+def _parameter(field: Field, description: str) -> Schema:
+    """A field as a parameter. A schema has the type, the choices and the bounds; the node checks
+    the rest. The default follows the description."""
+    default = f"default {field.default}" if type(field.default) is int and field.default else ""
+    schema = _typed(field.shape)
+    if field.name == "wait_s":
+        schema["maximum"] = MAX_WAIT_S
+    if about := ", ".join(filter(None, (description, default))):
+        schema["description"] = about
+    return schema
+
+
+def _typed(shape: Shape) -> Schema:
+    match shape:
+        case Several(each=each):
+            return {"type": "array", "items": {"type": _typed(each)["type"]}}
+        case Switch():
+            return {"type": "boolean"}
+        case Integer(minimum=minimum):
+            return {"type": "integer", "minimum": minimum}
+        case Choice(choices=choices):
+            return {"type": "string", "enum": list(choices)}
+        case Object():
+            return {"type": "object"}
+        case _:
+            return {"type": "string"}
+
+
 def _fields(verb: type[Verb], **described: str) -> dict[str, Schema]:
-    """Fields of a verb as parameters of a tool, each with its description. A schema has the type,
-    the choices and the bounds; the node checks the rest. The default follows the description."""
-    schemas = {}
-    for name, description in described.items():
-        field = fields_of(verb)[name]
-        default = f"default {field.default}" if type(field.default) is int and field.default else ""
-        about = ", ".join(filter(None, (description, default)))
-        match field.shape:
-            case Several():
-                schemas[name] = _texts(about)
-            case Switch():
-                schemas[name] = _schema("boolean", about)
-            case Integer(minimum=minimum):
-                most = {"maximum": MAX_WAIT_S} if name == "wait_s" else {}
-                schemas[name] = _schema("integer", about, minimum=minimum, **most)
-            case Choice(choices=choices):
-                schemas[name] = _text(about, *choices)
-            case _:
-                schemas[name] = _text(about)
-    return schemas
+    """Fields of a verb as parameters of a tool, each with its description."""
+    fields = fields_of(verb)
+    return {name: _parameter(fields[name], about) for name, about in described.items()}
 
 
 def _tool(
     name: str,
     description: str,
     takes: dict[str, Schema],
-    gives: str,
+    gives: dict[str, Schema],
     *,
     required: tuple[str, ...] = (),
     read_only: bool = False,
     destructive: bool = False,
     idempotent: bool = False,
 ) -> dict[str, Any]:
-    """One entry of the list. `gives` has the members of the result, each as name:type; none is
-    required, because a refusal is a result too. Clients assume the worst of a hint that is
-    missing, so a tool has all four."""
+    """One entry of the list. `gives` has the members of the result; none is required, because a
+    refusal is a result too. Clients assume the worst of a hint that is missing, so a tool has all
+    four."""
     input_schema: Schema = {"type": "object", "properties": takes}
     if required:
         input_schema["required"] = list(required)
-    results: dict[str, Schema] = {}
-    for member in gives.split():
-        result, _, kind = member.partition(":")
-        results[result] = {"type": kind.split("|") if "|" in kind else kind}
     return {
         "name": name,
         "description": description,
         "inputSchema": input_schema | {"additionalProperties": False},
-        "outputSchema": {"type": "object", "properties": results},
+        "outputSchema": {"type": "object", "properties": gives},
         "annotations": {
             "readOnlyHint": read_only,
             "destructiveHint": destructive,
@@ -128,25 +153,69 @@ def _tool(
     }
 
 
-TOOLS: Final[tuple[dict[str, Any], ...]] = (
-    _tool(
-        "whoami",
-        "Who you are here, how much mail is open, and what you hold. Call first, and again after "
-        "compaction.",
-        {},
-        "sender:string address:string agent:string surface:string session:string kind:string "
-        "scopes:array workspace:string open:integer unread:integer claims:array tasks:array "
-        "verdicts_due:array",
-        read_only=True,
-    ),
-    _tool(
-        "agents",
-        "Who you can write to, and how soon each would notice (`reach`). Copy `address` into "
-        "`to`; never invent one.",
-        _fields(ListAgents, name="only this agent"),
-        "agents:array",
-        read_only=True,
-    ),
+def _members(listed: str) -> dict[str, Schema]:
+    """The members of a result, from name:type or name:type|type."""
+    members: dict[str, Schema] = {}
+    for member in listed.split():
+        name, _, types = member.partition(":")
+        members[name] = {"type": types.split("|") if "|" in types else types}
+    return members
+
+
+# --- tools that are one verb
+
+
+def derived(verb: type[Verb]) -> Schema:
+    """The entry of a tool that is one verb, from the declaration of the verb."""
+    declared, fields = verb.declared, fields_of(verb)
+    tool = declared.mcp
+    assert tool is not None
+    words = tool.parameters.split() or [
+        name if field.required else f"[{name}]" for name, field in fields.items()
+    ]
+    takes = {}
+    for name in (word.strip("[]") for word in words):
+        field = fields[declared.bind.get(name, name)]
+        takes[name] = _parameter(field, tool.help.get(name, field.help))
+    gives = _answer_members(catalogue.answer_type(verb))
+    return _tool(
+        tool.name,
+        tool.description or f"{summary(verb)}.",
+        takes,
+        {name: gives[name] for name in tool.answer.split() or gives},
+        required=tuple(word for word in words if word in takes),
+        read_only=declared.read_only,
+        idempotent=tool.idempotent,
+    )
+
+
+def _answer_members(answer: Any) -> dict[str, Schema]:
+    """The members of an answer, each with its JSON types. An answer is a TypedDict, a union of
+    them, or a dictionary of members that are not known."""
+    found: dict[str, list[str]] = {}
+    for alternative in _alternatives(answer):
+        hints = get_type_hints(alternative) if is_typeddict(alternative) else {}
+        for name, hint in hints.items():
+            types = found.setdefault(name, [])
+            types += [kind for kind in map(_json_type, _alternatives(hint)) if kind not in types]
+    return {name: {"type": types[0] if len(types) == 1 else types} for name, types in found.items()}
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _json_type(hint: Any) -> str:
+    python = get_origin(hint) or hint
+    if python is Literal:
+        python = type(get_args(hint)[0])
+    names = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array"}
+    return "null" if python is NoneType else names.get(python, "object")
+
+
+# --- tools that combine several verbs
+
+COMBINED: Final[tuple[Schema, ...]] = (
     _tool(
         "send",
         "Send a message. `accepted` means stored, not read: look at `deliveries` and `notices`. "
@@ -172,7 +241,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
                 key="same key again = same message",
             ),
         },
-        "accepted:boolean message:object|string deliveries:array notices:array",
+        _members("accepted:boolean message:object|string deliveries:array notices:array"),
         required=("text",),
     ),
     _tool(
@@ -187,8 +256,10 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
             "thread": _text("message id: show that conversation"),
             "query": _text("words: search all your mail"),
         },
-        "messages:array open:integer unread:integer next:integer acked:array thread:string "
-        "query:string",
+        _members(
+            "messages:array open:integer unread:integer next:integer acked:array thread:string "
+            "query:string"
+        ),
     ),
     _tool(
         "read",
@@ -201,36 +272,11 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
                 "integer", f"bytes, default {READ_BYTES}", minimum=1, maximum=1_000_000
             ),
         },
-        "from:string id:string seq:integer type:string at:string payload:object sha256:string "
-        "size:integer part:boolean next_offset:integer deliveries:array",
-        required=("id",),
-    ),
-    _tool(
-        "ack",
-        "Say that you have handled messages, or decline them with a reason. The sender sees it; "
-        "nobody is woken.",
-        {
-            "ids": _fields(AckMessages, messages="message ids")["messages"],
-            **_fields(AckMessages, decline="", note="one line"),
-        },
-        "acked:array declined:array expired:array",
-        required=("ids",),
-        idempotent=True,
-    ),
-    _tool(
-        "ask",
-        "Ask an agent or a person and wait a little. If `answered` is false, the answer comes to "
-        "your inbox later: do other work, do not ask again.",
-        _fields(
-            Ask,
-            to="@name",
-            question="",
-            options="choices to offer",
-            wait_s="",
-            key="same key again = same ask",
+        _members(
+            "from:string id:string seq:integer type:string at:string payload:object sha256:string "
+            "size:integer part:boolean next_offset:integer deliveries:array"
         ),
-        "answered:boolean id:string answer:object code:string deliveries:array notices:array",
-        required=("to", "question"),
+        required=("id",),
     ),
     _tool(
         "claim",
@@ -250,8 +296,10 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
             ),
             "check": _schema("boolean", "only look, take nothing; alone: list all claims"),
         },
-        "acquired:boolean claim:object held_by:array code:string claimed:boolean claims:array "
-        "notices:array",
+        _members(
+            "acquired:boolean claim:object held_by:array code:string claimed:boolean claims:array "
+            "notices:array"
+        ),
         idempotent=True,
     ),
     _tool(
@@ -261,7 +309,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
             **_fields(ReleaseClaim, item="", paths="as claimed", repo=""),
             "all": _schema("boolean", "everything this session holds"),
         },
-        "released:boolean claims:array",
+        _members("released:boolean claims:array"),
         idempotent=True,
     ),
     _tool(
@@ -284,7 +332,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
             "note": _text(),
             **_fields(SubmitTask, fence="only if told STALE_FENCE"),
         },
-        "task:object tasks:array missing:array story:array code:string",
+        _members("task:object tasks:array missing:array story:array code:string"),
         required=("action",),
         destructive=True,
     ),
@@ -300,31 +348,33 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
             "value": _text("path, URL or text"),
             "title": _text(),
         },
-        "evidence:object counts:boolean",
+        _members("evidence:object counts:boolean"),
         required=("task_id", "kind", "value"),
-    ),
-    _tool(
-        "verdict",
-        "Pass or fail a gate you hold, for the submitted commit. You cannot judge your own work. A "
-        "fail should have a note and the commands that would fix it.",
-        {
-            "task_id": _text(),
-            **_fields(
-                GiveVerdict,
-                gate="",
-                verdict="",
-                commit="the commit you looked at; refused if another is submitted",
-                note="",
-                fix="commands",
-                evidence="ids you relied on",
-            ),
-        },
-        "verdict:object task:object blocker:object",
-        required=("task_id", "gate", "verdict", "commit"),
     ),
 )
 
-INPUT: Final[dict[str, Schema]] = {tool["name"]: tool["inputSchema"] for tool in TOOLS}
+
+class OfferedTool(NamedTuple):
+    """A tool: its entry in the list, and its verb. A tool that combines several has no verb."""
+
+    listed: Schema
+    verb: type[Verb] | None = None
+
+
+def offered_tools() -> dict[str, OfferedTool]:
+    """All tools by name, in the order of the list."""
+    found = {tool["name"]: OfferedTool(tool) for tool in COMBINED}
+    for verb in catalogue.verbs():
+        if verb.declared.mcp is None:
+            continue
+        name = verb.declared.mcp.name
+        if name in found:
+            raise ValueError(f"Two tools have the name {name}.")
+        found[name] = OfferedTool(derived(verb), verb)
+    return {name: found[name] for name in dict.fromkeys((*ORDER, *found))}
+
+
+# --- the arguments of a call
 
 
 def without_sender(arguments: Arguments) -> tuple[Arguments, str | None]:
@@ -340,16 +390,17 @@ def without_sender(arguments: Arguments) -> tuple[Arguments, str | None]:
     return rest, " and ".join(sorted(names))
 
 
-def checked(tool: str, arguments: Arguments) -> Arguments:
+def checked(tool: OfferedTool, arguments: Arguments) -> Arguments:
     """The arguments, unchanged. Raises Usage with the member that is wrong: an unknown name, a
     missing member, or a value of another type, choice or range. No value is converted."""
-    properties = INPUT[tool]["properties"]
+    properties = tool.listed["inputSchema"]["properties"]
     for member, value in arguments.items():
         if member not in properties:
             known, name = ", ".join(properties) or "nothing", clip(member)
-            raise Usage(f"{tool} has no member '{name}'. It takes {known}.", member=name)
+            message = f"{tool.listed['name']} has no member '{name}'. It takes {known}."
+            raise Usage(message, member=name)
         _check(member, value, properties[member])
-    for member in INPUT[tool].get("required", ()):
+    for member in tool.listed["inputSchema"].get("required", ()):
         if member not in arguments:
             raise _refused(member, properties[member], "is missing")
     return arguments
@@ -359,7 +410,7 @@ def _check(member: str, value: Any, schema: Schema) -> None:
     if not _is_a(value, schema["type"]):
         raise _refused(member, schema, f"is {_described(value)}")
     for entry in value if schema["type"] == "array" else ():
-        if not _is_a(entry, "string"):
+        if not _is_a(entry, schema["items"]["type"]):
             raise _refused(member, schema, f"holds {_described(entry)}")
     if "enum" in schema and value not in schema["enum"]:
         raise _refused(member, schema, f"is '{clip(value)}'")
@@ -367,12 +418,12 @@ def _check(member: str, value: Any, schema: Schema) -> None:
         raise _refused(member, schema, f"is {clip(str(value))}")
 
 
-def _is_a(value: Any, kind: str) -> bool:
-    if kind == "string":
+def _is_a(value: Any, json_type: str) -> bool:
+    if json_type == "string":
         return isinstance(value, str) and unicode(value)
-    if kind == "integer":
+    if json_type == "integer":
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62
-    return isinstance(value, bool if kind == "boolean" else list)
+    return isinstance(value, {"boolean": bool, "array": list, "object": dict}[json_type])
 
 
 def _described(value: Any) -> str:
@@ -388,8 +439,10 @@ def _refused(member: str, schema: Schema, why: str) -> Usage:
     match schema:
         case {"enum": choices}:
             expected = f"one of {', '.join(choices)}"
-        case {"type": "array"}:
-            expected = "an array of strings"
+        case {"type": "array", "items": {"type": each}}:
+            expected = f"an array of {each}s"
+        case {"type": "object"}:
+            expected = "an object"
         case {"minimum": least, "maximum": most}:
             expected = f"a whole number from {least} to {most}"
         case {"minimum": least}:

@@ -36,7 +36,7 @@ _REGISTERED_MEMBERS: Final = (
 )
 
 
-class Client(OAuthClientInformationFull):
+class OAuthClient(OAuthClientInformationFull):
     """A client that may ask for access. Unknown scopes are left out rather than refused. A program
     on the person's machine may be answered at any port (RFC 8252)."""
 
@@ -88,13 +88,13 @@ class Clients:
         for name in type(info).model_fields.keys() - set(_REGISTERED_MEMBERS):
             setattr(info, name, None)
 
-    def registered(self, client_id: str) -> Client | None:
+    def registered(self, client_id: str) -> OAuthClient | None:
         """A client by the id that it got, or None. `endpoints` moves its secret to the form, so
         that one method serves all clients with a secret."""
         about = self._seals.opened("client", client_id.removeprefix(REGISTERED))
         if about is None:
             return None
-        return Client(
+        return OAuthClient(
             client_id=client_id,
             client_secret=self._secret(client_id) if about["has_secret"] else None,
             client_name=about["name"],
@@ -102,7 +102,7 @@ class Clients:
             token_endpoint_auth_method="client_secret_post" if about["has_secret"] else NO_SECRET,
         )
 
-    async def published(self, client_id: str) -> Client:
+    async def published(self, client_id: str) -> OAuthClient:
         """The client that publishes a document at this URL. Raises Refused."""
         return published(client_id, await self._documents.of(client_id))
 
@@ -110,13 +110,13 @@ class Clients:
         return self._keys.fingerprint(b"client secret " + client_id.encode())
 
 
-def published(client_id: str, document: dict[str, Any]) -> Client:
+def published(client_id: str, document: dict[str, Any]) -> OAuthClient:
     method = document.get("token_endpoint_auth_method", NO_SECRET)
     if method != NO_SECRET or "client_secret" in document:
         raise Refused("A client that publishes its document has no secret: its method is none.")
     try:
         given = {name: document[name] for name in NAMED if name in document}
-        client = Client(client_id=client_id, token_endpoint_auth_method=NO_SECRET, **given)
+        client = OAuthClient(client_id=client_id, token_endpoint_auth_method=NO_SECRET, **given)
         _check_client([str(uri) for uri in client.redirect_uris or ()], NO_SECRET)
     except (ValidationError, TypeError):
         raise Refused("The document is malformed: see client_name and redirect_uris.") from None

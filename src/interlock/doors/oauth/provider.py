@@ -24,7 +24,7 @@ from mcp.shared.auth import InvalidRedirectUriError, OAuthClientInformationFull,
 from pydantic import AnyUrl
 
 from interlock.doors.oauth import NO_SECRET
-from interlock.doors.oauth.clients import REGISTERED, Client, Clients
+from interlock.doors.oauth.clients import REGISTERED, Clients, OAuthClient
 from interlock.doors.oauth.documents import Refused
 from interlock.errors import NotAllowed
 from interlock.node.keys import Seals
@@ -72,12 +72,12 @@ class OneRequest(Provider[AuthorizationCode, RefreshToken, AccessToken]):
 
     # --- clients
 
-    async def get_client(self, client_id: str) -> Client | None:
+    async def get_client(self, client_id: str) -> OAuthClient | None:
         is_registered = client_id.startswith(REGISTERED)
         if not is_registered and not self._fetches:
             # It published its document when the person consented, and has no secret. The code or
             # the token tells whether it is this client's.
-            return Client(client_id=client_id, token_endpoint_auth_method=NO_SECRET)
+            return OAuthClient(client_id=client_id, token_endpoint_auth_method=NO_SECRET)
         try:
             if is_registered:
                 client = self._clients.registered(client_id)

@@ -85,9 +85,9 @@ class Consent:
                 raise Usage(NO_SENDER_CHOSEN)
         person = await self._people.person(request)
         scopes = tuple(scope for scope in wanted["scopes"] if f"scope {scope}" in form)
-        said = (form["request"], person and person["person"], form["sender"], *sender, *scopes)
+        granted = (form["request"], person and person["person"], form["sender"], *sender, *scopes)
         secret = hmac.digest(
-            self._people.live.node.keys.derived(b"codes"), repr(said).encode(), "sha256"
+            self._people.live.node.keys.derived(b"codes"), repr(granted).encode(), "sha256"
         )
         code = token_format.code(
             secret[: token_format.SECRET_BYTES], redirected=wanted.get("redirected", True)

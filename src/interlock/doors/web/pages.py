@@ -25,7 +25,13 @@ from interlock.rooms.claims.verbs import ListClaims
 from interlock.rooms.identity.token_format import hashed
 from interlock.rooms.identity.verbs import ListAgents
 from interlock.rooms.mail.verbs import ListMail
-from interlock.rooms.work.verbs import ListBlockers, ListTasks, ShowEvidence, ShowTask, State
+from interlock.rooms.work.verbs import (
+    ListBlockers,
+    ListTasks,
+    ShowEvidence,
+    ShowTask,
+    TaskStateFilter,
+)
 from interlock.rooms.workspace.verbs import Review, ShowStatus
 from interlock.verbs.credentials import Credentials
 
@@ -35,7 +41,7 @@ MAX_PATHS = 4
 MAX_OPEN_TASKS = 100
 MAX_ENDED_TASKS = 50
 PAGE_OF_TASKS = 1000
-END_STATES: tuple[State, ...] = ("done", "failed", "cancelled")
+END_STATES: tuple[TaskStateFilter, ...] = ("done", "failed", "cancelled")
 HEADERS = browsers.HEADERS | {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -221,7 +227,7 @@ class Pages:
         except Refusal as refusal:
             return self._templates.part("refusal", refusal=refusal)
 
-    async def _tasks(self, state: State) -> list[dict[str, Any]]:
+    async def _tasks(self, state: TaskStateFilter) -> list[dict[str, Any]]:
         """Return all tasks of a state. They are listed by creation, so any of them may be the one
         that needs a person, or that ended last."""
         found: list[dict[str, Any]] = []

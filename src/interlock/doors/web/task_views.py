@@ -129,21 +129,21 @@ def _criterion(found: Answer, pieces: list[Answer], verdicts: list[Answer]) -> A
 
 
 def _entry(entry: Answer) -> Answer:
-    told: Answer = {"seq": entry["seq"], "at": entry["at"], "by": entry["by"]}
-    told |= face(entry["by"]) | {"kind": entry["kind"], "note": entry.get("note")}
+    shared: Answer = {"seq": entry["seq"], "at": entry["at"], "by": entry["by"]}
+    shared |= face(entry["by"]) | {"kind": entry["kind"], "note": entry.get("note")}
     if "evidence" in entry:
-        return told | {"evidence": evidence(entry["evidence"])}
+        return shared | {"evidence": evidence(entry["evidence"])}
     if "verdict" in entry:
-        return told | {"verdict": entry["verdict"]}
+        return shared | {"verdict": entry["verdict"]}
     if "blocker" in entry:
-        return told | {"blocker": entry["blocker"]}
+        return shared | {"blocker": entry["blocker"]}
     if "message" in entry:
         message = entry["message"]
         # A message that only tells of the facts around it is shown without its text.
         tells = message["type"] not in MAIN_MEMBER or message["type"] == "wake"
-        return told | {"message": message | content(message, whole=False) | {"tells": tells}}
+        return shared | {"message": message | content(message, whole=False) | {"tells": tells}}
     kind = str(entry["kind"])
-    return told | {"words": _EVENTS.get(kind, kind).format_map(_OrEmpty(entry)).rstrip(": ")}
+    return shared | {"words": _EVENTS.get(kind, kind).format_map(_OrEmpty(entry)).rstrip(": ")}
 
 
 # --- evidence and blockers
@@ -152,10 +152,10 @@ def _entry(entry: Answer) -> Answer:
 def evidence(found: Answer) -> Answer:
     """Return a piece of evidence; of a run also why it may mean less than it seems to."""
     if found["kind"] != "run" or found.get("redacted"):
-        said = found.get("name") or found.get("url") or found.get("text", "")
-        short = beginning(said)
-        cut = short != said or "part" in found
-        return found | {"ran": found["kind"] == "run", "text": said, "short": short, "cut": cut}
+        text = found.get("name") or found.get("url") or found.get("text", "")
+        short = beginning(text)
+        cut = short != text or "part" in found
+        return found | {"ran": found["kind"] == "run", "text": text, "short": short, "cut": cut}
     marks = []
     if found.get("interrupted"):
         by = "its time limit" if found.get("ended_by") == "time limit" else "its caller"

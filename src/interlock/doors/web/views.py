@@ -96,10 +96,10 @@ def content(answer: Answer, *, whole: bool) -> Answer:
     cut = bool(answer.get("part")) or shown != text
     others = {name: value for name, value in payload.items() if value not in ("", [])}
     begun = others if whole else {name: _beginnings(value) for name, value in others.items()}
-    said: Answer = {"cut": cut, "more": begun != others, "others": begun}
+    view: Answer = {"cut": cut, "more": begun != others, "others": begun}
     if shown is not None and not (cut and answer["type"] == "command"):
-        said |= {"text": shown, "text_size": len(shown.encode())}
-    return said
+        view |= {"text": shown, "text_size": len(shown.encode())}
+    return view
 
 
 def _beginnings(value: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import Any
 
 from interlock.log.encoding import canonical
 from interlock.log.facts import Header
-from interlock.rooms.transaction import State, sql_fold
+from interlock.rooms.transaction import FoldedState, sql_fold
 
 # map: claims_held     the live claims, and those whose ended lease is not recorded yet
 #      claims_waiting  the queue of waiters; `lease` ends a waiter that stopped asking
@@ -45,7 +45,7 @@ def _paths(outcome: dict[str, Any]) -> str | None:
     return canonical(outcome["paths"]).decode() if "paths" in outcome else None
 
 
-def _insert(state: State, table: str, columns: str, values: dict[str, Any]) -> None:
+def _insert(state: FoldedState, table: str, columns: str, values: dict[str, Any]) -> None:
     """A row from members of those names; what is absent is NULL."""
     names = columns.split(", ")
     marks = ", ".join("?" * len(names))
@@ -53,7 +53,7 @@ def _insert(state: State, table: str, columns: str, values: dict[str, Any]) -> N
     state.execute(f"INSERT INTO {table}({columns}) VALUES ({marks})", row)
 
 
-def _fold_granted(state: State, fact: Header) -> None:
+def _fold_granted(state: FoldedState, fact: Header) -> None:
     outcome = fact.outcome
     written = {"paths": _paths(outcome), "acquired_at": fact.at}
     _insert(state, "claims_held", HELD, outcome | written)
@@ -67,12 +67,12 @@ def _fold_granted(state: State, fact: Header) -> None:
     )
 
 
-def _fold_awaited(state: State, fact: Header) -> None:
+def _fold_awaited(state: FoldedState, fact: Header) -> None:
     written = {"paths": _paths(fact.outcome), "seq": fact.seq}
     _insert(state, "claims_waiting", WAITING, fact.outcome | written)
 
 
-def _fold_crossed(state: State, fact: Header) -> None:
+def _fold_crossed(state: FoldedState, fact: Header) -> None:
     crossed = fact.outcome
     state.execute(
         "INSERT INTO claims_crossed VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -106,7 +106,7 @@ def report_commit(tx: Transaction, request: ReportCommit) -> answers.CommitRepor
     from interlock.rooms.mail.sending import post
 
     crossed = guarded(tx, request.repo, request.paths, request.worktree)["denied"]
-    told = tx.all(
+    notified = tx.all(
         'SELECT holder FROM claims_crossed WHERE repo = ? AND "commit" = ?',
         request.repo,
         request.commit,
@@ -114,7 +114,7 @@ def report_commit(tx: Transaction, request: ReportCommit) -> answers.CommitRepor
     by_holder: dict[str, list[str]] = {}
     for entry in crossed if not is_paused(tx.state) else ():
         holder = entry["claim"]["holder"].removeprefix("@")
-        if (holder,) not in told:
+        if (holder,) not in notified:
             by_holder.setdefault(holder, []).append(entry["path"])
     for holder, paths in by_holder.items():
         outcome = {"repo": request.repo, "commit": request.commit, "paths": paths[:MAX_KEPT]}

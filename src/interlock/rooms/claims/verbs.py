@@ -48,7 +48,7 @@ MAX_GLOBS = 100
 ClaimId = Annotated[
     str, Text("the id of a claim", "ID", "the claim's id", max_length=64, line=True)
 ]
-Note = Annotated[
+ClaimNote = Annotated[
     str,
     Text("one line of text", "N", "what you are doing", max_length=1024, line=True),
 ]
@@ -110,7 +110,7 @@ class AcquireClaim(
     repo: Repository | None = None
     branch: Branch | None = None
     worktree: Worktree | None = None
-    note: Note | None = None
+    note: ClaimNote | None = None
     ttl_s: Duration = DEFAULT_LEASE_S
     wait_s: Duration | None = None
     everywhere: bool = False
@@ -223,7 +223,7 @@ class TakeOverClaim(
     repo: Repository | None = None
     branch: Branch | None = None
     worktree: Worktree | None = None
-    note: Note | None = None
+    note: ClaimNote | None = None
     ttl_s: Duration = DEFAULT_LEASE_S
     everywhere: bool = False
 

@@ -1,7 +1,7 @@
 """The identity room's tables, and how facts change them."""
 
 from interlock.log.facts import Header
-from interlock.rooms.transaction import State, sql_fold
+from interlock.rooms.transaction import FoldedState, sql_fold
 
 # map: identity_agents    principals: otto
 #      identity_senders   agents on their surfaces: otto, otto-cli; groups share the namespace
@@ -59,7 +59,7 @@ KEEP_REFRESH = (
 )
 
 
-def _fold_group(state: State, fact: Header) -> None:
+def _fold_group(state: FoldedState, fact: Header) -> None:
     name = fact.outcome["name"]
     state.execute("INSERT OR REPLACE INTO identity_groups VALUES (?, ?)", (name, fact.seq))
     state.execute("DELETE FROM identity_members WHERE name = ?", (name,))
@@ -67,7 +67,7 @@ def _fold_group(state: State, fact: Header) -> None:
         state.execute("INSERT INTO identity_members VALUES (?, ?)", (name, member))
 
 
-def _fold_muted(state: State, fact: Header) -> None:
+def _fold_muted(state: FoldedState, fact: Header) -> None:
     name = fact.outcome["name"]
     state.execute("DELETE FROM identity_muted WHERE name = ?", (name,))
     if not fact.outcome.get("off"):

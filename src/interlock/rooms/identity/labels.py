@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable
 from itertools import combinations
 
-from interlock.rooms.transaction import State, Transaction
+from interlock.rooms.transaction import FoldedState, Transaction
 from interlock.verbs.addresses import address
 
 _WORD = re.compile(r"[^\W_]+")
@@ -46,7 +46,7 @@ class Known:
     """The names of all agents: their own, those of their senders, and their display names. Read
     once for many labels. An import adds the names that it will register."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: FoldedState) -> None:
         self._agents: dict[str, set[str]] = {}
         self._agent_of: dict[str, str] = {}
         for agent, sender in state.execute("SELECT agent, sender FROM identity_senders"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from interlock.errors import MissingScope, NameTaken, NotFound, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.tokens import granted_scopes, mint_token
-from interlock.rooms.transaction import OWNER, SYSTEM, State, Transaction
+from interlock.rooms.transaction import OWNER, SYSTEM, FoldedState, Transaction
 from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 
@@ -171,7 +171,7 @@ def create_group(tx: Transaction, request: verbs.CreateGroup) -> answers.GroupMa
 # --- lookups
 
 
-def is_known(state: State, name: str) -> bool:
+def is_known(state: FoldedState, name: str) -> bool:
     row = state.execute(
         "SELECT 1 FROM identity_senders WHERE sender = ?1 UNION ALL "
         "SELECT 1 FROM identity_agents WHERE name = ?1",
@@ -180,13 +180,13 @@ def is_known(state: State, name: str) -> bool:
     return row is not None
 
 
-def agent_of(state: State, sender: str) -> str:
+def agent_of(state: FoldedState, sender: str) -> str:
     """The agent of a sender; an unregistered name is its own."""
     row = state.execute("SELECT agent FROM identity_senders WHERE sender = ?", (sender,)).fetchone()
     return str(row[0]) if row else sender
 
 
-def senders_of(state: State, name: str) -> list[str]:
+def senders_of(state: FoldedState, name: str) -> list[str]:
     """The senders that see mail for this name: one surface, or every surface of an agent."""
     rows = state.execute(
         "SELECT sender FROM identity_senders WHERE sender = ?1 OR agent = ?1 ORDER BY sender",
@@ -195,7 +195,7 @@ def senders_of(state: State, name: str) -> list[str]:
     return [row[0] for row in rows]
 
 
-def members(state: State, group: str) -> list[str] | None:
+def members(state: FoldedState, group: str) -> list[str] | None:
     """A group's members, or None if there is no such group."""
     rows = state.execute(
         "SELECT member FROM identity_members WHERE name = ? ORDER BY member", (group,)
@@ -203,11 +203,11 @@ def members(state: State, group: str) -> list[str] | None:
     return [row[0] for row in rows] or None
 
 
-def agents(state: State) -> list[str]:
+def agents(state: FoldedState) -> list[str]:
     return [row[0] for row in state.execute("SELECT name FROM identity_agents ORDER BY name")]
 
 
-def names(state: State) -> list[str]:
+def names(state: FoldedState) -> list[str]:
     return sorted(
         {row[0] for row in state.execute("SELECT sender FROM identity_senders")} | {*agents(state)}
     )

@@ -22,7 +22,7 @@ from interlock.log.times import rfc3339
 from interlock.rooms.identity import labels
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.token_format import token_id
-from interlock.rooms.transaction import Caller, RuleAnswer, State, Transaction
+from interlock.rooms.transaction import Caller, FoldedState, RuleAnswer, Transaction
 from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 
@@ -54,7 +54,7 @@ _COLUMNS = ", ".join(Token._fields)
 NONE_LIVE = "There is no such live token. interlock token list shows them."
 
 
-def authenticate(state: State, now: int, token_hash: str, session: str | None) -> Caller:
+def authenticate(state: FoldedState, now: int, token_hash: str, session: str | None) -> Caller:
     """The caller that holds this token. Raises BadToken or TokenExpired."""
     row = state.execute(
         "SELECT t.id, t.sender, t.scopes, t.expires_at, t.revoked_at, t.suspended, s.agent, "
@@ -126,23 +126,23 @@ def refuse_foreign_session(tx: Transaction, caller: Caller) -> None:
         )
 
 
-def granted_scopes(tx: Transaction, asked: tuple[str, ...]) -> tuple[str, ...]:
+def granted_scopes(tx: Transaction, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The scopes of a new token. Naming any of mail, claim and work limits it to those named;
     gate:NAME and admin are added. Raises Usage, or MissingScope for a caller without admin."""
-    for scope in asked:
+    for scope in wanted:
         if scope.startswith("gate:") and scope != "gate:":
             check_name(scope.removeprefix("gate:"), "", "gate")
         elif scope not in (*BASIC_SCOPES, "admin"):
             raise Usage(
                 f"There is no scope {scope[:80]!r}. There are mail, claim, work, gate:NAME, admin."
             )
-    beyond = sorted({scope for scope in asked if scope not in BASIC_SCOPES})
+    beyond = sorted({scope for scope in wanted if scope not in BASIC_SCOPES})
     if beyond and "admin" not in tx.caller.scopes:
         raise MissingScope(
             f"Granting {', '.join(beyond)} needs the scope admin, which @{tx.caller.sender} lacks.",
             scope="admin",
         )
-    basic = [scope for scope in BASIC_SCOPES if scope in asked] or list(BASIC_SCOPES)
+    basic = [scope for scope in BASIC_SCOPES if scope in wanted] or list(BASIC_SCOPES)
     return (*basic, *beyond)
 
 

@@ -28,7 +28,7 @@ from interlock.verbs.types import (
     Sha256,
     Text,
 )
-from interlock.verbs.verb import Verb
+from interlock.verbs.verb import Tool, Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
@@ -421,6 +421,12 @@ class ListAgents(
     Verb,
     http="GET /v1/agents",
     cli="agents [NAME]",
+    mcp=Tool(
+        "agents [name]",
+        "Who you can write to, and how soon each would notice (`reach`). Copy `address` into "
+        "`to`; never invent one.",
+        help={"name": "only this agent"},
+    ),
     method="agents",
     read_only=True,
     open=True,

@@ -6,7 +6,7 @@ the same whatever its size.
 """
 
 from interlock.log.facts import Header
-from interlock.rooms.transaction import State
+from interlock.rooms.transaction import FoldedState
 
 # map: mail_messages    one row for each message, without its body; `deliveries` has its recipients
 #      mail_deliveries  one row for each recipient; `taken_by` is the surface that read it first
@@ -46,7 +46,7 @@ UNREAD = ("accepted", "woken", "shown")
 LADDER = {"accepted": 0, "woken": 1, "shown": 2, "read": 3, "acked": 4, "declined": 4, "expired": 4}
 
 
-def _fold_sent(state: State, fact: Header) -> None:
+def _fold_sent(state: FoldedState, fact: Header) -> None:
     outcome = fact.outcome
     expires_at = outcome.get("expires_at")
     state.execute(
@@ -91,7 +91,7 @@ def _fold_sent(state: State, fact: Header) -> None:
         )
 
 
-def _fold_moved(state: State, fact: Header) -> None:
+def _fold_moved(state: FoldedState, fact: Header) -> None:
     """Fold every receipt: `items` are pairs of a message and a recipient."""
     reached = fact.outcome["state"]
     by = None if reached == "expired" else fact.sender
@@ -100,7 +100,7 @@ def _fold_moved(state: State, fact: Header) -> None:
 
 
 def _move(
-    state: State, fact: Header, seq: int, recipient: str, reached: str, by: str | None
+    state: FoldedState, fact: Header, seq: int, recipient: str, reached: str, by: str | None
 ) -> None:
     """Move a delivery up the ladder, if it is lower, and add the receipt."""
     before, closed = state.execute(
@@ -131,13 +131,13 @@ def _move(
         )
 
 
-def _fold_redacted(state: State, fact: Header) -> None:
+def _fold_redacted(state: FoldedState, fact: Header) -> None:
     state.execute(
         "UPDATE mail_messages SET redacted = ? WHERE seq = ?", (fact.seq, fact.outcome["target"])
     )
 
 
-def _fold_wake_begun(state: State, fact: Header) -> None:
+def _fold_wake_begun(state: FoldedState, fact: Header) -> None:
     begun = fact.outcome
     for seq, recipient in begun["items"]:
         state.execute(
@@ -146,7 +146,7 @@ def _fold_wake_begun(state: State, fact: Header) -> None:
         )
 
 
-def _fold_wake_ended(state: State, fact: Header) -> None:
+def _fold_wake_ended(state: FoldedState, fact: Header) -> None:
     """Only a wake that succeeded gives a receipt."""
     ended = fact.outcome
     items = state.execute(

@@ -96,18 +96,18 @@ def unknown(type: str, valid: tuple[str, ...] = TYPES) -> UnknownType:
     """The refusal of an unknown type, with the nearest valid ones."""
     from difflib import get_close_matches  # slow to import, and only needed here
 
-    said = clip(str(type))
-    near = get_close_matches(said, valid, n=3)
+    given = clip(str(type))
+    near = get_close_matches(given, valid, n=3)
     members: dict[str, Any] = {"did_you_mean": near} if near else {}
     return UnknownType(
-        f"There is no message type '{said}' here. Use one of: {', '.join(valid)}.",
-        type=said,
+        f"There is no message type '{given}' here. Use one of: {', '.join(valid)}.",
+        type=given,
         valid_types=list(valid),
         **members,
     )
 
 
-def clip(said: str, most: int = 64) -> str:
+def clip(text: str, most: int = 64) -> str:
     """A caller's text, short and printable, for an error message."""
-    short = said if len(said) <= most else said[:most] + "…"
+    short = text if len(text) <= most else text[:most] + "…"
     return short if short.isprintable() else short.encode("unicode_escape").decode("ascii")

@@ -80,7 +80,7 @@ Url = Annotated[str, Field(pattern=HTTP_URL, max_length=2048, description=SHAPES
 Text = Annotated[str, Field(min_length=1)]
 Line = Annotated[str, Field(min_length=1, max_length=280)]
 Remark = Annotated[str, Field(min_length=1, max_length=2000)]
-Note = Annotated[str, Field(min_length=1, max_length=10_000)]
+VerdictNote = Annotated[str, Field(min_length=1, max_length=10_000)]
 Path = Annotated[str, Field(min_length=1, max_length=4096)]
 ShellCommand = Annotated[str, Field(min_length=1, max_length=4096)]
 Argument = Annotated[str, Field(max_length=131_072)]  # the longest that Linux hands to a process
@@ -286,7 +286,7 @@ class GateVerdict(Payload):
     verdict: Literal["pass", "fail"]
     artifact: Artifact
     evidence: Maybe[EvidenceIds] = None
-    note: Maybe[Note] = None
+    note: Maybe[VerdictNote] = None
     fix: Maybe[Fixes] = None
     rules: Maybe[Digest] = None
 

@@ -43,24 +43,24 @@ class Message(NamedTuple):
 
 def from_fact(fact: Header) -> Message:
     """The row that the fact of a send is folded into."""
-    said = fact.outcome
+    outcome = fact.outcome
     return Message(
         seq=fact.seq,
-        id=said["id"],
+        id=outcome["id"],
         sender=fact.sender,
-        to=said["to"],
-        type=said["type"],
-        thread=said["thread"],
+        to=outcome["to"],
+        type=outcome["type"],
+        thread=outcome["thread"],
         at=fact.at,
-        priority=said["priority"],
-        reply_to=said.get("reply_to"),
-        expires_at=said.get("expires_at"),
-        hops=said.get("hops", 0),
+        priority=outcome["priority"],
+        reply_to=outcome.get("reply_to"),
+        expires_at=outcome.get("expires_at"),
+        hops=outcome.get("hops", 0),
         token=fact.token,
         session=fact.session,
         redacted=0,
-        deliveries=" ".join(said["deliveries"]),
-        wake=said.get("wake"),
+        deliveries=" ".join(outcome["deliveries"]),
+        wake=outcome.get("wake"),
     )
 
 

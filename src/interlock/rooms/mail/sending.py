@@ -31,7 +31,7 @@ from interlock.rooms.mail.records import (
     received,
     standing,
 )
-from interlock.rooms.transaction import SYSTEM, Request, Transaction
+from interlock.rooms.transaction import SYSTEM, KeyedRequest, Transaction
 from interlock.rooms.work.records import blockers, is_thread, near_open, thread_of
 from interlock.rooms.workspace.rules import done_before
 from interlock.verbs.addresses import address, near, recipient_name
@@ -54,7 +54,7 @@ def send(tx: Transaction, request: verbs.SendMessage) -> answers.Sent:
             *(request.reply_to, request.priority, None, request.ttl_s, request.wake),
             *(request.sha256, request.size, None),
         ]
-        keyed = Request(request.key, canonical(given))
+        keyed = KeyedRequest(request.key, canonical(given))
     if (seq := done_before(tx, keyed)) is not None:
         first = by_seq(tx, seq)
         stands = [
@@ -128,7 +128,7 @@ def send(tx: Transaction, request: verbs.SendMessage) -> answers.Sent:
         size=request.size,
         blob=request.sha256 if request.upload is not None else None,
     )
-    fact = tx.append("message_sent", outcome, canonical(body), request=keyed)
+    fact = tx.append("message_sent", outcome, canonical(body), keyed=keyed)
     if request.upload is not None:
         keep_upload(tx, request.upload, request.sha256, request.size, fact)
     if ask is not None:

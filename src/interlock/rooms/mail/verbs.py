@@ -34,7 +34,7 @@ from interlock.verbs.types import (
     Text,
     one_line,
 )
-from interlock.verbs.verb import Verb
+from interlock.verbs.verb import Tool, Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers, transaction
@@ -212,6 +212,19 @@ class Ask(
     Verb,
     name="ask",
     http="POST /v1/asks",
+    mcp=Tool(
+        "ask to question [options] [wait_s] [key]",
+        "Ask an agent or a person and wait a little. If `answered` is false, the answer comes to "
+        "your inbox later: do other work, do not ask again.",
+        help={
+            "to": "@name",
+            "question": "",
+            "options": "choices to offer",
+            "wait_s": "",
+            "key": "same key again = same ask",
+        },
+        answer="answered id answer code deliveries notices",
+    ),
     method="ask",
     help={
         "wait_s": "wait for the answer for this long",
@@ -389,7 +402,14 @@ class AckMessages(
     http="POST /v1/acks",
     http_also=("POST /v1/messages/{messages}/ack",),
     cli="ack ID... [--decline] [--note N]",
-    bind={"ID": "messages"},
+    mcp=Tool(
+        "ack ids [decline] [note]",
+        "Say that you have handled messages, or decline them with a reason. The sender sees it; "
+        "nobody is woken.",
+        help={"ids": "message ids", "decline": "", "note": "one line"},
+        idempotent=True,
+    ),
+    bind={"ID": "messages", "ids": "messages"},
     method="ack",
     scope="mail",
     help={

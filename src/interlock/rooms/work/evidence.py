@@ -9,7 +9,7 @@ from interlock.log.encoding import canonical
 from interlock.rooms.claims.records import Claim
 from interlock.rooms.mail.records import damaged, kept_bytes
 from interlock.rooms.mail.sending import keep_upload
-from interlock.rooms.transaction import Request, RuleAnswer, Transaction
+from interlock.rooms.transaction import KeyedRequest, RuleAnswer, Transaction
 from interlock.rooms.work.fold import RUN_MEMBERS
 from interlock.rooms.work.missing import criteria
 from interlock.rooms.work.records import (
@@ -39,13 +39,13 @@ CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 def add(tx: Transaction, request: AddEvidence) -> answers.EvidenceAdded:
     """Add evidence, once for each key. A worker of the task needs its claim; others need none."""
     payload = request.payload
-    key = None
+    keyed = None
     if request.key is not None:
         # The fence, and whether a file kept the run while offline, do not make another request.
         content = {name: value for name, value in payload.items() if name != "spooled"}
-        key = Request(request.key, canonical(content))
+        keyed = KeyedRequest(request.key, canonical(content))
     try:
-        seq = done_before(tx, key)
+        seq = done_before(tx, keyed)
     except IdempotencyConflict as conflict:
         if not payload.get("spooled"):
             raise
@@ -71,7 +71,7 @@ def add(tx: Transaction, request: AddEvidence) -> answers.EvidenceAdded:
         task=task.id if task is not None else None,
         **{name: payload.get(name) for name in ("criterion", *RUN_MEMBERS)},
     )
-    fact = tx.append("evidence_added", outcome, canonical(payload), request=key)
+    fact = tx.append("evidence_added", outcome, canonical(payload), keyed=keyed)
     blob = blob_of(payload)
     if blob is not None and blob["size"] > 0:
         if request.upload is None:

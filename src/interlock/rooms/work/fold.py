@@ -4,7 +4,7 @@ Texts (titles, criteria, notes) are in the bodies of the facts, and are never fo
 """
 
 from interlock.log.facts import Header
-from interlock.rooms.transaction import State, sql_fold
+from interlock.rooms.transaction import FoldedState, sql_fold
 
 # map: work_tasks        one row a task, with its worker and its submission
 #      work_takings      the agents that took a task: none of them may judge it
@@ -61,7 +61,7 @@ RUN_MEMBERS = ("exit_code", "commit", "tree", "dirty", "interrupted", "spooled")
 STORY = "INSERT OR IGNORE INTO work_story SELECT :task, :fact_seq WHERE :task IS NOT NULL"
 
 
-def _fold_message(state: State, fact: Header) -> None:
+def _fold_message(state: FoldedState, fact: Header) -> None:
     """A message in a task's thread belongs to the task's history. A message of the type blocker is
     a blocker until it is resolved."""
     outcome = fact.outcome

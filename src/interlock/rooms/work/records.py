@@ -287,12 +287,12 @@ def body(tx: Transaction, seq: int) -> dict[str, Any]:
 
 
 def task_view(tx: Transaction, task: Task) -> RuleAnswer:
-    said = body(tx, task.seq)
+    content = body(tx, task.seq)
     claim = claim_on(tx, task.id) if not task.has_ended else None
     return without_none(
         id=task.id,
         seq=task.seq,
-        title=said.get("title", ""),
+        title=content.get("title", ""),
         state=task.state,
         priority=task.priority,
         assignee=task.assignee,
@@ -312,10 +312,10 @@ def task_view(tx: Transaction, task: Task) -> RuleAnswer:
 
 def evidence_view(tx: Transaction, found: Evidence) -> RuleAnswer:
     """A run has a command, an exit code and an output; other evidence has none of them."""
-    said = {} if found.redacted else body(tx, found.seq)
-    said.pop("task_id", None)
+    content = {} if found.redacted else body(tx, found.seq)
+    content.pop("task_id", None)
     redacted = {"redacted": True} if found.redacted else {}
-    return _head(found) | redacted | (said or {"kind": found.kind})
+    return _head(found) | redacted | (content or {"kind": found.kind})
 
 
 def _head(found: Evidence | Verdict | Blocker) -> RuleAnswer:
@@ -330,27 +330,27 @@ def _head(found: Evidence | Verdict | Blocker) -> RuleAnswer:
 
 
 def verdict_view(tx: Transaction, found: Verdict) -> RuleAnswer:
-    said = body(tx, found.seq)
+    content = body(tx, found.seq)
     return _head(found) | without_none(
         gate=found.gate,
         verdict=found.verdict,
         artifact={"commit": found.commit, "tree": found.tree},
-        note=said.get("note"),
-        fix=said.get("fix"),
+        note=content.get("note"),
+        fix=content.get("fix"),
         evidence=found.evidence.split() or None,
         rules=found.rules,
     )
 
 
 def blocker_view(tx: Transaction, found: Blocker) -> RuleAnswer:
-    said = body(tx, found.seq).get("payload", {})
+    content = body(tx, found.seq).get("payload", {})
     by, at = found.resolved_by, found.resolved_at
     return _head(found) | without_none(
         to=found.to,
         gate=found.gate,
         severity=found.severity,
-        what=said.get("what"),
-        fix=said.get("fix"),
+        what=content.get("what"),
+        fix=content.get("fix"),
         resolved_by=address(by) if by is not None else None,
         resolved_at=rfc3339(at) if at is not None else None,
     )

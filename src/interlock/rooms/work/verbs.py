@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from interlock.errors import InvalidMessage, MissingScope, TooLarge, Usage
-from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, LEASE
-from interlock.rooms.claims.verbs import Note as ClaimNote
+from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, LEASE, ClaimNote
 from interlock.rooms.mail.verbs import DEFAULT_SEVERITY
 from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
@@ -38,7 +37,7 @@ from interlock.verbs.types import (
     Text,
     Worktree,
 )
-from interlock.verbs.verb import Verb
+from interlock.verbs.verb import Tool, Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
@@ -60,13 +59,13 @@ MAX_EVIDENCE = 100
 MAX_HOLDERS = 100
 
 # The contract of the message limits these words, and so refuses others with InvalidMessage.
-Priority = Annotated[
+TaskPriority = Annotated[
     Literal["low", "normal", "high", "critical"],
     Choice("low", "normal", "high", "critical", refusal=InvalidMessage),
 ]
 Verdict = Annotated[Literal["pass", "fail"], Choice("pass", "fail", refusal=InvalidMessage)]
 Severity = Annotated[Literal["stop", "warn"], Choice("stop", "warn", refusal=InvalidMessage)]
-State = Literal["live", "open", "taken", "submitted", "done", "failed", "cancelled"]
+TaskStateFilter = Literal["live", "open", "taken", "submitted", "done", "failed", "cancelled"]
 
 GateName = Annotated[
     str,
@@ -144,7 +143,7 @@ class CreateTask(
     criteria: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
-    priority: Priority | None = None
+    priority: TaskPriority | None = None
     assignee: str | None = None
     labels: tuple[str, ...] = ()
 
@@ -173,7 +172,7 @@ class ListTasks(
 ):
     """List tasks, oldest first."""
 
-    state: State | None = None
+    state: TaskStateFilter | None = None
     mine: bool = False
     limit: Limit = 100
     after: Position = 0
@@ -515,6 +514,22 @@ class GiveVerdict(
     Verb,
     name="gate pass or fail",
     http="POST /v1/verdicts",
+    mcp=Tool(
+        "verdict task_id gate verdict commit [note] [fix] [evidence]",
+        "Pass or fail a gate you hold, for the submitted commit. You cannot judge your own work. A "
+        "fail should have a note and the commands that would fix it.",
+        help={
+            "task_id": "",
+            "gate": "",
+            "verdict": "",
+            "commit": "the commit you looked at; refused if another is submitted",
+            "note": "",
+            "fix": "commands",
+            "evidence": "ids you relied on",
+        },
+        answer="verdict task blocker",
+    ),
+    bind={"task_id": "task"},
     method="judge",
     help={
         "task": "the submitted task",

@@ -13,7 +13,7 @@ from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.records import envelope, from_fact
-from interlock.rooms.transaction import RuleAnswer, State
+from interlock.rooms.transaction import FoldedState, RuleAnswer
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
@@ -52,7 +52,7 @@ def viewer_names(sender: str, agent: str, scopes: Iterable[str]) -> frozenset[st
     return frozenset({sender, agent, *([ADMINS] if "admin" in scopes else [])})
 
 
-def event(state: State, fact: Header) -> Event:
+def event(state: FoldedState, fact: Header) -> Event:
     """The event of a fact. The state must have the messages that the fact is about."""
 
     def both(sender: str) -> tuple[str, str]:

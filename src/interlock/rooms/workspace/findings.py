@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from textwrap import shorten
 from typing import Any, NamedTuple
 
-MAX_TOLD = 20
+MAX_FINDINGS = 20
 
 # Every check, in the order of what the remedy changes: a word, a message, a token, a file, a
 # process, an engine.
@@ -45,12 +45,12 @@ class Finding(NamedTuple):
     subject: str | None = None
 
 
-def told(check: str, found: Iterable[Finding]) -> list[dict[str, Any]]:
+def finding_rows(check: str, found: Iterable[Finding]) -> list[dict[str, Any]]:
     """The findings of one check as answers have them: the first of them, and a count of the
     others."""
     findings = list(found)
-    shown = findings[:MAX_TOLD]
-    if (more := len(findings) - MAX_TOLD) > 0:
+    shown = findings[:MAX_FINDINGS]
+    if (more := len(findings) - MAX_FINDINGS) > 0:
         shown.append(Finding(f"And {more} more like these.", "interlock doctor"))
     rows = []
     for message, do, subject in shown:

@@ -4,7 +4,7 @@ Settings are facts, so a rule that depends on one decides the same in every repl
 """
 
 from interlock.log.facts import Header
-from interlock.rooms.transaction import State
+from interlock.rooms.transaction import FoldedState
 
 # map: workspace_self      one row: id, epoch, the key that signs checkpoints, the pause
 #      workspace_settings  the settings that differ from their defaults
@@ -26,45 +26,45 @@ CREATE INDEX refusals_recent ON refusals(sender, at);
 """
 
 
-def _fold_created(state: State, fact: Header) -> None:
+def _fold_created(state: FoldedState, fact: Header) -> None:
     state.execute(
         "INSERT INTO workspace_self(one, id, epoch, created_at, verifier) VALUES (1, ?, ?, ?, ?)",
         (fact.workspace, fact.epoch, fact.at, fact.outcome["verifier"]),
     )
 
 
-def _fold_setting(state: State, fact: Header) -> None:
+def _fold_setting(state: FoldedState, fact: Header) -> None:
     state.execute(
         "INSERT OR REPLACE INTO workspace_settings VALUES (?, ?, ?)",
         (fact.outcome["name"], fact.outcome["value"], fact.seq),
     )
 
 
-def _fold_paused(state: State, fact: Header) -> None:
+def _fold_paused(state: FoldedState, fact: Header) -> None:
     state.execute(
         "UPDATE workspace_self SET paused_at = ?, paused_by = ?, pause_reason = ?",
         (fact.at, fact.sender, fact.outcome.get("reason")),
     )
 
 
-def _fold_resumed(state: State, fact: Header) -> None:
+def _fold_resumed(state: FoldedState, fact: Header) -> None:
     state.execute(
         "UPDATE workspace_self SET paused_at = NULL, paused_by = NULL, pause_reason = NULL"
     )
 
 
-def _fold_epoch(state: State, fact: Header) -> None:
+def _fold_epoch(state: FoldedState, fact: Header) -> None:
     state.execute(
         "UPDATE workspace_self SET epoch = ?, verifier = ?",
         (fact.epoch, fact.outcome["verifier"]),
     )
 
 
-def _fold_repaired(state: State, fact: Header) -> None:
+def _fold_repaired(state: FoldedState, fact: Header) -> None:
     """Change nothing: the entries that were put back are folded already."""
 
 
-def _fold_refused(state: State, fact: Header) -> None:
+def _fold_refused(state: FoldedState, fact: Header) -> None:
     code, digest = fact.outcome["code"], fact.outcome["digest"]
     state.execute(
         "INSERT INTO refusals VALUES (?, ?, ?, ?, ?, ?)",
@@ -72,7 +72,7 @@ def _fold_refused(state: State, fact: Header) -> None:
     )
 
 
-def fold_key(state: State, fact: Header) -> None:
+def fold_key(state: FoldedState, fact: Header) -> None:
     """Record the idempotency key of a fact, whatever its kind."""
     assert fact.act is not None
     state.execute(

@@ -64,8 +64,8 @@ def _find(tx: Transaction, reference: str, *, of_all: bool) -> Found:
         return Found(message.id, message.seq, message.sender, tuple(copies))
     for verdict in verdicts(tx, where, value):
         (task,) = tasks(tx, "id = ?", verdict.task)
-        told = _mail(tx, task.thread, "blocker", "gate_verdict")
-        after = [seq for seq in told if seq > verdict.seq]
+        sent = _mail(tx, task.thread, "blocker", "gate_verdict")
+        after = [seq for seq in sent if seq > verdict.seq]
         return Found(verdict.id, verdict.seq, verdict.sender, tuple(after[:1]))
     try:
         piece = find_evidence(tx, reference)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from interlock.errors import IdempotencyConflict, Paused
 from interlock.log.times import rfc3339
-from interlock.rooms.transaction import Request, State, Transaction
+from interlock.rooms.transaction import FoldedState, KeyedRequest, Transaction
 
 MAX_REFUSALS_PER_MINUTE = 20
 QUIET_MS = 600_000
 
 
-def is_paused(state: State) -> bool:
+def is_paused(state: FoldedState) -> bool:
     row = state.execute("SELECT paused_at FROM workspace_self").fetchone()
     return bool(row and row[0] is not None)
 
 
-def refuse_paused(state: State) -> None:
+def refuse_paused(state: FoldedState) -> None:
     """Raise Paused while the workspace is paused."""
     row = state.execute("SELECT paused_at, paused_by, pause_reason FROM workspace_self").fetchone()
     if row and row[0] is not None:
@@ -32,27 +32,27 @@ def refuse_paused(state: State) -> None:
         )
 
 
-def done_before(tx: Transaction, request: Request | None) -> int | None:
+def done_before(tx: Transaction, keyed: KeyedRequest | None) -> int | None:
     """The position of the fact of an earlier request with this key, or None.
 
     Raises IdempotencyConflict for a different request with the same key, and for a key whose first
     body was redacted, because the two can no longer be compared.
     """
-    if request is None:
+    if keyed is None:
         return None
     row = tx.one(
         "SELECT seq FROM workspace_acts WHERE sender = ? AND key = ?",
         tx.caller.sender,
-        request.key,
+        keyed.key,
     )
     if row is None:
         return None
     seq = int(row[0])
-    if not tx.store.same_request(seq, request.content):
+    if not tx.store.same_request(seq, keyed.content):
         raise IdempotencyConflict(
-            f"The key {request.key!r} was used before, at #{seq}, with another body. Use a new "
+            f"The key {keyed.key!r} was used before, at #{seq}, with another body. Use a new "
             "key for a new act.",
-            key=request.key,
+            key=keyed.key,
             seq=seq,
         )
     return seq

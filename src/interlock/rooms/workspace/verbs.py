@@ -28,7 +28,7 @@ from interlock.verbs.types import (
     Worktree,
     one_line,
 )
-from interlock.verbs.verb import Verb
+from interlock.verbs.verb import Tool, Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
@@ -168,7 +168,18 @@ class Resume(
 # --- overviews
 
 
-class Whoami(Verb, http="GET /v1/whoami", cli="whoami", method="whoami", read_only=True):
+class Whoami(
+    Verb,
+    http="GET /v1/whoami",
+    cli="whoami",
+    mcp=Tool(
+        "whoami",
+        "Who you are here, how much mail is open, and what you hold. Call first, and again after "
+        "compaction.",
+    ),
+    method="whoami",
+    read_only=True,
+):
     """Show your identity and your open work.
 
     The answer has your sender, your scopes, the counts of your mail, your claims and tasks, and the

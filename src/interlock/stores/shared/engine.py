@@ -175,7 +175,7 @@ class SharedEngine(Replica):
     def _take_over(self, db: apsw.Connection) -> None:
         """Write the entries that other nodes appended into the file. Entries without a valid seal
         are set aside. Where neither explains the difference, the logs have diverged."""
-        self.identify(db)
+        self.read_workspace(db)
         head = before = self.head(db)
         found = self.remote.read(head.seq, AT_ONCE)
         for place, entry in enumerate(found):
@@ -303,9 +303,9 @@ class SharedEngine(Replica):
         with self.file.reading() as db:
             head = self.head(db)
             epoch = self.epoch(db, head.seq)
-        said = {"seq": head.seq, "epoch": epoch, "at": self._clock()} | about
-        said["machine"] = self.machine
-        text = json.dumps(said).encode()
+        report = {"seq": head.seq, "epoch": epoch, "at": self._clock()} | about
+        report["machine"] = self.machine
+        text = json.dumps(report).encode()
         nodes: dict[str, dict[str, Any]] = {}
         for name, data in self.remote.beat(self.node, signature(self.node, text) + text).items():
             if hmac.compare_digest(data[:32], signature(name, data[32:])):

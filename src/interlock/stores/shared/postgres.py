@@ -19,7 +19,12 @@ from psycopg.pq import TransactionStatus
 from interlock.errors import EngineUnavailable
 from interlock.log.facts import GENESIS
 from interlock.stores.shared import postgres_statements as statements
-from interlock.stores.shared.postgres_connection import TURN_WITHIN_MS, Connection, Line, Server
+from interlock.stores.shared.postgres_connection import (
+    TURN_WITHIN_MS,
+    Line,
+    PostgresConnection,
+    PostgresServer,
+)
 from interlock.stores.shared.remote import (
     READ_BYTES,
     AnswerLost,
@@ -41,7 +46,7 @@ class PostgresRemote:
 
     def __init__(self, url: str, workspace: str) -> None:
         self._workspace = workspace
-        self._server = Server(url)
+        self._server = PostgresServer(url)
         self._channel = "interlock_" + hashlib.sha256(workspace.encode()).hexdigest()[:32]
         self._begin = sql.SQL(statements.BEGIN).format(workspace=sql.Literal(workspace))
         self._turns = Line(self._server, self._prepare_turns)
@@ -49,11 +54,11 @@ class PostgresRemote:
         self._hints = Line(self._server, self._prepare_hints)
         self._rung = False
 
-    def _prepare_turns(self, db: Connection) -> None:
+    def _prepare_turns(self, db: PostgresConnection) -> None:
         db.execute(statements.TABLES)
         db.execute(statements.HEAD, (self._workspace,))
 
-    def _prepare_hints(self, db: Connection) -> None:
+    def _prepare_hints(self, db: PostgresConnection) -> None:
         def ring(_: psycopg.Notify) -> None:
             self._rung = True
 
@@ -85,7 +90,7 @@ class PostgresRemote:
             return _head(found.fetchone())
 
     def append(self, after: RemoteHead, batch: Appending) -> None:
-        def write(db: Connection) -> bool:
+        def write(db: PostgresConnection) -> bool:
             if not self._write_entries(db, after, batch.entries):
                 return False
             if batch.blobs:
@@ -104,13 +109,13 @@ class PostgresRemote:
         self._commit(write)
 
     def rewrite_entries(self, after: RemoteHead, entries: Sequence[Sealed]) -> None:
-        def write(db: Connection) -> bool:
+        def write(db: PostgresConnection) -> bool:
             db.execute(statements.UNSEAT, (self._workspace, [entry.seq for entry in entries]))
             return self._write_entries(db, after, entries)
 
         self._commit(write)
 
-    def _commit(self, write: Callable[[Connection], bool]) -> None:
+    def _commit(self, write: Callable[[PostgresConnection], bool]) -> None:
         """Write in the turn's transaction and commit it. `write` returns False where the head has
         moved. An error before COMMIT is sent means that nothing was kept; after that, the outcome
         is unknown."""
@@ -139,7 +144,9 @@ class PostgresRemote:
         except psycopg.Error:
             self._turns.drop()
 
-    def _write_entries(self, db: Connection, after: RemoteHead, entries: Sequence[Sealed]) -> bool:
+    def _write_entries(
+        self, db: PostgresConnection, after: RemoteHead, entries: Sequence[Sealed]
+    ) -> bool:
         """Write entries into the turn's transaction; False where the head has moved."""
         with_body = [
             entry for entry in entries if entry.salt is not None and entry.body is not None
@@ -186,7 +193,7 @@ class PostgresRemote:
         with self._looks.use() as db:
             return self._read_head(db)
 
-    def _read_head(self, db: Connection) -> RemoteHead:
+    def _read_head(self, db: PostgresConnection) -> RemoteHead:
         return _head(
             db.execute(statements.LAST.format(workspace="%s"), (self._workspace,)).fetchone()
         )
@@ -195,7 +202,7 @@ class PostgresRemote:
         with self._looks.use() as db:
             return self._entries(db, after, limit)
 
-    def _entries(self, db: Connection, after: int, limit: int) -> list[Sealed]:
+    def _entries(self, db: PostgresConnection, after: int, limit: int) -> list[Sealed]:
         given = (self._workspace, after, limit, READ_BYTES)
         found = db.execute(statements.READ, given, binary=True)
         return [_sealed(*row) for row in found]
@@ -272,7 +279,7 @@ class PostgresRemote:
             db.execute(statements.FORGET_NODES, (self._workspace, FORGOTTEN_AFTER))
             db.execute(statements.BEAT, (self._workspace, node, about))
             found = db.execute(statements.NODES, (self._workspace,), binary=True)
-            return {_text(name): said for name, said in found}
+            return {_text(name): report for name, report in found}
 
     def hazards(self) -> list[str]:
         with self._looks.use() as db:

@@ -49,7 +49,7 @@ _PARAMETERS = {
 T = TypeVar("T")
 
 
-class Connection(psycopg.Connection[tuple[Any, ...]]):
+class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
     """Calls `when_silent` each time that the server was silent for `silence_s`; it raises, or the
     wait goes on. Without it, silence is an error."""
 
@@ -101,7 +101,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return self.closed
 
 
-class Server:
+class PostgresServer:
     """A server's address and connection parameters, and its errors as refusals."""
 
     def __init__(self, url: str) -> None:
@@ -115,14 +115,14 @@ class Server:
         self._parameters = _PARAMETERS | given
         self.place = f"{hosts}:{ports}"
 
-    def connect(self) -> Connection:
-        return Connection.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
+    def connect(self) -> PostgresConnection:
+        return PostgresConnection.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
 
     def unavailable(self, trouble: psycopg.Error) -> EngineUnavailable:
         """A refusal with the first line of PostgreSQL's error."""
-        said = str(trouble).partition("\n")[0].strip().rstrip(".") or type(trouble).__name__
+        reason = str(trouble).partition("\n")[0].strip().rstrip(".") or type(trouble).__name__
         return EngineUnavailable(
-            f"PostgreSQL at {self.place} cannot be used: {said}. {NOTHING_DONE}; see the server "
+            f"PostgreSQL at {self.place} cannot be used: {reason}. {NOTHING_DONE}; see the server "
             "and the engine's URL, and try again."
         )
 
@@ -137,15 +137,17 @@ def _not_a_url() -> Usage:
 class Line:
     """One connection for one thread at a time."""
 
-    def __init__(self, server: Server, prepare: Callable[[Connection], object]) -> None:
+    def __init__(
+        self, server: PostgresServer, prepare: Callable[[PostgresConnection], object]
+    ) -> None:
         self._server = server
         self._prepare = prepare
         self._lock = threading.Lock()
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
         self._closed = False
 
     @contextmanager
-    def use(self) -> Iterator[Connection]:
+    def use(self) -> Iterator[PostgresConnection]:
         """The connection. After an error it is dropped, and the next use makes another."""
         with self._lock:
             try:
@@ -166,7 +168,7 @@ class Line:
                 self.drop()
                 raise
 
-    def held(self) -> Connection | None:
+    def held(self) -> PostgresConnection | None:
         """The connection of the last use; None where the server has ended it."""
         if self._connection is not None and self._connection.is_over():
             self.drop()

@@ -123,7 +123,7 @@ class Replica(SqliteEngine):
         ours = fact.seq == entry.seq and self._workspace in (None, fact.workspace)
         return fact if ours else None
 
-    def identify(self, db: apsw.Connection) -> None:
+    def read_workspace(self, db: apsw.Connection) -> None:
         """Read the id of the workspace from the first entry, once the file has it."""
         if self._workspace is None:
             row = db.execute("SELECT header FROM log WHERE seq = 1").fetchone()
@@ -176,7 +176,7 @@ class Replica(SqliteEngine):
 
     def _compared(self, db: apsw.Connection) -> Divergence:
         """Search from the end back to the last entry that both have."""
-        self.identify(db)
+        self.read_workspace(db)
         remote_head = self.noted(self.remote.remote_head())
         head = self.head(db)
         common = min(head.seq, remote_head.seq)
@@ -192,7 +192,7 @@ class Replica(SqliteEngine):
     def unlike(self, db: apsw.Connection, last: int) -> list[int]:
         """The positions up to `last` at which the engine lacks our entry: a holder of its password
         removed or changed it. If both have the same last entry, no other node differs there."""
-        self.identify(db)
+        self.read_workspace(db)
         found: list[int] = []
         for start in range(0, last, AT_ONCE):
             stop = min(last, start + AT_ONCE)

@@ -164,9 +164,9 @@ def _proven_facts(block: Any) -> list[Answer]:
         if (fact := proven.get(seq)) is None:
             raise LogDamaged(f"Entry {seq} is named in that report and not proven.", seq=seq)
         by, at = address(fact.sender), rfc3339(fact.at)
-        said = {"seq": fact.seq, "at": at, "kind": fact.kind, "by": by}
+        shown = {"seq": fact.seq, "at": at, "kind": fact.kind, "by": by}
         is_of_task = fact.outcome.get("task", block["task"]) == block["task"]
-        if said != {name: named[name] for name in _NAMED} or not is_of_task:
+        if shown != {name: named[name] for name in _NAMED} or not is_of_task:
             raise LogDamaged(f"Entry {seq} is not what that report says of it.", seq=seq)
         facts.append(
             {"seq": seq, "at": at, "kind": fact.kind, "sender": by, "outcome": fact.outcome}

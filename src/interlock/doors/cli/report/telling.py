@@ -155,8 +155,8 @@ def _criteria(shown: Answer) -> list[Block]:
             at = f" at {_when(entry['at'])}, exit 0{handed}, "
             grounds = (_RUN, " by ", Code(entry["by"]), at, Position(entry["seq"]))
         else:
-            said = f" in a {found['by']} by "
-            grounds = (_SAID, said, Code(entry["by"]), ", ", Position(entry["seq"]))
+            by = f" in a {found['by']} by "
+            grounds = (_SAID, by, Code(entry["by"]), ", ", Position(entry["seq"]))
             # The verdict that relies on the statement, if it is in force.
             for judged in story:
                 verdict = judged.get("verdict", {})

@@ -54,7 +54,7 @@ def read(message: Answer) -> str:
             rows.append(f"{name}:")
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict):
-                item = "  ".join(f"{inner} {said}" for inner, said in item.items())
+                item = "  ".join(f"{inner} {held}" for inner, held in item.items())
             rows.append(quoted(str(item)))
     if message.get("part"):
         more = message.get("next_offset")

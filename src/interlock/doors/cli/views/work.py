@@ -114,10 +114,10 @@ def _task_line(task: Answer) -> str:
 def _missing(answer: Answer) -> list[str]:
     """Return what is missing, with the command under it; once for neighbours with the same."""
     rows: list[str] = []
-    said = ""
+    command_below = ""
     for need in reversed(answer.get("missing", ())):
-        command = f"\n    {dim(need['do'])}" if need["do"] != said else ""
-        said = need["do"]
+        command = f"\n    {dim(need['do'])}" if need["do"] != command_below else ""
+        command_below = need["do"]
         rows.append(f"  {need['message']}{_fixes(need)}{command}")
     return rows[::-1]
 
@@ -200,17 +200,17 @@ def _entry(entry: Answer) -> str:
         return _blocker_line(entry["blocker"])
     if "message" in entry:
         message = entry["message"]
-        told = f"{_TOLD.get(message['type'], message['type'])} {message['to']}"
+        row = f"{_TOLD.get(message['type'], message['type'])} {message['to']}"
         text = message.get("payload", {}).get(MAIN_MEMBER.get(message["type"]))
         if text is None:
-            return told
+            return row
         shown = "\n".join(text.split("\n")[:MAX_LINES])[:MAX_SHOWN_LENGTH]
         is_part = message.get("part") or shown != text
         if shown and not (is_part and message["type"] == "command"):
-            told += _below(shown)
+            row += _below(shown)
         if is_part:
-            told += f"\n{INDENT}" + yellow(f"A part; all of it: interlock read {message['id']}")
-        return told
+            row += f"\n{INDENT}" + yellow(f"A part; all of it: interlock read {message['id']}")
+        return row
     if entry.get("taken_over"):
         return "claim taken over" + _below(entry.get("reason"))
     kind = str(entry["kind"])
@@ -293,8 +293,8 @@ def _evidence_line(found: Answer) -> str:
     title = f"  {found['title']}" if "title" in found else ""
     masked = f"{count(found['masked'], 'secret')} masked" if found.get("masked") else ""
     if found["kind"] != "run":
-        said = _one_line(found.get("name") or found.get("url") or found.get("text", ""))
-        return f"said{tie} ({found['kind']}): {said}{title}" + (f"  {masked}" if masked else "")
+        text = _one_line(found.get("name") or found.get("url") or found.get("text", ""))
+        return f"said{tie} ({found['kind']}): {text}{title}" + (f"  {masked}" if masked else "")
     if found.get("redacted"):
         return f"ran{tie}, redacted"
     succeeded = found["exit_code"] == 0 and not found.get("interrupted")
@@ -353,8 +353,8 @@ gate_fail = gate_pass
 def _verdict_line(found: Answer) -> str:
     style = green if found["verdict"] == "pass" else yellow
     commit = found["artifact"]["commit"][:12]
-    said = _below(found.get("note")) + _fixes(found)
-    return f"{style(found['verdict'])} {found['gate']} on {commit}{said}"
+    text = _below(found.get("note")) + _fixes(found)
+    return f"{style(found['verdict'])} {found['gate']} on {commit}{text}"
 
 
 def blocker_raise(answer: Answer) -> str:
@@ -375,9 +375,9 @@ def blocker_list(answer: Answer) -> str:
 def _blocker_line(found: Answer) -> str:
     gate = f" (gate {found['gate']})" if "gate" in found else ""
     solved = f"  {green('resolved by')} {found['resolved_by']}" if "resolved_by" in found else ""
-    said = _below(found.get("what", "(redacted)")) + _fixes(found)
+    text = _below(found.get("what", "(redacted)")) + _fixes(found)
     kind = yellow("blocker" if found["severity"] == "stop" else "warning")
-    return f"{kind} of {found['by']} to {found['to']}{gate}{solved}  {dim(found['id'])}{said}"
+    return f"{kind} of {found['by']} to {found['to']}{gate}{solved}  {dim(found['id'])}{text}"
 
 
 def report(answer: Answer) -> str:

@@ -120,7 +120,7 @@ def audit_show(answer: Answer) -> str:
     """Return the facts, one a line. Long members of an outcome are only in --json."""
     rows = []
     for fact in answer["facts"]:
-        said = []
+        members = []
         for name, value in fact["outcome"].items():
             if name in ("expires_at", "due_at", "lease"):
                 shown = time(rfc3339(value))
@@ -129,9 +129,9 @@ def audit_show(answer: Answer) -> str:
             else:
                 shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)
             if shown and len(shown) <= 64:
-                said.append(f"{name} {shown}")
+                members.append(f"{name} {shown}")
         head = f"#{fact['seq']}  {time(fact['at'])}  {bold(fact['kind'])}  {fact['sender']}"
-        rows.append(f"{head}  {dim(', '.join(said))}")
+        rows.append(f"{head}  {dim(', '.join(members))}")
     if "next" in answer:
         rows.append(dim(f"more: --after {answer['next']}"))
     return "\n".join(rows) or dim("Nothing.")
@@ -177,8 +177,8 @@ def audit_check_proof(answer: Answer) -> str:
 
 def up(answer: Answer) -> str:
     where = f" at {answer['url']}" if "url" in answer else ""
-    said = f"A server runs{where} for {answer['directory']} already. interlock down ends it."
-    return said + (f"\nDashboard: {answer['dashboard']}" if "dashboard" in answer else "")
+    row = f"A server runs{where} for {answer['directory']} already. interlock down ends it."
+    return row + (f"\nDashboard: {answer['dashboard']}" if "dashboard" in answer else "")
 
 
 def down(answer: Answer) -> str:
@@ -299,12 +299,12 @@ def doctor(answer: Answer) -> str:
     if answer["ok"]:
         return f"{green('Well:')} {checks}, nothing found."
     rows = [f"Found by {checks}, the smallest change first:"]
-    said: dict[str, Answer] = {}
+    shown: dict[str, Answer] = {}
     for check, group in groupby(answer["findings"], key=lambda found: found["check"]):
         rows += ["", yellow(check)]
         for found in group:
             # Show a command once: minting twice, for example, would make a token too many.
-            first = said.setdefault(found["do"], found)
+            first = shown.setdefault(found["do"], found)
             again = f"The same as for {first['check']}."
             do = bold(found["do"]) if first is found else again
             rows += [f"  {found['message']}", f"    {do}"]
