@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from interlock.errors import InvalidMessage, NotFound, TooLarge, Usage
+from interlock.errors import InvalidMessage, MissingScope, NotFound, TooLarge, Usage
 from interlock.log.encoding import canonical, digest
 from interlock.rooms.mail.message_types import MAIN_MEMBER, plain, sendable
 from interlock.verbs.addresses import address, unicode
@@ -39,10 +39,12 @@ from interlock.verbs.verb import Verb
 if TYPE_CHECKING:
     from interlock.rooms import answers, transaction
     from interlock.rooms.identity import names
-    from interlock.rooms.mail import reading, records, sending
+    from interlock.rooms.mail import fold, reading, records, sending
     from interlock.rooms.transaction import Transaction
-    from interlock.rooms.workspace import redaction
+    from interlock.rooms.workspace import redaction, rules
 else:
+    rules = LazyModule("interlock.rooms.workspace.rules")
+    fold = LazyModule("interlock.rooms.mail.fold")
     reading = LazyModule("interlock.rooms.mail.reading")
     records = LazyModule("interlock.rooms.mail.records")
     sending = LazyModule("interlock.rooms.mail.sending")
@@ -188,7 +190,18 @@ class PutChunk(
     upload: str | None = None
 
     def decide(self, tx: Transaction) -> answers.Chunk:
-        return sending.put_chunk(tx, self)
+        """Keep a part of a large body, for a later request of the same sender."""
+        if not tx.caller.scopes & {"mail", "work"}:
+            raise MissingScope("An upload needs the scope mail or work.", scope="mail")
+        sending.refuse_size(tx, self.size)
+        if self.number * sending.CHUNK_BYTES + len(self.data) > self.size:
+            raise Usage(f"That is more than the {self.size} bytes that the body was said to have.")
+        upload = self.upload
+        if upload is None:
+            upload = f"{tx.now:015}.{tx.caller.sender}.{tx.new_id()}"
+        sending.refuse_foreign_upload(tx, upload)
+        tx.store.put_chunk(upload, self.number, self.data)
+        return {"upload": upload, "number": self.number}
 
 
 class DropUpload(
@@ -353,7 +366,20 @@ class ListMail(
     message: MessageRef | None = None
 
     def decide(self, tx: Transaction) -> answers.Mail:
-        return reading.list_mail(tx, self)
+        """List the newest messages of the workspace with their receipts. Only the owner sees their
+        payloads: no scope lets a caller read the mail of others."""
+        if self.message is not None:
+            found = [records.locate(tx, self.message, of_all=True)]
+        else:
+            newest = f"SELECT {records.COLUMNS} FROM mail_messages ORDER BY seq DESC LIMIT ?"
+            found = [records.Message(*row) for row in tx.all(newest, self.limit)]
+        messages = []
+        for message in found:
+            shown = (
+                records.listed(tx, message) if tx.caller.owner else records.envelope(message, None)
+            )
+            messages.append(shown | {"deliveries": reading.receipts_of(tx, message)})
+        return {"messages": messages}
 
 
 class ReadMessage(
@@ -381,7 +407,21 @@ class ReadMessage(
         return self
 
     def decide(self, tx: Transaction) -> answers.Message:
-        return reading.read(tx, self)
+        """Show one message, whole or a range of it. The first surface that reads it takes it."""
+        message = records.locate(tx, self.message)
+        for name, state, _, _ in records.received(tx, message):
+            if state in fold.UNREAD and not rules.is_paused(tx.state):
+                tx.append_if_writable(
+                    "mail_moved", {"state": "read", "items": [[message.seq, name]]}
+                )
+        taken_by = next((taken for _, _, taken, _ in records.received(tx, message) if taken), None)
+        body = records.load(tx, message)
+        shown = records.envelope(message, body, taken_by if taken_by != tx.caller.sender else None)
+        if body is not None:
+            shown |= records.content(tx, message, body, self.start or 0, self.stop)
+        if records.sent_by(tx, message):
+            shown["deliveries"] = reading.receipts_of(tx, message)
+        return shown
 
 
 class AckMessages(
@@ -406,7 +446,24 @@ class AckMessages(
     note: Note | None = None
 
     def decide(self, tx: Transaction) -> answers.Acknowledged:
-        return reading.ack(tx, self)
+        """A message that was acknowledged or declined before stays so."""
+        done: list[records.Message] = []
+        items: dict[tuple[int, str], None] = {}
+        for reference in self.messages:
+            message = records.locate(tx, reference)
+            mine = records.received(tx, message)
+            if not mine:
+                raise NotFound(f"There is no message {reference[:80]!r} that was sent to you.")
+            items |= {(message.seq, name): None for name, _, _, closed in mine if not closed}
+            done.append(message)
+        if items:
+            state = "declined" if self.decline else "acked"
+            note = canonical({"note": self.note}) if self.note is not None else None
+            tx.append("mail_moved", {"state": state, "items": [list(item) for item in items]}, note)
+        answer: Any = {}
+        for message in done:
+            answer.setdefault(records.received(tx, message)[0][1], []).append(message.id)
+        return answer
 
 
 class ShowReceipts(
@@ -423,7 +480,13 @@ class ShowReceipts(
     message: MessageRef
 
     def decide(self, tx: Transaction) -> answers.Receipts:
-        return reading.receipts(tx, self)
+        """Show all receipts to the sender of the message, and a recipient's own to others."""
+        message = records.locate(tx, self.message)
+        shown = reading.receipts_of(tx, message)
+        if not (records.sent_by(tx, message) or tx.caller.owner):
+            mine = {address(name) for name, _, _, _ in records.received(tx, message)}
+            shown = [delivery for delivery in shown if delivery["recipient"] in mine]
+        return {"id": message.id, "deliveries": shown}
 
 
 class ShowThread(

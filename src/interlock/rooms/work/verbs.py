@@ -11,10 +11,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from interlock.errors import InvalidMessage, MissingScope, TooLarge, Usage
+from interlock.errors import (
+    GateHasNoHolder,
+    InvalidMessage,
+    MissingScope,
+    NameTaken,
+    TooLarge,
+    Usage,
+)
 from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, LEASE
 from interlock.rooms.claims.verbs import Note as ClaimNote
 from interlock.rooms.mail.verbs import DEFAULT_SEVERITY
+from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
@@ -461,7 +469,26 @@ class CreateGate(
     replace: bool = False
 
     def decide(self, tx: Transaction) -> answers.GateMade:
-        return gates.create_gate(tx, self)
+        name = check_name(self.name, "", "gate")
+        wanted = sorted({holder.removeprefix("@") for holder in self.holders})
+        for holder in wanted:
+            if not names.is_known(tx.state, holder):
+                raise GateHasNoHolder(
+                    f"Nobody has joined as @{holder[:80]}, so nobody can hold the gate {name} as "
+                    "that. Copy an address from interlock agents.",
+                    gate=name,
+                    did_you_mean=near(holder, names.names(tx.state)),
+                )
+        before = missing.listed(tx, name)
+        if before and before != wanted and not self.replace:
+            raise NameTaken(
+                f"The gate {name} is there, held by {' '.join(map(address, before))}. To put other "
+                "holders in their place, add --replace.",
+                name=name,
+            )
+        if before != wanted:
+            tx.append("gate_created", {"name": name, "holders": wanted})
+        return {"gate": gates.gate_view(tx, name, missing.due(tx))}
 
 
 class ListGates(
