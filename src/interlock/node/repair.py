@@ -17,8 +17,8 @@ from interlock.node.batch import Batch
 from interlock.node.peer_nodes import PeerNodes
 from interlock.rooms.claims.queue import end_since
 from interlock.stores.recognition import note_repair, repair_of
+from interlock.stores.shared.engine import Divergence
 from interlock.stores.shared.locating import record
-from interlock.stores.shared.replica import Divergence
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import Answer
 

@@ -184,7 +184,7 @@ def sql_fold(
     *statements: str, optional: tuple[str, ...] = (), words: tuple[str, ...] = ()
 ) -> Callable[[State, Header], None]:
     """A fold that executes SQL statements. Their parameters are the members of the fact's outcome,
-    and :fact_seq, :fact_at, :fact_sender and :fact_session. An `optional` member that the outcome
+    and those of its header as :fact_seq, :fact_at and so on. An `optional` member that the outcome
     omits is NULL, as an explicit null is. Any other raises KeyError. The `words` are lists, joined
     by spaces."""
     nulls = dict.fromkeys(optional)
@@ -197,6 +197,9 @@ def sql_fold(
             "fact_at": fact.at,
             "fact_sender": fact.sender,
             "fact_session": fact.session,
+            "fact_token": fact.token,
+            "fact_epoch": fact.epoch,
+            "fact_workspace": fact.workspace,
         }
         for name in words:
             members[name] = " ".join(members[name])

@@ -115,7 +115,7 @@ def test_a_move_that_was_broken_off_is_begun_again(
     """Until it is done the file is the log, and goes on."""
     place.ok("send", "@otto", "here", "--key", "broken-off-here", "--from", "otto")
     place.ok("send", "@otto", "and on", "--from", "otto")
-    monkeypatch.setattr("interlock.stores.shared.replica.AT_ONCE", 2)
+    monkeypatch.setattr("interlock.stores.shared.engine.AT_ONCE", 2)
     wire = Outage(remote.server.port)
     with wire:
         wire.cut_at(b"broken-off-here", arrives=arrives)
