@@ -231,7 +231,7 @@ def test_bodies_travel_in_pieces_however_many_and_large_they_are(
     place: Place, remote: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here a piece is a thousand bytes, so that a turn does not last for all of them."""
-    for module in ("replica", "postgres", "redis"):
+    for module in ("engine", "postgres", "redis"):
         monkeypatch.setattr(f"interlock.stores.shared.{module}.READ_BYTES", 1000)
     with open_node(str(place.workspace)) as node:
         vera = join(node, "vera")
