@@ -56,7 +56,7 @@ class Write(NamedTuple):
 
 
 class Maintenance(NamedTuple):
-    """Run a verb about the log itself, which no rule decides: see `node.maintenance`."""
+    """Run a verb about the log itself, which no rule decides: see `node.upkeep`."""
 
     valid: Validated
 

@@ -3,8 +3,8 @@
 A worker takes a task by a claim on it, adds evidence for its criteria, and submits a commit. The
 holders of the task's gates judge that commit. The task is done when nothing is missing.
 
-`tasks`, `evidence` and `gates` have the longer rules. `story` shows a task, and `missing` lists its
-open requirements. `records` reads the tables, and `fold` writes them.
+`tasks`, `evidence` and `gates` have the longer rules. `missing` lists the open requirements of a
+task. `records` reads the tables, and `fold` writes them.
 """
 
 from __future__ import annotations
@@ -52,13 +52,12 @@ if TYPE_CHECKING:
     from interlock.rooms import answers
     from interlock.rooms.identity import names
     from interlock.rooms.transaction import Transaction
-    from interlock.rooms.work import evidence, gates, missing, records, story, tasks
+    from interlock.rooms.work import evidence, gates, missing, records, tasks
 else:
     evidence = LazyModule("interlock.rooms.work.evidence")
     gates = LazyModule("interlock.rooms.work.gates")
     missing = LazyModule("interlock.rooms.work.missing")
     records = LazyModule("interlock.rooms.work.records")
-    story = LazyModule("interlock.rooms.work.story")
     tasks = LazyModule("interlock.rooms.work.tasks")
     names = LazyModule("interlock.rooms.identity.names")
 
@@ -217,7 +216,7 @@ class ShowTask(
     id: TaskId
 
     def decide(self, tx: Transaction) -> answers.TaskShown:
-        return story.show_task(tx, self.id)
+        return tasks.show_task(tx, self.id)
 
 
 class TakeTask(
