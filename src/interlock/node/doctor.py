@@ -455,13 +455,12 @@ def agents_wakeable(node: Node) -> Iterator[Finding]:
 def _with_own_token(tx: Transaction, senders: list[str]) -> list[str]:
     """The senders that have a token on a machine."""
     marks = ", ".join("?" * len(senders))
-    rows = tx.all(
+    return tx.column(
         f"SELECT DISTINCT sender FROM identity_tokens WHERE use IS NULL AND {_LIVE_TOKEN} AND "
         f"sender IN ({marks}) ORDER BY sender",
         tx.now,
         *senders,
     )
-    return [row[0] for row in rows]
 
 
 def wakes_working(tx: Transaction) -> Iterator[Finding]:
@@ -597,8 +596,8 @@ def _at_once(uses: list[tuple[str, Use]]) -> list[str]:
 def gates_held(tx: Transaction) -> Iterator[Finding]:
     """Find gates that no sender can pass, or only the workers of a task that waits for it."""
     waiting = due(tx)
-    known = {row[0] for row in tx.all("SELECT name FROM work_gates")}
-    for gate in sorted(known | {gate for _, gate in waiting}):
+    known = tx.column("SELECT name FROM work_gates")
+    for gate in sorted({*known, *(gate for _, gate in waiting)}):
         able = holders(tx, gate)
         if not able:
             yield Finding(

@@ -174,6 +174,19 @@ class Transaction:
         rows: list[Row] = self.state.execute(sql, bindings).fetchall()
         return rows
 
+    def column(self, sql: str, *bindings: Any) -> list[Any]:
+        """The first column of each row."""
+        return [row[0] for row in self.state.execute(sql, bindings)]
+
+    def value(self, sql: str, *bindings: Any) -> Any:
+        """The first column of the first row, or None."""
+        row = self.one(sql, *bindings)
+        return row[0] if row else None
+
+    def has(self, sql: str, *bindings: Any) -> bool:
+        """Whether there is a row."""
+        return self.one(sql, *bindings) is not None
+
 
 def settings_of(state: State) -> dict[str, str]:
     """The settings that were changed from their defaults."""

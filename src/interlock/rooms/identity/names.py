@@ -61,8 +61,8 @@ def may_register(tx: Transaction, name: str, surface: str | None, kind: str) -> 
 
 def kind_of(tx: Transaction, agent: str) -> str | None:
     """Whether a registered agent is an `agent` or a `human`."""
-    row = tx.one("SELECT kind FROM identity_agents WHERE name = ?", agent)
-    return str(row[0]) if row else None
+    kind: str | None = tx.value("SELECT kind FROM identity_agents WHERE name = ?", agent)
+    return kind
 
 
 def may_join(tx: Transaction, name: str) -> bool:
@@ -93,12 +93,11 @@ def agent_view(
 def is_muted(tx: Transaction, names: tuple[str, ...]) -> bool:
     """Whether one of the names is muted."""
     marks = ", ".join("?" * len(names))
-    row = tx.one(
+    return tx.has(
         f"SELECT 1 FROM identity_muted WHERE name IN ({marks}) AND (until IS NULL OR until > ?)",
         *names,
         tx.now,
     )
-    return row is not None
 
 
 # --- lookups

@@ -234,7 +234,7 @@ class ListGroups(
     """List groups and their members."""
 
     def decide(self, tx: Transaction) -> answers.Groups:
-        groups = [row[0] for row in tx.all("SELECT name FROM identity_groups ORDER BY name")]
+        groups = tx.column("SELECT name FROM identity_groups ORDER BY name")
         return {
             "groups": [
                 {
@@ -271,7 +271,7 @@ class MintToken(
 
     def decide(self, tx: Transaction) -> answers.Minted:
         name = self.sender.removeprefix("@")
-        senders = [row[0] for row in tx.all("SELECT sender FROM identity_senders ORDER BY sender")]
+        senders = tx.column("SELECT sender FROM identity_senders ORDER BY sender")
         if name not in senders:
             raise UnknownSender(
                 f"Nobody has joined as @{name[:80]}. A token needs a sender: interlock join NAME",
@@ -358,13 +358,12 @@ class RevokeToken(
         found = tokens.tokens_named(tx, "revoked_at IS NULL ORDER BY seq", self)
         ended = [token.id for token in found]
         if self.sender is not None:
-            codes = tx.all(
+            ended += tx.column(
                 "SELECT id FROM identity_connections WHERE sender = ? AND refreshed_at IS NULL AND "
                 "ended_at IS NULL AND code_expires_at > ? ORDER BY id",
                 self.sender.removeprefix("@"),
                 tx.now,
             )
-            ended += [row[0] for row in codes]
         if not ended:
             raise NotFound(tokens.NONE_LIVE)
         for id in ended:
@@ -642,11 +641,10 @@ class FindSession(
     id: SessionId
 
     def decide(self, tx: Transaction) -> answers.SessionFound:
-        row = tx.one(
+        sender = tx.value(
             "SELECT sender FROM identity_sessions WHERE session = ? AND ended_at IS NULL", self.id
         )
-        found: answers.SessionFound = without_none(session=self.id, sender=row[0] if row else None)
-        return found
+        return without_none(session=self.id, sender=sender)
 
 
 class KeepSession(

@@ -10,7 +10,6 @@ from interlock.rooms.identity.names import agent_of, is_known
 from interlock.rooms.identity.tokens import show_token
 from interlock.rooms.mail.fold import LADDER, UNREAD
 from interlock.rooms.mail.records import (
-    COLUMNS,
     Message,
     by_seq,
     envelope,
@@ -18,6 +17,7 @@ from interlock.rooms.mail.records import (
     load,
     locate,
     mailboxes,
+    messages,
     readable,
     standing,
 )
@@ -40,18 +40,13 @@ MAX_EXAMINED = 200
 
 def inbox(tx: Transaction, request: verbs.ListInbox) -> answers.Inbox:
     """List mail of the caller, oldest first. Listing open mail marks it as shown, once."""
-    messages: list[Any]
+    rows: list[Any]
+    shown: list[Any]
     if request.which == "sent":
-        rows = tx.all(
-            f"SELECT {COLUMNS} FROM mail_messages WHERE sender = ? AND seq > ? "
-            "ORDER BY seq LIMIT ?",
-            tx.caller.sender,
-            request.after,
-            request.limit + 1,
-        )
+        sent = "sender = ? AND seq > ? ORDER BY seq LIMIT ?"
+        rows = messages(tx, sent, tx.caller.sender, request.after, request.limit + 1)
         shown = rows[: request.limit]
-        sent = [Message(*row) for row in shown]
-        messages = [listed(tx, one) | {"deliveries": receipts_of(tx, one)} for one in sent]
+        mail = [listed(tx, one) | {"deliveries": receipts_of(tx, one)} for one in shown]
     else:
         # Without the hint SQLite takes the primary key, and steps over all the closed mail.
         source, only_open = "mail_deliveries", ""
@@ -74,11 +69,11 @@ def inbox(tx: Transaction, request: verbs.ListInbox) -> answers.Inbox:
             tx.append_if_writable(
                 "mail_moved", without_none(state="shown", items=items, adapter=request.adapter)
             )
-        messages = [
+        mail = [
             listed(tx, by_seq(tx, seq), taken_by if taken_by != tx.caller.sender else None)
             for seq, _, _, taken_by in shown
         ]
-    answer: answers.Inbox = {"messages": messages} | counts(tx)
+    answer: answers.Inbox = {"messages": mail} | counts(tx)
     if len(rows) > request.limit:
         answer["next"] = shown[-1][0]
     return answer
@@ -150,12 +145,11 @@ def explain(tx: Transaction, request: verbs.Explain) -> answers.Story:
 
 def is_due(tx: Transaction) -> bool:
     """Whether mail has expired that `sweep` must close."""
-    row = tx.one(
+    return tx.has(
         "SELECT 1 FROM mail_deliveries WHERE closed = 0 AND expires_at IS NOT NULL "
         "AND expires_at <= ? LIMIT 1",
         tx.now,
     )
-    return row is not None
 
 
 def sweep(tx: Transaction) -> None:

@@ -312,14 +312,11 @@ class FindAnswer(
         ask = records.locate(tx, self.message)
         if not records.sent_by(tx, ask):
             raise NotFound(f"{self.message[:80]!r} is not a question that you asked.")
-        row = tx.one("SELECT answer FROM mail_asks WHERE seq = ?", ask.seq)
-        if row is None or row[0] is None:
+        seq = tx.value("SELECT answer FROM mail_asks WHERE seq = ?", ask.seq)
+        if seq is None:
             return {"answered": False, "id": ask.id}
-        return {
-            "answered": True,
-            "id": ask.id,
-            "answer": records.listed(tx, records.by_seq(tx, row[0])),
-        }
+        answer = records.listed(tx, records.by_seq(tx, seq))
+        return {"answered": True, "id": ask.id, "answer": answer}
 
 
 class ListInbox(
@@ -366,13 +363,11 @@ class ListMail(
     message: MessageRef | None = None
 
     def decide(self, tx: Transaction) -> answers.Mail:
-        """List the newest messages of the workspace with their receipts. Only the owner sees their
-        payloads: no scope lets a caller read the mail of others."""
+        """Only the owner sees payloads: no scope lets a caller read the mail of others."""
         if self.message is not None:
             found = [records.locate(tx, self.message, of_all=True)]
         else:
-            newest = f"SELECT {records.COLUMNS} FROM mail_messages ORDER BY seq DESC LIMIT ?"
-            found = [records.Message(*row) for row in tx.all(newest, self.limit)]
+            found = records.messages(tx, "1 ORDER BY seq DESC LIMIT ?", self.limit)
         messages = []
         for message in found:
             shown = (
@@ -507,14 +502,9 @@ class ShowThread(
     def decide(self, tx: Transaction) -> answers.Thread:
         """List the messages of the thread that the caller may see."""
         root = records.locate(tx, self.message).thread
-        rows = tx.all(
-            f"SELECT {records.COLUMNS} FROM mail_messages WHERE "
-            "(id = ?1 OR (thread = ?1 AND thread <> id)) AND seq > ?2 ORDER BY seq LIMIT ?3",
-            root,
-            self.after,
-            self.limit + 1,
-        )
-        found = [records.Message(*row) for row in rows][: self.limit]
+        of_thread = "(id = ?1 OR (thread = ?1 AND thread <> id)) AND seq > ?2 ORDER BY seq LIMIT ?3"
+        rows = records.messages(tx, of_thread, root, self.after, self.limit + 1)
+        found = rows[: self.limit]
         shown = [records.listed(tx, message) for message in found if records.visible(tx, message)]
         answer: answers.Thread = {"thread": root, "messages": shown}
         if len(rows) > len(found):

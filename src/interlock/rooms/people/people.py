@@ -209,19 +209,19 @@ def lock_out(tx: Transaction, person: str) -> answers.LockedOut:
             f"There is no person @{person[:80]}. interlock agents shows who has joined; an "
             "agent's tokens are ended with interlock token revoke."
         )
-    own_tokens = tx.all(
+    own_tokens = tx.column(
         "SELECT t.id FROM identity_tokens t JOIN identity_senders s USING (sender) WHERE "
         "s.agent = ? AND t.use IS NULL AND t.revoked_at IS NULL ORDER BY t.seq",
         person,
     )
-    ended = [*sign_ins(tx, person), *(row[0] for row in own_tokens)]
+    ended = [*sign_ins(tx, person), *own_tokens]
     for id in ended:
         tx.append("token_revoked", {"id": id})
     for id in invitations:
         tx.append("invitation_withdrawn", {"id": id})
     tx.append("person_locked_out", {"person": person})
     marks = ", ".join("?" * len(senders))
-    minted = tx.all(
+    minted = tx.column(
         f"SELECT id FROM identity_tokens WHERE use IS NULL AND revoked_at IS NULL AND (expires_at "
         f"IS NULL OR expires_at > ?) AND minted_by IN ({marks}) ORDER BY seq",
         tx.now,
@@ -231,19 +231,18 @@ def lock_out(tx: Transaction, person: str) -> answers.LockedOut:
         "person": address(person),
         "revoked": [*ended, *invitations],
         "agents": [address(agent) for agent in agents],
-        "minted": [row[0] for row in minted],
+        "minted": minted,
     }
 
 
 def sign_ins(tx: Transaction, person: str) -> list[str]:
     """The browser sessions and the connections of a person."""
-    rows = tx.all(
+    return tx.column(
         "SELECT id FROM identity_tokens WHERE sender = ?1 AND use = 'browser' AND "
         "revoked_at IS NULL UNION ALL "
         "SELECT id FROM identity_connections WHERE person = ?1 AND ended_at IS NULL ORDER BY id",
         person,
     )
-    return [row[0] for row in rows]
 
 
 def require_person(tx: Transaction) -> str:
@@ -270,5 +269,5 @@ def require_signed_in(tx: Transaction) -> str:
 
 def own_agents(tx: Transaction, person: str) -> list[str]:
     """The person, and the agents that the person owns."""
-    rows = tx.all("SELECT agent FROM identity_owned WHERE person = ? ORDER BY agent", person)
-    return [person, *(row[0] for row in rows)]
+    owned = "SELECT agent FROM identity_owned WHERE person = ? ORDER BY agent"
+    return [person, *tx.column(owned, person)]

@@ -273,16 +273,16 @@ class ChangePassword(Verb, name="password"):
         name = people.require_signed_in(tx)
         if not people.is_password(tx, name, self.verifier):
             raise BadToken("That is not your password. Nothing was changed.")
-        ended = tx.all(
+        ended = tx.column(
             "SELECT id FROM identity_tokens WHERE sender = ? AND use = 'browser' AND id <> ? AND "
             "revoked_at IS NULL ORDER BY seq",
             name,
             tx.caller.token,
         )
-        for (id,) in ended:
+        for id in ended:
             tx.append("token_revoked", {"id": id})
         tx.append("password_set", {"person": name, "proof": people.proof_of(self.new)})
-        return {"signed_out": [row[0] for row in ended]}
+        return {"signed_out": ended}
 
 
 class SignOut(Verb, name="sign out", when_paused=True):

@@ -67,17 +67,17 @@ def create(tx: Transaction, request: verbs.CreateTask) -> answers.TaskMade:
     id = request.id
     if id is None:
         # The number after the highest of T-1, T-2, …
-        row = tx.one(
+        highest = tx.value(
             "SELECT max(cast(substr(id, 3) AS INTEGER)) FROM work_tasks "
             "WHERE id GLOB 'T-[1-9]*' AND length(id) <= 12 AND substr(id, 3) NOT GLOB '*[^0-9]*'"
         )
-        id = f"T-{(row[0] if row and row[0] else 0) + 1}"
+        id = f"T-{(highest or 0) + 1}"
     if tx.one("SELECT 1 FROM work_tasks WHERE id = ?", id):
         raise NameTaken(f"There is a task {id} already. Choose another id.", name=id)
     if id in request.depends_on:
         raise Usage(f"{id} cannot depend on itself: it could never be taken.")
     for other in request.depends_on:
-        if tx.one("SELECT 1 FROM work_tasks WHERE id = ?", other) is None:
+        if not tx.has("SELECT 1 FROM work_tasks WHERE id = ?", other):
             raise NotFound(
                 f"There is no task {other!r} to depend on. Create that one first.",
                 did_you_mean=near_tasks(tx, other),
@@ -131,7 +131,7 @@ def _refuse_unheld(tx: Transaction, gates: tuple[str, ...], assignee: str | None
             is_there = bool(listed(tx, gate))
             near_gates = None
             if not is_there:
-                known = [row[0] for row in tx.all("SELECT name FROM work_gates ORDER BY name")]
+                known = tx.column("SELECT name FROM work_gates ORDER BY name")
                 near_gates = [found.removeprefix("@") for found in near(gate, known) or ()] or None
             raise GateHasNoHolder(
                 f"Nobody can hold the gate {gate}, so the task would never be done. "
@@ -312,11 +312,11 @@ def show_task(tx: Transaction, id: str) -> answers.TaskShown:
             )
         )
     view["gates"] = gates
-    rows = tx.all("SELECT seq FROM work_story WHERE task = ? ORDER BY seq", task.id)
+    story = tx.column("SELECT seq FROM work_story WHERE task = ? ORDER BY seq", task.id)
     return {
         "task": view,
         "missing": [] if task.has_ended else missing(tx, task),
-        "story": [_entry(tx, next(iter(tx.store.facts(seq - 1)))) for (seq,) in rows],
+        "story": [_entry(tx, next(iter(tx.store.facts(seq - 1)))) for seq in story],
     }
 
 

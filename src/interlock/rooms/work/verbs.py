@@ -502,8 +502,8 @@ class ListGates(
 
     def decide(self, tx: Transaction) -> answers.Gates:
         waiting = missing.due(tx)
-        rows = tx.all("SELECT name FROM work_gates ORDER BY name")
-        return {"gates": [gates.gate_view(tx, name, waiting) for (name,) in rows]}
+        known = tx.column("SELECT name FROM work_gates ORDER BY name")
+        return {"gates": [gates.gate_view(tx, name, waiting) for name in known]}
 
 
 class PrepareVerdict(
@@ -524,17 +524,12 @@ class PrepareVerdict(
     def decide(self, tx: Transaction) -> answers.VerdictWanted:
         """Refuse as GiveVerdict would."""
         task = gates.task_to_judge(tx, self.task, self.gate)
-        row = tx.one(
+        rules = tx.value(
             "SELECT rules FROM work_verdicts WHERE gate = ? AND rules IS NOT NULL "
             "ORDER BY seq DESC LIMIT 1",
             self.gate,
         )
-        return without_none(
-            task=task.id,
-            gate=self.gate,
-            artifact=task.artifact,
-            rules=row[0] if row else None,
-        )
+        return without_none(task=task.id, gate=self.gate, artifact=task.artifact, rules=rules)
 
 
 class GiveVerdict(

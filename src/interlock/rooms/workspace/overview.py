@@ -50,7 +50,6 @@ MAX_LISTED = 50
 def whoami(tx: Transaction) -> answers.Whoami:
     """Show the caller's identity, and the open work of its session."""
     caller = tx.caller
-    row = tx.one("SELECT id FROM workspace_self")
     answer = without_none(
         sender=caller.sender,
         address=address(caller.sender),
@@ -59,7 +58,7 @@ def whoami(tx: Transaction) -> answers.Whoami:
         session=caller.session,
         kind=caller.kind,
         scopes=sorted(caller.scopes),
-        workspace=row[0] if row else None,
+        workspace=tx.value("SELECT id FROM workspace_self"),
     )
     held = live(tx, "sender = ? AND session IS ?", caller.sender, caller.session)
     where = "worker = ? AND session IS ? AND ended IS NULL"
@@ -122,8 +121,7 @@ def status(tx: Transaction) -> answers.Status:
     id, epoch, created_at, paused_at, reason = row
 
     def count(table: str, where: str = "1", *bindings: int, of: str = "count(*)") -> int:
-        row = tx.one(f"SELECT {of} FROM {table} WHERE {where}", *bindings)
-        return int(row[0]) if row else 0
+        return int(tx.value(f"SELECT {of} FROM {table} WHERE {where}", *bindings))
 
     return without_none(
         workspace=id,
