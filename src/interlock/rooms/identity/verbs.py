@@ -164,7 +164,6 @@ class Join(
     token_hash: Sha256 = ""
 
     def decide(self, tx: Transaction) -> answers.Joined:
-        """Register a sender, and mint its first token. Raises NameTaken or Usage."""
         kind = self.kind or names.kind_of(tx, self.name) or "agent"
         sender, is_there = names.may_register(tx, self.name, self.surface, kind)
         if is_there:
@@ -563,7 +562,6 @@ class Mute(
         return self.name is None
 
     def decide(self, tx: Transaction) -> answers.Muted:
-        """Mute or unmute a name. Callers may mute themselves; people and admins may mute others."""
         caller = tx.caller
         name = (self.name or caller.sender).removeprefix("@")
         if name not in (caller.sender, caller.agent) and not caller.is_person_or_admin:

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from interlock.rooms.transaction import Transaction
     from interlock.rooms.workspace import redaction, rules
 else:
-    rules = LazyModule("interlock.rooms.workspace.rules")
     fold = LazyModule("interlock.rooms.mail.fold")
     reading = LazyModule("interlock.rooms.mail.reading")
     records = LazyModule("interlock.rooms.mail.records")
     sending = LazyModule("interlock.rooms.mail.sending")
     transaction = LazyModule("interlock.rooms.transaction")
     redaction = LazyModule("interlock.rooms.workspace.redaction")
+    rules = LazyModule("interlock.rooms.workspace.rules")
     names = LazyModule("interlock.rooms.identity.names")
 
 DEFAULT_WAIT_S = 20
@@ -190,7 +190,6 @@ class PutChunk(
     upload: str | None = None
 
     def decide(self, tx: Transaction) -> answers.Chunk:
-        """Keep a part of a large body, for a later request of the same sender."""
         if not tx.caller.scopes & {"mail", "work"}:
             raise MissingScope("An upload needs the scope mail or work.", scope="mail")
         sending.refuse_size(tx, self.size)
@@ -402,7 +401,7 @@ class ReadMessage(
         return self
 
     def decide(self, tx: Transaction) -> answers.Message:
-        """Show one message, whole or a range of it. The first surface that reads it takes it."""
+        """The first surface that reads a message takes it."""
         message = records.locate(tx, self.message)
         for name, state, _, _ in records.received(tx, message):
             if state in fold.UNREAD and not rules.is_paused(tx.state):

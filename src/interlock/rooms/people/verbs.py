@@ -2,8 +2,8 @@
 
 A person joins by an invitation, chooses a password, and owns agents. A client that a person
 connects acts as one of that person's senders. Only the sign-in pages and the OAuth endpoints call
-the verbs without a route. `people` decides about invitations and passwords, `connections` about
-connected clients.
+the verbs without a route. `people` reads invitations and passwords, `connections` connected
+clients; both have the longer rules.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from interlock.errors import BadToken, NotFound, Usage
+from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
@@ -19,19 +20,18 @@ from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers, transaction
-    from interlock.rooms.identity import names, scopes, token_format, tokens
+    from interlock.rooms.identity import names, token_format, tokens
     from interlock.rooms.people import connections, people
     from interlock.rooms.transaction import RuleAnswer, Transaction
     from interlock.rooms.workspace import rules
 else:
-    rules = LazyModule("interlock.rooms.workspace.rules")
+    names = LazyModule("interlock.rooms.identity.names")
     token_format = LazyModule("interlock.rooms.identity.token_format")
-    transaction = LazyModule("interlock.rooms.transaction")
-    scopes = LazyModule("interlock.rooms.identity.scopes")
     tokens = LazyModule("interlock.rooms.identity.tokens")
     connections = LazyModule("interlock.rooms.people.connections")
     people = LazyModule("interlock.rooms.people.people")
-    names = LazyModule("interlock.rooms.identity.names")
+    transaction = LazyModule("interlock.rooms.transaction")
+    rules = LazyModule("interlock.rooms.workspace.rules")
 
 MAX_OWN = 100
 MAX_CLIENT_LENGTH = 4096
@@ -117,17 +117,16 @@ class AcceptInvitation(
     token_hash: Sha256 = ""
 
     def decide(self, tx: Transaction) -> answers.Joined:
-        """Join on another machine, as the sender of the invitation."""
         found = people.valid_invitation(tx, self.code)
         sender = people.join_invited(tx, found)
-        made = tokens.mint_token(tx, sender, self.token_hash, None, scopes.BASIC_SCOPES, None)
+        made = tokens.mint_token(tx, sender, self.token_hash, None, BASIC_SCOPES, None)
         return without_none(
             sender=sender,
             address=address(sender),
             agent=found.name,
             surface=found.surface,
             kind=found.kind,
-            scopes=list(scopes.BASIC_SCOPES),
+            scopes=list(BASIC_SCOPES),
             token_id=made,
         )
 
@@ -225,8 +224,8 @@ class Enrol(Verb, name="enrol", anyone=True):
     label: Browser | None = None
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        """Join in a browser, as a person with a password, and sign in. An earlier password may have
-        been known to others, so the browser sessions and connections that it allowed end."""
+        """An earlier password may have been known to others, so the browser sessions and
+        connections that it allowed end."""
         found = people.valid_invitation(tx, self.code)
         name = found.name
         had = tx.one("SELECT 1 FROM identity_people WHERE name = ?", name)
