@@ -227,10 +227,6 @@ class SharedEngine(SqliteEngine):
             node_seq=seq,
         )
 
-    def is_behind_others(self) -> bool:
-        with self.file.reading() as db:
-            return self.are_others_ahead(db)
-
     def are_others_ahead(self, db: apsw.Connection) -> bool:
         head = self.head(db)
         return self.heard[:2] > (self.epoch(db, head.seq), head.seq)
