@@ -18,7 +18,6 @@ from interlock.log.times import DAY_MS, rfc3339
 from interlock.machine.processes import RUN, space
 from interlock.node import Node
 from interlock.node.servers import is_named, running
-from interlock.rooms.claims.guard import crossings
 from interlock.rooms.claims.records import live
 from interlock.rooms.identity.labels import Known, remedy, ways_out
 from interlock.rooms.identity.names import (
@@ -262,11 +261,11 @@ def one_server(node: Node) -> Iterator[Finding]:
 # --- the senders, their mail, claims and tokens
 
 
-def commits_guarded(node: Node) -> Iterator[Finding]:
-    with node.file.reading() as db:
-        tx = node.transaction(db)
-        found = crossings(tx, tx.now - CROSSED_FOR_MS)
-    for repo, commit, holder, sender in found:
+def commits_guarded(tx: Transaction) -> Iterator[Finding]:
+    for repo, commit, holder, sender in tx.all(
+        'SELECT repo, "commit", holder, sender FROM claims_crossed WHERE at >= ? ORDER BY seq',
+        tx.now - CROSSED_FOR_MS,
+    ):
         yield Finding(
             f"The commit {commit[:12]} in {repo}, made by @{sender} without asking the guard, "
             f"touches what @{holder} had claimed.",
@@ -708,7 +707,7 @@ CHECKS: dict[str, Callable[[Node], Iterator[Finding]]] = {
     "nodes-level": nodes_level,
     "clock-level": clock_level,
     "one-server": one_server,
-    "commits-guarded": commits_guarded,
+    "commits-guarded": _of_log(commits_guarded),
 }
 # For the owner and for admins.
 PRIVATE: dict[str, Callable[[Node], Iterator[Finding]]] = {
