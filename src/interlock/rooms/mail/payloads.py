@@ -369,7 +369,8 @@ def check(type: str, payload: object) -> dict[str, Any]:
     if type not in TYPES:
         raise unknown(type)
     if not isinstance(payload, dict):
-        raise _not_an_object(type, payload)
+        problem = f"must be an object, not {_given(payload)}"
+        raise _refusal(type, [("payload", problem)], 1)
     if type not in _validators:
         # Pydantic does not promise that two threads can complete one deferred model at once.
         with _building:
@@ -399,11 +400,6 @@ _WANTED: Final = {
     "model_attributes_type": "an object",
     "union_tag_not_found": "a string or a list of strings",
 }
-
-
-def _not_an_object(type: str, payload: object) -> InvalidMessage:
-    """The refusal of a payload that is not an object."""
-    return _refusal(type, [("payload", f"must be an object, not {_given(payload)}")], 1)
 
 
 def _explained(type: str, of: str, members: list[str], found: ValidationError) -> InvalidMessage:

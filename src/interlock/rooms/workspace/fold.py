@@ -3,8 +3,7 @@
 Settings are facts, so a rule that depends on one decides the same in every replay.
 """
 
-from interlock.log.facts import Header
-from interlock.rooms.transaction import State, sql_fold
+from interlock.rooms.transaction import sql_fold
 
 # map: workspace_self      one row: id, epoch, the key that signs checkpoints, the pause
 #      workspace_settings  the settings that differ from their defaults
@@ -24,14 +23,6 @@ CREATE TABLE refusals(seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, sender TEXT 
     code TEXT NOT NULL, token TEXT, digest TEXT NOT NULL) STRICT;
 CREATE INDEX refusals_recent ON refusals(sender, at);
 """
-
-
-def fold_key(state: State, fact: Header) -> None:
-    """Record the idempotency key of a fact, whatever its kind."""
-    assert fact.act is not None
-    state.execute(
-        "INSERT INTO workspace_acts VALUES (?, ?, ?)", (fact.sender, fact.act["key"], fact.seq)
-    )
 
 
 FOLDS = {
