@@ -26,12 +26,11 @@ enginetest: ready ## run the tests of every engine on Redis and on PostgreSQL
 	$(ON_ENGINE) redis
 	$(ON_ENGINE) postgres
 
-check: ready ## format, lint, types, import rules, schemas current
+check: ready ## format, lint, types, import rules, generated files current
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
-	$(PY) -m interlock.rooms.mail.schemas --check
 	$(PY) -m interlock.generate --check
 
 bench: ready ## measure, and print what was measured

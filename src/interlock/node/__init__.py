@@ -153,7 +153,7 @@ class Node:
             case Write(write):
                 return self.queue.submit(write)
             case Maintenance(valid):
-                from interlock.node.maintenance import maintain
+                from interlock.node.upkeep import maintain
 
                 return maintain(self, valid)
 

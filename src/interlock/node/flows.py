@@ -74,27 +74,20 @@ def _wait_for(
 def _inbox(request: mail.ListInbox) -> Flow[Answer]:
     """List open mail. If none of it is unread, wait for new mail."""
     request = validated(request)
-    return (
-        yield from _wait_for(
-            request._replace(wait_s=None),
-            request.wait_s or 0,
-            lambda found: bool(found["messages"] and (request.after > 0 or found["unread"] > 0)),
-        )
-    )
+
+    def is_new(found: Answer) -> bool:
+        return bool(found["messages"] and (request.after > 0 or found["unread"] > 0))
+
+    return _wait_for(request._replace(wait_s=None), request.wait_s or 0, is_new)
 
 
 def _attend(request: Attend) -> Flow[Answer]:
     """Wait for a reason to wake an idle client. It looks every few seconds, because the end of a
     quiet time is not in the log."""
     request = validated(request)
-    return (
-        yield from _wait_for(
-            request._replace(wait_s=None),
-            request.wait_s or 0,
-            lambda found: "news" in found,
-            asleep=True,
-            ask_again_s=ASK_AGAIN_S,
-        )
+    once, wait_s = request._replace(wait_s=None), request.wait_s or 0
+    return _wait_for(
+        once, wait_s, lambda found: "news" in found, asleep=True, ask_again_s=ASK_AGAIN_S
     )
 
 

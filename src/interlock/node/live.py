@@ -117,7 +117,7 @@ class LiveNode:
             case Write(write):
                 return await self._enqueue(write)
             case Maintenance(valid):
-                from interlock.node.maintenance import maintain
+                from interlock.node.upkeep import maintain
 
                 is_unbounded = valid.request.declared.unbounded
                 threads = self._unbounded if is_unbounded else self._readers

@@ -67,8 +67,7 @@ def open_engine(
         return embedded, None
 
     from interlock.node.peer_nodes import PeerNodes
-    from interlock.stores.shared.engine import SharedEngine
-    from interlock.stores.shared.replica import Replica, is_known
+    from interlock.stores.shared.engine import SharedEngine, is_known
 
     is_new = not is_recorded(directory, where)
     with ExitStack() as undo:
@@ -93,9 +92,9 @@ def open_engine(
         if is_moving:
             # A move records the engine's address in the directory, then in the file. Where it
             # broke off in between, and the engine has every entry, record it in the file now.
-            replica = Replica(file, remote, keys.sealing(), where.node)
+            moving = SharedEngine(file, remote, keys.sealing(), where.node)
             with file.writing() as db:
-                loss = replica.loss(db)
+                loss = moving.loss(db)
                 if loss.is_tail and loss.common:
                     file.note_copy(where.workspace)
         file.become_copy(where.workspace)
@@ -124,8 +123,8 @@ def migrate(node: "Node", url: str) -> Answer:
     Until the directory's record names the engine, the file is the log, and a move that failed can
     be repeated: without a given name, the log's name on the engine is the workspace's id. The file
     has a record too; after a crash between the two, the next command writes the second."""
+    from interlock.stores.shared.engine import SharedEngine
     from interlock.stores.shared.locating import located, reach, record
-    from interlock.stores.shared.replica import Replica
 
     if node.shared is not None:
         raise Usage(f"The log is kept by {node.shared.where.shown} already.")
@@ -136,7 +135,7 @@ def migrate(node: "Node", url: str) -> Answer:
     try:
         with node.alone(), node.file.writing() as db:
             node.file.refuse_moved()
-            engine = Replica(node.file, remote, node.keys.sealing(), where.node)
+            engine = SharedEngine(node.file, remote, node.keys.sealing(), where.node)
             loss = engine.loss(db)
             if not loss.is_tail:
                 raise Usage(

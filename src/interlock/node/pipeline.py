@@ -4,8 +4,8 @@
                        └─ Write ─ queue → transaction ─ authenticate → authorize → decide
                                                           → append → fold → COMMIT → answer
 
-Each stage has a type of its own that only the stage before it produces, so that code which skips a
-stage does not type-check.
+Only `validate` makes a `Validated` request, and only `decide` calls the rule of one. So no path
+skips a stage.
 """
 
 import time
@@ -35,24 +35,10 @@ ATTEND_TIMEOUT_S = 6.0
 
 
 class Validated(NamedTuple):
-    """A request of the right shape, from any caller."""
+    """A request of the right shape, from any caller. Only `validate` makes one."""
 
     request: Verb
     credentials: Credentials
-
-
-class Authenticated(NamedTuple):
-    """A valid request, and its caller at this position of the log."""
-
-    request: Verb
-    caller: Caller
-
-
-class Authorized(NamedTuple):
-    """A request that the caller may make at this position of the log."""
-
-    request: Verb
-    caller: Caller
 
 
 class Read(NamedTuple):
@@ -70,7 +56,7 @@ class Write(NamedTuple):
 
 
 class Maintenance(NamedTuple):
-    """Run a verb about the log itself, which no rule decides: see `node.maintenance`."""
+    """Run a verb about the log itself, which no rule decides: see `node.upkeep`."""
 
     valid: Validated
 
@@ -111,31 +97,29 @@ def validate(credentials: Credentials, request: Verb) -> Validated:
     return Validated(validated(request), credentials)
 
 
-def identify(tx: Transaction, valid: Validated) -> Authenticated:
-    """Find the caller from the token alone. A sender that the request names must not contradict
-    it."""
+def decide(tx: Transaction, valid: Validated) -> Answer:
+    """Authenticate, authorize and decide a request at one position of the log. The rule appends
+    facts, and each is folded at once."""
     request, credentials = valid
     declared = request.declared
+    # Authenticate. The token alone decides who the caller is, and a sender that the request names
+    # must not contradict it.
     if declared.anyone:
-        tx.caller = caller = NOBODY_CALLER
+        tx.caller = NOBODY_CALLER
     elif credentials.token is not None:
-        caller = authenticate(tx.state, tx.now, hashed(credentials.token), credentials.session)
-        tx.caller = caller
-        refuse_elsewhere(caller, credentials.audience)
-        refuse_mismatch(caller, credentials.claimed)
-        refuse_foreign_session(tx, caller)
+        token_hash = hashed(credentials.token)
+        tx.caller = authenticate(tx.state, tx.now, token_hash, credentials.session)
+        refuse_elsewhere(tx.caller, credentials.audience)
+        refuse_mismatch(tx.caller, credentials.claimed)
+        refuse_foreign_session(tx, tx.caller)
     elif credentials.owner and (declared.owner or declared.open):
-        caller = OWNER_CALLER
-        refuse_mismatch(caller, credentials.claimed)
+        refuse_mismatch(OWNER_CALLER, credentials.claimed)
+        tx.caller = OWNER_CALLER
     else:
         raise NoIdentity
-    return Authenticated(request, caller)
 
-
-def authorize(tx: Transaction, authenticated: Authenticated) -> Authorized:
-    """Check the scope of the token, and that the workspace is not paused."""
-    request, caller = authenticated
-    declared = request.declared
+    # Authorize: the scope of the token, and a workspace that is not paused.
+    caller = tx.caller
     if declared.scope is not None and declared.scope not in caller.scopes:
         raise MissingScope(
             f"{declared.name} needs the scope {declared.scope}, and @{caller.sender}'s token has "
@@ -144,15 +128,8 @@ def authorize(tx: Transaction, authenticated: Authenticated) -> Authorized:
         )
     if not (declared.read_only or declared.when_paused):
         refuse_paused(tx.state)
-    return Authorized(request, caller)
 
-
-def decide(tx: Transaction, valid: Validated) -> Answer:
-    """Authenticate, authorize and decide a request at one position of the log. The rule appends
-    facts, and each is folded at once."""
-    authorized = authorize(tx, identify(tx, valid))
-    tx.caller = authorized.caller
-    return authorized.request.decide(tx)
+    return request.decide(tx)
 
 
 class WriteRequest:

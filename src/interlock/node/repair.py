@@ -17,8 +17,8 @@ from interlock.node.batch import Batch
 from interlock.node.peer_nodes import PeerNodes
 from interlock.rooms.claims.queue import end_since
 from interlock.stores.recognition import note_repair, repair_of
+from interlock.stores.shared.engine import Divergence
 from interlock.stores.shared.locating import record
-from interlock.stores.shared.replica import Divergence
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import Answer
 
@@ -41,8 +41,9 @@ def show(node: Node) -> Answer:
             for (header,) in db.execute("SELECT header FROM log WHERE seq = ?", (seq,))
         ]
         is_unsaid = repair_of(db) is not None
+        are_others_ahead = shared.engine.are_others_ahead(db)
     answer = _answer(loss) | {"lost": _summaries(lost), "changed": _summaries(changed)}
-    if loss.ours == loss.common and shared.engine.is_behind_others():
+    if loss.ours == loss.common and are_others_ahead:
         return answer | {"ok": False, "elsewhere": shared.engine.heard.node}
     if unlike:
         answer["ok"] = False

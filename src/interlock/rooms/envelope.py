@@ -25,24 +25,8 @@ from interlock.verbs.answers import Answer
 
 TAG = "interlock-message"
 VERIFIED = (
-    "id",
-    "seq",
-    "type",
-    "from",
-    "to",
-    "thread",
-    "reply_to",
-    "at",
-    "expires_at",
-    "priority",
-    "size",
-    "sha256",
-    "taken_by",
-    "redacted",
-    "part",
-    "shown",
-    "offset",
-    "next_offset",
+    *("id", "seq", "type", "from", "to", "thread", "reply_to", "at", "expires_at", "priority"),
+    *("size", "sha256", "taken_by", "redacted", "part", "shown", "offset", "next_offset"),
 )
 
 

@@ -42,7 +42,8 @@ def fold(state: FoldedState, fact: Header) -> None:
     for apply in folds:
         apply(state, fact)
     if fact.act is not None:
-        workspace.fold_key(state, fact)
+        keyed = fact.sender, fact.act["key"], fact.seq
+        state.execute("INSERT INTO workspace_acts VALUES (?, ?, ?)", keyed)
 
 
 def tables() -> list[str]:

@@ -174,6 +174,19 @@ class Transaction:
         rows: list[Row] = self.state.execute(sql, bindings).fetchall()
         return rows
 
+    def column(self, sql: str, *bindings: Any) -> list[Any]:
+        """The first column of each row."""
+        return [row[0] for row in self.state.execute(sql, bindings)]
+
+    def value(self, sql: str, *bindings: Any) -> Any:
+        """The first column of the first row, or None."""
+        row = self.one(sql, *bindings)
+        return row[0] if row else None
+
+    def has(self, sql: str, *bindings: Any) -> bool:
+        """Whether there is a row."""
+        return self.one(sql, *bindings) is not None
+
 
 def settings_of(state: FoldedState) -> dict[str, str]:
     """The settings that were changed from their defaults."""
@@ -184,7 +197,7 @@ def sql_fold(
     *statements: str, optional: tuple[str, ...] = (), words: tuple[str, ...] = ()
 ) -> Callable[[FoldedState, Header], None]:
     """A fold that executes SQL statements. Their parameters are the members of the fact's outcome,
-    and :fact_seq, :fact_at, :fact_sender and :fact_session. An `optional` member that the outcome
+    and those of its header as :fact_seq, :fact_at and so on. An `optional` member that the outcome
     omits is NULL, as an explicit null is. Any other raises KeyError. The `words` are lists, joined
     by spaces."""
     nulls = dict.fromkeys(optional)
@@ -197,6 +210,9 @@ def sql_fold(
             "fact_at": fact.at,
             "fact_sender": fact.sender,
             "fact_session": fact.session,
+            "fact_token": fact.token,
+            "fact_epoch": fact.epoch,
+            "fact_workspace": fact.workspace,
         }
         for name in words:
             members[name] = " ".join(members[name])

@@ -2,12 +2,19 @@
 
 No process ever opens the database, -wal or -shm file except through SQLite: a plain `open` and
 `close` would drop the POSIX locks that SQLite holds.
+
+No SQLite connection may cross a fork(), not even unused. SQLite records the locks of a process in
+memory, per file. A child that inherits the record believes in locks that it does not have. A parent
+that closes would take itself for the last user and delete the WAL under the child. So every
+connection is closed before a fork, when no thread is inside one, and each side opens its own again
+on demand.
 """
 
 import fcntl
 import os
 import select
 import sys
+import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
@@ -16,7 +23,7 @@ from contextlib import ExitStack, contextmanager, suppress
 import apsw
 
 from interlock.errors import EngineUnavailable, OtherHost, Usage
-from interlock.stores import forks, recognition
+from interlock.stores import recognition
 from interlock.stores.doorbell import Bell, Doorbell
 from interlock.stores.recognition import pragma, translated
 
@@ -63,6 +70,47 @@ class Turnstile:
         os.close(self._turn)
 
 
+class Gate:
+    """Knows which threads are inside a connection, and keeps new ones out during a fork."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._inside: dict[int, int] = {}
+        self._shut = False
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Wrap every use of a connection: a fork waits for its end, and delays the next use."""
+        me = threading.get_ident()
+        with self._change:
+            while self._shut and me not in self._inside:
+                self._change.wait()
+            self._inside[me] = self._inside.get(me, 0) + 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._inside[me] -= 1
+                if not self._inside[me]:
+                    del self._inside[me]
+                    if self._shut:
+                        self._change.notify_all()
+
+    def shut(self) -> bool:
+        """Wait until no other thread is inside. False where the forking thread itself is inside."""
+        me = threading.get_ident()
+        self._change.acquire()
+        self._shut = True
+        while any(thread != me for thread in self._inside):
+            self._change.wait()
+        return me not in self._inside
+
+    def open(self) -> None:
+        self._shut = False
+        self._change.notify_all()
+        self._change.release()
+
+
 class LogFile:
     """One writer connection, readers as needed, the turnstile and the doorbell of a workspace."""
 
@@ -73,7 +121,7 @@ class LogFile:
         self.directory = directory
         self._synchronous = "NORMAL" if is_copy else "FULL"
         self.path = os.path.join(directory, "log.db")
-        self.gate = forks.Gate()
+        self.gate = Gate()
         self.forks = 0
         self._closed = False
         self._writer: apsw.Connection | None = None
@@ -107,7 +155,7 @@ class LogFile:
             raise EngineUnavailable(
                 f"The workspace in {directory} cannot be used: {trouble.strerror}."
             ) from None
-        forks.watch(self)
+        _watched.add(self)
 
     def connect(self) -> apsw.Connection:
         if not os.path.exists(self.path):
@@ -321,3 +369,37 @@ class Listener:
             self._bell.close()
         with self._file.gate.inside():
             self.let_go()
+
+
+# --- fork()
+
+_watched: "weakref.WeakSet[LogFile]" = weakref.WeakSet()
+_forking: list[LogFile] = []
+_one_at_a_time = threading.Lock()
+
+
+def _before() -> None:
+    _one_at_a_time.acquire()
+    _forking[:] = list(_watched)
+    for file in _forking:
+        if file.gate.shut():
+            file.let_go()
+
+
+def _in_parent() -> None:
+    for file in _forking:
+        file.gate.open()
+    _forking.clear()
+    _one_at_a_time.release()
+
+
+def _in_child() -> None:
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
+    for file in _forking:
+        file.gate = Gate()
+        file.begin_anew()
+    _forking.clear()
+
+
+os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -156,10 +156,14 @@ def sign_in(connection: apsw.Connection, directory: str) -> None:
     )
 
 
+def _meta(connection: apsw.Connection, name: str) -> str | None:
+    row = connection.execute("SELECT value FROM file_meta WHERE name = ?", (name,)).fetchone()
+    return row and str(row[0])
+
+
 def engine_of(connection: apsw.Connection) -> str | None:
     """The name of the log on the shared engine that this file is a copy of, or None."""
-    row = connection.execute("SELECT value FROM file_meta WHERE name = 'engine'").fetchone()
-    return row and str(row[0])
+    return _meta(connection, "engine")
 
 
 def note_engine(connection: apsw.Connection, workspace: str) -> None:
@@ -168,8 +172,7 @@ def note_engine(connection: apsw.Connection, workspace: str) -> None:
 
 def repair_of(connection: apsw.Connection) -> str | None:
     """The outcome of a repair of the engine that the log does not have yet, or None."""
-    row = connection.execute("SELECT value FROM file_meta WHERE name = 'repair'").fetchone()
-    return row and str(row[0])
+    return _meta(connection, "repair")
 
 
 def note_repair(connection: apsw.Connection, what: str | None) -> None:

@@ -115,7 +115,7 @@ def test_a_move_that_was_broken_off_is_begun_again(
     """Until it is done the file is the log, and goes on."""
     place.ok("send", "@otto", "here", "--key", "broken-off-here", "--from", "otto")
     place.ok("send", "@otto", "and on", "--from", "otto")
-    monkeypatch.setattr("interlock.stores.shared.replica.AT_ONCE", 2)
+    monkeypatch.setattr("interlock.stores.shared.engine.AT_ONCE", 2)
     wire = Outage(remote.server.port)
     with wire:
         wire.cut_at(b"broken-off-here", arrives=arrives)
@@ -231,7 +231,7 @@ def test_bodies_travel_in_pieces_however_many_and_large_they_are(
     place: Place, remote: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here a piece is a thousand bytes, so that a turn does not last for all of them."""
-    for module in ("replica", "postgres", "redis"):
+    for module in ("engine", "postgres", "redis"):
         monkeypatch.setattr(f"interlock.stores.shared.{module}.READ_BYTES", 1000)
     with open_node(str(place.workspace)) as node:
         vera = join(node, "vera")

@@ -188,7 +188,7 @@ def test_an_audit_says_how_old_what_it_read_is(
 ) -> None:
     ada = own_team.open("ada")
     assert "age_s" not in ada.call(OWNER, VerifyLog())
-    monkeypatch.setattr("interlock.node.maintenance.SURE_FOR_S", 1.0)
+    monkeypatch.setattr("interlock.node.upkeep.SURE_FOR_S", 1.0)
     own_team.remotes.server.kill()
     for act in (VerifyLog(), ShowLog()):
         found = until(lambda act=act: _with_age(ada, act))  # type: ignore[misc]

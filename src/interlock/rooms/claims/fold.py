@@ -74,17 +74,9 @@ def _fold_awaited(state: FoldedState, fact: Header) -> None:
 
 def _fold_crossed(state: FoldedState, fact: Header) -> None:
     crossed = fact.outcome
+    row = fact.seq, crossed["repo"], crossed["commit"], _paths(crossed), crossed["holder"]
     state.execute(
-        "INSERT INTO claims_crossed VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (
-            fact.seq,
-            crossed["repo"],
-            crossed["commit"],
-            _paths(crossed),
-            crossed["holder"],
-            fact.sender,
-            fact.at,
-        ),
+        "INSERT INTO claims_crossed VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, fact.sender, fact.at)
     )
 
 

@@ -15,7 +15,7 @@ from interlock.errors import ClaimHeld, Usage
 from interlock.log.encoding import canonical, decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.records import Claim, live
-from interlock.rooms.transaction import Row, RuleAnswer, Transaction
+from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.rooms.workspace.rules import is_paused
 from interlock.verbs.addresses import address
 from interlock.verbs.durations import covering as lasting
@@ -127,14 +127,6 @@ def report_commit(tx: Transaction, request: ReportCommit) -> answers.CommitRepor
         # The reporter sends it, so it counts towards the reporter's rate limit.
         post(tx, holder, "send", {"text": text}, wake=False)
     return {"commit": request.commit, "crossed": crossed}
-
-
-def crossings(tx: Transaction, since: int) -> list[Row]:
-    """Commits that crossed a claim since then: repository, commit, holder, and committer."""
-    return tx.all(
-        'SELECT repo, "commit", holder, sender FROM claims_crossed WHERE at >= ? ORDER BY seq',
-        since,
-    )
 
 
 def _is_same_place(claimed: str | None, here: str | None) -> bool:

@@ -39,8 +39,8 @@ def grant(
     is not recorded yet is recorded first."""
     for ended in held(tx, "item = ? AND expires_at <= ?", target.item, tx.now):
         tx.append("claim_expired", {"id": ended.id}, sender=SYSTEM)
-    row = tx.one("SELECT last FROM claims_fence")
-    fence = (tx.epoch << EPOCH_SHIFT) | ((row[0] if row else 0) + 1)
+    last = tx.value("SELECT last FROM claims_fence") or 0
+    fence = (tx.epoch << EPOCH_SHIFT) | (last + 1)
     id = tx.new_id()
     granted = {"id": id, "fence": fence, "ttl": ttl, "expires_at": tx.now + ttl}
     tx.append("claim_granted", target.outcome() | wish | granted, sender=sender)
@@ -48,8 +48,7 @@ def grant(
 
 
 def is_due(tx: Transaction) -> bool:
-    row = tx.one("SELECT 1 FROM claims_held WHERE expires_at <= ? LIMIT 1", tx.now)
-    return row is not None
+    return tx.has("SELECT 1 FROM claims_held WHERE expires_at <= ? LIMIT 1", tx.now)
 
 
 def expire(tx: Transaction) -> None:

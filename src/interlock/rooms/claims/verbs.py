@@ -385,11 +385,8 @@ class ReportCommit(
 
 def refuse_ended_session(tx: Transaction) -> None:
     """Raise NotHolder for a caller in a session that has ended: it can hold nothing."""
-    row = tx.one(
-        "SELECT 1 FROM identity_sessions WHERE session = ? AND ended_at IS NOT NULL",
-        tx.caller.session,
-    )
-    if row is not None:
+    ended = "SELECT 1 FROM identity_sessions WHERE session = ? AND ended_at IS NOT NULL"
+    if tx.has(ended, tx.caller.session):
         raise NotHolder(
             f"The session {tx.caller.session} has ended, and can hold nothing. Start another: "
             "interlock run SENDER -- COMMAND"

@@ -67,13 +67,6 @@ def _fold_group(state: FoldedState, fact: Header) -> None:
         state.execute("INSERT INTO identity_members VALUES (?, ?)", (name, member))
 
 
-def _fold_muted(state: FoldedState, fact: Header) -> None:
-    name = fact.outcome["name"]
-    state.execute("DELETE FROM identity_muted WHERE name = ?", (name,))
-    if not fact.outcome.get("off"):
-        state.execute("INSERT INTO identity_muted VALUES (?, ?)", (name, fact.outcome.get("until")))
-
-
 FOLDS = {
     "agent_joined": sql_fold(
         "INSERT OR IGNORE INTO identity_agents VALUES (:agent, :kind, :fact_at, :fact_seq)",
@@ -113,7 +106,11 @@ FOLDS = {
         "DELETE FROM identity_people",
         "DELETE FROM identity_invitations WHERE used_at IS NULL",
     ),
-    "wakes_muted": _fold_muted,
+    "wakes_muted": sql_fold(
+        "DELETE FROM identity_muted WHERE name = :name",
+        "INSERT INTO identity_muted SELECT :name, :until WHERE NOT coalesce(:off, 0)",
+        optional=("until", "off"),
+    ),
     # A name has one valid invitation at a time.
     "person_invited": sql_fold(
         "DELETE FROM identity_invitations "

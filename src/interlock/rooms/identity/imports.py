@@ -27,29 +27,30 @@ if TYPE_CHECKING:
 MAX_MAPPED = 6
 
 
-class _Row(NamedTuple):
+class _Row:
     """A row of the file, with the agent that the map gives it. `scopes` are the words of its scope
     that this workspace knows, or all of them for a row without a scope. `odd` has a sentence for
     each member that cannot be read."""
 
-    number: int
-    label: str | None
-    agent: str | None
-    hash: str | None
-    is_active: bool
-    is_clear: bool
-    is_short: bool
-    is_mapped: bool
-    scopes: tuple[str, ...]
-    foreign: tuple[str, ...]
-    project: str | None
-    display: str | None
-    expires_at: int | None
-    odd: dict[str, str]
-
-    @property
-    def id(self) -> str:
-        return token_id(self.hash or "")
+    def __init__(self, number: int, given: dict[str, Any], map: dict[str, str]) -> None:
+        self.number = number
+        self.label: str | None = given.get("label")
+        self.is_mapped = self.label in map
+        agent: str | None = map.get(self.label or "") if self.is_mapped else given.get("agent")
+        self.agent = agent.removeprefix("@") if agent is not None else None
+        self.hash: str | None = given.get("token_hash")
+        self.id = token_id(self.hash or "")
+        self.is_active: bool = given.get("active", True)
+        self.is_clear: bool = given.get("clear", False)
+        self.is_short: bool = given.get("short", False)
+        scope = dict.fromkeys(given.get("scope", BASIC_SCOPES))
+        self.scopes = tuple(word for word in BASIC_SCOPES if word in scope)
+        self.foreign = tuple(word for word in scope if word not in BASIC_SCOPES)
+        self.project: str | None = given.get("project")
+        self.display: str | None = given.get("display_name")
+        self.expires_at: int | None = given.get("expires_at")
+        odd: dict[str, str] = given.get("odd", {})
+        self.odd = {name: odd[name] for name in odd if name != "agent" or not self.is_mapped}
 
 
 class _Verdict(NamedTuple):
@@ -121,7 +122,7 @@ class _File:
         self._first: dict[str, _Row] = {}
         self._of_hash: dict[str, list[_Row]] = {}
         self.rows = [
-            _row(number, given, request.map or {}) for number, given in enumerate(request.rows, 1)
+            _Row(number, given, request.map or {}) for number, given in enumerate(request.rows, 1)
         ]
         for row in self.rows:
             if row.agent is not None and self._why_unusable(row.agent) is None:
@@ -280,27 +281,3 @@ class _File:
             display_name=self._displays.get(agent) if is_new_display else None,
         )
         self._tx.append("token_imported", imported)
-
-
-def _row(number: int, given: dict[str, Any], map: dict[str, str]) -> _Row:
-    label = given.get("label")
-    is_mapped = label in map
-    agent = map[label] if label is not None and is_mapped else given.get("agent")
-    scope = tuple(dict.fromkeys(given.get("scope", BASIC_SCOPES)))
-    odd = given.get("odd", {})
-    return _Row(
-        number=number,
-        label=label,
-        agent=agent.removeprefix("@") if agent is not None else None,
-        hash=given.get("token_hash"),
-        is_active=given.get("active", True),
-        is_clear=given.get("clear", False),
-        is_short=given.get("short", False),
-        is_mapped=is_mapped,
-        scopes=tuple(word for word in BASIC_SCOPES if word in scope),
-        foreign=tuple(word for word in scope if word not in BASIC_SCOPES),
-        project=given.get("project"),
-        display=given.get("display_name"),
-        expires_at=given.get("expires_at"),
-        odd={name: odd[name] for name in odd if name != "agent" or not is_mapped},
-    )

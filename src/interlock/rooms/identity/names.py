@@ -4,42 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.errors import MissingScope, NameTaken, NotFound, Usage
+from interlock.errors import NameTaken, Usage
 from interlock.log.times import rfc3339
-from interlock.rooms.identity.tokens import granted_scopes, mint_token
 from interlock.rooms.transaction import OWNER, SYSTEM, FoldedState, Transaction
-from interlock.verbs.addresses import address, check_name, near
+from interlock.verbs.addresses import address, check_name
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
-    from interlock.rooms.identity import verbs
 
 RESERVED = (OWNER, SYSTEM)
-
-
-def join(tx: Transaction, request: verbs.Join) -> answers.Joined:
-    """Register a sender, and mint its first token. Raises NameTaken or Usage."""
-    kind = request.kind or kind_of(tx, request.name) or "agent"
-    sender, is_there = may_register(tx, request.name, request.surface, kind)
-    if is_there:
-        raise NameTaken(
-            f"@{sender} has joined already. For another token of it: interlock token mint "
-            f"--sender {sender} --keep",
-            name=sender,
-        )
-    scopes = granted_scopes(tx, request.scopes)
-    registered(tx, request.name, request.surface, kind)
-    token = mint_token(tx, sender, request.token_hash, request.label, scopes, None)
-    return without_none(
-        sender=sender,
-        address=address(sender),
-        agent=request.name,
-        surface=request.surface,
-        kind=kind,
-        scopes=list(scopes),
-        token_id=token,
-    )
 
 
 def registered(tx: Transaction, name: str, surface: str | None, kind: str) -> str:
@@ -87,8 +61,8 @@ def may_register(tx: Transaction, name: str, surface: str | None, kind: str) -> 
 
 def kind_of(tx: Transaction, agent: str) -> str | None:
     """Whether a registered agent is an `agent` or a `human`."""
-    row = tx.one("SELECT kind FROM identity_agents WHERE name = ?", agent)
-    return str(row[0]) if row else None
+    kind: str | None = tx.value("SELECT kind FROM identity_agents WHERE name = ?", agent)
+    return kind
 
 
 def may_join(tx: Transaction, name: str) -> bool:
@@ -116,56 +90,14 @@ def agent_view(
     )
 
 
-def mute(tx: Transaction, request: verbs.Mute) -> answers.Muted:
-    """Mute or unmute a name. Callers may mute themselves; people and admins may mute others."""
-    caller = tx.caller
-    name = (request.name or caller.sender).removeprefix("@")
-    if name not in (caller.sender, caller.agent) and not caller.is_person_or_admin:
-        raise MissingScope(
-            f"Muting @{name} is for itself, for a person, or for a token with the scope admin.",
-            scope="admin",
-        )
-    if not is_known(tx.state, name):
-        raise NotFound(
-            f"Nobody has joined as @{name[:80]}. To mute an agent, name it: interlock mute @NAME",
-            did_you_mean=near(name, names(tx.state)),
-        )
-    until = tx.now + request.ttl_s * 1000 if request.ttl_s is not None else None
-    tx.append("wakes_muted", without_none(name=name, until=until, off=request.off or None))
-    return without_none(
-        address=address(name),
-        muted=not request.off,
-        until=rfc3339(until) if until is not None and not request.off else None,
-    )
-
-
 def is_muted(tx: Transaction, names: tuple[str, ...]) -> bool:
     """Whether one of the names is muted."""
     marks = ", ".join("?" * len(names))
-    row = tx.one(
+    return tx.has(
         f"SELECT 1 FROM identity_muted WHERE name IN ({marks}) AND (until IS NULL OR until > ?)",
         *names,
         tx.now,
     )
-    return row is not None
-
-
-def create_group(tx: Transaction, request: verbs.CreateGroup) -> answers.GroupMade:
-    name = check_name(request.name, tx.setting("names.pattern"), "group")
-    taken = tx.one("SELECT 1 FROM identity_senders WHERE sender = ? OR agent = ?", name, name)
-    if taken or name in RESERVED:
-        raise NameTaken(f"@{name} is an agent. Choose another name.", name=name)
-    members = sorted({member.removeprefix("@") for member in request.members})
-    if not members:
-        raise Usage("A group needs members: --member @otto --member @vera")
-    for member in members:
-        if not is_known(tx.state, member):
-            raise NotFound(
-                f"Nobody has joined as @{member[:80]}, so it cannot be a member.",
-                did_you_mean=near(member, names(tx.state)),
-            )
-    tx.append("group_set", {"name": name, "members": members})
-    return {"name": name, "address": address(name), "members": [address(m) for m in members]}
 
 
 # --- lookups

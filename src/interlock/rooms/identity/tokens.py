@@ -14,7 +14,6 @@ from interlock.errors import (
     NameTaken,
     NotFound,
     TokenExpired,
-    UnknownSender,
     Usage,
     WrongAudience,
 )
@@ -23,11 +22,10 @@ from interlock.rooms.identity import labels
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.token_format import token_id
 from interlock.rooms.transaction import Caller, FoldedState, RuleAnswer, Transaction
-from interlock.verbs.addresses import address, check_name, near
+from interlock.verbs.addresses import address, check_name
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
-    from interlock.rooms import answers
     from interlock.rooms.identity import verbs
 
 
@@ -175,83 +173,7 @@ def mint_token(
     return made
 
 
-def mint(tx: Transaction, request: verbs.MintToken) -> answers.Minted:
-    name = request.sender.removeprefix("@")
-    senders = [row[0] for row in tx.all("SELECT sender FROM identity_senders ORDER BY sender")]
-    if name not in senders:
-        raise UnknownSender(
-            f"Nobody has joined as @{name[:80]}. A token needs a sender: interlock join NAME",
-            did_you_mean=near(name, senders),
-        )
-    expires_at = tx.now + request.ttl_s * 1000 if request.ttl_s is not None else None
-    scopes = granted_scopes(tx, request.scopes)
-    made = mint_token(tx, name, request.token_hash, request.label, scopes, expires_at)
-    return show_token(tx, made)
-
-
-def rotate(tx: Transaction, request: verbs.RotateToken) -> answers.Rotated:
-    """Replace a token by one with the same sender, label and scopes. The old one ends at once."""
-    chosen = _named(tx, "revoked_at IS NULL ORDER BY seq", request)
-    if not chosen:
-        raise NotFound(NONE_LIVE)
-    if request.sender is not None:
-        chosen = [token for token in chosen if token.use is None] or chosen
-    old = chosen[0]
-    if old.use == "browser":
-        raise Usage(
-            f"{old.id} is a browser's, where @{old.sender} signed in: to sign in again gives it "
-            f"another. To end it: interlock connection revoke {old.id}"
-        )
-    if old.use is not None:
-        raise Usage(
-            f"{old.id} is a {old.use}'s, which gets new tokens by itself. To end it: "
-            f"interlock connection revoke {old.id}"
-        )
-    if len(chosen) > 1:
-        raise Usage(
-            f"@{old.sender} has {len(chosen)} live tokens, with scopes of their own. Rotate one by "
-            "its ID: interlock token list",
-            tokens=[token.id for token in chosen],
-        )
-    # A token that expires is replaced by one that lives as long from now.
-    expires_at = tx.now + old.expires_at - old.minted_at if old.expires_at is not None else None
-    scopes = tuple(old.scopes.split())
-    made = mint_token(tx, old.sender, request.token_hash, old.label, scopes, expires_at)
-    tx.append("token_revoked", {"id": old.id, "replaced_by": made})
-    return show_token(tx, made) | {"replaced": [old.id]}
-
-
-def revoke(tx: Transaction, request: verbs.RevokeToken) -> answers.Revoked:
-    """End tokens. Of a sender, also end the codes that a client could exchange for a token."""
-    ended = [token.id for token in _named(tx, "revoked_at IS NULL ORDER BY seq", request)]
-    if request.sender is not None:
-        codes = tx.all(
-            "SELECT id FROM identity_connections WHERE sender = ? AND refreshed_at IS NULL AND "
-            "ended_at IS NULL AND code_expires_at > ? ORDER BY id",
-            request.sender.removeprefix("@"),
-            tx.now,
-        )
-        ended += [row[0] for row in codes]
-    if not ended:
-        raise NotFound(NONE_LIVE)
-    for id in ended:
-        tx.append("token_revoked", {"id": id})
-    return {"revoked": ended}
-
-
-def reaffirm(tx: Transaction, request: verbs.ReaffirmTokens) -> answers.Reaffirmed:
-    if request.id is None and request.sender is None:
-        suspended = select(tx, "suspended ORDER BY id")
-    else:
-        suspended = _named(tx, "suspended ORDER BY id", request)
-        if not suspended:
-            raise NotFound("There is no such suspended token. interlock token list shows them.")
-    for token in suspended:
-        tx.append("token_reaffirmed", {"id": token.id})
-    return {"reaffirmed": [token.id for token in suspended]}
-
-
-def _named(
+def tokens_named(
     tx: Transaction,
     where: str,
     request: verbs.RotateToken | verbs.RevokeToken | verbs.ReaffirmTokens,

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from interlock.errors import NameTaken, Usage
-from interlock.log.times import LAST_MS
-from interlock.verbs.addresses import address
+from interlock.errors import MissingScope, NameTaken, NotFound, UnknownSender, Usage
+from interlock.log.times import LAST_MS, rfc3339
+from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
@@ -164,7 +164,26 @@ class Join(
     token_hash: Sha256 = ""
 
     def decide(self, tx: Transaction) -> answers.Joined:
-        return names.join(tx, self)
+        kind = self.kind or names.kind_of(tx, self.name) or "agent"
+        sender, is_there = names.may_register(tx, self.name, self.surface, kind)
+        if is_there:
+            raise NameTaken(
+                f"@{sender} has joined already. For another token of it: interlock token mint "
+                f"--sender {sender} --keep",
+                name=sender,
+            )
+        scopes = tokens.granted_scopes(tx, self.scopes)
+        names.registered(tx, self.name, self.surface, kind)
+        token = tokens.mint_token(tx, sender, self.token_hash, self.label, scopes, None)
+        return without_none(
+            sender=sender,
+            address=address(sender),
+            agent=self.name,
+            surface=self.surface,
+            kind=kind,
+            scopes=list(scopes),
+            token_id=token,
+        )
 
 
 class CreateGroup(
@@ -186,7 +205,21 @@ class CreateGroup(
     members: Names = ()
 
     def decide(self, tx: Transaction) -> answers.GroupMade:
-        return names.create_group(tx, self)
+        name = check_name(self.name, tx.setting("names.pattern"), "group")
+        taken = tx.one("SELECT 1 FROM identity_senders WHERE sender = ? OR agent = ?", name, name)
+        if taken or name in names.RESERVED:
+            raise NameTaken(f"@{name} is an agent. Choose another name.", name=name)
+        members = sorted({member.removeprefix("@") for member in self.members})
+        if not members:
+            raise Usage("A group needs members: --member @otto --member @vera")
+        for member in members:
+            if not names.is_known(tx.state, member):
+                raise NotFound(
+                    f"Nobody has joined as @{member[:80]}, so it cannot be a member.",
+                    did_you_mean=near(member, names.names(tx.state)),
+                )
+        tx.append("group_set", {"name": name, "members": members})
+        return {"name": name, "address": address(name), "members": [address(m) for m in members]}
 
 
 class ListGroups(
@@ -200,7 +233,7 @@ class ListGroups(
     """List groups and their members."""
 
     def decide(self, tx: Transaction) -> answers.Groups:
-        groups = [row[0] for row in tx.all("SELECT name FROM identity_groups ORDER BY name")]
+        groups = tx.column("SELECT name FROM identity_groups ORDER BY name")
         return {
             "groups": [
                 {
@@ -236,7 +269,17 @@ class MintToken(
     token_hash: Sha256 = ""
 
     def decide(self, tx: Transaction) -> answers.Minted:
-        return tokens.mint(tx, self)
+        name = self.sender.removeprefix("@")
+        senders = tx.column("SELECT sender FROM identity_senders ORDER BY sender")
+        if name not in senders:
+            raise UnknownSender(
+                f"Nobody has joined as @{name[:80]}. A token needs a sender: interlock join NAME",
+                did_you_mean=near(name, senders),
+            )
+        expires_at = tx.now + self.ttl_s * 1000 if self.ttl_s is not None else None
+        scopes = tokens.granted_scopes(tx, self.scopes)
+        made = tokens.mint_token(tx, name, self.token_hash, self.label, scopes, expires_at)
+        return tokens.show_token(tx, made)
 
 
 class RotateToken(
@@ -263,7 +306,34 @@ class RotateToken(
     token_hash: Sha256 = ""
 
     def decide(self, tx: Transaction) -> answers.Rotated:
-        return tokens.rotate(tx, self)
+        chosen = tokens.tokens_named(tx, "revoked_at IS NULL ORDER BY seq", self)
+        if not chosen:
+            raise NotFound(tokens.NONE_LIVE)
+        if self.sender is not None:
+            chosen = [token for token in chosen if token.use is None] or chosen
+        old = chosen[0]
+        if old.use == "browser":
+            raise Usage(
+                f"{old.id} is a browser's, where @{old.sender} signed in: to sign in again gives "
+                f"it another. To end it: interlock connection revoke {old.id}"
+            )
+        if old.use is not None:
+            raise Usage(
+                f"{old.id} is a {old.use}'s, which gets new tokens by itself. To end it: "
+                f"interlock connection revoke {old.id}"
+            )
+        if len(chosen) > 1:
+            raise Usage(
+                f"@{old.sender} has {len(chosen)} live tokens, with scopes of their own. Rotate "
+                "one by its ID: interlock token list",
+                tokens=[token.id for token in chosen],
+            )
+        # A token that expires is replaced by one that lives as long from now.
+        expires_at = tx.now + old.expires_at - old.minted_at if old.expires_at is not None else None
+        scopes = tuple(old.scopes.split())
+        made = tokens.mint_token(tx, old.sender, self.token_hash, old.label, scopes, expires_at)
+        tx.append("token_revoked", {"id": old.id, "replaced_by": made})
+        return tokens.show_token(tx, made) | {"replaced": [old.id]}
 
 
 class RevokeToken(
@@ -283,7 +353,21 @@ class RevokeToken(
     sender: Query | None = None
 
     def decide(self, tx: Transaction) -> answers.Revoked:
-        return tokens.revoke(tx, self)
+        """End tokens. Of a sender, also end the codes that a client could exchange for a token."""
+        found = tokens.tokens_named(tx, "revoked_at IS NULL ORDER BY seq", self)
+        ended = [token.id for token in found]
+        if self.sender is not None:
+            ended += tx.column(
+                "SELECT id FROM identity_connections WHERE sender = ? AND refreshed_at IS NULL AND "
+                "ended_at IS NULL AND code_expires_at > ? ORDER BY id",
+                self.sender.removeprefix("@"),
+                tx.now,
+            )
+        if not ended:
+            raise NotFound(tokens.NONE_LIVE)
+        for id in ended:
+            tx.append("token_revoked", {"id": id})
+        return {"revoked": ended}
 
 
 class ReaffirmTokens(
@@ -303,7 +387,15 @@ class ReaffirmTokens(
     sender: Query | None = None
 
     def decide(self, tx: Transaction) -> answers.Reaffirmed:
-        return tokens.reaffirm(tx, self)
+        if self.id is None and self.sender is None:
+            suspended = tokens.select(tx, "suspended ORDER BY id")
+        else:
+            suspended = tokens.tokens_named(tx, "suspended ORDER BY id", self)
+            if not suspended:
+                raise NotFound("There is no such suspended token. interlock token list shows them.")
+        for token in suspended:
+            tx.append("token_reaffirmed", {"id": token.id})
+        return {"reaffirmed": [token.id for token in suspended]}
 
 
 class LabelToken(
@@ -476,7 +568,26 @@ class Mute(
         return self.name is None
 
     def decide(self, tx: Transaction) -> answers.Muted:
-        return names.mute(tx, self)
+        caller = tx.caller
+        name = (self.name or caller.sender).removeprefix("@")
+        if name not in (caller.sender, caller.agent) and not caller.is_person_or_admin:
+            raise MissingScope(
+                f"Muting @{name} is for itself, for a person, or for a token with the scope admin.",
+                scope="admin",
+            )
+        if not names.is_known(tx.state, name):
+            raise NotFound(
+                f"Nobody has joined as @{name[:80]}. To mute an agent, name it: interlock mute "
+                "@NAME",
+                did_you_mean=near(name, names.names(tx.state)),
+            )
+        until = tx.now + self.ttl_s * 1000 if self.ttl_s is not None else None
+        tx.append("wakes_muted", without_none(name=name, until=until, off=self.off or None))
+        return without_none(
+            address=address(name),
+            muted=not self.off,
+            until=rfc3339(until) if until is not None and not self.off else None,
+        )
 
 
 class StartSession(
@@ -534,11 +645,10 @@ class FindSession(
     id: SessionId
 
     def decide(self, tx: Transaction) -> answers.SessionFound:
-        row = tx.one(
+        sender = tx.value(
             "SELECT sender FROM identity_sessions WHERE session = ? AND ended_at IS NULL", self.id
         )
-        found: answers.SessionFound = without_none(session=self.id, sender=row[0] if row else None)
-        return found
+        return without_none(session=self.id, sender=sender)
 
 
 class KeepSession(

@@ -6,7 +6,7 @@ the same whatever its size.
 """
 
 from interlock.log.facts import Header
-from interlock.rooms.transaction import FoldedState
+from interlock.rooms.transaction import FoldedState, sql_fold
 
 # map: mail_messages    one row for each message, without its body; `deliveries` has its recipients
 #      mail_deliveries  one row for each recipient; `taken_by` is the surface that read it first
@@ -46,30 +46,19 @@ UNREAD = ("accepted", "woken", "shown")
 LADDER = {"accepted": 0, "woken": 1, "shown": 2, "read": 3, "acked": 4, "declined": 4, "expired": 4}
 
 
+_insert_message = sql_fold(
+    "INSERT INTO mail_messages VALUES (:fact_seq, :id, :fact_sender, :to, :type, :thread, "
+    ":fact_at, :priority, :reply_to, :expires_at, coalesce(:hops, 0), coalesce(:nth, 0), "
+    ":fact_token, :fact_session, 0, :deliveries, :wake)",
+    optional=("reply_to", "expires_at", "hops", "nth", "wake"),
+    words=("deliveries",),
+)
+
+
 def _fold_sent(state: FoldedState, fact: Header) -> None:
     outcome = fact.outcome
     expires_at = outcome.get("expires_at")
-    state.execute(
-        "INSERT INTO mail_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
-        (
-            fact.seq,
-            outcome["id"],
-            fact.sender,
-            outcome["to"],
-            outcome["type"],
-            outcome["thread"],
-            fact.at,
-            outcome["priority"],
-            outcome.get("reply_to"),
-            expires_at,
-            outcome.get("hops", 0),
-            outcome.get("nth", 0),
-            fact.token,
-            fact.session,
-            " ".join(outcome["deliveries"]),
-            int(outcome["wake"]) if "wake" in outcome else None,
-        ),
-    )
+    _insert_message(state, fact)
     for recipient in outcome["deliveries"]:
         state.execute(
             "INSERT INTO mail_deliveries VALUES (?, ?, 'accepted', 0, ?, NULL)",
@@ -131,12 +120,6 @@ def _move(
         )
 
 
-def _fold_redacted(state: FoldedState, fact: Header) -> None:
-    state.execute(
-        "UPDATE mail_messages SET redacted = ? WHERE seq = ?", (fact.seq, fact.outcome["target"])
-    )
-
-
 def _fold_wake_begun(state: FoldedState, fact: Header) -> None:
     begun = fact.outcome
     for seq, recipient in begun["items"]:
@@ -164,7 +147,7 @@ def _fold_wake_ended(state: FoldedState, fact: Header) -> None:
 FOLDS = {
     "message_sent": _fold_sent,
     "mail_moved": _fold_moved,
-    "body_redacted": _fold_redacted,
+    "body_redacted": sql_fold("UPDATE mail_messages SET redacted = :fact_seq WHERE seq = :target"),
     "wake_begun": _fold_wake_begun,
     "wake_ended": _fold_wake_ended,
 }

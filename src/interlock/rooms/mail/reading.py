@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.errors import NotFound
-from interlock.log.encoding import canonical
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.labels import Known, remedy, ways_out
 from interlock.rooms.identity.names import agent_of, is_known
 from interlock.rooms.identity.tokens import show_token
 from interlock.rooms.mail.fold import LADDER, UNREAD
 from interlock.rooms.mail.records import (
-    COLUMNS,
     Message,
     by_seq,
-    content,
     envelope,
     listed,
     load,
     locate,
     mailboxes,
+    messages,
     readable,
-    received,
-    sent_by,
     standing,
 )
 from interlock.rooms.mail.sending import notify
@@ -45,18 +40,13 @@ MAX_EXAMINED = 200
 
 def inbox(tx: Transaction, request: verbs.ListInbox) -> answers.Inbox:
     """List mail of the caller, oldest first. Listing open mail marks it as shown, once."""
-    messages: list[Any]
+    rows: list[Any]
+    shown: list[Any]
     if request.which == "sent":
-        rows = tx.all(
-            f"SELECT {COLUMNS} FROM mail_messages WHERE sender = ? AND seq > ? "
-            "ORDER BY seq LIMIT ?",
-            tx.caller.sender,
-            request.after,
-            request.limit + 1,
-        )
+        sent = "sender = ? AND seq > ? ORDER BY seq LIMIT ?"
+        rows = messages(tx, sent, tx.caller.sender, request.after, request.limit + 1)
         shown = rows[: request.limit]
-        sent = [Message(*row) for row in shown]
-        messages = [listed(tx, one) | {"deliveries": _deliveries(tx, one)} for one in sent]
+        mail = [listed(tx, one) | {"deliveries": receipts_of(tx, one)} for one in shown]
     else:
         # Without the hint SQLite takes the primary key, and steps over all the closed mail.
         source, only_open = "mail_deliveries", ""
@@ -79,11 +69,11 @@ def inbox(tx: Transaction, request: verbs.ListInbox) -> answers.Inbox:
             tx.append_if_writable(
                 "mail_moved", without_none(state="shown", items=items, adapter=request.adapter)
             )
-        messages = [
+        mail = [
             listed(tx, by_seq(tx, seq), taken_by if taken_by != tx.caller.sender else None)
             for seq, _, _, taken_by in shown
         ]
-    answer: answers.Inbox = {"messages": messages} | counts(tx)
+    answer: answers.Inbox = {"messages": mail} | counts(tx)
     if len(rows) > request.limit:
         answer["next"] = shown[-1][0]
     return answer
@@ -97,70 +87,7 @@ def counts(tx: Transaction) -> RuleAnswer:
     return {"open": sum(row[0] for row in rows), "unread": sum(row[1] for row in rows)}
 
 
-def list_mail(tx: Transaction, request: verbs.ListMail) -> answers.Mail:
-    """List the newest messages of the workspace with their receipts. Only the owner sees their
-    payloads: no scope lets a caller read the mail of others."""
-    if request.message is not None:
-        found = [locate(tx, request.message, of_all=True)]
-    else:
-        newest = f"SELECT {COLUMNS} FROM mail_messages ORDER BY seq DESC LIMIT ?"
-        found = [Message(*row) for row in tx.all(newest, request.limit)]
-    messages = []
-    for message in found:
-        shown = listed(tx, message) if tx.caller.owner else envelope(message, None)
-        messages.append(shown | {"deliveries": _deliveries(tx, message)})
-    return {"messages": messages}
-
-
-def read(tx: Transaction, request: verbs.ReadMessage) -> answers.Message:
-    """Show one message, whole or a range of it. The first surface that reads it takes it."""
-    message = locate(tx, request.message)
-    for name, state, _, _ in received(tx, message):
-        if state in UNREAD and not is_paused(tx.state):
-            tx.append_if_writable("mail_moved", {"state": "read", "items": [[message.seq, name]]})
-    taken_by = next((taken for _, _, taken, _ in received(tx, message) if taken), None)
-    body = load(tx, message)
-    shown = envelope(message, body, taken_by if taken_by != tx.caller.sender else None)
-    if body is not None:
-        shown |= content(tx, message, body, request.start or 0, request.stop)
-    if sent_by(tx, message):
-        shown["deliveries"] = _deliveries(tx, message)
-    return shown
-
-
-def ack(tx: Transaction, request: verbs.AckMessages) -> answers.Acknowledged:
-    """Close the caller's deliveries of the messages, or none if one is not the caller's. A message
-    that was acknowledged or declined before stays so."""
-    done: list[Message] = []
-    items: dict[tuple[int, str], None] = {}
-    for reference in request.messages:
-        message = locate(tx, reference)
-        mine = received(tx, message)
-        if not mine:
-            raise NotFound(f"There is no message {reference[:80]!r} that was sent to you.")
-        items |= {(message.seq, name): None for name, _, _, closed in mine if not closed}
-        done.append(message)
-    if items:
-        state = "declined" if request.decline else "acked"
-        note = canonical({"note": request.note}) if request.note is not None else None
-        tx.append("mail_moved", {"state": state, "items": [list(item) for item in items]}, note)
-    answer: Any = {}
-    for message in done:
-        answer.setdefault(received(tx, message)[0][1], []).append(message.id)
-    return answer
-
-
-def receipts(tx: Transaction, request: verbs.ShowReceipts) -> answers.Receipts:
-    """Show the receipts of a message: all of them to its sender, a recipient's own to others."""
-    message = locate(tx, request.message)
-    shown = _deliveries(tx, message)
-    if not (sent_by(tx, message) or tx.caller.owner):
-        mine = {address(name) for name, _, _, _ in received(tx, message)}
-        shown = [delivery for delivery in shown if delivery["recipient"] in mine]
-    return {"id": message.id, "deliveries": shown}
-
-
-def _deliveries(tx: Transaction, message: Message) -> list[answers.Receipt]:
+def receipts_of(tx: Transaction, message: Message) -> list[answers.Receipt]:
     found: dict[str, answers.Receipt] = {}
     for name, state in standing(tx, message):
         first: Any = {"state": "accepted", "at": rfc3339(message.at)}
@@ -218,12 +145,11 @@ def explain(tx: Transaction, request: verbs.Explain) -> answers.Story:
 
 def is_due(tx: Transaction) -> bool:
     """Whether mail has expired that `sweep` must close."""
-    row = tx.one(
+    return tx.has(
         "SELECT 1 FROM mail_deliveries WHERE closed = 0 AND expires_at IS NOT NULL "
         "AND expires_at <= ? LIMIT 1",
         tx.now,
     )
-    return row is not None
 
 
 def sweep(tx: Transaction) -> None:

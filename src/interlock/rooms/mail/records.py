@@ -64,10 +64,15 @@ def from_fact(fact: Header) -> Message:
     )
 
 
+def messages(tx: Transaction, where: str, *bindings: Any) -> list[Message]:
+    """The messages of a condition, which may end with an order and a limit."""
+    rows = tx.all(f"SELECT {COLUMNS} FROM mail_messages WHERE {where}", *bindings)
+    return [Message(*row) for row in rows]
+
+
 def by_seq(tx: Transaction, seq: int) -> Message:
-    row = tx.one(f"SELECT {COLUMNS} FROM mail_messages WHERE seq = ?", seq)
-    assert row is not None
-    return Message(*row)
+    (message,) = messages(tx, "seq = ?", seq)
+    return message
 
 
 def locate(tx: Transaction, reference: str, *, of_all: bool = False) -> Message:
@@ -76,22 +81,19 @@ def locate(tx: Transaction, reference: str, *, of_all: bool = False) -> Message:
 
     Raises Usage for a malformed or ambiguous reference, and NotFound. A message that the caller may
     not see is NotFound too, with the same text."""
-    select = f"SELECT {COLUMNS} FROM mail_messages WHERE "
     if reference.startswith("#"):
         digits = reference[1:]
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
             raise Usage(f"{reference[:80]!r} is not a position. Write #SEQ, for example #42.")
-        rows = tx.all(select + "seq = ?", int(digits))
+        candidates = messages(tx, "seq = ?", int(digits))
     elif len(reference) < PREFIX_LENGTH:
         raise Usage(
             f"{reference[:80]!r} is too short to name a message. Give its id, at least "
             f"{PREFIX_LENGTH} characters of it, or #SEQ."
         )
     else:
-        rows = tx.all(
-            select + "id >= ? AND id < ? ORDER BY seq LIMIT 20", reference, reference + "\U0010ffff"
-        )
-    candidates = [Message(*row) for row in rows]
+        begins = "id >= ? AND id < ? ORDER BY seq LIMIT 20"
+        candidates = messages(tx, begins, reference, reference + "\U0010ffff")
     found = [message for message in candidates if of_all or visible(tx, message)]
     if len(found) > 1:
         raise Usage(
@@ -132,11 +134,10 @@ def standing(tx: Transaction, message: Message) -> list[tuple[str, str]]:
     """The recipients of the message in order, each with the state of its delivery."""
     found = []
     for name in message.deliveries.split():
-        row = tx.one(
+        state = tx.value(
             "SELECT state FROM mail_deliveries WHERE recipient = ? AND seq = ?", name, message.seq
         )
-        assert row is not None
-        found.append((name, str(row[0])))
+        found.append((name, state))
     return found
 
 

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 from interlock.errors import (
     DigestMismatch,
     InvalidMessage,
-    MissingScope,
     NotFound,
     RateLimited,
     TooLarge,
     TooManyHops,
     UnknownRecipient,
-    Usage,
 )
 from interlock.log.encoding import canonical, digest
 from interlock.log.facts import Header
@@ -65,7 +63,7 @@ def send(tx: Transaction, request: verbs.SendMessage) -> answers.Sent:
     nth = _refuse_flood(tx)
     payload = request.payload
     rest = {k: v for k, v in payload.items() if k != MAIN_MEMBER.get(request.type)}
-    _refuse_size(tx, request.size + (len(canonical(rest)) if rest else 0))
+    refuse_size(tx, request.size + (len(canonical(rest)) if rest else 0))
     recipients = _recipients(tx, request.to)
     parent = locate(tx, request.reply_to) if request.reply_to is not None else None
     hops = parent.hops + 1 if parent else 0
@@ -244,7 +242,7 @@ def _refuse_flood(tx: Transaction) -> int | None:
     return nth
 
 
-def _refuse_size(tx: Transaction, size: int) -> None:
+def refuse_size(tx: Transaction, size: int) -> None:
     limit = int(tx.setting("limits.message_bytes"))
     if size > limit:
         raise TooLarge(
@@ -307,21 +305,6 @@ def post(
 
 
 # --- uploads
-
-
-def put_chunk(tx: Transaction, request: verbs.PutChunk) -> answers.Chunk:
-    """Keep a part of a large body, for a later request of the same sender."""
-    if not tx.caller.scopes & {"mail", "work"}:
-        raise MissingScope("An upload needs the scope mail or work.", scope="mail")
-    _refuse_size(tx, request.size)
-    if request.number * CHUNK_BYTES + len(request.data) > request.size:
-        raise Usage(f"That is more than the {request.size} bytes that the body was said to have.")
-    upload = request.upload
-    if upload is None:
-        upload = f"{tx.now:015}.{tx.caller.sender}.{tx.new_id()}"
-    refuse_foreign_upload(tx, upload)
-    tx.store.put_chunk(upload, request.number, request.data)
-    return {"upload": upload, "number": request.number}
 
 
 def keep_upload(tx: Transaction, upload: str, sha256: str, size: int, fact: Header) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from interlock.errors import InvalidMessage, NotFound, TooLarge, Usage
+from interlock.errors import InvalidMessage, MissingScope, NotFound, TooLarge, Usage
 from interlock.log.encoding import canonical, digest
 from interlock.rooms.mail.message_types import MAIN_MEMBER, plain, sendable
 from interlock.verbs.addresses import address, unicode
@@ -39,15 +39,17 @@ from interlock.verbs.verb import Tool, Verb
 if TYPE_CHECKING:
     from interlock.rooms import answers, transaction
     from interlock.rooms.identity import names
-    from interlock.rooms.mail import reading, records, sending
+    from interlock.rooms.mail import fold, reading, records, sending
     from interlock.rooms.transaction import Transaction
-    from interlock.rooms.workspace import redaction
+    from interlock.rooms.workspace import redaction, rules
 else:
+    fold = LazyModule("interlock.rooms.mail.fold")
     reading = LazyModule("interlock.rooms.mail.reading")
     records = LazyModule("interlock.rooms.mail.records")
     sending = LazyModule("interlock.rooms.mail.sending")
     transaction = LazyModule("interlock.rooms.transaction")
     redaction = LazyModule("interlock.rooms.workspace.redaction")
+    rules = LazyModule("interlock.rooms.workspace.rules")
     names = LazyModule("interlock.rooms.identity.names")
 
 DEFAULT_WAIT_S = 20
@@ -188,7 +190,17 @@ class PutChunk(
     upload: str | None = None
 
     def decide(self, tx: Transaction) -> answers.Chunk:
-        return sending.put_chunk(tx, self)
+        if not tx.caller.scopes & {"mail", "work"}:
+            raise MissingScope("An upload needs the scope mail or work.", scope="mail")
+        sending.refuse_size(tx, self.size)
+        if self.number * sending.CHUNK_BYTES + len(self.data) > self.size:
+            raise Usage(f"That is more than the {self.size} bytes that the body was said to have.")
+        upload = self.upload
+        if upload is None:
+            upload = f"{tx.now:015}.{tx.caller.sender}.{tx.new_id()}"
+        sending.refuse_foreign_upload(tx, upload)
+        tx.store.put_chunk(upload, self.number, self.data)
+        return {"upload": upload, "number": self.number}
 
 
 class DropUpload(
@@ -312,14 +324,11 @@ class FindAnswer(
         ask = records.locate(tx, self.message)
         if not records.sent_by(tx, ask):
             raise NotFound(f"{self.message[:80]!r} is not a question that you asked.")
-        row = tx.one("SELECT answer FROM mail_asks WHERE seq = ?", ask.seq)
-        if row is None or row[0] is None:
+        seq = tx.value("SELECT answer FROM mail_asks WHERE seq = ?", ask.seq)
+        if seq is None:
             return {"answered": False, "id": ask.id}
-        return {
-            "answered": True,
-            "id": ask.id,
-            "answer": records.listed(tx, records.by_seq(tx, row[0])),
-        }
+        answer = records.listed(tx, records.by_seq(tx, seq))
+        return {"answered": True, "id": ask.id, "answer": answer}
 
 
 class ListInbox(
@@ -366,7 +375,18 @@ class ListMail(
     message: MessageRef | None = None
 
     def decide(self, tx: Transaction) -> answers.Mail:
-        return reading.list_mail(tx, self)
+        """Only the owner sees payloads: no scope lets a caller read the mail of others."""
+        if self.message is not None:
+            found = [records.locate(tx, self.message, of_all=True)]
+        else:
+            found = records.messages(tx, "1 ORDER BY seq DESC LIMIT ?", self.limit)
+        messages = []
+        for message in found:
+            shown = (
+                records.listed(tx, message) if tx.caller.owner else records.envelope(message, None)
+            )
+            messages.append(shown | {"deliveries": reading.receipts_of(tx, message)})
+        return {"messages": messages}
 
 
 class ReadMessage(
@@ -394,7 +414,21 @@ class ReadMessage(
         return self
 
     def decide(self, tx: Transaction) -> answers.Message:
-        return reading.read(tx, self)
+        """The first surface that reads a message takes it."""
+        message = records.locate(tx, self.message)
+        for name, state, _, _ in records.received(tx, message):
+            if state in fold.UNREAD and not rules.is_paused(tx.state):
+                tx.append_if_writable(
+                    "mail_moved", {"state": "read", "items": [[message.seq, name]]}
+                )
+        taken_by = next((taken for _, _, taken, _ in records.received(tx, message) if taken), None)
+        body = records.load(tx, message)
+        shown = records.envelope(message, body, taken_by if taken_by != tx.caller.sender else None)
+        if body is not None:
+            shown |= records.content(tx, message, body, self.start or 0, self.stop)
+        if records.sent_by(tx, message):
+            shown["deliveries"] = reading.receipts_of(tx, message)
+        return shown
 
 
 class AckMessages(
@@ -426,7 +460,24 @@ class AckMessages(
     note: Note | None = None
 
     def decide(self, tx: Transaction) -> answers.Acknowledged:
-        return reading.ack(tx, self)
+        """A message that was acknowledged or declined before stays so."""
+        done: list[records.Message] = []
+        items: dict[tuple[int, str], None] = {}
+        for reference in self.messages:
+            message = records.locate(tx, reference)
+            mine = records.received(tx, message)
+            if not mine:
+                raise NotFound(f"There is no message {reference[:80]!r} that was sent to you.")
+            items |= {(message.seq, name): None for name, _, _, closed in mine if not closed}
+            done.append(message)
+        if items:
+            state = "declined" if self.decline else "acked"
+            note = canonical({"note": self.note}) if self.note is not None else None
+            tx.append("mail_moved", {"state": state, "items": [list(item) for item in items]}, note)
+        answer: Any = {}
+        for message in done:
+            answer.setdefault(records.received(tx, message)[0][1], []).append(message.id)
+        return answer
 
 
 class ShowReceipts(
@@ -443,7 +494,13 @@ class ShowReceipts(
     message: MessageRef
 
     def decide(self, tx: Transaction) -> answers.Receipts:
-        return reading.receipts(tx, self)
+        """Show all receipts to the sender of the message, and a recipient's own to others."""
+        message = records.locate(tx, self.message)
+        shown = reading.receipts_of(tx, message)
+        if not (records.sent_by(tx, message) or tx.caller.owner):
+            mine = {address(name) for name, _, _, _ in records.received(tx, message)}
+            shown = [delivery for delivery in shown if delivery["recipient"] in mine]
+        return {"id": message.id, "deliveries": shown}
 
 
 class ShowThread(
@@ -464,14 +521,9 @@ class ShowThread(
     def decide(self, tx: Transaction) -> answers.Thread:
         """List the messages of the thread that the caller may see."""
         root = records.locate(tx, self.message).thread
-        rows = tx.all(
-            f"SELECT {records.COLUMNS} FROM mail_messages WHERE "
-            "(id = ?1 OR (thread = ?1 AND thread <> id)) AND seq > ?2 ORDER BY seq LIMIT ?3",
-            root,
-            self.after,
-            self.limit + 1,
-        )
-        found = [records.Message(*row) for row in rows][: self.limit]
+        of_thread = "(id = ?1 OR (thread = ?1 AND thread <> id)) AND seq > ?2 ORDER BY seq LIMIT ?3"
+        rows = records.messages(tx, of_thread, root, self.after, self.limit + 1)
+        found = rows[: self.limit]
         shown = [records.listed(tx, message) for message in found if records.visible(tx, message)]
         answer: answers.Thread = {"thread": root, "messages": shown}
         if len(rows) > len(found):

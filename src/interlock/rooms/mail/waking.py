@@ -129,8 +129,7 @@ def end(tx: Transaction, id: str, sender: str, outcome: str, why: str | None = N
 
 def is_due(tx: Transaction) -> bool:
     """Whether a wake has no outcome in time: see `sweep`."""
-    row = tx.one("SELECT 1 FROM mail_wakes WHERE outcome IS NULL AND due <= ? LIMIT 1", tx.now)
-    return row is not None
+    return tx.has("SELECT 1 FROM mail_wakes WHERE outcome IS NULL AND due <= ? LIMIT 1", tx.now)
 
 
 def sweep(tx: Transaction) -> None:
@@ -145,10 +144,8 @@ def sweep(tx: Transaction) -> None:
 
 def fresh_since(tx: Transaction) -> int:
     """The position after which mail is new enough to wake an agent."""
-    row = tx.one(
-        "SELECT seq FROM mail_messages WHERE at < ? ORDER BY seq DESC LIMIT 1", tx.now - OLD_MS
-    )
-    return int(row[0]) if row else 0
+    last_old = "SELECT seq FROM mail_messages WHERE at < ? ORDER BY seq DESC LIMIT 1"
+    return tx.value(last_old, tx.now - OLD_MS) or 0
 
 
 def _waking(tx: Transaction, sleeper: Caller, since: int) -> list[Delivery]:
@@ -158,10 +155,9 @@ def _waking(tx: Transaction, sleeper: Caller, since: int) -> list[Delivery]:
     names = mailboxes(sleeper)
     if not found or is_muted(tx, names):
         return []
-    row = tx.one("SELECT max(woken_at) FROM mail_boxes WHERE recipient IN (?, ?)", *names)
+    woken_at = tx.value("SELECT max(woken_at) FROM mail_boxes WHERE recipient IN (?, ?)", *names)
     quiet_ms = int(tx.setting("wake.quiet_s")) * 1000
-    is_quiet = row is not None and row[0] is not None and tx.now - row[0] < quiet_ms
-    return [] if is_quiet else found
+    return [] if woken_at is not None and tx.now - woken_at < quiet_ms else found
 
 
 def _found(tx: Transaction, caller: Caller, sql: str, *more: int) -> list[Delivery]:

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.errors import AlreadyDone, BadToken, IdentityMismatch, NameTaken, NotFound, Usage
+from interlock.errors import AlreadyDone, IdentityMismatch, NameTaken, Usage
 from interlock.log.times import rfc3339
 from interlock.rooms.identity.names import may_register, registered
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.token_format import hashed
 from interlock.rooms.people.people import (
-    lock_out,
     open_invitations,
     own_agents,
     require_person,
     require_signed_in,
 )
-from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction
-from interlock.rooms.workspace.rules import is_quiet, record_refusal
+from interlock.rooms.transaction import RuleAnswer, Transaction
+from interlock.rooms.workspace.rules import record_refusal
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
@@ -81,13 +80,13 @@ def grant(tx: Transaction, request: verbs.GrantConnection) -> RuleAnswer:
     if not scopes or len(scopes) != len(set(request.scopes)):
         raise Usage(f"A connection may have {', '.join(BASIC_SCOPES)}, and at least one of them.")
     id = "con_" + request.code_hash[:12]
-    if (found := _find(tx, "id = ?", id)) is not None:
+    if (found := find(tx, "id = ?", id)) is not None:
         sender = f"{agent}-{request.surface}" if request.surface else agent
         before = (found.person, found.sender, found.client, found.scopes, found.resource)
         wanted = (person, sender, request.client, " ".join(scopes), request.resource)
         target = (request.redirect_uri, request.challenge)
         is_same = before == wanted and (found.redirect_uri, found.challenge) == target
-        if not is_same or _find(tx, "code_hash = ?", request.code_hash) is None:
+        if not is_same or find(tx, "code_hash = ?", request.code_hash) is None:
             raise NameTaken("That code was made before. Make a new one.")
         is_used = found.refreshed_at is not None or found.ended_at is not None
         if is_used or found.code_expires_at <= tx.now:
@@ -120,48 +119,7 @@ def grant(tx: Transaction, request: verbs.GrantConnection) -> RuleAnswer:
     return {"id": id, "sender": sender, "address": address(sender), "scopes": scopes}
 
 
-def find_grant(tx: Transaction, request: verbs.FindGrant) -> RuleAnswer:
-    found = _find(tx, "code_hash = ?", hashed(request.code))
-    if found is None:
-        raise BadToken("There is no such code.")
-    return _protocol_view(found)
-
-
-def open_connection(tx: Transaction, request: verbs.OpenConnection) -> RuleAnswer:
-    found = _find(tx, "code_hash = ?", hashed(request.code))
-    if found is None or found.client != request.client:
-        raise BadToken("There is no such code.")
-    if found.refreshed_at is not None:
-        return _end_copied(tx, found, "CODE_REPLAYED", request.code)
-    if found.code_expires_at <= tx.now or found.ended_at is not None:
-        raise BadToken("The code is good no more: it lasts a minute, unless the person ends it.")
-    return _give_tokens(tx, "connection_opened", found, request)
-
-
-def find_connection(tx: Transaction, request: verbs.FindConnection) -> RuleAnswer:
-    secret = hashed(request.secret)
-    found = _spent(tx, secret) or _by_token(tx, secret)
-    if found is None:
-        raise BadToken("There is no such token of a connection.")
-    return _protocol_view(found)
-
-
-def refresh(tx: Transaction, request: verbs.RefreshConnection) -> RuleAnswer:
-    secret = hashed(request.refresh)
-    if (spent := _spent(tx, secret)) is not None:
-        return _end_copied(tx, spent, "REFRESH_REUSED", request.refresh)
-    found = _find(tx, "refresh_hash = ?", secret)
-    if (
-        found is None
-        or found.client != request.client
-        or found.ended_at is not None
-        or (found.refresh_expires_at or found.code_expires_at) <= tx.now
-    ):
-        raise BadToken("There is no such refresh token. The person must connect again.")
-    return _give_tokens(tx, "connection_refreshed", found, request)
-
-
-def _give_tokens(
+def give_tokens(
     tx: Transaction,
     kind: str,
     found: Connection,
@@ -175,10 +133,10 @@ def _give_tokens(
         "refresh_expires_at": tx.now + REFRESH_FOR_MS,
     }
     tx.append(kind, outcome, sender=found.sender)
-    return _protocol_view(found) | {"expires_in": ACCESS_FOR_MS // 1000}
+    return protocol_view(found) | {"expires_in": ACCESS_FOR_MS // 1000}
 
 
-def _end_copied(tx: Transaction, found: Connection, code: str, secret: str) -> RuleAnswer:
+def end_copied(tx: Transaction, found: Connection, code: str, secret: str) -> RuleAnswer:
     """End a connection whose secret was copied. The result is an answer and no error, because the
     node undoes the facts of a refused request."""
     if found.ended_at is None:
@@ -187,20 +145,13 @@ def _end_copied(tx: Transaction, found: Connection, code: str, secret: str) -> R
     return {"refused": code}
 
 
-def close(tx: Transaction, request: verbs.CloseConnection) -> RuleAnswer:
-    found = _by_token(tx, hashed(request.secret))
-    if found is not None and found.client == request.client and found.ended_at is None:
-        tx.append("token_revoked", {"id": found.id}, sender=found.sender)
-    return {}
-
-
 # --- views of people and admins
 
 
 def list_connections(tx: Transaction) -> answers.Connections:
     """List a person's own connections, browser sessions and tokens; for the owner and admins, those
     of everyone and the open invitations, without tokens, which another verb lists."""
-    person = _person(tx)
+    person = visible_person(tx)
     sessions = tx.all(
         "SELECT id, sender, client, minted_at, expires_at FROM identity_tokens WHERE "
         "use = 'browser' AND revoked_at IS NULL AND expires_at > ? AND (?2 IS NULL OR sender = ?2) "
@@ -218,7 +169,7 @@ def list_connections(tx: Transaction) -> answers.Connections:
         person,
     )
     return {
-        "connections": [_view(found) for found in living(tx, person)],
+        "connections": [connection_view(found) for found in living(tx, person)],
         "sessions": [
             without_none(
                 id=id,
@@ -244,66 +195,34 @@ def list_connections(tx: Transaction) -> answers.Connections:
     }
 
 
-def _person(tx: Transaction) -> str | None:
+def visible_person(tx: Transaction) -> str | None:
     """The person who may see only their own connections; None for callers who may see all."""
     return None if "admin" in tx.caller.scopes else require_person(tx)
 
 
-def name_connection(tx: Transaction, request: verbs.NameConnection) -> answers.Connection:
-    for found in living(tx, _person(tx)):
-        if found.id == request.id:
-            tx.append("connection_named", {"id": found.id, "name": request.name})
-            return _view(found._replace(name=request.name))
-    raise NotFound(ABSENT)
-
-
-def revoke(tx: Transaction, request: verbs.RevokeConnection) -> answers.Revoked | answers.LockedOut:
-    """End a connection, a browser session or a token that `list_connections` shows to the caller;
-    withdraw an invitation; or lock out a person who is named."""
-    if request.id.startswith("@"):
-        return lock_out(tx, request.id.removeprefix("@"))
-    listed: RuleAnswer = list_connections(tx)
-    if any(found["id"] == request.id for found in listed["invitations"]):
-        tx.append("invitation_withdrawn", {"id": request.id})
-    elif any(found["id"] == request.id for kind in listed.values() for found in kind):
-        tx.append("token_revoked", {"id": request.id})
-    else:
-        raise NotFound(ABSENT)
-    return {"revoked": [request.id]}
-
-
-def report(tx: Transaction, request: verbs.ReportRefusal) -> RuleAnswer:
-    """Record an attempt that a door refused. An attempt on a connection counts as any refusal.
-    Every caller can make the others, so the log keeps one of them for each period."""
-    found = _find(tx, "id = ?", request.connection) if request.connection else None
-    person = tx.one("SELECT name FROM identity_people WHERE name = ?", request.person)
-    sender = found.sender if found else person[0] if person else SYSTEM
-    if found is not None or not is_quiet(tx, request.reason, sender):
-        record_refusal(tx, request.reason, request.digest, sender=sender)
-    return {}
-
-
 def behind(tx: Transaction, token: str) -> RuleAnswer | None:
     """The connection of a token, as `explain` shows it to readers of its messages."""
-    found = _find(tx, "id = ?", token)
-    shown = ("id", "name", "client", "person")
-    return {name: value for name, value in _view(found).items() if name in shown} if found else None
+    found = find(tx, "id = ?", token)
+    if found is None:
+        return None
+    view = connection_view(found)
+    return {name: view[name] for name in ("id", "name", "person", "client")}
 
 
-def _find(tx: Transaction, where: str, value: str) -> Connection | None:
+def find(tx: Transaction, where: str, value: str) -> Connection | None:
     row = tx.one(f"SELECT {_COLUMNS} FROM identity_connections WHERE {where}", value)
     return Connection(*row) if row else None
 
 
-def _spent(tx: Transaction, secret: str) -> Connection | None:
+def by_spent_secret(tx: Transaction, secret: str) -> Connection | None:
     row = tx.one("SELECT id FROM identity_spent WHERE hash = ?", secret)
-    return _find(tx, "id = ?", row[0]) if row else None
+    return find(tx, "id = ?", row[0]) if row else None
 
 
-def _by_token(tx: Transaction, secret: str) -> Connection | None:
+def by_token(tx: Transaction, secret: str) -> Connection | None:
     """The connection of a refresh token or an access token."""
     row = tx.one("SELECT id FROM identity_tokens WHERE hash = ?", secret)
-    return _find(tx, "refresh_hash = ?", secret) or (_find(tx, "id = ?", row[0]) if row else None)
+    return find(tx, "refresh_hash = ?", secret) or (find(tx, "id = ?", row[0]) if row else None)
 
 
 def living(tx: Transaction, person: str | None) -> list[Connection]:
@@ -318,7 +237,7 @@ def living(tx: Transaction, person: str | None) -> list[Connection]:
     return [Connection(*row) for row in rows]
 
 
-def _protocol_view(found: Connection) -> RuleAnswer:
+def protocol_view(found: Connection) -> RuleAnswer:
     return {
         "id": found.id,
         "client": found.client,
@@ -330,7 +249,7 @@ def _protocol_view(found: Connection) -> RuleAnswer:
     }
 
 
-def _view(found: Connection) -> RuleAnswer:
+def connection_view(found: Connection) -> RuleAnswer:
     return without_none(
         id=found.id,
         name=found.name or found.client_name,

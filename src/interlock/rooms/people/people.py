@@ -128,10 +128,10 @@ def open_invitations(tx: Transaction) -> list[RuleAnswer]:
         "ORDER BY expires_at, id",
         tx.now,
     )
-    return [_view(Invitation(*row)) for row in rows]
+    return [invitation_view(Invitation(*row)) for row in rows]
 
 
-def _view(found: Invitation) -> RuleAnswer:
+def invitation_view(found: Invitation) -> RuleAnswer:
     return without_none(
         id=found.id,
         name=found.name,
@@ -143,50 +143,17 @@ def _view(found: Invitation) -> RuleAnswer:
     )
 
 
-def show_invitation(tx: Transaction, request: verbs.ShowInvitation) -> RuleAnswer:
-    found = _valid(tx, request.code)
-    has_password = tx.one("SELECT 1 FROM identity_people WHERE name = ?", found.name)
-    return _view(found) | ({"has_password": True} if has_password else {})
-
-
-def accept(tx: Transaction, request: verbs.AcceptInvitation) -> answers.Joined:
-    """Join on another machine, as the sender of the invitation."""
-    found = _valid(tx, request.code)
-    sender = _joined(tx, found)
-    made = mint_token(tx, sender, request.token_hash, None, BASIC_SCOPES, None)
-    return without_none(
-        sender=sender,
-        address=address(sender),
-        agent=found.name,
-        surface=found.surface,
-        kind=found.kind,
-        scopes=list(BASIC_SCOPES),
-        token_id=made,
-    )
-
-
-def enrol(tx: Transaction, request: verbs.Enrol) -> RuleAnswer:
-    """Join in a browser, as a person with a password, and sign in. An earlier password may have
-    been known to others, so the browser sessions and connections that it allowed end."""
-    found = _valid(tx, request.code)
-    name = found.name
-    had = tx.one("SELECT 1 FROM identity_people WHERE name = ?", name)
-    if found.kind != "human" or (had and found.surface is not None):
-        raise Usage("This invitation is for another machine. Type there: interlock join LINK")
-    _joined(tx, found)
-    registered(tx, name, None, "human")
-    for id in _sign_ins(tx, name):
-        tx.append("token_revoked", {"id": id})
-    tx.append("password_set", {"person": name, "proof": _proof(request.verifier)})
-    return _signed_in(tx, name, request.token_hash, request.label)
-
-
-def _proof(verifier: str) -> str:
+def proof_of(verifier: str) -> str:
     """The form of a verifier that the log keeps. It does not reveal the verifier."""
     return hashlib.sha256(verifier.encode()).hexdigest()
 
 
-def _valid(tx: Transaction, code: str) -> Invitation:
+def is_password(tx: Transaction, person: str, verifier: str) -> bool:
+    row = tx.one("SELECT verifier FROM identity_people WHERE name = ?", person)
+    return row is not None and compare_digest(row[0], proof_of(verifier))
+
+
+def valid_invitation(tx: Transaction, code: str) -> Invitation:
     row = tx.one(f"SELECT {_COLUMNS} FROM identity_invitations WHERE hash = ?", hashed(code))
     if row is None:
         raise BadToken("There is no such invitation, or a later one took its place. Ask for one.")
@@ -199,7 +166,7 @@ def _valid(tx: Transaction, code: str) -> Invitation:
     return found
 
 
-def _joined(tx: Transaction, invitation: Invitation) -> str:
+def join_invited(tx: Transaction, invitation: Invitation) -> str:
     """Register the sender of an invitation, who is the caller from here on, and its agents."""
     id, name, surface, kind, own = invitation[:5]
     tx.caller = Caller(f"{name}-{surface}" if surface else name, name, kind, surface)
@@ -212,35 +179,9 @@ def _joined(tx: Transaction, invitation: Invitation) -> str:
     return sender
 
 
-def sign_in(tx: Transaction, request: verbs.SignIn) -> RuleAnswer:
-    name = request.name.removeprefix("@")
-    row = tx.one("SELECT verifier FROM identity_people WHERE name = ?", name)
-    if row is None or not compare_digest(row[0], _proof(request.verifier)):
-        raise BadToken("That is not the name and the password of anybody here.")
-    tx.caller = Caller(name, name, "human")
-    return _signed_in(tx, name, request.token_hash, request.label)
-
-
-def change_password(tx: Transaction, request: verbs.ChangePassword) -> RuleAnswer:
-    """Replace the person's password, and sign the person's other browsers out. Connections stay,
-    because nothing says that another person knew the password."""
-    name = require_signed_in(tx)
-    row = tx.one("SELECT verifier FROM identity_people WHERE name = ?", name)
-    if row is None or not compare_digest(row[0], _proof(request.verifier)):
-        raise BadToken("That is not your password. Nothing was changed.")
-    ended = tx.all(
-        "SELECT id FROM identity_tokens WHERE sender = ? AND use = 'browser' AND id <> ? AND "
-        "revoked_at IS NULL ORDER BY seq",
-        name,
-        tx.caller.token,
-    )
-    for (id,) in ended:
-        tx.append("token_revoked", {"id": id})
-    tx.append("password_set", {"person": name, "proof": _proof(request.new)})
-    return {"signed_out": [row[0] for row in ended]}
-
-
-def _signed_in(tx: Transaction, name: str, token_hash: str, label: str | None) -> RuleAnswer:
+def start_browser_session(
+    tx: Transaction, name: str, token_hash: str, label: str | None
+) -> RuleAnswer:
     expires_at = tx.now + SIGNED_IN_FOR_MS
     mint_token(tx, name, token_hash, None, BASIC_SCOPES, expires_at, use="browser", client=label)
     return {"sender": name, "address": address(name), "token_id": token_id(token_hash)}
@@ -268,19 +209,19 @@ def lock_out(tx: Transaction, person: str) -> answers.LockedOut:
             f"There is no person @{person[:80]}. interlock agents shows who has joined; an "
             "agent's tokens are ended with interlock token revoke."
         )
-    own_tokens = tx.all(
+    own_tokens = tx.column(
         "SELECT t.id FROM identity_tokens t JOIN identity_senders s USING (sender) WHERE "
         "s.agent = ? AND t.use IS NULL AND t.revoked_at IS NULL ORDER BY t.seq",
         person,
     )
-    ended = [*_sign_ins(tx, person), *(row[0] for row in own_tokens)]
+    ended = [*sign_ins(tx, person), *own_tokens]
     for id in ended:
         tx.append("token_revoked", {"id": id})
     for id in invitations:
         tx.append("invitation_withdrawn", {"id": id})
     tx.append("person_locked_out", {"person": person})
     marks = ", ".join("?" * len(senders))
-    minted = tx.all(
+    minted = tx.column(
         f"SELECT id FROM identity_tokens WHERE use IS NULL AND revoked_at IS NULL AND (expires_at "
         f"IS NULL OR expires_at > ?) AND minted_by IN ({marks}) ORDER BY seq",
         tx.now,
@@ -290,19 +231,18 @@ def lock_out(tx: Transaction, person: str) -> answers.LockedOut:
         "person": address(person),
         "revoked": [*ended, *invitations],
         "agents": [address(agent) for agent in agents],
-        "minted": [row[0] for row in minted],
+        "minted": minted,
     }
 
 
-def _sign_ins(tx: Transaction, person: str) -> list[str]:
+def sign_ins(tx: Transaction, person: str) -> list[str]:
     """The browser sessions and the connections of a person."""
-    rows = tx.all(
+    return tx.column(
         "SELECT id FROM identity_tokens WHERE sender = ?1 AND use = 'browser' AND "
         "revoked_at IS NULL UNION ALL "
         "SELECT id FROM identity_connections WHERE person = ?1 AND ended_at IS NULL ORDER BY id",
         person,
     )
-    return [row[0] for row in rows]
 
 
 def require_person(tx: Transaction) -> str:
@@ -329,5 +269,5 @@ def require_signed_in(tx: Transaction) -> str:
 
 def own_agents(tx: Transaction, person: str) -> list[str]:
     """The person, and the agents that the person owns."""
-    rows = tx.all("SELECT agent FROM identity_owned WHERE person = ? ORDER BY agent", person)
-    return [person, *(row[0] for row in rows)]
+    owned = "SELECT agent FROM identity_owned WHERE person = ? ORDER BY agent"
+    return [person, *tx.column(owned, person)]

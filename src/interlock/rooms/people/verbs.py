@@ -2,28 +2,36 @@
 
 A person joins by an invitation, chooses a password, and owns agents. A client that a person
 connects acts as one of that person's senders. Only the sign-in pages and the OAuth endpoints call
-the verbs without a route. `people` decides about invitations and passwords, `connections` about
-connected clients.
+the verbs without a route. `people` reads invitations and passwords, `connections` connected
+clients; both have the longer rules.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from interlock.errors import BadToken, NotFound, Usage
+from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.verbs.addresses import address
+from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import Duration, Query, Several, Sha256, Text, one_line
 from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:
-    from interlock.rooms import answers
-    from interlock.rooms.identity import names
+    from interlock.rooms import answers, transaction
+    from interlock.rooms.identity import names, token_format, tokens
     from interlock.rooms.people import connections, people
     from interlock.rooms.transaction import RuleAnswer, Transaction
+    from interlock.rooms.workspace import rules
 else:
+    names = LazyModule("interlock.rooms.identity.names")
+    token_format = LazyModule("interlock.rooms.identity.token_format")
+    tokens = LazyModule("interlock.rooms.identity.tokens")
     connections = LazyModule("interlock.rooms.people.connections")
     people = LazyModule("interlock.rooms.people.people")
-    names = LazyModule("interlock.rooms.identity.names")
+    transaction = LazyModule("interlock.rooms.transaction")
+    rules = LazyModule("interlock.rooms.workspace.rules")
 
 MAX_OWN = 100
 MAX_CLIENT_LENGTH = 4096
@@ -109,7 +117,18 @@ class AcceptInvitation(
     token_hash: Sha256 = ""
 
     def decide(self, tx: Transaction) -> answers.Joined:
-        return people.accept(tx, self)
+        found = people.valid_invitation(tx, self.code)
+        sender = people.join_invited(tx, found)
+        made = tokens.mint_token(tx, sender, self.token_hash, None, BASIC_SCOPES, None)
+        return without_none(
+            sender=sender,
+            address=address(sender),
+            agent=found.name,
+            surface=found.surface,
+            kind=found.kind,
+            scopes=list(BASIC_SCOPES),
+            token_id=made,
+        )
 
 
 class ListConnections(
@@ -143,7 +162,11 @@ class NameConnection(
     name: DisplayName
 
     def decide(self, tx: Transaction) -> answers.Connection:
-        return connections.name_connection(tx, self)
+        for found in connections.living(tx, connections.visible_person(tx)):
+            if found.id == self.id:
+                tx.append("connection_named", {"id": found.id, "name": self.name})
+                return connections.connection_view(found._replace(name=self.name))
+        raise NotFound(connections.ABSENT)
 
 
 class RevokeConnection(
@@ -162,7 +185,17 @@ class RevokeConnection(
     id: Revocable
 
     def decide(self, tx: Transaction) -> answers.Revoked | answers.LockedOut:
-        return connections.revoke(tx, self)
+        """A caller may end what `list_connections` shows to it."""
+        if self.id.startswith("@"):
+            return people.lock_out(tx, self.id.removeprefix("@"))
+        listed: Any = connections.list_connections(tx)
+        if any(found["id"] == self.id for found in listed["invitations"]):
+            tx.append("invitation_withdrawn", {"id": self.id})
+        elif any(found["id"] == self.id for kind in listed.values() for found in kind):
+            tx.append("token_revoked", {"id": self.id})
+        else:
+            raise NotFound(connections.ABSENT)
+        return {"revoked": [self.id]}
 
 
 # --- the pages where people sign in
@@ -174,7 +207,9 @@ class ShowInvitation(Verb, name="invitation", read_only=True, anyone=True):
     code: str
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        return people.show_invitation(tx, self)
+        found = people.valid_invitation(tx, self.code)
+        has_password = tx.one("SELECT 1 FROM identity_people WHERE name = ?", found.name)
+        return people.invitation_view(found) | ({"has_password": True} if has_password else {})
 
 
 class Enrol(Verb, name="enrol", anyone=True):
@@ -189,7 +224,19 @@ class Enrol(Verb, name="enrol", anyone=True):
     label: Browser | None = None
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        return people.enrol(tx, self)
+        """An earlier password may have been known to others, so the browser sessions and
+        connections that it allowed end."""
+        found = people.valid_invitation(tx, self.code)
+        name = found.name
+        had = tx.one("SELECT 1 FROM identity_people WHERE name = ?", name)
+        if found.kind != "human" or (had and found.surface is not None):
+            raise Usage("This invitation is for another machine. Type there: interlock join LINK")
+        people.join_invited(tx, found)
+        names.registered(tx, name, None, "human")
+        for id in people.sign_ins(tx, name):
+            tx.append("token_revoked", {"id": id})
+        tx.append("password_set", {"person": name, "proof": people.proof_of(self.verifier)})
+        return people.start_browser_session(tx, name, self.token_hash, self.label)
 
 
 class SignIn(Verb, name="sign in", anyone=True):
@@ -204,7 +251,11 @@ class SignIn(Verb, name="sign in", anyone=True):
     label: Browser | None = None
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        return people.sign_in(tx, self)
+        name = self.name.removeprefix("@")
+        if not people.is_password(tx, name, self.verifier):
+            raise BadToken("That is not the name and the password of anybody here.")
+        tx.caller = transaction.Caller(name, name, "human")
+        return people.start_browser_session(tx, name, self.token_hash, self.label)
 
 
 class ChangePassword(Verb, name="password"):
@@ -217,7 +268,20 @@ class ChangePassword(Verb, name="password"):
     new: str
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        return people.change_password(tx, self)
+        """Connections stay, because nothing says that another person knew the password."""
+        name = people.require_signed_in(tx)
+        if not people.is_password(tx, name, self.verifier):
+            raise BadToken("That is not your password. Nothing was changed.")
+        ended = tx.column(
+            "SELECT id FROM identity_tokens WHERE sender = ? AND use = 'browser' AND id <> ? AND "
+            "revoked_at IS NULL ORDER BY seq",
+            name,
+            tx.caller.token,
+        )
+        for id in ended:
+            tx.append("token_revoked", {"id": id})
+        tx.append("password_set", {"person": name, "proof": people.proof_of(self.new)})
+        return {"signed_out": ended}
 
 
 class SignOut(Verb, name="sign out", when_paused=True):
@@ -276,7 +340,10 @@ class FindGrant(Verb, name="code", read_only=True, anyone=True):
     code: str
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        return connections.find_grant(tx, self)
+        found = connections.find(tx, "code_hash = ?", token_format.hashed(self.code))
+        if found is None:
+            raise BadToken("There is no such code.")
+        return connections.protocol_view(found)
 
 
 class OpenConnection(Verb, name="connection open", anyone=True):
@@ -290,7 +357,16 @@ class OpenConnection(Verb, name="connection open", anyone=True):
     refresh_hash: Sha256
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        return connections.open_connection(tx, self)
+        found = connections.find(tx, "code_hash = ?", token_format.hashed(self.code))
+        if found is None or found.client != self.client:
+            raise BadToken("There is no such code.")
+        if found.refreshed_at is not None:
+            return connections.end_copied(tx, found, "CODE_REPLAYED", self.code)
+        if found.code_expires_at <= tx.now or found.ended_at is not None:
+            raise BadToken(
+                "The code is good no more: it lasts a minute, unless the person ends it."
+            )
+        return connections.give_tokens(tx, "connection_opened", found, self)
 
 
 class FindConnection(Verb, name="connection", read_only=True, anyone=True):
@@ -299,7 +375,11 @@ class FindConnection(Verb, name="connection", read_only=True, anyone=True):
     secret: str
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        return connections.find_connection(tx, self)
+        secret = token_format.hashed(self.secret)
+        found = connections.by_spent_secret(tx, secret) or connections.by_token(tx, secret)
+        if found is None:
+            raise BadToken("There is no such token of a connection.")
+        return connections.protocol_view(found)
 
 
 class RefreshConnection(Verb, name="connection refresh", anyone=True):
@@ -313,7 +393,18 @@ class RefreshConnection(Verb, name="connection refresh", anyone=True):
     refresh_hash: Sha256
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        return connections.refresh(tx, self)
+        secret = token_format.hashed(self.refresh)
+        if (spent := connections.by_spent_secret(tx, secret)) is not None:
+            return connections.end_copied(tx, spent, "REFRESH_REUSED", self.refresh)
+        found = connections.find(tx, "refresh_hash = ?", secret)
+        if (
+            found is None
+            or found.client != self.client
+            or found.ended_at is not None
+            or (found.refresh_expires_at or found.code_expires_at) <= tx.now
+        ):
+            raise BadToken("There is no such refresh token. The person must connect again.")
+        return connections.give_tokens(tx, "connection_refreshed", found, self)
 
 
 class CloseConnection(Verb, name="connection close", when_paused=True, anyone=True):
@@ -323,7 +414,10 @@ class CloseConnection(Verb, name="connection close", when_paused=True, anyone=Tr
     client: str
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        return connections.close(tx, self)
+        found = connections.by_token(tx, token_format.hashed(self.secret))
+        if found is not None and found.client == self.client and found.ended_at is None:
+            tx.append("token_revoked", {"id": found.id}, sender=found.sender)
+        return {}
 
 
 class ReportRefusal(Verb, name="report", anyone=True):
@@ -338,4 +432,11 @@ class ReportRefusal(Verb, name="report", anyone=True):
     person: str | None = None
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        return connections.report(tx, self)
+        """Record an attempt that a door refused. An attempt on a connection counts as any refusal.
+        Every caller can make the others, so the log keeps one of them for each period."""
+        found = connections.find(tx, "id = ?", self.connection) if self.connection else None
+        person = tx.one("SELECT name FROM identity_people WHERE name = ?", self.person)
+        sender = found.sender if found else person[0] if person else transaction.SYSTEM
+        if found is not None or not rules.is_quiet(tx, self.reason, sender):
+            rules.record_refusal(tx, self.reason, self.digest, sender=sender)
+        return {}

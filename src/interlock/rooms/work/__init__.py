@@ -2,6 +2,6 @@
 
 A worker takes a task by a claim and submits an artifact (commit and tree). The task is done when
 evidence meets every criterion, every gate has passed that artifact, and no blocker is open.
-`verbs` declares. `tasks`, `evidence` and `gates` decide. `missing` lists open requirements, `story`
-shows a task, `records` reads the tables, and `fold` writes them.
+`verbs` declares. `tasks`, `evidence` and `gates` decide. `missing` lists open requirements,
+`records` reads the tables, and `fold` writes them.
 """

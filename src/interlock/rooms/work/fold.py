@@ -71,18 +71,10 @@ def _fold_message(state: FoldedState, fact: Header) -> None:
         row = state.execute("SELECT id FROM work_tasks WHERE thread = ?", (outcome["thread"],))
         task = next((found[0] for found in row), None)
     if outcome["type"] == "blocker" and "severity" in about:
+        blocker = outcome["id"], fact.seq, about.get("task"), about.get("gate"), fact.sender
         state.execute(
             "INSERT INTO work_blockers VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
-            (
-                outcome["id"],
-                fact.seq,
-                about.get("task"),
-                about.get("gate"),
-                fact.sender,
-                outcome["to"],
-                about["severity"],
-                fact.at,
-            ),
+            (*blocker, outcome["to"], about["severity"], fact.at),
         )
     state.execute(STORY, {"task": task, "fact_seq": fact.seq})
 

@@ -9,23 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock.errors import (
-    GateHasNoHolder,
     GatesNotPassed,
     MissingScope,
-    NameTaken,
     NotFound,
     NotSubmitted,
     OwnWork,
 )
 from interlock.log.encoding import canonical
-from interlock.rooms.identity import names
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.records import by_seq, visible
 from interlock.rooms.mail.sending import post, send
 from interlock.rooms.mail.verbs import SendMessage
 from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, Transaction
 from interlock.rooms.work import verbs
-from interlock.rooms.work.missing import due, holders, listed, may_judge, missing, to_add_holder
+from interlock.rooms.work.missing import holders, listed, may_judge, missing, to_add_holder
 from interlock.rooms.work.records import (
     Blocker,
     Task,
@@ -42,35 +39,12 @@ from interlock.rooms.work.records import (
     verdicts,
     workers,
 )
-from interlock.verbs.addresses import address, check_name, near
+from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 from interlock.verbs.verb import validated
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
-
-
-def create_gate(tx: Transaction, request: verbs.CreateGate) -> answers.GateMade:
-    name = check_name(request.name, "", "gate")
-    wanted = sorted({holder.removeprefix("@") for holder in request.holders})
-    for holder in wanted:
-        if not names.is_known(tx.state, holder):
-            raise GateHasNoHolder(
-                f"Nobody has joined as @{holder[:80]}, so nobody can hold the gate {name} as "
-                "that. Copy an address from interlock agents.",
-                gate=name,
-                did_you_mean=near(holder, names.names(tx.state)),
-            )
-    before = listed(tx, name)
-    if before and before != wanted and not request.replace:
-        raise NameTaken(
-            f"The gate {name} is there, held by {' '.join(map(address, before))}. To put other "
-            "holders in their place, add --replace.",
-            name=name,
-        )
-    if before != wanted:
-        tx.append("gate_created", {"name": name, "holders": wanted})
-    return {"gate": gate_view(tx, name, due(tx))}
 
 
 def gate_view(tx: Transaction, name: str, waiting: list[tuple[Task, str]]) -> answers.Gate:

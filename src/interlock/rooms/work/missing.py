@@ -95,8 +95,7 @@ def criteria(tx: Transaction, task: Task) -> list[Criterion]:
 
 def listed(tx: Transaction, gate: str) -> list[str]:
     """The senders and agents that the gate names as its holders."""
-    row = tx.one("SELECT holders FROM work_gates WHERE name = ?", gate)
-    return str(row[0]).split() if row else []
+    return (tx.value("SELECT holders FROM work_gates WHERE name = ?", gate) or "").split()
 
 
 def holders(tx: Transaction, gate: str) -> list[str]:

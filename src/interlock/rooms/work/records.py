@@ -140,18 +140,19 @@ def find_task(tx: Transaction, id: str) -> Task:
 
 def thread_of(tx: Transaction, id: str) -> str | None:
     """The thread of a task that has not ended."""
-    row = tx.one("SELECT thread FROM work_tasks WHERE id = ? AND ended IS NULL", id)
-    return row[0] if row else None
+    thread = "SELECT thread FROM work_tasks WHERE id = ? AND ended IS NULL"
+    found: str | None = tx.value(thread, id)
+    return found
 
 
 def is_thread(tx: Transaction, id: str) -> bool:
-    return tx.one("SELECT 1 FROM work_tasks WHERE thread = ?", id) is not None
+    return tx.has("SELECT 1 FROM work_tasks WHERE thread = ?", id)
 
 
 def near_tasks(tx: Transaction, id: str, where: str = "1") -> list[str] | None:
     """The ids of tasks that look alike, in any case."""
-    rows = tx.all(f"SELECT id FROM work_tasks WHERE {where} ORDER BY seq")
-    known = {row[0].lower(): row[0] for row in rows}
+    ids = tx.column(f"SELECT id FROM work_tasks WHERE {where} ORDER BY seq")
+    known = {id.lower(): id for id in ids}
     return [known[found.removeprefix("@")] for found in near(id, list(known)) or ()] or None
 
 
@@ -230,8 +231,7 @@ def open_blockers(tx: Transaction, task: str) -> list[Blocker]:
 
 def workers(tx: Transaction, task: str) -> list[str]:
     """The agents that ever took the task. None of them may judge it."""
-    rows = tx.all("SELECT DISTINCT agent FROM work_takings WHERE task = ? ORDER BY 1", task)
-    return [row[0] for row in rows]
+    return tx.column("SELECT DISTINCT agent FROM work_takings WHERE task = ? ORDER BY 1", task)
 
 
 def claim_on(tx: Transaction, task: str) -> Claim | None:

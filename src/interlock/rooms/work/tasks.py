@@ -1,8 +1,8 @@
-"""Tasks: create, take, submit and end them."""
+"""Tasks: create, take, submit and end them, and show one with its history."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock.errors import (
     DigestMismatch,
@@ -14,14 +14,17 @@ from interlock.errors import (
     Usage,
 )
 from interlock.log.encoding import canonical
+from interlock.log.facts import Header
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.queue import serve
 from interlock.rooms.claims.verbs import AcquireClaim
 from interlock.rooms.identity.names import agent_of, is_known, members, names
+from interlock.rooms.mail.records import by_seq, content, envelope, load, visible
 from interlock.rooms.mail.sending import post
 from interlock.rooms.transaction import OWNER, SYSTEM, RuleAnswer, Transaction
 from interlock.rooms.work import verbs
 from interlock.rooms.work.missing import (
+    criteria,
     holders,
     judges,
     listed,
@@ -32,21 +35,30 @@ from interlock.rooms.work.missing import (
 )
 from interlock.rooms.work.records import (
     Task,
+    blocker_view,
+    blockers,
+    body,
     claim_on,
     evidence,
+    evidence_view,
     find_task,
     in_force,
     near_tasks,
     open_task,
     task_view,
     under_claim,
+    verdict_view,
+    verdicts,
     workers,
 )
-from interlock.verbs.addresses import near
+from interlock.verbs.addresses import address, near
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
+
+# The history shows only the beginning of a longer text.
+MAX_STORY_LENGTH = 4096
 
 
 def create(tx: Transaction, request: verbs.CreateTask) -> answers.TaskMade:
@@ -55,17 +67,17 @@ def create(tx: Transaction, request: verbs.CreateTask) -> answers.TaskMade:
     id = request.id
     if id is None:
         # The number after the highest of T-1, T-2, …
-        row = tx.one(
+        highest = tx.value(
             "SELECT max(cast(substr(id, 3) AS INTEGER)) FROM work_tasks "
             "WHERE id GLOB 'T-[1-9]*' AND length(id) <= 12 AND substr(id, 3) NOT GLOB '*[^0-9]*'"
         )
-        id = f"T-{(row[0] if row and row[0] else 0) + 1}"
+        id = f"T-{(highest or 0) + 1}"
     if tx.one("SELECT 1 FROM work_tasks WHERE id = ?", id):
         raise NameTaken(f"There is a task {id} already. Choose another id.", name=id)
     if id in request.depends_on:
         raise Usage(f"{id} cannot depend on itself: it could never be taken.")
     for other in request.depends_on:
-        if tx.one("SELECT 1 FROM work_tasks WHERE id = ?", other) is None:
+        if not tx.has("SELECT 1 FROM work_tasks WHERE id = ?", other):
             raise NotFound(
                 f"There is no task {other!r} to depend on. Create that one first.",
                 did_you_mean=near_tasks(tx, other),
@@ -119,7 +131,7 @@ def _refuse_unheld(tx: Transaction, gates: tuple[str, ...], assignee: str | None
             is_there = bool(listed(tx, gate))
             near_gates = None
             if not is_there:
-                known = [row[0] for row in tx.all("SELECT name FROM work_gates ORDER BY name")]
+                known = tx.column("SELECT name FROM work_gates ORDER BY name")
                 near_gates = [found.removeprefix("@") for found in near(gate, known) or ()] or None
             raise GateHasNoHolder(
                 f"Nobody can hold the gate {gate}, so the task would never be done. "
@@ -255,9 +267,9 @@ def not_done_yet(what: str, needs: list[answers.Need]) -> RuleAnswer:
 
 def end_task(tx: Transaction, task: Task, status: str, note: str | None) -> answers.TaskEnded:
     """End a task as done, failed or cancelled, and release the worker's claim on it."""
-    body = canonical({"note": note}) if note is not None else None
+    said = canonical({"note": note}) if note is not None else None
     claim = claim_on(tx, task.id)
-    tx.append("task_ended", {"task": task.id, "status": status}, body)
+    tx.append("task_ended", {"task": task.id, "status": status}, said)
     if claim is not None and claim.fence == task.fence:
         tx.append("claim_released", {"id": claim.id, "reason": f"task {status}"})
         serve(tx)
@@ -275,3 +287,82 @@ def _tell(tx: Transaction, task: Task, name: str, type: str, payload: RuleAnswer
     is_own = agent_of(tx.state, name) == tx.caller.agent
     if not is_own and name not in (SYSTEM, OWNER):
         post(tx, name, type, payload, thread=task.thread, wake=False)
+
+
+# --- one task in full
+
+
+def show_task(tx: Transaction, id: str) -> answers.TaskShown:
+    task = find_task(tx, id)
+    view = task_view(tx, task)
+    view |= without_none(brief=body(tx, task.seq).get("brief"))
+    view["criteria"] = [criterion.view() for criterion in criteria(tx, task)]
+    given = in_force(tx, task)
+    gates: list[answers.GateShown] = []
+    for gate in task.gates.split():
+        verdict = given.get(gate)
+        waiting = "due" if task.state == "submitted" else "waits"
+        gates.append(
+            without_none(
+                gate=gate,
+                state=verdict.verdict if verdict is not None else waiting,
+                holders=[address(sender) for sender in holders(tx, gate)],
+                by=address(verdict.sender) if verdict is not None else None,
+                id=verdict.id if verdict is not None else None,
+            )
+        )
+    view["gates"] = gates
+    story = tx.column("SELECT seq FROM work_story WHERE task = ? ORDER BY seq", task.id)
+    return {
+        "task": view,
+        "missing": [] if task.has_ended else missing(tx, task),
+        "story": [_entry(tx, next(iter(tx.store.facts(seq - 1)))) for seq in story],
+    }
+
+
+def _entry(tx: Transaction, fact: Header) -> dict[str, Any]:
+    """A fact of the history: when, by whom, and its content."""
+    entry: dict[str, Any] = without_none(
+        seq=fact.seq,
+        at=rfc3339(fact.at),
+        kind=fact.kind,
+        by=address(fact.sender),
+        session=fact.session,
+    )
+    if fact.kind == "task_created":
+        entry["title"] = body(tx, fact.seq).get("title", "")
+    elif fact.kind == "evidence_added":
+        (found,) = evidence(tx, "seq = ?", fact.seq)
+        entry["evidence"] = view = dict(evidence_view(tx, found))
+        command = view.get("command", "")
+        words = command if isinstance(command, str) else " ".join(command)
+        if len(words) > MAX_STORY_LENGTH:
+            view |= {"command": words[:MAX_STORY_LENGTH], "part": True}
+        if len(text := view.get("text", "")) > MAX_STORY_LENGTH:
+            view |= {"text": text[:MAX_STORY_LENGTH], "part": True}
+    elif fact.kind == "verdict_given":
+        (verdict,) = verdicts(tx, "seq = ?", fact.seq)
+        entry["verdict"] = verdict_view(tx, verdict)
+    elif fact.kind == "message_sent":
+        if raised := blockers(tx, "seq = ?", fact.seq):
+            entry["blocker"] = blocker_view(tx, raised[0])
+        else:
+            entry["message"] = _message(tx, fact.seq)
+    else:
+        shown = {name: v for name, v in fact.outcome.items() if name not in ("task", "thread")}
+        if "id" in shown and fact.kind.startswith("claim_"):
+            shown["claim"] = shown.pop("id")
+        entry |= shown | without_none(note=body(tx, fact.seq).get("note"))
+    return entry
+
+
+def _message(tx: Transaction, seq: int) -> RuleAnswer:
+    """A message of the task's thread. Its content is only for callers that may read it."""
+    message = by_seq(tx, seq)
+    written = load(tx, message) if visible(tx, message) else None
+    if written is None:
+        return envelope(message, None)
+    stop = None
+    if written["size"] > MAX_STORY_LENGTH:
+        stop = 0 if message.type == "command" else MAX_STORY_LENGTH
+    return envelope(message, written) | content(tx, message, written, 0, stop)

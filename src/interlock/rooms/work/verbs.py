@@ -3,17 +3,25 @@
 A worker takes a task by a claim on it, adds evidence for its criteria, and submits a commit. The
 holders of the task's gates judge that commit. The task is done when nothing is missing.
 
-`tasks`, `evidence` and `gates` have the longer rules. `story` shows a task, and `missing` lists its
-open requirements. `records` reads the tables, and `fold` writes them.
+`tasks`, `evidence` and `gates` have the longer rules. `missing` lists the open requirements of a
+task. `records` reads the tables, and `fold` writes them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from interlock.errors import InvalidMessage, MissingScope, TooLarge, Usage
+from interlock.errors import (
+    GateHasNoHolder,
+    InvalidMessage,
+    MissingScope,
+    NameTaken,
+    TooLarge,
+    Usage,
+)
 from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, LEASE, ClaimNote
 from interlock.rooms.mail.verbs import DEFAULT_SEVERITY
+from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
@@ -43,13 +51,12 @@ if TYPE_CHECKING:
     from interlock.rooms import answers
     from interlock.rooms.identity import names
     from interlock.rooms.transaction import Transaction
-    from interlock.rooms.work import evidence, gates, missing, records, story, tasks
+    from interlock.rooms.work import evidence, gates, missing, records, tasks
 else:
     evidence = LazyModule("interlock.rooms.work.evidence")
     gates = LazyModule("interlock.rooms.work.gates")
     missing = LazyModule("interlock.rooms.work.missing")
     records = LazyModule("interlock.rooms.work.records")
-    story = LazyModule("interlock.rooms.work.story")
     tasks = LazyModule("interlock.rooms.work.tasks")
     names = LazyModule("interlock.rooms.identity.names")
 
@@ -208,7 +215,7 @@ class ShowTask(
     id: TaskId
 
     def decide(self, tx: Transaction) -> answers.TaskShown:
-        return story.show_task(tx, self.id)
+        return tasks.show_task(tx, self.id)
 
 
 class TakeTask(
@@ -460,7 +467,26 @@ class CreateGate(
     replace: bool = False
 
     def decide(self, tx: Transaction) -> answers.GateMade:
-        return gates.create_gate(tx, self)
+        name = check_name(self.name, "", "gate")
+        wanted = sorted({holder.removeprefix("@") for holder in self.holders})
+        for holder in wanted:
+            if not names.is_known(tx.state, holder):
+                raise GateHasNoHolder(
+                    f"Nobody has joined as @{holder[:80]}, so nobody can hold the gate {name} as "
+                    "that. Copy an address from interlock agents.",
+                    gate=name,
+                    did_you_mean=near(holder, names.names(tx.state)),
+                )
+        before = missing.listed(tx, name)
+        if before and before != wanted and not self.replace:
+            raise NameTaken(
+                f"The gate {name} is there, held by {' '.join(map(address, before))}. To put other "
+                "holders in their place, add --replace.",
+                name=name,
+            )
+        if before != wanted:
+            tx.append("gate_created", {"name": name, "holders": wanted})
+        return {"gate": gates.gate_view(tx, name, missing.due(tx))}
 
 
 class ListGates(
@@ -475,8 +501,8 @@ class ListGates(
 
     def decide(self, tx: Transaction) -> answers.Gates:
         waiting = missing.due(tx)
-        rows = tx.all("SELECT name FROM work_gates ORDER BY name")
-        return {"gates": [gates.gate_view(tx, name, waiting) for (name,) in rows]}
+        known = tx.column("SELECT name FROM work_gates ORDER BY name")
+        return {"gates": [gates.gate_view(tx, name, waiting) for name in known]}
 
 
 class PrepareVerdict(
@@ -497,17 +523,12 @@ class PrepareVerdict(
     def decide(self, tx: Transaction) -> answers.VerdictWanted:
         """Refuse as GiveVerdict would."""
         task = gates.task_to_judge(tx, self.task, self.gate)
-        row = tx.one(
+        rules = tx.value(
             "SELECT rules FROM work_verdicts WHERE gate = ? AND rules IS NOT NULL "
             "ORDER BY seq DESC LIMIT 1",
             self.gate,
         )
-        return without_none(
-            task=task.id,
-            gate=self.gate,
-            artifact=task.artifact,
-            rules=row[0] if row else None,
-        )
+        return without_none(task=task.id, gate=self.gate, artifact=task.artifact, rules=rules)
 
 
 class GiveVerdict(

@@ -3,8 +3,7 @@
 Settings are facts, so a rule that depends on one decides the same in every replay.
 """
 
-from interlock.log.facts import Header
-from interlock.rooms.transaction import FoldedState
+from interlock.rooms.transaction import sql_fold
 
 # map: workspace_self      one row: id, epoch, the key that signs checkpoints, the pause
 #      workspace_settings  the settings that differ from their defaults
@@ -26,66 +25,29 @@ CREATE INDEX refusals_recent ON refusals(sender, at);
 """
 
 
-def _fold_created(state: FoldedState, fact: Header) -> None:
-    state.execute(
-        "INSERT INTO workspace_self(one, id, epoch, created_at, verifier) VALUES (1, ?, ?, ?, ?)",
-        (fact.workspace, fact.epoch, fact.at, fact.outcome["verifier"]),
-    )
-
-
-def _fold_setting(state: FoldedState, fact: Header) -> None:
-    state.execute(
-        "INSERT OR REPLACE INTO workspace_settings VALUES (?, ?, ?)",
-        (fact.outcome["name"], fact.outcome["value"], fact.seq),
-    )
-
-
-def _fold_paused(state: FoldedState, fact: Header) -> None:
-    state.execute(
-        "UPDATE workspace_self SET paused_at = ?, paused_by = ?, pause_reason = ?",
-        (fact.at, fact.sender, fact.outcome.get("reason")),
-    )
-
-
-def _fold_resumed(state: FoldedState, fact: Header) -> None:
-    state.execute(
-        "UPDATE workspace_self SET paused_at = NULL, paused_by = NULL, pause_reason = NULL"
-    )
-
-
-def _fold_epoch(state: FoldedState, fact: Header) -> None:
-    state.execute(
-        "UPDATE workspace_self SET epoch = ?, verifier = ?",
-        (fact.epoch, fact.outcome["verifier"]),
-    )
-
-
-def _fold_repaired(state: FoldedState, fact: Header) -> None:
-    """Change nothing: the entries that were put back are folded already."""
-
-
-def _fold_refused(state: FoldedState, fact: Header) -> None:
-    code, digest = fact.outcome["code"], fact.outcome["digest"]
-    state.execute(
-        "INSERT INTO refusals VALUES (?, ?, ?, ?, ?, ?)",
-        (fact.seq, fact.at, fact.sender, code, fact.token, digest),
-    )
-
-
-def fold_key(state: FoldedState, fact: Header) -> None:
-    """Record the idempotency key of a fact, whatever its kind."""
-    assert fact.act is not None
-    state.execute(
-        "INSERT INTO workspace_acts VALUES (?, ?, ?)", (fact.sender, fact.act["key"], fact.seq)
-    )
-
-
 FOLDS = {
-    "workspace_created": _fold_created,
-    "setting_changed": _fold_setting,
-    "workspace_paused": _fold_paused,
-    "workspace_resumed": _fold_resumed,
-    "epoch_started": _fold_epoch,
-    "log_repaired": _fold_repaired,
-    "request_refused": _fold_refused,
+    "workspace_created": sql_fold(
+        "INSERT INTO workspace_self(one, id, epoch, created_at, verifier) "
+        "VALUES (1, :fact_workspace, :fact_epoch, :fact_at, :verifier)"
+    ),
+    "setting_changed": sql_fold(
+        "INSERT OR REPLACE INTO workspace_settings VALUES (:name, :value, :fact_seq)"
+    ),
+    "workspace_paused": sql_fold(
+        "UPDATE workspace_self SET paused_at = :fact_at, paused_by = :fact_sender, "
+        "pause_reason = :reason",
+        optional=("reason",),
+    ),
+    "workspace_resumed": sql_fold(
+        "UPDATE workspace_self SET paused_at = NULL, paused_by = NULL, pause_reason = NULL"
+    ),
+    "epoch_started": sql_fold(
+        "UPDATE workspace_self SET epoch = :fact_epoch, verifier = :verifier"
+    ),
+    # The entries that were put back are folded already.
+    "log_repaired": sql_fold(),
+    "request_refused": sql_fold(
+        "INSERT INTO refusals VALUES (:fact_seq, :fact_at, :fact_sender, :code, :fact_token, "
+        ":digest)"
+    ),
 }

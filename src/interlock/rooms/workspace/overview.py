@@ -1,4 +1,5 @@
-"""Views over several rooms: the caller's identity and work, the status, and the review."""
+"""Views over several rooms: the caller's identity and work, the news for a step of a client's
+session, the status, and the review."""
 
 from __future__ import annotations
 
@@ -7,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 from interlock.errors import MissingScope
 from interlock.log.encoding import decode
 from interlock.log.times import rfc3339
+from interlock.rooms.claims.guard import guarded
+from interlock.rooms.claims.queue import release_session, renew_session, session_claims
 from interlock.rooms.claims.records import live
 from interlock.rooms.identity import names
 from interlock.rooms.identity.names import agent_of
+from interlock.rooms.mail import waking
 from interlock.rooms.mail.reading import counts
+from interlock.rooms.mail.records import envelope
 from interlock.rooms.work.gates import may_see
 from interlock.rooms.work.missing import (
     due,
@@ -30,12 +35,13 @@ from interlock.rooms.work.records import (
     tasks,
     workers,
 )
+from interlock.rooms.workspace.rules import is_paused
 from interlock.verbs.addresses import address, near
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
     from interlock.rooms.transaction import Transaction
-    from interlock.rooms.workspace import answers
+    from interlock.rooms.workspace import answers, verbs
 
 # A caller with more work begins with these.
 MAX_LISTED = 50
@@ -44,7 +50,6 @@ MAX_LISTED = 50
 def whoami(tx: Transaction) -> answers.Whoami:
     """Show the caller's identity, and the open work of its session."""
     caller = tx.caller
-    row = tx.one("SELECT id FROM workspace_self")
     answer = without_none(
         sender=caller.sender,
         address=address(caller.sender),
@@ -53,7 +58,7 @@ def whoami(tx: Transaction) -> answers.Whoami:
         session=caller.session,
         kind=caller.kind,
         scopes=sorted(caller.scopes),
-        workspace=row[0] if row else None,
+        workspace=tx.value("SELECT id FROM workspace_self"),
     )
     held = live(tx, "sender = ? AND session IS ?", caller.sender, caller.session)
     where = "worker = ? AND session IS ? AND ended IS NULL"
@@ -71,6 +76,44 @@ def whoami(tx: Transaction) -> answers.Whoami:
     return answer | counts(tx) | work
 
 
+def attend(tx: Transaction, request: verbs.Attend) -> answers.Attended:
+    """Renew the claims of the session, and return the news for its step. If the client's shell does
+    not know the session, renew the sender's claims without a session too.
+
+    The news are: at the start the held claims; before an edit the claims in its way; before a stop
+    urgent mail; while idle the mail that may wake it; at other steps new mail. The end releases the
+    claims of the session."""
+    caller, session = tx.caller, tx.caller.session
+    paused = is_paused(tx.state)
+    about = without_none(
+        address=address(caller.sender),
+        agent=caller.agent,
+        session=session,
+        paused=True if paused else None,
+    ) | counts(tx)
+    if request.step == "end":
+        if session is not None and not paused:
+            release_session(tx, session)
+        return about
+    claims = renew_session(tx, None) if request.unbound else session_claims(tx, None)
+    if session is not None:
+        claims = [*renew_session(tx, session), *claims]
+    if request.step == "edit":
+        assert request.repo is not None
+        return about | guarded(tx, request.repo, request.paths, request.worktree)
+
+    news: dict[str, list[Any]] = {}
+    if request.step == "start":
+        news["claims"] = [claim.view() for claim in claims]
+    if request.step not in ("busy", "rest") and "mail" in caller.scopes:
+        if request.step == "stop":
+            news["messages"] = waking.hand_over(tx, request.adapter, request.held)
+        else:
+            tell = waking.wake if request.step == "idle" else waking.point
+            news["news"] = [envelope(message, None) for message in tell(tx, request.adapter)]
+    return about | {name: found for name, found in news.items() if found}
+
+
 def status(tx: Transaction) -> answers.Status:
     """Show whether the workspace is paused, and count its agents, mail, claims and work."""
     row = tx.one("SELECT id, epoch, created_at, paused_at, pause_reason FROM workspace_self")
@@ -78,8 +121,7 @@ def status(tx: Transaction) -> answers.Status:
     id, epoch, created_at, paused_at, reason = row
 
     def count(table: str, where: str = "1", *bindings: int, of: str = "count(*)") -> int:
-        row = tx.one(f"SELECT {of} FROM {table} WHERE {where}", *bindings)
-        return int(row[0]) if row else 0
+        return int(tx.value(f"SELECT {of} FROM {table} WHERE {where}", *bindings))
 
     return without_none(
         workspace=id,

@@ -86,10 +86,9 @@ def _find(tx: Transaction, reference: str, *, of_all: bool) -> Found:
 def _mail(tx: Transaction, thread: str, *types: str) -> list[int]:
     """The messages that a rule wrote into the thread of a task, and that repeat its text."""
     marks = ", ".join("?" * len(types))
-    rows = tx.all(
+    return tx.column(
         f"SELECT seq FROM mail_messages WHERE thread = ? AND thread <> id AND type IN ({marks}) "
         "ORDER BY seq",
         thread,
         *types,
     )
-    return [row[0] for row in rows]

@@ -40,14 +40,10 @@ def done_before(tx: Transaction, keyed: KeyedRequest | None) -> int | None:
     """
     if keyed is None:
         return None
-    row = tx.one(
-        "SELECT seq FROM workspace_acts WHERE sender = ? AND key = ?",
-        tx.caller.sender,
-        keyed.key,
-    )
-    if row is None:
+    first = "SELECT seq FROM workspace_acts WHERE sender = ? AND key = ?"
+    seq: int | None = tx.value(first, tx.caller.sender, keyed.key)
+    if seq is None:
         return None
-    seq = int(row[0])
     if not tx.store.same_request(seq, keyed.content):
         raise IdempotencyConflict(
             f"The key {keyed.key!r} was used before, at #{seq}, with another body. Use a new "
@@ -61,19 +57,12 @@ def done_before(tx: Transaction, keyed: KeyedRequest | None) -> int | None:
 def record_refusal(tx: Transaction, code: str, digest: str, sender: str | None = None) -> None:
     """Record a refusal, unless the log has enough of them from this sender in the last minute."""
     sender = sender or tx.caller.sender
-    row = tx.one(
-        "SELECT count(*) FROM refusals WHERE sender = ? AND at > ?", sender, tx.now - 60_000
-    )
-    if row is not None and row[0] < MAX_REFUSALS_PER_MINUTE:
+    lately = "SELECT count(*) FROM refusals WHERE sender = ? AND at > ?"
+    if tx.value(lately, sender, tx.now - 60_000) < MAX_REFUSALS_PER_MINUTE:
         tx.append("request_refused", {"code": code, "digest": digest}, sender=sender)
 
 
 def is_quiet(tx: Transaction, code: str, sender: str) -> bool:
     """Whether the log has the same refusal of this sender from the last ten minutes."""
-    row = tx.one(
-        "SELECT 1 FROM refusals WHERE sender = ? AND at > ? AND code = ?",
-        sender,
-        tx.now - QUIET_MS,
-        code,
-    )
-    return row is not None
+    same = "SELECT 1 FROM refusals WHERE sender = ? AND at > ? AND code = ?"
+    return tx.has(same, sender, tx.now - QUIET_MS, code)

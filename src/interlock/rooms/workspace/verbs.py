@@ -1,7 +1,7 @@
 """The verbs of the workspace: settings, pause, overviews, client sessions, the log and its upkeep.
 
 The node runs the verbs about the log itself, such as `VerifyLog` and `Backup`, because no rule
-decides them: see `node.maintenance`. `Inspect` and `Maintain` are their permission checks.
+decides them: see `node.upkeep`. `Inspect` and `Maintain` are their permission checks.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from interlock.rooms import answers
     from interlock.rooms.claims import guard
     from interlock.rooms.transaction import Transaction
-    from interlock.rooms.workspace import attending, events, overview, rules
+    from interlock.rooms.workspace import events, overview, rules
     from interlock.verbs.flows import Flow
 else:
-    attending = LazyModule("interlock.rooms.workspace.attending")
     events = LazyModule("interlock.rooms.workspace.events")
     overview = LazyModule("interlock.rooms.workspace.overview")
     rules = LazyModule("interlock.rooms.workspace.rules")
@@ -287,7 +286,7 @@ class Attend(
         return self
 
     def decide(self, tx: Transaction) -> answers.Attended:
-        return attending.attend(tx, self)
+        return overview.attend(tx, self)
 
 
 # --- the log

@@ -115,10 +115,15 @@ class RedisRemote:
     def _key(self, name: str) -> str:
         return self._prefix + name
 
-    def _run(self, script: str, keys: list[str], *values: Any) -> Any:
+    def _execute(self, script: str, keys: list[str], *values: Any) -> Any:
         if script not in self._scripts:
-            self._scripts[script] = self._client.register_script(script)
+            self._scripts[script] = self._client.register_script(scripts.PARTS + script)
         return self._scripts[script](keys=[self._key(key) for key in keys], args=values)
+
+    def _run(self, script: str, keys: list[str], *values: Any) -> Any:
+        """Execute a script. Raises EngineUnavailable."""
+        with self._reaching():
+            return self._execute(script, keys, *values)
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
@@ -187,7 +192,7 @@ class RedisRemote:
         self._ours = ""
         with self._reaching():
             try:
-                kept = self._run(script, keys, *words)
+                kept = self._execute(script, keys, *words)
             except (ResponseError, AuthenticationError):
                 raise  # the server says that it was not kept
             except (RedisError, RedisClusterException, OSError) as trouble:
@@ -196,32 +201,28 @@ class RedisRemote:
             raise HeadMoved
 
     def stay(self) -> None:
-        with self._reaching():
-            self._run(scripts.STAY, ["turn"], self._node, SLOT_MS)
+        self._run(scripts.STAY, ["turn"], self._node, SLOT_MS)
 
     def leave(self, after: RemoteHead | None = None) -> bool:
         seq, hash = (after.seq, after.hash) if after is not None else (0, "")
         keys = ["log", "turn", "queue", "bell:"]
-        with suppress(RedisError, RedisClusterException, OSError, EngineUnavailable):
+        with suppress(EngineUnavailable):
             return bool(self._run(scripts.LEAVE, keys, self._node, SLOT_MS, f"{seq}-0", hash))
         return False
 
     # --- without the turn
 
     def remote_head(self) -> RemoteHead:
-        with self._reaching():
-            now, id, hash = self._run(scripts.REMOTE_HEAD, ["log"])
-            return _head(id, hash, now)
+        now, id, hash = self._run(scripts.REMOTE_HEAD, ["log"])
+        return _head(id, hash, now)
 
     def read(self, after: int, limit: int) -> list[Sealed]:
-        with self._reaching():
-            found = self._run(scripts.READ, ["log", "bodies"], f"({after}-0", limit, READ_BYTES)
-            return [_sealed(*entry) for entry in found]
+        found = self._run(scripts.READ, ["log", "bodies"], f"({after}-0", limit, READ_BYTES)
+        return [_sealed(*entry) for entry in found]
 
     def headers(self, after: int, limit: int) -> list[Sealed]:
-        with self._reaching():
-            found = self._run(scripts.HEADERS, ["log"], f"({after}-0", limit)
-            return [_sealed(id, words, None) for id, words in found]
+        found = self._run(scripts.HEADERS, ["log"], f"({after}-0", limit)
+        return [_sealed(id, words, None) for id, words in found]
 
     def wait(self, after: int, seconds: float) -> None:
         with self._reaching():
@@ -231,27 +232,23 @@ class RedisRemote:
     def set_aside(self, entry: Sealed) -> None:
         strange = entry.hash.startswith(_STRANGE)
         id = entry.hash.removeprefix(_STRANGE) if strange else f"{entry.seq}-0"
-        with self._reaching():
-            mac = entry.mac.encode("latin-1", "replace")
-            self._run(scripts.SET_ASIDE, ["log", "aside"], id, entry.header, mac)
+        mac = entry.mac.encode("latin-1", "replace")
+        self._run(scripts.SET_ASIDE, ["log", "aside"], id, entry.header, mac)
 
     def aside(self) -> int:
         with self._reaching():
             return self._client.xlen(self._key("aside"))
 
     def discard_aside(self) -> int:
-        with self._reaching():
-            return int(self._run(scripts.DISCARD, ["aside"]))
+        return int(self._run(scripts.DISCARD, ["aside"]))
 
     # --- uploads and blobs
 
     def put_chunk(self, upload: str, number: int, data: bytes) -> None:
-        with self._reaching():
-            self._run(scripts.PUT_CHUNK, ["kept", "uploads", "chunks:"], upload, number, data)
+        self._run(scripts.PUT_CHUNK, ["kept", "uploads", "chunks:"], upload, number, data)
 
     def drop_upload(self, upload: str) -> None:
-        with self._reaching():
-            self._run(scripts.DROP_UPLOAD, ["kept", "uploads", "chunks:"], upload)
+        self._run(scripts.DROP_UPLOAD, ["kept", "uploads", "chunks:"], upload)
 
     def drop_stale(self, before: str) -> None:
         with self._reaching():
@@ -276,10 +273,9 @@ class RedisRemote:
     # --- operations
 
     def beat(self, node: str, about: bytes) -> dict[str, bytes]:
-        with self._reaching():
-            found = self._run(scripts.BEAT, ["nodes", "seen"], node, about, FORGOTTEN_AFTER_MS)
-            names = [name.decode("utf-8", "replace") for name in found[::2]]
-            return dict(zip(names, found[1::2], strict=True))
+        found = self._run(scripts.BEAT, ["nodes", "seen"], node, about, FORGOTTEN_AFTER_MS)
+        names = [name.decode("utf-8", "replace") for name in found[::2]]
+        return dict(zip(names, found[1::2], strict=True))
 
     def hazards(self) -> list[str]:
         with self._reaching():

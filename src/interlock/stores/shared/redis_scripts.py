@@ -1,4 +1,5 @@
-"""The Lua scripts for Redis, each with its purpose. A script runs as one atomic step."""
+"""The Lua scripts for Redis, each with its purpose. A script runs as one atomic step. Each begins
+with the functions of PARTS."""
 
 # map: log      stream   seq-0 -> hash, header, keeps, mac
 #      bodies   hash     seq -> salt and body
@@ -72,9 +73,7 @@ end
 """
 
 # Take the turn, or queue for it.
-BEGIN = (
-    PARTS
-    + """
+BEGIN = """
 local log, turn, queue, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local me, slot, ours = ARGV[1], ARGV[2], ARGV[3]
 local holder = redis.call('GET', turn)
@@ -97,16 +96,12 @@ redis.call('LREM', queue, 0, me)
 redis.call('DEL', bell .. me)
 return {1, milliseconds(), id, hash}
 """
-)
 
 # Read the last entry and the clock.
-REMOTE_HEAD = (
-    PARTS
-    + """
+REMOTE_HEAD = """
 local id, hash = last(KEYS[1])
 return {milliseconds(), id, hash}
 """
-)
 
 # Renew the turn.
 STAY = """
@@ -129,9 +124,7 @@ if redis.call('SISMEMBER', kept, upload) == 0 then redis.call('DEL', chunks .. u
 """
 
 # End the turn, and say whether the log still ends at a position.
-LEAVE = (
-    PARTS
-    + """
+LEAVE = """
 local log, turn, queue, bell = unpack(KEYS)
 redis.call('LREM', queue, 0, ARGV[1])
 if redis.call('GET', turn) == ARGV[1] then
@@ -141,13 +134,10 @@ end
 local id, hash = last(log)
 return id == ARGV[3] and (hash == ARGV[4] or id == '0-0')
 """
-)
 
 # Append a batch if the head has not moved, and end the turn. An error does not roll a script back.
 # So the steps before the entries delete nothing, and the steps after them must not fail.
-APPEND = (
-    PARTS
-    + """
+APPEND = """
 local log, turn, queue, bell, bodies, blobs, uploads, chunks, kept = unpack(KEYS)
 local at = 0
 local function next()
@@ -199,13 +189,10 @@ end
 end_turn(log, turn, queue, bell, me, slot)
 return good and 1 or 0
 """
-)
 
 # Put entries back at their positions, and move other entries there aside. A stream takes no entry
 # in between, so a new stream is made, which replaces the old one when it is whole.
-REWRITE = (
-    PARTS
-    + """
+REWRITE = """
 local log, turn, queue, bell, bodies, aside = unpack(KEYS)
 local me, slot, after, hash = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local id, found = last(log)
@@ -260,7 +247,6 @@ redis.call('RENAME', new, log)
 end_turn(log, turn, queue, bell, me, slot)
 return 1
 """
-)
 
 # Read entries without their bodies.
 HEADERS = "return redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])"
@@ -285,9 +271,7 @@ return found
 """
 
 # Move exactly this entry aside.
-SET_ASIDE = (
-    PARTS
-    + """
+SET_ASIDE = """
 local log, aside, id = KEYS[1], KEYS[2], ARGV[1]
 local found = redis.call('XRANGE', log, id, id)[1]
 if not found then return 0 end
@@ -298,13 +282,11 @@ redis.call('XADD', aside, '*', 'id', id, 'header', ARGV[2], 'mac', ARGV[3])
 redis.call('XDEL', log, id)
 return 1
 """
-)
 
 # Write the report of a node, delete old ones, and read all.
 BEAT = """
 local nodes, seen, me = KEYS[1], KEYS[2], ARGV[1]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = milliseconds()
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', seen, '-inf', now - ARGV[3])) do
   redis.call('HDEL', nodes, name)
   redis.call('ZREM', seen, name)
