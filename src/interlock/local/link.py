@@ -11,7 +11,7 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock import __version__
 from interlock.errors import (
@@ -43,7 +43,7 @@ BARRED = (errno.EACCES, errno.EPERM, errno.EROFS)
 NEW_FILES = ("turnstile.queue", "turnstile.turn", "bells", "keys", "server.lock", "server.log")
 
 
-class Link(Protocol):
+class Link:
     """`place` is the directory or the URL; `home` the directory whose credentials are used."""
 
     place: str
@@ -55,6 +55,7 @@ class Link(Protocol):
 
     def call(self, credentials: Credentials, act: Any) -> Answer:
         """Makes the request; raises the refusals of `errors`."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Closes the workspace's file, if it was opened."""
@@ -107,7 +108,7 @@ def is_served(directory: str) -> bool:
     return False
 
 
-class LocalLink:
+class LocalLink(Link):
     """A workspace on this machine. The first call finds out whether a server runs."""
 
     is_local = True
@@ -168,7 +169,7 @@ class LocalLink:
             self._node.close()
 
 
-class RemoteLink:
+class RemoteLink(Link):
     """A server somewhere else, by its URL."""
 
     is_local = False
@@ -182,9 +183,6 @@ class RemoteLink:
             raise Usage(f"{url[:200]!r} is not a server's address, such as http://127.0.0.1:7420")
         self._is_secure = scheme == "https"
         self._seen = 0
-
-    def open(self) -> None:
-        return
 
     def call(self, credentials: Credentials, act: Any) -> Answer:
         import http.client
@@ -213,9 +211,6 @@ class RemoteLink:
             ) from None
         finally:
             connection.close()
-
-    def close(self) -> None:
-        return
 
 
 def open_node(

@@ -15,10 +15,11 @@ EVENTS = {
     "BeforeTool": "edit",
     "AfterTool": "tool",
     "AfterAgent": "stop",
-    "SessionEnd": "end",
     "PreCompress": "other",
+    "SessionEnd": "end",
     "Notification": "other",
 }
+FORGETS = "PreCompress"
 CONTEXT = frozenset(("SessionStart", "BeforeAgent", "AfterTool"))
 EDITORS = {"write_file": ("file_path",), "replace": ("file_path",)}
 
@@ -30,7 +31,7 @@ def decode(event: str, given: dict[str, Any]) -> Step:
         kind = "other"
     held = kind == "stop" and given.get("stop_hook_active") is True
     session, cwd = text_in(given, "session_id"), text_in(given, "cwd")
-    return Step(kind, session, cwd, paths, int(held), forgets=event == "PreCompress")
+    return Step(kind, session, cwd, paths, int(held), forgets=event == FORGETS)
 
 
 def encode(event: str, said: Said) -> dict[str, Any]:

@@ -6,7 +6,7 @@ not the session's name, by which a server finds the stored credential.
 
 import os
 
-from interlock.agents.gemini.hooks import EDITORS
+from interlock.agents.gemini.hooks import EDITORS, EVENTS, FORGETS
 from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Caller, Place, Wanted, chosen, grouped
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER, Hooks, Members
@@ -14,8 +14,6 @@ from interlock.agents.setup.own_entries import SERVER, Hooks, Members
 CLIENT = "gemini"
 TITLE = "Gemini CLI"
 NAME = "gemini"
-PROGRAM = "gemini"
-DIRECTORY = ".gemini"
 
 
 def wanted(place: Place, caller: Caller) -> Wanted:
@@ -33,15 +31,10 @@ def wanted(place: Place, caller: Caller) -> Wanted:
 
 
 def hooks(caller: Caller) -> Hooks:
-    return {
-        event: [grouped(caller.hook(CLIENT, event), HOOK_TIMEOUT_S * 1000, matcher, name=SERVER)]
-        for event, matcher in (
-            ("SessionStart", None),
-            ("BeforeAgent", None),
-            ("BeforeTool", "|".join(EDITORS)),
-            ("AfterTool", None),
-            ("AfterAgent", None),
-            ("PreCompress", None),
-            ("SessionEnd", None),
-        )
-    }
+    made: Hooks = {}
+    for event, kind in EVENTS.items():
+        if kind != "other" or event == FORGETS:
+            command, timeout_ms = caller.hook(CLIENT, event), HOOK_TIMEOUT_S * 1000
+            matcher = "|".join(EDITORS) if kind == "edit" else None
+            made[event] = [grouped(command, timeout_ms, matcher, name=SERVER)]
+    return made

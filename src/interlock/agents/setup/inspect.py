@@ -36,8 +36,8 @@ def detected(place: Place) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name in CLIENTS:
         client, ours = client_named(name), found(name, place)
-        directory = os.path.join(place.home, client.DIRECTORY)
-        program = shutil.which(client.PROGRAM, path=path)
+        directory = os.path.join(place.home, f".{client.NAME}")
+        program = shutil.which(client.NAME, path=path)
         program = program or (directory if os.path.isdir(directory) else None)
         rows.append(
             {"client": name, "set_up": ours.hooks and ours.server}

@@ -14,15 +14,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from interlock.agents import CLIENTS
+from interlock.agents import CLIENTS, module_of
 from interlock.agents.wake.looks import Look, Screen, prompt, screen, squeezed, why_not
 from interlock.plugins import InDoubt, NotWoken, Pointer, Window
 from interlock.plugins.text import typed
 
-LOOKS: dict[str, Look] = {
-    name: __import__(f"interlock.agents.{name.replace('-', '_')}.wake", fromlist=["LOOK"]).LOOK
-    for name in CLIENTS
-}
+LOOKS: dict[str, Look] = {name: module_of(name, "wake").LOOK for name in CLIENTS}
 # A client at rest draws nothing; a client at work does.
 QUIET_S = 0.5
 SEEN_WITHIN_S = 5.0
