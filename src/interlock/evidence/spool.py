@@ -13,7 +13,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from interlock.errors import DigestMismatch, TooLarge, Usage
 from interlock.verbs.addresses import filename
@@ -28,14 +28,6 @@ MEMBERS: Final = {"form", "key", "payload", "output"}
 MAX_OUTPUT_BYTES: Final = 65 << 20
 MAX_PAYLOAD_BYTES: Final = 4 << 20
 _KEY: Final = re.compile("run-[0-9a-f]{32}")
-
-
-class Spooled(NamedTuple):
-    """The run in a file. The payload is marked as spooled."""
-
-    key: str
-    payload: dict[str, Any]
-    output: bytes
 
 
 def new_key() -> str:
@@ -121,9 +113,9 @@ def in_hand(path: str) -> Iterator[bool]:
         os.close(file)
 
 
-def read(path: str) -> Spooled:
-    """The run in a file. Raises only Usage, TooLarge, InvalidMessage or DigestMismatch, whatever
-    the file contains."""
+def read(path: str) -> tuple[str, dict[str, Any], bytes]:
+    """The key, the payload and the output of the run in a file. The payload is marked as spooled.
+    Raises only Usage, TooLarge, InvalidMessage or DigestMismatch, whatever the file contains."""
     from interlock.rooms.mail.payloads import check
 
     most = MAX_OUTPUT_BYTES * 4 // 3 + MAX_PAYLOAD_BYTES
@@ -164,7 +156,7 @@ def read(path: str) -> Spooled:
         raise DigestMismatch(
             f"The output in {path} is not the one that was recorded. Run it again."
         )
-    return Spooled(spooled["key"], payload | {"spooled": True}, output)
+    return spooled["key"], payload | {"spooled": True}, output
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,14 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock import __version__
-from interlock.errors import (
-    BadToken,
-    EngineUnavailable,
-    Internal,
-    NotAWorkspace,
-    Usage,
-    by_code,
-)
+from interlock.errors import BadToken, EngineUnavailable, Internal, NotAWorkspace, Usage, by_code
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.http import SEEN_HEADER, Request, encode

@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from interlock.agents import CLIENTS, module_of
 from interlock.agents.wake.looks import Look, Screen, prompt, screen, squeezed, why_not
+from interlock.machine.processes import ps
 from interlock.plugins import InDoubt, NotWoken, Pointer, Window
 from interlock.plugins.text import typed
 
@@ -180,16 +181,10 @@ def _has_terminal(pid: int, tty: str, look: Look) -> bool:
     """Whether the process is the client, belongs to this user, and is in the foreground of the
     terminal: if a client is suspended, its shell is in the foreground."""
     try:
-        done = subprocess.run(  # noqa: S603 - words of ours, no shell
-            ["ps", "-ww", "-o", "uid=,pgid=,tpgid=,tty=,args=", "-p", str(pid)],  # noqa: S607
-            capture_output=True,
-            timeout=COMMAND_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        said = ps("uid=,pgid=,tpgid=,tty=,args=", "-ww", "-p", str(pid)).split(None, 4)
+    except OSError:
         return False
-    said = done.stdout.decode(errors="replace").split(None, 4)
-    if done.returncode != 0 or len(said) != 5:
+    if len(said) != 5:
         return False
     uid, group, foreground, terminal, args = said
     if uid != str(os.geteuid()) or group != foreground or f"/dev/{terminal}" != tty:
