@@ -20,6 +20,7 @@ EVENTS = {
     "sessionEnd": "end",
     "afterFileEdit": "other",
 }
+# The event before a compaction, after which the client reports no start.
 FORGETS = "preCompact"
 CONTEXT = frozenset(("sessionStart", "postToolUse"))
 # The page names Write and Delete. Some versions use the other names for the same tools.

@@ -19,6 +19,7 @@ EVENTS = {
     "SessionEnd": "end",
     "Notification": "other",
 }
+# The event before a compaction, after which the client reports no start.
 FORGETS = "PreCompress"
 CONTEXT = frozenset(("SessionStart", "BeforeAgent", "AfterTool"))
 EDITORS = {"write_file": ("file_path",), "replace": ("file_path",)}

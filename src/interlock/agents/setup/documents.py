@@ -135,10 +135,12 @@ def _toml_edited(text: str, members: Members) -> str:
     try:
         document = tomlkit.parse(text if text.endswith("\n") or not text else text + "\n")
         for path, value in members.items():
-            if value is not None and isinstance(jsonc.look(document, path[:-1]), InlineTable):
-                inline = tomlkit.inline_table()
-                inline.update(value)
-                value = inline
+            above = jsonc.look(document, path[:-1])
+            if value is not None and above is not None:
+                is_inline = isinstance(above, InlineTable)
+                table = tomlkit.inline_table() if is_inline else tomlkit.table()
+                table.update(value)
+                value = table
             _set(document, path, value)
         after = tomlkit.dumps(document)
     except TOMLKitError as wrong:
