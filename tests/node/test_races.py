@@ -62,8 +62,8 @@ def keep(node: Node, *senders: str) -> dict[str, str]:
     """Registers senders and keeps their tokens where commands find them."""
     tokens = join(node, *senders)
     for sender, token in tokens.items():
-        with CredentialStore(node.directory).slot() as slot:
-            slot.keep(sender, token)
+        with CredentialStore(node.directory).slot() as keep:
+            keep(sender, token)
     return tokens
 
 

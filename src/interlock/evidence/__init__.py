@@ -5,12 +5,4 @@ from interlock.evidence.recording import NotStarted, Recorded, record
 from interlock.evidence.running import Limits
 from interlock.evidence.standing import Standing, artifact, standing
 
-__all__ = [
-    "Limits",
-    "NotStarted",
-    "Recorded",
-    "Standing",
-    "artifact",
-    "record",
-    "standing",
-]
+__all__ = ["Limits", "NotStarted", "Recorded", "Standing", "artifact", "record", "standing"]

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal
 
 from interlock import evidence, scrub
 from interlock.errors import DigestMismatch, NotFound, Refusal, Usage
@@ -34,10 +34,6 @@ MAX_FIXES = 3
 CHECKOUT_S = 1800.0
 
 
-class ChecksInterrupted(Exception):
-    """A signal stopped the checks. Their runs are on record, and there is no verdict."""
-
-
 def root_here() -> str:
     here = evidence.standing()
     if here is None:
@@ -45,36 +41,29 @@ def root_here() -> str:
     return here.root
 
 
-class Rules(NamedTuple):
-    """The rules of a project and their file; whether the caller `named` the file, or it is the
-    repository's own."""
-
-    project: Project
-    file: str
-    named: bool = False
-
-
-def rules_at(root: str, path: str | None = None) -> Rules:
+def rules_at(root: str, path: str | None) -> Project:
     """The rules of the repository, or of the named file. Raises NotFound or Usage."""
     if path is None:
-        return Rules(project.load(root), os.path.join(root, project.FILE))
+        return project.load(root)
     try:
         with open(path, "rb") as file:
             data = file.read(project.LARGEST + 1)
     except OSError as trouble:
         raise NotFound(f"{path} cannot be read: {trouble.strerror}.") from None
-    return Rules(project.decode(data, path), os.path.abspath(path), named=True)
+    return project.decode(data, path)
 
 
 class Judge:
     """The checks of one task, for a sender that holds its gates. `call` makes requests as that
-    sender; the output of checks goes to `out`."""
+    sender; the rules are in the file `path`, or in the repository's own; the output of checks goes
+    to `out`."""
 
-    def __init__(self, call: Call, task: str, root: str, rules: Rules, out: BinaryIO) -> None:
+    def __init__(self, call: Call, task: str, root: str, path: str | None, out: BinaryIO) -> None:
         self._call, self._task, self._root, self._out = call, task, root, out
-        self._rules, self._file, is_named = rules
+        self._rules = rules_at(root, path)
+        self._file = os.path.abspath(path) if path else os.path.join(root, project.FILE)
         # As a worker would type it.
-        self._by = f" --rules {shlex.quote(self._file)}" if is_named else ""
+        self._by = f" --rules {shlex.quote(self._file)}" if path else ""
 
     def judge(self, gate: str | None = None, *, new_rules: bool = False) -> list[Answer]:
         """Judges every gate of the task that has checks, or the named one. Raises Usage where no
@@ -170,7 +159,7 @@ class Judge:
                 kept = run(flow, self._call)["evidence"]
             is_interrupted = payload.get("interrupted")
             if is_interrupted and payload.get("ended_by") != "time limit":
-                raise ChecksInterrupted
+                raise KeyboardInterrupt  # a signal: the run is on record, and there is no verdict
             why = _why_not(check, recorded, artifact)
             found = {
                 "check": check.name,

@@ -13,7 +13,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from interlock.errors import DigestMismatch, TooLarge, Usage
 from interlock.verbs.addresses import filename
@@ -28,15 +28,6 @@ MEMBERS: Final = {"form", "key", "payload", "output"}
 MAX_OUTPUT_BYTES: Final = 65 << 20
 MAX_PAYLOAD_BYTES: Final = 4 << 20
 _KEY: Final = re.compile("run-[0-9a-f]{32}")
-_BLOCK: Final = 3 << 18  # a multiple of three, so that the blocks of base64 join
-
-
-class Spooled(NamedTuple):
-    """The run in a file. The payload is marked as spooled."""
-
-    key: str
-    payload: dict[str, Any]
-    output: bytes
 
 
 def new_key() -> str:
@@ -61,15 +52,13 @@ def write(
         )
     directory = directory or tempfile.gettempdir()
     session = next(filter(None, map(os.environ.get, SESSIONS)), None)
-    head = json.dumps({"form": FORM, "key": key, "payload": payload}, ensure_ascii=False)
     try:
         descriptor, part = tempfile.mkstemp(".part", _prefix(session), directory)
         try:
             with os.fdopen(descriptor, "wb") as file, open(output, "rb") as source:
-                file.write(head.removesuffix("}").encode() + b', "output": "')
-                while block := source.read(_BLOCK):
-                    file.write(base64.b64encode(block))
-                file.write(b'"}\n')
+                kept = base64.b64encode(source.read()).decode()
+                run = {"form": FORM, "key": key, "payload": payload, "output": kept}
+                file.write(json.dumps(run, ensure_ascii=False).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
             path = part.removesuffix(".part") + ending
@@ -124,9 +113,9 @@ def in_hand(path: str) -> Iterator[bool]:
         os.close(file)
 
 
-def read(path: str) -> Spooled:
-    """The run in a file. Raises only Usage, TooLarge, InvalidMessage or DigestMismatch, whatever
-    the file contains."""
+def read(path: str) -> tuple[str, dict[str, Any], bytes]:
+    """The key, the payload and the output of the run in a file. The payload is marked as spooled.
+    Raises only Usage, TooLarge, InvalidMessage or DigestMismatch, whatever the file contains."""
     from interlock.rooms.mail.payloads import check
 
     most = MAX_OUTPUT_BYTES * 4 // 3 + MAX_PAYLOAD_BYTES
@@ -167,7 +156,7 @@ def read(path: str) -> Spooled:
         raise DigestMismatch(
             f"The output in {path} is not the one that was recorded. Run it again."
         )
-    return Spooled(spooled["key"], payload | {"spooled": True}, output)
+    return spooled["key"], payload | {"spooled": True}, output
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,17 +11,10 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock import __version__
-from interlock.errors import (
-    BadToken,
-    EngineUnavailable,
-    Internal,
-    NotAWorkspace,
-    Usage,
-    by_code,
-)
+from interlock.errors import BadToken, EngineUnavailable, Internal, NotAWorkspace, Usage, by_code
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.http import SEEN_HEADER, HttpRequest, encode
@@ -43,7 +36,7 @@ BARRED = (errno.EACCES, errno.EPERM, errno.EROFS)
 NEW_FILES = ("turnstile.queue", "turnstile.turn", "bells", "keys", "server.lock", "server.log")
 
 
-class Link(Protocol):
+class Link:
     """`place` is the directory or the URL; `home` the directory whose credentials are used."""
 
     place: str
@@ -55,6 +48,7 @@ class Link(Protocol):
 
     def call(self, credentials: Credentials, request: Any) -> Answer:
         """Makes the request; raises the refusals of `errors`."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Closes the workspace's file, if it was opened."""
@@ -107,7 +101,7 @@ def is_served(directory: str) -> bool:
     return False
 
 
-class LocalLink:
+class LocalLink(Link):
     """A workspace on this machine. The first call finds out whether a server runs."""
 
     is_local = True
@@ -168,7 +162,7 @@ class LocalLink:
             self._node.close()
 
 
-class RemoteLink:
+class RemoteLink(Link):
     """A server somewhere else, by its URL."""
 
     is_local = False
@@ -182,9 +176,6 @@ class RemoteLink:
             raise Usage(f"{url[:200]!r} is not a server's address, such as http://127.0.0.1:7420")
         self._is_secure = scheme == "https"
         self._seen = 0
-
-    def open(self) -> None:
-        return
 
     def call(self, credentials: Credentials, request: Any) -> Answer:
         import http.client
@@ -213,9 +204,6 @@ class RemoteLink:
             ) from None
         finally:
             connection.close()
-
-    def close(self) -> None:
-        return
 
 
 def open_node(

@@ -4,7 +4,7 @@ user's own machine. Nothing here is a rule; the node decides what a credential a
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -191,9 +191,10 @@ class CredentialStore:
         return self._read(filename(sender) + ".json")
 
     @contextmanager
-    def slot(self) -> Iterator["Slot"]:
-        """A place for a token that is about to be made. Raises EngineUnavailable before the node
-        makes a token that could not be kept, and would be lost."""
+    def slot(self) -> Iterator[Callable[[str, str], str]]:
+        """A function that keeps the token of a sender at mode 0600, in one step, and returns the
+        file's path. Raises EngineUnavailable before the node makes a token that could not be kept,
+        and would be lost."""
         draft = os.path.join(self._directory, f".{os.urandom(8).hex()}")
         try:
             os.makedirs(self._directory, 0o700, exist_ok=True)
@@ -202,8 +203,16 @@ class CredentialStore:
             raise EngineUnavailable(
                 f"A token cannot be kept in {self._directory}: {trouble.strerror}."
             ) from None
+
+        def keep(sender: str, token: str) -> str:
+            path = os.path.join(self._directory, filename(sender) + ".json")
+            with open(draft, "w", encoding="utf-8") as file:
+                json.dump({"sender": sender, "token": token}, file)
+            os.replace(draft, path)
+            return path
+
         try:
-            yield Slot(self._directory, draft)
+            yield keep
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(draft)
@@ -216,21 +225,6 @@ class CredentialStore:
             return kept if all(isinstance(each, str) for each in kept) else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
-
-
-class Slot(NamedTuple):
-    """A place for one token of a sender that is not known yet."""
-
-    directory: str
-    draft: str
-
-    def keep(self, sender: str, token: str) -> str:
-        """Stores the token at mode 0600, in one step; returns the file's path."""
-        path = os.path.join(self.directory, filename(sender) + ".json")
-        with open(self.draft, "w", encoding="utf-8") as file:
-            json.dump({"sender": sender, "token": token}, file)
-        os.replace(self.draft, path)
-        return path
 
 
 def who_acts(

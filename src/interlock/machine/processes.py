@@ -56,7 +56,7 @@ def every() -> list[Process]:
 
 def _from_ps(*which: str) -> list[Process]:
     found = []
-    for line in _ps("pid=,ppid=,pgid=,stat=,lstart=,comm=", *which).splitlines():
+    for line in ps("pid=,ppid=,pgid=,stat=,lstart=,comm=", *which).splitlines():
         words = line.split(None, 9)
         if len(words) != 10:  # a line without a name, or a start time in another form
             continue
@@ -66,7 +66,8 @@ def _from_ps(*which: str) -> list[Process]:
     return found
 
 
-def _ps(columns: str, *which: str) -> str:
+def ps(columns: str, *which: str) -> str:
+    """These columns of the processes that `which` selects. Raises OSError."""
     import subprocess
 
     try:
@@ -90,7 +91,7 @@ def words(pid: int) -> list[str]:
     except OSError:
         pass
     try:
-        return _ps("args=", "-p", str(pid)).split()
+        return ps("args=", "-p", str(pid)).split()
     except OSError:
         return []
 

@@ -15,9 +15,9 @@ EVENTS = {
     "PreToolUse": "edit",
     "PostToolUse": "tool",
     "PostToolUseFailure": "tool",
+    "StopFailure": "rest",
     "Stop": "stop",
     "SessionEnd": "end",
-    "StopFailure": "rest",
     "SubagentStart": "other",
     "SubagentStop": "other",
     "PreCompact": "other",  # `SessionStart` follows

@@ -6,7 +6,7 @@ Both are files of one worktree. Commands are lists, so that no shell splits them
 import os
 from typing import Any
 
-from interlock.agents.claude_code.hooks import EDITORS
+from interlock.agents.claude_code.hooks import EDITORS, EVENTS
 from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Invocation, Place, Wanted, chosen
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER, Hooks
@@ -14,8 +14,6 @@ from interlock.agents.setup.own_entries import SERVER, Hooks
 CLIENT = "claude-code"
 TITLE = "Claude Code"
 NAME = "claude"
-PROGRAM = "claude"
-DIRECTORY = ".claude"
 # An idle session waits for mail as long as possible. The client ends the wait with the session.
 AWAIT_S = 24 * 60 * 60
 
@@ -26,7 +24,7 @@ def wanted(place: Place, caller: Invocation) -> Wanted:
         place,
         caller,
         os.path.join(place.root, ".claude", "settings.local.json"),
-        os.path.join(place.in_home("CLAUDE_CONFIG_DIR", DIRECTORY), "settings.json"),
+        os.path.join(place.in_home("CLAUDE_CONFIG_DIR", ".claude"), "settings.json"),
         notices,
     )
     project = os.path.join(place.root, ".mcp.json")
@@ -50,9 +48,7 @@ def wanted(place: Place, caller: Invocation) -> Wanted:
 def hooks(caller: Invocation) -> Hooks:
     """The hooks by event. The second hook at Stop waits in the background, and wakes the session
     when mail arrives."""
-    before = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse")
-    events = (*before, "PostToolUseFailure", "StopFailure", "Stop", "SessionEnd")
-    groups = {event: [_group(caller, event)] for event in events}
+    groups = {event: [_group(caller, event)] for event, kind in EVENTS.items() if kind != "other"}
     groups["PreToolUse"] = [{"matcher": "|".join(EDITORS)} | _group(caller, "PreToolUse")]
     groups["Stop"].append(_group(caller, "Stop", "--await", timeout=AWAIT_S, asyncRewake=True))
     return groups

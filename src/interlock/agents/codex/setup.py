@@ -7,6 +7,7 @@ only the variables that the configuration names.
 
 import os
 
+from interlock.agents.codex.hooks import EVENTS
 from interlock.agents.setup.clients import (
     HOOK_TIMEOUT_S,
     Invocation,
@@ -21,8 +22,6 @@ from interlock.agents.setup.own_entries import SERVER, Hooks
 CLIENT = "codex"
 TITLE = "Codex"
 NAME = "codex"
-PROGRAM = "codex"
-DIRECTORY = ".codex"
 EDITORS = "apply_patch|Edit|Write"
 VARIABLES = ("INTERLOCK_TOKEN", "INTERLOCK_SESSION", "INTERLOCK_WORKSPACE")
 # The longest time that Codex grants at the end of a session.
@@ -31,7 +30,7 @@ END_TIMEOUT_S = 3
 
 def wanted(place: Place, caller: Invocation) -> Wanted:
     notices: list[dict[str, str]] = []
-    own = place.in_home("CODEX_HOME", DIRECTORY)
+    own = place.in_home("CODEX_HOME", ".codex")
     (config, servers), (hooks_file, hooked) = (
         chosen(place, caller, os.path.join(root, ".codex", name), os.path.join(own, name), notices)
         for root, name in ((place.root, "config.toml"), (place.main, "hooks.json"))
@@ -50,14 +49,10 @@ def wanted(place: Place, caller: Invocation) -> Wanted:
 
 
 def hooks(caller: Invocation) -> Hooks:
-    return {
-        event: [grouped(caller.hook(CLIENT, event), timeout, matcher)]
-        for event, timeout, matcher in (
-            ("SessionStart", HOOK_TIMEOUT_S, None),
-            ("UserPromptSubmit", HOOK_TIMEOUT_S, None),
-            ("PreToolUse", HOOK_TIMEOUT_S, EDITORS),
-            ("PostToolUse", HOOK_TIMEOUT_S, None),
-            ("Stop", HOOK_TIMEOUT_S, None),
-            ("SessionEnd", END_TIMEOUT_S, None),
-        )
-    }
+    made: Hooks = {}
+    for event, kind in EVENTS.items():
+        if kind != "other":
+            timeout_s = END_TIMEOUT_S if kind == "end" else HOOK_TIMEOUT_S
+            matcher = EDITORS if kind == "edit" else None
+            made[event] = [grouped(caller.hook(CLIENT, event), timeout_s, matcher)]
+    return made

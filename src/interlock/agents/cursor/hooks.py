@@ -15,11 +15,13 @@ EVENTS = {
     "beforeSubmitPrompt": "prompt",
     "preToolUse": "edit",
     "postToolUse": "tool",
+    "preCompact": "other",
     "stop": "stop",
     "sessionEnd": "end",
-    "preCompact": "other",
     "afterFileEdit": "other",
 }
+# The event before a compaction, after which the client reports no start.
+FORGETS = "preCompact"
 CONTEXT = frozenset(("sessionStart", "postToolUse"))
 # The page names Write and Delete. Some versions use the other names for the same tools.
 EDITORS = dict.fromkeys(
@@ -44,7 +46,7 @@ def decode(event: str, given: dict[str, Any]) -> Step:
     held, loops = 0, given.get("loop_count")
     if kind == "stop" and isinstance(loops, int) and loops is not True:
         held = max(loops, 0)
-    return Step(kind, session, directory, paths, held, forgets=event == "preCompact")
+    return Step(kind, session, directory, paths, held, forgets=event == FORGETS)
 
 
 def encode(event: str, reply: HookReply) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import os
 import shlex
 
-from interlock.agents.cursor.hooks import EDITORS
+from interlock.agents.cursor.hooks import EDITORS, EVENTS, FORGETS
 from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Invocation, Place, Wanted, chosen
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER, Hooks
@@ -11,8 +11,6 @@ from interlock.agents.setup.own_entries import SERVER, Hooks
 CLIENT = "cursor"
 TITLE = "Cursor"
 NAME = "cursor"
-PROGRAM = "cursor"
-DIRECTORY = ".cursor"
 NEW = '{\n  "version": 1\n}\n'
 # How often in a row the stop hook may keep the agent working.
 LOOPS = 5
@@ -37,21 +35,12 @@ def wanted(place: Place, caller: Invocation) -> Wanted:
 
 def hooks(caller: Invocation) -> Hooks:
     more: dict[str, dict[str, object]] = {
-        "preToolUse": {"matcher": "|".join(EDITORS)},
+        "edit": {"matcher": "|".join(EDITORS)},
         "stop": {"loop_limit": LOOPS},
     }
-    return {
-        event: [
-            {"command": shlex.join(caller.hook(CLIENT, event)), "timeout": HOOK_TIMEOUT_S}
-            | more.get(event, {})
-        ]
-        for event in (
-            "sessionStart",
-            "beforeSubmitPrompt",
-            "preToolUse",
-            "postToolUse",
-            "preCompact",
-            "stop",
-            "sessionEnd",
-        )
-    }
+    made: Hooks = {}
+    for event, kind in EVENTS.items():
+        if kind != "other" or event == FORGETS:
+            command = shlex.join(caller.hook(CLIENT, event))
+            made[event] = [{"command": command, "timeout": HOOK_TIMEOUT_S} | more.get(kind, {})]
+    return made

@@ -15,10 +15,12 @@ EVENTS = {
     "BeforeTool": "edit",
     "AfterTool": "tool",
     "AfterAgent": "stop",
-    "SessionEnd": "end",
     "PreCompress": "other",
+    "SessionEnd": "end",
     "Notification": "other",
 }
+# The event before a compaction, after which the client reports no start.
+FORGETS = "PreCompress"
 CONTEXT = frozenset(("SessionStart", "BeforeAgent", "AfterTool"))
 EDITORS = {"write_file": ("file_path",), "replace": ("file_path",)}
 
@@ -30,7 +32,7 @@ def decode(event: str, given: dict[str, Any]) -> Step:
         kind = "other"
     held = kind == "stop" and given.get("stop_hook_active") is True
     session, cwd = text_in(given, "session_id"), text_in(given, "cwd")
-    return Step(kind, session, cwd, paths, int(held), forgets=event == "PreCompress")
+    return Step(kind, session, cwd, paths, int(held), forgets=event == FORGETS)
 
 
 def encode(event: str, reply: HookReply) -> dict[str, Any]:

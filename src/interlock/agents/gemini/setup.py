@@ -6,7 +6,7 @@ not the session's name, by which a server finds the stored credential.
 
 import os
 
-from interlock.agents.gemini.hooks import EDITORS
+from interlock.agents.gemini.hooks import EDITORS, EVENTS, FORGETS
 from interlock.agents.setup.clients import (
     HOOK_TIMEOUT_S,
     Invocation,
@@ -21,8 +21,6 @@ from interlock.agents.setup.own_entries import SERVER, Hooks, Members
 CLIENT = "gemini"
 TITLE = "Gemini CLI"
 NAME = "gemini"
-PROGRAM = "gemini"
-DIRECTORY = ".gemini"
 
 
 def wanted(place: Place, caller: Invocation) -> Wanted:
@@ -40,15 +38,10 @@ def wanted(place: Place, caller: Invocation) -> Wanted:
 
 
 def hooks(caller: Invocation) -> Hooks:
-    return {
-        event: [grouped(caller.hook(CLIENT, event), HOOK_TIMEOUT_S * 1000, matcher, name=SERVER)]
-        for event, matcher in (
-            ("SessionStart", None),
-            ("BeforeAgent", None),
-            ("BeforeTool", "|".join(EDITORS)),
-            ("AfterTool", None),
-            ("AfterAgent", None),
-            ("PreCompress", None),
-            ("SessionEnd", None),
-        )
-    }
+    made: Hooks = {}
+    for event, kind in EVENTS.items():
+        if kind != "other" or event == FORGETS:
+            command, timeout_ms = caller.hook(CLIENT, event), HOOK_TIMEOUT_S * 1000
+            matcher = "|".join(EDITORS) if kind == "edit" else None
+            made[event] = [grouped(command, timeout_ms, matcher, name=SERVER)]
+    return made

@@ -7,7 +7,7 @@ a workspace: the node decides what the client is told.
 
 from typing import Any, NamedTuple, Protocol
 
-from interlock.agents import CLIENTS
+from interlock.agents import CLIENTS, module_of
 from interlock.errors import Usage
 from interlock.verbs.spelling import near
 
@@ -71,7 +71,5 @@ def client_of(name: str) -> HooksModule:
             f"There is no client {name[:80]!r}. There are: {', '.join(names)}.",
             did_you_mean=near(name, names) or None,
         )
-    module: HooksModule = __import__(
-        f"interlock.agents.{name.replace('-', '_')}.hooks", fromlist=["decode"]
-    )
+    module: HooksModule = module_of(name, "hooks")
     return module

@@ -304,5 +304,5 @@ def _shares(document: Document, saved: Saved) -> bool:
 
 def _own_directory(document: Document) -> tuple[str, ...]:
     """The client's own directory, which is removed with the last file in it."""
-    directory, own = os.path.dirname(document.file), client_named(document.client).DIRECTORY
+    directory, own = os.path.dirname(document.file), f".{client_named(document.client).NAME}"
     return (directory,) if os.path.basename(directory) == own else ()

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
+from interlock.agents import module_of
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import FROM, WORKSPACE, Hooks
 from interlock.machine import git
@@ -75,13 +76,11 @@ class Wanted(NamedTuple):
 
 
 class SetupModule(Protocol):
-    """The `setup` module of a client. `TITLE` is its name for people, `NAME` its default sender.
-    `PROGRAM` and `DIRECTORY` (in the user's home) show that it is installed."""
+    """The `setup` module of a client. `TITLE` is its name for people. `NAME` is its program, its
+    default sender and, after a dot, its directory in the user's home and in a project."""
 
     TITLE: str
     NAME: str
-    PROGRAM: str
-    DIRECTORY: str
 
     @staticmethod
     def wanted(place: Place, caller: Invocation) -> Wanted:
@@ -93,8 +92,7 @@ class SetupModule(Protocol):
 
 
 def client_named(name: str) -> SetupModule:
-    module = __import__(f"interlock.agents.{name.replace('-', '_')}.setup", fromlist=["wanted"])
-    return cast(SetupModule, module)
+    return cast(SetupModule, module_of(name, "setup"))
 
 
 def place_at(cwd: str, environ: Mapping[str, str], *, user: bool = False) -> Place:

@@ -80,10 +80,7 @@ def without_ours(document: Document, data: bytes | None) -> bytes | None:
     """The file without the entries that we recognise as ours, with or without a record. None if
     it contains nothing else."""
     found = recognised(document, data)
-    if data is None or not found.uses:
-        return data
-    left = _edited(document, data, dict.fromkeys(found.members), {}, keep=lambda _: False)
-    return None if _is_empty(document, left) else left
+    return taken_out(found, data, None) if data is not None and found.uses else data
 
 
 def recognised(document: Document, data: bytes | None) -> Document:
@@ -135,15 +132,16 @@ def _toml_edited(text: str, members: Members) -> str:
     from tomlkit.exceptions import TOMLKitError
     from tomlkit.items import InlineTable
 
-    def laid_out(value: Any, above: Any) -> Any:
-        table = tomlkit.inline_table() if isinstance(above, InlineTable) else tomlkit.table()
-        table.update(value)
-        return table
-
     try:
         document = tomlkit.parse(text if text.endswith("\n") or not text else text + "\n")
         for path, value in members.items():
-            _set(document, path, value, laid_out)
+            above = jsonc.value_at(document, path[:-1])
+            if value is not None and above is not None:
+                is_inline = isinstance(above, InlineTable)
+                table = tomlkit.inline_table() if is_inline else tomlkit.table()
+                table.update(value)
+                value = table
+            _set(document, path, value)
         after = tomlkit.dumps(document)
     except TOMLKitError as wrong:
         raise ValueError(str(wrong)) from None
@@ -152,31 +150,21 @@ def _toml_edited(text: str, members: Members) -> str:
     return after
 
 
-def _set(
-    table: Any,
-    path: Sequence[str],
-    value: Any,
-    made: Callable[[Any, Any], Any] = lambda value, _: value,
-) -> None:
-    """Set the value at the path. None removes it, and the tables that become empty. `made` makes
-    the new table from the value and the table above it."""
+def _set(table: Any, path: Sequence[str], value: Any) -> None:
+    """Set the value at the path. None removes it, and the tables that become empty."""
     key, *below = path
-    if not below:
-        if value is not None:
-            table[key] = made(value, table)
-        else:
-            table.pop(key, None)
-    elif key not in table:
-        if value is not None:
-            for name in reversed(below):
-                value = {name: value}
-            table[key] = value
-    elif not isinstance(table[key], dict):
-        raise ValueError(f"{key} is no table")
-    else:
-        _set(table[key], below, value, made)
+    if below and key in table:
+        if not isinstance(table[key], dict):
+            raise ValueError(f"{key} is no table")
+        _set(table[key], below, value)
         if not table[key]:
             table.pop(key)
+    elif value is None:
+        table.pop(key, None)
+    else:
+        for name in reversed(below):
+            value = {name: value}
+        table[key] = value
 
 
 def _with_lines(before: bytes | None, add: Sequence[str] = (), drop: Sequence[str] = ()) -> bytes:

@@ -3,7 +3,6 @@
 import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
 
 from interlock.agents.guards.hooks import this_interlock
 from interlock.agents.setup import inspect, records
@@ -11,29 +10,25 @@ from interlock.agents.setup.apply import prepared
 from interlock.agents.setup.clients import USER, Invocation, client_named, place_at
 from interlock.agents.setup.records import Record
 from interlock.errors import Usage
+from interlock.local.link import Link
+from interlock.local.workspace import CredentialStore
 from interlock.rooms.workspace.findings import Finding
 from interlock.verbs.addresses import address
 
 
-class Workspace(NamedTuple):
-    """A workspace for which clients are set up: where it is and keeps its records, its senders,
-    and the senders whose credentials are stored here."""
-
-    place: str
-    home: str
-    joined: Collection[str]
-    kept: Collection[str]
-
-
-def bad_credentials(workspace: Workspace, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """A finding for each client that was set up for the workspace and no longer fits. Places that
-    no longer exist are skipped."""
-    for record in records.shelf(workspace.home, environ).every():
-        if record.is_alive and (wrong := _misfit(record, workspace, environ)) is not None:
+def bad_credentials(
+    link: Link, joined: Collection[str], environ: Mapping[str, str]
+) -> Iterator[Finding]:
+    """A finding for each client that was set up for the workspace, whose senders are `joined`, and
+    no longer fits. Places that no longer exist are skipped."""
+    for record in records.shelf(link.home, environ).every():
+        if record.is_alive and (wrong := _misfit(record, link, joined, environ)) is not None:
             yield wrong
 
 
-def _misfit(record: Record, workspace: Workspace, environ: Mapping[str, str]) -> Finding | None:
+def _misfit(
+    record: Record, link: Link, joined: Collection[str], environ: Mapping[str, str]
+) -> Finding | None:
     sender, is_user = record.sender, record.place == USER
     directory = environ.get("HOME", os.sep) if is_user else record.place
     place = place_at(directory, environ, user=is_user)
@@ -41,17 +36,17 @@ def _misfit(record: Record, workspace: Workspace, environ: Mapping[str, str]) ->
         # The user's configuration leads to the workspace that it names, or to those that its
         # sender has joined. Skip it if that is not this one.
         named = inspect.found(record.client, place).workspace
-        if named != workspace.place if named else sender not in workspace.joined:
+        if named != link.place if named else sender not in joined:
             return None
     where = "your own configuration" if is_user else record.place
     about = f"{client_named(record.client).TITLE} in {where}"
-    if sender not in workspace.joined:
+    if sender not in joined:
         return Finding(
             f"{about} acts as {address(sender)}, as whom nobody has joined this workspace.",
             f"interlock join {shlex.quote(sender)}",
             where,
         )
-    if sender not in workspace.kept:
+    if CredentialStore(link.home).get(sender) is None:
         return Finding(
             f"{about} acts as {address(sender)}, of whom no credential is kept here any more.",
             f"interlock token mint --sender {shlex.quote(sender)} --keep",
@@ -71,8 +66,8 @@ def _misfit(record: Record, workspace: Workspace, environ: Mapping[str, str]) ->
             return Finding(f"{about}: what its configuration calls is gone.", again, where)
         # Setup may have been told the workspace, or may have found it: both are right.
         for is_repositorys in (False, True):
-            caller = Invocation(this_interlock(), sender, workspace.place, is_repositorys)
-            setting = prepared(record.client, place, workspace.home, caller, plugin_at)
+            caller = Invocation(this_interlock(), sender, link.place, is_repositorys)
+            setting = prepared(record.client, place, link.home, caller, plugin_at)
             if all(change.after == change.before for change in setting.changes):
                 return None
         why = "its configuration is not what setup would write now."

@@ -9,7 +9,7 @@ from interlock.agents import CLIENTS
 from interlock.agents.guards.hooks import is_installed
 from interlock.agents.setup import files
 from interlock.agents.setup.clients import GIT, Invocation, Place, client_named
-from interlock.agents.setup.documents import Document, parsed, recognised
+from interlock.agents.setup.documents import Document, recognised
 from interlock.agents.setup.own_entries import FROM, WORKSPACE, commands_in, value_of
 from interlock.errors import Usage
 from interlock.machine import git
@@ -36,8 +36,8 @@ def detected(place: Place) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name in CLIENTS:
         client, ours = client_named(name), found(name, place)
-        directory = os.path.join(place.home, client.DIRECTORY)
-        program = shutil.which(client.PROGRAM, path=path)
+        directory = os.path.join(place.home, f".{client.NAME}")
+        program = shutil.which(client.NAME, path=path)
         program = program or (directory if os.path.isdir(directory) else None)
         rows.append(
             {"client": name, "set_up": ours.hooks and ours.server}
@@ -108,11 +108,9 @@ def _users(client: str, place: Place) -> list[Document]:
 def _calls(document: Document) -> Iterator[tuple[str, Sequence[str]]]:
     """The words of our entries in the file."""
     try:
-        data = files.read(document.file)
-        ours = recognised(document, data)
-        if ours.hooks:
-            for words in commands_in(parsed(document, data), document.client):
-                yield "hook", words
+        ours = recognised(document, files.read(document.file))
+        for words in commands_in(ours.hooks):
+            yield "hook", words
         for server in ours.members.values():
             yield "server", [str(server.get("command")), *map(str, server["args"])]
     except Usage:

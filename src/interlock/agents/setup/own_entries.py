@@ -38,9 +38,9 @@ def is_our_server(path: Sequence[str], value: Any) -> bool:
     return path[-1] == SERVER and isinstance(args, list) and "mcp" in args
 
 
-def commands_in(data: Any, client: str) -> Iterator[list[str]]:
-    """The words of the command of each of our hooks."""
-    for groups in hooks_in(data, client).values():
+def commands_in(hooks: Hooks) -> Iterator[list[str]]:
+    """The words of the command of each hook."""
+    for groups in hooks.values():
         for group in groups:
             for hook in group[HOOKS] if isinstance(group.get(HOOKS), list) else [group]:
                 yield _words(hook)

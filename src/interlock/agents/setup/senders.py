@@ -83,14 +83,14 @@ def make(link: Link, environ: Mapping[str, str], sender: Sender) -> None:
     joined elsewhere gets a new token. Raises NameTaken if the name is a person's."""
     credentials = workspace.who_acts(link, environ, named=None, session=None, owner_may=True)
     link.open()
-    with workspace.CredentialStore(link.home).slot() as slot:
+    with workspace.CredentialStore(link.home).slot() as keep:
         try:
             answer = link.call(credentials, Join(sender.name))
         except NameTaken:
             if _kinds(link, credentials).get(sender.name) != AGENT:
                 raise
             answer = link.call(credentials, MintToken(sender.name))
-        slot.keep(answer["sender"], answer["token"])
+        keep(answer["sender"], answer["token"])
 
 
 def _agents(link: Link, store: workspace.CredentialStore, senders: Sequence[str]) -> list[str]:

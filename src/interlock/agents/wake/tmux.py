@@ -14,15 +14,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from interlock.agents import CLIENTS
+from interlock.agents import CLIENTS, module_of
 from interlock.agents.wake.looks import Look, Screen, prompt, screen, squeezed, why_not
+from interlock.machine.processes import ps
 from interlock.plugins import InDoubt, NotWoken, Pointer, Window
 from interlock.plugins.text import typed
 
-LOOKS: dict[str, Look] = {
-    name: __import__(f"interlock.agents.{name.replace('-', '_')}.wake", fromlist=["LOOK"]).LOOK
-    for name in CLIENTS
-}
+LOOKS: dict[str, Look] = {name: module_of(name, "wake").LOOK for name in CLIENTS}
 # A client at rest draws nothing; a client at work does.
 QUIET_S = 0.5
 SEEN_WITHIN_S = 5.0
@@ -183,16 +181,10 @@ def _has_terminal(pid: int, tty: str, look: Look) -> bool:
     """Whether the process is the client, belongs to this user, and is in the foreground of the
     terminal: if a client is suspended, its shell is in the foreground."""
     try:
-        done = subprocess.run(  # noqa: S603 - words of ours, no shell
-            ["ps", "-ww", "-o", "uid=,pgid=,tpgid=,tty=,args=", "-p", str(pid)],  # noqa: S607
-            capture_output=True,
-            timeout=COMMAND_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        fields = ps("uid=,pgid=,tpgid=,tty=,args=", "-ww", "-p", str(pid)).split(None, 4)
+    except OSError:
         return False
-    fields = done.stdout.decode(errors="replace").split(None, 4)
-    if done.returncode != 0 or len(fields) != 5:
+    if len(fields) != 5:
         return False
     uid, group, foreground, terminal, args = fields
     if uid != str(os.geteuid()) or group != foreground or f"/dev/{terminal}" != tty:

@@ -123,10 +123,7 @@ def _clients(context: Context) -> Iterator[Finding]:
     """Clients' configurations that no longer fit."""
     from interlock.agents.setup import health
 
-    link = context.link
-    known = list(_joined(context))
-    here = health.Workspace(link.place, link.home, known, context.store().senders())
-    yield from health.bad_credentials(here, os.environ)
+    yield from health.bad_credentials(context.link, list(_joined(context)), os.environ)
 
 
 def _credentials(context: Context) -> Iterator[Finding]:

@@ -230,12 +230,11 @@ def add(context: Context) -> Answer:
     """
     about, fence = _about(context), context.get("fence")
     if (path := context.get("file")) is not None:
-        from interlock.evidence.files import Attached
+        from interlock.evidence.files import attached
 
-        with Attached(path, MAX_FILE_BYTES) as attached, open(attached.output, "rb") as copy:
-            request = AddEvidence(attached.payload | about, fence=fence)
-            size = attached.payload["size"]
-            return run_flow(attach(request, in_chunks(copy), size), context.call)
+        with attached(path, MAX_FILE_BYTES) as (payload, copy):
+            request = AddEvidence(payload | about, fence=fence)
+            return run_flow(attach(request, in_chunks(copy), payload["size"]), context.call)
     if (path := context.get("spool")) is not None:
         from interlock.evidence import spool
 

@@ -85,9 +85,9 @@ def mint(context: Context) -> Answer:
     """Make another token for a sender, and print it once."""
     if not context.get("keep"):
         return context.call_as_owner(context.request())
-    with context.store().slot() as slot:
+    with context.store().slot() as keep:
         answer = context.call_as_owner(context.request())
-        return answer | {"kept": slot.keep(answer["sender"], answer["token"])}
+        return answer | {"kept": keep(answer["sender"], answer["token"])}
 
 
 @command("token rotate [ID] [--sender S]", RotateToken)
@@ -99,7 +99,7 @@ def rotate(context: Context) -> Answer:
 def _call_and_keep(context: Context) -> Answer:
     """Call the verb and keep its token, unless another token of the sender is kept and goes on."""
     store = context.store()
-    with store.slot() as slot:
+    with store.slot() as keep:
         answer = context.call_as_owner(context.request())
         kept = store.get(answer["sender"])
         try:
@@ -109,7 +109,7 @@ def _call_and_keep(context: Context) -> Answer:
         if kept_id is not None and kept_id not in answer.get("replaced", ()):
             return answer
         try:
-            return answer | {"kept": slot.keep(answer["sender"], answer["token"])}
+            return answer | {"kept": keep(answer["sender"], answer["token"])}
         except OSError as trouble:
             # The token is made; only the answer has it now.
             return answer | {"not_kept": trouble.strerror}

@@ -28,10 +28,10 @@ def join_by_invitation(context: Context, invitation: str) -> Answer:
         raise Usage("An invitation is a link such as https://interlock.example/invite/ili_…")
     context.values["workspace"] = place
     token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
-    with context.store().slot() as slot:
+    with context.store().slot() as keep:
         request = AcceptInvitation(code.strip("/"), token_format.hashed(token))
         answer = context.link.call(Credentials(), request)
-        kept = slot.keep(answer["sender"], token)
+        kept = keep(answer["sender"], token)
     return answer | {"workspace": place, "kept": kept, "token": token}
 
 

@@ -140,15 +140,11 @@ def run_checks(context: Context) -> Answer:
     In a fresh checkout of the submitted commit, as a sender that holds the gates. Exit 1 when one
     failed.
     """
-    from interlock.evidence.judging import ChecksInterrupted, Judge, root_here, rules_at
+    from interlock.evidence.judging import Judge, root_here
 
-    root, task = root_here(), context.values["task"]
-    rules = rules_at(root, context.get("rules"))
-    judge = Judge(context.call, task, root, rules, output.live(sys.stderr))
-    try:
-        judged = judge.judge(context.get("gate"), new_rules=context.get("new_rules", False))
-    except ChecksInterrupted:
-        raise KeyboardInterrupt from None
+    task, rules = context.values["task"], context.get("rules")
+    judge = Judge(context.call, task, root_here(), rules, output.live(sys.stderr))
+    judged = judge.judge(context.get("gate"), new_rules=context.get("new_rules", False))
     answer: Answer = {"task": task, "gates": judged}
     if failed := [found["gate"] for found in judged if found["verdict"] == "fail"]:
         message = f"Failed: {', '.join(failed)}. Its worker was told."
@@ -170,7 +166,7 @@ def scrub(context: Context) -> Answer:
     from interlock.scrub import findings, rules_of
 
     root = root_here()
-    rules = rules_at(root, context.get("rules")).project.scrub
+    rules = rules_at(root, context.get("rules")).scrub
     found = [finding.view() for finding in findings(root, rules_of(rules))]
     answer: Answer = {"clean": not found, "findings": found, "rules": sorted(rules)}
     if found:

@@ -247,7 +247,7 @@ def _evidence(given: Arguments, here: Here) -> Flow[Answer]:
 
     def read() -> tuple[str | None, Answer, bytes]:
         from interlock.evidence import spool, standing
-        from interlock.evidence.files import Attached
+        from interlock.evidence.files import attached
 
         if kind == "spool":
             return spool.read(path)
@@ -262,8 +262,8 @@ def _evidence(given: Arguments, here: Here) -> Flow[Answer]:
                 "with the command interlock evidence add.",
                 member="value",
             )
-        with Attached(real, FILE_BYTES) as file, open(file.output, "rb") as copy:
-            return None, file.payload, copy.read()
+        with attached(real, FILE_BYTES) as (payload, copy):
+            return None, payload, copy.read()
 
     key, payload, data = yield LocalRead(read)
     request = AddEvidence(payload | about, key=key)

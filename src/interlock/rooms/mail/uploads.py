@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any
 
 from interlock.errors import Refusal
 from interlock.log.encoding import digest
@@ -57,7 +57,7 @@ def attach(request: AddEvidence, chunks: Iterable[bytes], size: int) -> Flow[Any
     return answer
 
 
-def in_chunks(file: BinaryIO) -> Iterator[bytes]:
+def in_chunks(file: IO[bytes]) -> Iterator[bytes]:
     """The rest of a file, in chunks."""
     while data := file.read(CHUNK_BYTES):
         yield data
