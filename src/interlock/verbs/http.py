@@ -1,8 +1,8 @@
-"""Verbs over HTTP: the routes, and the encoding of a request.
+"""Verbs over HTTP: the names of headers and fields, and the encoding of a request.
 
-The server decodes by these routes, and the client and the command encode by them. Fields in braces
-are in the path, the others in the query of a GET or the JSON body of a POST. The field `data` is a
-body of bytes.
+The client and the command encode a request by the route of its verb, and `doors.http.decoding`
+decodes it. Fields in braces are in the path, the others in the query of a GET or the JSON body of a
+POST. The field `data` is a body of bytes.
 """
 
 import json
@@ -24,15 +24,6 @@ MAX_NAME_LENGTH = 1000
 WIRE_NAMES = {"wait_s": "wait"}
 
 
-class Route(NamedTuple):
-    """A method and a path that lead to a verb. A shorthand is for requests written by hand."""
-
-    verb: "type[Verb]"
-    method: str
-    path: str
-    shorthand: bool = False
-
-
 class Request(NamedTuple):
     """A request as HTTP carries it."""
 
@@ -40,16 +31,6 @@ class Request(NamedTuple):
     target: str
     headers: dict[str, str]
     body: bytes
-
-
-def routes_of(verb: "type[Verb]") -> list[Route]:
-    """The routes of a verb, its own first."""
-    declared = verb.declared
-    routes = []
-    for line in [declared.http, *declared.http_also] if declared.http else []:
-        method, path = line.split()
-        routes.append(Route(verb, method, path, shorthand=line != declared.http))
-    return routes
 
 
 def encode(credentials: "Credentials", request: "Verb") -> Request:

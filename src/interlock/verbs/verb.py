@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-V = TypeVar("V", bound="Verb")
 Groups = tuple[tuple[str, ...], ...]
 
 DECLARED: list[type[Verb]] = []
@@ -165,6 +164,9 @@ class Verb:
         other = object.__new__(type(self))
         vars(other).update(vars(self), **changes)
         return other
+
+
+V = TypeVar("V", bound=Verb)
 
 
 class Field:

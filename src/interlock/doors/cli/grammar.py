@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from interlock.verbs.verb import Verb
 
     Help = Mapping[str, str | tuple[str, Shape]]
+    Action = TypeVar("Action", bound=Callable[..., Any])
 
 Kind = Literal["text", "int", "duration"]
-Action = TypeVar("Action", bound="Callable[..., Any]")
 
 
 class Flag(NamedTuple):
