@@ -23,9 +23,10 @@ from interlock.rooms import catalogue, folding
 from interlock.rooms.identity.verbs import Join
 from interlock.server.records import Owner
 from interlock.server.serving import application
+from interlock.verbs import DECLARED
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.types import Item, Limit, Line
-from interlock.verbs.verb import DECLARED, Verb
+from interlock.verbs.verb import Verb
 
 pytestmark = pytest.mark.every_engine
 

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock import __version__
 from interlock.errors import (
@@ -25,6 +25,7 @@ from interlock.errors import (
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.http import SEEN_HEADER, Request, encode
+from interlock.verbs.record import Record
 
 if TYPE_CHECKING:
     from interlock.node import Node
@@ -60,7 +61,7 @@ class Link(Protocol):
         """Closes the workspace's file, if it was opened."""
 
 
-class About(NamedTuple):
+class About(Record):
     """The record that a server writes into its workspace's directory."""
 
     pid: int

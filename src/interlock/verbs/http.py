@@ -6,7 +6,9 @@ POST. The field `data` is a body of bytes.
 """
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from interlock.verbs.record import Record
 
 if TYPE_CHECKING:
     from interlock.verbs.credentials import Credentials
@@ -24,7 +26,7 @@ MAX_NAME_LENGTH = 1000
 WIRE_NAMES = {"wait_s": "wait"}
 
 
-class Request(NamedTuple):
+class Request(Record):
     """A request as HTTP carries it."""
 
     method: str

@@ -11,7 +11,6 @@ Each argument and flag of a verb's line fills the field of its name; `--ttl` als
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from interlock.doors.cli.grammar import Argument, Command, Flag, OneOf
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from interlock.doors.cli.grammar import Help
     from interlock.verbs.verb import Verb
 
-# A group in brackets or parentheses, a flag with its value, or a word.
-_PART = re.compile(r"\[[^\]]*\]|\([^)]*\)|--[a-z-]+(?: [A-Z@]\S*)?(?:\.\.\.)?|\S+")
 _TEXT = Text()
 
 
@@ -45,7 +42,7 @@ def command_of(
     flags: list[Flag] = []
     groups: list[OneOf] = []
     line, _, rest = usage.partition(" -- ")
-    for part in _PART.findall(line):
+    for part in _parts(line):
         if part[0].isalpha() and part.islower():
             words.append(part)
             continue
@@ -87,6 +84,23 @@ def command_of(
         verb=verb,
         action=action,
     )
+
+
+def _parts(line: str) -> list[str]:
+    """The parts of a usage line: a group in brackets or parentheses, a flag with its value, or a
+    word."""
+    parts: list[str] = []
+    for word in line.split():
+        last = parts[-1] if parts else ""
+        is_in_group = last[:1] in ("[", "(") and last[-1] not in "])"
+        is_value = (
+            last.startswith("--") and " " not in last and (word[0] == "@" or word[0].isupper())
+        )
+        if is_in_group or is_value:
+            parts[-1] = f"{last} {word}"
+        else:
+            parts.append(word)
+    return parts
 
 
 def _specified(text: str, verb: type[Verb] | None, help: Help) -> tuple[Shape, str]:

@@ -4,7 +4,9 @@ The parser, the help, the completion and the usage errors read the same commands
 cannot disagree.
 """
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from interlock.verbs.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 Kind = Literal["text", "int", "duration"]
 
 
-class Flag(NamedTuple):
+class Flag(Record):
     """`--ttl D`, or a switch where there is neither a value nor choices."""
 
     name: str
@@ -47,7 +49,7 @@ class Flag(NamedTuple):
         return f"{self.name} {self.placeholder}".rstrip()
 
 
-class Argument(NamedTuple):
+class Argument(Record):
     """A positional argument. `TEXT|-` shows that `-` is standard input; its key is `text`."""
 
     name: str
@@ -69,14 +71,14 @@ class Argument(NamedTuple):
         return f"[{form}]" if self.optional else form
 
 
-class OneOf(NamedTuple):
+class OneOf(Record):
     """Flags and arguments of which at most one may be given, or exactly one where required."""
 
     names: tuple[str, ...]
     required: bool = False
 
 
-class Command(NamedTuple):
+class Command(Record):
     """A command. With `rest`, the words after the arguments or `--` are a foreign command. A
     command calls its `verb`, unless an `action` performs it."""
 
@@ -97,7 +99,7 @@ class Command(NamedTuple):
         return " ".join(self.words)
 
 
-class Parsed(NamedTuple):
+class Parsed(Record):
     """A parsed command line. `values` holds only given values: a list where several are allowed,
     True for a switch, whole numbers for ints and durations (in seconds).
 

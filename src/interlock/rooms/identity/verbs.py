@@ -12,7 +12,6 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from interlock.errors import NameTaken, Usage
-from interlock.log.times import LAST_MS
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
@@ -40,7 +39,7 @@ else:
     names = LazyModule("interlock.rooms.identity.names")
     tokens = LazyModule("interlock.rooms.identity.tokens")
 
-HASH = re.compile(r"[0-9a-f]{64}")
+HASH = r"[0-9a-f]{64}"
 # The members of an imported row: the type of each, and its name in refusals.
 ROW_MEMBERS: dict[str, tuple[type, str]] = {
     "token_hash": (str, "text"),
@@ -575,7 +574,7 @@ def refuse_row(number: int, row: dict[str, Any]) -> None:
         if wrong is not None:
             raise Usage(f"Row {number}: {wrong}", member="rows")
     token_hash = row.get("token_hash", "")
-    if token_hash and not HASH.fullmatch(token_hash):
+    if token_hash and not re.fullmatch(HASH, token_hash):
         raise Usage(
             f"Row {number}: token_hash is not a SHA-256. Give 64 hexadecimal digits in lower case.",
             member="rows",
@@ -584,6 +583,8 @@ def refuse_row(number: int, row: dict[str, Any]) -> None:
 
 def wrong_member(name: str, value: Any) -> str | None:
     """A sentence about a wrong member of an imported row, or None. It does not repeat the value."""
+    from interlock.log.times import LAST_MS
+
     kind, form = ROW_MEMBERS[name]
     texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     if isinstance(value, dict):

@@ -7,7 +7,7 @@ over shown and read to acked or declined, and stays open until then. `sending` a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from interlock.errors import InvalidMessage, NotFound, TooLarge, Usage
 from interlock.log.encoding import canonical, digest
@@ -16,6 +16,7 @@ from interlock.verbs.addresses import address, unicode
 from interlock.verbs.answers import Priority
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
+    DEFAULT_SEVERITY,
     MAX_QUERY_LENGTH,
     MAX_ROWS,
     MESSAGE_REF,
@@ -95,10 +96,6 @@ Redactable = Annotated[
         pattern=f"(?:{MESSAGE_REF.pattern}|{TASK_ID.pattern})",
     ),
 ]
-
-
-# The severity of a blocker that names none.
-DEFAULT_SEVERITY: Final = "stop"
 
 
 class SendMessage(

@@ -12,16 +12,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from interlock.errors import InvalidMessage, MissingScope, TooLarge, Usage
-from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, LEASE
-from interlock.rooms.claims.verbs import Note as ClaimNote
-from interlock.rooms.mail.verbs import DEFAULT_SEVERITY
 from interlock.verbs.answers import without_none
 from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
+    DEFAULT_LEASE_S,
+    DEFAULT_SEVERITY,
+    LEASE,
     LINE,
     MESSAGE_REF,
     Branch,
     Choice,
+    ClaimNote,
     Duration,
     Fence,
     Integer,
