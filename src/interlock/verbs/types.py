@@ -8,10 +8,22 @@ types as they are.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, get_args
 
 from interlock.errors import BadInput, Usage
 from interlock.verbs.addresses import unicode
+
+if TYPE_CHECKING:
+    from typing import Annotated as Annotated
+else:
+
+    class Annotated:
+        """`Annotated[str, ITEM]` is a `str` to a type checker and `ITEM` at run time. The class of
+        `typing` has no other use here, and takes 0.3 ms of every command."""
+
+        def __class_getitem__(cls, parts: tuple[Any, Shape]) -> Shape:
+            return parts[1]
+
 
 MAX_TTL_S = 365 * 86_400
 MAX_ROWS = 1000
@@ -259,10 +271,7 @@ def shape_of(annotation: str, names: dict[str, Any]) -> tuple[Shape, bool]:
     if bare in _PLAIN:
         return _PLAIN[bare], optional
     named = names[bare]
-    if (metadata := getattr(named, "__metadata__", None)) is not None:
-        shape: Shape = metadata[0]
-        return shape, optional
-    return Choice(*get_args(named)), optional
+    return (named if isinstance(named, Shape) else Choice(*get_args(named))), optional
 
 
 # --- names and references

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock.doors.cli.grammar import Argument, Command, Flag, OneOf
-from interlock.verbs.durations import covering
 from interlock.verbs.types import Choice, Integer, Several, Shape, Switch, Text
 from interlock.verbs.verb import Field, fields_of, notes, summary
 
@@ -111,8 +110,11 @@ def _specified(text: str, verb: type[Verb] | None, help: Help) -> tuple[Shape, s
     if verb is not None and (field := field_of(verb, text)) is not None:
         about = said or field.help
         if said is None and not field.required and field.default not in (None, (), False, ""):
-            is_duration = field.shape.kind == "duration"
-            default = covering(field.default) if is_duration else field.default
+            default = field.default
+            if field.shape.kind == "duration":
+                from interlock.verbs.durations import covering
+
+                default = covering(default)
             about = f"{about} (default: {default})".strip()
         return field.shape, about
     if said is None:

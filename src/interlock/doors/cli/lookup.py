@@ -30,7 +30,9 @@ OTHERS = "More"
 
 
 def commands_for(words: Sequence[str]) -> list[Command]:
-    """The commands that these words may name."""
+    """The commands that these words may name. After `help`, they name the command of a page."""
+    if words[:1] == ["help"] and len(words) > 1:
+        words = words[1:]
     names = [name for summaries in SUMMARIES.values() for name in summaries]
     if exact := [name for name in names if name.split() == list(words[: name.count(" ") + 1])]:
         return _declared(exact)

@@ -8,17 +8,18 @@ claims, `records` reads the tables, and `fold` writes them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.errors import ClaimHeld, MissingScope, NotFound, NotHolder, StaleFence, Usage
+from interlock.verbs import LazyModule
 from interlock.verbs.answers import without_none
-from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     DEFAULT_LEASE_S,
     GLOB,
     LEASE,
     MAX_FILES,
     OBJECT_ID,
+    Annotated,
     Branch,
     ClaimNote,
     Duration,

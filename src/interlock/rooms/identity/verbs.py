@@ -9,15 +9,16 @@ the tables.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from interlock.errors import NameTaken, Usage
+from interlock.verbs import LazyModule
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
-from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     LINE,
     MAX_ROWS,
+    Annotated,
     Duration,
     Object,
     Query,

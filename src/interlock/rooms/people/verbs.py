@@ -8,11 +8,11 @@ connected clients.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
+from interlock.verbs import LazyModule
 from interlock.verbs.addresses import address
-from interlock.verbs.lazy import LazyModule
-from interlock.verbs.types import Duration, Query, Several, Sha256, Text, one_line
+from interlock.verbs.types import Annotated, Duration, Query, Several, Sha256, Text, one_line
 from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:

@@ -9,17 +9,18 @@ open requirements. `records` reads the tables, and `fold` writes them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from interlock.errors import InvalidMessage, MissingScope, TooLarge, Usage
+from interlock.verbs import LazyModule
 from interlock.verbs.answers import without_none
-from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     DEFAULT_LEASE_S,
     DEFAULT_SEVERITY,
     LEASE,
     LINE,
     MESSAGE_REF,
+    Annotated,
     Branch,
     Choice,
     ClaimNote,

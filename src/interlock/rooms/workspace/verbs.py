@@ -6,14 +6,15 @@ decides them: see `node.maintenance`. `Inspect` and `Maintain` are their permiss
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from interlock.errors import Usage
+from interlock.verbs import LazyModule
 from interlock.verbs.answers import without_none
-from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     MAX_ROWS,
     AbsolutePath,
+    Annotated,
     Duration,
     Files,
     Integer,
