@@ -27,9 +27,8 @@ from interlock.node.live import LiveNode
 from interlock.rooms.mail.verbs import SendMessage
 from interlock.server.records import Owner
 from interlock.server.serving import Place, application, configuration, listening
-from interlock.verbs.http import routes_of
 
-SEND = decoding.decoder(routes_of(SendMessage)[0])
+SEND = decoding.decoder(decoding.routes_of(SendMessage)[0])
 
 
 def main() -> None:

@@ -28,9 +28,10 @@ from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail.answers import Unanswered
 from interlock.server.records import Owner
 from interlock.server.serving import application
+from interlock.verbs import DECLARED
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.types import Item, Limit, Line
-from interlock.verbs.verb import DECLARED, Tool, Verb
+from interlock.verbs.verb import Tool, Verb
 
 pytestmark = pytest.mark.every_engine
 

@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode
 import interlock
 from interlock.client import answers
 from interlock.doors.cli import doctor as examining
+from interlock.doors.http.decoding import routes_of
 from interlock.errors import Refusal
 from interlock.rooms import catalogue
 from interlock.rooms.claims.verbs import (
@@ -120,7 +121,6 @@ from interlock.rooms.workspace.verbs import (
     VerifyLog,
     Whoami,
 )
-from interlock.verbs.http import routes_of
 from world.commandline import EXIT_OF, LIMIT_S, Done, Place, lines
 
 ROUTED = [verb for verb in catalogue.verbs() if verb.declared.http]

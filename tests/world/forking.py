@@ -138,8 +138,7 @@ def _prepare() -> None:
     routing.compile_path = functools.cache(routing.compile_path)
     api.document()
     catalogue: Any = importlib.import_module("interlock.rooms.catalogue")
-    http: Any = importlib.import_module("interlock.verbs.http")
-    for route in [route for verb in catalogue.verbs() for route in http.routes_of(verb)]:
+    for route in [route for verb in catalogue.verbs() for route in decoding.routes_of(verb)]:
         decoding.decoder(route)
         routing.compile_path(route.path)
     web: Any = importlib.import_module("interlock.doors.web")

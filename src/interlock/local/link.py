@@ -11,13 +11,14 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from interlock import __version__
 from interlock.errors import BadToken, EngineUnavailable, Internal, NotAWorkspace, Usage, by_code
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.http import SEEN_HEADER, HttpRequest, encode
+from interlock.verbs.record import Record
 
 if TYPE_CHECKING:
     from interlock.node import Node
@@ -54,7 +55,7 @@ class Link:
         """Closes the workspace's file, if it was opened."""
 
 
-class About(NamedTuple):
+class About(Record):
     """The record that a server writes into its workspace's directory."""
 
     pid: int

@@ -8,10 +8,11 @@ window among their ancestors. A window names the sender; only the token authoris
 import json
 import os
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.machine.processes import Process, ancestors, is_alive, space, words
 from interlock.verbs.credentials import Credentials
+from interlock.verbs.record import Record
 
 # Clients with one session at a time in a process. In a client with several, the process tells none.
 ONE_A_PROCESS = ("claude-code", "codex", "gemini")
@@ -20,7 +21,7 @@ SHELLS = ("sh", "dash", "bash", "zsh", "fish", "ksh")
 BETWEEN = ("env", "timeout", "uv", "uvx")
 
 
-class Window(NamedTuple):
+class Window(Record):
     """The sender and session of a client's process."""
 
     sender: str

@@ -6,20 +6,19 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
 
 from interlock.errors import EngineUnavailable, NoIdentity, UnknownSender, Usage
 from interlock.local.link import Link, LocalLink, RemoteLink, shut_out
-from interlock.local.windows import surrounding
 from interlock.verbs.addresses import address, filename, unicode
 from interlock.verbs.credentials import Credentials
+from interlock.verbs.record import Record
 
 LOCAL = ".interlock"
 IN_GIT = "interlock"
 OWNER = "owner.json"
 
 
-class Kept(NamedTuple):
+class Kept(Record):
     """A credential kept in a workspace."""
 
     sender: str
@@ -222,7 +221,8 @@ class CredentialStore:
             with open(os.path.join(self._directory, name), encoding="utf-8") as file:
                 stored = json.load(file)
             kept = Kept(stored["sender"], stored["token"])
-            return kept if all(isinstance(each, str) for each in kept) else None
+            is_valid = isinstance(kept.sender, str) and isinstance(kept.token, str)
+            return kept if is_valid else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -242,6 +242,8 @@ def who_acts(
     session = session or environ.get("INTERLOCK_SESSION") or None
     if token := environ.get("INTERLOCK_TOKEN"):
         return Credentials(token=token, session=session, claimed=named)
+    from interlock.local.windows import surrounding
+
     running = environ.get("INTERLOCK_SESSION")
     window = surrounding(link.home) if not running else None
     if window is not None and (found := store.get(window.sender)):

@@ -9,10 +9,9 @@ DAY_MS = 86_400_000
 LAST_MS = 253_402_300_800_000
 # Seconds since 1970 stay below this for thousands of years; milliseconds passed it in 1973.
 _SECONDS_BELOW = 100_000_000_000
-_TIME = re.compile(
+_TIME = (
     r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?"
-    r"(?:[Zz]|([+-])(\d\d):?(\d\d))?",
-    re.ASCII,
+    r"(?:[Zz]|([+-])(\d\d):?(\d\d))?"
 )
 
 
@@ -48,7 +47,7 @@ def read_time(value: Any) -> int | None:
         if not 0 <= value < LAST_MS:
             return None
         return int(value * 1000 if value < _SECONDS_BELOW else value)
-    found = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+    found = re.fullmatch(_TIME, value.strip(), re.ASCII) if isinstance(value, str) else None
     if found is None:
         return None
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from interlock.errors import NoAnswer, Refusal
 from interlock.rooms.identity.token_format import INVITATION, SECRET_BYTES, compose, hashed
 from interlock.rooms.workspace.verbs import Attend, Whoami
+from interlock.verbs import LazyModule
 from interlock.verbs.answers import Answer
 from interlock.verbs.flows import Flow, ShowReachable, Sleep
-from interlock.verbs.lazy import LazyModule
 from interlock.verbs.verb import Verb, check_fields, validated
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import Any
 
-from interlock.verbs.verb import DECLARED, Verb
+from interlock.verbs import DECLARED
+from interlock.verbs.verb import Verb
 
 ROOMS = ("workspace", "identity", "people", "mail", "claims", "work")
 

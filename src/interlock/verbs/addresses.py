@@ -10,8 +10,9 @@ VALID_SHAPES = [
     "AGENT:* (everyone; the asterisk is required)",
     "@<identifier> (one agent, for example @neo-gpt; the @ is required)",
 ]
-NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
-RECIPIENT = re.compile(r"[A-Za-z0-9_-]{1,128}")
+# Patterns are compiled on first use: most commands check no name.
+NAME = r"[a-z][a-z0-9-]{0,63}"
+RECIPIENT = r"[A-Za-z0-9_-]{1,128}"
 
 
 def address(name: str) -> str:
@@ -28,7 +29,7 @@ def recipient_name(to: str, pattern: str, existing: list[str]) -> str | None:
     if to == BROADCAST:
         return None
     name = to[1:] if to.startswith("@") else ""
-    if RECIPIENT.fullmatch(name) or _widened(name, pattern):
+    if re.fullmatch(RECIPIENT, name) or _widened(name, pattern):
         return name
     bare = to.split(":", 1)[-1].strip().lstrip("@")
     raise InvalidRecipientShape(
@@ -42,7 +43,7 @@ def recipient_name(to: str, pattern: str, existing: list[str]) -> str | None:
 
 def check_name(name: str, pattern: str, what: str = "name") -> str:
     """Return a name that may be registered. Raises Usage with the characters that it may have."""
-    if NAME.fullmatch(name) or _widened(name, pattern):
+    if re.fullmatch(NAME, name) or _widened(name, pattern):
         return name
     rule = "lower-case letters, digits and hyphens, beginning with a letter, at most 64"
     if pattern:

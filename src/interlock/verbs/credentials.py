@@ -1,9 +1,9 @@
 """The credentials of a request."""
 
-from typing import NamedTuple
+from interlock.verbs.record import Record
 
 
-class Credentials(NamedTuple):
+class Credentials(Record):
     """The caller's proof of identity, and the circumstances of the request.
 
     token     decides who the caller is

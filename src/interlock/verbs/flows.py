@@ -9,13 +9,15 @@ A step is a request for a verb, or one of the classes here.
 """
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+from interlock.verbs.record import Record
 
 T = TypeVar("T")
 Flow = Generator[Any, Any, T]
 
 
-class Sleep(NamedTuple):
+class Sleep(Record):
     """Wait for a commit that may matter, or until the time is over. Mail for `names` matters;
     without names, claims matter. A flow may wake early. The result is False where the caller
     cannot wait any longer."""
@@ -24,20 +26,20 @@ class Sleep(NamedTuple):
     names: frozenset[str] = frozenset()
 
 
-class ShowReachable(NamedTuple):
+class ShowReachable(Record):
     """Show the sender as reachable until the flow ends."""
 
     sender: str
     asleep: bool = False
 
 
-class LocalRead(NamedTuple):
+class LocalRead(Record):
     """Read the caller's files or ask its git, which may block."""
 
     read: Callable[[], Any]
 
 
-class Ended(NamedTuple):
+class Ended(Record):
     """The end of a flow, with its result."""
 
     result: Any

@@ -1,12 +1,14 @@
-"""Verbs over HTTP: the routes, and the encoding of a request.
+"""Verbs over HTTP: the names of headers and fields, and the encoding of a request.
 
-The server decodes by these routes, and the client and the command encode by them. Fields in braces
-are in the path, the others in the query of a GET or the JSON body of a POST. The field `data` is a
-body of bytes.
+The client and the command encode a request by the route of its verb, and `doors.http.decoding`
+decodes it. Fields in braces are in the path, the others in the query of a GET or the JSON body of a
+POST. The field `data` is a body of bytes.
 """
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from interlock.verbs.record import Record
 
 if TYPE_CHECKING:
     from interlock.verbs.credentials import Credentials
@@ -24,32 +26,13 @@ MAX_NAME_LENGTH = 1000
 WIRE_NAMES = {"wait_s": "wait"}
 
 
-class Route(NamedTuple):
-    """A method and a path that lead to a verb. A shorthand is for requests written by hand."""
-
-    verb: "type[Verb]"
-    method: str
-    path: str
-    shorthand: bool = False
-
-
-class HttpRequest(NamedTuple):
+class HttpRequest(Record):
     """A request as HTTP carries it."""
 
     method: str
     target: str
     headers: dict[str, str]
     body: bytes
-
-
-def routes_of(verb: "type[Verb]") -> list[Route]:
-    """The routes of a verb, its own first."""
-    declared = verb.declared
-    routes = []
-    for line in [declared.http, *declared.http_also] if declared.http else []:
-        method, path = line.split()
-        routes.append(Route(verb, method, path, shorthand=line != declared.http))
-    return routes
 
 
 def encode(credentials: "Credentials", request: "Verb") -> HttpRequest:

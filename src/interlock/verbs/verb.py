@@ -29,19 +29,18 @@ Every command defines the verbs of a room, so a definition must be cheap: annota
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from interlock.errors import Usage
+from interlock.verbs import DECLARED
+from interlock.verbs.record import Record
 from interlock.verbs.types import Shape, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-V = TypeVar("V", bound="Verb")
 FieldGroups = tuple[tuple[str, ...], ...]
-
-DECLARED: list[type[Verb]] = []
 
 
 class Tool:
@@ -126,36 +125,21 @@ class Declaration:
         vars(self).update(declared)
 
 
-@dataclass_transform(frozen_default=True)
-class Verb:
-    """One operation. An instance is a request for it, and does not change."""
+class Verb(Record):
+    """One operation. An instance is a request for it."""
 
-    declared: ClassVar[Declaration]
-    _fields: ClassVar[tuple[str, ...]]
-    _names: ClassVar[frozenset[str]]
-    _field_defaults: ClassVar[dict[str, Any]]
-    _resolved: ClassVar[dict[str, Field] | None]
+    if TYPE_CHECKING:
+        declared: ClassVar[Declaration]
+        _resolved: ClassVar[dict[str, Field] | None]
 
     def __init_subclass__(cls, *, name: str = "", cli: str = "", **declared: Any) -> None:
+        super().__init_subclass__()
         name = name or " ".join(
             takewhile(lambda word: word[0].isalpha() and word.islower(), cli.split())
         )
         cls.declared = Declaration(name=name, cli=cli, **declared)
-        annotations = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - inspect is slow
-        cls._fields = tuple(annotations)
-        cls._names = frozenset(annotations)
-        members = vars(cls)
-        cls._field_defaults = {field: members[field] for field in annotations if field in members}
         cls._resolved = None
         DECLARED.append(cls)
-
-    def __init__(self, *values: Any, **named: Any) -> None:
-        in_order = dict(zip(self._fields, values, strict=False))
-        members = self._field_defaults | in_order | named
-        is_twice = len(values) > len(self._fields) or not named.keys().isdisjoint(in_order)
-        if is_twice or members.keys() != self._names:
-            raise TypeError(f"{type(self).__name__} takes {', '.join(self._fields)}.")
-        vars(self).update(members)
 
     def decide(self, tx: Any) -> Any:
         """Decide the request against the state, append facts, and return the answer."""
@@ -171,28 +155,8 @@ class Verb:
         by_owner = declared.owner or declared.open or declared.anyone or declared.maintenance
         return not by_owner or getattr(self, "mine", False)
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"A request does not change: {name} is set when it is made.")
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and vars(other) == vars(self)
-
-    def __hash__(self) -> int:
-        return hash((type(self), *self._asdict().values()))
-
-    def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items())
-        return f"{type(self).__name__}({given})"
-
-    def _asdict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._fields}
-
-    def _replace(self, **changes: Any) -> Self:
-        if not changes.keys() <= self._names:
-            raise TypeError(f"{type(self).__name__} has {', '.join(self._fields)}.")
-        other = object.__new__(type(self))
-        vars(other).update(vars(self), **changes)
-        return other
+V = TypeVar("V", bound=Verb)
 
 
 class Field:

@@ -525,8 +525,8 @@ def _faults_of(command: Command, common: Sequence[Flag]) -> Iterator[str]:
     if command.rest and any(a.many or a.optional for a in command.arguments):
         yield "nobody can tell where its arguments end and the foreign command begins"
     own = {flag.name for flag in command.flags} | {arg.name for arg in command.arguments}
-    for names, _ in command.one_of:
-        yield from (f"{name} is not its flag" for name in names if name not in own)
+    for one_of in command.one_of:
+        yield from (f"{name} is not its flag" for name in one_of.names if name not in own)
 
 
 def test_the_tables_have_no_faults() -> None:

@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 import pytest
 
+from interlock.doors.http.decoding import Route, routes_of
 from interlock.doors.http.limits import FORGET_EVERY, RateLimit
 from interlock.errors import RateLimited, by_code
 from interlock.rooms import catalogue
 from interlock.rooms.identity import token_format
-from interlock.verbs.http import Route, routes_of
 from world.commandline import EXIT_OF, LIMIT_S, Place, check_answer, until
 from world.forking import Servers
 from world.letting_in import Connected, let_in

@@ -6,11 +6,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from interlock.doors.http.decoding import decoder, request_of
+from interlock.doors.http.decoding import Route, decoder, request_of, routes_of
 from interlock.doors.http.openapi import document
 from interlock.errors import Usage
 from interlock.rooms import catalogue
-from interlock.verbs.http import Route, routes_of
 from interlock.verbs.verb import validated
 
 PATHS = document()["paths"]

@@ -5,14 +5,15 @@ knows the step of each event, the members of the JSON, and the form of the answe
 a workspace: the node decides what the client is told.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from interlock.agents import CLIENTS, module_of
 from interlock.errors import Usage
+from interlock.verbs.record import Record
 from interlock.verbs.spelling import near
 
 
-class Step(NamedTuple):
+class Step(Record):
     """An event in a client's session.
 
     `kind` is `start` (also after a compaction), `prompt` (before the agent sees a person's text),
@@ -32,7 +33,7 @@ class Step(NamedTuple):
     forgets: bool = False
 
 
-class HookReply(NamedTuple):
+class HookReply(Record):
     """The words for a client: text for the agent's context, the reason why an edit is denied, or
     what the agent should do before it stops."""
 

@@ -4,15 +4,15 @@ import fcntl
 import json
 import os
 from contextlib import suppress
-from typing import NamedTuple
 
 from interlock.verbs.addresses import filename
+from interlock.verbs.record import Record
 
 # No session has this name: names of sessions do not begin with a dot.
 DOOR = ".door"
 
 
-class Memo(NamedTuple):
+class Memo(Record):
     """How often in a row the agent was kept from stopping, whether it has forgotten who it is, and
     the lines that its client could not take yet."""
 
@@ -32,8 +32,8 @@ class Memory:
     def recall(self) -> Memo:
         try:
             with open(self._memo, encoding="utf-8") as file:
-                held, forgot, owed = Memo(*json.load(file))
-            return Memo(int(held), bool(forgot), str(owed))
+                memo = Memo(*json.load(file))
+            return Memo(int(memo.held), bool(memo.forgot), str(memo.owed))
         except (OSError, ValueError, TypeError):
             return Memo()
 
@@ -44,7 +44,7 @@ class Memory:
                 return
             os.makedirs(os.path.dirname(self._memo), 0o700, exist_ok=True)
             with open(self._memo, "w", encoding="utf-8") as file:
-                json.dump(memo, file)
+                json.dump([memo.held, memo.forgot, memo.owed], file)
 
     def is_only_waiter(self) -> bool:
         """Whether no other process waits for this session. If so, this process is the waiter until

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from interlock.doors.cli.output import Unwritten, refusal, remark
 from interlock.errors import Internal, Refusal, by_code
 
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from interlock.doors.cli.hooking import without_fail
 
         return without_fail(words)
+    from interlock.doors.cli.output import Unwritten, refusal, remark
+
     try:
         try:
             return run(words)

@@ -11,11 +11,9 @@ Each argument and flag of a verb's line fills the field of its name; `--ttl` als
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from interlock.doors.cli.grammar import Argument, Command, Flag, OneOf
-from interlock.verbs.durations import covering
 from interlock.verbs.types import Choice, Integer, Several, Shape, Switch, Text
 from interlock.verbs.verb import Field, fields_of, notes, summary
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from interlock.doors.cli.grammar import Help
     from interlock.verbs.verb import Verb
 
-# A group in brackets or parentheses, a flag with its value, or a word.
-_PART = re.compile(r"\[[^\]]*\]|\([^)]*\)|--[a-z-]+(?: [A-Z@]\S*)?(?:\.\.\.)?|\S+")
 _TEXT = Text()
 
 
@@ -45,7 +41,7 @@ def command_of(
     flags: list[Flag] = []
     groups: list[OneOf] = []
     line, _, rest = usage.partition(" -- ")
-    for part in _PART.findall(line):
+    for part in _parts(line):
         if part[0].isalpha() and part.islower():
             words.append(part)
             continue
@@ -89,6 +85,23 @@ def command_of(
     )
 
 
+def _parts(line: str) -> list[str]:
+    """The parts of a usage line: a group in brackets or parentheses, a flag with its value, or a
+    word."""
+    parts: list[str] = []
+    for word in line.split():
+        last = parts[-1] if parts else ""
+        is_in_group = last[:1] in ("[", "(") and last[-1] not in "])"
+        is_value = (
+            last.startswith("--") and " " not in last and (word[0] == "@" or word[0].isupper())
+        )
+        if is_in_group or is_value:
+            parts[-1] = f"{last} {word}"
+        else:
+            parts.append(word)
+    return parts
+
+
 def _specified(text: str, verb: type[Verb] | None, help: Help) -> tuple[Shape, str]:
     """The shape and the help of an argument or a flag."""
     declared = help.get(_key(text))
@@ -97,8 +110,11 @@ def _specified(text: str, verb: type[Verb] | None, help: Help) -> tuple[Shape, s
     if verb is not None and (field := field_of(verb, text)) is not None:
         about = declared or field.help
         if declared is None and not field.required and field.default not in (None, (), False, ""):
-            is_duration = field.shape.kind == "duration"
-            default = covering(field.default) if is_duration else field.default
+            default = field.default
+            if field.shape.kind == "duration":
+                from interlock.verbs.durations import covering
+
+                default = covering(default)
             about = f"{about} (default: {default})".strip()
         return field.shape, about
     if declared is None:

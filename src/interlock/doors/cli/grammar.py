@@ -4,7 +4,9 @@ The parser, the help, the completion and the usage errors read the same commands
 cannot disagree.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interlock.verbs.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -13,11 +15,10 @@ if TYPE_CHECKING:
     from interlock.verbs.verb import Verb
 
     Help = Mapping[str, str | tuple[str, Shape]]
+    Action = TypeVar("Action", bound=Callable[..., Any])
 
-Action = TypeVar("Action", bound="Callable[..., Any]")
 
-
-class Flag(NamedTuple):
+class Flag(Record):
     """`--ttl D`, or a switch where there is neither a value nor choices."""
 
     name: str
@@ -46,7 +47,7 @@ class Flag(NamedTuple):
         return f"{self.name} {self.placeholder}".rstrip()
 
 
-class Argument(NamedTuple):
+class Argument(Record):
     """A positional argument. `TEXT|-` shows that `-` is standard input; its key is `text`."""
 
     name: str
@@ -68,14 +69,14 @@ class Argument(NamedTuple):
         return f"[{form}]" if self.optional else form
 
 
-class OneOf(NamedTuple):
+class OneOf(Record):
     """Flags and arguments of which at most one may be given, or exactly one where required."""
 
     names: tuple[str, ...]
     required: bool = False
 
 
-class Command(NamedTuple):
+class Command(Record):
     """A command. With `rest`, the words after the arguments or `--` are a foreign command. A
     command calls its `verb`, unless an `action` performs it."""
 
@@ -96,7 +97,7 @@ class Command(NamedTuple):
         return " ".join(self.words)
 
 
-class Parsed(NamedTuple):
+class Parsed(Record):
     """A parsed command line. `values` holds only given values: a list where several are allowed,
     True for a switch, whole numbers for ints and durations (in seconds).
 

@@ -107,16 +107,16 @@ def group_usage(path: Sequence[str], commands: Sequence[Command]) -> str:
 def _parts(command: Command) -> Iterable[str]:
     specs: dict[str, Flag | Argument] = {flag.name: flag for flag in command.flags}
     specs |= {argument.name: argument for argument in command.arguments}
-    grouped = {name for one in command.one_of for name in one.names}
+    grouped = {name for group in command.one_of for name in group.names}
     yield from (argument.form for argument in command.arguments if argument.name not in grouped)
-    for names, required in command.one_of:
+    for group in command.one_of:
         forms = [
             (name if isinstance(specs[name], Argument) else specs[name].form)
             + "..." * specs[name].many
-            for name in names
+            for name in group.names
         ]
         together = " | ".join(forms)
-        yield f"({together})" if required else f"[{together}]"
+        yield f"({together})" if group.required else f"[{together}]"
     for flag in sorted(command.flags, key=lambda flag: not flag.required):
         if flag.name not in grouped:
             yield (flag.form if flag.required else f"[{flag.form}]") + "..." * flag.many

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from interlock.doors.cli.grammar import DECLARED as ACTIONS
 from interlock.doors.cli.grammar import Command
 from interlock.doors.cli.index import SUMMARIES
-from interlock.verbs.verb import DECLARED as VERBS
+from interlock.verbs import DECLARED as VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,7 +30,9 @@ OTHERS = "More"
 
 
 def commands_for(words: Sequence[str]) -> list[Command]:
-    """The commands that these words may name."""
+    """The commands that these words may name. After `help`, they name the command of a page."""
+    if words[:1] == ["help"] and len(words) > 1:
+        words = words[1:]
     names = [name for summaries in SUMMARIES.values() for name in summaries]
     if exact := [name for name in names if name.split() == list(words[: name.count(" ") + 1])]:
         return _declared(exact)
@@ -59,8 +61,6 @@ def named_commands() -> list[Command]:
 def _declared(prefixes: Iterable[str] | None = None) -> list[Command]:
     """The commands that begin with one of these words or pairs of words, or all commands. A verb
     that is declared outside the modules of the index is always among them."""
-    from interlock.doors.cli.derived import command_of
-
     places = {module: place for place, module in enumerate(SUMMARIES)}
     begin = None if prefixes is None else tuple(f"{prefix} " for prefix in prefixes)
 
@@ -71,12 +71,17 @@ def _declared(prefixes: Iterable[str] | None = None) -> list[Command]:
     for module, names in SUMMARIES.items():
         if any(is_wanted(name, module) for name in names):
             __import__(module)
+    verbs = [verb for verb in VERBS if is_wanted(verb.declared.cli, verb.__module__)]
+    verbs.sort(key=lambda verb: places.get(verb.__module__, len(places)))
+    actions = [action for action in ACTIONS if is_wanted(action[0], action[1].__module__)]
+    if not verbs and not actions:
+        return []
+    from interlock.doors.cli.derived import command_of
+
     found = [
-        command_of(verb.declared.cli, None, verb, {}, verb.declared.examples)
-        for verb in sorted(VERBS, key=lambda verb: places.get(verb.__module__, len(places)))
-        if is_wanted(verb.declared.cli, verb.__module__)
+        command_of(verb.declared.cli, None, verb, {}, verb.declared.examples) for verb in verbs
     ]
-    return found + [command_of(*one) for one in ACTIONS if is_wanted(one[0], one[1].__module__)]
+    return found + [command_of(*action) for action in actions]
 
 
 def _in_order(commands: list[Command]) -> list[Command]:

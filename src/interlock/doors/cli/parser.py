@@ -78,11 +78,12 @@ class _Reader:
         flags, arguments = self._flag_values(command), self._arguments(command)
         specs: dict[str, Flag | Argument] = {flag.name: flag for flag in command.flags}
         specs |= {argument.name: argument for argument in command.arguments}
-        for names, required in command.one_of:
+        for one_of in command.one_of:
+            names = one_of.names
             given = [n for n in names if specs[n].key in (flags if n[0] == "-" else arguments)]
             if len(given) > 1:
                 self._refuse(f"{listed(given)} exclude each other. Give one.")
-            if required and not given:
+            if one_of.required and not given:
                 forms = [n if n[0] != "-" else specs[n].form for n in names]
                 self._refuse(f"{command.name} needs {' or '.join(forms)}.")
         return Parsed(command, flags | arguments, self.rest)

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from interlock.doors.http import decoding
 from interlock.doors.http.answers import JsonResponse, refused, while_there
-from interlock.doors.http.decoding import Decoder
+from interlock.doors.http.decoding import Decoder, routes_of
 from interlock.doors.http.hooks import hook
 from interlock.doors.http.limits import RateLimit
 from interlock.doors.http.metrics import Metrics
@@ -29,7 +29,6 @@ from interlock.verbs.http import (
     SEEN_HEADER,
     SENDER_HEADER,
     SESSION_HEADER,
-    routes_of,
 )
 from interlock.verbs.types import SESSION_ID
 

@@ -11,13 +11,22 @@ from starlette.datastructures import QueryParams
 
 from interlock.errors import Usage
 from interlock.log.encoding import decode
-from interlock.verbs.http import WIRE_NAMES, Route
+from interlock.verbs.http import WIRE_NAMES
 from interlock.verbs.types import Binary, Integer, Several, Shape, Switch
 from interlock.verbs.verb import Field, Verb, fields_of
 
 SENDER_MEMBERS = ("from", "source", "sender")
 ADAPTER = "http"
 MAX_DIGITS = 18
+
+
+class Route(NamedTuple):
+    """A method and a path that lead to a verb. A shorthand is for requests written by hand."""
+
+    verb: type[Verb]
+    method: str
+    path: str
+    shorthand: bool = False
 
 
 class Decoder(NamedTuple):
@@ -29,6 +38,16 @@ class Decoder(NamedTuple):
     path: dict[str, Field]
     raw: bool
     takes_key: bool
+
+
+def routes_of(verb: type[Verb]) -> list[Route]:
+    """The routes of a verb, its own first."""
+    declared = verb.declared
+    routes = []
+    for line in [declared.http, *declared.http_also] if declared.http else []:
+        method, path = line.split()
+        routes.append(Route(verb, method, path, shorthand=line != declared.http))
+    return routes
 
 
 def decoder(route: Route) -> Decoder:

@@ -5,10 +5,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from interlock import __version__
-from interlock.doors.http.decoding import Decoder, decoder
+from interlock.doors.http.decoding import Decoder, decoder, routes_of
 from interlock.errors import Refusal, by_code
 from interlock.rooms import catalogue
-from interlock.verbs.http import KEY_HEADER, SESSION_HEADER, routes_of
+from interlock.verbs.http import KEY_HEADER, SESSION_HEADER
 from interlock.verbs.types import SESSION_ID, Several
 from interlock.verbs.verb import Field, notes, summary
 

@@ -209,4 +209,4 @@ def surface_of(client: str) -> str:
     """Propose the name of a surface, from the name that a client gives itself."""
     letters = "".join(c for c in client.lower() if c.isascii() and c.isalnum())
     short = letters.lstrip("0123456789")[:MAX_SURFACE_LENGTH]
-    return short if NAME.fullmatch(short) else "connector"
+    return short if re.fullmatch(NAME, short) else "connector"

@@ -8,17 +8,20 @@ claims, `records` reads the tables, and `fold` writes them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.errors import ClaimHeld, MissingScope, NotFound, NotHolder, StaleFence, Usage
-from interlock.log.times import rfc3339
+from interlock.verbs import LazyModule
 from interlock.verbs.answers import without_none
-from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
+    DEFAULT_LEASE_S,
     GLOB,
+    LEASE,
     MAX_FILES,
     OBJECT_ID,
+    Annotated,
     Branch,
+    ClaimNote,
     Duration,
     Fence,
     Files,
@@ -42,22 +45,16 @@ else:
     queue = LazyModule("interlock.rooms.claims.queue")
     records = LazyModule("interlock.rooms.claims.records")
 
-DEFAULT_LEASE_S = 3600
 MAX_GLOBS = 100
 
 ClaimId = Annotated[
     str, Text("the id of a claim", "ID", "the claim's id", max_length=64, line=True)
-]
-ClaimNote = Annotated[
-    str,
-    Text("one line of text", "N", "what you are doing", max_length=1024, line=True),
 ]
 Globs = Annotated[tuple[str, ...], Several(GLOB, maximum=MAX_GLOBS)]
 Commits = Annotated[tuple[str, ...], Several(OBJECT_ID, maximum=MAX_FILES)]
 
 ITEM_OR_PATHS = (("item", "paths"),)
 ID_ITEM_OR_PATHS = (("id", "item", "paths"),)
-LEASE = "the lease: 90s, 15m, 2h, 7d"
 EVERYWHERE = "guard the paths in every worktree; by default, other worktrees only get a warning"
 
 
@@ -455,6 +452,8 @@ def acquired(tx: Transaction, claim: Claim) -> answers.Acquired:
 
 def held(tx: Transaction, target: Target, others: list[Claim], ahead: int) -> answers.Held:
     """The answer for a claim that another holder has, or that earlier waiters get first."""
+    from interlock.log.times import rfc3339
+
     if others:
         until = rfc3339(others[0].expires_at)
         why = f"{target} is held by {holder_of(tx, others[0])} until {until}."

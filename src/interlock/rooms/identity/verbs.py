@@ -9,16 +9,16 @@ the tables.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from interlock.errors import MissingScope, NameTaken, NotFound, UnknownSender, Usage
-from interlock.log.times import LAST_MS, rfc3339
+from interlock.verbs import LazyModule
 from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
-from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     LINE,
     MAX_ROWS,
+    Annotated,
     Duration,
     Object,
     Query,
@@ -40,7 +40,7 @@ else:
     names = LazyModule("interlock.rooms.identity.names")
     tokens = LazyModule("interlock.rooms.identity.tokens")
 
-HASH = re.compile(r"[0-9a-f]{64}")
+HASH = r"[0-9a-f]{64}"
 # The members of an imported row: the type of each, and its name in refusals.
 ROW_MEMBERS: dict[str, tuple[type, str]] = {
     "token_hash": (str, "text"),
@@ -568,6 +568,8 @@ class Mute(
         return self.name is None
 
     def decide(self, tx: Transaction) -> answers.Muted:
+        from interlock.log.times import rfc3339
+
         caller = tx.caller
         name = (self.name or caller.sender).removeprefix("@")
         if name not in (caller.sender, caller.agent) and not caller.is_person_or_admin:
@@ -691,7 +693,7 @@ def refuse_row(number: int, row: dict[str, Any]) -> None:
         if wrong is not None:
             raise Usage(f"Row {number}: {wrong}", member="rows")
     token_hash = row.get("token_hash", "")
-    if token_hash and not HASH.fullmatch(token_hash):
+    if token_hash and not re.fullmatch(HASH, token_hash):
         raise Usage(
             f"Row {number}: token_hash is not a SHA-256. Give 64 hexadecimal digits in lower case.",
             member="rows",
@@ -700,6 +702,8 @@ def refuse_row(number: int, row: dict[str, Any]) -> None:
 
 def wrong_member(name: str, value: Any) -> str | None:
     """A sentence about a wrong member of an imported row, or None. It does not repeat the value."""
+    from interlock.log.times import LAST_MS
+
     kind, form = ROW_MEMBERS[name]
     texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     if isinstance(value, dict):

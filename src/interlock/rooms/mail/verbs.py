@@ -7,19 +7,21 @@ over shown and read to acked or declined, and stays open until then. `sending` a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from interlock.errors import InvalidMessage, MissingScope, NotFound, TooLarge, Usage
 from interlock.log.encoding import canonical, digest
 from interlock.rooms.mail.message_types import MAIN_MEMBER, plain, sendable
+from interlock.verbs import LazyModule
 from interlock.verbs.addresses import address, unicode
 from interlock.verbs.answers import Priority
-from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
+    DEFAULT_SEVERITY,
     MAX_QUERY_LENGTH,
     MAX_ROWS,
     MESSAGE_REF,
     TASK_ID,
+    Annotated,
     Duration,
     Integer,
     Key,
@@ -97,10 +99,6 @@ Redactable = Annotated[
         pattern=f"(?:{MESSAGE_REF.pattern}|{TASK_ID.pattern})",
     ),
 ]
-
-
-# The severity of a blocker that names none.
-DEFAULT_SEVERITY: Final = "stop"
 
 
 class SendMessage(

@@ -8,14 +8,14 @@ clients; both have the longer rules.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from interlock.errors import BadToken, NotFound, Usage
 from interlock.rooms.identity.scopes import BASIC_SCOPES
+from interlock.verbs import LazyModule
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
-from interlock.verbs.lazy import LazyModule
-from interlock.verbs.types import Duration, Query, Several, Sha256, Text, one_line
+from interlock.verbs.types import Annotated, Duration, Query, Several, Sha256, Text, one_line
 from interlock.verbs.verb import Verb
 
 if TYPE_CHECKING:

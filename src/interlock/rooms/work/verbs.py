@@ -9,7 +9,7 @@ task. `records` reads the tables, and `fold` writes them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from interlock.errors import (
     GateHasNoHolder,
@@ -19,16 +19,19 @@ from interlock.errors import (
     TooLarge,
     Usage,
 )
-from interlock.rooms.claims.verbs import DEFAULT_LEASE_S, LEASE, ClaimNote
-from interlock.rooms.mail.verbs import DEFAULT_SEVERITY
+from interlock.verbs import LazyModule
 from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
-from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
+    DEFAULT_LEASE_S,
+    DEFAULT_SEVERITY,
+    LEASE,
     LINE,
     MESSAGE_REF,
+    Annotated,
     Branch,
     Choice,
+    ClaimNote,
     Duration,
     Fence,
     Integer,

@@ -6,16 +6,15 @@ decides them: see `node.upkeep`. `Inspect` and `Maintain` are their permission c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from interlock.errors import Usage
-from interlock.log.encoding import canonical
-from interlock.rooms.workspace.settings import SETTINGS
+from interlock.verbs import LazyModule
 from interlock.verbs.answers import without_none
-from interlock.verbs.lazy import LazyModule
 from interlock.verbs.types import (
     MAX_ROWS,
     AbsolutePath,
+    Annotated,
     Duration,
     Files,
     Integer,
@@ -95,6 +94,8 @@ class ChangeSetting(
     value: str
 
     def decide(self, tx: Transaction) -> answers.SettingChanged:
+        from interlock.rooms.workspace.settings import SETTINGS
+
         if self.name not in SETTINGS:
             raise Usage(
                 f"There is no setting {self.name[:80]!r}. Give one of {', '.join(SETTINGS)}.",
@@ -119,6 +120,8 @@ class ListSettings(
     """List the settings of the workspace, with their values and defaults."""
 
     def decide(self, tx: Transaction) -> answers.Settings:
+        from interlock.rooms.workspace.settings import SETTINGS
+
         return {
             "settings": [
                 {"name": name, "value": tx.setting(name), "default": known.default}
@@ -273,6 +276,8 @@ class Attend(
         if self.step != "edit" and self.repo is not None:
             raise Usage(f"step is {self.step}. Give repo only with step edit.", member="repo")
         if self.window is not None:
+            from interlock.log.encoding import canonical
+
             try:
                 size = len(canonical(self.window))
             except (TypeError, UnicodeEncodeError):

@@ -14,7 +14,6 @@ from interlock.doors.cli.views import (
     table,
     time,
 )
-from interlock.rooms.mail.message_types import MAIN_MEMBER
 from interlock.verbs.answers import Answer
 
 # A story shows this much of a message.
@@ -199,6 +198,8 @@ def _entry(entry: Answer) -> str:
     if "blocker" in entry:
         return _blocker_line(entry["blocker"])
     if "message" in entry:
+        from interlock.rooms.mail.message_types import MAIN_MEMBER
+
         message = entry["message"]
         row = f"{_TOLD.get(message['type'], message['type'])} {message['to']}"
         text = message.get("payload", {}).get(MAIN_MEMBER.get(message["type"]))
