@@ -22,7 +22,7 @@ from interlock.rooms.workspace.findings import MAX_TOLD, ORDER
 from interlock.rooms.workspace.verbs import Attend, Whoami
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place, lines, until
-from world.examined import DAY, HOUR, OWNER, ago, findings, of, only, typed
+from world.doctor_findings import DAY, HOUR, OWNER, ago, findings, of, only, typed
 from world.forking import Servers
 from world.letting_in import connected, signed_in
 from world.serving import Forked

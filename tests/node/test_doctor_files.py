@@ -11,7 +11,7 @@ import pytest
 from interlock.errors import EngineUnavailable
 from interlock.node.keys import Keys
 from world.commandline import Place
-from world.examined import findings, only, typed
+from world.doctor_findings import findings, only, typed
 from world.forking import Servers
 from world.serving import Forked
 

@@ -26,25 +26,20 @@ from interlock.rooms.mail.verbs import ListInbox, ReadMessage, Search, SendMessa
 from interlock.rooms.workspace.verbs import ShowLog, Whoami
 from interlock.stores.file import LogFile
 from interlock.stores.sqlite import SqliteEngine
-from world.damaged import (
+from world.commandline import LIMIT_S, owner_command
+from world.sample_log import (
     LARGE,
-    LIMIT_S,
-    OWNER,
-    Answer,
     Sample,
     cut,
     drop_state,
     ends,
     header_at,
-    interlock,
-    join,
     make_sample,
-    node_entries,
     rewind_head,
     sqlite,
-    tell,
     verified,
 )
+from world.workspace import OWNER, Answer, join, send_text
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +124,9 @@ def test_a_state_behind_the_log_catches_up(
     """One file rules that out by its transactions; a file put together by hand does not."""
     with sample.open() as node:
         for number in range(7):
-            tell(node, sample.otto, f"newer {number}")
+            send_text(node, sample.otto, "@vera", f"newer {number}")
         node.call(sample.vera, AcquireClaim(item="B-2"))
-        newest = node_entries(node)
+        newest = node.head()
     behind = original.copied(tmp_path / "behind")
     with sqlite(behind) as db:
         db.execute("ATTACH ? AS newer", (str(sample.file),))
@@ -140,8 +135,8 @@ def test_a_state_behind_the_log_catches_up(
             db.execute(f"INSERT INTO {table} {wanted}")
         db.execute("DELETE FROM main.head; INSERT INTO main.head SELECT * FROM newer.head")
     with behind.open() as node:
-        tell(node, sample.otto, "the next one")
-        assert node_entries(node) == newest + 1
+        send_text(node, sample.otto, "@vera", "the next one")
+        assert node.head() == newest + 1
         held = node.call(OWNER, CheckClaim(item="B-2"))
         assert [claim["holder"] for claim in held["claims"]] == ["@vera"]
         assert not upkeep.rebuild(node, OWNER)["changed"]
@@ -191,7 +186,7 @@ def test_nothing_is_written_on_a_fork(
     with sample.open() as node:
         for _ in range(2):
             with pytest.raises(LogDamaged, match="forks"):
-                tell(node, sample.otto, "into the dark")
+                send_text(node, sample.otto, "@vera", "into the dark")
             with pytest.raises(LogDamaged, match="forks"):
                 node.call(sample.otto, AcquireClaim(item="B-9"))
         # What only looks is answered from the state, or refused with a code.
@@ -200,7 +195,7 @@ def test_nothing_is_written_on_a_fork(
         assert not audit.verify(node)["ok"]
     with sqlite(sample) as db:
         assert ends(db)[:2] == before
-    status, refused = interlock(sample.directory, "join", "mallory")
+    status, refused = owner_command(sample.directory, "join", "mallory")
     assert (status, refused["code"]) == (1, "LOG_DAMAGED")
 
 
@@ -212,11 +207,11 @@ def test_a_backup_settles_a_fork(
         upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
     with sqlite(sample) as db:
         fork(db)
-    status, restored = interlock(sample.directory, "restore", str(tmp_path / "backup.db"))
+    status, restored = owner_command(sample.directory, "restore", str(tmp_path / "backup.db"))
     assert (status, restored["restored"]) == (0, True), restored
     with sample.open() as node:
         node.call(OWNER, ReaffirmTokens())
-        tell(node, sample.otto, "back again")
+        send_text(node, sample.otto, "@vera", "back again")
         assert audit.verify(node)["ok"]
 
 
@@ -228,7 +223,7 @@ def test_a_backup_settles_a_fork_while_something_is_due(tmp_path: Path) -> None:
         otto = join(node, "otto")
         node.call(otto, AcquireClaim(item="B-1", ttl_s=60))
         upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
-        tell(node, otto, "later")
+        send_text(node, otto, "@vera", "later")
     with closing(apsw.Connection(str(workspace / "log.db"))) as db, db:
         cut(db, ends(db)[0] - 1)
         rewind_head(db)
@@ -260,9 +255,9 @@ def test_a_damaged_log_is_refused_with_a_code_and_a_backup_replaces_it(
     with sample.open() as node:
         upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
     unreadable_header_and_no_state(sample)
-    status, refused = interlock(sample.directory, "audit", "verify")
+    status, refused = owner_command(sample.directory, "audit", "verify")
     assert (status, refused["code"]) == (1, "LOG_DAMAGED")
-    status, restored = interlock(sample.directory, "restore", str(tmp_path / "backup.db"))
+    status, restored = owner_command(sample.directory, "restore", str(tmp_path / "backup.db"))
     assert (status, restored.get("restored")) == (0, True), restored
     assert verified(sample)["ok"]
 
@@ -275,13 +270,13 @@ def test_a_file_that_sqlite_cannot_read_is_left_alone_and_its_backup_starts_a_ne
         upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
     damage(sample)
     before = sample.file.read_bytes()
-    status, refused = interlock(sample.directory, "audit", "verify")
+    status, refused = owner_command(sample.directory, "audit", "verify")
     assert (status, refused["code"]) == (1, "LOG_DAMAGED")
     assert "--workspace DIRECTORY restore FILE" in refused["message"]
     assert sample.file.read_bytes() == before
-    status, restored = interlock(tmp_path / "new", "restore", str(tmp_path / "backup.db"))
+    status, restored = owner_command(tmp_path / "new", "restore", str(tmp_path / "backup.db"))
     assert (status, restored.get("restored")) == (0, True), restored
-    assert interlock(tmp_path / "new", "audit", "verify")[1]["ok"]
+    assert owner_command(tmp_path / "new", "audit", "verify")[1]["ok"]
 
 
 # --- a workspace that was only half made
@@ -323,7 +318,7 @@ def test_a_workspace_that_was_half_made_is_made_whole(
     with Node(str(tmp_path)) as node:
         found = audit.verify(node)
         assert (found["ok"], found["entries"]) == (True, 1)
-        tell(node, join(node, "otto"), "works")
+        send_text(node, join(node, "otto"), "@vera", "works")
         assert audit.verify(node, proofs.checkpoint(node)["checkpoint"])["ok"]
 
 
@@ -453,7 +448,7 @@ def restored(sample: Sample, tmp_path: Path) -> Iterator[Restored]:
         for number in range(3):
             granted = node.call(sample.vera, AcquireClaim(item=f"late-{number}"))
             fences.append(granted["claim"]["fence"])
-        lost = tell(node, sample.otto, "written after the backup")
+        lost = send_text(node, sample.otto, "@vera", "written after the backup")
         late = proofs.checkpoint(node)["checkpoint"]
         answer = upkeep.restore(node, OWNER, backup)
         yield Restored(sample, node, answer, lost, fences, late)
@@ -466,7 +461,7 @@ def test_a_restore_starts_an_epoch_that_names_what_it_abandons(restored: Restore
     assert abandoned["seq"] == restored.lost["seq"]
     assert abandoned["root"] == note_root(restored.late_note)
     assert restored.answer["epoch"] == 1
-    assert restored.answer["entries"] == node_entries(restored.node)
+    assert restored.answer["entries"] == restored.node.head()
 
 
 def note_root(note: str) -> str:
@@ -544,7 +539,7 @@ def test_fences_go_on_above_all_that_were_ever_given(restored: Restored) -> None
 def test_mail_and_search_work_after_a_restore(restored: Restored) -> None:
     node, sample = restored.node, restored.sample
     node.call(OWNER, ReaffirmTokens())
-    sent = tell(node, sample.otto, "a quetzal after the restore")
+    sent = send_text(node, sample.otto, "@vera", "a quetzal after the restore")
     assert node.call(sample.vera, ReadMessage(sent["id"]))["payload"]["text"]
     found = node.call(sample.vera, Search("quetzal"))["messages"]
     assert [message["id"] for message in found] == [sent["id"]]
@@ -575,7 +570,7 @@ def test_a_backup_is_restored_on_a_new_machine_without_the_old_key(
     with closing(apsw.Connection(backup)) as db, db:
         db.execute("UPDATE file_meta SET value = 'elsewhere' WHERE name IN ('host', 'boot')")
     place = tmp_path / "new"
-    status, told = interlock(place, "restore", backup)
+    status, told = owner_command(place, "restore", backup)
     assert (status, told["restored"], told["epoch"]) == (0, True, 1)
     with Node(str(place)) as node:
         assert audit.verify(node, sample.note)["ok"]
@@ -585,7 +580,7 @@ def test_a_backup_is_restored_on_a_new_machine_without_the_old_key(
         assert proofs.check_proof(proofs.prove(node, 2), signed["verifier"])["ok"]
         node.call(OWNER, ReaffirmTokens())
         for number in range(EVERY):
-            tell(node, sample.otto, f"on {number}")
+            send_text(node, sample.otto, "@vera", f"on {number}")
         found = audit.verify(node)
         assert (found["ok"], found["checkpoints"]) == (True, 2)
 
@@ -603,7 +598,7 @@ def test_a_backup_of_another_workspace_is_refused(sample: Sample, tmp_path: Path
     with other.open() as node:
         upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
     before = everything(sample.directory)
-    status, refused = interlock(sample.directory, "restore", str(tmp_path / "backup.db"))
+    status, refused = owner_command(sample.directory, "restore", str(tmp_path / "backup.db"))
     assert (status, refused["code"]) == (2, "USAGE")
     assert everything(sample.directory) == before
     assert verified(sample)["ok"]
@@ -794,4 +789,4 @@ def test_a_process_killed_while_restoring_leaves_the_old_log_or_the_new_epoch(
             assert audit.verify(node)["ok"]
             assert not upkeep.rebuild(node, OWNER)["changed"]
             node.call(OWNER, ReaffirmTokens())
-            tell(node, sample.otto, f"after round {number}")
+            send_text(node, sample.otto, "@vera", f"after round {number}")

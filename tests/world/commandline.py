@@ -258,6 +258,22 @@ def until(what: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
     return answer
 
 
+def owner_command(workspace: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    """Run a command as the owner in a process, and return its exit status and JSON document."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(workspace.parent / "home"),
+        "INTERLOCK_WORKSPACE": str(workspace),
+    }
+    command = [sys.executable, "-m", "interlock", *words, "--json"]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, timeout=LIMIT_S, check=False
+    )
+    assert done.stderr == b"", done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return done.returncode, document
+
+
 def stop_outside_the_turn(workspace: Path, send: Callable[[int], None]) -> None:
     """Stop a process that does not hold the turn. All writers would wait for one that does."""
 

@@ -20,7 +20,7 @@ from interlock.node.servers import running
 from interlock.rooms.identity.token_format import SECRET_BYTES, compose
 from interlock.rooms.identity.verbs import Join
 from world.commandline import Place, until
-from world.examined import HOUR, OWNER, ago, findings, only, typed
+from world.doctor_findings import HOUR, OWNER, ago, findings, only, typed
 from world.forking import Servers
 from world.serving import Forked
 
