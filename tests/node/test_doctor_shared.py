@@ -12,7 +12,8 @@ from interlock.stores.sqlite import clock_ms
 from interlock.verbs.credentials import Credentials
 from world.commandline import until
 from world.remotes import Remotes
-from world.teams import Team, join, level
+from world.teams import Team, level
+from world.workspace import join
 
 
 @pytest.fixture

@@ -28,7 +28,8 @@ from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.rooms.workspace.verbs import ChangeSetting
 from interlock.verbs.credentials import Credentials
 from world.paths import TESTS
-from world.processes import LIMIT_S, OWNER, Worker, facts, join, send
+from world.processes import LIMIT_S, Worker, join_all, send
+from world.workspace import OWNER, facts
 
 # A child that needs longer hangs: on a lock that its parent's other threads held, for example.
 CHILD_S = 20.0
@@ -304,7 +305,7 @@ def directory(tmp_path: Path) -> str:
 def otto(directory: str) -> str:
     with link.open_node(directory) as node:
         node.call(OWNER, ChangeSetting("limits.sends_per_minute", "0"))
-        return join(node, "otto")["otto"]
+        return join_all(node, "otto")["otto"]
 
 
 def told(name: str, directory: str, token: str) -> None:

@@ -18,7 +18,8 @@ from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.credentials import Credentials
 from world.remotes import Remotes
-from world.teams import Team, join
+from world.teams import Team
+from world.workspace import join
 
 LIMIT_S = 60.0
 # What a node says to each engine when it asks for the turn.

@@ -14,7 +14,8 @@ from world.commandline import until
 from world.linear import Call, Held, unexplained
 from world.remotes import Remotes
 from world.storm import Member, Record, Storm, Writer, is_short, writing
-from world.teams import OWNER, Team, facts, level
+from world.teams import Team, level
+from world.workspace import OWNER, facts
 
 STORM_S = float(os.environ.get("INTERLOCK_STORM_S", "60"))
 ITEMS = [f"item-{number}" for number in range(30)] + [f"short-{number}" for number in range(10)]

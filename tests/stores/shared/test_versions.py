@@ -10,7 +10,8 @@ from interlock.node import Node
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.stores.presence import Seen, Use
 from world.remotes import Remotes
-from world.teams import Team, join
+from world.teams import Team
+from world.workspace import join
 
 SEEN = {"otto": (1, True, "idle", False)}
 USES = [("tok_1", "s-1", None, 1, 2)]
