@@ -21,8 +21,8 @@ import pytest
 from world.commandline import LIMIT_S, Done, lines, until
 from world.forking import Running, Servers
 from world.serving import free_port
+from world.tcp_proxy import TcpProxy
 from world.tooling import Clients, token_of
-from world.wire import Wire
 from world.working import HOLDER, TASK, WORKER, Workshop, memory, processes_with
 
 pytestmark = pytest.mark.every_engine
@@ -254,9 +254,9 @@ def test_a_run_whose_answer_was_lost_is_not_recorded_again(
     """It is recorded, and spooled nevertheless, since the command cannot know."""
     shop.taken()
     far, running = remote
-    with Wire(int(running.url.rpartition(":")[2])) as wire:
-        wire.cut_at(b"POST /v1/evidence ", arrives=True)
-        cut = far.but(INTERLOCK_WORKSPACE=f"http://127.0.0.1:{wire.port}")
+    with TcpProxy(int(running.url.rpartition(":")[2])) as proxy:
+        proxy.cut_at(b"POST /v1/evidence ", arrives=True)
+        cut = far.but(INTERLOCK_WORKSPACE=f"http://127.0.0.1:{proxy.port}")
         words = ("--task", TASK, "--criterion", "1", "--json", "--", "echo", "hello")
         done = cut.run(*words)
     (run,) = until(lambda: recorded(shop))

@@ -34,7 +34,7 @@ def team(tmp_path: Path, remote: Remotes) -> Iterator[Team]:
 
 
 class Valve:
-    """A wire between a node and its engine on which an answer can be kept waiting, as where the
+    """A proxy between a node and its engine that can hold an answer back, as where the
     node is stopped before it hears it."""
 
     def __init__(self, port: int) -> None:
@@ -122,19 +122,19 @@ def test_what_a_node_heard_before_it_slept_refuses_nobody_who_came_since(
 ) -> None:
     """Bert's node has asked for the turn, and sleeps before it hears the answer. Meanwhile what was
     held is released elsewhere, and only then somebody asks bert's for it."""
-    with Valve(remote.server.port) as wire:
-        ada, bert = team.open("ada"), team.open("bert", port=wire.port)
+    with Valve(remote.server.port) as proxy:
+        ada, bert = team.open("ada"), team.open("bert", port=proxy.port)
         otto, vera = join(ada, "otto"), join(ada, "vera")
         ada.call(otto, AcquireClaim("B-2"))
         while True:
             ada.call(otto, AcquireClaim("B-1"))
             bert.catch_up()
-            wire.hold_at(ASKS_FOR_THE_TURN[remote.kind])
+            proxy.hold_at(ASKS_FOR_THE_TURN[remote.kind])
             other = asked(bert, vera, AcquireClaim("B-2"))
-            assert wire.holds.wait(LIMIT_S)
+            assert proxy.holds.wait(LIMIT_S)
             ada.call(otto, ReleaseClaim("B-1"))
             answer = asked(bert, vera, AcquireClaim("B-1"))
-            wire.let_go()
+            proxy.let_go()
             write = answer.get(timeout=LIMIT_S)
             other.get(timeout=LIMIT_S)
             if not isinstance(write.error, EngineUnavailable):

@@ -25,9 +25,9 @@ from interlock.stores.shared.remote import seal
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place, until
 from world.databases import PostgresServer, Server, ValkeyServer
-from world.outage import Cut, Outage
 from world.remotes import Remotes
 from world.serving import Served, free_port
+from world.tcp_proxy import OutageProxy, TcpProxy
 from world.teams import LARGE, Team, level, texts
 from world.workspace import OWNER, facts, join, send_text
 
@@ -117,11 +117,11 @@ def test_a_move_that_was_broken_off_is_begun_again(
     place.ok("send", "@otto", "here", "--key", "broken-off-here", "--from", "otto")
     place.ok("send", "@otto", "and on", "--from", "otto")
     monkeypatch.setattr("interlock.stores.shared.replica.AT_ONCE", 2)
-    wire = Outage(remote.server.port)
-    with wire:
-        wire.cut_at(b"broken-off-here", arrives=arrives)
-        place.no("ENGINE_UNAVAILABLE", "migrate", "--to", _url(remote, wire.port))
-        assert wire.was_cut
+    proxy = OutageProxy(remote.server.port)
+    with proxy:
+        proxy.cut_at(b"broken-off-here", arrives=arrives)
+        place.no("ENGINE_UNAVAILABLE", "migrate", "--to", _url(remote, proxy.port))
+        assert proxy.was_cut
     half = remote().remote_head().seq
     assert 0 < half < place.entries()
     place.ok("send", "@otto", "meanwhile", "--from", "otto")
@@ -375,15 +375,15 @@ def test_a_cluster_is_not_sent_the_same_facts_twice(
     teams: Teams, clustered: Remotes, *, arrives: bool
 ) -> None:
     """Its client would do so by itself, and the second time would seem to be another's."""
-    wire = Cut(clustered.server.port)
-    with wire, redis.Redis.from_url(clustered.server.url) as client:
-        client.config_set("cluster-announce-port", wire.port)
-        ada = teams(clustered).open("ada", port=wire.port)
+    proxy = TcpProxy(clustered.server.port)
+    with proxy, redis.Redis.from_url(clustered.server.url) as client:
+        client.config_set("cluster-announce-port", proxy.port)
+        ada = teams(clustered).open("ada", port=proxy.port)
         otto = join(ada, "otto")
-        wire.cut_at(b"hello there", arrives=arrives)
+        proxy.cut_at(b"hello there", arrives=arrives)
         with nullcontext() if arrives else pytest.raises(EngineUnavailable):
             send_text(ada, otto, "@otto", "hello there")
-        assert wire.was_cut
+        assert proxy.was_cut
         until(lambda: _is_sent(ada, otto))
         assert texts(ada, otto) == (["hello there", "hello"] if arrives else ["hello"])
         client.config_set("cluster-announce-port", 0)
@@ -393,16 +393,16 @@ def test_a_cluster_that_is_gone_after_the_append_leaves_the_outcome_unknown(
     teams: Teams, clustered: Remotes
 ) -> None:
     """Its client looks for the cluster anew, and tells of that in place of the lost answer."""
-    wire = Outage(clustered.server.port)
-    with wire, redis.Redis.from_url(clustered.server.url) as client:
-        client.config_set("cluster-announce-port", wire.port)
-        ada = teams(clustered).open("ada", port=wire.port)
+    proxy = OutageProxy(clustered.server.port)
+    with proxy, redis.Redis.from_url(clustered.server.url) as client:
+        client.config_set("cluster-announce-port", proxy.port)
+        ada = teams(clustered).open("ada", port=proxy.port)
         otto = join(ada, "otto")
-        wire.cut_at(b"hello there", arrives=True)
+        proxy.cut_at(b"hello there", arrives=True)
         with pytest.raises(EngineUnavailable) as caught:
             send_text(ada, otto, "@otto", "hello there", key="lost")
         assert caught.value.members["outcome"] == "unknown"
-        wire.rewrite_entries()
+        proxy.recover()
         until(lambda: _is_sent(ada, otto))
         send_text(ada, otto, "@otto", "hello there", key="lost")
         assert texts(ada, otto) == ["hello there", "hello"]

@@ -17,9 +17,9 @@ from interlock.rooms.mail.verbs import Search
 from interlock.rooms.workspace.verbs import ShowLog, VerifyLog, Whoami
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place, until
-from world.outage import Cut, Outage
 from world.remotes import PostgresIntruder, RedisIntruder, Remotes
 from world.serving import Reply, Served
+from world.tcp_proxy import OutageProxy, TcpProxy
 from world.teams import Team, level, texts
 from world.workspace import OWNER, facts, join, send_text
 
@@ -274,13 +274,13 @@ KEEPS = {"postgres": b"COMMIT", "redis": b"hello there"}
 def test_after_a_lost_answer_the_node_looks_and_acknowledges_what_was_kept(
     team: Team, remote: Remotes
 ) -> None:
-    wire = Cut(remote.server.port)
-    with wire:
-        ada, bert = team.open("ada", port=wire.port), team.open("bert")
+    proxy = TcpProxy(remote.server.port)
+    with proxy:
+        ada, bert = team.open("ada", port=proxy.port), team.open("bert")
         otto = join(ada, "otto")
-        wire.cut_at(KEEPS[remote.kind], arrives=True)
+        proxy.cut_at(KEEPS[remote.kind], arrives=True)
         send_text(ada, otto, "@otto", "hello there")
-        assert wire.was_cut
+        assert proxy.was_cut
         level(ada, bert)
         assert texts(bert, otto) == ["hello there"]
         team.end(ada)
@@ -289,11 +289,11 @@ def test_after_a_lost_answer_the_node_looks_and_acknowledges_what_was_kept(
 def test_what_did_not_arrive_is_unknown_and_a_retry_with_the_same_key_does_it_once(
     team: Team, remote: Remotes
 ) -> None:
-    wire = Cut(remote.server.port)
-    with wire:
-        ada, bert = team.open("ada", port=wire.port), team.open("bert")
+    proxy = TcpProxy(remote.server.port)
+    with proxy:
+        ada, bert = team.open("ada", port=proxy.port), team.open("bert")
         otto = join(ada, "otto")
-        wire.cut_at(KEEPS[remote.kind], arrives=False)
+        proxy.cut_at(KEEPS[remote.kind], arrives=False)
         with pytest.raises(EngineUnavailable) as caught:
             send_text(ada, otto, "@otto", "hello there", key="the-key")
         assert caught.value.members["outcome"] == "unknown"
@@ -308,18 +308,18 @@ def test_a_node_that_cannot_look_says_that_the_outcome_is_unknown(
     team: Team, remote: Remotes
 ) -> None:
     """The caller's retry with the same key gives the first outcome, on whichever node."""
-    wire = Outage(remote.server.port)
-    with wire:
-        ada, bert = team.open("ada", port=wire.port), team.open("bert")
+    proxy = OutageProxy(remote.server.port)
+    with proxy:
+        ada, bert = team.open("ada", port=proxy.port), team.open("bert")
         otto = join(ada, "otto")
-        wire.cut_at(KEEPS[remote.kind], arrives=True)
+        proxy.cut_at(KEEPS[remote.kind], arrives=True)
         with pytest.raises(EngineUnavailable) as caught:
             send_text(ada, otto, "@otto", "hello there", key="the-key")
         assert caught.value.members["outcome"] == "unknown"
         with pytest.raises(EngineUnavailable):
             send_text(ada, otto, "@otto", "hello there", key="the-key")
         (first,) = until(lambda: facts(bert, "message_sent"))
-        wire.rewrite_entries()
+        proxy.recover()
         until(lambda: _is_sent(ada, otto, "something else"))
         for node in (ada, bert):
             again = send_text(node, otto, "@otto", "hello there", key="the-key")
@@ -332,15 +332,15 @@ def test_a_node_that_cannot_look_says_that_the_outcome_is_unknown(
 def test_over_http_the_outcome_is_unknown_too_and_the_key_settles_it(
     team: Team, remote: Remotes
 ) -> None:
-    wire = Outage(remote.server.port)
-    with wire:
-        place = team.place("ada", port=wire.port)
+    proxy = OutageProxy(remote.server.port)
+    with proxy:
+        place = team.place("ada", port=proxy.port)
         token = place.join("otto")
         with Served(place) as served:
-            wire.cut_at(KEEPS[remote.kind], arrives=True)
+            proxy.cut_at(KEEPS[remote.kind], arrives=True)
             lost = served.send(token, "@otto", "hello there", Idempotency_Key="the-key")
             assert (lost.status, lost.json["outcome"]) == (503, "unknown")
-            wire.rewrite_entries()
+            proxy.recover()
 
             def sent() -> Any:
                 reply = served.send(token, "@otto", "hello there", Idempotency_Key="the-key")

@@ -1,14 +1,15 @@
-"""A wire between a node and its engine, which breaks when the test says so."""
+"""TCP proxies between a client and a server, which cut the connection when a test says so."""
 
 import socket
 import threading
 from contextlib import suppress
+from typing import Self
 
 _SEEN = 1 << 16
 
 
-class Wire:
-    """Passes bytes on to a port of this machine, and back."""
+class TcpProxy:
+    """Forwards connections to a port, and cuts one at the bytes that a test names."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -21,9 +22,15 @@ class Wire:
         self._run(self._accept)
 
     def cut_at(self, needle: bytes, *, arrives: bool) -> None:
-        """Breaks once, when these bytes are sent: they arrive there and the answer does not come
-        back, or they do not even arrive."""
+        """Cut the connection once, when a client sends these bytes.
+
+        The bytes arrive at the server and its answer is lost, or the bytes are lost too."""
         self._needle, self._arrives = needle, arrives
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether the proxy has cut the connection since `cut_at`."""
+        return self._needle is None
 
     def close(self) -> None:
         with suppress(OSError):
@@ -35,7 +42,7 @@ class Wire:
         for end in self._ends:
             end.close()
 
-    def __enter__(self) -> "Wire":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,6 +84,34 @@ class Wire:
         thread = threading.Thread(target=work, args=given, daemon=True)
         self._threads.append(thread)
         thread.start()
+
+
+class OutageProxy(TcpProxy):
+    """A proxy that refuses every connection from its cut on, until the test calls `recover`."""
+
+    def __init__(self, port: int) -> None:
+        self._is_down = False
+        super().__init__(port)
+
+    def recover(self) -> None:
+        """Forward connections again."""
+        self._is_down = False
+
+    def _there(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
+        if self._is_down:
+            _hang_up(near, far)
+        else:
+            super()._there(near, far, lost)
+
+    def _back(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
+        with suppress(OSError):
+            while data := far.recv(1 << 16):
+                if lost.is_set():
+                    self._is_down = True
+                    _hang_up(*self._ends)
+                    return
+                near.sendall(data)
+        _hang_up(near, far)
 
 
 def _received(end: socket.socket) -> bytes:
