@@ -1,6 +1,7 @@
 """The doctor on what the log says and who was seen: each check once sick and once healthy, and
 what puts it right is typed as it stands."""
 
+import json
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ from interlock.rooms.mail.verbs import SendMessage
 from interlock.rooms.people.verbs import NameConnection
 from interlock.rooms.work.verbs import SubmitTask, TakeTask
 from interlock.rooms.workspace.findings import MAX_TOLD, ORDER
-from interlock.rooms.workspace.verbs import Attend, Whoami
+from interlock.rooms.workspace.verbs import Attend, Examine, Whoami
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place, lines, until
 from world.doctor_findings import DAY, HOUR, OWNER, ago, findings, of, only, typed
@@ -573,3 +574,20 @@ def test_a_gate_that_only_the_worker_holds_is_found(town: Place) -> None:
     assert found["do"] == "interlock gate create athena --replace --holder otto --holder vera"
     typed(town, found)
     assert findings(town) == []
+
+
+def test_the_doctor_tells_people_nothing_of_others_tokens(town: Place, node: Node) -> None:
+    admin = town.join("dora", None, "--kind", "human", "--scope", "admin")
+    label = ("--label", "the laptop of Nina")
+    minted = town.ok("token", "mint", "--sender", "otto-cli", *label)
+    browser = signed_in(node, "rosa")
+
+    def told(**shown: Any) -> str:
+        return json.dumps(node.call(Credentials(**shown), Examine()))
+
+    for shown in ({"owner": True}, {"token": admin}):
+        assert minted["id"] in told(**shown)
+        assert "the laptop of Nina" in told(**shown)
+    for token in (browser, town.token_of("vera"), town.token_of("otto-cli")):
+        assert minted["id"] not in told(token=token)
+        assert "Nina" not in told(token=token)

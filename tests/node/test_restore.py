@@ -15,15 +15,16 @@ from typing import Any, NamedTuple
 import apsw
 import pytest
 
-from interlock.errors import BadToken, LogDamaged, NotAWorkspace, Refusal, Usage
+from interlock.errors import BadToken, LogDamaged, NotAWorkspace, Paused, Refusal, Usage
 from interlock.log.encoding import canonical, decode
+from interlock.log.merkle import Frontier
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.node.keys import EVERY
 from interlock.rooms import folding
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim
 from interlock.rooms.identity.verbs import ListAgents, ReaffirmTokens, RevokeToken
 from interlock.rooms.mail.verbs import ListInbox, ReadMessage, Search, SendMessage
-from interlock.rooms.workspace.verbs import ShowLog, Whoami
+from interlock.rooms.workspace.verbs import Pause, ShowLog, Whoami
 from interlock.stores.file import LogFile
 from interlock.stores.sqlite import SqliteEngine
 from world.commandline import LIMIT_S, owner_command
@@ -39,7 +40,7 @@ from world.sample_log import (
     sqlite,
     verified,
 )
-from world.workspace import OWNER, Answer, join, send_text
+from world.workspace import OWNER, Answer, Workspace, join, send_text
 
 
 @pytest.fixture(scope="module")
@@ -790,3 +791,39 @@ def test_a_process_killed_while_restoring_leaves_the_old_log_or_the_new_epoch(
             assert not upkeep.rebuild(node, OWNER)["changed"]
             node.call(OWNER, ReaffirmTokens())
             send_text(node, sample.otto, "@vera", f"after round {number}")
+
+
+def test_a_checkpoint_of_the_abandoned_log_that_comes_late_harms_nobody(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    otto = workspace.join("otto")
+    upkeep.backup(workspace.node, OWNER, str(tmp_path / "backup.db"))
+    for _ in range(5):
+        workspace.call(otto, SendMessage("@otto", {"text": "later"}, "send"))
+    position = workspace.node._position
+    assert position is not None
+    frontier = Frontier.unpack(position.frontier.pack())
+    late = position.workspace, position.epoch, frontier
+    upkeep.restore(workspace.node, OWNER, str(tmp_path / "backup.db"))
+    workspace.node.keys.checkpoint(*late)
+    assert audit.verify(workspace.node)["ok"]
+
+
+def test_the_epoch_grows_also_over_a_log_that_cannot_be_folded(tmp_path: Path) -> None:
+    backup = str(tmp_path / "backup.db")
+    with Workspace(tmp_path / "workspace") as workspace:
+        upkeep.backup(workspace.node, OWNER, backup)
+        for _ in range(2):
+            epoch = upkeep.restore(workspace.node, OWNER, backup)["epoch"]
+    with closing(apsw.Connection(str(workspace.directory / "log.db"))) as db:
+        db.execute("UPDATE log SET header = x'ff' WHERE seq = 1")
+        db.execute("DROP TABLE mail_asks")
+    with Node(str(workspace.directory), clock=lambda: workspace.ms) as node:
+        assert upkeep.restore(node, OWNER, backup)["epoch"] == epoch + 1
+
+
+def test_a_restore_obeys_the_pause(workspace: Workspace, tmp_path: Path) -> None:
+    upkeep.backup(workspace.node, OWNER, str(tmp_path / "backup.db"))
+    workspace.call(OWNER, Pause())
+    with pytest.raises(Paused):
+        upkeep.restore(workspace.node, OWNER, str(tmp_path / "backup.db"))

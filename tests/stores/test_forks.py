@@ -411,5 +411,29 @@ def main(name: str, directory: str, token: str) -> None:
     STORIES[name](Story(directory, token))
 
 
+def test_threads_may_fork_at_the_same_time(tmp_path: Path) -> None:
+    script = """
+import os, sys, threading
+from interlock.verbs.credentials import Credentials
+from interlock.rooms.identity.verbs import ListAgents
+from interlock.node import Node
+node = Node(sys.argv[1])
+def fork():
+    for _ in range(20):
+        child = os.fork()
+        if child == 0:
+            workspace.call(Credentials(owner=True), ListAgents())
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+threads = [threading.Thread(target=fork) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+workspace.call(Credentials(owner=True), ListAgents())
+"""
+    words = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(words, timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 if __name__ == "__main__":
     main(*sys.argv[1:])

@@ -220,6 +220,11 @@ class Place:
         on = ["--surface", surface] if surface else []
         return str(self.ok("join", name, *on, *words)["token"])
 
+    def token_of(self, sender: str) -> str:
+        """The token that the workspace's directory keeps for a sender."""
+        kept = self.workspace / "credentials" / f"{sender}.json"
+        return str(json.loads(kept.read_text())["token"])
+
     def facts(self, kind: str | None = None) -> list[Any]:
         """What the log holds, newest last."""
         only = ["--kind", kind] if kind else []

@@ -18,6 +18,7 @@ from world.forking import Served, Servers
 from world.prepared import Prepared
 from world.serving import servers
 from world.working import Workshop
+from world.workspace import Workspace
 
 __all__ = ["servers"]
 
@@ -90,3 +91,10 @@ def first_shop(first_town: Place, tmp_path_factory: pytest.TempPathFactory) -> W
 def shop(first_shop: Workshop, tmp_path: Path, served: Served | None) -> Workshop:
     """The same, in a repository and with a gate."""
     return first_shop.copied(tmp_path, served)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    """An empty workspace without a server, on a clock that the test moves."""
+    with Workspace(tmp_path / "workspace") as workspace:
+        yield workspace

@@ -18,11 +18,7 @@ class HookClient:
 
     def __init__(self, server: Forked) -> None:
         self.server, self.place = server, server.place
-        self.token = self.token_of("otto-cli")
-
-    def token_of(self, sender: str) -> str:
-        kept = (self.place.workspace / "credentials" / f"{sender}.json").read_text()
-        return str(json.loads(kept)["token"])
+        self.token = self.place.token_of("otto-cli")
 
     def post(
         self, event: str, body: Any = None, client: str = "claude-code", **headers: str
@@ -93,7 +89,7 @@ def test_without_a_good_token_the_status_is_401(token: str | None, hooks: HookCl
 
 def test_anothers_session_is_refused_and_does_no_harm(hooks: HookClient) -> None:
     """A session that was started is its sender's alone."""
-    vera = hooks.token_of("vera")
+    vera = hooks.place.token_of("vera")
     assert hooks.server.ask("POST", "/v1/sessions", {"id": "hers"}, token=vera).status == 200
     hooks.place.ok("claim", "acquire", "--item", "B-1", "--session", "hers", "--from", "vera")
     for event in ("SessionStart", "SessionEnd"):
