@@ -118,8 +118,14 @@ def directory(
     """The directory of a run, without a repository; the processes of a failed test are killed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", os.path.realpath(tmp_path))
+    # A shell that starts the tests in the background can let them ignore these signals, and each
+    # process of a run inherits that.
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
     made = RunDirectory(tmp_path)
     yield made
+    signal.signal(signal.SIGHUP, hang_up)
+    signal.signal(signal.SIGINT, interrupt)
     for pid in made.living():  # only after a failure
         os.kill(pid, signal.SIGKILL)
 

@@ -33,7 +33,7 @@ from world.processes import (
     send,
     workers,
 )
-from world.workspace import OWNER, facts
+from world.workspace import OWNER, MovedClock, facts
 
 RACERS = 32
 
@@ -210,27 +210,31 @@ def test_waiting_commands_are_served_in_the_order_in_which_they_asked(
 
 
 def test_a_waiter_that_was_killed_is_passed_over_once_it_gives_no_sign_of_life(
-    node: Node, tmp_path: Path
+    directory: str, tmp_path: Path
 ) -> None:
-    tokens = keep(node, "holder", "dead", "alive")
-    holder = Credentials(token=tokens["holder"])
-    node.call(holder, AcquireClaim(item="B-1"))
-    asks = ("claim", "acquire", "--item", "B-1")
-    with running(start(node.directory, tmp_path, *asks, "--wait", "5s", "--from", "dead")) as dead:
-        until(lambda: queued(node) == ["@dead"])
-        dead.kill()
-    second = start(node.directory, tmp_path, *asks, "--wait", "120s", "--from", "alive")
-    with running(second) as alive:
-        until(lambda: queued(node) == ["@dead", "@alive"])
-        assert facts(node, "claim_wait_ended") == []  # it was killed, and did not leave by itself
-        lease = facts(node, "claim_awaited")[0]["outcome"]["lease"]
-        until(lambda: time.time() * 1000 > lease)
-        node.call(holder, ReleaseClaim(item="B-1"))
-        assert held_by(node, "B-1") == ["@alive"]
-        status, answer = finish(alive)
-    assert (status, answer["claim"]["holder"]) == (0, "@alive")
-    granted = [fact["outcome"]["sender"] for fact in facts(node, "claim_granted")]
-    assert granted == ["holder", "alive"]
+    """The test moves the clock past the lease of the killed waiter, and not past the other one."""
+    clock = MovedClock()
+    with Node(directory, clock=clock) as node:
+        tokens = keep(node, "holder", "dead", "alive")
+        holder = Credentials(token=tokens["holder"])
+        node.call(holder, AcquireClaim(item="B-1"))
+        asks = ("claim", "acquire", "--item", "B-1")
+        first = start(directory, tmp_path, *asks, "--wait", "25s", "--from", "dead")
+        with running(first) as dead:
+            until(lambda: queued(node) == ["@dead"])
+            dead.kill()
+        second = start(directory, tmp_path, *asks, "--wait", "120s", "--from", "alive")
+        with running(second) as alive:
+            until(lambda: queued(node) == ["@dead", "@alive"])
+            assert facts(node, "claim_wait_ended") == [], "a killed waiter does not leave by itself"
+            lease = facts(node, "claim_awaited")[0]["outcome"]["lease"]
+            clock.ahead += max(0, lease + 1 - clock())
+            node.call(holder, ReleaseClaim(item="B-1"))
+            assert held_by(node, "B-1") == ["@alive"]
+            status, answer = finish(alive)
+        assert (status, answer["claim"]["holder"]) == (0, "@alive")
+        granted = [fact["outcome"]["sender"] for fact in facts(node, "claim_granted")]
+        assert granted == ["holder", "alive"]
 
 
 def test_what_was_handed_to_a_waiter_that_was_killed_goes_on_to_the_next(

@@ -33,6 +33,8 @@ from world.workspace import OWNER, facts
 
 # A child that needs longer hangs: on a lock that its parent's other threads held, for example.
 CHILD_S = 20.0
+# Longer than a write takes on a busy machine, and less than a node waits for the turn.
+PROMPT_S = 10.0
 
 
 # --- for the stories
@@ -328,7 +330,7 @@ def told(name: str, directory: str, token: str) -> None:
         before = time.monotonic()
         act = SendMessage("@otto", {"text": "next"}, "send")
         assert node.call(Credentials(token=token), act)["accepted"]
-        assert time.monotonic() - before < 5
+        assert time.monotonic() - before < PROMPT_S
 
 
 def test_after_a_fork_parent_and_child_both_go_on(directory: str) -> None:
@@ -422,13 +424,13 @@ def fork():
     for _ in range(20):
         child = os.fork()
         if child == 0:
-            workspace.call(Credentials(owner=True), ListAgents())
+            node.call(Credentials(owner=True), ListAgents())
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
 threads = [threading.Thread(target=fork) for _ in range(4)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
-workspace.call(Credentials(owner=True), ListAgents())
+node.call(Credentials(owner=True), ListAgents())
 """
     words = [sys.executable, "-c", script, str(tmp_path)]
     done = subprocess.run(words, timeout=60, capture_output=True, text=True)

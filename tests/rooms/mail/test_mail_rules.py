@@ -8,7 +8,7 @@ import pytest
 
 from interlock import errors
 from interlock.log.encoding import canonical
-from interlock.rooms.identity.verbs import CreateGroup
+from interlock.rooms.identity.verbs import CreateGroup, ListAgents
 from interlock.rooms.mail.verbs import (
     AckMessages,
     AnswerAsk,
@@ -21,6 +21,7 @@ from interlock.rooms.mail.verbs import (
     ShowReceipts,
 )
 from interlock.rooms.workspace.verbs import Pause, Review, Whoami
+from world.commandline import until
 from world.workspace import MINUTE, OWNER, Workspace, text_to
 
 MIB = 1 << 20
@@ -331,12 +332,7 @@ def test_unread_mail_does_not_come_back(workspace: Workspace) -> None:
 
 def test_mail_that_was_read_stays_open_until_it_is_acked(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
-    read, unread = (
-        workspace.call(otto, SendMessage("@vera", {"text": text}, "send", ttl_s=60))["message"][
-            "id"
-        ]
-        for text in ("read", "unread")
-    )
+    read, unread = (workspace.send(otto, "@vera", text, ttl_s=60) for text in ("read", "unread"))
     workspace.call(vera, ReadMessage(read))
     workspace.ms += 3_600_000
     assert [message["id"] for message in workspace.call(vera, ListInbox())["messages"]] == [read]
@@ -346,14 +342,20 @@ def test_mail_that_was_read_stays_open_until_it_is_acked(workspace: Workspace) -
 
 def test_what_was_read_does_not_end_the_wait_for_more(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
-    sent = workspace.call(otto, SendMessage("@vera", {"text": "first"}, "send"))["message"]
-    workspace.call(vera, ReadMessage(sent["id"]))
-    late = threading.Timer(
-        0.3, lambda: workspace.call(otto, SendMessage("@vera", {"text": "second"}, "send"))
-    )
-    late.start()
+    workspace.call(vera, ReadMessage(workspace.send(otto, "@vera", "first")))
+
+    def is_vera_waiting() -> bool:
+        (agent,) = workspace.call(OWNER, ListAgents("vera"))["agents"]
+        return str(agent["reach"]) == "wakes"
+
+    def send_second() -> None:
+        until(is_vera_waiting)
+        workspace.send(otto, "@vera", "second")
+
+    sending = threading.Thread(target=send_second)
+    sending.start()
     found = workspace.call(vera, ListInbox(wait_s=30))["messages"]
-    late.join()
+    sending.join()
     assert [message["payload"]["text"] for message in found] == ["first", "second"]
 
 
