@@ -564,6 +564,7 @@ class Ends:
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
+    """Closes at the end of the test what the test enters into it."""
     with ExitStack() as stack:
         yield stack
 

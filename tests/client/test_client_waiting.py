@@ -28,6 +28,7 @@ Collect = Callable[[Client, int | None, int, list[str]], None]
 
 @pytest.fixture(autouse=True)
 def nobody_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No credentials of the machine, in the environment or at home."""
     for name in chosen.others(os.environ):
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -37,6 +38,7 @@ def nobody_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def workspace(
     request: pytest.FixtureRequest, tmp_path: Path, servers: Servers
 ) -> Iterator[ClientWorkspace]:
+    """A workspace with synchronous clients, connected in each way."""
     way: Way = request.param
     with opened_workspace(tmp_path, Manner(way, "sync"), servers) as found:
         yield found

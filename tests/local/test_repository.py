@@ -21,7 +21,7 @@ def test_one_repository_has_one_name_however_it_is_given(
     assert name_and_paths("a-name", ["src/**"])[0] == "a-name"
 
 
-def test_where_one_stands_is_a_name_and_no_pattern(
+def test_brackets_in_the_current_directory_are_no_pattern(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)

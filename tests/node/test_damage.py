@@ -29,7 +29,6 @@ from world.sample_log import (
     drop_state,
     flip,
     header_at,
-    make_sample,
     place,
     rewind_head,
     rewind_position,
@@ -38,17 +37,6 @@ from world.sample_log import (
     verified,
 )
 from world.workspace import OWNER, Answer, send_text
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    return make_sample(tmp_path_factory.mktemp("sample") / "workspace")
-
-
-@pytest.fixture
-def sample(original: Sample, tmp_path: Path) -> Sample:
-    """A copy of the sample, closed, for the test to damage."""
-    return original.copied(tmp_path / "workspace")
 
 
 def test_the_sample_is_sound_before_anybody_touches_it(sample: Sample) -> None:

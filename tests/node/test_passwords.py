@@ -22,7 +22,7 @@ class Text(str):
     """Text of which one can know whether anybody keeps it."""
 
 
-def test_so_many_sign_in_at_once_and_the_next_is_not_kept_waiting() -> None:
+def test_the_number_of_concurrent_sign_ins_is_limited() -> None:
     attempts = Attempts()
     with contextlib.ExitStack() as crowd:
         for number in range(MAX_WAITING):
@@ -93,7 +93,7 @@ def test_a_name_that_is_tried_from_everywhere_is_tried_less_often_and_never_shut
     assert not fails(attempts, "mia", "203.0.113.1"), "it is about another name"
 
 
-def test_who_tries_very_many_names_makes_nothing_forgotten_that_is_tried_still() -> None:
+def test_many_tried_names_do_not_displace_a_name_that_is_still_tried() -> None:
     attempts = Attempts()
     for number in range(MAX_TRIED):
         fails(attempts, f"nobody-{number}", f"10.{number >> 8 & 255}.{number & 255}.1")

@@ -40,6 +40,7 @@ RACERS = 32
 
 @pytest.fixture
 def directory(tmp_path: Path) -> str:
+    """An empty directory for a workspace."""
     path = tmp_path / "workspace"
     path.mkdir()
     return str(path)
@@ -47,12 +48,14 @@ def directory(tmp_path: Path) -> str:
 
 @pytest.fixture
 def node(directory: str) -> Iterator[Node]:
+    """The node of the test's own process."""
     with Node(directory) as node:
         yield node
 
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
+    """A gate that starts racing workers at one instant."""
     with contextlib.closing(Gate(str(tmp_path / "gate"))) as gate:
         yield gate
 

@@ -42,18 +42,6 @@ from world.sample_log import (
 )
 from world.workspace import OWNER, Answer, Workspace, join, send_text
 
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    return make_sample(tmp_path_factory.mktemp("sample") / "workspace")
-
-
-@pytest.fixture
-def sample(original: Sample, tmp_path: Path) -> Sample:
-    """A copy of the sample, closed, for the test to damage."""
-    return original.copied(tmp_path / "workspace")
-
-
 # --- the state
 
 
@@ -120,7 +108,7 @@ def test_a_rebuild_works_while_something_is_due(tmp_path: Path) -> None:
 
 
 def test_a_state_behind_the_log_catches_up(
-    original: Sample, sample: Sample, tmp_path: Path
+    original_sample: Sample, sample: Sample, tmp_path: Path
 ) -> None:
     """One file rules that out by its transactions; a file put together by hand does not."""
     with sample.open() as node:
@@ -128,11 +116,11 @@ def test_a_state_behind_the_log_catches_up(
             send_text(node, sample.otto, "@vera", f"newer {number}")
         node.call(sample.vera, AcquireClaim(item="B-2"))
         newest = node.head()
-    behind = original.copied(tmp_path / "behind")
+    behind = original_sample.copied(tmp_path / "behind")
     with sqlite(behind) as db:
         db.execute("ATTACH ? AS newer", (str(sample.file),))
         for table in ("log", "bodies"):
-            wanted = f"SELECT * FROM newer.{table} WHERE seq > {original.entries}"
+            wanted = f"SELECT * FROM newer.{table} WHERE seq > {original_sample.entries}"
             db.execute(f"INSERT INTO {table} {wanted}")
         db.execute("DELETE FROM main.head; INSERT INTO main.head SELECT * FROM newer.head")
     with behind.open() as node:
@@ -370,6 +358,7 @@ class Writer:
 
 @pytest.fixture
 def writer(sample: Sample, tmp_path: Path) -> Iterator[Writer]:
+    """A process that writes to the sample until it is told to stop."""
     writer = Writer(sample, tmp_path / "stop")
     yield writer
     writer.process.kill()
@@ -442,6 +431,7 @@ class Restored(NamedTuple):
 
 @pytest.fixture
 def restored(sample: Sample, tmp_path: Path) -> Iterator[Restored]:
+    """The sample after a restore, with the fences that it had granted before."""
     backup = str(tmp_path / "backup.db")
     with sample.open() as node:
         fences = [node.call(sample.otto, AcquireClaim(item="B-7"))["claim"]["fence"]]
@@ -793,7 +783,7 @@ def test_a_process_killed_while_restoring_leaves_the_old_log_or_the_new_epoch(
             send_text(node, sample.otto, "@vera", f"after round {number}")
 
 
-def test_a_checkpoint_of_the_abandoned_log_that_comes_late_harms_nobody(
+def test_a_late_checkpoint_of_an_abandoned_log_leaves_the_new_log_sound(
     workspace: Workspace, tmp_path: Path
 ) -> None:
     otto = workspace.join("otto")

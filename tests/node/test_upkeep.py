@@ -140,7 +140,7 @@ def test_a_backup_of_another_workspace_is_not_restored_over_this_one(
     assert not [name for name in os.listdir(workspace.directory) if name.startswith("restoring")]
 
 
-def test_a_redaction_that_is_committed_is_answered_where_the_disk_fails_afterwards(
+def test_a_committed_redaction_is_answered_though_the_disk_fails_afterwards(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     otto = workspace.join("otto")

@@ -167,6 +167,7 @@ class Log:
 
 @pytest.fixture
 def log(engines: EngineFactory) -> Log:
+    """The first engine on the log."""
     return Log(engines, engines.open())
 
 
@@ -183,7 +184,7 @@ def other(engines: EngineFactory, log: Log) -> Log:
 
 
 class Stop(Exception):
-    pass
+    """Raised by a test to leave a turn."""
 
 
 # --- order

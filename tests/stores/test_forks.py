@@ -301,6 +301,7 @@ STORIES = {
 
 @pytest.fixture
 def directory(tmp_path: Path) -> str:
+    """The path of a workspace that does not exist yet."""
     return str(tmp_path / "workspace")
 
 

@@ -55,6 +55,7 @@ class Looks:
 
 @pytest.fixture
 def looks(tmp_path: Path) -> Looks:
+    """Presence in an empty directory."""
     return Looks(tmp_path)
 
 

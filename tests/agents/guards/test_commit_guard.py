@@ -16,6 +16,7 @@ CLAIM = ("claim", "acquire", "--path", "src/**")
 
 @pytest.fixture
 def guarded(shop: Workshop) -> Workshop:
+    """A workshop whose repository has the guard installed."""
     shop.place.ok("guard", "install")
     return shop
 

@@ -27,6 +27,7 @@ CALLER = Caller(("/opt/bin/interlock",), "otto", "/data/ws")
 
 @pytest.fixture(autouse=True)
 def _git_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let git use no configuration of the machine, and commit as Otto."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")

@@ -225,6 +225,8 @@ async def test_another_sender_is_refused_by_every_tool_before_anything_else(
 
 
 class Bad(NamedTuple):
+    """A call with a bad argument, the member to blame, and the type that it should have."""
+
     tool: str
     arguments: dict[str, Any]
     member: str

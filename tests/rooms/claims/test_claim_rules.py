@@ -231,13 +231,13 @@ def test_a_session_that_has_ended_holds_nothing_any_more(workspace: Workspace) -
     workspace.refused("NOT_HOLDER", otto, AcquireClaim(item="B-1"))
 
 
-def test_a_session_is_no_other_senders(workspace: Workspace) -> None:
+def test_a_sender_cannot_claim_in_the_session_of_another(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     workspace.call(otto._replace(session="s1"), StartSession("s1"))
     workspace.refused("IDENTITY_MISMATCH", vera._replace(session="s1"), AcquireClaim(item="B-1"))
 
 
-def test_who_was_told_no_after_waiting_holds_nothing(workspace: Workspace) -> None:
+def test_a_caller_whose_wait_ends_without_a_grant_holds_nothing(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     workspace.call(otto, AcquireClaim(item="B-1"))
     answer = workspace.call(vera, AcquireClaim(item="B-1", wait_s=1))

@@ -252,7 +252,7 @@ def test_a_token_is_registered_once_and_by_a_real_hash(workspace: Workspace) -> 
     assert workspace.call(otto, Whoami())["sender"] == "otto"
 
 
-def test_the_owner_is_no_other_sender_either(workspace: Workspace) -> None:
+def test_the_owner_cannot_claim_to_be_a_sender(workspace: Workspace) -> None:
     workspace.join("vera")
     workspace.refused("IDENTITY_MISMATCH", OWNER._replace(claimed="vera"), Join("zed"))
     assert [agent["agent"] for agent in workspace.call(OWNER, ListAgents())["agents"]] == ["vera"]

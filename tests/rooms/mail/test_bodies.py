@@ -198,6 +198,7 @@ def rejoined(workspace: Workspace, by: Credentials, id: str, step: int) -> bytes
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, Any, Any]]:
+    """A workspace with otto and vera, which the examples of a property share."""
     made = Workspace(tmp_path_factory.mktemp("shared"))
     yield made, made.join("otto"), made.join("vera")
     made.close()

@@ -340,7 +340,7 @@ def test_mail_that_was_read_stays_open_until_it_is_acked(workspace: Workspace) -
     assert len(workspace.call(otto, ListInbox())["messages"]) == 1
 
 
-def test_what_was_read_does_not_end_the_wait_for_more(workspace: Workspace) -> None:
+def test_read_mail_does_not_end_a_wait_for_new_mail(workspace: Workspace) -> None:
     otto, vera = workspace.join("otto"), workspace.join("vera")
     workspace.call(vera, ReadMessage(workspace.send(otto, "@vera", "first")))
 

@@ -154,7 +154,7 @@ def test_explain_tells_the_story_of_a_messages_token(workspace: Workspace) -> No
         }
 
 
-def test_an_admin_redacts_what_it_may_not_read(workspace: Workspace) -> None:
+def test_an_admin_redacts_a_message_that_it_may_not_read(workspace: Workspace) -> None:
     otto, ada = workspace.join("otto"), workspace.join("ada", scopes=("admin",))
     sent = workspace.call(otto, SendMessage("@otto", {"text": "secret"}, "send"))["message"]
     assert workspace.call(ada, Redact(sent["id"], "a secret"))["redacted"]
@@ -162,9 +162,7 @@ def test_an_admin_redacts_what_it_may_not_read(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("reference", ["", "a/b", "0192f0c1/receipts", "#", "x y z w", "é" * 8])
-def test_what_cannot_name_a_message_is_said_before_anybody_looks(
-    workspace: Workspace, reference: str
-) -> None:
+def test_a_malformed_message_reference_is_bad_usage(workspace: Workspace, reference: str) -> None:
     otto = workspace.join("otto")
     for act in (ReadMessage(reference), ShowReceipts(reference), Redact(reference, "why")):
         workspace.refused("USAGE", otto, act)

@@ -593,6 +593,7 @@ def test_what_renews_itself_is_not_rotated(town: Place) -> None:
 
 @pytest.fixture
 def server(town: Place, servers: Servers) -> Iterator[Served]:
+    """A server for the workspace."""
     with Forked(town, servers) as server:
         yield server
 
@@ -702,7 +703,7 @@ def test_the_facts_name_who_joined_and_not_who_carried_it(town: Place) -> None:
 
 
 @restores
-def test_what_was_spent_after_the_backup_is_not_good_again(town: Place) -> None:
+def test_secrets_used_after_a_backup_are_invalid_after_its_restore(town: Place) -> None:
     with Node(str(town.workspace)) as node:
         browser, other = signed_in(node, "rosa"), signed_in(node, "hugo")
         made, unopened = connected(node, browser, "rosa"), granted(node, other, "hugo")
@@ -735,7 +736,7 @@ def test_what_was_spent_after_the_backup_is_not_good_again(town: Place) -> None:
 
 
 @restores
-def test_who_cannot_sign_in_after_a_restore_is_told_to_ask_for_an_invitation(
+def test_after_a_restore_a_person_is_told_to_ask_for_an_invitation(
     town: Place, servers: Servers
 ) -> None:
     with Forked(town, servers) as served:
@@ -755,7 +756,7 @@ def test_who_cannot_sign_in_after_a_restore_is_told_to_ask_for_an_invitation(
 # --- passwords in the log
 
 
-def test_what_the_log_has_of_a_password_signs_nobody_in(town: Place, node: Node) -> None:
+def test_the_proof_of_a_password_in_the_log_does_not_sign_in(town: Place, node: Node) -> None:
     signed_in(node, "rosa")
     (fact,) = town.facts("password_set")
     logged = [value for value in fact["outcome"].values() if value != "rosa"]
@@ -815,7 +816,7 @@ def test_a_code_is_made_once_whatever_became_of_the_first(node: Node) -> None:
         *("otto --surface x", "vera --surface team", "hugo --own owner", "hugo --own crew"),
     ],
 )
-def test_nobody_is_invited_as_what_they_could_not_become(town: Place, words: str) -> None:
+def test_an_invitation_refuses_a_name_that_cannot_join(town: Place, words: str) -> None:
     town.join("otto-x")
     for group in ("crew", "vera-team"):
         town.ok("group", "create", group, "--member", "@vera")

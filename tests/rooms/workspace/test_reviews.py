@@ -10,11 +10,11 @@ from world.workspace import OWNER, Workspace
 
 
 @pytest.mark.parametrize("since_s", [0, -1, 10**17])
-def test_a_review_looks_back_no_further_than_time_goes(workspace: Workspace, since_s: int) -> None:
+def test_a_review_refuses_a_period_out_of_bounds(workspace: Workspace, since_s: int) -> None:
     workspace.refused("USAGE", OWNER, Review(since_s))
 
 
-def test_the_log_shows_to_each_what_they_would_be_told(workspace: Workspace) -> None:
+def test_the_log_shows_each_caller_only_what_it_may_read(workspace: Workspace) -> None:
     otto, vera, mira = (workspace.join(name) for name in ("otto", "vera", "mira"))
     workspace.call(otto, SendMessage("@vera", {"text": "between us"}, "send"))
     workspace.call(otto, AcquireClaim(item="B-1"))

@@ -2,13 +2,10 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
-
-import pytest
 
 from interlock.errors import EngineUnavailable
 from interlock.node import Node
@@ -24,13 +21,6 @@ from world.workspace import join
 LIMIT_S = 60.0
 # What a node says to each engine when it asks for the turn.
 ASKS_FOR_THE_TURN = {"postgres": b"FOR UPDATE", "redis": b":turn"}
-
-
-@pytest.fixture
-def team(tmp_path: Path, remote: Remotes) -> Iterator[Team]:
-    team = Team(tmp_path, remote)
-    yield team
-    team.close()
 
 
 class Valve:

@@ -4,7 +4,7 @@ own client changes nothing, is reported, and stands in nobody's way."""
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -27,13 +27,6 @@ from world.remotes import PostgresIntruder, RedisIntruder, Remotes
 from world.serving import Served, free_port
 from world.teams import LARGE, Team, hashes, level, texts
 from world.workspace import OWNER, facts, join, send_text
-
-
-@pytest.fixture
-def team(tmp_path_factory: pytest.TempPathFactory, remote: Remotes) -> Iterator[Team]:
-    team = Team(tmp_path_factory.mktemp("team"), remote)
-    yield team
-    team.close()
 
 
 class Intruder:
@@ -136,6 +129,7 @@ def _fields(entry: Sealed) -> dict[Any, Any]:
 
 @pytest.fixture
 def intruder(remote: Remotes) -> Intruder:
+    """An intruder with access to the engine."""
     return Intruder(remote)
 
 

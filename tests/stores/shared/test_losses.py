@@ -33,6 +33,7 @@ from world.workspace import OWNER, Answer, facts, join, send_text
 
 @pytest.fixture
 def team(tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes) -> Iterator[Team]:
+    """Nodes on a server of the test's own, which the test stops and replaces."""
     team = Team(tmp_path_factory.mktemp("team"), own_remote)
     yield team
     team.close()
@@ -62,10 +63,13 @@ def _copied(source: str | Path, target: str | Path) -> None:
 
 @pytest.fixture
 def copying(team: Team, tmp_path: Path) -> "Copying":
+    """Copies the server of the team."""
     return Copying(team, tmp_path / "copy")
 
 
 class Copying:
+    """Copies a server while its nodes are open."""
+
     def __init__(self, team: Team, path: Path) -> None:
         self._team, self._path = team, path
 

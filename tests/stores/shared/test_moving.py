@@ -344,6 +344,7 @@ def _is_whole(server: ValkeyServer) -> None:
 
 @pytest.fixture
 def clustered(cluster: ValkeyServer) -> Iterator[Remotes]:
+    """Workspaces on a Redis cluster."""
     remotes = Remotes("redis", cluster)
     yield remotes
     remotes.close()

@@ -75,6 +75,7 @@ def made(server: PostgresServer, options: LiteralString = "") -> Iterator[Databa
 
 @pytest.fixture
 def database(postgres: PostgresServer) -> Iterator[Database]:
+    """An empty database."""
     with made(postgres) as database:
         yield database
 

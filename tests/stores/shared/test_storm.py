@@ -26,6 +26,7 @@ PATIENCE_S = 2.5
 
 @pytest.fixture
 def team(tmp_path: Path, own_remote: Remotes) -> Iterator[Team]:
+    """A workspace on a server of the test's own."""
     team = Team(tmp_path, own_remote)
     yield team
     team.close()
@@ -33,6 +34,7 @@ def team(tmp_path: Path, own_remote: Remotes) -> Iterator[Team]:
 
 @pytest.fixture
 def members(tmp_path: Path, team: Team) -> Iterator[list[Member]]:
+    """Three running servers of the team."""
     key = tmp_path / "the.key"
     members = [Member(tmp_path / name, team.url(), key) for name in ("ada", "bert", "cleo")]
     try:

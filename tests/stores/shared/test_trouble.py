@@ -25,13 +25,6 @@ from world.workspace import OWNER, facts, join, send_text
 
 
 @pytest.fixture
-def team(tmp_path_factory: pytest.TempPathFactory, remote: Remotes) -> Iterator[Team]:
-    team = Team(tmp_path_factory.mktemp("team"), remote)
-    yield team
-    team.close()
-
-
-@pytest.fixture
 def own_team(tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes) -> Iterator[Team]:
     """On a server that the test may end."""
     team = Team(tmp_path_factory.mktemp("team"), own_remote)
