@@ -40,7 +40,7 @@ from world.sample_log import (
     sqlite,
     verified,
 )
-from world.workspace import OWNER, Answer, Workspace, join, send_text
+from world.workspace import HOUR, OWNER, Answer, Workspace, join, send_text
 
 # --- the state
 
@@ -96,15 +96,13 @@ def test_a_state_that_lost_a_table_is_put_right_by_a_rebuild(sample: Sample) -> 
         assert upkeep.rebuild(node, OWNER)["digest"] == sample.digest
 
 
-def test_a_rebuild_works_while_something_is_due(tmp_path: Path) -> None:
-    now = [1_800_000_000_000]
-    with Node(str(tmp_path), clock=lambda: now[0]) as node:
-        otto = join(node, "otto")
-        for number in range(3):
-            node.call(otto, AcquireClaim(item=f"B-{number}", ttl_s=10))
-            node.call(otto, SendMessage("@vera", {"text": "soon"}, "send", ttl_s=10))
-        now[0] += 60_000
-        assert not upkeep.rebuild(node, OWNER)["changed"]
+def test_a_rebuild_works_while_something_is_due(workspace: Workspace) -> None:
+    otto = workspace.join("otto")
+    for number in range(3):
+        workspace.call(otto, AcquireClaim(item=f"B-{number}", ttl_s=10))
+        workspace.send(otto, "@vera", "soon", ttl_s=10)
+    workspace.ms += 60_000
+    assert not upkeep.rebuild(workspace.node, OWNER)["changed"]
 
 
 def test_a_state_behind_the_log_catches_up(
@@ -204,22 +202,21 @@ def test_a_backup_settles_a_fork(
         assert audit.verify(node)["ok"]
 
 
-def test_a_backup_settles_a_fork_while_something_is_due(tmp_path: Path) -> None:
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
-    now = [1_800_000_000_000]
-    with Node(str(workspace), clock=lambda: now[0]) as node:
-        otto = join(node, "otto")
-        node.call(otto, AcquireClaim(item="B-1", ttl_s=60))
-        upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
-        send_text(node, otto, "@vera", "later")
-    with closing(apsw.Connection(str(workspace / "log.db"))) as db, db:
+def test_a_backup_settles_a_fork_while_something_is_due(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    otto = workspace.join("otto")
+    workspace.call(otto, AcquireClaim(item="B-1", ttl_s=60))
+    upkeep.backup(workspace.node, OWNER, str(tmp_path / "backup.db"))
+    workspace.send(otto, "@vera", "later")
+    workspace.close()
+    with closing(apsw.Connection(str(workspace.directory / "log.db"))) as db, db:
         cut(db, ends(db)[0] - 1)
         rewind_head(db)
-    now[0] += 3_600_000
-    with Node(str(workspace), clock=lambda: now[0]) as node:
-        assert upkeep.restore(node, OWNER, str(tmp_path / "backup.db"))["restored"]
-        assert audit.verify(node)["ok"]
+    workspace.ms += HOUR
+    workspace.reopen()
+    assert upkeep.restore(workspace.node, OWNER, str(tmp_path / "backup.db"))["restored"]
+    assert audit.verify(workspace.node)["ok"]
 
 
 def unreadable_header_and_no_state(sample: Sample) -> None:
@@ -799,17 +796,18 @@ def test_a_late_checkpoint_of_an_abandoned_log_leaves_the_new_log_sound(
     assert audit.verify(workspace.node)["ok"]
 
 
-def test_the_epoch_grows_also_over_a_log_that_cannot_be_folded(tmp_path: Path) -> None:
+def test_the_epoch_grows_also_over_a_log_that_cannot_be_folded(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     backup = str(tmp_path / "backup.db")
-    with Workspace(tmp_path / "workspace") as workspace:
-        upkeep.backup(workspace.node, OWNER, backup)
-        for _ in range(2):
-            epoch = upkeep.restore(workspace.node, OWNER, backup)["epoch"]
-    with closing(apsw.Connection(str(workspace.directory / "log.db"))) as db:
-        db.execute("UPDATE log SET header = x'ff' WHERE seq = 1")
-        db.execute("DROP TABLE mail_asks")
-    with Node(str(workspace.directory), clock=lambda: workspace.ms) as node:
-        assert upkeep.restore(node, OWNER, backup)["epoch"] == epoch + 1
+    upkeep.backup(workspace.node, OWNER, backup)
+    for _ in range(2):
+        epoch = upkeep.restore(workspace.node, OWNER, backup)["epoch"]
+    workspace.node.do(lambda turn: turn.db.execute("UPDATE log SET header = x'ff' WHERE seq = 1"))
+    workspace.node.do(lambda turn: turn.db.execute("DROP TABLE mail_asks"))
+    workspace.close()
+    workspace.reopen()
+    assert upkeep.restore(workspace.node, OWNER, backup)["epoch"] == epoch + 1
 
 
 def test_a_restore_obeys_the_pause(workspace: Workspace, tmp_path: Path) -> None:

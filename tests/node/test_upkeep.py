@@ -33,7 +33,7 @@ def test_a_state_of_another_schema_is_rebuilt_when_the_workspace_is_opened(
 
     workspace.node.do(age)
     workspace.close()
-    workspace.node = Node(str(workspace.directory), clock=lambda: workspace.ms)
+    workspace.reopen()
     assert upkeep.state_digest(workspace.node) == before
     assert workspace.query("SELECT 1 FROM sqlite_schema WHERE name = 'mail_of_old'") == []
     assert workspace.texts(vera) == ["kept"]

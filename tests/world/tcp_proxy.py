@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Self
 
 _SEEN = 1 << 16
+HELD_LIMIT_S = 60.0
 
 
 class TcpProxy:
@@ -57,10 +58,10 @@ class TcpProxy:
             far = socket.create_connection(("127.0.0.1", self._target))
             self._ends += [near, far]
             lost = threading.Event()
-            self._run(self._there, near, far, lost)
-            self._run(self._back, near, far, lost)
+            self._run(self._forward, near, far, lost)
+            self._run(self._return, near, far, lost)
 
-    def _there(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
+    def _forward(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
         seen = b""
         while data := _received(near):
             seen = (seen + data)[-_SEEN:] if self._needle is not None else b""
@@ -73,7 +74,7 @@ class TcpProxy:
                 far.sendall(data)
         _hang_up(near, far)
 
-    def _back(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
+    def _return(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
         while (data := _received(far)) and not lost.is_set():
             with suppress(OSError):
                 near.sendall(data)
@@ -97,19 +98,66 @@ class OutageProxy(TcpProxy):
         """Forward connections again."""
         self._is_down = False
 
-    def _there(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
+    def _forward(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
         if self._is_down:
             _hang_up(near, far)
         else:
-            super()._there(near, far, lost)
+            super()._forward(near, far, lost)
 
-    def _back(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
+    def _return(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
         with suppress(OSError):
             while data := far.recv(1 << 16):
                 if lost.is_set():
                     self._is_down = True
                     _hang_up(*self._ends)
                     return
+                near.sendall(data)
+        _hang_up(near, far)
+
+
+class HoldingProxy(TcpProxy):
+    """A proxy that holds the answer to a request back until the test calls `let_go`.
+
+    The client is then like a process that was stopped before it heard the answer."""
+
+    def __init__(self, port: int) -> None:
+        self.holds = threading.Event()
+        self._may_go = threading.Event()
+        super().__init__(port)
+
+    def hold_at(self, needle: bytes) -> None:
+        """Forward these bytes once, and hold back all that the server answers on that connection.
+
+        `holds` is set as soon as the proxy has an answer."""
+        self.holds.clear()
+        self._may_go.clear()
+        self._needle = needle
+
+    def let_go(self) -> None:
+        """Return the answers."""
+        self._needle = None
+        self._may_go.set()
+
+    def close(self) -> None:
+        self.let_go()
+        super().close()
+
+    def _forward(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
+        while data := _received(near):
+            if self._needle is not None and self._needle in data:
+                self._needle = None
+                lost.set()
+            with suppress(OSError):
+                far.sendall(data)
+        _hang_up(near, far)
+
+    def _return(self, near: socket.socket, far: socket.socket, lost: threading.Event) -> None:
+        while data := _received(far):
+            if lost.is_set():
+                self.holds.set()
+                self._may_go.wait(HELD_LIMIT_S)
+                lost.clear()
+            with suppress(OSError):
                 near.sendall(data)
         _hang_up(near, far)
 

@@ -72,12 +72,22 @@ class Workspace:
         directory.mkdir(exist_ok=True)
         self.directory = directory
         self.ms = START
-        self.node = Node(str(directory), clock=clock or (lambda: self.ms))
+        self._clock = clock or (lambda: self.ms)
+        self.node = self._opened()
+
+    def _opened(self) -> Node:
+        node = Node(str(self.directory), clock=self._clock)
         # No test of this class cuts the power, so no commit needs to wait for the disk.
-        self.node.file.writer.execute("PRAGMA synchronous = OFF")
+        node.file.writer.execute("PRAGMA synchronous = OFF")
+        return node
 
     def close(self) -> None:
+        """Close the node; a test may change its files then."""
         self.node.close()
+
+    def reopen(self) -> None:
+        """Open a new node in the directory, after `close`."""
+        self.node = self._opened()
 
     def __enter__(self) -> Self:
         return self
