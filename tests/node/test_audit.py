@@ -1,5 +1,6 @@
-"""The audit of a log that nobody damaged: verifying, proving to strangers, carrying it away, and
-redacting without breaking a proof. What damage looks like is in tests/node/test_damage.py."""
+"""The audit of an undamaged log: verification, proofs, exports, and redaction that breaks no proof.
+
+tests/node/test_damage.py has the audit of damaged logs."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""What somebody changes in the log behind our back: each change is found, and its place is named.
+"""The audit finds each change that an intruder makes to the log, and names its place.
 
 The changes are made through SQLite, on a closed workspace, as an intruder would make them."""
 

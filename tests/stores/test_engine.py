@@ -1,4 +1,4 @@
-"""What every engine promises (`interlock.stores.Engine`), over each engine there is.
+"""The promises of `interlock.stores.Engine`, checked for each engine.
 
 To add an engine, let `EngineFactory` open it. The tests use the protocol alone. A server gets a
 change with the facts of its turn, so every turn here that changes anything for others appends

@@ -1,5 +1,4 @@
-"""The rules of guarding one by one, each in a sentence: who may change which files, where, and what
-is said to whom."""
+"""The rules of the guard: which sender may change which files, and how it names the holder."""
 
 import shlex
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The rules of waking one by one, each in a sentence: who is told of what, when, and how often."""
+"""The rules of waking: which client is told of which mail, when, and how often."""
 
 import signal
 import subprocess

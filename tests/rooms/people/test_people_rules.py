@@ -1,5 +1,4 @@
-"""The rules of people, invitations and connections, sentence by sentence: who may invite, what an
-invitation is good for, whose an agent is, what a person sees and ends, and what is kept of it."""
+"""The rules of people: invitations, passwords, owned agents, connections, and their ends."""
 
 import json
 import stat

@@ -1,5 +1,6 @@
-"""The rules of work one by one, each in a sentence: who may take, prove, judge, block and end, with
-which code the rest is refused, and that what is refused leaves nothing. The clock is the test's."""
+"""The rules of work: which sender may take, prove, judge, block and end a task.
+
+Each refusal has its code, and leaves nothing in the log but itself."""
 
 import hashlib
 import os
