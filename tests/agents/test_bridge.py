@@ -34,8 +34,8 @@ GONE = -32000
 WAITING = {"name": "inbox", "arguments": {"wait_s": 45}}
 
 
-class Town:
-    """otto-cli and vera, and a server that can be killed and started again."""
+class ServedWorkspace:
+    """A workspace of otto-cli and vera, and its server, which a test ends and starts again."""
 
     def __init__(self, place: Place, servers: Servers) -> None:
         self.place, self._servers = place, servers
@@ -70,7 +70,7 @@ class Town:
         return self.place.environ | {"INTERLOCK_TOKEN": self.tokens[sender]} | more
 
     def until_waiting(self, sender: str) -> None:
-        """Until somebody waits for the sender's mail."""
+        """Wait until a client waits for the sender's mail."""
         until(lambda: self.reach(sender) == "wakes")
 
     def reach(self, sender: str) -> str:
@@ -79,22 +79,25 @@ class Town:
 
 
 @pytest.fixture
-def town(tmp_path: Path, servers: Servers) -> Iterator[Town]:
-    town = Town(Place(tmp_path), servers)
-    yield town
-    town.close()
+def workspace(tmp_path: Path, servers: Servers) -> Iterator[ServedWorkspace]:
+    """A workspace with a server that runs at the start of the test."""
+    workspace = ServedWorkspace(Place(tmp_path), servers)
+    yield workspace
+    workspace.close()
 
 
 # --- the official client
 
 
 @asynccontextmanager
-async def client(town: Town, sender: str, mode: str, **more: str) -> AsyncIterator[Caller]:
+async def client(
+    workspace: ServedWorkspace, sender: str, mode: str, **more: str
+) -> AsyncIterator[Caller]:
     bridge = StdioServerParameters(
         command=sys.executable,
         args=["-m", "interlock", "mcp"],
-        env=town.environ(sender, **more),
-        cwd=town.place.cwd,
+        env=workspace.environ(sender, **more),
+        cwd=workspace.place.cwd,
     )
     async with Client(stdio_client(bridge), mode=mode) as opened:
         yield Caller(opened)
@@ -103,26 +106,28 @@ async def client(town: Town, sender: str, mode: str, **more: str) -> AsyncIterat
 @pytest.mark.parametrize("is_served", [True, False])
 @awaited
 async def test_a_client_without_hooks_is_known_by_what_it_did_last(
-    is_served: bool, town: Town
+    is_served: bool, workspace: ServedWorkspace
 ) -> None:
     if not is_served:
-        town.end()
+        workspace.end()
     bridge = StdioServerParameters(
         command=sys.executable,
         args=["-m", "interlock", "mcp", "--from", "otto-cli"],
-        env=town.place.environ,
-        cwd=town.place.cwd,
+        env=workspace.place.environ,
+        cwd=workspace.place.cwd,
     )
     async with Client(stdio_client(bridge), mode=MODES[0]) as opened:
         await Caller(opened).ok("whoami")
-        assert town.reach("otto-cli") == "waits"
-    assert town.reach("otto-cli") == "waits"
+        assert workspace.reach("otto-cli") == "waits"
+    assert workspace.reach("otto-cli") == "waits"
 
 
 @pytest.mark.parametrize("mode", MODES)
 @awaited
-async def test_the_client_lists_and_calls_tools_through_the_server(mode: str, town: Town) -> None:
-    async with client(town, "otto-cli", mode) as otto, client(town, "vera", mode) as vera:
+async def test_the_client_lists_and_calls_tools_through_the_server(
+    mode: str, workspace: ServedWorkspace
+) -> None:
+    async with client(workspace, "otto-cli", mode) as otto, client(workspace, "vera", mode) as vera:
         assert len((await otto.client.list_tools()).tools) == 12
         assert (await otto.ok("whoami"))["sender"] == "otto-cli"
         sent = await otto.ok("send", to="@vera", text="hello")
@@ -135,8 +140,10 @@ async def test_the_client_lists_and_calls_tools_through_the_server(mode: str, to
 
 @pytest.mark.parametrize("mode", MODES)
 @awaited
-async def test_identity_and_session_are_the_environments(mode: str, town: Town) -> None:
-    async with client(town, "otto-cli", mode, INTERLOCK_SESSION="s-1") as otto:
+async def test_identity_and_session_are_the_environments(
+    mode: str, workspace: ServedWorkspace
+) -> None:
+    async with client(workspace, "otto-cli", mode, INTERLOCK_SESSION="s-1") as otto:
         assert (await otto.ok("whoami"))["session"] == "s-1"
         claim = (await otto.ok("claim", item="B-1"))["claim"]
         assert (claim["holder"], claim["session"]) == ("@otto-cli", "s-1")
@@ -148,17 +155,19 @@ async def test_identity_and_session_are_the_environments(mode: str, town: Town) 
 
 @pytest.mark.parametrize("mode", MODES)
 @awaited
-async def test_a_killed_server_costs_the_open_call_and_nothing_else(mode: str, town: Town) -> None:
-    async with client(town, "otto-cli", mode) as otto:
+async def test_a_killed_server_costs_the_open_call_and_nothing_else(
+    mode: str, workspace: ServedWorkspace
+) -> None:
+    async with client(workspace, "otto-cli", mode) as otto:
         before = await otto.ok("send", to="@vera", text="hello", key="k")
         waiting = asyncio.create_task(otto("inbox", wait_s=45))
-        await asyncio.to_thread(town.until_waiting, "otto-cli")
-        town.kill()
+        await asyncio.to_thread(workspace.until_waiting, "otto-cli")
+        workspace.kill()
         lost = await waiting
         assert lost.code == "ENGINE_UNAVAILABLE"
         assert lost.answer["outcome"] == "unknown"
         assert json.loads(lost.text) == lost.answer
-        town.start()
+        workspace.start()
         after = await otto.ok("send", to="@vera", text="hello", key="k")
         assert after["message"] == before["message"]
         assert len((await otto.client.list_tools()).tools) == 12
@@ -166,18 +175,20 @@ async def test_a_killed_server_costs_the_open_call_and_nothing_else(mode: str, t
 
 @pytest.mark.parametrize("mode", MODES)
 @awaited
-async def test_where_the_server_stays_away_a_node_of_its_own_serves(mode: str, town: Town) -> None:
-    async with client(town, "otto-cli", mode, INTERLOCK_SESSION="s-1") as otto:
+async def test_where_the_server_stays_away_a_node_of_its_own_serves(
+    mode: str, workspace: ServedWorkspace
+) -> None:
+    async with client(workspace, "otto-cli", mode, INTERLOCK_SESSION="s-1") as otto:
         await otto.ok("claim", item="B-1")
-        town.end()
+        workspace.end()
         assert (await otto.ok("whoami"))["session"] == "s-1"
         assert (await otto.ok("release", item="B-1")) == {"released": True}
 
 
 @awaited
-async def test_without_a_server_it_serves_by_itself(town: Town) -> None:
-    town.end()
-    async with client(town, "otto-cli", "legacy") as otto:
+async def test_without_a_server_it_serves_by_itself(workspace: ServedWorkspace) -> None:
+    workspace.end()
+    async with client(workspace, "otto-cli", "legacy") as otto:
         assert (await otto.ok("whoami"))["sender"] == "otto-cli"
 
 
@@ -230,8 +241,10 @@ class Talk:
 
 
 @contextmanager
-def talk(town: Town, sender: str = "otto-cli", *words: str, **more: str) -> Iterator[Talk]:
-    place = town.place.but(**town.environ(sender, **more))
+def talk(
+    workspace: ServedWorkspace, sender: str = "otto-cli", *words: str, **more: str
+) -> Iterator[Talk]:
+    place = workspace.place.but(**workspace.environ(sender, **more))
     with place.start("mcp", *words) as process:
         try:
             yield Talk(process)
@@ -240,8 +253,8 @@ def talk(town: Town, sender: str = "otto-cli", *words: str, **more: str) -> Iter
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
-def test_it_is_small(town: Town) -> None:
-    with talk(town) as otto:
+def test_it_is_small(workspace: ServedWorkspace) -> None:
+    with talk(workspace) as otto:
         otto.greet()
         for number in range(20):
             otto.call("send", to="@vera", text=f"{number} " * 1000)
@@ -252,8 +265,8 @@ def test_it_is_small(town: Town) -> None:
         otto.end()
 
 
-def test_it_imports_little(town: Town) -> None:
-    with talk(town, PYTHONPROFILEIMPORTTIME="1") as otto:
+def test_it_imports_little(workspace: ServedWorkspace) -> None:
+    with talk(workspace, PYTHONPROFILEIMPORTTIME="1") as otto:
         otto.greet()
         otto.call("whoami")
         _, complaint = otto.process.communicate(timeout=LIMIT_S)
@@ -264,37 +277,41 @@ def test_it_imports_little(town: Town) -> None:
     assert not any(name.startswith(("interlock.node", "interlock.rooms")) for name in imported)
 
 
-def test_what_is_answered_again_after_a_restart_is_not_heard_twice(town: Town) -> None:
-    with talk(town) as otto:
+def test_what_is_answered_again_after_a_restart_is_not_heard_twice(
+    workspace: ServedWorkspace,
+) -> None:
+    with talk(workspace) as otto:
         otto.greet()
         for _ in range(3):
-            town.kill()
-            town.start()
+            workspace.kill()
+            workspace.start()
             assert otto.call("whoami")["sender"] == "otto-cli"
         otto.end()
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs Linux's /proc")
-def test_it_asks_the_server_that_came_back_and_else_a_node_that_ends_with_it(town: Town) -> None:
-    with talk(town) as otto:
+def test_it_asks_the_server_that_came_back_and_else_a_node_that_ends_with_it(
+    workspace: ServedWorkspace,
+) -> None:
+    with talk(workspace) as otto:
         otto.greet()
-        town.kill()
-        town.start()
+        workspace.kill()
+        workspace.start()
         otto.call("whoami")
         assert otto.children() == []
-        town.end()
+        workspace.end()
         otto.call("whoami")
         (node,) = otto.children()
         otto.end()
         until(lambda: not os.path.exists(f"/proc/{node}"))
 
 
-def test_every_open_call_is_answered_when_the_server_goes(town: Town) -> None:
-    with talk(town) as otto:
+def test_every_open_call_is_answered_when_the_server_goes(workspace: ServedWorkspace) -> None:
+    with talk(workspace) as otto:
         otto.greet()
         opened = [otto.begin("tools/call", WAITING) for _ in range(3)]
-        town.until_waiting("otto-cli")
-        town.kill()
+        workspace.until_waiting("otto-cli")
+        workspace.kill()
         lost = [otto.hear() for _ in opened]
         assert [answer["id"] for answer in lost] == opened
         for answer in lost:
@@ -307,12 +324,12 @@ def test_every_open_call_is_answered_when_the_server_goes(town: Town) -> None:
         otto.end()
 
 
-def test_two_of_them_at_once_are_two(town: Town) -> None:
-    with talk(town) as otto, talk(town, "vera") as vera:
+def test_two_of_them_at_once_are_two(workspace: ServedWorkspace) -> None:
+    with talk(workspace) as otto, talk(workspace, "vera") as vera:
         otto.greet()
         vera.greet()
         waiting = vera.begin("tools/call", WAITING)
-        town.until_waiting("vera")
+        workspace.until_waiting("vera")
         sent = otto.call("send", to="@vera", text="hello")["message"]["id"]
         answer = vera.hear()
         assert answer["id"] == waiting
@@ -324,22 +341,22 @@ def test_two_of_them_at_once_are_two(town: Town) -> None:
 # --- its end
 
 
-def test_it_ends_with_its_input(town: Town) -> None:
-    with talk(town) as otto:
+def test_it_ends_with_its_input(workspace: ServedWorkspace) -> None:
+    with talk(workspace) as otto:
         otto.end()
 
 
-def test_it_ends_with_its_input_although_a_call_waits(town: Town) -> None:
-    with talk(town) as otto:
+def test_it_ends_with_its_input_although_a_call_waits(workspace: ServedWorkspace) -> None:
+    with talk(workspace) as otto:
         otto.greet()
         otto.begin("tools/call", WAITING)
-        town.until_waiting("otto-cli")
+        workspace.until_waiting("otto-cli")
         otto.end()
-    town.place.ok("status")
+    workspace.place.ok("status")
 
 
-def test_what_was_asked_last_is_still_answered(town: Town) -> None:
-    with talk(town) as otto:
+def test_what_was_asked_last_is_still_answered(workspace: ServedWorkspace) -> None:
+    with talk(workspace) as otto:
         otto.greet()
         call = {"name": "send", "arguments": {"to": "@vera", "text": "last words"}}
         said = {"jsonrpc": "2.0", "id": "last", "method": "tools/call", "params": call}
@@ -348,8 +365,8 @@ def test_what_was_asked_last_is_still_answered(town: Town) -> None:
     assert json.loads(heard)["result"]["isError"] is False
 
 
-def test_a_client_that_takes_no_answers_is_no_defect(town: Town) -> None:
-    with talk(town) as otto:
+def test_a_client_that_takes_no_answers_is_no_defect(workspace: ServedWorkspace) -> None:
+    with talk(workspace) as otto:
         otto.greet()
         assert otto.process.stdout is not None
         otto.process.stdout.close()
@@ -359,8 +376,8 @@ def test_a_client_that_takes_no_answers_is_no_defect(town: Town) -> None:
         assert otto.process.stderr.read() == b""
 
 
-def test_who_is_nobody_is_told_so(town: Town) -> None:
-    with town.place.start("mcp") as process:
+def test_who_is_nobody_is_told_so(workspace: ServedWorkspace) -> None:
+    with workspace.place.start("mcp") as process:
         heard, complaint = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, heard) == (3, b"")
     assert b"--from SENDER" in complaint
@@ -380,8 +397,8 @@ JUNK = {
 }
 
 
-def test_junk_is_answered_and_the_conversation_goes_on(town: Town) -> None:
-    with talk(town) as otto:
+def test_junk_is_answered_and_the_conversation_goes_on(workspace: ServedWorkspace) -> None:
+    with talk(workspace) as otto:
         otto.greet()
         for junk, code in JUNK.items():
             otto.say(junk)
@@ -394,9 +411,9 @@ def test_junk_is_answered_and_the_conversation_goes_on(town: Town) -> None:
         otto.end()
 
 
-def test_many_calls_in_one_breath_are_all_answered(town: Town) -> None:
+def test_many_calls_in_one_breath_are_all_answered(workspace: ServedWorkspace) -> None:
     """More than either end keeps: each would wait for the other to read."""
-    with talk(town) as otto:
+    with talk(workspace) as otto:
         otto.greet()
         sent = otto.call("send", to="@vera", text="x" * 50_000)["message"]["id"]
         read = {"name": "read", "arguments": {"id": sent}, "_meta": {"padding": "x" * 4000}}
@@ -412,8 +429,8 @@ def test_many_calls_in_one_breath_are_all_answered(town: Town) -> None:
     assert not any(answer["result"]["isError"] for answer in answers)
 
 
-def test_a_client_may_read_only_when_it_has_said_all(town: Town) -> None:
-    with talk(town) as otto:
+def test_a_client_may_read_only_when_it_has_said_all(workspace: ServedWorkspace) -> None:
+    with talk(workspace) as otto:
         otto.greet()
         params = {"_meta": {"example.org/padding": "x" * 10_000}}
         asked = [
@@ -452,18 +469,18 @@ def _unread(otto: Talk) -> int:
 OWN = ("--session", "window")
 
 
-def test_what_a_living_client_claimed_outlives_the_server(town: Town) -> None:
-    with talk(town, "otto-cli", *OWN) as otto:
+def test_what_a_living_client_claimed_outlives_the_server(workspace: ServedWorkspace) -> None:
+    with talk(workspace, "otto-cli", *OWN) as otto:
         otto.greet()
         before = otto.call("claim", item="B-1")["claim"]
-        town.end()
+        workspace.end()
         (after,) = otto.call("claim", item="B-1", check=True)["claims"]
         assert (after["id"], after["session"]) == (before["id"], "window")
         otto.end()
 
 
-def test_what_a_client_claimed_is_given_up_when_it_goes(town: Town) -> None:
-    with talk(town, "otto-cli", *OWN) as otto, talk(town, "vera") as vera:
+def test_what_a_client_claimed_is_given_up_when_it_goes(workspace: ServedWorkspace) -> None:
+    with talk(workspace, "otto-cli", *OWN) as otto, talk(workspace, "vera") as vera:
         otto.greet()
         vera.greet()
         otto.call("claim", item="B-1")
@@ -472,7 +489,7 @@ def test_what_a_client_claimed_is_given_up_when_it_goes(town: Town) -> None:
         until(lambda: not vera.call("claim", item="B-1", check=True)["claimed"])
 
 
-def test_a_server_that_ends_answers_what_it_was_asked(town: Town) -> None:
+def test_a_server_that_ends_answers_what_it_was_asked(workspace: ServedWorkspace) -> None:
     """Whether the server did it yet or not: everything is done once, and nothing is in doubt."""
     results: list[Any] = []
     ended = threading.Event()
@@ -483,7 +500,7 @@ def test_a_server_that_ends_answers_what_it_was_asked(town: Town) -> None:
             results.append(otto.hear()["result"])
 
     with ExitStack() as stack:
-        talks = [stack.enter_context(talk(town)) for _ in range(3)]
+        talks = [stack.enter_context(talk(workspace)) for _ in range(3)]
         for otto in talks:
             otto.greet()
         threads = [threading.Thread(target=send, args=[otto]) for otto in talks]
@@ -491,14 +508,14 @@ def test_a_server_that_ends_answers_what_it_was_asked(town: Town) -> None:
             thread.start()
         try:
             until(lambda: len(results) > 50)
-            town.end()
+            workspace.end()
         finally:
             ended.set()
             for thread in threads:
                 thread.join()
     assert [result for result in results if result["isError"]] == []
     sent = [result["structuredContent"]["message"]["id"] for result in results]
-    stored = town.place.query("SELECT id FROM mail_messages WHERE sender = 'otto-cli'")
+    stored = workspace.place.query("SELECT id FROM mail_messages WHERE sender = 'otto-cli'")
     assert sorted(sent) == sorted(id for (id,) in stored)
 
 
@@ -547,6 +564,7 @@ class Ends:
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
+    """Closes at the end of the test what the test enters into it."""
     with ExitStack() as stack:
         yield stack
 

@@ -25,7 +25,9 @@ from interlock.rooms.work.verbs import CancelTask, ResolveBlocker
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.verb import Verb, fields_of
 from world import chosen
-from world.clients import MANNERS, Manner, Town, town_of
+from world.client_workspace import MANNERS, Manner
+from world.client_workspace import ClientWorkspace as Town
+from world.client_workspace import opened_workspace as town_of
 from world.commandline import LIMIT_S, Place
 from world.forking import Servers
 

@@ -16,7 +16,7 @@ import interlock
 from interlock import __version__, errors
 from interlock.client import Client
 from world import chosen
-from world.clients import WAYS, Manner, Town, Way, town_of
+from world.client_workspace import WAYS, ClientWorkspace, Manner, Way, opened_workspace
 from world.commandline import LIMIT_S, until
 from world.forking import Servers
 from world.serving import free_port
@@ -28,25 +28,29 @@ Collect = Callable[[Client, int | None, int, list[str]], None]
 
 @pytest.fixture(autouse=True)
 def nobody_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No credentials of the machine, in the environment or at home."""
     for name in chosen.others(os.environ):
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
 @pytest.fixture(params=WAYS)
-def town(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> Iterator[Town]:
+def workspace(
+    request: pytest.FixtureRequest, tmp_path: Path, servers: Servers
+) -> Iterator[ClientWorkspace]:
+    """A workspace with synchronous clients, connected in each way."""
     way: Way = request.param
-    with town_of(tmp_path, Manner(way, "sync"), servers) as found:
+    with opened_workspace(tmp_path, Manner(way, "sync"), servers) as found:
         yield found
 
 
-def vera(town: Town) -> Client:
-    return town.connect(town.tokens["vera"])
+def vera(workspace: ClientWorkspace) -> Client:
+    return workspace.connect(workspace.tokens["vera"])
 
 
-def reach(town: Town) -> str:
+def reach(workspace: ClientWorkspace) -> str:
     """How vera can be reached: `wakes` while a call of hers waits."""
-    return str(town.otto.agents("vera")["agents"][0]["reach"])
+    return str(workspace.otto.agents("vera")["agents"][0]["reach"])
 
 
 # --- listening
@@ -103,24 +107,26 @@ def listening(
 
 
 @each_listener
-def test_mail_is_handed_over_as_it_arrives(town: Town, listen: Collect) -> None:
-    town.otto.send("@vera", "1")
-    town.otto.send("@vera", "2")
-    with listening(listen, vera(town), 0, 4) as texts:
+def test_mail_is_handed_over_as_it_arrives(workspace: ClientWorkspace, listen: Collect) -> None:
+    workspace.otto.send("@vera", "1")
+    workspace.otto.send("@vera", "2")
+    with listening(listen, vera(workspace), 0, 4) as texts:
         until(lambda: texts == ["1", "2"])
-        until(lambda: reach(town) == "wakes")
-        town.otto.send("@vera", "3")
+        until(lambda: reach(workspace) == "wakes")
+        workspace.otto.send("@vera", "3")
         until(lambda: texts == ["1", "2", "3"])
-        town.otto.send("@vera", "4")
+        workspace.otto.send("@vera", "4")
     assert texts == ["1", "2", "3", "4"]
 
 
 @each_listener
-def test_listening_begins_now_where_nothing_else_is_said(town: Town, listen: Collect) -> None:
-    town.otto.send("@vera", "before")
-    with listening(listen, vera(town), None, 1) as texts:
-        until(lambda: reach(town) == "wakes")
-        town.otto.send("@vera", "after")
+def test_listening_begins_now_where_nothing_else_is_said(
+    workspace: ClientWorkspace, listen: Collect
+) -> None:
+    workspace.otto.send("@vera", "before")
+    with listening(listen, vera(workspace), None, 1) as texts:
+        until(lambda: reach(workspace) == "wakes")
+        workspace.otto.send("@vera", "after")
     assert texts == ["after"]
 
 
@@ -129,17 +135,17 @@ def test_listening_begins_now_where_nothing_else_is_said(town: Town, listen: Col
 def test_a_server_that_is_killed_and_comes_back_costs_nothing_and_repeats_nothing(
     way: Way, listen: Collect, tmp_path: Path, servers: Servers
 ) -> None:
-    with town_of(tmp_path, Manner(way, "sync"), servers) as town:
-        file = interlock.connect(town.directory, town.tokens["otto"])
-        with file as otto, listening(listen, vera(town), 0, 9) as texts:
+    with opened_workspace(tmp_path, Manner(way, "sync"), servers) as workspace:
+        file = interlock.connect(workspace.directory, workspace.tokens["otto"])
+        with file as otto, listening(listen, vera(workspace), 0, 9) as texts:
             for number in range(3):
                 otto.send("@vera", str(number))
             until(lambda: len(texts) == 3)
             until(lambda: otto.agents("vera")["agents"][0]["reach"] == "wakes")
-            town.served.kill()
+            workspace.served.kill()
             for number in range(3, 6):
                 otto.send("@vera", str(number))
-            town.served.restart()
+            workspace.served.restart()
             until(lambda: len(texts) == 6)
             for number in range(6, 9):
                 otto.send("@vera", str(number))
@@ -147,20 +153,20 @@ def test_a_server_that_is_killed_and_comes_back_costs_nothing_and_repeats_nothin
 
 
 def test_a_server_that_ends_lets_go_of_its_listeners(tmp_path: Path, servers: Servers) -> None:
-    with town_of(tmp_path, Manner("url", "sync"), servers) as town:
-        with listening(listened, vera(town), 0, 1) as texts:
-            until(lambda: reach(town) == "wakes")
-            assert town.served.end() == 0
-            town.served.restart()
-            town.otto.send("@vera", "here again")
+    with opened_workspace(tmp_path, Manner("url", "sync"), servers) as workspace:
+        with listening(listened, vera(workspace), 0, 1) as texts:
+            until(lambda: reach(workspace) == "wakes")
+            assert workspace.served.end() == 0
+            workspace.served.restart()
+            workspace.otto.send("@vera", "here again")
         assert texts == ["here again"]
 
 
-def test_a_refusal_ends_the_listening(town: Town) -> None:
+def test_a_refusal_ends_the_listening(workspace: ClientWorkspace) -> None:
     refused: list[errors.Refusal] = []
 
     def listen() -> None:
-        with vera(town) as client:
+        with vera(workspace) as client:
             try:
                 next(iter(client.listen()))
             except errors.Refusal as refusal:
@@ -168,16 +174,18 @@ def test_a_refusal_ends_the_listening(town: Town) -> None:
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
-    until(lambda: reach(town) == "wakes")
-    town.owner.revoke_token(sender="vera")
-    town.otto.send("@vera", "not for you any more")
+    until(lambda: reach(workspace) == "wakes")
+    workspace.owner.revoke_token(sender="vera")
+    workspace.otto.send("@vera", "not for you any more")
     thread.join(LIMIT_S)
     assert [type(refusal) for refusal in refused] == [errors.BadToken]
 
 
-def test_listening_goes_on_where_it_was_left(town: Town) -> None:
-    sent = [town.otto.send("@vera", text)["message"]["seq"] for text in ("one", "two", "three")]
-    with vera(town) as client:
+def test_listening_goes_on_where_it_was_left(workspace: ClientWorkspace) -> None:
+    sent = [
+        workspace.otto.send("@vera", text)["message"]["seq"] for text in ("one", "two", "three")
+    ]
+    with vera(workspace) as client:
         mail = client.listen(after=0)
         assert [next(iter(mail))["seq"] for _ in sent] == sent
         assert mail.after == sent[-1]
@@ -199,19 +207,19 @@ async def _first(client: Client) -> None:
 # --- cancelling
 
 
-def test_a_call_that_is_cancelled_waits_nowhere_any_more(town: Town) -> None:
-    assert reach(town) != "wakes"  # whoever asks that may have threads too, and keeps them
+def test_a_call_that_is_cancelled_waits_nowhere_any_more(workspace: ClientWorkspace) -> None:
+    assert reach(workspace) != "wakes"  # whoever asks that may have threads too, and keeps them
 
     async def cancel() -> set[threading.Thread]:
         before = set(threading.enumerate())
-        async with vera(town) as client:
+        async with vera(workspace) as client:
             await client.whoami()
             task = asyncio.create_task(client.inbox(wait_s=3000))
-            await asyncio.to_thread(until, lambda: reach(town) == "wakes")
+            await asyncio.to_thread(until, lambda: reach(workspace) == "wakes")
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await asyncio.to_thread(until, lambda: reach(town) != "wakes")
+            await asyncio.to_thread(until, lambda: reach(workspace) != "wakes")
             assert (await client.whoami())["sender"] == "vera"
         return set(threading.enumerate()) - before
 
@@ -219,28 +227,28 @@ def test_a_call_that_is_cancelled_waits_nowhere_any_more(town: Town) -> None:
     until(lambda: not any(thread.is_alive() for thread in left))
 
 
-def test_who_stops_waiting_for_a_claim_leaves_the_queue(town: Town) -> None:
+def test_who_stops_waiting_for_a_claim_leaves_the_queue(workspace: ClientWorkspace) -> None:
     async def cancel() -> None:
-        async with vera(town) as client:
+        async with vera(workspace) as client:
             task = asyncio.create_task(client.acquire("B-1", wait_s=3000))
-            await asyncio.to_thread(until, lambda: town.owner.status()["waiting"] == 1)
+            await asyncio.to_thread(until, lambda: workspace.owner.status()["waiting"] == 1)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await asyncio.to_thread(until, lambda: town.owner.status()["waiting"] == 0)
+            await asyncio.to_thread(until, lambda: workspace.owner.status()["waiting"] == 0)
 
-    town.otto.acquire("B-1")
+    workspace.otto.acquire("B-1")
     asyncio.run(cancel())
-    town.otto.release("B-1")
-    assert not town.owner.check("B-1")["claimed"]
+    workspace.otto.release("B-1")
+    assert not workspace.owner.check("B-1")["claimed"]
 
 
-def test_many_calls_wait_side_by_side(town: Town) -> None:
+def test_many_calls_wait_side_by_side(workspace: ClientWorkspace) -> None:
     async def wait() -> list[int]:
-        async with vera(town) as client:
+        async with vera(workspace) as client:
             tasks = [asyncio.create_task(client.inbox(wait_s=int(LIMIT_S))) for _ in range(150)]
-            await asyncio.to_thread(until, lambda: reach(town) == "wakes")
-            await asyncio.to_thread(town.otto.send, "@vera", "for all of you")
+            await asyncio.to_thread(until, lambda: reach(workspace) == "wakes")
+            await asyncio.to_thread(workspace.otto.send, "@vera", "for all of you")
             return [len(answer["messages"]) for answer in await asyncio.gather(*tasks)]
 
     assert asyncio.run(wait()) == [1] * 150
@@ -249,23 +257,25 @@ def test_many_calls_wait_side_by_side(town: Town) -> None:
 # --- a claim for the length of a block
 
 
-def test_a_claim_is_held_within_the_block_and_released_behind_it(town: Town) -> None:
-    with vera(town) as client:
+def test_a_claim_is_held_within_the_block_and_released_behind_it(
+    workspace: ClientWorkspace,
+) -> None:
+    with vera(workspace) as client:
         with client.claimed("B-1", note="for a while", ttl_s=60) as claim:
-            assert town.owner.check("B-1")["claims"] == [claim]
-        assert not town.owner.check("B-1")["claimed"]
+            assert workspace.owner.check("B-1")["claims"] == [claim]
+        assert not workspace.owner.check("B-1")["claimed"]
         with client.claimed(paths=["src/**"], repo="github.com/o/r") as claim:
-            assert town.owner.claims()["claims"] == [claim]
-        assert town.owner.claims()["claims"] == []
+            assert workspace.owner.claims()["claims"] == [claim]
+        assert workspace.owner.claims()["claims"] == []
 
 
-def test_the_same_asynchronously(town: Town) -> None:
+def test_the_same_asynchronously(workspace: ClientWorkspace) -> None:
     async def claim() -> None:
-        async with vera(town) as client:
+        async with vera(workspace) as client:
             async with client.claimed("B-1") as claim:
                 assert (await client.check("B-1"))["claims"] == [claim]
             assert not (await client.check("B-1"))["claimed"]
-            town.otto.acquire("B-1")
+            workspace.otto.acquire("B-1")
             with pytest.raises(errors.ClaimHeld):
                 async with client.claimed("B-1"):
                     raise AssertionError("the block was entered without the claim")
@@ -273,31 +283,35 @@ def test_the_same_asynchronously(town: Town) -> None:
     asyncio.run(claim())
 
 
-def test_what_another_holds_is_no_block_to_enter(town: Town) -> None:
-    held = town.otto.acquire("B-1")["claim"]
-    with vera(town) as client, pytest.raises(errors.ClaimHeld) as caught, client.claimed("B-1"):
+def test_what_another_holds_is_no_block_to_enter(workspace: ClientWorkspace) -> None:
+    held = workspace.otto.acquire("B-1")["claim"]
+    with (
+        vera(workspace) as client,
+        pytest.raises(errors.ClaimHeld) as caught,
+        client.claimed("B-1"),
+    ):
         raise AssertionError("the block was entered without the claim")
     assert caught.value.members["held_by"] == [held]
 
 
-def test_a_claim_that_was_lost_in_the_block_is_told_at_its_end(town: Town) -> None:
-    otto = town.connect(town.tokens["otto"])
+def test_a_claim_that_was_lost_in_the_block_is_told_at_its_end(workspace: ClientWorkspace) -> None:
+    otto = workspace.connect(workspace.tokens["otto"])
     with otto, pytest.raises(errors.StaleFence), otto.claimed("B-1"):
-        town.vera.take_over("B-1", reason="it is urgent")
-    assert town.owner.check("B-1")["claims"][0]["holder"] == "@vera"
+        workspace.vera.take_over("B-1", reason="it is urgent")
+    assert workspace.owner.check("B-1")["claims"][0]["holder"] == "@vera"
 
 
-def test_trouble_in_the_block_is_what_leaves_it(town: Town) -> None:
-    with town.connect(town.tokens["otto"]) as client:
+def test_trouble_in_the_block_is_what_leaves_it(workspace: ClientWorkspace) -> None:
+    with workspace.connect(workspace.tokens["otto"]) as client:
         with pytest.raises(ZeroDivisionError), client.claimed("B-1"):
             raise ZeroDivisionError
-        assert not town.owner.check("B-1")["claimed"]
+        assert not workspace.owner.check("B-1")["claimed"]
         with pytest.raises(ZeroDivisionError), client.claimed("B-1"):
-            _lose_and_fail(town)
+            _lose_and_fail(workspace)
 
 
-def _lose_and_fail(town: Town) -> None:
-    town.vera.take_over("B-1", reason="it is urgent")
+def _lose_and_fail(workspace: ClientWorkspace) -> None:
+    workspace.vera.take_over("B-1", reason="it is urgent")
     raise ZeroDivisionError
 
 
@@ -430,11 +444,11 @@ def test_what_is_no_interlock_server_is_told_as_such(status: bytes, body: bytes)
 def test_a_socket_that_a_killed_server_left_leads_to_the_file(
     tmp_path: Path, servers: Servers
 ) -> None:
-    with town_of(tmp_path, Manner("socket", "sync"), servers) as town:
-        town.served.kill()
-        assert town.hand(town.tokens["otto"]).send("@vera", "hello")["accepted"]
-        asyncio.run(_sent(town.connect(town.tokens["otto"])))
-        town.served.restart()
+    with opened_workspace(tmp_path, Manner("socket", "sync"), servers) as workspace:
+        workspace.served.kill()
+        assert workspace.hand(workspace.tokens["otto"]).send("@vera", "hello")["accepted"]
+        asyncio.run(_sent(workspace.connect(workspace.tokens["otto"])))
+        workspace.served.restart()
 
 
 async def _sent(client: Client) -> None:
@@ -442,9 +456,9 @@ async def _sent(client: Client) -> None:
         assert (await twin.send("@vera", "hello"))["accepted"]
 
 
-def test_threads_may_share_a_client(town: Town) -> None:
+def test_threads_may_share_a_client(workspace: ClientWorkspace) -> None:
     accepted: list[bool] = []
-    with town.connect(town.tokens["otto"]) as otto:
+    with workspace.connect(workspace.tokens["otto"]) as otto:
         together = threading.Barrier(8)
 
         def send() -> None:
@@ -457,10 +471,10 @@ def test_threads_may_share_a_client(town: Town) -> None:
         for thread in threads:
             thread.join(LIMIT_S)
     assert accepted == [True] * 8
-    assert open_logs(town) == []
+    assert open_logs(workspace) == []
 
 
-def open_logs(town: Town) -> list[str]:
+def open_logs(workspace: ClientWorkspace) -> list[str]:
     """The files of the log that this process has open, as far as the system tells."""
     try:
         numbers = os.listdir("/proc/self/fd")
@@ -470,7 +484,7 @@ def open_logs(town: Town) -> list[str]:
     for number in numbers:
         with suppress(OSError):
             paths.append(os.readlink(f"/proc/self/fd/{number}"))
-    return [path for path in paths if path.startswith(str(town.directory / "log.db"))]
+    return [path for path in paths if path.startswith(str(workspace.directory / "log.db"))]
 
 
 def test_one_client_is_entered_once(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from interlock.errors import by_code
 from world.commandline import LIMIT_S
 from world.forking import Running, Servers
-from world.tooling import Clients, token_of
+from world.tooling import Clients
 from world.working import GATE, HOLDER, TASK, WORKER, Workshop
 
 pytestmark = pytest.mark.every_engine
@@ -92,7 +92,7 @@ def _over_http(shop: Workshop, running: Running, row: Row) -> Answer:
     if row.verb == "verdict":
         target, body = "/v1/verdicts", {"task": TASK, "gate": GATE, "verdict": "pass"}
     headers = {
-        "Authorization": f"Bearer {token_of(shop.place, row.who)}",
+        "Authorization": f"Bearer {shop.place.token_of(row.who)}",
         "Content-Type": "application/json",
     }
     host = running.url.removeprefix("http://")

@@ -61,8 +61,8 @@ sys.exit(recorded.exit_status)
 """
 
 
-class Place:
-    """A directory in which the processes of a run leave their numbers."""
+class RunDirectory:
+    """A directory in which the processes of a run write their process ids."""
 
     def __init__(self, directory: os.PathLike[str]) -> None:
         self.pids = os.path.join(directory, "pids")
@@ -112,11 +112,20 @@ def eventually(condition: Callable[[], object], limit_s: float = LIMIT_S) -> Non
 
 
 @pytest.fixture
-def place(tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def directory(
+    tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RunDirectory]:
+    """The directory of a run, without a repository; the processes of a failed test are killed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", os.path.realpath(tmp_path))
-    made = Place(tmp_path)
+    # A shell that starts the tests in the background can let them ignore these signals, and each
+    # process of a run inherits that.
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
+    made = RunDirectory(tmp_path)
     yield made
+    signal.signal(signal.SIGHUP, hang_up)
+    signal.signal(signal.SIGINT, interrupt)
     for pid in made.living():  # only after a failure
         os.kill(pid, signal.SIGKILL)
 
@@ -134,9 +143,11 @@ QUICK = Limits(grace_s=0.3)
 @pytest.mark.parametrize(
     "what", ["/dev/zero", pytest.param("/dev/urandom", marks=pytest.mark.long)]
 )
-def test_200_megabytes_without_an_end_of_line_are_bounded_and_told(place: Place, what: str) -> None:
+def test_200_megabytes_without_an_end_of_line_are_bounded_and_told(
+    directory: RunDirectory, what: str
+) -> None:
     size, limit = 200_000_000, 8 << 20
-    child = place.started("head", "-c", str(size), what, output_bytes=limit)
+    child = directory.started("head", "-c", str(size), what, output_bytes=limit)
     shown, count = hashlib.sha256(), 0
     assert child.stdout is not None
     while data := child.stdout.read(1 << 20):
@@ -147,7 +158,7 @@ def test_200_megabytes_without_an_end_of_line_are_bounded_and_told(place: Place,
     assert count == size
     if what == "/dev/zero":
         assert shown.hexdigest() == hashlib.sha256(bytes(size)).hexdigest()
-    told = place.outcome()
+    told = directory.outcome()
     line = f"\n[interlock: {size - limit} bytes are not kept here]\n"
     assert told["payload"]["produced"] == size
     assert told["payload"]["output"]["size"] == limit + len(line)
@@ -157,51 +168,55 @@ def test_200_megabytes_without_an_end_of_line_are_bounded_and_told(place: Place,
 
 
 @pytest.mark.long
-def test_200_megabytes_of_lines_keep_the_first_and_the_last(place: Place) -> None:
+def test_200_megabytes_of_lines_keep_the_first_and_the_last(directory: RunDirectory) -> None:
     program = "import sys\nfor i in range(2_000_000):\n    sys.stdout.write('%099d\\n' % i)\n"
-    child = place.started(sys.executable, "-c", program)
+    child = directory.started(sys.executable, "-c", program)
     assert child.stdout is not None
     while child.stdout.read(1 << 20):
         pass
     assert child.wait(LIMIT_S) == 0
     child.stdout.close()
-    told = place.outcome()
+    told = directory.outcome()
     assert told["payload"]["produced"] == 200_000_000
     assert told["parts"][0].startswith(f"{0:099}\n")
     assert told["parts"][1].endswith(f"{1_999_999:099}\n")
 
 
-def test_a_command_that_ignores_being_asked_is_killed_at_the_time_limit(place: Place) -> None:
-    script = f"trap '' TERM; {place.mark}; echo begun; while :; do sleep 0.05; done"
+def test_a_command_that_ignores_being_asked_is_killed_at_the_time_limit(
+    directory: RunDirectory,
+) -> None:
+    script = f"trap '' TERM; {directory.mark}; echo begun; while :; do sleep 0.05; done"
     payload, stored, status = ran(script, Limits(time_s=3, grace_s=0.3))
     assert stored == b"begun\n"
     assert (payload["exit_code"], status) == (137, 137)
     assert (payload["ended_by"], payload["interrupted"]) == ("time limit", True)
-    assert len(place.numbers()) == 1
-    assert place.living() == []
+    assert len(directory.numbers()) == 1
+    assert directory.living() == []
 
 
-def test_a_command_that_ends_well_when_its_time_is_over_has_not_succeeded(place: Place) -> None:
-    script = f"trap 'echo cleaned; exit 0' TERM; {place.mark}; while :; do sleep 0.05; done"
+def test_a_command_that_ends_well_when_its_time_is_over_has_not_succeeded(
+    directory: RunDirectory,
+) -> None:
+    script = f"trap 'echo cleaned; exit 0' TERM; {directory.mark}; while :; do sleep 0.05; done"
     payload, stored, status = ran(script, Limits(time_s=3))
     assert stored.endswith(b"cleaned\n")
     assert (payload["exit_code"], status) == (0, 124)
     assert (payload["ended_by"], payload["interrupted"]) == ("time limit", True)
-    assert place.living() == []
+    assert directory.living() == []
 
 
-def test_children_left_behind_are_ended_and_do_not_hold_the_run(place: Place) -> None:
-    child = f"{place.mark}; echo child; while :; do sleep 0.05; done"
+def test_children_left_behind_are_ended_and_do_not_hold_the_run(directory: RunDirectory) -> None:
+    child = f"{directory.mark}; echo child; while :; do sleep 0.05; done"
     script = (
         f'for i in 1 2 3; do sh -c "{child.replace("$", chr(92) + "$")}" & done; '
-        f"while [ \"$(wc -l < '{place.pids}')\" != 3 ]; do sleep 0.01; done 2>/dev/null; exit 7"
+        f"while [ \"$(wc -l < '{directory.pids}')\" != 3 ]; do sleep 0.01; done 2>/dev/null; exit 7"
     )
     payload, stored, status = ran(script, QUICK)
     assert (payload["exit_code"], status) == (7, 7)
     assert stored.count(b"child\n") == 3
     assert "ended_by" not in payload
-    assert len(place.numbers()) == 3
-    assert place.living() == []
+    assert len(directory.numbers()) == 3
+    assert directory.living() == []
 
 
 DAEMON = """
@@ -230,17 +245,17 @@ time.sleep(1000)
 @pytest.mark.skipif(not LINUX, reason="elsewhere nobody can take in such orphans")
 @pytest.mark.parametrize("how", ["silent", "holding the pipe"])
 def test_a_daemon_that_left_group_and_session_and_ignores_being_asked_is_ended(
-    place: Place, how: str
+    directory: RunDirectory, how: str
 ) -> None:
-    command = [sys.executable, "-c", DAEMON, place.pids, how]
+    command = [sys.executable, "-c", DAEMON, directory.pids, how]
     with record(command, QUICK, out=io.BytesIO(), err=io.BytesIO()) as recorded:
         assert recorded.exit_status == 0
-    assert len(place.numbers()) == 1
-    assert place.living() == []
+    assert len(directory.numbers()) == 1
+    assert directory.living() == []
 
 
 @pytest.mark.skipif(not LINUX, reason="elsewhere nobody can take in such orphans")
-def test_a_child_of_ours_that_was_there_before_is_left_alone(place: Place) -> None:
+def test_a_child_of_ours_that_was_there_before_is_left_alone(directory: RunDirectory) -> None:
     earlier = subprocess.Popen(["sleep", "1000"])
     try:
         payload, _, _ = ran("sleep 1000 & exit 0", QUICK)
@@ -252,7 +267,7 @@ def test_a_child_of_ours_that_was_there_before_is_left_alone(place: Place) -> No
 
 
 @pytest.mark.skipif(not LINUX, reason="elsewhere nobody can take in such orphans")
-def test_no_zombie_is_left_and_orphans_are_no_longer_taken_in(place: Place) -> None:
+def test_no_zombie_is_left_and_orphans_are_no_longer_taken_in(directory: RunDirectory) -> None:
     ran("for i in 1 2 3 4 5; do (sleep 0.01 &) ; done; sleep 0.2", QUICK)
     with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children", encoding="utf-8") as file:
         children = [int(pid) for pid in file.read().split()]
@@ -260,9 +275,11 @@ def test_no_zombie_is_left_and_orphans_are_no_longer_taken_in(place: Place) -> N
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             assert file.read().rpartition(")")[2].split()[0] != "Z"
     # An orphan made now does not come to us.
-    subprocess.run(["sh", "-c", f"sh -c '{place.mark}; exec sleep 1000' & sleep 0.05"], check=True)
-    eventually(place.numbers)
-    (orphan,) = place.numbers()
+    subprocess.run(
+        ["sh", "-c", f"sh -c '{directory.mark}; exec sleep 1000' & sleep 0.05"], check=True
+    )
+    eventually(directory.numbers)
+    (orphan,) = directory.numbers()
     with open(f"/proc/{orphan}/stat", encoding="utf-8") as file:
         assert int(file.read().rpartition(")")[2].split()[1]) != os.getpid()
 
@@ -282,130 +299,131 @@ def said(child: "subprocess.Popen[bytes]", text: bytes) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_interlock_goes_on_to_the_command_and_is_recorded(
-    place: Place, number: signal.Signals
+    directory: RunDirectory, number: signal.Signals
 ) -> None:
     name = number.name.removeprefix("SIG")
-    script = (
-        f"trap 'echo told; exit 5' {name}; {place.mark}; echo ready; while :; do sleep 0.05; done"
-    )
-    child = place.started("sh", "-c", script)
+    trap = f"trap 'echo told; exit 5' {name}"
+    script = f"{trap}; {directory.mark}; echo ready; while :; do sleep 0.05; done"
+    child = directory.started("sh", "-c", script)
     said(child, b"ready\n")
     child.send_signal(number)
     output, _ = child.communicate(timeout=LIMIT_S)
     assert b"told\n" in output
     assert child.returncode == 128 + number
-    told = place.outcome()
+    told = directory.outcome()
     assert told["payload"]["exit_code"] == 5
     assert told["payload"]["interrupted"] is True
     assert told["parts"][0].startswith("ready\n")
     assert told["parts"][0].endswith("told\n")
-    assert place.living() == []
+    assert directory.living() == []
 
 
-def test_a_signal_reaches_also_what_the_command_waits_for(place: Place) -> None:
+def test_a_signal_reaches_also_what_the_command_waits_for(directory: RunDirectory) -> None:
     """A shell acts on a signal when the command that it waits for has ended, which that does here
     only if it was told too."""
     waited_for = "sh -c 'echo ready; exec sleep 200'"
-    script = f"trap 'exit 5' TERM; {place.mark}; {waited_for}; exit 0"
-    child = place.started("sh", "-c", script)
+    script = f"trap 'exit 5' TERM; {directory.mark}; {waited_for}; exit 0"
+    child = directory.started("sh", "-c", script)
     try:
         said(child, b"ready\n")
         child.terminate()
         child.communicate(timeout=LIMIT_S)
     finally:
         child.kill()
-    assert place.outcome()["payload"]["exit_code"] == 5
-    assert place.living() == []
+    assert directory.outcome()["payload"]["exit_code"] == 5
+    assert directory.living() == []
 
 
-def test_a_command_that_a_signal_has_ended_says_so(place: Place) -> None:
-    child = place.started("sh", "-c", f"{place.mark}; echo ready; exec sleep 1000")
+def test_a_command_that_a_signal_has_ended_says_so(directory: RunDirectory) -> None:
+    child = directory.started("sh", "-c", f"{directory.mark}; echo ready; exec sleep 1000")
     said(child, b"ready\n")
     child.terminate()
     child.communicate(timeout=LIMIT_S)
-    told = place.outcome()
+    told = directory.outcome()
     assert told["status"] == child.returncode == 143
     assert told["payload"]["exit_code"] == 143
     assert (told["payload"]["ended_by"], told["payload"]["interrupted"]) == ("signal", True)
-    assert place.living() == []
+    assert directory.living() == []
 
 
-def test_the_second_signal_kills(place: Place) -> None:
-    script = f"trap 'echo not yet' TERM; {place.mark}; echo ready; while :; do sleep 0.05; done"
-    child = place.started("sh", "-c", script)
+def test_the_second_signal_kills(directory: RunDirectory) -> None:
+    script = f"trap 'echo not yet' TERM; {directory.mark}; echo ready; while :; do sleep 0.05; done"
+    child = directory.started("sh", "-c", script)
     said(child, b"ready\n")
     child.terminate()
     said(child, b"not yet\n")
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=LIMIT_S)
-    told = place.outcome()
+    told = directory.outcome()
     assert told["status"] == 143
     assert told["payload"]["exit_code"] == 137
     assert told["payload"]["interrupted"] is True
-    assert place.living() == []
+    assert directory.living() == []
 
 
-def test_a_command_that_will_not_end_when_told_is_killed_after_the_grace(place: Place) -> None:
-    script = f"trap 'echo not yet' TERM; {place.mark}; echo ready; while :; do sleep 0.05; done"
-    child = place.started("sh", "-c", script, grace_s=1)
+def test_a_command_that_will_not_end_when_told_is_killed_after_the_grace(
+    directory: RunDirectory,
+) -> None:
+    script = f"trap 'echo not yet' TERM; {directory.mark}; echo ready; while :; do sleep 0.05; done"
+    child = directory.started("sh", "-c", script, grace_s=1)
     said(child, b"ready\n")
     child.terminate()
     child.communicate(timeout=LIMIT_S)
-    told = place.outcome()
+    told = directory.outcome()
     assert told["status"] == 143
     assert told["payload"]["interrupted"] is True
-    assert place.living() == []
+    assert directory.living() == []
 
 
 @pytest.mark.skipif(not LINUX, reason="looks into /proc")
 def test_a_stranger_who_holds_the_pipe_does_not_hold_the_run(
-    place: Place, tmp_path: os.PathLike[str]
+    directory: RunDirectory, tmp_path: os.PathLike[str]
 ) -> None:
     go = os.path.join(tmp_path, "go")
-    script = f"{place.mark}; echo said; while [ ! -e '{go}' ]; do sleep 0.05; done; echo last"
-    child = place.started("sh", "-c", script)
+    script = f"{directory.mark}; echo said; while [ ! -e '{go}' ]; do sleep 0.05; done; echo last"
+    child = directory.started("sh", "-c", script)
     said(child, b"said\n")
-    held = os.open(f"/proc/{place.numbers()[0]}/fd/1", os.O_WRONLY)
+    held = os.open(f"/proc/{directory.numbers()[0]}/fd/1", os.O_WRONLY)
     try:
         with open(go, "w", encoding="utf-8"):
             pass
         child.communicate(timeout=LIMIT_S)
     finally:
         os.close(held)
-    assert place.outcome()["parts"][0] == "said\nlast\n"
+    assert directory.outcome()["parts"][0] == "said\nlast\n"
 
 
-def test_what_interlock_was_started_to_ignore_the_command_ignores(place: Place) -> None:
-    script = f"echo ready; {place.mark}; kill -HUP $$; echo alive"
+def test_what_interlock_was_started_to_ignore_the_command_ignores(directory: RunDirectory) -> None:
+    script = f"echo ready; {directory.mark}; kill -HUP $$; echo alive"
     done = subprocess.run(
-        ["nohup", sys.executable, "-c", PROGRAM, place.told, "{}", "sh", "-c", script],
+        ["nohup", sys.executable, "-c", PROGRAM, directory.told, "{}", "sh", "-c", script],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
     )
     assert done.stdout == b"ready\nalive\n"
-    assert place.outcome()["payload"]["exit_code"] == 0
+    assert directory.outcome()["payload"]["exit_code"] == 0
 
 
-def test_a_time_limit_holds_while_nobody_reads_what_is_shown(place: Place) -> None:
+def test_a_time_limit_holds_while_nobody_reads_what_is_shown(directory: RunDirectory) -> None:
     """The command is ended in time; what it wrote until then is not lost."""
-    script = f"{place.mark}; while :; do echo on and on and on; done"
-    child = place.started("sh", "-c", script, time_s=3, grace_s=0.2)
-    eventually(place.numbers)
-    eventually(lambda: not place.living())
+    script = f"{directory.mark}; while :; do echo on and on and on; done"
+    child = directory.started("sh", "-c", script, time_s=3, grace_s=0.2)
+    eventually(directory.numbers)
+    eventually(lambda: not directory.living())
     shown, _ = child.communicate(timeout=LIMIT_S)
-    told = place.outcome()
+    told = directory.outcome()
     assert told["payload"]["ended_by"] == "time limit"
     assert told["payload"]["output"]["size"] == len(shown)
 
 
-def typed(place: Place, script: str, *steps: tuple[bytes, bytes]) -> tuple[bytes, int]:
+def typed(directory: RunDirectory, script: str, *steps: tuple[bytes, bytes]) -> tuple[bytes, int]:
     """Runs it at a terminal: waits for each text, then types the answer to it."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(
             sys.executable,
-            [sys.executable, "-c", PROGRAM, place.told, "{}", "sh", "-c", script],
+            [sys.executable, "-c", PROGRAM, directory.told, "{}", "sh", "-c", script],
         )
     modes = termios.tcgetattr(terminal)
     modes[3] &= ~termios.ECHO
@@ -427,31 +445,33 @@ def typed(place: Place, script: str, *steps: tuple[bytes, bytes]) -> tuple[bytes
     return seen, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_at_a_terminal_the_command_reads_what_is_typed(place: Place) -> None:
-    seen, status = typed(place, 'echo name?; read name; echo "hello $name"', (b"name?", b"otto\n"))
+def test_at_a_terminal_the_command_reads_what_is_typed(directory: RunDirectory) -> None:
+    seen, status = typed(
+        directory, 'echo name?; read name; echo "hello $name"', (b"name?", b"otto\n")
+    )
     assert b"hello otto" in seen
     assert status == 0
-    assert place.outcome()["parts"][0] == "name?\nhello otto\n"
+    assert directory.outcome()["parts"][0] == "name?\nhello otto\n"
 
 
 def test_at_a_terminal_an_interrupt_reaches_the_command_once_and_is_recorded(
-    place: Place,
+    directory: RunDirectory,
 ) -> None:
     script = (
-        f"trap 'echo told; rest=20' INT; {place.mark}; echo ready; rest=forever; "
+        f"trap 'echo told; rest=20' INT; {directory.mark}; echo ready; rest=forever; "
         'until [ "$rest" = 0 ]; do sleep 0.05; '
         '[ "$rest" = forever ] || rest=$((rest - 1)); done; exit 0'
     )
-    seen, status = typed(place, script, (b"ready", b"\x03"))
+    seen, status = typed(directory, script, (b"ready", b"\x03"))
     assert seen.count(b"told") == 1
     assert status == 130
-    told = place.outcome()
+    told = directory.outcome()
     assert told["payload"]["exit_code"] == 0
     assert told["payload"]["interrupted"] is True
-    assert place.living() == []
+    assert directory.living() == []
 
 
-def test_at_a_terminal_an_interrupt_is_not_sent_on_to_the_command(place: Place) -> None:
+def test_at_a_terminal_an_interrupt_is_not_sent_on_to_the_command(directory: RunDirectory) -> None:
     """The terminal tells whoever is in its foreground. A command that has left it hears nothing,
     as it would at a shell."""
     program = (
@@ -462,13 +482,13 @@ def test_at_a_terminal_an_interrupt_is_not_sent_on_to_the_command(place: Place) 
         "time.sleep(2)\n"
     )
     script = f"exec {shlex.join([sys.executable, '-c', program])}"
-    seen, status = typed(place, script, (b"ready", b"\x03"))
+    seen, status = typed(directory, script, (b"ready", b"\x03"))
     assert b"told" not in seen
     assert status == 130
-    assert place.outcome()["payload"]["interrupted"] is True
+    assert directory.outcome()["payload"]["interrupted"] is True
 
 
-def test_the_memory_limit_holds_for_every_process_of_the_run(place: Place) -> None:
+def test_the_memory_limit_holds_for_every_process_of_the_run(directory: RunDirectory) -> None:
     program = "import resource; print(resource.getrlimit(resource.RLIMIT_AS)[1])"
     script = f"'{sys.executable}' -c '{program}'; (setsid '{sys.executable}' -c '{program}')"
     limit = 600 << 20

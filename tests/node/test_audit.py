@@ -1,10 +1,8 @@
-"""The audit of a log that nobody damaged: verifying, proving to strangers, carrying it away, and
-redacting without breaking a proof. What damage looks like is in tests/node/test_damage.py."""
+"""The audit of an undamaged log: verification, proofs, exports, and redaction that breaks no proof.
+
+tests/node/test_damage.py has the audit of damaged logs."""
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -31,8 +29,6 @@ from interlock.log.notes import open_note, parse_verifier_key
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.node.keys import EVERY, KEPT
 from interlock.rooms.claims.verbs import AcquireClaim
-from interlock.rooms.identity import token_format
-from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail.verbs import (
     AckMessages,
     Explain,
@@ -40,59 +36,37 @@ from interlock.rooms.mail.verbs import (
     ReadMessage,
     Redact,
     Search,
-    SendMessage,
     ShowReceipts,
     ShowThread,
 )
 from interlock.rooms.workspace.verbs import ShowLog
+from interlock.stores.sqlite import clock_ms
 from interlock.verbs.credentials import Credentials
+from world.commandline import owner_command
+from world.workspace import OWNER, Answer, Workspace, send_text
 
-OWNER = Credentials(owner=True)
 LIMIT_S = 60.0
 # Far more than anything here takes, and less than SQLite waits for a reader to leave.
 PROMPT_S = 5.0
-Answer = dict[str, Any]
 
 
-class Scene:
-    """A workspace in which otto, at a terminal and a desktop, and vera write to each other."""
+class MailWorkspace(Workspace):
+    """A workspace in which otto, on two surfaces, and vera write to each other, on a real clock."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.closed = False
-        self.node = Node(str(directory))
+        super().__init__(directory, clock=clock_ms)
         self.otto = self.join("otto", "cli")
         self.desktop = self.join("otto", "desktop")
         self.vera = self.join("vera", kind="human")
         self.neo = self.join("neo")
 
-    def join(self, name: str, surface: str | None = None, **more: Any) -> Credentials:
-        token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
-        act = Join(name, surface, token_hash=token_format.hashed(token), **more)
-        self.node.call(OWNER, act)
-        return Credentials(token=token)
-
     def tell(self, text: str, to: str = "@vera", **more: Any) -> Answer:
-        sent = self.node.call(self.otto, SendMessage(to, {"text": text}, "send", **more))
-        message: Answer = sent["message"]
-        return message
-
-    def close(self) -> None:
-        """Closes the node, which no test needs twice."""
-        if not self.closed:
-            self.closed = True
-            self.node.close()
+        """Send a text from otto, and return the message."""
+        return send_text(self.node, self.otto, to, text, **more)
 
     def chat(self, count: int) -> None:
         for number in range(count):
             self.tell(f"message {number}: grün, 緑, 🟢")
-
-    def query(self, sql: str, *bindings: Any) -> list[Any]:
-        with self.node.file.reading() as db:
-            return db.execute(sql, bindings).fetchall()
-
-    def entries(self) -> int:
-        return int(self.query("SELECT count(*) FROM log")[0][0])
 
     def headers(self) -> list[bytes]:
         return [bytes(row[0]) for row in self.query("SELECT header FROM log ORDER BY seq")]
@@ -106,10 +80,10 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    scene = Scene(tmp_path)
-    yield scene
-    scene.close()
+def workspace(tmp_path: Path) -> Iterator[MailWorkspace]:
+    """A workspace with mail, open until the test ends."""
+    with MailWorkspace(tmp_path) as workspace:
+        yield workspace
 
 
 # --- verify
@@ -122,91 +96,93 @@ def test_a_new_workspace_verifies(tmp_path: Path) -> None:
     assert found["entries"] == 1
 
 
-def test_an_untouched_log_verifies_with_every_checkpoint_that_was_signed(scene: Scene) -> None:
-    scene.chat(5)
-    signed = proofs.checkpoint(scene.node)
-    scene.chat(5)
-    found = audit.verify(scene.node, signed["checkpoint"])
+def test_an_untouched_log_verifies_with_every_checkpoint_that_was_signed(
+    workspace: MailWorkspace,
+) -> None:
+    workspace.chat(5)
+    signed = proofs.checkpoint(workspace.node)
+    workspace.chat(5)
+    found = audit.verify(workspace.node, signed["checkpoint"])
     assert found["ok"], found
-    assert (found["entries"], found["checkpoints"]) == (scene.entries(), 2)
+    assert (found["entries"], found["checkpoints"]) == (workspace.head(), 2)
 
 
-def test_the_root_is_the_one_that_an_independent_library_computes(scene: Scene) -> None:
-    scene.chat(30)
+def test_the_root_is_the_one_that_an_independent_library_computes(workspace: MailWorkspace) -> None:
+    workspace.chat(30)
     tree = InmemoryTree("sha256")
-    tree.append_entries(scene.headers())
+    tree.append_entries(workspace.headers())
     root = tree.get_root().hex()
-    assert audit.verify(scene.node)["root"] == root
-    assert proofs.checkpoint(scene.node)["root"] == root
+    assert audit.verify(workspace.node)["root"] == root
+    assert proofs.checkpoint(workspace.node)["root"] == root
 
 
-def test_a_checkpoint_is_a_signed_note_over_size_and_root(scene: Scene) -> None:
-    scene.chat(3)
-    signed = proofs.checkpoint(scene.node)
+def test_a_checkpoint_is_a_signed_note_over_size_and_root(workspace: MailWorkspace) -> None:
+    workspace.chat(3)
+    signed = proofs.checkpoint(workspace.node)
     opened = open_note(signed["checkpoint"], *parse_verifier_key(signed["verifier"]))
-    assert opened.size == signed["entries"] == scene.entries()
+    assert opened.size == signed["entries"] == workspace.head()
     assert opened.root.hex() == signed["root"]
 
 
 def test_checkpoints_are_kept_beside_the_log_by_themselves_and_only_the_latest(
-    scene: Scene,
+    workspace: MailWorkspace,
 ) -> None:
-    scene.chat(EVERY)
-    kept = [note for _, note in scene.node.keys.kept()]
+    workspace.chat(EVERY)
+    kept = [note for _, note in workspace.node.keys.kept()]
     assert len(kept) == 1
-    assert audit.verify(scene.node)["checkpoints"] == 1
+    assert audit.verify(workspace.node)["checkpoints"] == 1
     for _ in range(KEPT + 2):
-        scene.chat(1)
-        last = proofs.checkpoint(scene.node)["checkpoint"]
-    kept = [note for _, note in scene.node.keys.kept()]
+        workspace.chat(1)
+        last = proofs.checkpoint(workspace.node)["checkpoint"]
+    kept = [note for _, note in workspace.node.keys.kept()]
     assert len(kept) == KEPT
     assert kept[-1] == last
-    assert audit.verify(scene.node)["ok"]
+    assert audit.verify(workspace.node)["ok"]
 
 
 @pytest.mark.parametrize("note", ["", "junk", "a\nb\nc\n", "x" * 200_000, "\n1\n\n", "\x00\ud800"])
-def test_a_checkpoint_that_is_none_is_bad_usage(scene: Scene, note: str) -> None:
+def test_a_checkpoint_that_is_none_is_bad_usage(workspace: MailWorkspace, note: str) -> None:
     with pytest.raises(Usage):
-        audit.verify(scene.node, note)
+        audit.verify(workspace.node, note)
 
 
 def test_a_checkpoint_of_another_workspace_is_not_taken_for_ours(
-    scene: Scene, tmp_path_factory: pytest.TempPathFactory
+    workspace: MailWorkspace, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with closing(Scene(tmp_path_factory.mktemp("other")).node) as other:
+    with closing(MailWorkspace(tmp_path_factory.mktemp("other")).node) as other:
         foreign = proofs.checkpoint(other)["checkpoint"]
     with pytest.raises(Usage):
-        audit.verify(scene.node, foreign)
+        audit.verify(workspace.node, foreign)
 
 
-def test_a_checkpoint_is_no_reason_to_refuse_an_act(scene: Scene) -> None:
-    (scene.directory / "checkpoints").write_text("not a directory")
-    before = scene.entries()
-    scene.chat(2 * EVERY)
-    assert scene.entries() == before + 2 * EVERY
+def test_a_checkpoint_is_no_reason_to_refuse_an_act(workspace: MailWorkspace) -> None:
+    (workspace.directory / "checkpoints").write_text("not a directory")
+    before = workspace.head()
+    workspace.chat(2 * EVERY)
+    assert workspace.head() == before + 2 * EVERY
 
 
-def test_a_key_that_was_lost_does_not_make_the_log_fail(scene: Scene) -> None:
+def test_a_key_that_was_lost_does_not_make_the_log_fail(workspace: MailWorkspace) -> None:
     """Signed with a key that the log does not know, a checkpoint would be worth nothing: either
     it is refused, or the log learns the key."""
-    (scene.directory / "keys" / "checkpoint.key").unlink()
+    (workspace.directory / "keys" / "checkpoint.key").unlink()
     try:
-        note = proofs.checkpoint(scene.node)["checkpoint"]
+        note = proofs.checkpoint(workspace.node)["checkpoint"]
     except Refusal:
         note = None
-    scene.chat(EVERY)
-    assert audit.verify(scene.node, note)["ok"]
+    workspace.chat(EVERY)
+    assert audit.verify(workspace.node, note)["ok"]
 
 
-def test_show_lists_the_facts_as_they_stand(scene: Scene) -> None:
-    scene.chat(5)
-    found = audit.show(scene.node, ShowLog(limit=4))
+def test_show_lists_the_facts_as_they_stand(workspace: MailWorkspace) -> None:
+    workspace.chat(5)
+    found = audit.show(workspace.node, ShowLog(limit=4))
     assert [fact["seq"] for fact in found["facts"]] == [1, 2, 3, 4]
     assert found["next"] == 4
     assert [fact["hash"] for fact in found["facts"]] == [
-        header_hash(header) for header in scene.headers()[:4]
+        header_hash(header) for header in workspace.headers()[:4]
     ]
-    sent = audit.show(scene.node, ShowLog(kind="message_sent"))["facts"]
+    sent = audit.show(workspace.node, ShowLog(kind="message_sent"))["facts"]
     assert len(sent) == 5
     assert {fact["sender"] for fact in sent} == {"@otto-cli"}
     assert "grün" not in json.dumps(sent, ensure_ascii=False)
@@ -215,7 +191,7 @@ def test_show_lists_the_facts_as_they_stand(scene: Scene) -> None:
 # --- beside others
 
 
-def busy(scene: Scene, beside: Callable[[], None]) -> int:
+def busy(workspace: MailWorkspace, beside: Callable[[], None]) -> int:
     """Does something while two threads send; gives how many were answered."""
     stop = threading.Event()
     sent = [0, 0]
@@ -224,7 +200,7 @@ def busy(scene: Scene, beside: Callable[[], None]) -> int:
     def chat(number: int) -> None:
         while not stop.is_set():
             try:
-                scene.tell("busy")
+                workspace.tell("busy")
             except BaseException as trouble:  # noqa: BLE001 - told below
                 troubles.append(trouble)
                 return
@@ -243,47 +219,47 @@ def busy(scene: Scene, beside: Callable[[], None]) -> int:
     return sum(sent)
 
 
-def test_auditing_goes_on_beside_threads_that_send(scene: Scene) -> None:
-    before = scene.entries()
+def test_auditing_goes_on_beside_threads_that_send(workspace: MailWorkspace) -> None:
+    before = workspace.head()
 
     def beside() -> None:
         for number in range(10):
-            assert audit.verify(scene.node)["ok"]
-            signed = proofs.checkpoint(scene.node)
-            assert proofs.check_proof(proofs.prove(scene.node, number + 1))["ok"]
-            assert proofs.check_proof(proofs.prove_growth(scene.node, signed["entries"]))["ok"]
-            assert audit.verify_export(scene.export())["ok"]
+            assert audit.verify(workspace.node)["ok"]
+            signed = proofs.checkpoint(workspace.node)
+            assert proofs.check_proof(proofs.prove(workspace.node, number + 1))["ok"]
+            assert proofs.check_proof(proofs.prove_growth(workspace.node, signed["entries"]))["ok"]
+            assert audit.verify_export(workspace.export())["ok"]
 
-    sent = busy(scene, beside)
-    assert scene.entries() == before + sent
-    assert audit.verify(scene.node)["ok"]
+    sent = busy(workspace, beside)
+    assert workspace.head() == before + sent
+    assert audit.verify(workspace.node)["ok"]
 
 
-def test_rebuilding_goes_on_beside_threads_that_send(scene: Scene) -> None:
-    before = scene.entries()
+def test_rebuilding_goes_on_beside_threads_that_send(workspace: MailWorkspace) -> None:
+    before = workspace.head()
 
     def beside() -> None:
         for _ in range(10):
-            assert not upkeep.rebuild(scene.node, OWNER)["changed"]
+            assert not upkeep.rebuild(workspace.node, OWNER)["changed"]
 
-    sent = busy(scene, beside)
-    assert scene.entries() == before + sent
-    assert audit.verify(scene.node)["ok"]
+    sent = busy(workspace, beside)
+    assert workspace.head() == before + sent
+    assert audit.verify(workspace.node)["ok"]
 
 
 # --- proofs
 
 
-def test_every_entry_is_proved_and_an_independent_library_agrees(scene: Scene) -> None:
-    scene.chat(8)
-    headers = scene.headers()
+def test_every_entry_is_proved_and_an_independent_library_agrees(workspace: MailWorkspace) -> None:
+    workspace.chat(8)
+    headers = workspace.headers()
     for size in (len(headers), len(headers) + 1, len(headers) + 2):
-        headers = scene.headers()
+        headers = workspace.headers()
         assert len(headers) == size
         tree = InmemoryTree("sha256")
         tree.append_entries(headers)
         for seq, header in enumerate(headers, 1):
-            proof = proofs.prove(scene.node, seq)
+            proof = proofs.prove(workspace.node, seq)
             assert proofs.check_proof(proof)["ok"]
             path = [bytes.fromhex(step) for step in proof["path"]]
             root = bytes.fromhex(proof["root"])
@@ -293,7 +269,7 @@ def test_every_entry_is_proved_and_an_independent_library_agrees(scene: Scene) -
             theirs = InclusionProof("sha256", True, size, seq, rule, [leaf_hash(header), *path])
             theirs.verify(leaf_hash(header), root, index=seq, size=size)
             assert proof["header"].encode() == header
-        scene.chat(1)
+        workspace.chat(1)
 
 
 def sides(index: int, size: int) -> str:
@@ -306,19 +282,19 @@ def sides(index: int, size: int) -> str:
     return sides(index - split, size - split) + "L"
 
 
-def test_growth_is_proved_and_an_independent_library_agrees(scene: Scene) -> None:
-    scene.chat(8)
-    headers = scene.headers()
+def test_growth_is_proved_and_an_independent_library_agrees(workspace: MailWorkspace) -> None:
+    workspace.chat(8)
+    headers = workspace.headers()
     tree = InmemoryTree("sha256")
     tree.append_entries(headers)
     for old in range(1, len(headers)):
-        proof = proofs.prove_growth(scene.node, old)
+        proof = proofs.prove_growth(workspace.node, old)
         assert proofs.check_proof(proof)["ok"]
         old_root, root = bytes.fromhex(proof["old_root"]), bytes.fromhex(proof["root"])
         theirs = tree.prove_consistency(old, len(headers))
         theirs.verify(old_root, root, prior_size=old, later_size=len(headers))
         assert [bytes.fromhex(step) for step in proof["path"]] == as_rfc_path(theirs)
-    whole = proofs.prove_growth(scene.node, len(headers))
+    whole = proofs.prove_growth(workspace.node, len(headers))
     assert whole["path"] == []
     assert proofs.check_proof(whole)["ok"]
 
@@ -335,32 +311,32 @@ def as_rfc_path(proof: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seq", [0, -1, 10_000, 1 << 70])
-def test_what_is_not_in_the_log_cannot_be_proved(scene: Scene, seq: int) -> None:
+def test_what_is_not_in_the_log_cannot_be_proved(workspace: MailWorkspace, seq: int) -> None:
     with pytest.raises(NotFound):
-        proofs.prove(scene.node, seq)
+        proofs.prove(workspace.node, seq)
     with pytest.raises(NotFound):
-        proofs.prove_growth(scene.node, seq)
+        proofs.prove_growth(workspace.node, seq)
 
 
 @pytest.mark.parametrize("entries", [[], None, 0])
-def test_a_proof_of_no_entries_does_not_hold(scene: Scene, entries: Any) -> None:
-    proof = proofs.prove_many(scene.node, (2, 3)) | {"entries": entries}
+def test_a_proof_of_no_entries_does_not_hold(workspace: MailWorkspace, entries: Any) -> None:
+    proof = proofs.prove_many(workspace.node, (2, 3)) | {"entries": entries}
     found = proofs.check_proof(proof)
     assert (found["ok"], found["code"]) == (False, "LOG_DAMAGED")
 
 
-def test_a_proof_says_whether_its_key_was_the_checkers_own(scene: Scene) -> None:
-    proof = proofs.prove(scene.node, 3)
+def test_a_proof_says_whether_its_key_was_the_checkers_own(workspace: MailWorkspace) -> None:
+    proof = proofs.prove(workspace.node, 3)
     assert proofs.check_proof(proof)["verifier"] == "taken from the proof itself"
     assert proofs.check_proof(proof, proof["verifier"])["verifier"] == "given"
 
 
 def test_a_proof_by_another_key_fails_against_the_checkers_own(
-    scene: Scene, tmp_path_factory: pytest.TempPathFactory
+    workspace: MailWorkspace, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with closing(Scene(tmp_path_factory.mktemp("other")).node) as other:
+    with closing(MailWorkspace(tmp_path_factory.mktemp("other")).node) as other:
         forged = proofs.prove(other, 3)
-    trusted = proofs.prove(scene.node, 3)["verifier"]
+    trusted = proofs.prove(workspace.node, 3)["verifier"]
     assert proofs.check_proof(forged)["ok"]
     with pytest.raises(Refusal):
         proofs.check_proof(forged, trusted)
@@ -404,9 +380,9 @@ def tampered_inclusion(proof: Answer) -> Iterator[Answer]:
     yield proof | {"proof": "consistency"}
 
 
-def test_a_proof_of_an_entry_that_was_tampered_with_is_refused(scene: Scene) -> None:
-    scene.chat(8)
-    proof = proofs.prove(scene.node, 6)
+def test_a_proof_of_an_entry_that_was_tampered_with_is_refused(workspace: MailWorkspace) -> None:
+    workspace.chat(8)
+    proof = proofs.prove(workspace.node, 6)
     assert len(proof["path"]) > 2
     for number, other in enumerate(tampered_inclusion(proof)):
         assert never_ok(other), number
@@ -429,9 +405,9 @@ def tampered_growth(proof: Answer) -> Iterator[Answer]:
     yield proof | {"proof": "inclusion"}
 
 
-def test_a_proof_of_growth_that_was_tampered_with_is_refused(scene: Scene) -> None:
-    scene.chat(8)
-    proof = proofs.prove_growth(scene.node, 7)
+def test_a_proof_of_growth_that_was_tampered_with_is_refused(workspace: MailWorkspace) -> None:
+    workspace.chat(8)
+    proof = proofs.prove_growth(workspace.node, 7)
     for number, other in enumerate(tampered_growth(proof)):
         assert never_ok(other), number
         assert never_ok(other, proof["verifier"]), number
@@ -443,8 +419,10 @@ def test_what_is_no_proof_is_bad_usage(junk: Any) -> None:
         proofs.check_proof(junk)
 
 
-def test_a_member_of_the_wrong_type_or_missing_is_answered_with_a_code(scene: Scene) -> None:
-    for proof in (proofs.prove(scene.node, 3), proofs.prove_growth(scene.node, 3)):
+def test_a_member_of_the_wrong_type_or_missing_is_answered_with_a_code(
+    workspace: MailWorkspace,
+) -> None:
+    for proof in (proofs.prove(workspace.node, 3), proofs.prove_growth(workspace.node, 3)):
         for name in proof:
             without = {member: value for member, value in proof.items() if member != name}
             assert never_ok(without), name
@@ -458,16 +436,16 @@ def test_a_member_of_the_wrong_type_or_missing_is_answered_with_a_code(scene: Sc
 @pytest.mark.parametrize(
     "verifier", ["x", "a+b+c", "interlock/x+00000000+AAAA", "\ud800", "+" * 99]
 )
-def test_a_verifier_key_that_is_none_is_bad_usage(scene: Scene, verifier: str) -> None:
+def test_a_verifier_key_that_is_none_is_bad_usage(workspace: MailWorkspace, verifier: str) -> None:
     with pytest.raises(Usage):
-        proofs.check_proof(proofs.prove(scene.node, 1), verifier)
+        proofs.check_proof(proofs.prove(workspace.node, 1), verifier)
 
 
-def test_a_proof_stays_good_while_the_log_grows(scene: Scene) -> None:
-    early = proofs.prove(scene.node, 2)
-    scene.chat(20)
+def test_a_proof_stays_good_while_the_log_grows(workspace: MailWorkspace) -> None:
+    early = proofs.prove(workspace.node, 2)
+    workspace.chat(20)
     assert proofs.check_proof(early, early["verifier"])["ok"]
-    late = proofs.prove(scene.node, 2)
+    late = proofs.prove(workspace.node, 2)
     assert late["tree_size"] > early["tree_size"]
     assert proofs.check_proof(late, early["verifier"])["ok"]
 
@@ -475,25 +453,25 @@ def test_a_proof_stays_good_while_the_log_grows(scene: Scene) -> None:
 # --- exports
 
 
-def test_an_export_verifies_offline(scene: Scene) -> None:
-    scene.chat(4)
-    earlier = proofs.checkpoint(scene.node)["checkpoint"]
-    scene.chat(4)
-    lines = scene.export()
-    here = audit.verify(scene.node)
+def test_an_export_verifies_offline(workspace: MailWorkspace) -> None:
+    workspace.chat(4)
+    earlier = proofs.checkpoint(workspace.node)["checkpoint"]
+    workspace.chat(4)
+    lines = workspace.export()
+    here = audit.verify(workspace.node)
     found = audit.verify_export(lines)
     assert found["ok"]
     assert (found["entries"], found["root"]) == (here["entries"], here["root"])
     assert audit.verify_export(lines, earlier)["ok"]
 
 
-def test_an_export_is_for_its_owners_eyes_and_never_overwrites(scene: Scene) -> None:
-    path = scene.directory / "export.jsonl"
-    told = audit.export(scene.node, Credentials(owner=True), str(path))
+def test_an_export_is_for_its_owners_eyes_and_never_overwrites(workspace: MailWorkspace) -> None:
+    path = workspace.directory / "export.jsonl"
+    told = audit.export(workspace.node, Credentials(owner=True), str(path))
     assert path.stat().st_mode & 0o777 == 0o600
     assert told["entries"] == len(path.read_bytes().splitlines()) - 1
     with pytest.raises(FileExistsError):
-        audit.export(scene.node, Credentials(owner=True), str(path))
+        audit.export(workspace.node, Credentials(owner=True), str(path))
 
 
 def answer_to(lines: list[bytes]) -> Answer:
@@ -509,10 +487,10 @@ def same_entries(one: list[bytes], other: list[bytes]) -> bool:
     return [audit._imported(line) for line in one] == [audit._imported(line) for line in other]
 
 
-def test_a_changed_byte_of_an_export_is_found_in_its_entry(scene: Scene) -> None:
-    scene.chat(2)
-    scene.node.call(scene.vera, AckMessages((f"#{scene.entries()}",), note="thanks"))
-    lines = scene.export()
+def test_a_changed_byte_of_an_export_is_found_in_its_entry(workspace: MailWorkspace) -> None:
+    workspace.chat(2)
+    workspace.call(workspace.vera, AckMessages((f"#{workspace.head()}",), note="thanks"))
+    lines = workspace.export()
     for seq, line in enumerate(lines[1:], 1):
         for at in range(0, len(line) - 1, 3):
             other = lines.copy()
@@ -526,8 +504,8 @@ def test_a_changed_byte_of_an_export_is_found_in_its_entry(scene: Scene) -> None
             assert abs(found["seq"] - seq) <= 1, (seq, at, found)
 
 
-def test_the_checkpoint_of_an_export_cannot_be_changed(scene: Scene) -> None:
-    lines = scene.export()
+def test_the_checkpoint_of_an_export_cannot_be_changed(workspace: MailWorkspace) -> None:
+    lines = workspace.export()
     about = json.loads(lines[0])
     note = about["checkpoint"]
     for at in range(len(note)):
@@ -536,9 +514,9 @@ def test_the_checkpoint_of_an_export_cannot_be_changed(scene: Scene) -> None:
         assert not answer_to([first, *lines[1:]])["ok"], at
 
 
-def test_an_export_that_was_cut_off_is_found(scene: Scene) -> None:
-    scene.chat(2)
-    lines = scene.export()
+def test_an_export_that_was_cut_off_is_found(workspace: MailWorkspace) -> None:
+    workspace.chat(2)
+    lines = workspace.export()
     for length in range(2, len(lines)):
         found = answer_to(lines[:length])
         assert (found["ok"], found["code"], found["seq"]) == (False, "LOG_DAMAGED", length)
@@ -547,9 +525,11 @@ def test_an_export_that_was_cut_off_is_found(scene: Scene) -> None:
     assert answer_to(half)["seq"] == len(lines) - 1
 
 
-def test_lines_of_an_export_that_are_missing_doubled_or_swapped_are_found(scene: Scene) -> None:
-    scene.chat(4)
-    lines = scene.export()
+def test_lines_of_an_export_that_are_missing_doubled_or_swapped_are_found(
+    workspace: MailWorkspace,
+) -> None:
+    workspace.chat(4)
+    lines = workspace.export()
     for seq in range(1, len(lines) - 1):
         missing = lines[:seq] + lines[seq + 1 :]
         assert answer_to(missing).get("seq") == seq
@@ -586,8 +566,10 @@ JUNK = [
 
 
 @pytest.mark.parametrize("junk", JUNK, ids=range(len(JUNK)))
-def test_a_junk_line_in_an_export_is_answered_with_a_code(scene: Scene, junk: bytes) -> None:
-    lines = scene.export()
+def test_a_junk_line_in_an_export_is_answered_with_a_code(
+    workspace: MailWorkspace, junk: bytes
+) -> None:
+    lines = workspace.export()
     found = answer_to([*lines[:3], junk, *lines[4:]])
     assert (found["ok"], found["code"], found["seq"]) == (False, "LOG_DAMAGED", 3)
     found = answer_to([*lines, junk])
@@ -603,9 +585,9 @@ def test_an_empty_export_is_bad_usage() -> None:
 
 @pytest.mark.parametrize("note", [None, 5, [], {}, True, "", "text", [None]])
 def test_a_checkpoint_of_the_wrong_type_in_an_export_is_answered_with_a_code(
-    scene: Scene, note: Any
+    workspace: MailWorkspace, note: Any
 ) -> None:
-    lines = scene.export()
+    lines = workspace.export()
     first = canonical({"export": "interlock", "version": 1, "checkpoint": note}) + b"\n"
     assert not answer_to([first, *lines[1:]])["ok"]
 
@@ -640,10 +622,10 @@ STRANGE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("strange", STRANGE, ids=[canonical(s).decode() for s in STRANGE])
 def test_a_header_with_members_of_the_wrong_type_is_answered_with_a_code(
-    scene: Scene, strange: dict[str, Any]
+    workspace: MailWorkspace, strange: dict[str, Any]
 ) -> None:
     """Forged so that it follows the entry before it, and alone: the log ends with it."""
-    lines = scene.export()
+    lines = workspace.export()
     header = json.loads(json.loads(lines[2])["header"]) | strange
     forged = canonical({"seq": 2, "header": canonical(header).decode()}) + b"\n"
     found = answer_to([*lines[:2], forged])
@@ -674,186 +656,190 @@ def found_on_disk(directory: Path, *words: bytes) -> list[tuple[str, bytes]]:
     return [(name, word) for name, data in files.items() for word in words if word in data]
 
 
-def test_a_body_that_was_not_redacted_is_on_disk(scene: Scene) -> None:
-    scene.tell(SECRET)
-    scene.close()
-    assert {word for _, word in found_on_disk(scene.directory, *WORDS)} == set(WORDS)
+def test_a_body_that_was_not_redacted_is_on_disk(workspace: MailWorkspace) -> None:
+    workspace.tell(SECRET)
+    workspace.close()
+    assert {word for _, word in found_on_disk(workspace.directory, *WORDS)} == set(WORDS)
 
 
-def test_a_redacted_body_is_in_no_table(scene: Scene) -> None:
-    message = scene.tell(SECRET, subject="the quartz matter")
-    scene.node.call(scene.otto, Redact(message["id"], "a leak"))
-    tables = scene.query("SELECT name FROM sqlite_schema WHERE type = 'table'")
+def test_a_redacted_body_is_in_no_table(workspace: MailWorkspace) -> None:
+    message = workspace.tell(SECRET, subject="the quartz matter")
+    workspace.call(workspace.otto, Redact(message["id"], "a leak"))
+    tables = workspace.query("SELECT name FROM sqlite_schema WHERE type = 'table'")
     for (table,) in tables:
-        for row in scene.query(f"SELECT * FROM {table}"):
+        for row in workspace.query(f"SELECT * FROM {table}"):
             for value in row:
                 data = value if isinstance(value, bytes) else str(value).encode()
                 assert not any(word in data.lower() for word in WORDS), (table, row)
 
 
-def test_a_redacted_body_is_nowhere_on_disk(scene: Scene) -> None:
-    before = scene.tell("zebra before")
-    message = scene.tell(SECRET, subject="the quartz matter")
-    after = scene.tell("zebra after")
-    scene.node.call(scene.otto, Redact(message["id"], "a leak"))
+def test_a_redacted_body_is_nowhere_on_disk(workspace: MailWorkspace) -> None:
+    before = workspace.tell("zebra before")
+    message = workspace.tell(SECRET, subject="the quartz matter")
+    after = workspace.tell("zebra after")
+    workspace.call(workspace.otto, Redact(message["id"], "a leak"))
     for kept in (before, after):
-        assert "zebra" in scene.node.call(scene.vera, ReadMessage(kept["id"]))["payload"]["text"]
-    scene.close()
-    assert found_on_disk(scene.directory, *WORDS) == []
+        assert "zebra" in workspace.call(workspace.vera, ReadMessage(kept["id"]))["payload"]["text"]
+    workspace.close()
+    assert found_on_disk(workspace.directory, *WORDS) == []
 
 
-def test_a_redacted_body_that_was_searched_and_read_is_nowhere_on_disk(scene: Scene) -> None:
-    scene.tell("zebra before")
-    message = scene.tell(SECRET, subject="the quartz matter")
-    found = scene.node.call(scene.vera, Search("xylographer7731"))
+def test_a_redacted_body_that_was_searched_and_read_is_nowhere_on_disk(
+    workspace: MailWorkspace,
+) -> None:
+    workspace.tell("zebra before")
+    message = workspace.tell(SECRET, subject="the quartz matter")
+    found = workspace.call(workspace.vera, Search("xylographer7731"))
     assert [m["id"] for m in found["messages"]] == [message["id"]]
-    scene.node.call(scene.vera, ListInbox())
-    scene.node.call(scene.vera, ReadMessage(message["id"]))
-    scene.tell("zebra after")
-    scene.node.call(scene.otto, Redact(message["id"], "a leak"))
-    assert scene.node.call(scene.vera, Search("xylographer7731"))["messages"] == []
-    assert scene.node.call(scene.otto, Search("quartz"))["messages"] == []
-    assert len(scene.node.call(scene.vera, Search("zebra"))["messages"]) == 2
-    scene.close()
-    assert found_on_disk(scene.directory, *WORDS) == []
+    workspace.call(workspace.vera, ListInbox())
+    workspace.call(workspace.vera, ReadMessage(message["id"]))
+    workspace.tell("zebra after")
+    workspace.call(workspace.otto, Redact(message["id"], "a leak"))
+    assert workspace.call(workspace.vera, Search("xylographer7731"))["messages"] == []
+    assert workspace.call(workspace.otto, Search("quartz"))["messages"] == []
+    assert len(workspace.call(workspace.vera, Search("zebra"))["messages"]) == 2
+    workspace.close()
+    assert found_on_disk(workspace.directory, *WORDS) == []
 
 
 @contextmanager
-def reader(scene: Scene) -> Iterator[None]:
+def reader(workspace: MailWorkspace) -> Iterator[None]:
     """Somebody who looks at the log for a long time, as an audit of a large one does."""
-    with closing(apsw.Connection(str(scene.directory / "log.db"))) as db:
+    with closing(apsw.Connection(str(workspace.directory / "log.db"))) as db:
         db.execute("BEGIN")
         db.execute("SELECT * FROM log").fetchall()
         yield
 
 
 def test_a_redaction_beside_a_reader_holds_nobody_up_and_is_done_when_both_have_left(
-    scene: Scene,
+    workspace: MailWorkspace,
 ) -> None:
-    redact = Redact(scene.tell(SECRET)["id"], "a leak")
-    redaction = threading.Thread(target=lambda: scene.node.call(scene.otto, redact))
-    with reader(scene):
+    redact = Redact(workspace.tell(SECRET)["id"], "a leak")
+    redaction = threading.Thread(target=lambda: workspace.call(workspace.otto, redact))
+    with reader(workspace):
         redaction.start()
         redaction.join(PROMPT_S)
         prompt = not redaction.is_alive()
         redaction.join(LIMIT_S)
-    scene.close()
-    assert found_on_disk(scene.directory, *WORDS) == []
+    workspace.close()
+    assert found_on_disk(workspace.directory, *WORDS) == []
     assert prompt
 
 
 LARGE = "the quartz vault opens at xylographer7731\n" * 40_000
 
 
-def test_a_redacted_blob_is_nowhere_on_disk(scene: Scene) -> None:
-    message = scene.tell(LARGE)
-    assert len(scene.query("SELECT 1 FROM blob_chunks")) > 1
-    proof = proofs.prove(scene.node, message["seq"])
-    scene.node.call(scene.otto, Redact(message["id"], "a leak"))
+def test_a_redacted_blob_is_nowhere_on_disk(workspace: MailWorkspace) -> None:
+    message = workspace.tell(LARGE)
+    assert len(workspace.query("SELECT 1 FROM blob_chunks")) > 1
+    proof = proofs.prove(workspace.node, message["seq"])
+    workspace.call(workspace.otto, Redact(message["id"], "a leak"))
     for table in ("blobs", "blob_chunks", "blob_uses"):
-        assert scene.query(f"SELECT * FROM {table}") == []
-    assert audit.verify(scene.node)["ok"]
+        assert workspace.query(f"SELECT * FROM {table}") == []
+    assert audit.verify(workspace.node)["ok"]
     assert proofs.check_proof(proof)["ok"]
-    scene.close()
-    assert found_on_disk(scene.directory, *WORDS) == []
+    workspace.close()
+    assert found_on_disk(workspace.directory, *WORDS) == []
 
 
-def test_a_blob_of_two_messages_stays_until_both_are_redacted(scene: Scene) -> None:
-    first, second = scene.tell(LARGE), scene.tell(LARGE)
-    scene.node.call(scene.otto, Redact(first["id"], "a leak"))
-    read = scene.node.call(scene.vera, ReadMessage(second["id"]))
+def test_a_blob_of_two_messages_stays_until_both_are_redacted(workspace: MailWorkspace) -> None:
+    first, second = workspace.tell(LARGE), workspace.tell(LARGE)
+    workspace.call(workspace.otto, Redact(first["id"], "a leak"))
+    read = workspace.call(workspace.vera, ReadMessage(second["id"]))
     assert read["payload"]["text"] == LARGE
-    assert "payload" not in scene.node.call(scene.vera, ReadMessage(first["id"]))
-    assert audit.verify(scene.node)["ok"]
-    scene.node.call(scene.otto, Redact(second["id"], "a leak"))
-    assert scene.query("SELECT 1 FROM blob_chunks") == []
-    assert audit.verify(scene.node)["ok"]
+    assert "payload" not in workspace.call(workspace.vera, ReadMessage(first["id"]))
+    assert audit.verify(workspace.node)["ok"]
+    workspace.call(workspace.otto, Redact(second["id"], "a leak"))
+    assert workspace.query("SELECT 1 FROM blob_chunks") == []
+    assert audit.verify(workspace.node)["ok"]
 
 
-def test_every_proof_stays_valid_when_a_body_is_redacted(scene: Scene) -> None:
-    scene.chat(3)
-    message = scene.tell(SECRET)
-    scene.chat(3)
-    before = [proofs.prove(scene.node, seq) for seq in range(1, scene.entries() + 1)]
-    note = proofs.checkpoint(scene.node)["checkpoint"]
-    scene.node.call(scene.otto, Redact(message["id"], "a leak"))
+def test_every_proof_stays_valid_when_a_body_is_redacted(workspace: MailWorkspace) -> None:
+    workspace.chat(3)
+    message = workspace.tell(SECRET)
+    workspace.chat(3)
+    before = [proofs.prove(workspace.node, seq) for seq in range(1, workspace.head() + 1)]
+    note = proofs.checkpoint(workspace.node)["checkpoint"]
+    workspace.call(workspace.otto, Redact(message["id"], "a leak"))
     for proof in before:
         assert proofs.check_proof(proof, before[0]["verifier"])["ok"]
     for proof in before:
-        again = proofs.prove(scene.node, proof["seq"])
+        again = proofs.prove(workspace.node, proof["seq"])
         assert again["header"] == proof["header"]
         assert proofs.check_proof(again)["ok"]
-    assert proofs.check_proof(proofs.prove_growth(scene.node, len(before)))["ok"]
-    assert audit.verify(scene.node, note)["ok"]
-    assert audit.verify_export(scene.export(), note)["ok"]
+    assert proofs.check_proof(proofs.prove_growth(workspace.node, len(before)))["ok"]
+    assert audit.verify(workspace.node, note)["ok"]
+    assert audit.verify_export(workspace.export(), note)["ok"]
 
 
-def test_a_redaction_is_a_fact_and_done_once(scene: Scene) -> None:
-    message = scene.tell(SECRET)
-    first = scene.node.call(scene.otto, Redact(message["id"], "a leak"))
-    entries = scene.entries()
-    assert scene.node.call(scene.otto, Redact(message["id"], "again")) == first
-    assert scene.entries() == entries
-    facts = audit.show(scene.node, ShowLog(kind="body_redacted"))["facts"]
+def test_a_redaction_is_a_fact_and_done_once(workspace: MailWorkspace) -> None:
+    message = workspace.tell(SECRET)
+    first = workspace.call(workspace.otto, Redact(message["id"], "a leak"))
+    entries = workspace.head()
+    assert workspace.call(workspace.otto, Redact(message["id"], "again")) == first
+    assert workspace.head() == entries
+    facts = audit.show(workspace.node, ShowLog(kind="body_redacted"))["facts"]
     assert [fact["outcome"] for fact in facts] == [{"target": message["seq"]}]
 
 
-def test_a_redaction_leaves_the_state_that_a_rebuild_gives(scene: Scene) -> None:
-    message = scene.tell(SECRET)
-    scene.node.call(scene.vera, ReadMessage(message["id"]))
-    scene.node.call(scene.otto, Redact(message["id"], "a leak"))
-    digest = upkeep.state_digest(scene.node)
-    rebuilt = upkeep.rebuild(scene.node, OWNER)
+def test_a_redaction_leaves_the_state_that_a_rebuild_gives(workspace: MailWorkspace) -> None:
+    message = workspace.tell(SECRET)
+    workspace.call(workspace.vera, ReadMessage(message["id"]))
+    workspace.call(workspace.otto, Redact(message["id"], "a leak"))
+    digest = upkeep.state_digest(workspace.node)
+    rebuilt = upkeep.rebuild(workspace.node, OWNER)
     assert (rebuilt["digest"], rebuilt["changed"]) == (digest, False)
 
 
-def test_a_redacted_message_is_shown_as_such_everywhere(scene: Scene) -> None:
-    message = scene.tell(SECRET, subject="the quartz matter")
-    scene.node.call(scene.otto, Redact(message["id"], "a leak"))
-    vera, id = scene.vera, message["id"]
+def test_a_redacted_message_is_shown_as_such_everywhere(workspace: MailWorkspace) -> None:
+    message = workspace.tell(SECRET, subject="the quartz matter")
+    workspace.call(workspace.otto, Redact(message["id"], "a leak"))
+    vera, id = workspace.vera, message["id"]
     shown = [
-        scene.node.call(vera, ReadMessage(id)),
-        scene.node.call(vera, ListInbox())["messages"][0],
-        scene.node.call(vera, ShowThread(id))["messages"][0],
-        scene.node.call(scene.otto, ListInbox("sent"))["messages"][0],
-        scene.node.call(OWNER, Explain(id))["message"],
+        workspace.call(vera, ReadMessage(id)),
+        workspace.call(vera, ListInbox())["messages"][0],
+        workspace.call(vera, ShowThread(id))["messages"][0],
+        workspace.call(workspace.otto, ListInbox("sent"))["messages"][0],
+        workspace.call(OWNER, Explain(id))["message"],
     ]
     for answer in shown:
         assert answer["redacted"] is True
         assert answer["id"] == id
         assert not {"payload", "subject", "sha256", "size"} & set(answer)
-    scene.node.call(scene.otto, ShowReceipts(id))
-    scene.node.call(vera, AckMessages((id,)))
+    workspace.call(workspace.otto, ShowReceipts(id))
+    workspace.call(vera, AckMessages((id,)))
 
 
-def test_only_its_sender_or_an_admin_who_may_see_it_redacts(scene: Scene) -> None:
-    message = scene.tell(SECRET)
+def test_only_its_sender_or_an_admin_who_may_see_it_redacts(workspace: MailWorkspace) -> None:
+    message = workspace.tell(SECRET)
     with pytest.raises(MissingScope):
-        scene.node.call(scene.vera, Redact(message["id"], "I do not like it"))
+        workspace.call(workspace.vera, Redact(message["id"], "I do not like it"))
     with pytest.raises(NotFound):
-        scene.node.call(scene.neo, Redact(message["id"], "I do not like it"))
+        workspace.call(workspace.neo, Redact(message["id"], "I do not like it"))
     with pytest.raises(NoIdentity):
-        scene.node.call(Credentials(), Redact(message["id"], "I do not like it"))
-    read = scene.node.call(scene.vera, ReadMessage(message["id"]))
+        workspace.call(Credentials(), Redact(message["id"], "I do not like it"))
+    read = workspace.call(workspace.vera, ReadMessage(message["id"]))
     assert read["payload"]["text"] == SECRET
     # The other surface of the same agent may, and so may the owner.
-    scene.node.call(scene.desktop, Redact(message["id"], "a leak"))
-    scene.node.call(OWNER, Redact(scene.tell(SECRET)["id"], "a leak"))
+    workspace.call(workspace.desktop, Redact(message["id"], "a leak"))
+    workspace.call(OWNER, Redact(workspace.tell(SECRET)["id"], "a leak"))
 
 
-def test_a_key_whose_body_was_redacted_is_not_taken_for_the_same_request(scene: Scene) -> None:
-    message = scene.tell(SECRET, key="once")
-    assert scene.tell(SECRET, key="once")["id"] == message["id"]
-    scene.node.call(scene.otto, Redact(message["id"], "a leak"))
+def test_a_key_whose_body_was_redacted_is_not_taken_for_the_same_request(
+    workspace: MailWorkspace,
+) -> None:
+    message = workspace.tell(SECRET, key="once")
+    assert workspace.tell(SECRET, key="once")["id"] == message["id"]
+    workspace.call(workspace.otto, Redact(message["id"], "a leak"))
     with pytest.raises(IdempotencyConflict):
-        scene.tell(SECRET, key="once")
+        workspace.tell(SECRET, key="once")
 
 
-def test_a_redaction_alone_excuses_a_missing_body(scene: Scene) -> None:
-    message = scene.tell(SECRET)
-    other = scene.tell("not redacted")
-    scene.node.call(scene.otto, Redact(message["id"], "a leak"))
-    lines = scene.export()
+def test_a_redaction_alone_excuses_a_missing_body(workspace: MailWorkspace) -> None:
+    message = workspace.tell(SECRET)
+    other = workspace.tell("not redacted")
+    workspace.call(workspace.otto, Redact(message["id"], "a leak"))
+    lines = workspace.export()
     row = json.loads(lines[other["seq"]])
     lines[other["seq"]] = canonical({"seq": row["seq"], "header": row["header"]}) + b"\n"
     found = answer_to(lines)
@@ -863,57 +849,41 @@ def test_a_redaction_alone_excuses_a_missing_body(scene: Scene) -> None:
 # --- the command
 
 
-def interlock(workspace: Path, *words: str) -> tuple[int, Answer]:
-    """Runs a command as its owner would, and gives its exit status and JSON document."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(workspace.parent / "home"),
-        "INTERLOCK_WORKSPACE": str(workspace),
-    }
-    command = [sys.executable, "-m", "interlock", *words, "--json"]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, timeout=LIMIT_S, check=False
-    )
-    assert done.stderr == b"", done.stderr
-    document: Answer = json.loads(done.stdout)
-    return done.returncode, document
-
-
 def test_the_audit_commands_work_from_end_to_end(tmp_path: Path) -> None:
-    workspace, away = tmp_path / "workspace", tmp_path / "elsewhere"
-    workspace.mkdir()
-    scene = Scene(workspace)
-    message = scene.tell("hello")
-    scene.node.call(scene.otto, AcquireClaim(item="B-1"))
-    scene.node.close()
-    status, verified = interlock(workspace, "audit", "verify")
+    directory, away = tmp_path / "workspace", tmp_path / "elsewhere"
+    with MailWorkspace(directory) as workspace:
+        message = workspace.tell("hello")
+        workspace.call(workspace.otto, AcquireClaim(item="B-1"))
+    status, verified = owner_command(directory, "audit", "verify")
     assert (status, verified["ok"]) == (0, True)
-    _, signed = interlock(workspace, "audit", "checkpoint")
+    _, signed = owner_command(directory, "audit", "checkpoint")
     (tmp_path / "note.json").write_text(json.dumps(signed))
     (tmp_path / "note.txt").write_text(signed["checkpoint"])
     for name in ("note.json", "note.txt"):
-        status, _ = interlock(workspace, "audit", "verify", "--checkpoint", str(tmp_path / name))
+        status, _ = owner_command(
+            directory, "audit", "verify", "--checkpoint", str(tmp_path / name)
+        )
         assert status == 0
-    _, proof = interlock(workspace, "audit", "prove", str(message["seq"]))
+    _, proof = owner_command(directory, "audit", "prove", str(message["seq"]))
     (tmp_path / "proof.json").write_text(json.dumps(proof))
-    _, growth = interlock(workspace, "audit", "prove", "--since", "3")
+    _, growth = owner_command(directory, "audit", "prove", "--since", "3")
     (tmp_path / "growth.json").write_text(json.dumps(growth))
-    status, _ = interlock(workspace, "audit", "export", str(tmp_path / "log.jsonl"))
+    status, _ = owner_command(directory, "audit", "export", str(tmp_path / "log.jsonl"))
     assert status == 0
     # From here on nothing but the files, as a stranger has them.
     for name in ("proof.json", "growth.json"):
         words = ("audit", "check-proof", str(tmp_path / name), "--verifier", signed["verifier"])
-        status, checked = interlock(away, *words)
+        status, checked = owner_command(away, *words)
         assert (status, checked["ok"], checked["verifier"]) == (0, True, "given")
     exported = str(tmp_path / "log.jsonl")
     note = str(tmp_path / "note.txt")
-    status, offline = interlock(away, "audit", "verify", exported, "--checkpoint", note)
+    status, offline = owner_command(away, "audit", "verify", exported, "--checkpoint", note)
     assert (status, offline["root"]) == (0, verified["root"])
     assert not away.exists()
     (tmp_path / "proof.json").write_text(json.dumps(proof | {"seq": 1}))
-    status, refused = interlock(away, "audit", "check-proof", str(tmp_path / "proof.json"))
+    status, refused = owner_command(away, "audit", "check-proof", str(tmp_path / "proof.json"))
     assert (status, refused["code"]) == (1, "LOG_DAMAGED")
     data = (tmp_path / "log.jsonl").read_bytes()
     (tmp_path / "log.jsonl").write_bytes(data[: data.rindex(b"\n", 0, -1) + 1])
-    status, damaged = interlock(away, "audit", "verify", exported)
+    status, damaged = owner_command(away, "audit", "verify", exported)
     assert (status, damaged["code"], damaged["seq"]) == (1, "LOG_DAMAGED", verified["entries"])

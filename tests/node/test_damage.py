@@ -1,4 +1,4 @@
-"""What somebody changes in the log behind our back: each change is found, and its place is named.
+"""The audit finds each change that an intruder makes to the log, and names its place.
 
 The changes are made through SQLite, on a closed workspace, as an intruder would make them."""
 
@@ -22,42 +22,28 @@ from interlock.rooms.mail.verbs import ListInbox, PutChunk, ReadMessage, Redact,
 from interlock.rooms.work.verbs import AddEvidence, ShowEvidence
 from interlock.rooms.workspace.verbs import ExportLog, ShowLog
 from interlock.verbs.credentials import Credentials
-from world.damaged import (
-    OWNER,
-    Answer,
+from world.commandline import owner_command
+from world.sample_log import (
     Sample,
     cut,
     drop_state,
     flip,
     header_at,
-    interlock,
-    make_sample,
     place,
     rewind_head,
     rewind_position,
     rows,
     sqlite,
-    tell,
     verified,
 )
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    return make_sample(tmp_path_factory.mktemp("sample") / "workspace")
-
-
-@pytest.fixture
-def sample(original: Sample, tmp_path: Path) -> Sample:
-    """A copy of the sample, closed, for the test to damage."""
-    return original.copied(tmp_path / "workspace")
+from world.workspace import OWNER, Answer, send_text
 
 
 def test_the_sample_is_sound_before_anybody_touches_it(sample: Sample) -> None:
     found = verified(sample, sample.note)
     assert found["ok"], found
     assert found["entries"] == sample.entries
-    status, told = interlock(sample.directory, "audit", "verify")
+    status, told = owner_command(sample.directory, "audit", "verify")
     assert (status, told["ok"], told["root"]) == (0, True, found["root"])
 
 
@@ -131,7 +117,7 @@ def test_the_command_says_what_it_found_and_exits_with_1(sample: Sample) -> None
         ((body,),) = rows(db, "SELECT body FROM bodies WHERE seq = ?", sample.message)
         change = "UPDATE bodies SET body = ? WHERE seq = ?"
         db.execute(change, (flip(body, 20), sample.message))
-    status, found = interlock(sample.directory, "audit", "verify")
+    status, found = owner_command(sample.directory, "audit", "verify")
     assert (status, place(found)) == (1, sample.message)
 
 
@@ -231,7 +217,7 @@ def test_a_cut_tail_with_head_and_state_is_found_by_an_earlier_checkpoint(
     assert verified(sample)["ok"]
     assert place(verified(sample, sample.note)) == sample.entries - 2
     (tmp_path / "note").write_text(sample.note)
-    status, found = interlock(
+    status, found = owner_command(
         sample.directory, "audit", "verify", "--checkpoint", str(tmp_path / "note")
     )
     assert (status, place(found)) == (1, sample.entries - 2)
@@ -252,7 +238,7 @@ def test_a_cut_tail_is_found_by_a_checkpoint_kept_beside_the_log(sample: Sample)
         rewind_head(db)
         drop_state(db)
     assert place(verified(sample)) == sample.entries - 2
-    status, found = interlock(sample.directory, "audit", "verify")
+    status, found = owner_command(sample.directory, "audit", "verify")
     assert (status, place(found)) == (1, sample.entries - 2)
 
 
@@ -261,7 +247,7 @@ def test_a_cut_tail_is_found_by_a_checkpoint_that_the_workspace_kept_by_itself(
 ) -> None:
     with sample.open() as node:
         for number in range(EVERY):
-            tell(node, sample.otto, f"another {number}")
+            send_text(node, sample.otto, "@vera", f"another {number}")
         assert len(node.keys.kept()) == 1
     with sqlite(sample) as db:
         cut(db, EVERY - 2)
@@ -279,7 +265,7 @@ def test_a_log_that_grew_again_after_it_was_cut_is_found_by_an_earlier_checkpoin
         drop_state(db)
     with sample.open() as node:
         for number in range(5):
-            tell(node, sample.otto, f"instead {number}")
+            send_text(node, sample.otto, "@vera", f"instead {number}")
     assert place(verified(sample, sample.note)) == sample.entries
 
 
@@ -311,7 +297,7 @@ def test_a_rewritten_history_is_found_by_any_earlier_checkpoint(sample: Sample) 
     assert place(verified(sample, sample.note)) <= sample.entries
     keep(sample, sample.note)
     assert place(verified(sample)) <= sample.entries
-    status, found = interlock(sample.directory, "audit", "verify")
+    status, found = owner_command(sample.directory, "audit", "verify")
     assert (status, found["code"]) == (1, "LOG_DAMAGED")
 
 
@@ -323,7 +309,7 @@ def test_a_rewritten_history_is_found_by_a_checkpoint_of_its_first_entries(
     shutil.rmtree(sample.directory / "checkpoints")
     with sample.open() as node:
         for number in range(10):
-            tell(node, sample.otto, f"later {number}")
+            send_text(node, sample.otto, "@vera", f"later {number}")
 
     def change_late(fact: Answer) -> None:
         if fact["seq"] > sample.entries:
@@ -365,7 +351,7 @@ def test_a_rewritten_history_with_another_key_is_found_by_an_earlier_checkpoint(
     rewrite(sample, own_key(sample))
     assert verified(sample)["ok"], "the forgery should be perfect in itself"
     (tmp_path / "note").write_text(sample.note)
-    status, found = interlock(
+    status, found = owner_command(
         sample.directory, "audit", "verify", "--checkpoint", str(tmp_path / "note")
     )
     assert (status, found["code"]) == (1, "LOG_DAMAGED")
@@ -376,7 +362,7 @@ def test_a_rewritten_history_with_another_key_is_found_by_the_checkpoints_kept(
 ) -> None:
     keep(sample, sample.note)
     rewrite(sample, own_key(sample))
-    status, found = interlock(sample.directory, "audit", "verify")
+    status, found = owner_command(sample.directory, "audit", "verify")
     assert (status, found["code"]) == (1, "LOG_DAMAGED")
 
 
@@ -419,7 +405,7 @@ def test_a_kept_checkpoint_that_was_changed_is_found(
     keep(sample, sample.note)
     assert verified(sample)["ok"]
     keep(sample, change(sample.note))
-    status, found = interlock(sample.directory, "audit", "verify")
+    status, found = owner_command(sample.directory, "audit", "verify")
     assert (status, found["code"]) == (1, "LOG_DAMAGED")
 
 
@@ -546,7 +532,7 @@ def test_an_export_that_meets_damage_leaves_no_file(sample: Sample) -> None:
 def test_an_end_that_was_tampered_with_is_answered_with_a_code(sample: Sample, change: str) -> None:
     with sqlite(sample) as db:
         db.execute(change)
-    status, found = interlock(sample.directory, "audit", "verify")
+    status, found = owner_command(sample.directory, "audit", "verify")
     if status == 0:
         assert change == "DELETE FROM state_position", "only the state can be made again"
     else:

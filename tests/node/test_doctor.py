@@ -1,6 +1,7 @@
 """The doctor on what the log says and who was seen: each check once sick and once healthy, and
 what puts it right is typed as it stands."""
 
+import json
 import os
 import shutil
 import signal
@@ -11,41 +12,26 @@ from typing import Any
 import pytest
 
 from interlock.doors.cli import doctor as examining
-from interlock.machine.processes import process_of, space
 from interlock.node import Node, doctor
 from interlock.rooms.claims.verbs import AcquireClaim
-from interlock.rooms.identity.verbs import Join, MintToken
-from interlock.rooms.mail.verbs import SendMessage
+from interlock.rooms.identity.verbs import MintToken
 from interlock.rooms.people.verbs import NameConnection
 from interlock.rooms.work.verbs import SubmitTask, TakeTask
 from interlock.rooms.workspace.findings import MAX_FINDINGS, ORDER
-from interlock.rooms.workspace.verbs import Attend, Whoami
+from interlock.rooms.workspace.verbs import Attend, Examine, Whoami
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place, lines, until
-from world.examined import DAY, HOUR, OWNER, ago, findings, of, only, typed
+from world.doctor_findings import findings, findings_of, node_in_the_past, only_finding, run_advice
 from world.forking import Servers
 from world.letting_in import connected, signed_in
 from world.serving import Forked
+from world.wake_workspace import window_of
+from world.workspace import DAY, HOUR, OWNER, join, send_text
 
 pytestmark = pytest.mark.every_engine
 
 COMMIT, TREE = "5" * 40, "6" * 40
 THERE = "192.0.2.7"
-
-
-def joined(node: Node, name: str, **said: Any) -> Credentials:
-    return Credentials(token=node.call(OWNER, Join(name, **said))["token"])
-
-
-def written(node: Node, by: Credentials, to: str) -> str:
-    return str(node.call(by, SendMessage(to, {"text": "hello"}, "send"))["message"]["id"])
-
-
-def window_of(pid: int) -> dict[str, Any]:
-    """What a client's hooks say of its window."""
-    process = process_of(pid)
-    assert process is not None
-    return {"pid": pid, "started": process.started, "space": space()}
 
 
 # --- all of them
@@ -89,7 +75,7 @@ def test_the_smallest_change_comes_first(town: Place) -> None:
 def test_of_very_many_findings_the_first_are_told_and_the_others_counted(town: Place) -> None:
     for number in range(MAX_FINDINGS + 5):
         town.ok("send", f"@Missing_{number:02}", "hello", "--from", "vera")
-    found = of(town, "recipients-known")
+    found = findings_of(town, "recipients-known")
     assert [each["subject"] for each in found[:-1]] == [
         f"@Missing_{number:02}" for number in range(MAX_FINDINGS)
     ]
@@ -100,9 +86,9 @@ def test_an_agent_is_told_of_the_engine_and_not_of_others_tokens(place: Place) -
     otto, vera = place.join("otto"), place.join("vera", None, "--kind", "human")
     admin = place.join("ada", None, "--scope", "admin")
     place.ok("token", "mint", "--sender", "vera", "--label", "a laptop")
-    assert of(place, "labels-agree", INTERLOCK_TOKEN=otto) == []
-    assert of(place, "labels-agree", INTERLOCK_TOKEN=vera) == []
-    assert len(of(place, "labels-agree", INTERLOCK_TOKEN=admin)) == 1
+    assert findings_of(place, "labels-agree", INTERLOCK_TOKEN=otto) == []
+    assert findings_of(place, "labels-agree", INTERLOCK_TOKEN=vera) == []
+    assert len(findings_of(place, "labels-agree", INTERLOCK_TOKEN=admin)) == 1
 
 
 def test_what_is_to_be_typed_names_the_workspace_that_was_named(town: Place) -> None:
@@ -110,7 +96,7 @@ def test_what_is_to_be_typed_names_the_workspace_that_was_named(town: Place) -> 
     named = ("--workspace", str(town.workspace))
     (found,) = findings(town, *named, INTERLOCK_WORKSPACE=None)
     assert found["do"].startswith(f"interlock --workspace {town.workspace} token label tok_")
-    typed(town.but(INTERLOCK_WORKSPACE=None), found)
+    run_advice(town.but(INTERLOCK_WORKSPACE=None), found)
     assert findings(town) == []
 
 
@@ -128,7 +114,7 @@ def test_what_puts_several_things_right_is_said_once(town: Place) -> None:
     assert kept["do"] == gate["do"] == "interlock token mint --sender vera --keep"
     shown = town.run("doctor").text
     assert shown.count(kept["do"]) == shown.count("The same as for credentials-good.") == 1
-    typed(town, kept)
+    run_advice(town, kept)
     assert findings(town) == []
 
 
@@ -136,10 +122,10 @@ def test_whoever_has_a_session_is_not_told_to_be_another(town: Place) -> None:
     town.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
     admin = town.ok("token", "mint", "--sender", "vera", "--scope", "admin")["token"]
     town.ok("token", "revoke", "--sender", "otto-cli")
-    (found,) = of(town, "claims-alive", INTERLOCK_TOKEN=admin)
+    (found,) = findings_of(town, "claims-alive", INTERLOCK_TOKEN=admin)
     assert "--from" not in found["do"]
-    typed(town.but(INTERLOCK_TOKEN=admin), found)
-    assert of(town, "claims-alive") == []
+    run_advice(town.but(INTERLOCK_TOKEN=admin), found)
+    assert findings_of(town, "claims-alive") == []
 
 
 def test_a_check_that_cannot_be_made_is_a_finding(
@@ -149,7 +135,7 @@ def test_a_check_that_cannot_be_made_is_a_finding(
         raise ZeroDivisionError("by accident")
 
     monkeypatch.setitem(doctor.PRIVATE, "gates-held", broken)
-    found = only(town, "gates-held")
+    found = only_finding(town, "gates-held")
     assert found["message"] == "This could not be looked at: by accident"
 
 
@@ -158,32 +144,32 @@ def test_a_check_that_cannot_be_made_is_a_finding(
 
 def test_a_label_that_names_another_is_put_right_by_one_word(town: Place) -> None:
     made = town.ok("token", "mint", "--sender", "otto-cli", "--label", "Vera's laptop")
-    found = only(town, "labels-agree")
+    found = only_finding(town, "labels-agree")
     assert "names @vera" in found["message"]
     assert found["subject"] == made["id"]
     _, other, own = found["message"].split(" If it is ")
     assert own == f"@otto-cli's: {found['do']}."
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
     town.ok("token", "label", made["id"], "Vera's laptop")
-    typed(town, {"do": other.removeprefix("@vera's: ").removesuffix(".")})
+    run_advice(town, {"do": other.removeprefix("@vera's: ").removesuffix(".")})
     assert findings(town) == []
 
 
 def test_a_connection_that_is_called_after_another_is_named_anew(place: Place) -> None:
-    with ago(place, 0) as node:
+    with node_in_the_past(place, 0) as node:
         browser = signed_in(node, "vera", "otto")
-        joined(node, "mia")
+        join(node, "mia")
         made = connected(node, browser, "otto", "phone")
         for name in ("Vera's phone", "otto and mia", "On the train"):
             node.call(OWNER, NameConnection(made.id, name))
-            assert of(place, "labels-agree") == []
+            assert findings_of(place, "labels-agree") == []
         node.call(OWNER, NameConnection(made.id, "Mia's phone"))
-    (found,) = of(place, "labels-agree")
+    (found,) = findings_of(place, "labels-agree")
     assert found["subject"] == made.id
     assert "names @mia, but it acts as @otto-phone for @vera" in found["message"]
-    typed(place, found)
-    assert of(place, "labels-agree") == []
+    run_advice(place, found)
+    assert findings_of(place, "labels-agree") == []
 
 
 def test_a_label_of_a_token_that_has_ended_misleads_nobody(town: Place) -> None:
@@ -193,13 +179,13 @@ def test_a_label_of_a_token_that_has_ended_misleads_nobody(town: Place) -> None:
 
 
 def test_a_token_that_soon_expires_is_rotated(place: Place) -> None:
-    with ago(place, 6 * DAY) as node:
-        joined(node, "otto")
+    with node_in_the_past(place, 6 * DAY) as node:
+        join(node, "otto")
         made = node.call(OWNER, MintToken("otto", ttl_s=7 * 86_400))
         node.call(OWNER, MintToken("otto", ttl_s=30 * 86_400))
-    found = only(place, "tokens-lasting")
+    found = only_finding(place, "tokens-lasting")
     assert found["subject"] == made["id"]
-    typed(place, found)
+    run_advice(place, found)
     assert findings(place) == []
 
 
@@ -213,12 +199,12 @@ def test_a_token_that_was_made_for_an_hour_or_a_week_is_not_about_to_expire(town
 def test_suspended_tokens_are_told_until_they_are_trusted_again(town: Place) -> None:
     town.ok("backup", "copy.db")
     town.ok("restore", "copy.db")
-    suspended = of(town, "tokens-lasting")
+    suspended = findings_of(town, "tokens-lasting")
     assert len(suspended) == 2
-    assert len(of(town, "credentials-good")) == 2
+    assert len(findings_of(town, "credentials-good")) == 2
     for found in suspended:
         assert "is suspended" in found["message"]
-        typed(town, found)
+        run_advice(town, found)
     assert findings(town) == []
 
 
@@ -228,11 +214,11 @@ def test_one_token_in_two_sessions_at_once_is_found(town: Place) -> None:
     town.ok("whoami", "--from", "otto-cli")
     assert findings(town) == [], "one session came after the other"
     town.ok("whoami", "--from", "otto-cli", "--session", "one")
-    found = only(town, "tokens-apart")
+    found = only_finding(town, "tokens-apart")
     assert "2 sessions at once: one, two." in found["message"]
     assert "a token of its own" in found["message"]
     assert found["do"] == "interlock token mint --sender otto-cli"
-    printed = typed(town, found)
+    printed = run_advice(town, found)
     (own,) = (line for line in printed.splitlines() if line.startswith("ilk_"))
     shutil.rmtree(town.workspace / "presence")  # ten minutes pass
     for session in ("one", "two", "one", "two"):
@@ -245,7 +231,7 @@ def test_one_token_in_two_sessions_at_once_is_found(town: Place) -> None:
 
 def asks_from(place: Place, token: str, peer: str | None) -> None:
     """Somebody elsewhere asks, of a node that has just been started."""
-    with ago(place, 0) as node:
+    with node_in_the_past(place, 0) as node:
         node.call(Credentials(token=token, peer=peer), Whoami())
 
 
@@ -255,9 +241,9 @@ def test_one_token_at_two_addresses_at_once_is_found(place: Place) -> None:
         asks_from(place, token, peer)
     assert findings(place) == [], "it has moved"
     asks_from(place, token, THERE)
-    found = only(place, "tokens-apart")
+    found = only_finding(place, "tokens-apart")
     assert f"2 places at once: {THERE}, this machine." in found["message"]
-    typed(place, found)
+    run_advice(place, found)
     assert findings(place) == []
 
 
@@ -278,10 +264,10 @@ def test_what_asks_by_turns_from_the_loopback_and_the_socket_is_one_place(
 
 def test_mail_to_a_name_near_to_another_is_told_to_whoever_sent_it(town: Place) -> None:
     sent = town.ok("send", "@vrea", "hello", "--from", "otto-cli")["message"]["id"]
-    found = only(town, "recipients-known")
+    found = only_finding(town, "recipients-known")
     assert "Did you mean @vera?" in found["message"]
     assert found["do"].startswith("interlock send @otto-cli ")
-    typed(town, found)
+    run_advice(town, found)
     (mail,) = town.ok("inbox", "--from", "otto-cli")["messages"]
     assert mail["source"] == "agent:vera"
     assert f"send {sent} again, to @vera." in mail["payload"]["text"]
@@ -306,23 +292,23 @@ def test_what_was_lost_is_put_right_by_sending_it_again_and_by_nothing_else(
     lost = town.ok("send", "@vrea", *said)["message"]["id"]
     again = [word.replace("$lost", lost) for word in words]
     town.ok("send", "@vera", *again, "--from", "otto-cli")
-    assert (of(town, "recipients-known") == []) is is_put_right
+    assert (findings_of(town, "recipients-known") == []) is is_put_right
 
 
 def test_what_another_sent_to_the_same_wrong_name_is_still_astray(town: Place) -> None:
     town.join("bert")
     left = town.ok("send", "@vrea", "hello", "--from", "bert")["message"]["id"]
     town.ok("send", "@vrea", "hello", "--from", "otto-cli")
-    assert "2 messages wait" in only(town, "recipients-known")["message"]
+    assert "2 messages wait" in only_finding(town, "recipients-known")["message"]
     town.ok("send", "@vera", "hello", "--from", "otto-cli")
-    found = only(town, "recipients-known")
+    found = only_finding(town, "recipients-known")
     assert "1 message waits" in found["message"]
     assert f"the last is {left}, from @bert" in found["message"]
 
 
 def test_mail_to_a_name_like_no_other_is_there_once_it_joins(town: Place) -> None:
     town.ok("send", "@zephyrine", "hello", "--from", "otto-cli")
-    found = only(town, "recipients-known")
+    found = only_finding(town, "recipients-known")
     assert found["message"].endswith("interlock join zephyrine")
     assert found["do"].startswith("interlock send @otto-cli 'Nobody has joined as @zephyrine. ")
     town.join("zephyrine")
@@ -331,90 +317,90 @@ def test_mail_to_a_name_like_no_other_is_there_once_it_joins(town: Place) -> Non
 
 def test_whoever_wrote_to_a_name_like_no_other_is_told(town: Place) -> None:
     town.ok("send", "@zephyrine", "hello", "--from", "otto-cli")
-    typed(town, only(town, "recipients-known"))
+    run_advice(town, only_finding(town, "recipients-known"))
     assert findings(town) == []
 
 
 def test_an_unknown_recipient_of_long_ago_is_let_be(place: Place) -> None:
-    with ago(place, 8 * DAY) as node:
-        written(node, joined(node, "otto"), "@zephyrine")
+    with node_in_the_past(place, 8 * DAY) as node:
+        send_text(node, join(node, "otto"), "@zephyrine")
     assert findings(place) == []
 
 
 def test_a_mailbox_that_nobody_has_opened_for_a_day_is_found(place: Place) -> None:
-    with ago(place, 2 * DAY) as node:
-        otto = joined(node, "otto")
-        joined(node, "vera", kind="human")
-        written(node, otto, "@vera")
+    with node_in_the_past(place, 2 * DAY) as node:
+        otto = join(node, "otto")
+        join(node, "vera", kind="human")
+        send_text(node, otto, "@vera")["id"]
     place.ok("token", "mint", "--sender", "vera", "--keep")
-    found = only(place, "mailboxes-read")
+    found = only_finding(place, "mailboxes-read")
     assert "1 message is unread at @vera" in found["message"]
-    typed(place, found)
+    run_advice(place, found)
     assert findings(place) == []
 
 
 def test_mail_that_waits_for_somebody_who_is_about_is_no_finding(place: Place) -> None:
     """Whoever writes was there, even if nobody noted seeing them."""
-    with ago(place, 2 * DAY) as node:
-        otto, vera = joined(node, "otto"), joined(node, "vera", kind="human")
-        written(node, otto, "@vera")
-        written(node, vera, "@zephyrine")
+    with node_in_the_past(place, 2 * DAY) as node:
+        otto, vera = join(node, "otto"), join(node, "vera", kind="human")
+        send_text(node, otto, "@vera")["id"]
+        send_text(node, vera, "@zephyrine")["id"]
     shutil.rmtree(place.workspace / "presence")
-    assert of(place, "mailboxes-read") == []
+    assert findings_of(place, "mailboxes-read") == []
 
 
 # --- waking
 
 
 def test_an_agent_that_mail_waits_for_and_nothing_can_wake_is_found(place: Place) -> None:
-    with ago(place, 2 * HOUR) as node:
-        vera = joined(node, "vera", kind="human")
-        joined(node, "otto")
-        written(node, vera, "@otto")
-    found = only(place, "agents-wakeable")
+    with node_in_the_past(place, 2 * HOUR) as node:
+        vera = join(node, "vera", kind="human")
+        join(node, "otto")
+        send_text(node, vera, "@otto")["id"]
+    found = only_finding(place, "agents-wakeable")
     assert found["message"].startswith("@otto has had mail since ")
     assert found["do"] == "interlock setup claude-code --from otto", "none is found there"
     place.ok("token", "mint", "--sender", "otto", "--keep")
     with place.start("watch", "--from", "otto", "--json") as watching:
-        until(lambda: not of(place, "agents-wakeable"))
+        until(lambda: not findings_of(place, "agents-wakeable"))
         watching.kill()
-    assert len(of(place, "agents-wakeable")) == 1
+    assert len(findings_of(place, "agents-wakeable")) == 1
     place.ok("mute", "@otto", "--from", "otto")
-    assert of(place, "agents-wakeable") == []
+    assert findings_of(place, "agents-wakeable") == []
 
 
 def test_the_client_that_is_there_is_the_one_to_set_up(place: Place) -> None:
-    with ago(place, 2 * HOUR) as node:
-        joined(node, "otto", surface="cli")
-        written(node, joined(node, "vera", kind="human"), "@otto-cli")
+    with node_in_the_past(place, 2 * HOUR) as node:
+        join(node, "otto", surface="cli")
+        send_text(node, join(node, "vera", kind="human"), "@otto-cli")
     (place.home / ".codex").mkdir()
-    found = only(place, "agents-wakeable")
+    found = only_finding(place, "agents-wakeable")
     assert found["do"] == "interlock setup codex --from otto-cli"
     place.ok("token", "mint", "--sender", "otto-cli", "--keep")
-    typed(place, found)
+    run_advice(place, found)
 
 
 def test_of_a_connected_client_its_person_is_asked(place: Place) -> None:
-    with ago(place, 2 * HOUR) as node:
+    with node_in_the_past(place, 2 * HOUR) as node:
         made = connected(node, signed_in(node, "vera", "otto"), "otto", "claudeai")
-        written(node, joined(node, "mia"), f"@{made.sender}")
+        send_text(node, join(node, "mia"), f"@{made.sender}")
     place.ok("token", "mint", "--sender", "mia", "--keep")
-    (found,) = of(place, "agents-wakeable")
+    (found,) = findings_of(place, "agents-wakeable")
     assert "it is a client that @vera connected" in found["message"]
     assert found["do"].startswith("interlock send @vera ")
-    typed(place, found)
+    run_advice(place, found)
     (mail,) = (row for row in place.ok("inbox", "--sent", "--from", "mia")["messages"][-1:])
     assert (mail["to"], mail["payload"]["text"][:24]) == ("@vera", "Mail waits for @otto-cla")
 
 
 def test_an_agent_whose_client_tells_by_hooks_can_be_reached(place: Place) -> None:
-    with ago(place, 2 * HOUR) as node:
-        otto = joined(node, "otto")
+    with node_in_the_past(place, 2 * HOUR) as node:
+        otto = join(node, "otto")
         node.call(otto, AcquireClaim("B-1", ttl_s=86_400))
-    assert "@otto holds B-1" in of(place, "agents-wakeable")[0]["message"]
-    with ago(place, 0) as node:
+    assert "@otto holds B-1" in findings_of(place, "agents-wakeable")[0]["message"]
+    with node_in_the_past(place, 0) as node:
         node.call(otto._replace(session="s-1"), Attend("start", "claude-code"))
-    assert of(place, "agents-wakeable") == []
+    assert findings_of(place, "agents-wakeable") == []
 
 
 @pytest.mark.parametrize(("command", "count"), [("false", 1), ("true", 0)])
@@ -429,11 +415,11 @@ def test_a_wake_that_failed_is_found(
     with Forked(place, servers):
         sent = place.ok("send", "@otto", "hello", "--from", "vera")["message"]["id"]
         until(lambda: any(fact["kind"] == "wake_ended" for fact in place.facts("wake_ended")))
-        found = of(place, "wakes-working")
+        found = findings_of(place, "wakes-working")
     assert len(found) == count
     for each in found:
         assert each["do"] == f"interlock receipts {sent} --from vera"
-        assert "@otto" in typed(place, each)
+        assert "@otto" in run_advice(place, each)
 
 
 # --- claims
@@ -445,15 +431,15 @@ def test_a_claim_whose_client_has_died_is_found(place: Place) -> None:
     words = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
         next(lines(client))
-        with ago(place, 0) as node:
+        with node_in_the_past(place, 0) as node:
             node.call(otto, Attend("start", "claude-code", window=window_of(client.pid)))
             node.call(otto, AcquireClaim(paths=("src/a b.py",), repo="example.org/o/r"))
         assert findings(place) == []
         client.kill()
-    found = only(place, "claims-alive")
+    found = only_finding(place, "claims-alive")
     assert "the client of its session has died" in found["message"]
     assert "holds it from then on" in found["message"]
-    typed(place, found)
+    run_advice(place, found)
     assert findings(place) == []
     (claim,) = place.ok("claim", "list")["claims"]
     assert claim["holder"] == "@vera"
@@ -469,10 +455,10 @@ def killed(place: Place) -> None:
         until(lambda: place.ok("claim", "list")["claims"])
         windows = place.workspace / "presence" / "otto.windows"
         until(lambda: windows.is_dir() and any(windows.iterdir()))
-        assert of(place, "claims-alive") == []
+        assert findings_of(place, "claims-alive") == []
         running.kill()
         running.wait()
-        assert of(place, "claims-alive") == [], "its command still works"
+        assert findings_of(place, "claims-alive") == [], "its command still works"
         os.kill(client, signal.SIGKILL)
 
 
@@ -480,9 +466,9 @@ def test_a_claim_of_a_session_that_was_killed_with_its_command_is_found(place: P
     place.join("vera", None, "--kind", "human")
     place.join("otto")
     killed(place)
-    (found,) = until(lambda: of(place, "claims-alive"))
+    (found,) = until(lambda: findings_of(place, "claims-alive"))
     assert "the client of its session has died" in found["message"]
-    typed(place, found)
+    run_advice(place, found)
     assert findings(place) == []
 
 
@@ -501,20 +487,20 @@ def test_where_no_person_can_take_a_claim_over_one_joins_first(place: Place) -> 
     place.join("bert")
     place.ok("claim", "acquire", "--item", "B-1", "--from", "otto")
     place.ok("token", "revoke", "--sender", "otto")
-    (found,) = of(place, "claims-alive")
+    (found,) = findings_of(place, "claims-alive")
     assert found["do"].startswith("interlock join NAME --kind human && interlock claim take-over ")
-    typed(place, found | {"do": found["do"].replace("NAME", "vera")})
-    assert of(place, "claims-alive") == []
+    run_advice(place, found | {"do": found["do"].replace("NAME", "vera")})
+    assert findings_of(place, "claims-alive") == []
 
 
 def test_a_claim_of_somebody_without_a_token_is_found(town: Place) -> None:
     town.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
     assert findings(town) == []
     town.ok("token", "revoke", "--sender", "otto-cli")
-    (found,) = of(town, "claims-alive")
+    (found,) = findings_of(town, "claims-alive")
     assert "no token of it is live any more" in found["message"]
-    typed(town, found)
-    assert of(town, "claims-alive") == []
+    run_advice(town, found)
+    assert findings_of(town, "claims-alive") == []
 
 
 @pytest.mark.embedded("a log that an engine keeps is not restored over its nodes' heads")
@@ -522,10 +508,10 @@ def test_a_claim_of_somebody_whose_token_is_suspended_is_not_taken_over(town: Pl
     town.ok("claim", "acquire", "--item", "B-1", "--from", "otto-cli")
     town.ok("backup", "copy.db")
     town.ok("restore", "copy.db")
-    (found,) = of(town, "claims-alive")
+    (found,) = findings_of(town, "claims-alive")
     assert "take-over" not in found["do"] + found["message"]
     town.ok("token", "reaffirm", "--all")
-    assert of(town, "claims-alive") == []
+    assert findings_of(town, "claims-alive") == []
 
 
 # --- gates
@@ -536,9 +522,9 @@ def test_a_gate_whose_holder_lost_its_token_is_found(town: Place) -> None:
     assert findings(town) == []
     town.ok("token", "revoke", "--sender", "vera")
     (town.workspace / "credentials" / "vera.json").unlink()
-    found = only(town, "gates-held")
+    found = only_finding(town, "gates-held")
     assert found["do"] == "interlock token mint --sender vera --keep"
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
 
 
@@ -547,15 +533,15 @@ def test_a_gate_that_was_held_by_scope_alone_is_found(town: Place) -> None:
     made = town.ok("token", "mint", "--sender", "vera", *scope)
     task = ("task", "create", "--title", "Sort it", "--id", "T-1", "--gate", "scrub")
     town.ok(*task, "--from", "otto-cli")
-    with ago(town, 0) as node:
+    with node_in_the_past(town, 0) as node:
         otto = Credentials(token=town.ok("token", "mint", "--sender", "otto-cli")["token"])
         node.call(otto, TakeTask("T-1"))
         node.call(otto, SubmitTask("T-1", COMMIT, TREE))
     assert findings(town) == []
     town.ok("token", "revoke", made["id"])
-    found = only(town, "gates-held")
+    found = only_finding(town, "gates-held")
     assert found["do"] == "interlock token mint --sender vera --scope gate:scrub --keep"
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
 
 
@@ -563,13 +549,31 @@ def test_a_gate_that_only_the_worker_holds_is_found(town: Place) -> None:
     town.ok("gate", "create", "athena", "--holder", "otto")
     task = ("task", "create", "--title", "Sort it", "--id", "T-1", "--gate", "athena")
     town.ok(*task, "--from", "vera")
-    with ago(town, 0) as node:
+    with node_in_the_past(town, 0) as node:
         otto = Credentials(token=town.ok("token", "mint", "--sender", "otto-cli")["token"])
         node.call(otto, TakeTask("T-1"))
         assert findings(town) == []
         node.call(otto, SubmitTask("T-1", COMMIT, TREE))
-    found = only(town, "gates-held")
+    found = only_finding(town, "gates-held")
     assert "Only @otto-cli can hold the gate athena" in found["message"]
     assert found["do"] == "interlock gate create athena --replace --holder otto --holder vera"
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
+
+
+def test_the_doctor_tells_people_nothing_of_others_tokens(town: Place) -> None:
+    admin = town.join("dora", None, "--kind", "human", "--scope", "admin")
+    label = ("--label", "the laptop of Nina")
+    minted = town.ok("token", "mint", "--sender", "otto-cli", *label)
+    with Node(str(town.workspace)) as node:
+        browser = signed_in(node, "rosa")
+
+        def told(**shown: Any) -> str:
+            return json.dumps(node.call(Credentials(**shown), Examine()))
+
+        for shown in ({"owner": True}, {"token": admin}):
+            assert minted["id"] in told(**shown)
+            assert "the laptop of Nina" in told(**shown)
+        for token in (browser, town.token_of("vera"), town.token_of("otto-cli")):
+            assert minted["id"] not in told(token=token)
+            assert "Nina" not in told(token=token)

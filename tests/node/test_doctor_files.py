@@ -11,7 +11,7 @@ import pytest
 from interlock.errors import EngineUnavailable
 from interlock.node.keys import Keys
 from world.commandline import Place
-from world.examined import findings, only, typed
+from world.doctor_findings import findings, only_finding, run_advice
 from world.forking import Servers
 from world.serving import Forked
 
@@ -51,17 +51,17 @@ def test_what_others_may_read_or_write_is_found(
     (town.workspace / "owner.json").touch(0o600)
     path = town.workspace / name
     path.chmod(sick)
-    found = only(town, "secrets-kept")
+    found = only_finding(town, "secrets-kept")
     assert "Others on this machine may" in found["message"]
     assert found["do"] == f"chmod {well} {path}"
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
 
 
 def test_a_key_that_is_gone_is_found_and_said_at_the_start(town: Place, servers: Servers) -> None:
     key = town.workspace / "keys" / "checkpoint.key"
     kept = key.rename(town.root / "copy")
-    found = only(town, "secrets-kept")
+    found = only_finding(town, "secrets-kept")
     assert "The key that signs checkpoints is gone" in found["message"]
     assert str(key) in found["do"]
     assert "is gone" in town.no("LOG_DAMAGED", "audit", "checkpoint")["message"]
@@ -107,10 +107,10 @@ def test_a_file_of_another_users_is_found(town: Place, monkeypatch: pytest.Monke
     log = town.workspace / "server.log"
     log.touch(0o400)
     monkeypatch.setattr(os, "access", lambda path, may: path != str(log))
-    found = only(town, "secrets-kept")
+    found = only_finding(town, "secrets-kept")
     assert found["message"] == f"The user who runs this may not read and write {log}."
     assert found["do"] == f"chmod -R u+rwX {log}"
     monkeypatch.undo()
-    typed(town, found)
+    run_advice(town, found)
     assert log.stat().st_mode & 0o777 == 0o600
     assert findings(town) == []

@@ -1,8 +1,6 @@
 """The doctor where several nodes share an engine: what it finds of the others, and of the engine's
 clock. What it finds of the engine's settings and of intruders is in the tests of those."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from interlock.node import Node, doctor
@@ -11,15 +9,8 @@ from interlock.rooms.workspace.verbs import Whoami
 from interlock.stores.sqlite import clock_ms
 from interlock.verbs.credentials import Credentials
 from world.commandline import until
-from world.remotes import Remotes
-from world.teams import Team, join, level
-
-
-@pytest.fixture
-def team(tmp_path_factory: pytest.TempPathFactory, remote: Remotes) -> Iterator[Team]:
-    team = Team(tmp_path_factory.mktemp("team"), remote)
-    yield team
-    team.close()
+from world.teams import Team, level
+from world.workspace import join
 
 
 def found(node: Node) -> list[tuple[str, str]]:

@@ -23,7 +23,8 @@ from interlock.rooms.identity.verbs import Join, ListAgents
 from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.rooms.workspace.verbs import ChangeSetting
 from interlock.verbs.credentials import Credentials
-from world.processes import LIMIT_S, OWNER, Json, Worker, command, environment, facts, join
+from world.processes import LIMIT_S, Json, Worker, command, environment, join_all
+from world.workspace import OWNER, facts
 
 SEEDS = range(10)
 KILLS_WHILE_WRITING = 12
@@ -151,7 +152,7 @@ def prepared(directory: str) -> dict[str, str]:
     """Makes a workspace for a writer that knows no limit; gives the tokens."""
     with link.open_node(directory) as node:
         node.call(OWNER, ChangeSetting("limits.sends_per_minute", "0"))
-        return join(node, "writer", "reader", "checker", "survivor")
+        return join_all(node, "writer", "reader", "checker", "survivor")
 
 
 def run(directory: str, tmp_path: Path, *words: str, limit_s: float = LIMIT_S) -> Json:
@@ -208,7 +209,7 @@ def test_a_writer_killed_while_it_makes_the_workspace_leaves_one_that_works(
             life.kill()
         before = time.monotonic()
         with link.open_node(directory) as node:
-            known = join(node, "reader", "checker")
+            known = join_all(node, "reader", "checker")
             assert time.monotonic() - before < AT_ONCE_S
             kinds = Counter(fact["kind"] for fact in facts(node))
             assert kinds["workspace_created"] == 1
@@ -292,7 +293,7 @@ def test_a_restore_that_is_killed_leaves_the_old_log_or_the_new_epoch(tmp_path: 
     for number in range(20):
         directory, copy = str(tmp_path / f"workspace-{number}"), str(tmp_path / f"copy-{number}")
         with link.open_node(directory) as node:
-            otto = Credentials(token=join(node, "otto")["otto"])
+            otto = Credentials(token=join_all(node, "otto")["otto"])
             upkeep.backup(node, OWNER, copy)
             for text in range(5):
                 node.call(otto, SendMessage("@otto", {"text": str(text)}, "send"))
@@ -304,7 +305,7 @@ def test_a_restore_that_is_killed_leaves_the_old_log_or_the_new_epoch(tmp_path: 
             restorer.kill()
         before = time.monotonic()
         with link.open_node(directory) as node:
-            join(node, "vera")
+            join_all(node, "vera")
             assert time.monotonic() - before < AT_ONCE_S
             kinds = Counter(fact["kind"] for fact in facts(node))
             assert (kinds["message_sent"], kinds["epoch_started"]) in ((5, 0), (0, 1))
@@ -336,7 +337,7 @@ def test_a_workspace_half_made_by_a_killed_process_of_the_same_number_is_no_obst
 def test_a_bell_left_by_a_killed_process_of_the_same_number_is_no_obstacle(tmp_path: Path) -> None:
     directory = tmp_path / "workspace"
     with link.open_node(str(directory)) as node:
-        known = join(node, "otto")
+        known = join_all(node, "otto")
         act = SendMessage("@otto", {"text": "hello"}, "send")
         node.call(Credentials(token=known["otto"]), act)
     with Worker() as worker:
@@ -365,7 +366,7 @@ def test_a_copy_of_the_abandoned_log_half_made_by_a_killed_restore_is_made_again
 ) -> None:
     directory, copy = tmp_path / "workspace", str(tmp_path / "copy")
     with link.open_node(str(directory)) as node:
-        join(node, "otto")
+        join_all(node, "otto")
         upkeep.backup(node, OWNER, copy)
         end = len(facts(node))
     (directory / f"abandoned-0-{end}.db").touch()
@@ -392,7 +393,7 @@ def test_an_act_that_was_committed_is_answered_even_if_no_checkpoint_can_be_kept
     """Whoever is refused may do it again: so nobody is refused what stands in the log."""
     directory = str(tmp_path)
     with link.open_node(directory) as node:
-        known = join(node, "otto")
+        known = join_all(node, "otto")
         otto = Credentials(token=known["otto"])
         Path(directory, "checkpoints").write_text("not a directory")
         for number in range(200):

@@ -2,49 +2,43 @@
 asked for all the same, and whoever searches goes through their own mail alone."""
 
 import asyncio
-import os
 from typing import Any, NamedTuple
 
 import pytest
 
 import interlock
 from interlock.node import Node, search
-from interlock.rooms.identity import token_format
-from interlock.rooms.identity.verbs import CreateGroup, Join
-from interlock.rooms.mail.verbs import Search, SendMessage
+from interlock.rooms.identity.verbs import CreateGroup
+from interlock.rooms.mail.verbs import Search
 from interlock.rooms.transaction import Mine
 from interlock.rooms.workspace.events import SCANNED_AT_ONCE
 from interlock.rooms.workspace.verbs import ChangeSetting, ShowLog
 from interlock.verbs.credentials import Credentials
+from interlock.verbs.verb import Verb
 from world.commandline import Place
+from world.workspace import OWNER, Answer, join, send_text
 
 pytestmark = [pytest.mark.embedded("it opens the file by itself"), pytest.mark.every_engine]
 
-OWNER = Credentials(owner=True)
-
 
 class Long(NamedTuple):
-    """There was a group; then otto wrote to vera all the time; only then were there two more
-    groups, and a word to neo."""
+    """A log with one group, then more messages to vera than one call scans, then two groups and
+    a message to neo."""
 
     place: Place
-    otto: str
-    neo: str
+    otto: Credentials
+    neo: Credentials
     entries: int
 
-    def call(self, token: str, act: Any) -> dict[str, Any]:
+    def call(self, by: Credentials, verb: Verb) -> Answer:
+        """Do one request through a node of its own."""
         with Node(str(self.place.workspace)) as node:
-            return node.call(Credentials(token=token), act)
-
-
-def join(node: Node, name: str) -> str:
-    token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
-    node.call(OWNER, Join(name, token_hash=token_format.hashed(token)))
-    return token
+            return node.call(by, verb)
 
 
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Long:
+    """The long log, which the tests of this module only read."""
     place = Place(tmp_path_factory.mktemp("long"))
     place.ok("init")
     with Node(str(place.workspace)) as node:
@@ -54,24 +48,22 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Long:
         otto, neo, _ = (join(node, name) for name in ("otto", "neo", "vera"))
         node.call(OWNER, CreateGroup("red", ("@vera",)))
         for number in range(SCANNED_AT_ONCE):
-            said = SendMessage("@vera", {"text": f"hello {number}"}, "send")
-            node.call(Credentials(token=otto), said)
+            send_text(node, otto, "@vera", f"hello {number}")
         for name in ("green", "blue"):
             node.call(OWNER, CreateGroup(name, ("@vera",)))
-        said = SendMessage("@neo", {"text": "hello, you"}, "send")
-        node.call(Credentials(token=otto), said)
+        send_text(node, otto, "@neo", "hello, you")
         entries = node.head()
     return Long(place, otto, neo, entries)
 
 
 def test_one_call_looks_through_a_part_and_says_where_to_go_on(long: Long) -> None:
-    for token in (long.otto, long.neo):
-        first = long.call(token, ShowLog(kind="group_set"))
+    for by in (long.otto, long.neo):
+        first = long.call(by, ShowLog(kind="group_set"))
         assert groups(first) == ["red"]
         assert first["next"] == SCANNED_AT_ONCE
-        rest = long.call(token, ShowLog(first["next"], 1, "group_set"))
+        rest = long.call(by, ShowLog(first["next"], 1, "group_set"))
         assert groups(rest) == ["green"]
-        last = long.call(token, ShowLog(rest["next"], 2, "group_set"))
+        last = long.call(by, ShowLog(rest["next"], 2, "group_set"))
         assert groups(last) == ["blue"]
         assert "next" not in last
 
@@ -98,10 +90,10 @@ def test_the_command_shows_the_first_facts_wherever_they_are(long: Long) -> None
 
 def test_both_clients_give_the_first_facts_wherever_they_are(long: Long) -> None:
     async def asked() -> Any:
-        async with interlock.connect(long.place.workspace, long.neo) as client:
+        async with interlock.connect(long.place.workspace, long.neo.token) as client:
             return await client.log(limit=2, kind="group_set")
 
-    with interlock.connect(long.place.workspace, long.neo) as client:
+    with interlock.connect(long.place.workspace, long.neo.token) as client:
         found = client.log(limit=2, kind="group_set")
     assert groups(found) == ["red", "green"]
     assert asyncio.run(asked()) == found

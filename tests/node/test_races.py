@@ -21,26 +21,26 @@ from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim, ReleaseClaim
 from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.stores.presence import Presence
 from interlock.verbs.credentials import Credentials
+from world.commandline import until
 from world.processes import (
     LIMIT_S,
-    OWNER,
     Gate,
     Json,
     Worker,
     command,
     environment,
-    facts,
-    join,
+    join_all,
     send,
-    until,
     workers,
 )
+from world.workspace import OWNER, MovedClock, facts
 
 RACERS = 32
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> str:
+    """An empty directory for a workspace."""
     path = tmp_path / "workspace"
     path.mkdir()
     return str(path)
@@ -48,19 +48,21 @@ def directory(tmp_path: Path) -> str:
 
 @pytest.fixture
 def node(directory: str) -> Iterator[Node]:
+    """The node of the test's own process."""
     with Node(directory) as node:
         yield node
 
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
+    """A gate that starts racing workers at one instant."""
     with contextlib.closing(Gate(str(tmp_path / "gate"))) as gate:
         yield gate
 
 
 def keep(node: Node, *senders: str) -> dict[str, str]:
     """Registers senders and keeps their tokens where commands find them."""
-    tokens = join(node, *senders)
+    tokens = join_all(node, *senders)
     for sender, token in tokens.items():
         with CredentialStore(node.directory).slot() as keep:
             keep(sender, token)
@@ -118,7 +120,7 @@ def only_winner(answers: dict[str, Json]) -> Json:
 
 @pytest.mark.long
 def test_one_of_32_worker_processes_wins_each_of_200_rounds(node: Node, gate: Gate) -> None:
-    tokens = join(node, *(f"racer-{number}" for number in range(RACERS)))
+    tokens = join_all(node, *(f"racer-{number}" for number in range(RACERS)))
     fences = []
     with workers(RACERS) as racers:
         for racer in racers:
@@ -211,27 +213,31 @@ def test_waiting_commands_are_served_in_the_order_in_which_they_asked(
 
 
 def test_a_waiter_that_was_killed_is_passed_over_once_it_gives_no_sign_of_life(
-    node: Node, tmp_path: Path
+    directory: str, tmp_path: Path
 ) -> None:
-    tokens = keep(node, "holder", "dead", "alive")
-    holder = Credentials(token=tokens["holder"])
-    node.call(holder, AcquireClaim(item="B-1"))
-    asks = ("claim", "acquire", "--item", "B-1")
-    with running(start(node.directory, tmp_path, *asks, "--wait", "5s", "--from", "dead")) as dead:
-        until(lambda: queued(node) == ["@dead"])
-        dead.kill()
-    second = start(node.directory, tmp_path, *asks, "--wait", "120s", "--from", "alive")
-    with running(second) as alive:
-        until(lambda: queued(node) == ["@dead", "@alive"])
-        assert facts(node, "claim_wait_ended") == []  # it was killed, and did not leave by itself
-        lease = facts(node, "claim_awaited")[0]["outcome"]["lease"]
-        until(lambda: time.time() * 1000 > lease)
-        node.call(holder, ReleaseClaim(item="B-1"))
-        assert held_by(node, "B-1") == ["@alive"]
-        status, answer = finish(alive)
-    assert (status, answer["claim"]["holder"]) == (0, "@alive")
-    granted = [fact["outcome"]["sender"] for fact in facts(node, "claim_granted")]
-    assert granted == ["holder", "alive"]
+    """The test moves the clock past the lease of the killed waiter, and not past the other one."""
+    clock = MovedClock()
+    with Node(directory, clock=clock) as node:
+        tokens = keep(node, "holder", "dead", "alive")
+        holder = Credentials(token=tokens["holder"])
+        node.call(holder, AcquireClaim(item="B-1"))
+        asks = ("claim", "acquire", "--item", "B-1")
+        first = start(directory, tmp_path, *asks, "--wait", "25s", "--from", "dead")
+        with running(first) as dead:
+            until(lambda: queued(node) == ["@dead"])
+            dead.kill()
+        second = start(directory, tmp_path, *asks, "--wait", "120s", "--from", "alive")
+        with running(second) as alive:
+            until(lambda: queued(node) == ["@dead", "@alive"])
+            assert facts(node, "claim_wait_ended") == [], "a killed waiter does not leave by itself"
+            lease = facts(node, "claim_awaited")[0]["outcome"]["lease"]
+            clock.ahead += max(0, lease + 1 - clock())
+            node.call(holder, ReleaseClaim(item="B-1"))
+            assert held_by(node, "B-1") == ["@alive"]
+            status, answer = finish(alive)
+        assert (status, answer["claim"]["holder"]) == (0, "@alive")
+        granted = [fact["outcome"]["sender"] for fact in facts(node, "claim_granted")]
+        assert granted == ["holder", "alive"]
 
 
 def test_what_was_handed_to_a_waiter_that_was_killed_goes_on_to_the_next(
@@ -241,7 +247,7 @@ def test_what_was_handed_to_a_waiter_that_was_killed_goes_on_to_the_next(
     moved = tmp_path / "moved"
     moved.write_text("0")
     with Node(directory, clock=lambda: time.time_ns() // 10**6 + int(moved.read_text())) as node:
-        tokens = join(node, "holder", "dead", "alive")
+        tokens = join_all(node, "holder", "dead", "alive")
         holder = Credentials(token=tokens["holder"])
         node.call(holder, AcquireClaim(item="B-1"))
         with workers(2) as (dead, alive):
@@ -281,7 +287,7 @@ def whole_inbox(node: Node, token: str) -> list[Json]:
 def test_2000_messages_of_each_of_two_processes_arrive_once_in_the_order_of_the_log(
     node: Node, gate: Gate
 ) -> None:
-    tokens = join(node, "left", "right", "reader")
+    tokens = join_all(node, "left", "right", "reader")
     with workers(2) as senders:
         for sender in senders:
             sender.ask(do="open", directory=node.directory)
@@ -406,7 +412,7 @@ def test_a_process_that_comes_while_another_makes_the_workspace_finds_it_made(
         late.tell(do="open_late", directory=directory)
         assert late.hear() == {"paused": True}
         with Node(directory) as node:
-            join(node, "otto")
+            join_all(node, "otto")
             late.tell(go=True)
             answer = late.hear()
     assert "refused" not in answer, answer
@@ -457,7 +463,7 @@ def texts(node: Node, token: str) -> list[str]:
 
 
 def test_beside_a_stopped_writer_others_are_refused_in_time_and_write_nothing(node: Node) -> None:
-    tokens = join(node, "sleeper", "other", "reader")
+    tokens = join_all(node, "sleeper", "other", "reader")
     with Worker() as other:
         other.ask(do="open", directory=node.directory, patience_s=0.5)
         with stopped_writer(node.directory, tokens["sleeper"], "slow") as sleeper:
@@ -477,7 +483,7 @@ def test_beside_a_stopped_writer_others_are_refused_in_time_and_write_nothing(no
 
 
 def test_a_process_that_was_refused_beside_a_stopped_writer_can_end(node: Node) -> None:
-    tokens = join(node, "sleeper", "other", "reader")
+    tokens = join_all(node, "sleeper", "other", "reader")
     with stopped_writer(node.directory, tokens["sleeper"], "slow"), Worker() as other:
         other.ask(do="open", directory=node.directory, patience_s=0.5)
         refused = other.ask(**send(tokens["other"], "refused"))
@@ -491,7 +497,7 @@ def test_a_process_that_was_refused_beside_a_stopped_writer_can_end(node: Node) 
 
 
 def test_a_stopped_writer_that_is_killed_has_written_nothing(node: Node) -> None:
-    tokens = join(node, "sleeper", "other", "reader")
+    tokens = join_all(node, "sleeper", "other", "reader")
     with Worker() as other:
         other.ask(do="open", directory=node.directory)
         with stopped_writer(node.directory, tokens["sleeper"], "slow") as sleeper:
@@ -508,7 +514,7 @@ def test_a_stopped_writer_that_is_killed_has_written_nothing(node: Node) -> None
 def test_verifying_while_others_write_finds_no_damage(node: Node) -> None:
     """Checkpoints are kept beside the log as it grows; one that is newer than the look at the
     log must not be mistaken for a log that was cut off."""
-    tokens = join(node, "writer")
+    tokens = join_all(node, "writer")
     writer = Credentials(token=tokens["writer"])
     with Worker() as verifier:
         verifier.ask(do="open", directory=node.directory)
@@ -530,7 +536,7 @@ def test_what_is_written_while_a_backup_is_restored_is_kept_with_what_is_abandon
 ) -> None:
     """A writer beside a restore is refused, or its act is among those that were set aside: what
     was answered is never gone without a trace."""
-    tokens = join(node, "writer", "reader")
+    tokens = join_all(node, "writer", "reader")
     upkeep.backup(node, OWNER, str(tmp_path / "backup"))
     with workers(2) as (restorer, writer):
         restorer.ask(do="open", directory=node.directory)

@@ -15,48 +15,32 @@ from typing import Any, NamedTuple
 import apsw
 import pytest
 
-from interlock.errors import BadToken, LogDamaged, NotAWorkspace, Refusal, Usage
+from interlock.errors import BadToken, LogDamaged, NotAWorkspace, Paused, Refusal, Usage
 from interlock.log.encoding import canonical, decode
+from interlock.log.merkle import Frontier
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.node.keys import EVERY
 from interlock.rooms import folding
 from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim
 from interlock.rooms.identity.verbs import ListAgents, ReaffirmTokens, RevokeToken
 from interlock.rooms.mail.verbs import ListInbox, ReadMessage, Search, SendMessage
-from interlock.rooms.workspace.verbs import ShowLog, Whoami
+from interlock.rooms.workspace.verbs import Pause, ShowLog, Whoami
 from interlock.stores.file import LogFile
 from interlock.stores.sqlite import SqliteEngine
-from world.damaged import (
+from world.commandline import LIMIT_S, owner_command
+from world.sample_log import (
     LARGE,
-    LIMIT_S,
-    OWNER,
-    Answer,
     Sample,
     cut,
     drop_state,
     ends,
     header_at,
-    interlock,
-    join,
     make_sample,
-    node_entries,
     rewind_head,
     sqlite,
-    tell,
     verified,
 )
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    return make_sample(tmp_path_factory.mktemp("sample") / "workspace")
-
-
-@pytest.fixture
-def sample(original: Sample, tmp_path: Path) -> Sample:
-    """A copy of the sample, closed, for the test to damage."""
-    return original.copied(tmp_path / "workspace")
-
+from world.workspace import HOUR, OWNER, Answer, Workspace, join, send_text
 
 # --- the state
 
@@ -112,36 +96,34 @@ def test_a_state_that_lost_a_table_is_put_right_by_a_rebuild(sample: Sample) -> 
         assert upkeep.rebuild(node, OWNER)["digest"] == sample.digest
 
 
-def test_a_rebuild_works_while_something_is_due(tmp_path: Path) -> None:
-    now = [1_800_000_000_000]
-    with Node(str(tmp_path), clock=lambda: now[0]) as node:
-        otto = join(node, "otto")
-        for number in range(3):
-            node.call(otto, AcquireClaim(item=f"B-{number}", ttl_s=10))
-            node.call(otto, SendMessage("@vera", {"text": "soon"}, "send", ttl_s=10))
-        now[0] += 60_000
-        assert not upkeep.rebuild(node, OWNER)["changed"]
+def test_a_rebuild_works_while_something_is_due(workspace: Workspace) -> None:
+    otto = workspace.join("otto")
+    for number in range(3):
+        workspace.call(otto, AcquireClaim(item=f"B-{number}", ttl_s=10))
+        workspace.send(otto, "@vera", "soon", ttl_s=10)
+    workspace.ms += 60_000
+    assert not upkeep.rebuild(workspace.node, OWNER)["changed"]
 
 
 def test_a_state_behind_the_log_catches_up(
-    original: Sample, sample: Sample, tmp_path: Path
+    original_sample: Sample, sample: Sample, tmp_path: Path
 ) -> None:
     """One file rules that out by its transactions; a file put together by hand does not."""
     with sample.open() as node:
         for number in range(7):
-            tell(node, sample.otto, f"newer {number}")
+            send_text(node, sample.otto, "@vera", f"newer {number}")
         node.call(sample.vera, AcquireClaim(item="B-2"))
-        newest = node_entries(node)
-    behind = original.copied(tmp_path / "behind")
+        newest = node.head()
+    behind = original_sample.copied(tmp_path / "behind")
     with sqlite(behind) as db:
         db.execute("ATTACH ? AS newer", (str(sample.file),))
         for table in ("log", "bodies"):
-            wanted = f"SELECT * FROM newer.{table} WHERE seq > {original.entries}"
+            wanted = f"SELECT * FROM newer.{table} WHERE seq > {original_sample.entries}"
             db.execute(f"INSERT INTO {table} {wanted}")
         db.execute("DELETE FROM main.head; INSERT INTO main.head SELECT * FROM newer.head")
     with behind.open() as node:
-        tell(node, sample.otto, "the next one")
-        assert node_entries(node) == newest + 1
+        send_text(node, sample.otto, "@vera", "the next one")
+        assert node.head() == newest + 1
         held = node.call(OWNER, CheckClaim(item="B-2"))
         assert [claim["holder"] for claim in held["claims"]] == ["@vera"]
         assert not upkeep.rebuild(node, OWNER)["changed"]
@@ -191,7 +173,7 @@ def test_nothing_is_written_on_a_fork(
     with sample.open() as node:
         for _ in range(2):
             with pytest.raises(LogDamaged, match="forks"):
-                tell(node, sample.otto, "into the dark")
+                send_text(node, sample.otto, "@vera", "into the dark")
             with pytest.raises(LogDamaged, match="forks"):
                 node.call(sample.otto, AcquireClaim(item="B-9"))
         # What only looks is answered from the state, or refused with a code.
@@ -200,7 +182,7 @@ def test_nothing_is_written_on_a_fork(
         assert not audit.verify(node)["ok"]
     with sqlite(sample) as db:
         assert ends(db)[:2] == before
-    status, refused = interlock(sample.directory, "join", "mallory")
+    status, refused = owner_command(sample.directory, "join", "mallory")
     assert (status, refused["code"]) == (1, "LOG_DAMAGED")
 
 
@@ -212,30 +194,29 @@ def test_a_backup_settles_a_fork(
         upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
     with sqlite(sample) as db:
         fork(db)
-    status, restored = interlock(sample.directory, "restore", str(tmp_path / "backup.db"))
+    status, restored = owner_command(sample.directory, "restore", str(tmp_path / "backup.db"))
     assert (status, restored["restored"]) == (0, True), restored
     with sample.open() as node:
         node.call(OWNER, ReaffirmTokens())
-        tell(node, sample.otto, "back again")
+        send_text(node, sample.otto, "@vera", "back again")
         assert audit.verify(node)["ok"]
 
 
-def test_a_backup_settles_a_fork_while_something_is_due(tmp_path: Path) -> None:
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
-    now = [1_800_000_000_000]
-    with Node(str(workspace), clock=lambda: now[0]) as node:
-        otto = join(node, "otto")
-        node.call(otto, AcquireClaim(item="B-1", ttl_s=60))
-        upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
-        tell(node, otto, "later")
-    with closing(apsw.Connection(str(workspace / "log.db"))) as db, db:
+def test_a_backup_settles_a_fork_while_something_is_due(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    otto = workspace.join("otto")
+    workspace.call(otto, AcquireClaim(item="B-1", ttl_s=60))
+    upkeep.backup(workspace.node, OWNER, str(tmp_path / "backup.db"))
+    workspace.send(otto, "@vera", "later")
+    workspace.close()
+    with closing(apsw.Connection(str(workspace.directory / "log.db"))) as db, db:
         cut(db, ends(db)[0] - 1)
         rewind_head(db)
-    now[0] += 3_600_000
-    with Node(str(workspace), clock=lambda: now[0]) as node:
-        assert upkeep.restore(node, OWNER, str(tmp_path / "backup.db"))["restored"]
-        assert audit.verify(node)["ok"]
+    workspace.ms += HOUR
+    workspace.reopen()
+    assert upkeep.restore(workspace.node, OWNER, str(tmp_path / "backup.db"))["restored"]
+    assert audit.verify(workspace.node)["ok"]
 
 
 def unreadable_header_and_no_state(sample: Sample) -> None:
@@ -260,9 +241,9 @@ def test_a_damaged_log_is_refused_with_a_code_and_a_backup_replaces_it(
     with sample.open() as node:
         upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
     unreadable_header_and_no_state(sample)
-    status, refused = interlock(sample.directory, "audit", "verify")
+    status, refused = owner_command(sample.directory, "audit", "verify")
     assert (status, refused["code"]) == (1, "LOG_DAMAGED")
-    status, restored = interlock(sample.directory, "restore", str(tmp_path / "backup.db"))
+    status, restored = owner_command(sample.directory, "restore", str(tmp_path / "backup.db"))
     assert (status, restored.get("restored")) == (0, True), restored
     assert verified(sample)["ok"]
 
@@ -275,13 +256,13 @@ def test_a_file_that_sqlite_cannot_read_is_left_alone_and_its_backup_starts_a_ne
         upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
     damage(sample)
     before = sample.file.read_bytes()
-    status, refused = interlock(sample.directory, "audit", "verify")
+    status, refused = owner_command(sample.directory, "audit", "verify")
     assert (status, refused["code"]) == (1, "LOG_DAMAGED")
     assert "--workspace DIRECTORY restore FILE" in refused["message"]
     assert sample.file.read_bytes() == before
-    status, restored = interlock(tmp_path / "new", "restore", str(tmp_path / "backup.db"))
+    status, restored = owner_command(tmp_path / "new", "restore", str(tmp_path / "backup.db"))
     assert (status, restored.get("restored")) == (0, True), restored
-    assert interlock(tmp_path / "new", "audit", "verify")[1]["ok"]
+    assert owner_command(tmp_path / "new", "audit", "verify")[1]["ok"]
 
 
 # --- a workspace that was only half made
@@ -323,7 +304,7 @@ def test_a_workspace_that_was_half_made_is_made_whole(
     with Node(str(tmp_path)) as node:
         found = audit.verify(node)
         assert (found["ok"], found["entries"]) == (True, 1)
-        tell(node, join(node, "otto"), "works")
+        send_text(node, join(node, "otto"), "@vera", "works")
         assert audit.verify(node, proofs.checkpoint(node)["checkpoint"])["ok"]
 
 
@@ -374,6 +355,7 @@ class Writer:
 
 @pytest.fixture
 def writer(sample: Sample, tmp_path: Path) -> Iterator[Writer]:
+    """A process that writes to the sample until it is told to stop."""
     writer = Writer(sample, tmp_path / "stop")
     yield writer
     writer.process.kill()
@@ -446,6 +428,7 @@ class Restored(NamedTuple):
 
 @pytest.fixture
 def restored(sample: Sample, tmp_path: Path) -> Iterator[Restored]:
+    """The sample after a restore, with the fences that it had granted before."""
     backup = str(tmp_path / "backup.db")
     with sample.open() as node:
         fences = [node.call(sample.otto, AcquireClaim(item="B-7"))["claim"]["fence"]]
@@ -453,7 +436,7 @@ def restored(sample: Sample, tmp_path: Path) -> Iterator[Restored]:
         for number in range(3):
             granted = node.call(sample.vera, AcquireClaim(item=f"late-{number}"))
             fences.append(granted["claim"]["fence"])
-        lost = tell(node, sample.otto, "written after the backup")
+        lost = send_text(node, sample.otto, "@vera", "written after the backup")
         late = proofs.checkpoint(node)["checkpoint"]
         answer = upkeep.restore(node, OWNER, backup)
         yield Restored(sample, node, answer, lost, fences, late)
@@ -466,7 +449,7 @@ def test_a_restore_starts_an_epoch_that_names_what_it_abandons(restored: Restore
     assert abandoned["seq"] == restored.lost["seq"]
     assert abandoned["root"] == note_root(restored.late_note)
     assert restored.answer["epoch"] == 1
-    assert restored.answer["entries"] == node_entries(restored.node)
+    assert restored.answer["entries"] == restored.node.head()
 
 
 def note_root(note: str) -> str:
@@ -544,7 +527,7 @@ def test_fences_go_on_above_all_that_were_ever_given(restored: Restored) -> None
 def test_mail_and_search_work_after_a_restore(restored: Restored) -> None:
     node, sample = restored.node, restored.sample
     node.call(OWNER, ReaffirmTokens())
-    sent = tell(node, sample.otto, "a quetzal after the restore")
+    sent = send_text(node, sample.otto, "@vera", "a quetzal after the restore")
     assert node.call(sample.vera, ReadMessage(sent["id"]))["payload"]["text"]
     found = node.call(sample.vera, Search("quetzal"))["messages"]
     assert [message["id"] for message in found] == [sent["id"]]
@@ -575,7 +558,7 @@ def test_a_backup_is_restored_on_a_new_machine_without_the_old_key(
     with closing(apsw.Connection(backup)) as db, db:
         db.execute("UPDATE file_meta SET value = 'elsewhere' WHERE name IN ('host', 'boot')")
     place = tmp_path / "new"
-    status, told = interlock(place, "restore", backup)
+    status, told = owner_command(place, "restore", backup)
     assert (status, told["restored"], told["epoch"]) == (0, True, 1)
     with Node(str(place)) as node:
         assert audit.verify(node, sample.note)["ok"]
@@ -585,7 +568,7 @@ def test_a_backup_is_restored_on_a_new_machine_without_the_old_key(
         assert proofs.check_proof(proofs.prove(node, 2), signed["verifier"])["ok"]
         node.call(OWNER, ReaffirmTokens())
         for number in range(EVERY):
-            tell(node, sample.otto, f"on {number}")
+            send_text(node, sample.otto, "@vera", f"on {number}")
         found = audit.verify(node)
         assert (found["ok"], found["checkpoints"]) == (True, 2)
 
@@ -603,7 +586,7 @@ def test_a_backup_of_another_workspace_is_refused(sample: Sample, tmp_path: Path
     with other.open() as node:
         upkeep.backup(node, OWNER, str(tmp_path / "backup.db"))
     before = everything(sample.directory)
-    status, refused = interlock(sample.directory, "restore", str(tmp_path / "backup.db"))
+    status, refused = owner_command(sample.directory, "restore", str(tmp_path / "backup.db"))
     assert (status, refused["code"]) == (2, "USAGE")
     assert everything(sample.directory) == before
     assert verified(sample)["ok"]
@@ -794,4 +777,41 @@ def test_a_process_killed_while_restoring_leaves_the_old_log_or_the_new_epoch(
             assert audit.verify(node)["ok"]
             assert not upkeep.rebuild(node, OWNER)["changed"]
             node.call(OWNER, ReaffirmTokens())
-            tell(node, sample.otto, f"after round {number}")
+            send_text(node, sample.otto, "@vera", f"after round {number}")
+
+
+def test_a_late_checkpoint_of_an_abandoned_log_leaves_the_new_log_sound(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    otto = workspace.join("otto")
+    upkeep.backup(workspace.node, OWNER, str(tmp_path / "backup.db"))
+    for _ in range(5):
+        workspace.call(otto, SendMessage("@otto", {"text": "later"}, "send"))
+    position = workspace.node._position
+    assert position is not None
+    frontier = Frontier.unpack(position.frontier.pack())
+    late = position.workspace, position.epoch, frontier
+    upkeep.restore(workspace.node, OWNER, str(tmp_path / "backup.db"))
+    workspace.node.keys.checkpoint(*late)
+    assert audit.verify(workspace.node)["ok"]
+
+
+def test_the_epoch_grows_also_over_a_log_that_cannot_be_folded(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    backup = str(tmp_path / "backup.db")
+    upkeep.backup(workspace.node, OWNER, backup)
+    for _ in range(2):
+        epoch = upkeep.restore(workspace.node, OWNER, backup)["epoch"]
+    workspace.node.do(lambda turn: turn.db.execute("UPDATE log SET header = x'ff' WHERE seq = 1"))
+    workspace.node.do(lambda turn: turn.db.execute("DROP TABLE mail_asks"))
+    workspace.close()
+    workspace.reopen()
+    assert upkeep.restore(workspace.node, OWNER, backup)["epoch"] == epoch + 1
+
+
+def test_a_restore_obeys_the_pause(workspace: Workspace, tmp_path: Path) -> None:
+    upkeep.backup(workspace.node, OWNER, str(tmp_path / "backup.db"))
+    workspace.call(OWNER, Pause())
+    with pytest.raises(Paused):
+        upkeep.restore(workspace.node, OWNER, str(tmp_path / "backup.db"))

@@ -1,4 +1,4 @@
-"""The desk, with a counter behind it instead of a log."""
+"""The write queue: with a counter in place of the log, and with a node."""
 
 import threading
 from collections.abc import Callable
@@ -8,6 +8,8 @@ import pytest
 
 from interlock.errors import EngineUnavailable
 from interlock.node.write_queue import PendingWrite, WriteQueue
+from interlock.rooms.workspace.verbs import Whoami
+from world.workspace import Workspace, text_to
 
 LIMIT_S = 30.0
 
@@ -21,10 +23,10 @@ def test_what_nobody_need_wait_for_is_done_after_the_answers_and_before_the_next
         done.append("turn")
         return lambda: done.append("afterwards")
 
-    desk = WriteQueue(serve)
-    assert desk.submit(lambda _: "answer") == "answer"
-    desk.post(lambda _: None, lambda _: done.append("answer"))
-    desk.close()
+    queue = WriteQueue(serve)
+    assert queue.submit(lambda _: "answer") == "answer"
+    queue.post(lambda _: None, lambda _: done.append("answer"))
+    queue.close()
     assert done == ["turn", "afterwards", "turn", "answer", "afterwards"]
 
 
@@ -40,29 +42,29 @@ def test_what_comes_during_a_turn_for_which_everything_was_withdrawn_is_served_n
             write.result = write.work(None)
         return lambda: None
 
-    desk, answers = WriteQueue(serve), SimpleQueue[PendingWrite]()
-    first = desk.post(lambda _: "first", answers.put)
+    queue, answers = WriteQueue(serve), SimpleQueue[PendingWrite]()
+    first = queue.post(lambda _: "first", answers.put)
     with pytest.raises(EngineUnavailable):
-        desk.withdraw(first)
+        queue.withdraw(first)
     may_begin.set()
     assert begun.wait(LIMIT_S)
-    desk.post(lambda _: "second", answers.put)
+    queue.post(lambda _: "second", answers.put)
     may_end.set()
     assert answers.get(timeout=LIMIT_S).result == "second"
-    desk.close()
+    queue.close()
 
 
 def test_what_ends_the_one_who_serves_ends_nobody_else() -> None:
     answers = SimpleQueue[PendingWrite]()
 
     def serve(collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
-        desk.post(lambda _: None, answers.put)
+        queue.post(lambda _: None, answers.put)
         assert len(collect()) == 2
         raise KeyboardInterrupt
 
-    desk = WriteQueue(serve)
+    queue = WriteQueue(serve)
     with pytest.raises(KeyboardInterrupt):
-        desk.submit(lambda _: None)
+        queue.submit(lambda _: None)
     error = answers.get(timeout=LIMIT_S).error
     assert isinstance(error, EngineUnavailable)
     assert error.members == {"outcome": "unknown"}
@@ -72,11 +74,29 @@ def test_what_a_turn_raises_is_the_error_of_everyone_in_it() -> None:
     answers = SimpleQueue[PendingWrite]()
 
     def serve(collect: Callable[[], list[PendingWrite]], wait: bool) -> Callable[[], None]:
-        desk.post(lambda _: None, answers.put)
+        queue.post(lambda _: None, answers.put)
         collect()
         raise OverflowError
 
-    desk = WriteQueue(serve)
+    queue = WriteQueue(serve)
     with pytest.raises(OverflowError):
-        desk.submit(lambda _: None)
+        queue.submit(lambda _: None)
     assert isinstance(answers.get(timeout=LIMIT_S).error, OverflowError)
+
+
+def test_the_writes_of_many_threads_are_all_answered(workspace: Workspace) -> None:
+    otto = workspace.join("otto")
+    answers: list[bool] = []
+
+    def send() -> None:
+        for _ in range(20):
+            sent = workspace.call(otto, text_to("@otto"))
+            answers.append(sent["accepted"])
+
+    threads = [threading.Thread(target=send) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 320
+    assert workspace.call(otto, Whoami())["open"] == 320

@@ -1,8 +1,8 @@
-"""What every engine promises (`interlock.stores.Engine`), over each engine there is.
+"""The promises of `interlock.stores.Engine`, checked for each engine.
 
-An engine is added by giving `Setting` a way to open it; the tests know the protocol alone. What
-changes on a server goes there with the facts of its turn, so every turn here that changes anything
-for others appends a fact, as the node's do.
+To add an engine, let `EngineFactory` open it. The tests use the protocol alone. A server gets a
+change with the facts of its turn, so every turn here that changes anything for others appends
+a fact, as the turns of a node do.
 """
 
 import hashlib
@@ -36,9 +36,10 @@ KEY = b"k" * 32
 SALT = b"\x00salt\xff"
 
 
-class Setting:
-    """An empty log with a clock of the test's own, which any number of engines can be opened on:
-    without a server all on one file, else each on a file of its own."""
+class EngineFactory:
+    """Opens engines on one empty log, with a clock that the test moves.
+
+    Without a server all engines use one file, with a server each has a file of its own."""
 
     def __init__(self, server: Server | None, directory: Path) -> None:
         self.server = server
@@ -82,19 +83,20 @@ class Setting:
 
 
 @pytest.fixture(params=["sqlite", "postgres", "redis"])
-def setting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Setting]:
+def engines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EngineFactory]:
+    """An empty log of each kind of engine."""
     fixture = {"sqlite": None, "postgres": "postgres", "redis": "valkey"}[request.param]
-    setting = Setting(request.getfixturevalue(fixture) if fixture else None, tmp_path)
-    yield setting
-    setting.close()
+    engines = EngineFactory(request.getfixturevalue(fixture) if fixture else None, tmp_path)
+    yield engines
+    engines.close()
 
 
 class Log:
     """One engine, and the few steps that tests repeat. Whoever looks outside a turn has caught up
     with the others first."""
 
-    def __init__(self, setting: Setting, opened: tuple[Engine, apsw.Connection]) -> None:
-        self.setting = setting
+    def __init__(self, engines: EngineFactory, opened: tuple[Engine, apsw.Connection]) -> None:
+        self.engines = engines
         self.engine, self.db = opened
 
     def _look(self) -> None:
@@ -164,24 +166,25 @@ class Log:
 
 
 @pytest.fixture
-def log(setting: Setting) -> Log:
-    return Log(setting, setting.open())
+def log(engines: EngineFactory) -> Log:
+    """The first engine on the log."""
+    return Log(engines, engines.open())
 
 
 @pytest.fixture
-def beside(setting: Setting, log: Log) -> Log:
+def beside(engines: EngineFactory, log: Log) -> Log:
     """A second engine of the same node."""
-    return Log(setting, setting.open_again())
+    return Log(engines, engines.open_again())
 
 
 @pytest.fixture
-def other(setting: Setting, log: Log) -> Log:
+def other(engines: EngineFactory, log: Log) -> Log:
     """A second engine on the same log, of another node where there may be several."""
-    return Log(setting, setting.open())
+    return Log(engines, engines.open())
 
 
 class Stop(Exception):
-    pass
+    """Raised by a test to leave a turn."""
 
 
 # --- order
@@ -196,7 +199,7 @@ def test_facts_come_back_byte_for_byte_in_their_order(log: Log) -> None:
     log.append(None, None)
     log.append(None)
     assert log.seqs() == [1, 2, 3]
-    headers = [Header("team", 0, 1, log.setting.clock, "noted", "otto", {}, GENESIS)]
+    headers = [Header("team", 0, 1, log.engines.clock, "noted", "otto", {}, GENESIS)]
     for seq in (2, 3):
         before = header_hash(headers[-1].encode())
         headers.append(headers[-1]._replace(seq=seq, prev=before))
@@ -213,7 +216,7 @@ def test_following_begins_after_the_position_that_was_given(log: Log) -> None:
 def test_advancing_moves_the_head(log: Log) -> None:
     log.append(None, None, None)
     last = header_hash(log.facts()[-1][1])
-    assert log.head()[:3] == (3, last, log.setting.clock)
+    assert log.head()[:3] == (3, last, log.engines.clock)
 
 
 def test_a_position_is_given_once(log: Log) -> None:
@@ -281,12 +284,12 @@ def test_who_will_not_wait_is_told_that_another_has_the_turn(log: Log, beside: L
         pass
 
 
-def test_the_turn_is_one_engines_at_a_time(log: Log, setting: Setting) -> None:
+def test_the_turn_is_one_engines_at_a_time(log: Log, engines: EngineFactory) -> None:
     ready, inside = threading.Event(), threading.Event()
     seen: list[int] = []
 
     def second() -> None:
-        late = Log(setting, setting.open_again())
+        late = Log(engines, engines.open_again())
         ready.set()
         with late.engine.turn():
             inside.set()
@@ -345,11 +348,11 @@ def test_a_forgotten_body_is_gone_and_its_fact_stays(log: Log) -> None:
 
 
 def test_a_body_that_was_forgotten_does_not_come_to_who_comes_later(
-    log: Log, setting: Setting
+    log: Log, engines: EngineFactory
 ) -> None:
     log.append(b"one", b"two")
     log.forget(1)
-    late = Log(setting, setting.open())
+    late = Log(engines, engines.open())
     assert [late.body(seq) for seq in late.seqs()] == [None, b"two", None]
 
 
@@ -366,14 +369,14 @@ def test_forgetting_what_is_not_there_changes_nothing(log: Log) -> None:
 
 def test_the_logs_time_is_the_clocks_while_the_clock_is_ahead(log: Log) -> None:
     log.append(None)
-    log.setting.clock += 5_000
-    assert log.engine.now(log.head()) == log.setting.clock
+    log.engines.clock += 5_000
+    assert log.engine.now(log.head()) == log.engines.clock
 
 
 def test_a_clock_that_was_set_back_never_takes_the_log_back(log: Log) -> None:
     log.append(None)
     before = log.head()
-    log.setting.clock -= 500_000
+    log.engines.clock -= 500_000
     assert log.engine.now(log.head()) >= before.at
     log.append(None)
     assert log.head().at >= before.at
@@ -382,31 +385,31 @@ def test_a_clock_that_was_set_back_never_takes_the_log_back(log: Log) -> None:
 def test_a_log_ahead_of_the_clock_goes_on_at_half_speed(log: Log) -> None:
     log.append(None)
     top = log.head().at
-    log.setting.clock -= 500_000
+    log.engines.clock -= 500_000
     log.append(None)
     assert log.head().at == top
-    log.setting.clock += 1_000
+    log.engines.clock += 1_000
     assert log.engine.now(log.head()) == top + 500
     log.append(None)
-    log.setting.clock += 1_000
+    log.engines.clock += 1_000
     assert log.engine.now(log.head()) == top + 1_000
 
 
 def test_half_speed_counts_from_a_set_back_that_was_only_noted(log: Log) -> None:
     log.append(None)
     before = log.head()
-    log.setting.clock -= 500_000
+    log.engines.clock -= 500_000
     with log.engine.turn():
         log.engine.note_clock(log.head())
     assert log.head()[:3] == before[:3]
-    log.setting.clock += 10_000
+    log.engines.clock += 10_000
     assert log.engine.now(log.head()) == before.at + 5_000
 
 
 def test_noting_a_clock_that_was_not_set_back_changes_nothing(log: Log) -> None:
     log.append(None)
     before = log.head()
-    log.setting.clock += 10_000
+    log.engines.clock += 10_000
     with log.engine.turn():
         log.engine.note_clock(log.head())
     assert log.head() == before
@@ -414,17 +417,17 @@ def test_noting_a_clock_that_was_not_set_back_changes_nothing(log: Log) -> None:
 
 def test_the_clock_rules_again_once_it_has_caught_up(log: Log) -> None:
     log.append(None)
-    log.setting.clock -= 10_000
+    log.engines.clock -= 10_000
     log.append(None)
-    log.setting.clock += 100_000
-    assert log.engine.now(log.head()) == log.setting.clock
+    log.engines.clock += 100_000
+    assert log.engine.now(log.head()) == log.engines.clock
 
 
 def test_time_never_goes_back_however_the_clock_jumps(log: Log, other: Log) -> None:
     jumps = [0, 7, -900_000, 3, 400, -1, 10**12, 5, -(10**12), 60_000, 60_000, 0, -5, 2_000_000]
     last = 0
     for number, jump in enumerate(jumps):
-        log.setting.clock += jump
+        log.engines.clock += jump
         writer = (log, other)[number % 2]
         with writer.engine.turn():
             now = writer.engine.now(writer.head())

@@ -28,7 +28,9 @@ from interlock.stores.presence import (
     Seen,
     merged,
 )
-from world.stepping import OWNER, Street, this_window, window_of
+from interlock.stores.sqlite import clock_ms
+from world.wake_workspace import WakeWorkspace, this_window, window_of
+from world.workspace import OWNER
 
 LIMIT_S = 30
 NOW = 2_000_000_000_000
@@ -53,6 +55,7 @@ class Looks:
 
 @pytest.fixture
 def looks(tmp_path: Path) -> Looks:
+    """Presence in an empty directory."""
     return Looks(tmp_path)
 
 
@@ -368,11 +371,11 @@ def test_how_a_token_was_used_is_forgotten_and_so_is_a_token_that_nobody_uses(
 # --- as agents and senders are told
 
 
-class Avenue(Street):
-    """A street on the machine's own clock, which is that of presence."""
+class PresenceWorkspace(WakeWorkspace):
+    """A workspace on the machine's clock, which presence uses."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(directory, looks_at_windows=True)
+        super().__init__(directory, clock=clock_ms)
 
     def reach(self) -> str:
         """How `agents` says otto-cli can be reached; as of now, and from no memory."""
@@ -390,92 +393,96 @@ class Avenue(Street):
 
 
 @pytest.fixture
-def avenue(tmp_path: Path) -> Iterator[Avenue]:
-    made = Avenue(tmp_path)
-    yield made
-    made.node.close()
+def workspace(tmp_path: Path) -> Iterator[PresenceWorkspace]:
+    """A workspace on the machine's clock, open until the test ends."""
+    with PresenceWorkspace(tmp_path) as workspace:
+        yield workspace
 
 
-def test_agents_and_the_answer_to_a_send_say_how_soon_it_would_be_known(avenue: Avenue) -> None:
-    window = avenue.otto._replace(session="s-1")
-    assert avenue.reach() == avenue.promised() == "unknown"
+def test_agents_and_the_answer_to_a_send_say_how_soon_it_would_be_known(
+    workspace: PresenceWorkspace,
+) -> None:
+    window = workspace.otto._replace(session="s-1")
+    assert workspace.reach() == workspace.promised() == "unknown"
     for step, reach in (("start", "waits"), ("prompt", "working"), ("end", "offline")):
-        avenue.step(window, step, window=this_window())
-        assert avenue.reach() == avenue.promised() == reach
-    with avenue.node.presence.listening("otto-cli"):
-        assert avenue.reach() == avenue.promised() == "wakes"
+        workspace.step(window, step, window=this_window())
+        assert workspace.reach() == workspace.promised() == reach
+    with workspace.node.presence.listening("otto-cli"):
+        assert workspace.reach() == workspace.promised() == "wakes"
 
 
-def test_whoever_sleeps_muted_or_for_mail_that_wakes_nobody_is_not_woken(avenue: Avenue) -> None:
-    avenue.step(avenue.otto._replace(session="s-1"), "stop", window=this_window())
-    with avenue.node.presence.listening("otto-cli", asleep=True):
-        assert avenue.reach() == avenue.promised() == "wakes"
-        assert avenue.promised(wake=False) == "waits"
-        avenue.call(avenue.otto, Mute("otto"))
-        assert avenue.reach() == avenue.promised() == "waits"
+def test_whoever_sleeps_muted_or_for_mail_that_wakes_nobody_is_not_woken(
+    workspace: PresenceWorkspace,
+) -> None:
+    workspace.step(workspace.otto._replace(session="s-1"), "stop", window=this_window())
+    with workspace.node.presence.listening("otto-cli", asleep=True):
+        assert workspace.reach() == workspace.promised() == "wakes"
+        assert workspace.promised(wake=False) == "waits"
+        workspace.call(workspace.otto, Mute("otto"))
+        assert workspace.reach() == workspace.promised() == "waits"
 
 
 def test_a_killed_client_is_offline_for_whoever_asks(
-    avenue: Avenue, client: subprocess.Popen[bytes]
+    workspace: PresenceWorkspace, client: subprocess.Popen[bytes]
 ) -> None:
-    window = avenue.otto._replace(session="s-1")
-    avenue.step(window, "tool", window=window_of(client.pid))
-    assert avenue.reach() == "working"
+    window = workspace.otto._replace(session="s-1")
+    workspace.step(window, "tool", window=window_of(client.pid))
+    assert workspace.reach() == "working"
     client.kill()
     client.wait(LIMIT_S)
-    assert avenue.reach() == avenue.promised() == "offline"
+    assert workspace.reach() == workspace.promised() == "offline"
 
 
-def test_a_session_that_has_ended_has_no_window_any_more(avenue: Avenue) -> None:
-    first, second = avenue.otto._replace(session="s-1"), avenue.otto._replace(session="s-2")
+def test_a_session_that_has_ended_has_no_window_any_more(workspace: PresenceWorkspace) -> None:
+    first, second = workspace.otto._replace(session="s-1"), workspace.otto._replace(session="s-2")
     for window in (first, second):
-        avenue.step(window, "tool", window=this_window())
-    avenue.call(first, EndSession("s-1"))
-    assert avenue.reach() == "working", "the other one has not ended"
-    avenue.call(second, EndSession("s-2"))
-    assert avenue.reach() == "offline"
+        workspace.step(window, "tool", window=this_window())
+    workspace.call(first, EndSession("s-1"))
+    assert workspace.reach() == "working", "the other one has not ended"
+    workspace.call(second, EndSession("s-2"))
+    assert workspace.reach() == "offline"
 
 
 def test_a_session_whose_client_died_is_lost_until_it_is_ended(
-    avenue: Avenue, client: subprocess.Popen[bytes]
+    workspace: PresenceWorkspace, client: subprocess.Popen[bytes]
 ) -> None:
-    first, second = avenue.otto._replace(session="s-1"), avenue.otto._replace(session="s-2")
-    avenue.step(first, "tool", window=window_of(client.pid))
-    avenue.step(avenue.otto._replace(session="s-0"), "end", window=window_of(client.pid))
-    assert "lost" not in avenue.step(second, "start", window=this_window())
+    first, second = workspace.otto._replace(session="s-1"), workspace.otto._replace(session="s-2")
+    workspace.step(first, "tool", window=window_of(client.pid))
+    workspace.step(workspace.otto._replace(session="s-0"), "end", window=window_of(client.pid))
+    assert "lost" not in workspace.step(second, "start", window=this_window())
     client.kill()
     client.wait(LIMIT_S)
-    assert "lost" not in avenue.step(second, "tool", window=this_window())
-    assert avenue.step(second, "start", window=this_window())["lost"] == ["s-1"]
-    avenue.call(avenue.otto, EndSession("s-1"))
-    assert "lost" not in avenue.step(second, "start", window=this_window())
+    assert "lost" not in workspace.step(second, "tool", window=this_window())
+    assert workspace.step(second, "start", window=this_window())["lost"] == ["s-1"]
+    workspace.call(workspace.otto, EndSession("s-1"))
+    assert "lost" not in workspace.step(second, "start", window=this_window())
 
 
 # --- whom a server may wake
 
 
-def test_who_has_a_window_at_work_does_not_sleep(avenue: Avenue) -> None:
-    first, second = avenue.otto._replace(session="s-1"), avenue.otto._replace(session="s-2")
+def test_who_has_a_window_at_work_does_not_sleep(workspace: PresenceWorkspace) -> None:
+    first, second = workspace.otto._replace(session="s-1"), workspace.otto._replace(session="s-2")
     window = this_window()
 
     def idle() -> list[str | None] | None:
-        found = avenue.sleeper("otto-cli")
+        found = workspace.sleeper("otto-cli")
         return None if found is None else [window.session for window in found.windows]
 
-    avenue.step(first, "start", window=window)
+    workspace.step(first, "start", window=window)
     assert idle() == ["s-1"]
-    avenue.step(second, "prompt", window=window)
+    workspace.step(second, "prompt", window=window)
     assert idle() is None
-    avenue.step(second, "stop", window=window)
+    workspace.step(second, "stop", window=window)
     assert idle() == ["s-1", "s-2"]
-    avenue.step(first, "end", window=window)
+    workspace.step(first, "end", window=window)
     assert idle() == ["s-2"]
 
 
-def test_whoever_is_held_from_stopping_is_at_work(avenue: Avenue) -> None:
-    avenue.send(avenue.vera, "@otto-cli", type="ask", payload={"question": "well?"})
-    session = avenue.otto._replace(session="s-1")
-    assert avenue.step(session, "stop", window=this_window())["messages"]
-    assert avenue.sleeper("otto-cli") is None
-    avenue.step(session, "stop", held=1, window=this_window())
-    assert avenue.sleeper("otto-cli") is not None
+def test_whoever_is_held_from_stopping_is_at_work(workspace: PresenceWorkspace) -> None:
+    workspace.send(workspace.vera, "@otto-cli", type="ask", payload={"question": "well?"})
+    session = workspace.otto._replace(session="s-1")
+    assert workspace.step(session, "stop", window=this_window())["messages"]
+    assert workspace.sleeper("otto-cli") is None
+    workspace.step(session, "stop", held=1, window=this_window())
+    assert workspace.sleeper("otto-cli") is not None

@@ -220,6 +220,11 @@ class Place:
         on = ["--surface", surface] if surface else []
         return str(self.ok("join", name, *on, *words)["token"])
 
+    def token_of(self, sender: str) -> str:
+        """The token that the workspace's directory keeps for a sender."""
+        kept = self.workspace / "credentials" / f"{sender}.json"
+        return str(json.loads(kept.read_text())["token"])
+
     def facts(self, kind: str | None = None) -> list[Any]:
         """What the log holds, newest last."""
         only = ["--kind", kind] if kind else []
@@ -256,6 +261,22 @@ def until(what: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
         assert time.monotonic() < deadline, "it did not happen in time"
         select.select([], [], [], 0.01)
     return answer
+
+
+def owner_command(workspace: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    """Run a command as the owner in a process, and return its exit status and JSON document."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(workspace.parent / "home"),
+        "INTERLOCK_WORKSPACE": str(workspace),
+    }
+    command = [sys.executable, "-m", "interlock", *words, "--json"]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, timeout=LIMIT_S, check=False
+    )
+    assert done.stderr == b"", done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return done.returncode, document
 
 
 def stop_outside_the_turn(workspace: Path, send: Callable[[int], None]) -> None:

@@ -16,8 +16,12 @@ from world.both_ways import BOTH_WAYS, DIRECT_ONLY
 from world.commandline import Place
 from world.forking import Served, Servers
 from world.prepared import Prepared
+from world.remotes import Remotes
+from world.sample_log import Sample, make_sample
 from world.serving import servers
+from world.teams import Team
 from world.working import Workshop
+from world.workspace import Workspace
 
 __all__ = ["servers"]
 
@@ -30,6 +34,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
+    """The process that tests fork instead of starting an MCP command."""
     with closing(Prepared(tmp_path_factory.mktemp("mcp"))) as prepared:
         yield prepared
 
@@ -69,6 +74,7 @@ def place(tmp_path: Path, served: Served | None) -> Place:
 
 @pytest.fixture(scope="session")
 def first_town(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The workspace that each `town` is a copy of."""
     place = Place(tmp_path_factory.mktemp("town"))
     place.join("otto", "cli")
     place.join("vera", None, "--kind", "human")
@@ -83,6 +89,7 @@ def town(first_town: Place, tmp_path: Path, served: Served | None) -> Place:
 
 @pytest.fixture(scope="session")
 def first_shop(first_town: Place, tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    """The workshop that each `shop` is a copy of."""
     return Workshop(first_town.copied(tmp_path_factory.mktemp("shop")))
 
 
@@ -90,3 +97,29 @@ def first_shop(first_town: Place, tmp_path_factory: pytest.TempPathFactory) -> W
 def shop(first_shop: Workshop, tmp_path: Path, served: Served | None) -> Workshop:
     """The same, in a repository and with a gate."""
     return first_shop.copied(tmp_path, served)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    """An empty workspace without a server, on a clock that the test moves."""
+    with Workspace(tmp_path / "workspace") as workspace:
+        yield workspace
+
+
+@pytest.fixture(scope="session")
+def original_sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    """The sample log that each `sample` is a copy of."""
+    return make_sample(tmp_path_factory.mktemp("sample") / "workspace")
+
+
+@pytest.fixture
+def sample(original_sample: Sample, tmp_path: Path) -> Sample:
+    """A copy of the sample log, closed, for the test to damage."""
+    return original_sample.copied(tmp_path / "workspace")
+
+
+@pytest.fixture
+def team(tmp_path_factory: pytest.TempPathFactory, remote: Remotes) -> Iterator[Team]:
+    """A workspace of several nodes on each kind of shared engine."""
+    with closing(Team(tmp_path_factory.mktemp("team"), remote)) as team:
+        yield team

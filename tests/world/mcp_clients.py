@@ -16,7 +16,7 @@ from contextlib import (
     suppress,
 )
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import anyio
 import httpx2
@@ -34,13 +34,11 @@ from interlock.doors.mcp import Mounted, serve
 from interlock.doors.mcp.calls import Here
 from interlock.node import Node
 from interlock.node.live import LiveNode
-from interlock.rooms.identity import token_format
-from interlock.rooms.identity.verbs import Join
 from interlock.verbs.credentials import Credentials
 from world import chosen
 from world.prepared import Prepared
+from world.workspace import join
 
-OWNER = Credentials(owner=True)
 LIMIT_S = 60.0
 MODES = ("legacy", "2026-07-28")
 ENTRANCES = ("stdio", "stream", "http")
@@ -107,30 +105,31 @@ def said(result: Any) -> Said:
     return Said(bool(result.is_error), block.text, result.structured_content)
 
 
-class Scene:
-    """A workspace with an agent's surface otto-cli, the agent nova and the person vera."""
+class McpWorkspace:
+    """A workspace for MCP clients, where otto-cli, the agent nova and the person vera have joined.
+
+    Its node is open only while it is `live`, since a client's process opens the file itself."""
 
     def __init__(self, tmp_path: Path, prepared: Prepared) -> None:
         self.prepared = prepared
         self.directory = str(tmp_path / "workspace")
         self.home = tmp_path
         os.mkdir(self.directory)
-        self.tokens: dict[str, str] = {}
         with Node(self.directory) as node:
-            for name, surface, kind in (
-                ("otto", "cli", "agent"),
-                ("nova", None, "agent"),
-                ("vera", None, "human"),
-            ):
-                token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
-                joined = Join(name, surface, cast(Any, kind), token_hash=token_format.hashed(token))
-                self.tokens[node.call(OWNER, joined)["sender"]] = token
+            self._joined = {
+                "otto-cli": join(node, "otto", "cli"),
+                "nova": join(node, "nova"),
+                "vera": join(node, "vera", kind="human"),
+            }
+        self.tokens = {sender: str(by.token) for sender, by in self._joined.items()}
 
     def credentials(self, sender: str, session: str | None = None) -> Credentials:
-        return Credentials(token=self.tokens[sender], session=session)
+        """The credentials of a sender in one of its sessions."""
+        return self._joined[sender]._replace(session=session)
 
     @asynccontextmanager
     async def live(self) -> AsyncIterator[LiveNode]:
+        """The workspace's node on the event loop."""
         with Node(self.directory) as node:
             async with LiveNode(node) as live:
                 yield live
@@ -147,6 +146,7 @@ class Scene:
             yield Entrance(self, kind, place)
 
     def environment(self, sender: str, **more: str) -> dict[str, str]:
+        """The environment of a sender's client."""
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
@@ -157,7 +157,9 @@ class Scene:
 
 
 class Entrance(NamedTuple):
-    scene: Scene
+    """One kind of transport to a workspace, and its address."""
+
+    workspace: McpWorkspace
     kind: str
     place: str
 
@@ -179,10 +181,10 @@ class Entrance(NamedTuple):
         if self.kind == "stream":
             return lines(self.place, f"{sender} {session or ''}")
         if self.kind == "http":
-            return over_http(self.place, self.scene.tokens[sender], session)
+            return over_http(self.place, self.workspace.tokens[sender], session)
         more = {"INTERLOCK_SESSION": session} if session else {}
-        environment = self.scene.environment(sender, **more)
-        command, *words = PROCESS if self.kind == "process" else self.scene.prepared.command()
+        environment = self.workspace.environment(sender, **more)
+        command, *words = PROCESS if self.kind == "process" else self.workspace.prepared.command()
         return stdio_client(StdioServerParameters(command=command, args=words, env=environment))
 
 
@@ -190,7 +192,7 @@ class Entrance(NamedTuple):
 
 
 @asynccontextmanager
-async def unix_socket(scene: Scene, live: LiveNode) -> AsyncIterator[str]:
+async def unix_socket(workspace: McpWorkspace, live: LiveNode) -> AsyncIterator[str]:
     """A socket on which each connection says first whose it is, as the bridge's does."""
     clients: set[asyncio.Task[Any]] = set()
 
@@ -200,13 +202,13 @@ async def unix_socket(scene: Scene, live: LiveNode) -> AsyncIterator[str]:
         clients.add(task)
         try:
             sender, _, session = (await reader.readline()).decode().rstrip("\n").partition(" ")
-            shown = scene.credentials(sender, session or None)
+            shown = workspace.credentials(sender, session or None)
             await serve(live, shown, reader, writer, Here("example"))
         finally:
             clients.discard(task)
             writer.close()
 
-    path = os.path.join(scene.directory, "mcp.sock")
+    path = os.path.join(workspace.directory, "mcp.sock")
     async with await asyncio.start_unix_server(connected, path):
         yield path
         for task in clients:

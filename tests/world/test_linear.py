@@ -40,9 +40,11 @@ class Claim:
         return Held(caller, self.next)
 
 
-class Town:
-    """Callers of one claim, moved by what is drawn. A call begins, happens and ends in three
-    separate moments; one that is given up may happen later all the same."""
+class ConcurrentCallers:
+    """Concurrent callers of one claim, each step of which is drawn.
+
+    A call begins, happens and ends in separate steps. A call that its caller gives up may happen
+    later all the same."""
 
     def __init__(self) -> None:
         self.claim = Claim()
@@ -96,10 +98,10 @@ class Town:
 
 
 def played(moves: Sequence[tuple[str, int]]) -> list[Call]:
-    town = Town()
+    callers = ConcurrentCallers()
     for caller, draw in moves:
-        town.move(caller, draw)
-    return town.seen()
+        callers.move(caller, draw)
+    return callers.seen()
 
 
 def histories(longest: int) -> st.SearchStrategy[list[Call]]:

@@ -4,7 +4,6 @@ to a server, and that server's own entrance.
 Nothing here is a test, and nothing here decides what is right.
 """
 
-import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,7 +31,7 @@ class Clients:
             yield Caller(client)
 
     def _transport(self, sender: str, session: str | None) -> Any:
-        token = token_of(self.place, sender)
+        token = self.place.token_of(sender)
         if self.over_http:
             assert self._running is not None
             return over_http(f"{self._running.url}/mcp", token, session)
@@ -45,9 +44,3 @@ class Clients:
                 cwd=self.place.cwd,
             )
         )
-
-
-def token_of(place: Place, sender: str) -> str:
-    """The token that is kept for a sender."""
-    kept = json.loads((place.workspace / "credentials" / f"{sender}.json").read_text())
-    return str(kept["token"])

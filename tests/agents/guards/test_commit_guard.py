@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from world.tooling import token_of
 from world.working import HOLDER, WORKER, Workshop
 
 pytestmark = pytest.mark.every_engine
@@ -17,6 +16,7 @@ CLAIM = ("claim", "acquire", "--path", "src/**")
 
 @pytest.fixture
 def guarded(shop: Workshop) -> Workshop:
+    """A workshop whose repository has the guard installed."""
     shop.place.ok("guard", "install")
     return shop
 
@@ -32,7 +32,7 @@ def linked(guarded: Workshop) -> Workshop:
 
 
 def as_sender(shop: Workshop, sender: str, **environ: str) -> Workshop:
-    return shop.but(INTERLOCK_TOKEN=token_of(shop.place, sender), **environ)
+    return shop.but(INTERLOCK_TOKEN=shop.place.token_of(sender), **environ)
 
 
 def changed(shop: Workshop, name: str = "src/a.py") -> None:

@@ -6,7 +6,6 @@ import subprocess
 import pytest
 
 from world.serving import free_port
-from world.tooling import token_of
 from world.working import GATE, HOLDER, TASK, WORKER, Workshop
 
 pytestmark = pytest.mark.every_engine
@@ -179,7 +178,7 @@ def test_a_hook_that_was_there_still_runs_and_still_refuses(guarded: Workshop) -
 
 
 def as_worker(shop: Workshop) -> Workshop:
-    return shop.but(INTERLOCK_TOKEN=token_of(shop.place, "otto-cli"))
+    return shop.but(INTERLOCK_TOKEN=shop.place.token_of("otto-cli"))
 
 
 @pytest.fixture
@@ -252,7 +251,7 @@ def test_what_the_holder_committed_is_pushed_by_anybody(remote: Workshop) -> Non
 
 def test_what_others_have_pushed_can_be_merged_and_pushed(remote: Workshop) -> None:
     remote.place.ok(*CLAIMED)
-    holder = remote.but(INTERLOCK_TOKEN=token_of(remote.place, "vera"))
+    holder = remote.but(INTERLOCK_TOKEN=remote.place.token_of("vera"))
     holder.git("checkout", "--quiet", "-b", "theirs")
     holder.commit(**{"src/a.py": "2\n"})
     holder.git("push", "--quiet", "origin", "theirs")

@@ -49,8 +49,10 @@ Steps = dict[str, tuple[str, dict[str, Any]]]
 Answers = dict[str, Any]
 
 
-class Scene:
-    """A workspace where vera has claimed src and sent a blocker to otto-cli, in a repository."""
+class HookProcesses:
+    """Hooks of all clients of otto-cli, run as processes in a repository.
+
+    vera has claimed src and sent a blocker to otto-cli."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -123,14 +125,15 @@ def harmless(steps: Steps) -> Answers:
 
 
 @pytest.fixture
-def scene(town: Place) -> Scene:
-    return Scene(town)
+def hooks(town: Place) -> HookProcesses:
+    """The hooks of otto-cli, where an edit is denied and a stop is held."""
+    return HookProcesses(town)
 
 
 @pytest.fixture
-def server(scene: Scene, servers: Servers) -> Iterator[Forked]:
-    """A server for the scene's workspace."""
-    server = Forked(scene.place, servers)
+def server(hooks: HookProcesses, servers: Servers) -> Iterator[Forked]:
+    """A server for the workspace of the hooks."""
+    server = Forked(hooks.place, servers)
     with server:
         yield server
 
@@ -144,186 +147,190 @@ def _is_told(answers: Answers) -> bool:
 # --- no trouble
 
 
-def test_without_trouble_each_client_is_denied_the_edit_and_held(scene: Scene) -> None:
-    assert _is_told(scene.answers(EDITS))
+def test_without_trouble_each_client_is_denied_the_edit_and_held(hooks: HookProcesses) -> None:
+    assert _is_told(hooks.answers(EDITS))
     for client, step in STOPS.items():
         # each in a session of its own that has not been told yet
-        scene.place.ok("send", "@otto-cli", "Again", "--type", "blocker", "--from", "vera")
-        assert _is_told(scene.answers({client: step})), client
-    assert not (scene.place.workspace / "hooks.log").exists()
+        hooks.place.ok("send", "@otto-cli", "Again", "--type", "blocker", "--from", "vera")
+        assert _is_told(hooks.answers({client: step})), client
+    assert not (hooks.place.workspace / "hooks.log").exists()
 
 
 # --- the server
 
 
-def test_after_a_crash_of_the_server_the_file_is_asked(scene: Scene, server: Forked) -> None:
+def test_after_a_crash_of_the_server_the_file_is_asked(
+    hooks: HookProcesses, server: Forked
+) -> None:
     server.kill()
-    assert _is_told(scene.answers(EDITS))
+    assert _is_told(hooks.answers(EDITS))
 
 
 @pytest.mark.parametrize("steps", [EDITS, STOPS], ids=["edit", "stop"])
 def test_a_server_that_does_not_answer_is_not_waited_for(
-    steps: Steps, scene: Scene, server: Forked
+    steps: Steps, hooks: HookProcesses, server: Forked
 ) -> None:
     server.signal(signal.SIGSTOP)
     try:
-        assert scene.answers(steps) == harmless(steps)
+        assert hooks.answers(steps) == harmless(steps)
     finally:
         server.signal(signal.SIGCONT)
-    scene.logged("gave up after")
+    hooks.logged("gave up after")
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["socket", "http"])
 def test_what_a_stopped_server_hears_too_late_is_told_the_next_time(
-    elsewhere: bool, scene: Scene, server: Forked
+    elsewhere: bool, hooks: HookProcesses, server: Forked
 ) -> None:
     steps = {"claude-code": STOPS["claude-code"]}
-    scene.place.ok("send", "@otto-cli", "At once", "--priority", "high", "--from", "vera")
-    here = scene.place
+    hooks.place.ok("send", "@otto-cli", "At once", "--priority", "high", "--from", "vera")
+    here = hooks.place
     if elsewhere:
         kept = json.loads((here.workspace / "credentials" / "otto-cli.json").read_text())
         token = kept["token"]
-        scene.place = here.but(
+        hooks.place = here.but(
             INTERLOCK_WORKSPACE=f"http://127.0.0.1:{server.port}", INTERLOCK_TOKEN=token
         )
-        scene.words = ()
+        hooks.words = ()
     server.signal(signal.SIGSTOP)
     try:
-        assert scene.answers(steps) == harmless(steps)
+        assert hooks.answers(steps) == harmless(steps)
     finally:
         server.signal(signal.SIGCONT)
-    told = json.dumps(scene.answers(steps))
+    told = json.dumps(hooks.answers(steps))
     assert "At once" in told
     assert "It is red" in told
 
 
-def test_a_server_elsewhere_that_is_not_there_is_not_waited_for(scene: Scene) -> None:
+def test_a_server_elsewhere_that_is_not_there_is_not_waited_for(hooks: HookProcesses) -> None:
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        scene.place = scene.place.but(INTERLOCK_WORKSPACE=url, INTERLOCK_TOKEN="ilk_nothing")
-        scene.words = ()
-        assert scene.answers(STOPS) == harmless(STOPS)
+        hooks.place = hooks.place.but(INTERLOCK_WORKSPACE=url, INTERLOCK_TOKEN="ilk_nothing")
+        hooks.words = ()
+        assert hooks.answers(STOPS) == harmless(STOPS)
 
 
 # --- the workspace
 
 
-def test_where_there_is_no_workspace_none_is_made(scene: Scene) -> None:
-    shutil.rmtree(scene.place.workspace)
-    assert scene.answers(EDITS) == harmless(EDITS)
-    assert not scene.place.workspace.exists()
+def test_where_there_is_no_workspace_none_is_made(hooks: HookProcesses) -> None:
+    shutil.rmtree(hooks.place.workspace)
+    assert hooks.answers(EDITS) == harmless(EDITS)
+    assert not hooks.place.workspace.exists()
 
 
-def test_a_directory_that_is_no_workspace_is_left_alone(scene: Scene) -> None:
-    shutil.rmtree(scene.place.workspace)
-    scene.place.workspace.mkdir()
-    (scene.place.workspace / "thesis.txt").write_text("mine")
-    assert scene.answers(EDITS) == harmless(EDITS)
-    assert [file.name for file in scene.place.workspace.iterdir()] == ["thesis.txt"]
+def test_a_directory_that_is_no_workspace_is_left_alone(hooks: HookProcesses) -> None:
+    shutil.rmtree(hooks.place.workspace)
+    hooks.place.workspace.mkdir()
+    (hooks.place.workspace / "thesis.txt").write_text("mine")
+    assert hooks.answers(EDITS) == harmless(EDITS)
+    assert [file.name for file in hooks.place.workspace.iterdir()] == ["thesis.txt"]
 
 
-def test_a_file_in_the_place_of_the_workspace_does_no_harm(scene: Scene) -> None:
-    shutil.rmtree(scene.place.workspace)
-    scene.place.workspace.write_text("mine")
-    assert scene.answers(EDITS) == harmless(EDITS)
-    assert scene.place.workspace.read_text() == "mine"
+def test_a_file_in_the_place_of_the_workspace_does_no_harm(hooks: HookProcesses) -> None:
+    shutil.rmtree(hooks.place.workspace)
+    hooks.place.workspace.write_text("mine")
+    assert hooks.answers(EDITS) == harmless(EDITS)
+    assert hooks.place.workspace.read_text() == "mine"
 
 
-def test_a_log_that_is_no_database_does_no_harm(scene: Scene) -> None:
-    for file in scene.place.workspace.glob("log.db*"):
+def test_a_log_that_is_no_database_does_no_harm(hooks: HookProcesses) -> None:
+    for file in hooks.place.workspace.glob("log.db*"):
         file.unlink()
-    (scene.place.workspace / "log.db").write_bytes(b"just text, and no database\n" * 400)
-    assert scene.answers(EDITS) == harmless(EDITS)
-    scene.logged("")
+    (hooks.place.workspace / "log.db").write_bytes(b"just text, and no database\n" * 400)
+    assert hooks.answers(EDITS) == harmless(EDITS)
+    hooks.logged("")
 
 
-def test_a_workspace_that_cannot_be_written_does_no_harm(scene: Scene) -> None:
+def test_a_workspace_that_cannot_be_written_does_no_harm(hooks: HookProcesses) -> None:
     """Modes bind root too, once it has laid down the power to pass them over."""
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None:
             pytest.skip("modes do not bind root, and there is no setpriv")
-        scene.before = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
-    places = [scene.place.workspace, *scene.place.workspace.rglob("*")]
+        hooks.before = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+    places = [hooks.place.workspace, *hooks.place.workspace.rglob("*")]
     modes = {place: place.stat().st_mode for place in places}
     try:
         for place in places:
             place.chmod(0o500 if place.is_dir() else 0o400)
-        assert scene.answers(STOPS) == harmless(STOPS)
+        assert hooks.answers(STOPS) == harmless(STOPS)
     finally:
         for place, mode in modes.items():
             place.chmod(mode)
-    assert not (scene.place.workspace / "hooks.log").exists()
+    assert not (hooks.place.workspace / "hooks.log").exists()
 
 
-def test_a_full_disk_does_no_harm(scene: Scene) -> None:
+def test_a_full_disk_does_no_harm(hooks: HookProcesses) -> None:
     """No file can grow: what a full disk looks like to one process."""
-    scene.before = ("sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
-    assert scene.answers(STOPS) == harmless(STOPS)
-    assert scene.place.ok("audit", "verify")["ok"] is True
+    hooks.before = ("sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
+    assert hooks.answers(STOPS) == harmless(STOPS)
+    assert hooks.place.ok("audit", "verify")["ok"] is True
 
 
-def test_hints_that_cannot_be_kept_cost_nobody_an_answer(scene: Scene) -> None:
-    presence = scene.place.workspace / "presence"
+def test_hints_that_cannot_be_kept_cost_nobody_an_answer(hooks: HookProcesses) -> None:
+    presence = hooks.place.workspace / "presence"
     shutil.rmtree(presence, ignore_errors=True)
     presence.write_text("")
-    (scene.place.workspace / "hooks.log").mkdir()
-    assert _is_told(scene.answers(EDITS))
-    scene.words = ("--from", "nobody")
-    assert scene.answers(EDITS) == harmless(EDITS)
+    (hooks.place.workspace / "hooks.log").mkdir()
+    assert _is_told(hooks.answers(EDITS))
+    hooks.words = ("--from", "nobody")
+    assert hooks.answers(EDITS) == harmless(EDITS)
 
 
-def test_a_paused_workspace_holds_nobody(scene: Scene) -> None:
-    scene.place.ok("pause")
-    assert scene.answers(STOPS) == harmless(STOPS)
+def test_a_paused_workspace_holds_nobody(hooks: HookProcesses) -> None:
+    hooks.place.ok("pause")
+    assert hooks.answers(STOPS) == harmless(STOPS)
 
 
 # --- locks
 
 
-def test_a_locked_database_is_not_waited_for(scene: Scene) -> None:
-    connection = apsw.Connection(str(scene.place.workspace / "log.db"))
+def test_a_locked_database_is_not_waited_for(hooks: HookProcesses) -> None:
+    connection = apsw.Connection(str(hooks.place.workspace / "log.db"))
     with closing(connection):
         connection.execute("BEGIN IMMEDIATE")
-        assert scene.answers(STOPS) == harmless(STOPS)
+        assert hooks.answers(STOPS) == harmless(STOPS)
         connection.execute("ROLLBACK")
-    scene.logged("")
+    hooks.logged("")
 
 
 @pytest.mark.parametrize("name", ["turnstile.turn", "turnstile.queue"])
-def test_a_turn_that_somebody_keeps_is_not_waited_for(name: str, scene: Scene) -> None:
+def test_a_turn_that_somebody_keeps_is_not_waited_for(name: str, hooks: HookProcesses) -> None:
     """Whoever holds the turn holds up all; whoever holds only the queue, those who would queue."""
     with (
-        open(scene.place.workspace / "turnstile.turn", "r+") as turn,
-        open(scene.place.workspace / name, "r+") as other,
+        open(hooks.place.workspace / "turnstile.turn", "r+") as turn,
+        open(hooks.place.workspace / name, "r+") as other,
     ):
         fcntl.flock(turn, fcntl.LOCK_EX)
         if name != "turnstile.turn":
             fcntl.flock(other, fcntl.LOCK_EX)
-        assert scene.answers(STOPS) == harmless(STOPS)
-    scene.logged("")
+        assert hooks.answers(STOPS) == harmless(STOPS)
+    hooks.logged("")
 
 
-def test_a_server_that_waits_for_the_turn_is_not_waited_for(scene: Scene, server: Forked) -> None:
-    with open(scene.place.workspace / "turnstile.turn", "r+") as turn:
+def test_a_server_that_waits_for_the_turn_is_not_waited_for(
+    hooks: HookProcesses, server: Forked
+) -> None:
+    with open(hooks.place.workspace / "turnstile.turn", "r+") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        assert scene.answers(STOPS) == harmless(STOPS)
-    scene.logged("gave up after")
+        assert hooks.answers(STOPS) == harmless(STOPS)
+    hooks.logged("gave up after")
 
 
 # --- who
 
 
-def test_an_unknown_sender_is_told_nothing(scene: Scene) -> None:
-    scene.words = ("--from", "nobody")
-    assert scene.answers(EDITS) == harmless(EDITS)
-    scene.logged("No credential for 'nobody'")
+def test_an_unknown_sender_is_told_nothing(hooks: HookProcesses) -> None:
+    hooks.words = ("--from", "nobody")
+    assert hooks.answers(EDITS) == harmless(EDITS)
+    hooks.logged("No credential for 'nobody'")
 
 
-def test_a_revoked_token_is_told_nothing(scene: Scene) -> None:
-    scene.place.ok("token", "revoke", "--sender", "otto-cli")
-    assert scene.answers(STOPS) == harmless(STOPS)
-    scene.logged("token")
+def test_a_revoked_token_is_told_nothing(hooks: HookProcesses) -> None:
+    hooks.place.ok("token", "revoke", "--sender", "otto-cli")
+    assert hooks.answers(STOPS) == harmless(STOPS)
+    hooks.logged("token")
 
 
 # --- what comes in
@@ -350,18 +357,18 @@ def test_a_revoked_token_is_told_nothing(scene: Scene) -> None:
         *("types", "zero", "surrogate"),
     ],
 )
-def test_what_cannot_be_understood_does_no_harm(stdin: bytes, scene: Scene) -> None:
-    assert scene.answers(EDITS, stdin) == harmless(EDITS)
+def test_what_cannot_be_understood_does_no_harm(stdin: bytes, hooks: HookProcesses) -> None:
+    assert hooks.answers(EDITS, stdin) == harmless(EDITS)
 
 
-def test_what_cannot_be_understood_is_logged(scene: Scene) -> None:
-    scene.answers(EDITS, b"{")
-    scene.logged("")
+def test_what_cannot_be_understood_is_logged(hooks: HookProcesses) -> None:
+    hooks.answers(EDITS, b"{")
+    hooks.logged("")
 
 
-def test_input_that_never_ends_is_not_waited_for(scene: Scene) -> None:
-    assert scene.answers(EDITS, b'{"session_id": "s1"', ends=False) == harmless(EDITS)
-    scene.logged("gave up after")
+def test_input_that_never_ends_is_not_waited_for(hooks: HookProcesses) -> None:
+    assert hooks.answers(EDITS, b'{"session_id": "s1"', ends=False) == harmless(EDITS)
+    hooks.logged("gave up after")
 
 
 # --- what is typed
@@ -375,13 +382,13 @@ def test_input_that_never_ends_is_not_waited_for(scene: Scene) -> None:
         *("--wrong claude-code Stop", "claude-code Stop --await --wrong", "nobody Stop --await"),
     ],
 )
-def test_a_bad_command_line_does_no_harm(words: str, scene: Scene) -> None:
-    done = scene.place.process("hook", *words.split(), stdin=b"{}")
+def test_a_bad_command_line_does_no_harm(words: str, hooks: HookProcesses) -> None:
+    done = hooks.place.process("hook", *words.split(), stdin=b"{}")
     assert (done.status, done.json) == (0, {})
 
 
-def test_a_bad_flag_lets_a_tool_of_cursor_pass(scene: Scene) -> None:
-    done = scene.place.process("hook", "cursor", "preToolUse", "--wrong", stdin=b"{}")
+def test_a_bad_flag_lets_a_tool_of_cursor_pass(hooks: HookProcesses) -> None:
+    done = hooks.place.process("hook", "cursor", "preToolUse", "--wrong", stdin=b"{}")
     assert (done.status, done.json) == (0, {"permission": "allow"})
 
 
@@ -389,22 +396,22 @@ def test_a_bad_flag_lets_a_tool_of_cursor_pass(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("steps", [EDITS, STOPS], ids=["edit", "stop"])
-def test_a_closed_output_damages_nothing(steps: Steps, scene: Scene) -> None:
-    kept = _kept(scene.place.workspace)
+def test_a_closed_output_damages_nothing(steps: Steps, hooks: HookProcesses) -> None:
+    kept = _kept(hooks.place.workspace)
     for client, (event, given) in steps.items():
-        command = [sys.executable, "-m", "interlock", "hook", client, event, *scene.words]
+        command = [sys.executable, "-m", "interlock", "hook", client, event, *hooks.words]
         done = subprocess.run(
             ["sh", "-c", 'exec "$@" >&-', "sh", *command],
-            input=json.dumps(given | {"session_id": "s1", "cwd": str(scene.place.cwd)}).encode(),
-            env=scene.place.environ,
-            cwd=scene.place.cwd,
+            input=json.dumps(given | {"session_id": "s1", "cwd": str(hooks.place.cwd)}).encode(),
+            env=hooks.place.environ,
+            cwd=hooks.place.cwd,
             timeout=BOUND_S,
             check=False,
             stderr=subprocess.PIPE,
         )
         assert done.returncode == 0, done.stderr
-    assert scene.place.ok("audit", "verify")["ok"] is True
-    assert _kept(scene.place.workspace) == kept
+    assert hooks.place.ok("audit", "verify")["ok"] is True
+    assert _kept(hooks.place.workspace) == kept
 
 
 def _kept(workspace: Path) -> dict[str, bytes]:
@@ -413,17 +420,17 @@ def _kept(workspace: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in files}
 
 
-def test_an_output_that_nobody_reads_does_no_harm(scene: Scene) -> None:
+def test_an_output_that_nobody_reads_does_no_harm(hooks: HookProcesses) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "interlock", "hook", "claude-code", "Stop", *scene.words]
+    command = [sys.executable, "-m", "interlock", "hook", "claude-code", "Stop", *hooks.words]
     with open(writing, "wb") as out:
         done = subprocess.run(
             command,
             input=b'{"session_id": "s1"}',
             stdout=out,
             stderr=subprocess.PIPE,
-            env=scene.place.environ,
+            env=hooks.place.environ,
             timeout=BOUND_S,
             check=False,
         )
@@ -433,11 +440,11 @@ def test_an_output_that_nobody_reads_does_no_harm(scene: Scene) -> None:
 # --- the log of it
 
 
-def test_the_log_of_troubles_stays_bounded(scene: Scene) -> None:
-    log = scene.place.workspace / "hooks.log"
+def test_the_log_of_troubles_stays_bounded(hooks: HookProcesses) -> None:
+    log = hooks.place.workspace / "hooks.log"
     log.write_text("x" * MAX_LOG_BYTES + "\n")
-    scene.words = ("--from", "nobody" * 1000)
-    scene.answers({"codex": EDITS["codex"]})
+    hooks.words = ("--from", "nobody" * 1000)
+    hooks.answers({"codex": EDITS["codex"]})
     (line,) = log.read_text().splitlines()
     assert " codex PreToolUse: " in line
     assert len(line) < 1000

@@ -13,16 +13,12 @@ from world.serving import Forked, Reply
 pytestmark = pytest.mark.every_engine
 
 
-class Desk:
-    """otto-cli's client, which posts its hooks; vera is the other."""
+class HookClient:
+    """The client of otto-cli, which posts its hooks to a server."""
 
     def __init__(self, server: Forked) -> None:
         self.server, self.place = server, server.place
-        self.token = self.token_of("otto-cli")
-
-    def token_of(self, sender: str) -> str:
-        kept = (self.place.workspace / "credentials" / f"{sender}.json").read_text()
-        return str(json.loads(kept)["token"])
+        self.token = self.place.token_of("otto-cli")
 
     def post(
         self, event: str, body: Any = None, client: str = "claude-code", **headers: str
@@ -46,58 +42,59 @@ class Desk:
 
 
 @pytest.fixture
-def desk(town: Place, servers: Servers) -> Iterator[Desk]:
+def hooks(town: Place, servers: Servers) -> Iterator[HookClient]:
+    """The client of otto-cli at a running server; vera is another sender."""
     server = Forked(town, servers)
     with server:
-        yield Desk(server)
+        yield HookClient(server)
 
 
-def test_each_step_is_answered_as_by_the_command(desk: Desk) -> None:
+def test_each_step_is_answered_as_by_the_command(hooks: HookClient) -> None:
     steps = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd")
-    given = {"session_id": "s1", "cwd": str(desk.place.cwd)}
-    posted = [desk.said(event, given) for event in steps]
-    assert posted == [desk.command(event, given) for event in steps]
+    given = {"session_id": "s1", "cwd": str(hooks.place.cwd)}
+    posted = [hooks.said(event, given) for event in steps]
+    assert posted == [hooks.command(event, given) for event in steps]
     assert "You are @otto-cli" in posted[0]["hookSpecificOutput"]["additionalContext"]
     assert posted[1:] == [{}] * 4
 
 
-def test_a_blocker_is_handed_over_and_its_receipts_name_the_adapter(desk: Desk) -> None:
-    id = desk.blocker()
-    held = desk.said("Stop")
+def test_a_blocker_is_handed_over_and_its_receipts_name_the_adapter(hooks: HookClient) -> None:
+    id = hooks.blocker()
+    held = hooks.said("Stop")
     assert held["decision"] == "block"
     assert "It is red" in held["reason"]
     again = {"session_id": "s1", "stop_hook_active": True}
-    assert desk.said("Stop", again) == {}
-    (delivery,) = desk.place.ok("receipts", id, "--from", "vera")["deliveries"]
+    assert hooks.said("Stop", again) == {}
+    (delivery,) = hooks.place.ok("receipts", id, "--from", "vera")["deliveries"]
     history = [(step["state"], step.get("adapter")) for step in delivery["history"]]
     assert history == [("accepted", None), ("woken", "claude-code"), ("shown", "claude-code")]
 
 
-def test_new_mail_is_pointed_to_once(desk: Desk) -> None:
-    desk.place.ok("send", "@otto-cli", "Hello", "--from", "vera")
-    told = desk.said("PostToolUse")["hookSpecificOutput"]["additionalContext"]
+def test_new_mail_is_pointed_to_once(hooks: HookClient) -> None:
+    hooks.place.ok("send", "@otto-cli", "Hello", "--from", "vera")
+    told = hooks.said("PostToolUse")["hookSpecificOutput"]["additionalContext"]
     assert "from @vera (verified)" in told
-    assert desk.said("PostToolUse") == {}
+    assert hooks.said("PostToolUse") == {}
 
 
 @pytest.mark.parametrize("token", [None, "ilk_nothing", ""])
-def test_without_a_good_token_the_status_is_401(token: str | None, desk: Desk) -> None:
-    desk.blocker()
-    before = desk.place.entries()
-    reply = desk.server.ask("POST", "/hooks/claude-code/Stop", {"session_id": "s1"}, token=token)
+def test_without_a_good_token_the_status_is_401(token: str | None, hooks: HookClient) -> None:
+    hooks.blocker()
+    before = hooks.place.entries()
+    reply = hooks.server.ask("POST", "/hooks/claude-code/Stop", {"session_id": "s1"}, token=token)
     assert reply.status == 401
     assert "It is red" not in reply.body.decode()
-    assert desk.place.entries() == before
+    assert hooks.place.entries() == before
 
 
-def test_anothers_session_is_refused_and_does_no_harm(desk: Desk) -> None:
+def test_anothers_session_is_refused_and_does_no_harm(hooks: HookClient) -> None:
     """A session that was started is its sender's alone."""
-    vera = desk.token_of("vera")
-    assert desk.server.ask("POST", "/v1/sessions", {"id": "hers"}, token=vera).status == 200
-    desk.place.ok("claim", "acquire", "--item", "B-1", "--session", "hers", "--from", "vera")
+    vera = hooks.place.token_of("vera")
+    assert hooks.server.ask("POST", "/v1/sessions", {"id": "hers"}, token=vera).status == 200
+    hooks.place.ok("claim", "acquire", "--item", "B-1", "--session", "hers", "--from", "vera")
     for event in ("SessionStart", "SessionEnd"):
-        assert desk.said(event, {"session_id": "hers", "cwd": str(desk.place.cwd)}) == {}
-    (claim,) = desk.place.ok("claim", "list")["claims"]
+        assert hooks.said(event, {"session_id": "hers", "cwd": str(hooks.place.cwd)}) == {}
+    (claim,) = hooks.place.ok("claim", "list")["claims"]
     assert (claim["holder"], claim["session"]) == ("@vera", "hers")
 
 
@@ -107,26 +104,26 @@ def test_anothers_session_is_refused_and_does_no_harm(desk: Desk) -> None:
     ids=["empty", "cut", "null", "list", "bytes", "deep", "types"],
 )
 @pytest.mark.parametrize("client", ["claude-code", "cursor"])
-def test_what_cannot_be_understood_does_no_harm(body: Any, client: str, desk: Desk) -> None:
+def test_what_cannot_be_understood_does_no_harm(body: Any, client: str, hooks: HookClient) -> None:
     event = "preToolUse" if client == "cursor" else "PreToolUse"
     expected = {"permission": "allow"} if client == "cursor" else {}
-    assert desk.said(event, body, client) == expected
+    assert hooks.said(event, body, client) == expected
 
 
-def test_an_unknown_event_does_no_harm(desk: Desk) -> None:
-    assert desk.said("Nothing") == {}
+def test_an_unknown_event_does_no_harm(hooks: HookClient) -> None:
+    assert hooks.said("Nothing") == {}
 
 
-def test_a_client_that_there_is_not_gets_what_does_no_harm(desk: Desk) -> None:
-    reply = desk.post("Stop", client="nobody")
+def test_a_client_that_there_is_not_gets_what_does_no_harm(hooks: HookClient) -> None:
+    reply = hooks.post("Stop", client="nobody")
     assert (reply.status, reply.json) == (200, {})
 
 
-def test_a_named_session_goes_before_the_clients_own_and_outlives_it(desk: Desk) -> None:
+def test_a_named_session_goes_before_the_clients_own_and_outlives_it(hooks: HookClient) -> None:
     session = {"Interlock-Session": "outer"}
-    told = desk.post("SessionStart", **session).json["hookSpecificOutput"]["additionalContext"]
+    told = hooks.post("SessionStart", **session).json["hookSpecificOutput"]["additionalContext"]
     assert "session outer" in told
     words = ("claim", "acquire", "--item", "B-1", "--session", "outer", "--from", "otto-cli")
-    desk.place.ok(*words)
-    assert desk.post("SessionEnd", **session).json == {}
-    assert len(desk.place.ok("claim", "list")["claims"]) == 1
+    hooks.place.ok(*words)
+    assert hooks.post("SessionEnd", **session).json == {}
+    assert len(hooks.place.ok("claim", "list")["claims"]) == 1

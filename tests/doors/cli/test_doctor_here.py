@@ -20,9 +20,10 @@ from interlock.node.servers import running
 from interlock.rooms.identity.token_format import SECRET_BYTES, compose
 from interlock.rooms.identity.verbs import Join
 from world.commandline import Place, until
-from world.examined import HOUR, OWNER, ago, findings, only, typed
+from world.doctor_findings import findings, node_in_the_past, only_finding, run_advice
 from world.forking import Servers
 from world.serving import Forked
+from world.workspace import HOUR, OWNER
 
 pytestmark = [pytest.mark.long, pytest.mark.every_engine]
 
@@ -37,11 +38,11 @@ def test_a_second_server_that_the_lock_did_not_keep_out_is_found(
         assert findings(place) == []
         (place.workspace / "server.lock").unlink()
         with Forked(place, servers) as second:
-            found = only(place, "one-server")
+            found = only_finding(place, "one-server")
             assert str(first.pid) in found["message"]
             assert str(second.pid) in found["message"]
             assert found["do"] == f"kill {first.pid}", "the other is the one that commands find"
-            typed(place, found)
+            run_advice(place, found)
             assert first.wait() == 0
             assert findings(place) == []
             about = server_of(str(place.workspace))
@@ -64,7 +65,7 @@ def test_a_server_that_commands_do_not_find_is_found_and_can_be_ended(
         assert findings(place) == [], "it may just be starting"
         for file in (place.workspace / "servers").iterdir():
             os.utime(file, (time.time() - 3600, time.time() - 3600))
-        found = only(place, "one-server")
+        found = only_finding(place, "one-server")
         assert f"as the process {first.pid}, and commands do not find it" in found["message"]
         assert found["do"] == "interlock down && interlock up --detach"
         assert place.ok("down") == {"stopped": True, "pid": first.pid}
@@ -96,7 +97,7 @@ def test_what_a_killed_server_left_is_no_server(place: Place, servers: Servers) 
 def test_a_log_with_two_names_is_found(town: Place) -> None:
     other = town.root / "other.db"
     os.link(town.workspace / "log.db", other)
-    found = only(town, "one-server")
+    found = only_finding(town, "one-server")
     assert found["do"] == f"find / -xdev -samefile {town.workspace / 'log.db'}"
     assert "in another directory" in found["message"]
     other.unlink()
@@ -106,9 +107,9 @@ def test_a_log_with_two_names_is_found(town: Place) -> None:
 def test_a_log_with_two_names_in_one_directory_is_found(town: Place) -> None:
     other = town.workspace / "log copy.db"
     os.link(town.workspace / "log.db", other)
-    found = only(town, "one-server")
+    found = only_finding(town, "one-server")
     assert "another name beside it, log copy.db" in found["message"]
-    typed(town, found)
+    run_advice(town, found)
     assert not other.exists()
     assert findings(town) == []
 
@@ -117,7 +118,7 @@ def test_a_log_with_two_names_in_one_directory_is_found(town: Place) -> None:
 def test_a_file_that_does_not_wait_for_the_disk_is_found(
     town: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ago(town, 0) as node:
+    with node_in_the_past(town, 0) as node:
         assert examine(node)["ok"]
         monkeypatch.setattr(node.file, "_synchronous", "OFF")
         node.file.let_go()
@@ -131,9 +132,9 @@ def test_a_file_that_does_not_wait_for_the_disk_is_found(
 
 def test_a_log_that_is_ahead_of_the_clock_is_found(town: Place) -> None:
     assert findings(town) == []
-    with ago(town, -HOUR) as node:
+    with node_in_the_past(town, -HOUR) as node:
         node.call(OWNER, Join("bert"))
-    found = only(town, "clock-level")
+    found = only_finding(town, "clock-level")
     assert "s ahead of the" in found["message"]
     assert "clock" in found["do"] or "ntp" in found["do"] or "networktime" in found["do"]
 
@@ -144,9 +145,9 @@ def test_a_log_that_is_ahead_of_the_clock_is_found(town: Place) -> None:
 def test_a_credential_that_was_revoked_is_made_anew_with_its_scopes(town: Place) -> None:
     made = town.ok("token", "mint", "--sender", "vera", "--scope", "admin", "--keep")
     town.ok("token", "revoke", made["id"])
-    found = only(town, "credentials-good")
+    found = only_finding(town, "credentials-good")
     assert "of @vera that is kept here was revoked" in found["message"]
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
     assert "admin" in town.ok("whoami", "--from", "vera")["scopes"]
 
@@ -162,9 +163,9 @@ def test_a_credential_that_has_expired_is_found(town: Place) -> None:
 def test_a_credential_that_opens_nothing_here_is_found(town: Place, token: str) -> None:
     kept = town.workspace / "credentials" / "vera.json"
     kept.write_text(json.dumps({"sender": "vera", "token": token}))
-    found = only(town, "credentials-good")
+    found = only_finding(town, "credentials-good")
     assert "of no token that this workspace knows" in found["message"]
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
 
 
@@ -175,9 +176,9 @@ def test_a_credential_that_opens_nothing_here_is_found(town: Place, token: str) 
 def test_a_file_that_is_no_credential_is_made_anew(town: Place, text: str) -> None:
     kept = town.workspace / "credentials" / "vera.json"
     kept.write_bytes(text.encode("utf-8", "surrogateescape"))
-    found = only(town, "credentials-good")
+    found = only_finding(town, "credentials-good")
     assert found["message"] == f"{kept} cannot be read as a credential."
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
     assert town.ok("whoami", "--from", "vera")["sender"] == "vera"
 
@@ -185,13 +186,13 @@ def test_a_file_that_is_no_credential_is_made_anew(town: Place, text: str) -> No
 def test_a_credential_in_anothers_file_is_found(town: Place) -> None:
     credentials = town.workspace / "credentials"
     shutil.copy(credentials / "otto-cli.json", credentials / "vera.json")
-    found = only(town, "credentials-good")
+    found = only_finding(town, "credentials-good")
     assert "vera.json holds a credential of @otto-cli" in found["message"]
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
     shutil.copy(credentials / "otto-cli.json", credentials / "old copy.json")
-    found = only(town, "credentials-good")
-    typed(town, found)
+    found = only_finding(town, "credentials-good")
+    run_advice(town, found)
     assert not (credentials / "old copy.json").exists()
     assert findings(town) == []
 
@@ -200,19 +201,19 @@ def test_a_token_under_anothers_name_is_found(town: Place) -> None:
     token = town.ok("token", "mint", "--sender", "otto-cli")["token"]
     kept = town.workspace / "credentials" / "vera.json"
     kept.write_text(json.dumps({"sender": "vera", "token": token}))
-    found = only(town, "credentials-good")
+    found = only_finding(town, "credentials-good")
     assert "of @vera that is kept here is a token of @otto-cli" in found["message"]
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
 
 
 def test_a_credential_that_others_may_read_is_found(town: Place) -> None:
     kept = town.workspace / "credentials" / "vera.json"
     kept.chmod(0o644)
-    found = only(town, "credentials-good")
+    found = only_finding(town, "credentials-good")
     assert found["message"] == f"Others on this machine may read or write {kept}."
     assert found["do"] == f"chmod 600 {kept}"
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
 
 
@@ -220,10 +221,10 @@ def test_a_credential_of_somebody_who_never_joined_is_found(town: Place) -> None
     kept = town.workspace / "credentials" / "ghost.json"
     kept.write_text(json.dumps({"sender": "ghost", "token": compose(bytes(SECRET_BYTES))}))
     kept.chmod(0o600)
-    found = only(town, "credentials-good")
+    found = only_finding(town, "credentials-good")
     assert "of @ghost that is kept here is of nobody who has joined" in found["message"]
     assert found["do"] == f"rm {kept} && interlock join ghost"
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
 
 
@@ -258,9 +259,9 @@ def test_elsewhere_the_owner_is_asked_for_another_credential(town: Place, server
 def test_the_trouble_of_hooks_is_told_for_a_day(town: Place) -> None:
     for _ in range(2):
         town.run("hook", "claude-code", "SessionStart", stdin=b"no JSON")
-    found = only(town, "hooks-working")
+    found = only_finding(town, "hooks-working")
     assert "(2 times): claude-code SessionStart: " in found["message"]
-    typed(town, found)
+    run_advice(town, found)
     log = town.workspace / HOOKS_LOG
     for age_s, count in ((86_000, 1), (87_000, 0)):
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - age_s))
@@ -271,12 +272,12 @@ def test_the_trouble_of_hooks_is_told_for_a_day(town: Place) -> None:
 def test_hooks_that_found_no_workspace_are_told_of_too(town: Place) -> None:
     nowhere = {"INTERLOCK_WORKSPACE": str(town.root / "nowhere")}
     town.run("hook", "claude-code", "SessionStart", stdin=b"no JSON", **nowhere)
-    assert str(town.home) in only(town, "hooks-working")["do"]
+    assert str(town.home) in only_finding(town, "hooks-working")["do"]
 
 
 def test_a_log_of_hooks_that_cannot_be_read_is_a_finding(town: Place) -> None:
     (town.workspace / HOOKS_LOG).mkdir()
-    found = only(town, "hooks-working")
+    found = only_finding(town, "hooks-working")
     assert found["message"].startswith("This could not be looked at: ")
 
 
@@ -284,9 +285,9 @@ def test_rules_that_others_may_write_are_found(town: Place) -> None:
     rules = town.workspace / "wake.toml"
     rules.write_text("tmux = true\n")
     rules.chmod(0o666)
-    found = only(town, "wake-rules-followed")
+    found = only_finding(town, "wake-rules-followed")
     assert found["do"] == f"chmod go-w {rules}"
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
 
 
@@ -294,7 +295,7 @@ def test_rules_that_are_not_understood_are_found(town: Place) -> None:
     rules = town.workspace / "wake.toml"
     rules.write_text("tmuks = true\n")
     rules.chmod(0o600)
-    found = only(town, "wake-rules-followed")
+    found = only_finding(town, "wake-rules-followed")
     assert "tmuks in wake.toml" in found["message"]
     assert found["do"] == f'"${{EDITOR:-vi}}" {rules}'
     rules.write_text("tmux = true\n")
@@ -315,19 +316,19 @@ def client(request: pytest.FixtureRequest, town: Place) -> str:
 
 def test_a_client_whose_credential_is_gone_is_found(town: Place, client: str) -> None:
     (town.workspace / "credentials" / "otto-cli.json").unlink()
-    found = only(town, "clients-configured")
+    found = only_finding(town, "clients-configured")
     assert "no credential is kept here" in found["message"]
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
 
 
 def test_a_client_whose_entries_were_changed_is_found(town: Place, client: str) -> None:
     changed = [path for path in _configuration(town) if _renamed(path)]
     assert changed
-    found = only(town, "clients-configured")
+    found = only_finding(town, "clients-configured")
     assert "is not what setup would write now" in found["message"]
     assert found["do"] == f"cd {town.cwd} && interlock setup {client} --from otto-cli"
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
 
 
@@ -352,9 +353,9 @@ def test_a_client_that_calls_what_is_gone_is_found(town: Place) -> None:
     said = json.loads(servers.read_text())
     said["mcpServers"]["interlock"]["command"] = str(town.root / "gone" / "interlock")
     servers.write_text(json.dumps(said))
-    found = only(town, "clients-configured")
+    found = only_finding(town, "clients-configured")
     assert "what its configuration calls is gone" in found["message"]
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
 
 
@@ -363,12 +364,12 @@ def test_a_client_whose_settings_are_no_json_is_mended_by_hand(town: Place) -> N
     settings = town.cwd / ".claude" / "settings.local.json"
     before = settings.read_text()
     settings.write_text("not json")
-    found = only(town, "clients-configured")
+    found = only_finding(town, "clients-configured")
     assert str(settings) in found["message"]
     assert found["do"] == f'"${{EDITOR:-vi}}" {settings}'
     good = town.root / "good.json"
     good.write_text(before)
-    typed(town.but(EDITOR=_editor(town, good)), found)
+    run_advice(town.but(EDITOR=_editor(town, good)), found)
     assert findings(town) == []
 
 
@@ -386,9 +387,9 @@ def test_a_client_of_a_sender_that_never_joined_is_found(town: Place) -> None:
     town.workspace.rename(town.root / "old")
     town.ok("init")
     shutil.copytree(town.root / "old" / "setup", town.workspace / "setup")
-    found = only(town, "clients-configured")
+    found = only_finding(town, "clients-configured")
     assert "as whom nobody has joined this workspace" in found["message"]
-    typed(town, found)
+    run_advice(town, found)
     assert findings(town) == []
 
 
@@ -400,5 +401,5 @@ def test_what_was_set_up_for_the_user_or_as_a_plugin_is_looked_at(
     assert findings(town) == []
     for path in _configuration(town):
         _renamed(path)
-    found = only(town, "clients-configured")
+    found = only_finding(town, "clients-configured")
     assert how[0] in found["do"]

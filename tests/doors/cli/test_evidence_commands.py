@@ -21,8 +21,8 @@ import pytest
 from world.commandline import LIMIT_S, Done, lines, until
 from world.forking import Running, Servers
 from world.serving import free_port
-from world.tooling import Clients, token_of
-from world.wire import Wire
+from world.tcp_proxy import TcpProxy
+from world.tooling import Clients
 from world.working import HOLDER, TASK, WORKER, Workshop, memory, processes_with
 
 pytestmark = pytest.mark.every_engine
@@ -222,7 +222,7 @@ def remote(shop: Workshop, servers: Servers) -> Iterator[tuple[Workshop, Running
     """The worker's shell on a machine that knows nothing but the address of a server."""
     place = shop.place
     running = servers.start(str(place.workspace), place.environ, str(place.cwd))
-    token = token_of(place, "otto-cli")
+    token = place.token_of("otto-cli")
     yield shop.but(INTERLOCK_WORKSPACE=running.url, INTERLOCK_TOKEN=token), running
     running.end()
 
@@ -254,9 +254,9 @@ def test_a_run_whose_answer_was_lost_is_not_recorded_again(
     """It is recorded, and spooled nevertheless, since the command cannot know."""
     shop.taken()
     far, running = remote
-    with Wire(int(running.url.rpartition(":")[2])) as wire:
-        wire.cut_at(b"POST /v1/evidence ", arrives=True)
-        cut = far.but(INTERLOCK_WORKSPACE=f"http://127.0.0.1:{wire.port}")
+    with TcpProxy(int(running.url.rpartition(":")[2])) as proxy:
+        proxy.cut_at(b"POST /v1/evidence ", arrives=True)
+        cut = far.but(INTERLOCK_WORKSPACE=f"http://127.0.0.1:{proxy.port}")
         words = ("--task", TASK, "--criterion", "1", "--json", "--", "echo", "hello")
         done = cut.run(*words)
     (run,) = until(lambda: recorded(shop))
@@ -542,7 +542,7 @@ def test_a_claim_lost_during_the_run_keeps_it_from_being_written(
 def alone(shop: Workshop) -> Workshop:
     """A shell with the worker's token, and a workspace at the address of no server."""
     return shop.but(
-        INTERLOCK_TOKEN=token_of(shop.place, "otto-cli"),
+        INTERLOCK_TOKEN=shop.place.token_of("otto-cli"),
         INTERLOCK_WORKSPACE=f"http://127.0.0.1:{free_port()}",
     )
 

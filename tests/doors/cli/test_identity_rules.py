@@ -880,6 +880,15 @@ def test_identify_says_whose_a_token_is(town: Place) -> None:
         town.no("USAGE", "token", "identify", "-", stdin=nothing)
 
 
+def test_in_a_pause_a_token_can_be_revoked_and_none_can_be_minted(town: Place) -> None:
+    minted = town.ok("token", "mint", "--sender", "vera")
+    town.ok("pause", "--reason", "a leak")
+    town.ok("token", "revoke", minted["id"])
+    town.no("PAUSED", "token", "mint", "--sender", "vera")
+    town.no("PAUSED", "token", "rotate", "--sender", "otto-cli")
+    town.no("BAD_TOKEN", "whoami", INTERLOCK_TOKEN=minted["token"])
+
+
 # --- explain
 
 

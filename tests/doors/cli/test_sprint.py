@@ -16,7 +16,7 @@ from world.forking import Servers
 from world.listening import Stream
 from world.mcp_clients import Caller, awaited
 from world.serving import Forked
-from world.tooling import Clients, token_of
+from world.tooling import Clients
 from world.working import BRIEF, GATE, HOLDER, TASK, Workshop
 
 pytestmark = pytest.mark.every_engine
@@ -186,7 +186,7 @@ def test_a_blocker_reaches_whoever_listens_to_a_server(
 ) -> None:
     shop = first_shop.copied(tmp_path)
     shop.submitted()
-    token = token_of(shop.place, "otto-cli")
+    token = shop.place.token_of("otto-cli")
     with Forked(shop.place, servers) as server, Stream(server, token, "/v1/events", {}) as stream:
         server.until_streams(1)
         failed = shop.place.ok("gate", "fail", TASK, GATE, "--fix", FIX, *HOLDER)
@@ -206,7 +206,7 @@ class Tooled(NamedTuple):
 
     def proven(self, *command: str) -> None:
         """Runs a command as the client's own shell does: in its session."""
-        token = token_of(self.shop.place, "otto-cli")
+        token = self.shop.place.token_of("otto-cli")
         shell = self.shop.but(INTERLOCK_TOKEN=token, INTERLOCK_SESSION=SESSION)
         assert proven(shell, *command)["counts"]
 

@@ -21,15 +21,15 @@ from interlock.verbs.types import DEFAULT_LEASE_S
 from world.mcp_clients import (
     ENTRANCES,
     MODES,
-    OWNER,
     Entrance,
-    Scene,
+    McpWorkspace,
     awaited,
     http_client,
     line,
     until,
 )
 from world.prepared import Prepared
+from world.workspace import OWNER
 
 pytestmark = pytest.mark.every_engine
 
@@ -39,8 +39,9 @@ EVERY = [(entrance, mode) for entrance in ENTRANCES for mode in MODES]
 
 
 @pytest.fixture
-def scene(tmp_path: Path, prepared: Prepared) -> Scene:
-    return Scene(tmp_path, prepared)
+def workspace(tmp_path: Path, prepared: Prepared) -> McpWorkspace:
+    """A workspace for MCP clients."""
+    return McpWorkspace(tmp_path, prepared)
 
 
 # --- the list
@@ -48,10 +49,10 @@ def scene(tmp_path: Path, prepared: Prepared) -> Scene:
 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
-async def test_the_client_lists_twelve_tools(kind: str, mode: str, scene: Scene) -> None:
+async def test_the_client_lists_twelve_tools(kind: str, mode: str, workspace: McpWorkspace) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance(kind, live) as door,
+        workspace.live() as live,
+        workspace.entrance(kind, live) as door,
         door.client("otto-cli", mode) as otto,
     ):
         listed = (await otto.client.list_tools()).tools
@@ -71,8 +72,8 @@ async def test_the_client_lists_twelve_tools(kind: str, mode: str, scene: Scene)
 
 @pytest.mark.parametrize("mode", MODES)
 @awaited
-async def test_the_whole_list_is_under_12000_bytes(mode: str, scene: Scene) -> None:
-    async with scene.live() as live, scene.entrance("stream", live) as door:
+async def test_the_whole_list_is_under_12000_bytes(mode: str, workspace: McpWorkspace) -> None:
+    async with workspace.live() as live, workspace.entrance("stream", live) as door:
         opened = await line(door.place, "otto-cli ")
         async with Entrance.over(opened, mode) as otto:
             await otto.client.list_tools()
@@ -85,10 +86,12 @@ async def test_the_whole_list_is_under_12000_bytes(mode: str, scene: Scene) -> N
 
 @pytest.mark.parametrize("mode", [*MODES, "auto"])
 @awaited
-async def test_the_instructions_are_short_and_say_what_matters(mode: str, scene: Scene) -> None:
+async def test_the_instructions_are_short_and_say_what_matters(
+    mode: str, workspace: McpWorkspace
+) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance("http", live) as door,
+        workspace.live() as live,
+        workspace.entrance("http", live) as door,
         door.client("otto-cli", mode) as otto,
     ):
         told = otto.client.instructions
@@ -116,10 +119,10 @@ def test_the_tools_of_one_verb_derive_from_their_declarations() -> None:
 @pytest.mark.parametrize("kind", ["process", "stream", "http"])
 @pytest.mark.parametrize("mode", MODES)
 @awaited
-async def test_every_tool_is_called(kind: str, mode: str, scene: Scene) -> None:
+async def test_every_tool_is_called(kind: str, mode: str, workspace: McpWorkspace) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance(kind, live) as door,
+        workspace.live() as live,
+        workspace.entrance(kind, live) as door,
         door.client("otto-cli", mode) as otto,
         door.client("vera", mode) as vera,
     ):
@@ -171,9 +174,9 @@ async def test_every_tool_is_called(kind: str, mode: str, scene: Scene) -> None:
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
 async def test_a_wrong_recipient_is_a_tool_error_that_names_both_shapes(
-    kind: str, mode: str, scene: Scene
+    kind: str, mode: str, workspace: McpWorkspace
 ) -> None:
-    async with scene.live() as live, scene.entrance(kind, live) as door:
+    async with workspace.live() as live, workspace.entrance(kind, live) as door:
         async with door.client("otto-cli", mode) as otto:
             refused = await otto("send", to="AGENT:vera", text="hello")
         status = await live.call(OWNER, ShowStatus())
@@ -186,8 +189,8 @@ async def test_a_wrong_recipient_is_a_tool_error_that_names_both_shapes(
 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
-async def test_nobody_can_act_as_anyone_else(kind: str, mode: str, scene: Scene) -> None:
-    async with scene.live() as live, scene.entrance(kind, live) as door:
+async def test_nobody_can_act_as_anyone_else(kind: str, mode: str, workspace: McpWorkspace) -> None:
+    async with workspace.live() as live, workspace.entrance(kind, live) as door:
         async with door.client("otto-cli", mode) as otto:
             for number, (member, name) in enumerate(
                 [("from", "@vera"), ("source", "agent:vera"), ("sender", "vera"), ("from", "otto")]
@@ -212,10 +215,12 @@ async def refusals(live: LiveNode) -> int:
 
 
 @awaited
-async def test_another_sender_is_refused_by_every_tool_before_anything_else(scene: Scene) -> None:
+async def test_another_sender_is_refused_by_every_tool_before_anything_else(
+    workspace: McpWorkspace,
+) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance("stream", live) as door,
+        workspace.live() as live,
+        workspace.entrance("stream", live) as door,
         door.client("otto-cli") as otto,
     ):
         for tool in NAMES:
@@ -229,6 +234,8 @@ async def test_another_sender_is_refused_by_every_tool_before_anything_else(scen
 
 
 class Bad(NamedTuple):
+    """A call with a bad argument, the member to blame, and the type that it should have."""
+
     tool: str
     arguments: dict[str, Any]
     member: str
@@ -308,10 +315,12 @@ BAD = [
 
 
 @awaited
-async def test_bad_arguments_are_refused_by_name_and_change_nothing(scene: Scene) -> None:
+async def test_bad_arguments_are_refused_by_name_and_change_nothing(
+    workspace: McpWorkspace,
+) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance("stream", live) as door,
+        workspace.live() as live,
+        workspace.entrance("stream", live) as door,
         door.client("otto-cli") as otto,
     ):
         before = await live.entries()
@@ -365,8 +374,10 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @awaited
-async def test_what_the_node_refuses_is_a_tool_error_with_its_error_object(scene: Scene) -> None:
-    async with scene.live() as live, scene.entrance("stream", live) as door:
+async def test_what_the_node_refuses_is_a_tool_error_with_its_error_object(
+    workspace: McpWorkspace,
+) -> None:
+    async with workspace.live() as live, workspace.entrance("stream", live) as door:
         async with door.client("otto-cli") as otto:
             for tool, arguments, code in REFUSED:
                 refused = await otto(tool, **arguments)
@@ -379,11 +390,11 @@ async def test_what_the_node_refuses_is_a_tool_error_with_its_error_object(scene
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
 async def test_an_unknown_tool_is_an_error_of_the_protocol(
-    kind: str, mode: str, scene: Scene
+    kind: str, mode: str, workspace: McpWorkspace
 ) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance(kind, live) as door,
+        workspace.live() as live,
+        workspace.entrance(kind, live) as door,
         door.client("otto-cli", mode) as otto,
     ):
         with pytest.raises(MCPError, match="Unknown tool: destroy"):
@@ -395,10 +406,10 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(
 
 
 @awaited
-async def test_an_answer_goes_to_the_sender_of_what_it_answers(scene: Scene) -> None:
+async def test_an_answer_goes_to_the_sender_of_what_it_answers(workspace: McpWorkspace) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance("stream", live) as door,
+        workspace.live() as live,
+        workspace.entrance("stream", live) as door,
         door.client("otto-cli") as otto,
         door.client("vera") as vera,
     ):
@@ -417,11 +428,11 @@ async def test_an_answer_goes_to_the_sender_of_what_it_answers(scene: Scene) -> 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
 async def test_an_ask_waits_beside_other_calls_until_it_is_answered(
-    kind: str, mode: str, scene: Scene
+    kind: str, mode: str, workspace: McpWorkspace
 ) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance(kind, live) as door,
+        workspace.live() as live,
+        workspace.entrance(kind, live) as door,
         door.client("otto-cli", mode) as otto,
         door.client("vera", mode) as vera,
     ):
@@ -443,10 +454,12 @@ async def test_an_ask_waits_beside_other_calls_until_it_is_answered(
 
 
 @awaited
-async def test_blockers_stop_unless_they_say_otherwise_and_commands_say_why(scene: Scene) -> None:
+async def test_blockers_stop_unless_they_say_otherwise_and_commands_say_why(
+    workspace: McpWorkspace,
+) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance("stream", live) as door,
+        workspace.live() as live,
+        workspace.entrance("stream", live) as door,
         door.client("otto-cli") as otto,
         door.client("vera") as vera,
     ):
@@ -461,10 +474,10 @@ async def test_blockers_stop_unless_they_say_otherwise_and_commands_say_why(scen
 
 
 @awaited
-async def test_the_same_key_sends_once(scene: Scene) -> None:
+async def test_the_same_key_sends_once(workspace: McpWorkspace) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance("stream", live) as door,
+        workspace.live() as live,
+        workspace.entrance("stream", live) as door,
         door.client("otto-cli") as otto,
     ):
         ids = {
@@ -477,8 +490,8 @@ async def test_the_same_key_sends_once(scene: Scene) -> None:
 
 
 @awaited
-async def test_done_acks_before_the_inbox_is_listed(scene: Scene) -> None:
-    async with scene.live() as live, scene.entrance("stream", live) as door:
+async def test_done_acks_before_the_inbox_is_listed(workspace: McpWorkspace) -> None:
+    async with workspace.live() as live, workspace.entrance("stream", live) as door:
         async with door.client("otto-cli") as otto, door.client("vera") as vera:
             ids = [
                 (await otto.ok("send", to="@vera", text=f"{n}"))["message"]["id"] for n in range(5)
@@ -491,20 +504,20 @@ async def test_done_acks_before_the_inbox_is_listed(scene: Scene) -> None:
             refused = await vera("inbox", done=[ids[2], "00000000"])
             assert refused.code == "NOT_FOUND"
             assert (await vera.ok("whoami"))["open"] == 3
-        receipt = await live.call(scene.credentials("otto-cli"), ShowReceipts(ids[4]))
+        receipt = await live.call(workspace.credentials("otto-cli"), ShowReceipts(ids[4]))
     states = [(h["state"], h.get("adapter")) for h in receipt["deliveries"][0]["history"]]
     assert states == [("accepted", None), ("shown", "mcp")]
 
 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
-async def test_ranges_rejoin_a_large_body(kind: str, mode: str, scene: Scene) -> None:
+async def test_ranges_rejoin_a_large_body(kind: str, mode: str, workspace: McpWorkspace) -> None:
     whole = "".join(f"{n:>7} grüße 🌊 ≤\n" for n in range(45_000))
     size = len(whole.encode())
     assert size > 1_000_000
-    async with scene.live() as live, scene.entrance(kind, live) as door:
+    async with workspace.live() as live, workspace.entrance(kind, live) as door:
         act = SendMessage("@vera", {"text": whole}, "send")
-        id = (await live.call(scene.credentials("otto-cli"), act))["message"]["id"]
+        id = (await live.call(workspace.credentials("otto-cli"), act))["message"]["id"]
         async with door.client("vera", mode) as vera:
             parts, offset = [], 0
             while True:
@@ -525,10 +538,12 @@ async def test_ranges_rejoin_a_large_body(kind: str, mode: str, scene: Scene) ->
 
 
 @awaited
-async def test_a_list_of_long_messages_shows_parts_and_commands_whole_or_not(scene: Scene) -> None:
+async def test_a_list_of_long_messages_shows_parts_and_commands_whole_or_not(
+    workspace: McpWorkspace,
+) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance("stream", live) as door,
+        workspace.live() as live,
+        workspace.entrance("stream", live) as door,
         door.client("otto-cli") as otto,
         door.client("vera") as vera,
     ):
@@ -553,10 +568,12 @@ async def test_a_list_of_long_messages_shows_parts_and_commands_whole_or_not(sce
 
 
 @awaited
-async def test_a_claim_lasts_an_hour_and_is_renewed_by_asking_again(scene: Scene) -> None:
+async def test_a_claim_lasts_an_hour_and_is_renewed_by_asking_again(
+    workspace: McpWorkspace,
+) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance("stream", live) as door,
+        workspace.live() as live,
+        workspace.entrance("stream", live) as door,
         door.client("otto-cli") as otto,
         door.client("vera") as vera,
     ):
@@ -579,10 +596,12 @@ def seconds(at: str) -> int:
 
 
 @awaited
-async def test_a_repository_is_the_same_however_its_remote_is_written(scene: Scene) -> None:
+async def test_a_repository_is_the_same_however_its_remote_is_written(
+    workspace: McpWorkspace,
+) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance("http", live) as door,
+        workspace.live() as live,
+        workspace.entrance("http", live) as door,
         door.client("otto-cli") as otto,
         door.client("vera") as vera,
     ):
@@ -598,10 +617,12 @@ async def test_a_repository_is_the_same_however_its_remote_is_written(scene: Sce
 
 @pytest.mark.parametrize("kind", ENTRANCES)
 @awaited
-async def test_release_all_gives_up_what_this_session_holds(kind: str, scene: Scene) -> None:
+async def test_release_all_gives_up_what_this_session_holds(
+    kind: str, workspace: McpWorkspace
+) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance(kind, live) as door,
+        workspace.live() as live,
+        workspace.entrance(kind, live) as door,
         door.client("otto-cli", session="one") as one,
         door.client("otto-cli", session="two") as two,
     ):
@@ -620,10 +641,10 @@ async def test_release_all_gives_up_what_this_session_holds(kind: str, scene: Sc
 
 
 @awaited
-async def test_a_claim_that_is_waited_for_is_handed_over(scene: Scene) -> None:
+async def test_a_claim_that_is_waited_for_is_handed_over(workspace: McpWorkspace) -> None:
     async with (
-        scene.live() as live,
-        scene.entrance("stream", live) as door,
+        workspace.live() as live,
+        workspace.entrance("stream", live) as door,
         door.client("otto-cli") as otto,
         door.client("vera") as vera,
     ):
@@ -643,9 +664,11 @@ async def queued(live: LiveNode, count: int) -> bool:
 
 @pytest.mark.parametrize(("kind", "mode"), EVERY)
 @awaited
-async def test_a_cancelled_call_stops_waiting(kind: str, mode: str, scene: Scene) -> None:
-    async with scene.live() as live, scene.entrance(kind, live) as door:
-        await live.call(scene.credentials("vera"), AcquireClaim("B-1"))
+async def test_a_cancelled_call_stops_waiting(
+    kind: str, mode: str, workspace: McpWorkspace
+) -> None:
+    async with workspace.live() as live, workspace.entrance(kind, live) as door:
+        await live.call(workspace.credentials("vera"), AcquireClaim("B-1"))
         async with door.client("otto-cli", mode) as otto:
             waiting = asyncio.create_task(otto("claim", item="B-1", wait_s=45))
             await until(lambda: queued(live, 1))
@@ -657,9 +680,11 @@ async def test_a_cancelled_call_stops_waiting(kind: str, mode: str, scene: Scene
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ["stream", "http"])
 @awaited
-async def test_a_closed_connection_stops_waiting(kind: str, mode: str, scene: Scene) -> None:
-    async with scene.live() as live, scene.entrance(kind, live) as door:
-        await live.call(scene.credentials("vera"), AcquireClaim("B-1"))
+async def test_a_closed_connection_stops_waiting(
+    kind: str, mode: str, workspace: McpWorkspace
+) -> None:
+    async with workspace.live() as live, workspace.entrance(kind, live) as door:
+        await live.call(workspace.credentials("vera"), AcquireClaim("B-1"))
         close = await (left_waiting_on_a_stream if kind == "stream" else left_waiting_on_http)(
             door, mode
         )
@@ -679,7 +704,7 @@ async def left_waiting_on_a_stream(door: Entrance, mode: str) -> Callable[[], An
 
 
 async def left_waiting_on_http(door: Entrance, mode: str) -> Callable[[], Any]:
-    client = http_client(door.scene.tokens["otto-cli"])
+    client = http_client(door.workspace.tokens["otto-cli"])
     headers = {"Accept": "application/json, text/event-stream", "Mcp-Method": "tools/call"}
     headers |= {"MCP-Protocol-Version": mode if mode != "legacy" else "2025-06-18"}
     headers |= {"Mcp-Name": "claim"}

@@ -29,16 +29,16 @@ from interlock.rooms.workspace.verbs import Review, ShowStatus
 from world.mcp_clients import (
     LIMIT_S,
     MODES,
-    OWNER,
     PROCESS,
     Line,
-    Scene,
+    McpWorkspace,
     awaited,
     http_client,
     line,
     until,
 )
 from world.prepared import Prepared
+from world.workspace import OWNER
 
 pytestmark = pytest.mark.every_engine
 
@@ -54,8 +54,9 @@ HELLO = {
 
 
 @pytest.fixture
-def scene(tmp_path: Path, prepared: Prepared) -> Scene:
-    return Scene(tmp_path, prepared)
+def workspace(tmp_path: Path, prepared: Prepared) -> McpWorkspace:
+    """A workspace for MCP clients."""
+    return McpWorkspace(tmp_path, prepared)
 
 
 def request(id: Any, method: str, **params: Any) -> bytes:
@@ -70,8 +71,8 @@ def call(id: Any, tool: str, **arguments: Any) -> bytes:
 
 
 @asynccontextmanager
-async def connected(scene: Scene, live: LiveNode) -> AsyncIterator[Line]:
-    async with scene.entrance("stream", live) as door:
+async def connected(workspace: McpWorkspace, live: LiveNode) -> AsyncIterator[Line]:
+    async with workspace.entrance("stream", live) as door:
         opened = await line(door.place, "otto-cli ")
         yield opened
         await opened.close()
@@ -117,8 +118,10 @@ JUNK: list[tuple[bytes, int, Any]] = [
 
 
 @awaited
-async def test_junk_on_a_stream_is_answered_and_the_conversation_goes_on(scene: Scene) -> None:
-    async with scene.live() as live, connected(scene, live) as opened:
+async def test_junk_on_a_stream_is_answered_and_the_conversation_goes_on(
+    workspace: McpWorkspace,
+) -> None:
+    async with workspace.live() as live, connected(workspace, live) as opened:
         await opened.say(request(0, "initialize", **HELLO))
         assert (await answers(opened, 0))["result"]["protocolVersion"] == "2025-06-18"
         for number, (junk, code, id) in enumerate(JUNK):
@@ -132,8 +135,8 @@ async def test_junk_on_a_stream_is_answered_and_the_conversation_goes_on(scene: 
 
 
 @awaited
-async def test_what_needs_no_answer_gets_none(scene: Scene) -> None:
-    async with scene.live() as live, connected(scene, live) as opened:
+async def test_what_needs_no_answer_gets_none(workspace: McpWorkspace) -> None:
+    async with workspace.live() as live, connected(workspace, live) as opened:
         await opened.say(request(0, "initialize", **HELLO))
         quiet = [
             b"",
@@ -154,10 +157,10 @@ async def test_what_needs_no_answer_gets_none(scene: Scene) -> None:
 
 @given(st.lists(st.binary(max_size=60).filter(lambda junk: b"\n" not in junk), max_size=30))
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_bytes_end_the_conversation(scene: Scene, junk: list[bytes]) -> None:
+def test_no_bytes_end_the_conversation(workspace: McpWorkspace, junk: list[bytes]) -> None:
     @awaited
     async def story() -> None:
-        async with scene.live() as live, connected(scene, live) as opened:
+        async with workspace.live() as live, connected(workspace, live) as opened:
             for words in junk:
                 await opened.say(words)
             await opened.say(call("last", "whoami"))
@@ -167,8 +170,8 @@ def test_no_bytes_end_the_conversation(scene: Scene, junk: list[bytes]) -> None:
 
 
 @awaited
-async def test_lines_may_come_in_pieces_and_many_at_once(scene: Scene) -> None:
-    async with scene.live() as live, connected(scene, live) as opened:
+async def test_lines_may_come_in_pieces_and_many_at_once(workspace: McpWorkspace) -> None:
+    async with workspace.live() as live, connected(workspace, live) as opened:
         for byte in call("slow", "whoami") + b"\n":
             opened.writer.write(bytes([byte]))
             await opened.writer.drain()
@@ -178,8 +181,10 @@ async def test_lines_may_come_in_pieces_and_many_at_once(scene: Scene) -> None:
 
 
 @awaited
-async def test_the_last_questions_are_answered_when_the_client_has_said_all(scene: Scene) -> None:
-    async with scene.live() as live, connected(scene, live) as opened:
+async def test_the_last_questions_are_answered_when_the_client_has_said_all(
+    workspace: McpWorkspace,
+) -> None:
+    async with workspace.live() as live, connected(workspace, live) as opened:
         for number in range(20):
             await opened.say(call(number, "send", to="@vera", text=f"{number}"))
         opened.writer.write(call(20, "whoami"))  # and no newline
@@ -190,11 +195,11 @@ async def test_the_last_questions_are_answered_when_the_client_has_said_all(scen
 
 
 @awaited
-async def test_a_client_that_reads_nothing_holds_nobody_up(scene: Scene) -> None:
-    async with scene.live() as live, connected(scene, live) as deaf:
+async def test_a_client_that_reads_nothing_holds_nobody_up(workspace: McpWorkspace) -> None:
+    async with workspace.live() as live, connected(workspace, live) as deaf:
         flood = b"".join(call(n, "whoami") + b"\n" for n in range(3_000))
         deaf.writer.write(flood)
-        other = await line(os.path.join(scene.directory, "mcp.sock"), "vera ")
+        other = await line(os.path.join(workspace.directory, "mcp.sock"), "vera ")
         await other.say(call(1, "whoami"))
         assert (await answers(other, 1))["result"]["structuredContent"]["sender"] == "vera"
         await other.close()
@@ -202,9 +207,9 @@ async def test_a_client_that_reads_nothing_holds_nobody_up(scene: Scene) -> None
 
 
 @awaited
-async def test_a_cancelled_call_is_not_answered_and_others_are(scene: Scene) -> None:
-    async with scene.live() as live, connected(scene, live) as opened:
-        await live.call(scene.credentials("vera"), AcquireClaim("B-1"))
+async def test_a_cancelled_call_is_not_answered_and_others_are(workspace: McpWorkspace) -> None:
+    async with workspace.live() as live, connected(workspace, live) as opened:
+        await live.call(workspace.credentials("vera"), AcquireClaim("B-1"))
         await opened.say(request(0, "initialize", **HELLO))
         await opened.say(call("wait", "claim", item="B-1", wait_s=45))
         await until(lambda: queued(live, 1))
@@ -223,8 +228,10 @@ async def queued(live: LiveNode, count: int) -> bool:
 
 
 @asynccontextmanager
-async def posting(scene: Scene, live: LiveNode, token: str | None) -> AsyncIterator["Poster"]:
-    async with scene.entrance("http", live) as door, http_client(token) as client:
+async def posting(
+    workspace: McpWorkspace, live: LiveNode, token: str | None
+) -> AsyncIterator["Poster"]:
+    async with workspace.entrance("http", live) as door, http_client(token) as client:
         yield Poster(client, door.place)
 
 
@@ -244,10 +251,10 @@ class Poster:
 @pytest.mark.parametrize("body", [call(1, "whoami"), request(1, "tools/list"), b"junk", b""])
 @awaited
 async def test_without_a_good_token_nothing_is_looked_at(
-    body: bytes, version: str | None, scene: Scene
+    body: bytes, version: str | None, workspace: McpWorkspace
 ) -> None:
     revision = {"MCP_Protocol_Version": version} if version else {}
-    async with scene.live() as live, scene.entrance("http", live) as door:
+    async with workspace.live() as live, workspace.entrance("http", live) as door:
         for token, code in [(None, "NO_IDENTITY"), (STRANGE, "BAD_TOKEN")]:
             async with http_client(token) as client:
                 response = await Poster(client, door.place)(body, **revision)
@@ -259,8 +266,13 @@ async def test_without_a_good_token_nothing_is_looked_at(
 
 @pytest.mark.parametrize("mode", MODES)
 @awaited
-async def test_a_revoked_token_opens_nothing_from_then_on(mode: str, scene: Scene) -> None:
-    async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
+async def test_a_revoked_token_opens_nothing_from_then_on(
+    mode: str, workspace: McpWorkspace
+) -> None:
+    async with (
+        workspace.live() as live,
+        posting(workspace, live, workspace.tokens["otto-cli"]) as post,
+    ):
         headers, body = modern(call(1, "whoami")) if mode != "legacy" else ({}, call(1, "whoami"))
         assert (await post(body, **headers)).status_code == 200
         await live.call(OWNER, RevokeToken(sender="otto-cli"))
@@ -284,9 +296,12 @@ def modern(body: bytes) -> tuple[dict[str, str], bytes]:
 
 
 @awaited
-async def test_a_session_of_another_sender_is_refused_at_the_door(scene: Scene) -> None:
-    async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
-        await live.call(scene.credentials("vera"), StartSession("veras"))
+async def test_a_session_of_another_sender_is_refused_at_the_door(workspace: McpWorkspace) -> None:
+    async with (
+        workspace.live() as live,
+        posting(workspace, live, workspace.tokens["otto-cli"]) as post,
+    ):
+        await live.call(workspace.credentials("vera"), StartSession("veras"))
         response = await post(call(1, "whoami"), Interlock_Session="veras")
         assert (response.status_code, response.json()["code"]) == (403, "IDENTITY_MISMATCH")
         assert len((await live.call(OWNER, Review()))["refusals"]) == 1
@@ -294,8 +309,11 @@ async def test_a_session_of_another_sender_is_refused_at_the_door(scene: Scene) 
 
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 @awaited
-async def test_every_handshake_revision_is_served(version: str, scene: Scene) -> None:
-    async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
+async def test_every_handshake_revision_is_served(version: str, workspace: McpWorkspace) -> None:
+    async with (
+        workspace.live() as live,
+        posting(workspace, live, workspace.tokens["otto-cli"]) as post,
+    ):
         hello = await post(request(0, "initialize", **HELLO | {"protocolVersion": version}))
         assert hello.json()["result"]["protocolVersion"] == version
         assert re.fullmatch(r"[0-9a-f]{32}", hello.headers["Mcp-Session-Id"])
@@ -308,17 +326,23 @@ async def test_every_handshake_revision_is_served(version: str, scene: Scene) ->
 
 
 @awaited
-async def test_a_session_that_nobody_knows_is_served_all_the_same(scene: Scene) -> None:
+async def test_a_session_that_nobody_knows_is_served_all_the_same(workspace: McpWorkspace) -> None:
     """As after a restart of the server, which clients then do not notice."""
-    async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
+    async with (
+        workspace.live() as live,
+        posting(workspace, live, workspace.tokens["otto-cli"]) as post,
+    ):
         named = {"Mcp_Session_Id": "of-an-earlier-life", "MCP_Protocol_Version": "2025-11-25"}
         answer = (await post(call(1, "whoami"), **named)).json()
         assert answer["result"]["structuredContent"]["sender"] == "otto-cli"
 
 
 @awaited
-async def test_the_listing_over_http_is_under_12000_bytes(scene: Scene) -> None:
-    async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
+async def test_the_listing_over_http_is_under_12000_bytes(workspace: McpWorkspace) -> None:
+    async with (
+        workspace.live() as live,
+        posting(workspace, live, workspace.tokens["otto-cli"]) as post,
+    ):
         headers, body = modern(request(1, "tools/list"))
         for response in (await post(request(1, "tools/list")), await post(body, **headers)):
             assert len(response.json()["result"]["tools"]) == 12
@@ -326,8 +350,11 @@ async def test_the_listing_over_http_is_under_12000_bytes(scene: Scene) -> None:
 
 
 @awaited
-async def test_http_that_is_no_call_gets_an_answer_that_says_so(scene: Scene) -> None:
-    async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
+async def test_http_that_is_no_call_gets_an_answer_that_says_so(workspace: McpWorkspace) -> None:
+    async with (
+        workspace.live() as live,
+        posting(workspace, live, workspace.tokens["otto-cli"]) as post,
+    ):
         for junk, code, id in JUNK[:-1]:
             response = await post(junk)
             error = response.json()
@@ -346,12 +373,17 @@ async def test_http_that_is_no_call_gets_an_answer_that_says_so(scene: Scene) ->
 
 
 @awaited
-async def test_a_body_that_grows_too_large_is_refused_before_it_ends(scene: Scene) -> None:
+async def test_a_body_that_grows_too_large_is_refused_before_it_ends(
+    workspace: McpWorkspace,
+) -> None:
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(1000):
             yield b" " * (1 << 16)
 
-    async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
+    async with (
+        workspace.live() as live,
+        posting(workspace, live, workspace.tokens["otto-cli"]) as post,
+    ):
         headers = {"Content-Type": "application/json"}
         response = await post.client.post(post.url, content=endless(), headers=headers)
         assert (response.status_code, response.json()["code"]) == (413, "TOO_LARGE")
@@ -363,37 +395,46 @@ def cancelling(id: Any) -> bytes:
 
 
 @awaited
-async def test_a_call_is_cancelled_by_its_own_session_alone(scene: Scene) -> None:
-    async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
-        await live.call(scene.credentials("vera"), AcquireClaim("B-1"))
+async def test_a_call_is_cancelled_by_its_own_session_alone(workspace: McpWorkspace) -> None:
+    async with (
+        workspace.live() as live,
+        posting(workspace, live, workspace.tokens["otto-cli"]) as post,
+    ):
+        await live.call(workspace.credentials("vera"), AcquireClaim("B-1"))
         mine, other = {"Mcp_Session_Id": "mine"}, {"Mcp_Session_Id": "other"}
         waiting = asyncio.create_task(post(call(7, "claim", item="B-1", wait_s=45), **mine))
         await until(lambda: queued(live, 1))
         assert (await post(cancelling(7), **other)).status_code == 202
         assert (await post(cancelling(7))).status_code == 202
-        async with http_client(scene.tokens["vera"]) as client:
+        async with http_client(workspace.tokens["vera"]) as client:
             assert (await Poster(client, post.url)(cancelling(7), **mine)).status_code == 202
-        await live.call(scene.credentials("vera"), ReleaseClaim("B-1"))
+        await live.call(workspace.credentials("vera"), ReleaseClaim("B-1"))
         assert (await waiting).json()["result"]["structuredContent"]["acquired"]
 
 
 @awaited
-async def test_a_notification_without_an_id_cancels_no_call(scene: Scene) -> None:
-    async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
-        await live.call(scene.credentials("vera"), AcquireClaim("B-1"))
+async def test_a_notification_without_an_id_cancels_no_call(workspace: McpWorkspace) -> None:
+    async with (
+        workspace.live() as live,
+        posting(workspace, live, workspace.tokens["otto-cli"]) as post,
+    ):
+        await live.call(workspace.credentials("vera"), AcquireClaim("B-1"))
         mine = {"Mcp_Session_Id": "mine"}
         waiting = asyncio.create_task(post(call("None", "claim", item="B-1", wait_s=45), **mine))
         await until(lambda: queued(live, 1))
         note = b'{"jsonrpc": "2.0", "method": "notifications/initialized"}'
         assert (await post(note, **mine)).status_code == 202
-        await live.call(scene.credentials("vera"), ReleaseClaim("B-1"))
+        await live.call(workspace.credentials("vera"), ReleaseClaim("B-1"))
         assert (await waiting).json()["result"]["structuredContent"]["acquired"]
 
 
 @awaited
-async def test_a_cancelled_call_over_http_ends_with_an_error(scene: Scene) -> None:
-    async with scene.live() as live, posting(scene, live, scene.tokens["otto-cli"]) as post:
-        await live.call(scene.credentials("vera"), AcquireClaim("B-1"))
+async def test_a_cancelled_call_over_http_ends_with_an_error(workspace: McpWorkspace) -> None:
+    async with (
+        workspace.live() as live,
+        posting(workspace, live, workspace.tokens["otto-cli"]) as post,
+    ):
+        await live.call(workspace.credentials("vera"), AcquireClaim("B-1"))
         mine = {"Mcp_Session_Id": "mine"}
         waiting = asyncio.create_task(post(call(7, "claim", item="B-1", wait_s=45), **mine))
         await until(lambda: queued(live, 1))
@@ -406,16 +447,16 @@ async def test_a_cancelled_call_over_http_ends_with_an_error(scene: Scene) -> No
 # --- the process on stdio
 
 
-def started(scene: Scene, *words: str, **more: str | None) -> subprocess.Popen[bytes]:
-    return run(scene, *scene.prepared.command(*words), **more)
+def started(workspace: McpWorkspace, *words: str, **more: str | None) -> subprocess.Popen[bytes]:
+    return run(workspace, *workspace.prepared.command(*words), **more)
 
 
-def run(scene: Scene, *command: str, **more: str | None) -> subprocess.Popen[bytes]:
-    environment = scene.environment("otto-cli") | more
+def run(workspace: McpWorkspace, *command: str, **more: str | None) -> subprocess.Popen[bytes]:
+    environment = workspace.environment("otto-cli") | more
     return subprocess.Popen(
         command,
         env={name: value for name, value in environment.items() if value is not None},
-        cwd=scene.home,
+        cwd=workspace.home,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -433,14 +474,14 @@ def finished(process: subprocess.Popen[bytes], *said: bytes) -> tuple[list[Any],
     return [json.loads(answer) for answer in out.splitlines()], err.decode()
 
 
-def test_stdio_ends_with_its_input_and_says_nothing_but_json_rpc(scene: Scene) -> None:
-    process = run(scene, *PROCESS)
+def test_stdio_ends_with_its_input_and_says_nothing_but_json_rpc(workspace: McpWorkspace) -> None:
+    process = run(workspace, *PROCESS)
     said = [b"junk", request(1, "initialize", **HELLO), call(2, "send", to="@vera", text="hello")]
     heard, complaint = finished(process, *said)
     assert process.returncode == 0
     assert complaint == ""
     assert {answer["id"] for answer in heard} == {None, 1, 2}
-    silent = started(scene)
+    silent = started(workspace)
     assert finished(silent) == ([], "")
     assert silent.returncode == 0
 
@@ -463,13 +504,13 @@ def test_what_others_print_and_read_does_not_touch_the_conversation() -> None:
     assert (done.stdout, done.stderr) == (b"wire", b"noise\nmore noise\n")
 
 
-def test_stdio_serves_a_file_as_well_as_a_pipe(scene: Scene) -> None:
-    asked, answered = scene.home / "asked", scene.home / "answered"
+def test_stdio_serves_a_file_as_well_as_a_pipe(workspace: McpWorkspace) -> None:
+    asked, answered = workspace.home / "asked", workspace.home / "answered"
     asked.write_bytes(call(1, "whoami") + b"\n")
     with asked.open("rb") as source, answered.open("wb") as sink:
         done = subprocess.run(
             PROCESS,
-            env=scene.environment("otto-cli"),
+            env=workspace.environment("otto-cli"),
             stdin=source,
             stdout=sink,
             timeout=2 * LIMIT_S,
@@ -492,33 +533,37 @@ def test_stdio_serves_a_file_as_well_as_a_pipe(scene: Scene) -> None:
     ],
 )
 def test_stdio_that_cannot_serve_says_why_and_ends(
-    words: tuple[str, ...], more: dict[str, str | None], status: int, complaint: str, scene: Scene
+    words: tuple[str, ...],
+    more: dict[str, str | None],
+    status: int,
+    complaint: str,
+    workspace: McpWorkspace,
 ) -> None:
-    process = started(scene, *words, **more)
+    process = started(workspace, *words, **more)
     heard, said = finished(process, call(1, "whoami"))
     assert (process.returncode, heard) == (status, [])
     assert complaint in said
     assert "Traceback" not in said
 
 
-def claims(scene: Scene, item: str) -> list[dict[str, Any]]:
-    with Node(scene.directory) as node:
+def claims(workspace: McpWorkspace, item: str) -> list[dict[str, Any]]:
+    with Node(workspace.directory) as node:
         found: list[dict[str, Any]] = node.call(OWNER, CheckClaim(item))["claims"]
     return found
 
 
-def test_a_session_of_its_own_gives_up_its_claims_at_the_end(scene: Scene) -> None:
+def test_a_session_of_its_own_gives_up_its_claims_at_the_end(workspace: McpWorkspace) -> None:
     for _ in range(2):  # a client's configuration names the same session at every start
-        process = started(scene, "--session", "window")
+        process = started(workspace, "--session", "window")
         heard, _ = finished(process, call(1, "claim", item="B-1"))
         claim = heard[0]["result"]["structuredContent"]["claim"]
         assert claim["session"] == "window"
         assert process.returncode == 0
-        assert claims(scene, "B-1") == []
+        assert claims(workspace, "B-1") == []
 
 
-def test_a_session_of_its_own_keeps_its_claims_while_it_serves(scene: Scene) -> None:
-    process = run(scene, *PROCESS, "--session", "window")
+def test_a_session_of_its_own_keeps_its_claims_while_it_serves(workspace: McpWorkspace) -> None:
+    process = run(workspace, *PROCESS, "--session", "window")
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -529,39 +574,41 @@ def test_a_session_of_its_own_keeps_its_claims_while_it_serves(scene: Scene) -> 
         @awaited
         async def renewed() -> None:
             async def later() -> bool:
-                return bool(claims(scene, "B-1")[0]["expires_at"] > first["expires_at"])
+                return bool(claims(workspace, "B-1")[0]["expires_at"] > first["expires_at"])
 
             await until(later)
 
         renewed()
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 143
-        assert claims(scene, "B-1") == []
+        assert claims(workspace, "B-1") == []
     finally:
         process.kill()
         process.communicate()
 
 
-def test_a_session_of_somebody_else_keeps_its_claims(scene: Scene) -> None:
-    credentials = scene.credentials("otto-cli", "run-1")
-    with Node(scene.directory) as node:
+def test_a_session_of_somebody_else_keeps_its_claims(workspace: McpWorkspace) -> None:
+    credentials = workspace.credentials("otto-cli", "run-1")
+    with Node(workspace.directory) as node:
         node.call(credentials, StartSession("run-1"))
-    process = started(scene, INTERLOCK_SESSION="run-1")
+    process = started(workspace, INTERLOCK_SESSION="run-1")
     heard, _ = finished(process, call(1, "claim", item="B-1"))
     assert heard[0]["result"]["structuredContent"]["claim"]["session"] == "run-1"
-    assert [claim["session"] for claim in claims(scene, "B-1")] == ["run-1"]
-    with Node(scene.directory) as node:
+    assert [claim["session"] for claim in claims(workspace, "B-1")] == ["run-1"]
+    with Node(workspace.directory) as node:
         node.call(credentials, EndSession("run-1"))
 
 
-def test_paths_on_stdio_are_of_the_repository_that_one_stands_in(scene: Scene) -> None:
-    outside = finished(started(scene), call(1, "claim", paths=["src"]))[0]
+def test_paths_on_stdio_are_of_the_repository_that_one_stands_in(workspace: McpWorkspace) -> None:
+    outside = finished(started(workspace), call(1, "claim", paths=["src"]))[0]
     assert outside[0]["result"]["structuredContent"]["member"] == "repo"
-    subprocess.run(["git", "init", "-q", str(scene.home)], check=True)
+    subprocess.run(["git", "init", "-q", str(workspace.home)], check=True)
     origin = "git@example.org:otto/engine.git"
-    subprocess.run(["git", "-C", str(scene.home), "remote", "add", "origin", origin], check=True)
-    inside = finished(started(scene), call(1, "claim", paths=["src"]))[0]
-    named = finished(started(scene, "--repo", "another"), call(1, "claim", paths=["src"]))[0]
+    subprocess.run(
+        ["git", "-C", str(workspace.home), "remote", "add", "origin", origin], check=True
+    )
+    inside = finished(started(workspace), call(1, "claim", paths=["src"]))[0]
+    named = finished(started(workspace, "--repo", "another"), call(1, "claim", paths=["src"]))[0]
     repos = [
         answer[0]["result"]["structuredContent"]["claim"]["repo"] for answer in (inside, named)
     ]

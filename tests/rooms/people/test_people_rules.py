@@ -1,5 +1,4 @@
-"""The rules of people, invitations and connections, sentence by sentence: who may invite, what an
-invitation is good for, whose an agent is, what a person sees and ends, and what is kept of it."""
+"""The rules of people: invitations, passwords, owned agents, connections, and their ends."""
 
 import json
 import stat
@@ -14,39 +13,43 @@ from interlock.errors import (
     IdentityMismatch,
     MissingScope,
     NameTaken,
+    NotFound,
     Paused,
     TokenExpired,
     Usage,
 )
 from interlock.node import Node
 from interlock.rooms.claims.verbs import AcquireClaim, TakeOverClaim
-from interlock.rooms.identity.token_format import hashed, token_id
-from interlock.rooms.identity.verbs import MintToken
+from interlock.rooms.identity.token_format import INVITATION, hashed, token_id
+from interlock.rooms.identity.verbs import MintToken, RevokeToken
 from interlock.rooms.people.verbs import (
     AcceptInvitation,
     CloseConnection,
     Enrol,
+    GrantConnection,
     Invite,
     ListConnections,
     NameConnection,
     OpenConnection,
     RefreshConnection,
     RevokeConnection,
+    ShowInvitation,
     ShowPerson,
     SignIn,
     SignOut,
 )
 from interlock.rooms.work.verbs import CreateGate, CreateTask, GiveVerdict, SubmitTask, TakeTask
 from interlock.rooms.workspace.verbs import ListEvents, Pause, Resume, ShowLog, Whoami
-from interlock.stores.sqlite import clock_ms
 from interlock.verbs.credentials import Credentials
 from world.chosen import restores
 from world.commandline import Place
+from world.connecting import Browser
 from world.forking import Servers
 from world.letting_in import (
     ANYBODY,
     BROWSER,
     CLIENT,
+    OWNER,
     RESOURCE,
     VERIFIER,
     Connected,
@@ -58,33 +61,22 @@ from world.letting_in import (
     signed_in,
 )
 from world.serving import Forked, Served
+from world.workspace import DAY, HOUR, MovedClock
 
 pytestmark = pytest.mark.every_engine
 
-HOUR = 3_600_000
-DAY = 24 * HOUR
 AT = RESOURCE  # where the tokens of connections are good
 
 
-class Clock:
-    """The machine's, and what a test adds to it."""
-
-    def __init__(self) -> None:
-        self.ahead = 0
-
-    def __call__(self) -> int:
-        return clock_ms() + self.ahead
+@pytest.fixture
+def clock() -> MovedClock:
+    """The clock of the node, which a test moves."""
+    return MovedClock()
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def node(town: Place, clock: Clock) -> Iterator[Node]:
-    """The node of a town where otto, an agent with the surface cli, and vera, a person, have
-    joined."""
+def node(town: Place, clock: MovedClock) -> Iterator[Node]:
+    """The node of a workspace where the agent otto-cli and the person vera have joined."""
     with Node(str(town.workspace), clock=clock) as node:
         yield node
 
@@ -105,9 +97,11 @@ def listed(node: Node, token: str | None) -> dict[str, list[Any]]:
     return {kind: [found["id"] for found in group] for kind, group in answer.items()}
 
 
-def kept_token(place: Place, sender: str) -> str:
-    kept = place.workspace / "credentials" / f"{sender}.json"
-    return str(json.loads(kept.read_text())["token"])
+def opens(node: Node, made: Connected) -> dict[str, Any]:
+    """The answer to a client that opens a connection with its code."""
+    asked = OpenConnection(made.code, CLIENT, hashed(secret()), hashed(secret()))
+    answer: dict[str, Any] = node.call(ANYBODY, asked)
+    return answer
 
 
 # --- who invites, and whom
@@ -163,7 +157,9 @@ def test_of_a_name_one_invitation_is_good_at_a_time(node: Node) -> None:
     assert joins(node, elsewhere) == "hugo-desk"
 
 
-def test_an_invitation_ends_after_three_days_or_when_it_is_said(node: Node, clock: Clock) -> None:
+def test_an_invitation_ends_after_three_days_or_when_it_is_said(
+    node: Node, clock: MovedClock
+) -> None:
     short = node.call(Credentials(owner=True), Invite("hugo", ttl_s=60))["invitation"]
     long = invited(node, "hanna")
     clock.ahead = 60_000
@@ -223,7 +219,7 @@ def test_in_a_pause_what_was_let_in_can_be_ended(node: Node) -> None:
 def test_a_person_who_is_locked_out_has_no_way_in_left(town: Place, node: Node) -> None:
     browser = signed_in(node, "vera", "otto")
     opened, unopened = connected(node, browser, "otto"), granted(node, browser, "vera")
-    link, kept = invited(node, "vera"), kept_token(town, "vera")
+    link, kept = invited(node, "vera"), town.token_of("vera")
     others = signed_in(node, "rosa")
     answer = node.call(Credentials(owner=True), RevokeConnection("@vera"))
     assert (answer["person"], answer["agents"]) == ("@vera", ["@otto"])
@@ -242,7 +238,7 @@ def test_a_person_who_is_locked_out_has_no_way_in_left(town: Place, node: Node) 
         with pytest.raises(BadToken):
             node.call(ANYBODY, asked)
     assert who(node, others) == "rosa"
-    assert who(node, kept_token(town, "otto-cli")) == "otto-cli"
+    assert who(node, town.token_of("otto-cli")) == "otto-cli"
 
 
 def test_a_lock_out_withdraws_what_the_person_or_its_agents_could_come_back_by(
@@ -346,7 +342,7 @@ def test_a_client_acts_only_as_what_is_its_persons(node: Node) -> None:
 
 def test_nobody_lets_a_client_in_with_a_token_that_lies_in_a_file(node: Node, town: Place) -> None:
     """Whatever runs on that machine could."""
-    vera, otto = kept_token(town, "vera"), kept_token(town, "otto-cli")
+    vera, otto = town.token_of("vera"), town.token_of("otto-cli")
     connection = connected(node, signed_in(node, "rosa"), "rosa")
     for token in (vera, otto, connection.token):
         for asked in (ShowPerson(), SignOut()):
@@ -369,7 +365,7 @@ def test_a_connection_has_no_scope_beyond_an_agents(node: Node) -> None:
 def test_a_client_that_acts_for_a_person_is_not_that_person(node: Node, town: Place) -> None:
     rosa = Credentials(token=signed_in(node, "rosa"))
     client = Credentials(token=connected(node, rosa.token or "", "rosa").token, audience=AT)
-    otto = Credentials(token=kept_token(town, "otto-cli"))
+    otto = Credentials(token=town.token_of("otto-cli"))
     node.call(otto, AcquireClaim(item="B-1"))
     with pytest.raises(MissingScope):
         node.call(client, TakeOverClaim("in a hurry", item="B-1"))
@@ -380,7 +376,7 @@ def test_a_client_is_no_second_reader_in_its_persons_place(node: Node, town: Pla
     browser = signed_in(node, "rosa")
     rosa = Credentials(token=browser)
     as_rosa = Credentials(token=connected(node, browser, "rosa", "web").token, audience=AT)
-    otto = Credentials(token=kept_token(town, "otto-cli"))
+    otto = Credentials(token=town.token_of("otto-cli"))
     owner = Credentials(owner=True)
     node.call(owner, CreateGate("athena", ("rosa",)))
     node.call(owner, CreateGate("robot", ("rosa-web",)))
@@ -402,7 +398,7 @@ def test_a_person_sees_their_own_and_the_owner_all(node: Node, town: Place) -> N
     rosa, hugo = signed_in(node, "rosa", "otto"), signed_in(node, "hugo")
     hers, his = connected(node, rosa, "otto", "phone"), connected(node, hugo, "hugo")
     invited(node, "hanna")
-    ottos = token_id(hashed(kept_token(town, "otto-cli")))
+    ottos = token_id(hashed(town.token_of("otto-cli")))
     assert listed(node, rosa) == {
         "connections": [hers.id],
         "sessions": [token_id(hashed(rosa))],
@@ -421,7 +417,7 @@ def test_agents_and_clients_see_name_and_end_none_not_even_their_own_persons(
 ) -> None:
     rosa = signed_in(node, "rosa", "otto")
     connection, hers = connected(node, rosa, "otto", "phone"), connected(node, rosa, "rosa")
-    for token in (kept_token(town, "otto-cli"), connection.token, hers.token):
+    for token in (town.token_of("otto-cli"), connection.token, hers.token):
         for asked in (
             ListConnections(),
             NameConnection(connection.id, "mine"),
@@ -458,7 +454,7 @@ def test_ending_one_connection_ends_that_one_at_once(town: Place) -> None:
 
 
 def test_a_person_ends_a_token_on_a_machine_of_their_agents(town: Place) -> None:
-    otto = kept_token(town, "otto-cli")
+    otto = town.token_of("otto-cli")
     with Node(str(town.workspace)) as node:
         rosa = signed_in(node, "rosa", "otto")
     town.ok("connection", "revoke", token_id(hashed(otto)), INTERLOCK_TOKEN=rosa)
@@ -484,7 +480,7 @@ def test_a_connection_is_called_what_its_client_is_until_it_is_named(town: Place
 # --- how long
 
 
-def test_a_code_opens_a_connection_once_within_a_minute(node: Node, clock: Clock) -> None:
+def test_a_code_opens_a_connection_once_within_a_minute(node: Node, clock: MovedClock) -> None:
     browser = signed_in(node, "rosa")
     late = granted(node, browser, "rosa")
     clock.ahead = 60_000
@@ -500,7 +496,7 @@ def _opening(made: Connected) -> OpenConnection:
     return OpenConnection(made.code, CLIENT, hashed(secret()), hashed(secret()))
 
 
-def test_a_token_lives_an_hour_and_is_refreshed_for_a_month(node: Node, clock: Clock) -> None:
+def test_a_token_lives_an_hour_and_is_refreshed_for_a_month(node: Node, clock: MovedClock) -> None:
     made = connected(node, signed_in(node, "rosa"), "rosa")
     clock.ahead = HOUR
     with pytest.raises(TokenExpired):
@@ -596,6 +592,7 @@ def test_what_renews_itself_is_not_rotated(town: Place) -> None:
 
 @pytest.fixture
 def server(town: Place, servers: Servers) -> Iterator[Served]:
+    """A server for the workspace."""
     with Forked(town, servers) as server:
         yield server
 
@@ -699,3 +696,168 @@ def test_the_facts_name_who_joined_and_not_who_carried_it(town: Place) -> None:
         "agent_owned": ["@hugo"],
         "password_set": ["@rosa"],
     }
+
+
+# --- after a restore
+
+
+@restores
+def test_secrets_used_after_a_backup_are_invalid_after_its_restore(town: Place) -> None:
+    with Node(str(town.workspace)) as node:
+        browser, other = signed_in(node, "rosa"), signed_in(node, "hugo")
+        made, unopened = connected(node, browser, "rosa"), granted(node, other, "hugo")
+        unused = invited(node, "hanna")
+    town.ok("backup", "../kept.db")
+    with Node(str(town.workspace)) as node:
+        after = refreshed(node, made)
+        opens(node, unopened)
+        node.call(ANYBODY, AcceptInvitation(unused, hashed(secret())))
+        renewed = signed_in(node, "rosa")
+    town.ok("restore", "../kept.db")
+    town.ok("token", "reaffirm", "--all")
+    with Node(str(town.workspace)) as node:
+        refused: list[Callable[[], Any]] = [
+            lambda: refreshed(node, made),
+            lambda: refreshed(node, after),
+            lambda: opens(node, unopened),
+            lambda: node.call(ANYBODY, AcceptInvitation(unused, hashed(secret()))),
+            lambda: node.call(ANYBODY, ShowInvitation(unused)),
+            lambda: node.call(ANYBODY, SignIn("rosa", VERIFIER, hashed(secret()))),
+            *(lambda token=token: who(node, token) for token in (browser, other, renewed)),
+            *(lambda token=made.token: who(node, token) for made in (made, after)),
+        ]
+        for asked in refused:
+            with pytest.raises(BadToken):
+                asked()
+        assert who(node, town.token_of("otto-cli")) == "otto-cli", "this one was reaffirmed"
+        listed = node.call(OWNER, ListConnections())
+        assert listed == {kind: [] for kind in listed}
+
+
+@restores
+def test_after_a_restore_a_person_is_told_to_ask_for_an_invitation(
+    town: Place, servers: Servers
+) -> None:
+    with Forked(town, servers) as served:
+        rosa = Browser(served).join("rosa", "--own", "otto")
+    town.ok("backup", "../kept.db")
+    town.ok("restore", "../kept.db")
+    town.ok("token", "reaffirm", "--all")
+    with Forked(town, servers) as served:
+        rosa = rosa.at(served)
+        assert "current-password" in rosa.get("/person").text
+        refused = rosa.sign_in("rosa")
+        assert refused.status_code == 403
+        assert "Ask whoever runs this server for an invitation" in refused.text
+        assert "otto" in rosa.join("rosa").get("/person").text, "what is hers stayed hers"
+
+
+# --- passwords in the log
+
+
+def test_the_proof_of_a_password_in_the_log_does_not_sign_in(town: Place, node: Node) -> None:
+    signed_in(node, "rosa")
+    (fact,) = town.facts("password_set")
+    logged = [value for value in fact["outcome"].values() if value != "rosa"]
+    (proof,) = logged
+    assert len(proof) == len(VERIFIER) == 64, "it has the shape of what signs in"
+    with pytest.raises(BadToken):
+        node.call(ANYBODY, SignIn("rosa", proof, hashed(secret())))
+    assert node.call(ANYBODY, SignIn("rosa", VERIFIER, hashed(secret())))["sender"] == "rosa"
+
+
+# --- invitations and codes are made once
+
+
+def invite_by(node: Node, name: str, code_hash: str, surface: str | None = None) -> None:
+    node.call(OWNER, Invite(name, surface, code_hash=code_hash))
+
+
+def test_an_invitation_is_made_once_whatever_became_of_the_first(node: Node) -> None:
+    code = secret(INVITATION)
+    invite_by(node, "hugo", hashed(code))
+    alike = hashed(code)[:12] + "0" * 52
+    before = node.head()
+    for hash, name in ((hashed(code), "hugo"), (hashed(code), "hanna"), (alike, "hanna")):
+        with pytest.raises(NameTaken, match="made before"):
+            invite_by(node, name, hash)
+    node.call(ANYBODY, AcceptInvitation(code, hashed(secret())))
+    for hash in (hashed(code), alike):
+        with pytest.raises(NameTaken, match="made before"):
+            invite_by(node, "hanna", hash)
+    assert node.head() == before + 3, "only what accepting it takes"
+
+
+def test_a_code_is_made_once_whatever_became_of_the_first(node: Node) -> None:
+    browser = signed_in(node, "rosa")
+    made = granted(node, browser, "rosa")
+    asked = GrantConnection(
+        *("rosa", None, ("mail",), CLIENT, "A client", RESOURCE),
+        *("https://client.example/back", "c" * 43, hashed(made.code)),
+    )
+    alike = asked._replace(code_hash=hashed(made.code)[:12] + "0" * 52)
+    for again in (asked, alike):
+        with pytest.raises(NameTaken, match="made before"):
+            node.call(Credentials(token=browser), again)
+    node.call(Credentials(token=browser), RevokeConnection(made.id))
+    for again in (asked, alike):
+        with pytest.raises(NameTaken, match="made before"):
+            node.call(Credentials(token=browser), again)
+
+
+# --- the names of an invitation
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("owner", "interlock", "crew", "otto-cli", "otto --kind human"),
+        *("otto --surface x", "vera --surface team", "hugo --own owner", "hugo --own crew"),
+    ],
+)
+def test_an_invitation_refuses_a_name_that_cannot_join(town: Place, words: str) -> None:
+    town.join("otto-x")
+    for group in ("crew", "vera-team"):
+        town.ok("group", "create", group, "--member", "@vera")
+    message = town.no("NAME_TAKEN", "invite", *words.split())["message"]
+    assert message.startswith("@")
+    assert town.facts("person_invited") == []
+
+
+# --- ending tokens and codes
+
+
+def test_ending_the_tokens_of_a_sender_ends_the_codes_that_would_give_another(
+    node: Node,
+) -> None:
+    browser = signed_in(node, "rosa", "otto")
+    live, unopened = connected(node, browser, "otto"), granted(node, browser, "otto")
+    elsewhere = granted(node, browser, "otto", "phone")
+    revoked = node.call(OWNER, RevokeToken(sender="otto"))["revoked"]
+    assert revoked == [live.id, unopened.id]
+    with pytest.raises(BadToken):
+        opens(node, unopened)
+    assert "refused" not in opens(node, elsewhere), "that is another sender"
+
+
+def test_a_sender_who_has_nothing_but_a_code_loses_that(node: Node) -> None:
+    unopened = granted(node, signed_in(node, "rosa", "robo"), "robo")
+    assert node.call(OWNER, RevokeToken(sender="robo"))["revoked"] == [unopened.id]
+    with pytest.raises(BadToken):
+        opens(node, unopened)
+    with pytest.raises(NotFound):
+        node.call(OWNER, RevokeToken(sender="robo"))
+
+
+def test_a_code_that_was_ended_unopened_is_refused_and_accuses_nobody(
+    town: Place, node: Node
+) -> None:
+    browser = signed_in(node, "rosa")
+    unopened = granted(node, browser, "rosa")
+    node.call(Credentials(token=browser), RevokeConnection(unopened.id))
+    with pytest.raises(BadToken, match="unless the person ends it"):
+        opens(node, unopened)
+    assert town.facts("request_refused") == []
+    made = connected(node, browser, "rosa")
+    node.call(Credentials(token=browser), RevokeConnection(made.id))
+    assert opens(node, made) == {"refused": "CODE_REPLAYED"}

@@ -4,7 +4,7 @@ own client changes nothing, is reported, and stands in nobody's way."""
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -25,14 +25,8 @@ from world.commandline import Place, until
 from world.databases import ValkeyServer
 from world.remotes import PostgresIntruder, RedisIntruder, Remotes
 from world.serving import Served, free_port
-from world.teams import LARGE, OWNER, Team, facts, hashes, join, level, send, texts
-
-
-@pytest.fixture
-def team(tmp_path_factory: pytest.TempPathFactory, remote: Remotes) -> Iterator[Team]:
-    team = Team(tmp_path_factory.mktemp("team"), remote)
-    yield team
-    team.close()
+from world.teams import LARGE, Team, hashes, level, texts
+from world.workspace import OWNER, facts, join, send_text
 
 
 class Intruder:
@@ -135,6 +129,7 @@ def _fields(entry: Sealed) -> dict[Any, Any]:
 
 @pytest.fixture
 def intruder(remote: Remotes) -> Intruder:
+    """An intruder with access to the engine."""
     return Intruder(remote)
 
 
@@ -204,8 +199,8 @@ def _grown(team: Team) -> tuple[Node, Node]:
     """Two nodes, and a log with a blob in it."""
     ada, bert = team.open("ada"), team.open("bert")
     otto = join(ada, "otto")
-    send(bert, otto, "@otto", "hello")
-    send(ada, otto, "@otto", LARGE)
+    send_text(bert, otto, "@otto", "hello")
+    send_text(ada, otto, "@otto", LARGE)
     level(ada, bert)
     return ada, bert
 
@@ -221,7 +216,7 @@ def _goes_on(team: Team, *nodes: Node) -> None:
     before = nodes[0].head()
     vera = join(nodes[-1], "vera")
     assert [fact["seq"] for fact in facts(nodes[-1], after=before)] == [before + 1, before + 2]
-    send(nodes[0], vera, "@vera", "still here")
+    send_text(nodes[0], vera, "@vera", "still here")
     newcomer = team.open("newcomer")
     level(*nodes, newcomer)
     assert texts(newcomer, vera) == ["still here"]
@@ -294,7 +289,7 @@ def test_a_changed_body_is_never_shown_and_the_audit_says_so(
 ) -> None:
     ada = team.open("ada")
     otto = join(ada, "otto")
-    first, second = (send(ada, otto, "@otto", text)["seq"] for text in ("pay vera", "hello"))
+    first, second = (send_text(ada, otto, "@otto", text)["seq"] for text in ("pay vera", "hello"))
     body = next(entry.body for entry in intruder.log() if entry.seq == first)
     assert body is not None
     intruder.change_body(first, body.replace(b"vera", b"mall"))
@@ -336,8 +331,8 @@ def test_an_entry_that_was_changed_is_folded_by_nobody(
     """Nodes that have it go on; one that has not stops there and says where."""
     ada = team.open("ada")
     otto = join(ada, "otto")
-    large = send(ada, otto, "@otto", LARGE)["seq"]
-    send(ada, otto, "@otto", "hello")
+    large = send_text(ada, otto, "@otto", LARGE)["seq"]
+    send_text(ada, otto, "@otto", "hello")
     entry = next(entry for entry in intruder.log() if entry.seq == large)
     assert entry.keeps
     changes = {
@@ -348,7 +343,7 @@ def test_an_entry_that_was_changed_is_folded_by_nobody(
     intruder.change(changes[what])
     with pytest.raises(LogForked, match=f"Entry {large} was changed in the engine"):
         team.open("bert")
-    send(ada, otto, "@otto", "still here")
+    send_text(ada, otto, "@otto", "still here")
     assert texts(ada, otto)[1:] == ["hello", "still here"]
     assert audit.verify(ada)["ok"]
     assert _set_aside(ada) == 0
@@ -422,8 +417,8 @@ def test_word_of_a_node_that_nobody_signed_is_heard_by_nobody(
     assert {node["node"] for node in shared.standing()["nodes"]} == {
         node.shared.engine.node for node in (ada, bert) if node.shared
     }
-    send(ada, otto, "@otto", "hello")
-    send(bert, otto, "@otto", "hello")
+    send_text(ada, otto, "@otto", "hello")
+    send_text(bert, otto, "@otto", "hello")
     level(ada, bert)
 
 
@@ -442,7 +437,7 @@ def test_who_meddles_with_the_turn_does_not_stop_the_log(team: Team, intruder: I
 
 def _sent(node: Node, who: Credentials) -> bool:
     try:
-        send(node, who, "@otto", "hello")
+        send_text(node, who, "@otto", "hello")
     except EngineUnavailable:
         return False
     return True

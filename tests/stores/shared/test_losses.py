@@ -27,11 +27,13 @@ from world.commandline import Place, until
 from world.databases import Server, ValkeyServer
 from world.remotes import Remotes
 from world.serving import Served
-from world.teams import LARGE, OWNER, Answer, Team, facts, hashes, join, level, send, texts
+from world.teams import LARGE, Team, hashes, level, texts
+from world.workspace import OWNER, Answer, facts, join, send_text
 
 
 @pytest.fixture
 def team(tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes) -> Iterator[Team]:
+    """Nodes on a server of the test's own, which the test stops and replaces."""
     team = Team(tmp_path_factory.mktemp("team"), own_remote)
     yield team
     team.close()
@@ -61,10 +63,13 @@ def _copied(source: str | Path, target: str | Path) -> None:
 
 @pytest.fixture
 def copying(team: Team, tmp_path: Path) -> "Copying":
+    """Copies the server of the team."""
     return Copying(team, tmp_path / "copy")
 
 
 class Copying:
+    """Copies a server while its nodes are open."""
+
     def __init__(self, team: Team, path: Path) -> None:
         self._team, self._path = team, path
 
@@ -105,7 +110,7 @@ def _tells(node: Node) -> None:
 def _writes(node: Node, who: Credentials) -> bool:
     """Whether the node writes again."""
     try:
-        send(node, who, "@otto", "again")
+        send_text(node, who, "@otto", "again")
     except NotAvailable:
         return False
     return True
@@ -118,7 +123,7 @@ def _redact(node: Node, message: Answer) -> None:
 def _grown(team: Team) -> tuple[Node, Node, Credentials]:
     ada, bert = team.open("ada"), team.open("bert")
     otto = join(ada, "otto")
-    send(bert, otto, "@otto", "kept")
+    send_text(bert, otto, "@otto", "kept")
     level(ada, bert)
     return ada, bert, otto
 
@@ -128,9 +133,9 @@ def _grown(team: Team) -> tuple[Node, Node, Credentials]:
 
 def test_what_the_engine_lost_is_put_back_from_a_node(team: Team, copying: Copying) -> None:
     ada, bert, otto = _grown(team)
-    said = [send(ada, otto, "@otto", text) for text in ("a leak", LARGE + "leak")]
+    said = [send_text(ada, otto, "@otto", text) for text in ("a leak", LARGE + "leak")]
     copy, common = copying(), ada.head()
-    said += [send(bert, otto, "@otto", text) for text in ("lost", LARGE + "lost", "brief")]
+    said += [send_text(bert, otto, "@otto", text) for text in ("lost", LARGE + "lost", "brief")]
     for number in (0, 1, 4):
         _redact(ada, said[number])
     texts(ada, otto)
@@ -142,7 +147,7 @@ def test_what_the_engine_lost_is_put_back_from_a_node(team: Team, copying: Copyi
         assert trouble.members["engine_seq"] == trouble.members["common_seq"] == common
         assert trouble.members["node_seq"] == len(log)
         with pytest.raises(LogForked):
-            send(node, otto, "@otto", "no")
+            send_text(node, otto, "@otto", "no")
         assert texts(node, otto)[:2] == ["kept", "lost"]
         assert (hashes(node), upkeep.state_digest(node)) == (log, digest)
     bert_place = Place(team.root / "bert")
@@ -192,14 +197,14 @@ def test_a_node_that_is_behind_the_lost_tail_does_not_write_either(
     ada, bert, otto = _grown(team)
     copy, common = copying(), ada.head()
     team.end(bert)
-    send(ada, otto, "@otto", "lost")
+    send_text(ada, otto, "@otto", "lost")
     copy.put_back()
     _tells(ada)
     bert = team.open("bert")
     with pytest.raises(
         LogForked, match=f"ends at #{common}, and the node .* #{common + 1}"
     ) as caught:
-        send(bert, otto, "@otto", "no")
+        send_text(bert, otto, "@otto", "no")
     assert ada.shared is not None
     assert f"run interlock repair on {ada.shared.engine.node}" in caught.value.message
     assert bert.call(otto, Whoami())["open"] == 1
@@ -214,10 +219,10 @@ def test_what_no_single_node_has_is_put_back_by_several(team: Team, copying: Cop
     """The one that is further behind does not write on in place of what another has."""
     ada, bert, otto = _grown(team)
     copy, common = copying(), ada.head()
-    send(bert, otto, "@otto", "lost 1")
+    send_text(bert, otto, "@otto", "lost 1")
     level(ada, bert)
     team.end(bert)
-    send(ada, otto, "@otto", "lost 2")
+    send_text(ada, otto, "@otto", "lost 2")
     log = hashes(ada)
     copy.put_back()
     _tells(ada)
@@ -238,7 +243,7 @@ def test_reads_of_a_node_that_has_more_than_the_engine_do_not_grow_old(
     """The engine confirms all the time that it has nothing which the node has not."""
     ada, _, otto = _grown(team)
     copy = copying()
-    send(ada, otto, "@otto", "lost")
+    send_text(ada, otto, "@otto", "lost")
     assert texts(ada, otto) == ["kept", "lost"]
     copy.put_back()
     _notices(ada)
@@ -254,7 +259,7 @@ def test_what_an_intruder_puts_in_place_of_the_lost_tail_is_set_aside(
     ada, bert, otto = _grown(team)
     copy, common = copying(), ada.head()
     for number in range(3):
-        send(bert, otto, "@otto", f"lost {number}")
+        send_text(bert, otto, "@otto", f"lost {number}")
     level(ada, bert)
     log = hashes(ada)
     copy.put_back()
@@ -272,7 +277,7 @@ def test_what_an_intruder_puts_in_place_of_the_lost_tail_is_set_aside(
 def test_a_server_that_starts_on_a_lost_tail_says_so(team: Team, copying: Copying) -> None:
     ada, _, otto = _grown(team)
     copy, common = copying(), ada.head()
-    send(ada, otto, "@otto", "lost")
+    send_text(ada, otto, "@otto", "lost")
     for node in list(team.nodes):
         team.end(node)
     copy.put_back()
@@ -288,7 +293,7 @@ def test_a_repair_that_was_broken_off_is_said_by_the_next_one(
     """What was put back is there; the log says so once, whether or not it did by then."""
     ada, _, otto = _grown(team)
     copy, common = copying(), ada.head()
-    send(ada, otto, "@otto", "lost")
+    send_text(ada, otto, "@otto", "lost")
     for node in list(team.nodes):
         team.end(node)
     copy.put_back()
@@ -320,7 +325,7 @@ def test_a_lost_tail_that_is_given_up_begins_a_new_epoch(team: Team, copying: Co
     ada, bert, otto = _grown(team)
     before = ada.call(otto, AcquireClaim(item="B-1"))["claim"]["fence"]
     copy, common = copying(), ada.head()
-    send(bert, otto, "@otto", "abandoned words")
+    send_text(bert, otto, "@otto", "abandoned words")
     level(ada, bert)
     assert _found(ada, otto, "abandoned") == _found(bert, otto, "abandoned") == 1
     root, length, log = audit.verify(ada)["root"], ada.head(), hashes(ada)
@@ -340,7 +345,7 @@ def test_a_lost_tail_that_is_given_up_begins_a_new_epoch(team: Team, copying: Co
     for name in ("ada", "bert"):
         _has_kept(team.root / name / "workspace" / f"abandoned-0-{length}.db", length)
     with pytest.raises(NotAllowed, match="interlock token reaffirm"):
-        send(bert, otto, "@otto", "no")
+        send_text(bert, otto, "@otto", "no")
     Place(team.root / "bert").ok("token", "reaffirm", "--all")
     until(lambda: _writes(ada, otto))
     assert texts(ada, otto) == texts(bert, otto) == ["kept", "again"]
@@ -366,7 +371,7 @@ def test_a_fork_is_noticed_and_settled_by_giving_up_one_side(team: Team, copying
     """A node that knew nothing of the loss wrote on, while those that did were down."""
     ada, bert, otto = _grown(team)
     copy, common = copying(), ada.head()
-    send(ada, otto, "@otto", "abandoned")
+    send_text(ada, otto, "@otto", "abandoned")
     level(ada, bert)
     length = ada.head()
     for node in (ada, bert):
@@ -374,14 +379,14 @@ def test_a_fork_is_noticed_and_settled_by_giving_up_one_side(team: Team, copying
     copy.put_back()
     caro = team.open("caro")
     for number in range(3):
-        send(caro, otto, "@otto", f"written on {number}")
+        send_text(caro, otto, "@otto", f"written on {number}")
     ada, bert = team.open("ada"), team.open("bert")
     for node in (ada, bert):
         trouble = _notices(node)
         assert f"The log forks after #{common}" in trouble.message
         assert trouble.members["engine_seq"] == common + 3
         with pytest.raises(LogForked):
-            send(node, otto, "@otto", "no")
+            send_text(node, otto, "@otto", "no")
     place = Place(team.root / "ada")
     with Served(place):
         said = place.no("LOG_FORKED", "repair", "--restore")
@@ -440,13 +445,13 @@ def test_a_stranger_behind_a_fork_holds_nobody_up(
     ):
         ada, _, otto = _grown(team)
         copy, common = Copying(team, tmp_path_factory.mktemp("copy") / "it")(), ada.head()
-        send(ada, otto, "@otto", "abandoned")
+        send_text(ada, otto, "@otto", "abandoned")
         for node in list(team.nodes):
             team.end(node)
         copy.put_back()
         caro = team.open("caro")
         for number in range(3):
-            send(caro, otto, "@otto", f"written on {number}")
+            send_text(caro, otto, "@otto", f"written on {number}")
         team.end(caro)
         with redis.Redis.from_url(server.url) as client:
             log = f"interlock:{{{remotes.name}}}:log"

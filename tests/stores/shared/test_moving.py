@@ -25,10 +25,11 @@ from interlock.stores.shared.remote import seal
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place, until
 from world.databases import PostgresServer, Server, ValkeyServer
-from world.outage import Cut, Outage
 from world.remotes import Remotes
 from world.serving import Served, free_port
-from world.teams import LARGE, OWNER, Team, facts, join, level, send, texts
+from world.tcp_proxy import OutageProxy, TcpProxy
+from world.teams import LARGE, Team, level, texts
+from world.workspace import OWNER, facts, join, send_text
 
 Teams = Callable[[Remotes], Team]
 
@@ -116,11 +117,11 @@ def test_a_move_that_was_broken_off_is_begun_again(
     place.ok("send", "@otto", "here", "--key", "broken-off-here", "--from", "otto")
     place.ok("send", "@otto", "and on", "--from", "otto")
     monkeypatch.setattr("interlock.stores.shared.engine.AT_ONCE", 2)
-    wire = Outage(remote.server.port)
-    with wire:
-        wire.cut_at(b"broken-off-here", arrives=arrives)
-        place.no("ENGINE_UNAVAILABLE", "migrate", "--to", _url(remote, wire.port))
-        assert wire.was_cut
+    proxy = OutageProxy(remote.server.port)
+    with proxy:
+        proxy.cut_at(b"broken-off-here", arrives=arrives)
+        place.no("ENGINE_UNAVAILABLE", "migrate", "--to", _url(remote, proxy.port))
+        assert proxy.was_cut
     half = remote().remote_head().seq
     assert 0 < half < place.entries()
     place.ok("send", "@otto", "meanwhile", "--from", "otto")
@@ -144,7 +145,7 @@ def test_the_name_of_another_workspace_is_refused_and_left_alone(
     assert f"another workspace {remote.name}" in said["message"]
     assert (remote().read(0, 1000), remote().aside()) == (before, 0)
     place.ok("send", "@otto", "still embedded", "--from", "otto")
-    send(ada, otto, "@otto", "still shared")
+    send_text(ada, otto, "@otto", "still shared")
     level(ada)
 
 
@@ -156,9 +157,9 @@ def test_who_has_the_embedded_log_open_is_refused_when_it_was_moved(
         moved = place.process("migrate", "--to", _url(remote), "--json")
         assert moved.status == 0, moved
         with pytest.raises(EngineUnavailable, match="kept by an engine now"):
-            send(before, otto, "@vera", "no")
+            send_text(before, otto, "@vera", "no")
     with open_node(str(place.workspace)) as node:
-        send(node, otto, "@vera", "yes")
+        send_text(node, otto, "@vera", "yes")
         assert texts(node, otto) == ["yes"]
 
 
@@ -236,7 +237,7 @@ def test_bodies_travel_in_pieces_however_many_and_large_they_are(
     with open_node(str(place.workspace)) as node:
         vera = join(node, "vera")
         for number in range(40):
-            send(node, vera, "@vera", f"{number:0600}")
+            send_text(node, vera, "@vera", f"{number:0600}")
     export = _exported(place, "before")
     place.ok("migrate", "--to", _url(remote))
     assert len(remote().read(0, 1000)) < len(export) - 1
@@ -343,6 +344,7 @@ def _is_whole(server: ValkeyServer) -> None:
 
 @pytest.fixture
 def clustered(cluster: ValkeyServer) -> Iterator[Remotes]:
+    """Workspaces on a Redis cluster."""
     remotes = Remotes("redis", cluster)
     yield remotes
     remotes.close()
@@ -352,14 +354,14 @@ def test_everything_works_on_a_cluster(teams: Teams, clustered: Remotes) -> None
     team = teams(clustered)
     ada, bert = team.open("ada"), team.open("bert")
     otto = join(ada, "otto")
-    message = send(ada, otto, "@otto", LARGE)
-    send(bert, otto, "@otto", "hello", key="once")
+    message = send_text(ada, otto, "@otto", LARGE)
+    send_text(bert, otto, "@otto", "hello", key="once")
     ada.call(OWNER, Redact(message["id"], "a leak"))
     level(ada, bert)
     header = clustered().read(0, 1)[0].header
     clustered.intruder().put(seal(os.urandom(32), ada.head() + 1, header))
     until(lambda: clustered().aside() == 1)
-    assert send(bert, otto, "@otto", "hello", key="once")["seq"] == message["seq"] + 1
+    assert send_text(bert, otto, "@otto", "hello", key="once")["seq"] == message["seq"] + 1
     assert texts(bert, otto) == ["hello"]
     assert examine(ada)["findings"][0]["check"] == "set-aside-entries"
     place = team.place("caro")
@@ -374,15 +376,15 @@ def test_a_cluster_is_not_sent_the_same_facts_twice(
     teams: Teams, clustered: Remotes, *, arrives: bool
 ) -> None:
     """Its client would do so by itself, and the second time would seem to be another's."""
-    wire = Cut(clustered.server.port)
-    with wire, redis.Redis.from_url(clustered.server.url) as client:
-        client.config_set("cluster-announce-port", wire.port)
-        ada = teams(clustered).open("ada", port=wire.port)
+    proxy = TcpProxy(clustered.server.port)
+    with proxy, redis.Redis.from_url(clustered.server.url) as client:
+        client.config_set("cluster-announce-port", proxy.port)
+        ada = teams(clustered).open("ada", port=proxy.port)
         otto = join(ada, "otto")
-        wire.cut_at(b"hello there", arrives=arrives)
+        proxy.cut_at(b"hello there", arrives=arrives)
         with nullcontext() if arrives else pytest.raises(EngineUnavailable):
-            send(ada, otto, "@otto", "hello there")
-        assert wire.was_cut
+            send_text(ada, otto, "@otto", "hello there")
+        assert proxy.was_cut
         until(lambda: _is_sent(ada, otto))
         assert texts(ada, otto) == (["hello there", "hello"] if arrives else ["hello"])
         client.config_set("cluster-announce-port", 0)
@@ -392,25 +394,25 @@ def test_a_cluster_that_is_gone_after_the_append_leaves_the_outcome_unknown(
     teams: Teams, clustered: Remotes
 ) -> None:
     """Its client looks for the cluster anew, and tells of that in place of the lost answer."""
-    wire = Outage(clustered.server.port)
-    with wire, redis.Redis.from_url(clustered.server.url) as client:
-        client.config_set("cluster-announce-port", wire.port)
-        ada = teams(clustered).open("ada", port=wire.port)
+    proxy = OutageProxy(clustered.server.port)
+    with proxy, redis.Redis.from_url(clustered.server.url) as client:
+        client.config_set("cluster-announce-port", proxy.port)
+        ada = teams(clustered).open("ada", port=proxy.port)
         otto = join(ada, "otto")
-        wire.cut_at(b"hello there", arrives=True)
+        proxy.cut_at(b"hello there", arrives=True)
         with pytest.raises(EngineUnavailable) as caught:
-            send(ada, otto, "@otto", "hello there", key="lost")
+            send_text(ada, otto, "@otto", "hello there", key="lost")
         assert caught.value.members["outcome"] == "unknown"
-        wire.rewrite_entries()
+        proxy.recover()
         until(lambda: _is_sent(ada, otto))
-        send(ada, otto, "@otto", "hello there", key="lost")
+        send_text(ada, otto, "@otto", "hello there", key="lost")
         assert texts(ada, otto) == ["hello there", "hello"]
         client.config_set("cluster-announce-port", 0)
 
 
 def _is_sent(node: Node, who: Credentials) -> bool:
     try:
-        send(node, who, "@otto", "hello", key="the-key")
+        send_text(node, who, "@otto", "hello", key="the-key")
     except EngineUnavailable:
         return False
     return True
@@ -444,13 +446,13 @@ def test_a_cluster_that_is_away_refuses_writes_as_any_engine_does(
         otto = join(ada, "otto")
         server.kill()
         with pytest.raises(EngineUnavailable):
-            send(ada, otto, "@otto", "hello", key="the-key")
+            send_text(ada, otto, "@otto", "hello", key="the-key")
         assert ada.call(otto, Whoami())["open"] == 0
         server.start()
         until(lambda: _is_sent(ada, otto))
         server.pause()
         with pytest.raises(EngineUnavailable):
-            send(ada, otto, "@otto", "no")
+            send_text(ada, otto, "@otto", "no")
         server.resume()
         until(lambda: _is_sent(ada, otto))
         assert texts(ada, otto) == ["hello"]

@@ -28,7 +28,7 @@ from interlock.stores.shared.remote import (
 )
 from world.databases import PostgresServer
 from world.remotes import PostgresIntruder
-from world.wire import Wire
+from world.tcp_proxy import TcpProxy
 
 LIMIT_S = 60.0
 KEY = b"the workspace's key"
@@ -75,6 +75,7 @@ def made(server: PostgresServer, options: LiteralString = "") -> Iterator[Databa
 
 @pytest.fixture
 def database(postgres: PostgresServer) -> Iterator[Database]:
+    """An empty database."""
     with made(postgres) as database:
         yield database
 
@@ -366,11 +367,11 @@ def test_who_inserts_without_the_turn_is_met_at_the_position(database: Database)
 def test_a_line_that_breaks_before_the_commit_keeps_nothing(
     database: Database, postgres: PostgresServer, arrives: bool
 ) -> None:
-    with Wire(postgres.port) as wire:
-        remote = database.remote(database.url.replace(f":{postgres.port}/", f":{wire.port}/"))
+    with TcpProxy(postgres.port) as proxy:
+        remote = database.remote(database.url.replace(f":{postgres.port}/", f":{proxy.port}/"))
         append(remote, b"one")
         head = remote.begin("node")
-        wire.cut_at(b"two", arrives=arrives)
+        proxy.cut_at(b"two", arrives=arrives)
         with pytest.raises(HeadMoved):
             remote.append(head, Appending([sealed(2, b"two")]))
         assert append(remote, b"next")[0].seq == 2

@@ -28,7 +28,7 @@ from interlock.stores.shared.remote import (
 )
 from world.databases import PostgresServer, ValkeyServer
 from world.remotes import Remotes
-from world.wire import Wire
+from world.tcp_proxy import TcpProxy
 
 LIMIT_S = 60.0
 KEY = b"the workspace's key"
@@ -314,20 +314,20 @@ def test_who_leaves_late_takes_the_turn_from_nobody(remote: Remotes) -> None:
 # --- trouble on the way
 
 
-def cut(remote: Remotes, wire: Wire, entry: Sealed, *, arrives: bool) -> None:
-    """Breaks the wire at the instant after which nobody knows."""
+def cut(remote: Remotes, proxy: TcpProxy, entry: Sealed, *, arrives: bool) -> None:
+    """Cut the connection at the instant after which the outcome is unknown."""
     needle = b"COMMIT" if remote.kind == "postgres" else entry.mac.encode()
-    wire.cut_at(needle, arrives=arrives)
+    proxy.cut_at(needle, arrives=arrives)
 
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["kept", "not kept"])
 def test_an_answer_that_is_lost_is_called_lost(remote: Remotes, arrives: bool) -> None:
-    with Wire(remote.server.port) as wire:
-        writer = remote(port=wire.port)
+    with TcpProxy(remote.server.port) as proxy:
+        writer = remote(port=proxy.port)
         append(writer, b"one")
         head = writer.begin("node")
         entry = sealed(2, b"two")
-        cut(remote, wire, entry, arrives=arrives)
+        cut(remote, proxy, entry, arrives=arrives)
         with pytest.raises(AnswerLost):
             writer.append(head, Appending([entry]))
         until(remote.intruder().is_turn_free)

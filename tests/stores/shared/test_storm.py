@@ -14,7 +14,8 @@ from world.commandline import until
 from world.linear import Call, Held, unexplained
 from world.remotes import Remotes
 from world.storm import Member, Record, Storm, Writer, is_short, writing
-from world.teams import OWNER, Team, facts, level
+from world.teams import Team, level
+from world.workspace import OWNER, facts
 
 STORM_S = float(os.environ.get("INTERLOCK_STORM_S", "60"))
 ITEMS = [f"item-{number}" for number in range(30)] + [f"short-{number}" for number in range(10)]
@@ -25,6 +26,7 @@ PATIENCE_S = 2.5
 
 @pytest.fixture
 def team(tmp_path: Path, own_remote: Remotes) -> Iterator[Team]:
+    """A workspace on a server of the test's own."""
     team = Team(tmp_path, own_remote)
     yield team
     team.close()
@@ -32,6 +34,7 @@ def team(tmp_path: Path, own_remote: Remotes) -> Iterator[Team]:
 
 @pytest.fixture
 def members(tmp_path: Path, team: Team) -> Iterator[list[Member]]:
+    """Three running servers of the team."""
     key = tmp_path / "the.key"
     members = [Member(tmp_path / name, team.url(), key) for name in ("ada", "bert", "cleo")]
     try:

@@ -17,17 +17,11 @@ from interlock.rooms.mail.verbs import Search
 from interlock.rooms.workspace.verbs import ShowLog, VerifyLog, Whoami
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place, until
-from world.outage import Cut, Outage
 from world.remotes import PostgresIntruder, RedisIntruder, Remotes
 from world.serving import Reply, Served
-from world.teams import OWNER, Team, facts, join, level, send, texts
-
-
-@pytest.fixture
-def team(tmp_path_factory: pytest.TempPathFactory, remote: Remotes) -> Iterator[Team]:
-    team = Team(tmp_path_factory.mktemp("team"), remote)
-    yield team
-    team.close()
+from world.tcp_proxy import OutageProxy, TcpProxy
+from world.teams import Team, level, texts
+from world.workspace import OWNER, facts, join, send_text
 
 
 @pytest.fixture
@@ -110,12 +104,12 @@ def test_an_engine_that_is_stopped_refuses_writes_and_does_none_of_them_later(
     server = own_team.remotes.server
     ada = own_team.open("ada")
     otto = join(ada, "otto")
-    send(ada, otto, "@otto", "before")
+    send_text(ada, otto, "@otto", "before")
     server.pause()
     try:
         for number in range(2):
             with pytest.raises(EngineUnavailable) as caught:
-                send(ada, otto, "@otto", f"meanwhile {number}")
+                send_text(ada, otto, "@otto", f"meanwhile {number}")
             assert "outcome" not in caught.value.members
     finally:
         server.resume()
@@ -126,7 +120,7 @@ def test_an_engine_that_is_stopped_refuses_writes_and_does_none_of_them_later(
 
 def _is_sent(node: Node, who: Credentials, text: str) -> bool:
     try:
-        send(node, who, "@otto", text)
+        send_text(node, who, "@otto", text)
     except EngineUnavailable:
         return False
     return True
@@ -167,10 +161,10 @@ def test_what_was_never_looked_for_is_found_without_the_engine_too(own_team: Tea
     """The index is brought up to date by whoever searches, and nobody may write now."""
     ada = own_team.open("ada")
     otto, vera = join(ada, "otto"), join(ada, "vera")
-    send(ada, otto, "@otto", "an early word")
+    send_text(ada, otto, "@otto", "an early word")
     assert _searched(ada, otto, "word") == ["an early word"]
-    send(ada, otto, "@otto", "a later word")
-    send(ada, vera, "@vera", "word for vera")
+    send_text(ada, otto, "@otto", "a later word")
+    send_text(ada, vera, "@vera", "word for vera")
     own_team.remotes.server.kill()
     until(lambda: ada.shared and ada.shared.trouble)
     assert _searched(ada, otto, "word") == ["a later word", "an early word"]
@@ -213,7 +207,7 @@ def test_an_engine_that_takes_no_word_of_a_node_is_followed_still(own_team: Team
         intruder.db.execute("ALTER TABLE interlock_nodes RENAME COLUMN about TO full_now")
     for node in (ada, bert):
         until(lambda node=node: node.shared and node.shared.trouble)  # type: ignore[misc]
-    send(bert, otto, "@otto", "hello")
+    send_text(bert, otto, "@otto", "hello")
     until(lambda: ada.head() == bert.head())
     assert ada.shared is not None
     assert ada.shared.trouble is not None
@@ -225,7 +219,7 @@ def test_a_node_shows_its_own_position_as_it_is(team: Team) -> None:
     otto = join(ada, "otto")
     assert ada.shared is not None
     for _ in range(5):
-        send(ada, otto, "@otto", "hello")
+        send_text(ada, otto, "@otto", "hello")
         (here,) = ada.shared.standing()["nodes"]
         assert (here["seq"], here["lag"]) == (ada.head(), 0)
 
@@ -256,11 +250,11 @@ def test_a_node_whose_directory_was_deleted_joins_again(team: Team) -> None:
     otto = join(bert, "otto")
     team.end(bert)
     shutil.rmtree(team.root / "bert")
-    send(ada, otto, "@otto", "meanwhile")
+    send_text(ada, otto, "@otto", "meanwhile")
     bert = team.open("bert")
     level(ada, bert)
     assert texts(bert, otto) == ["meanwhile"]
-    send(bert, otto, "@otto", "here again")
+    send_text(bert, otto, "@otto", "here again")
     level(ada, bert)
 
 
@@ -273,13 +267,13 @@ KEEPS = {"postgres": b"COMMIT", "redis": b"hello there"}
 def test_after_a_lost_answer_the_node_looks_and_acknowledges_what_was_kept(
     team: Team, remote: Remotes
 ) -> None:
-    wire = Cut(remote.server.port)
-    with wire:
-        ada, bert = team.open("ada", port=wire.port), team.open("bert")
+    proxy = TcpProxy(remote.server.port)
+    with proxy:
+        ada, bert = team.open("ada", port=proxy.port), team.open("bert")
         otto = join(ada, "otto")
-        wire.cut_at(KEEPS[remote.kind], arrives=True)
-        send(ada, otto, "@otto", "hello there")
-        assert wire.was_cut
+        proxy.cut_at(KEEPS[remote.kind], arrives=True)
+        send_text(ada, otto, "@otto", "hello there")
+        assert proxy.was_cut
         level(ada, bert)
         assert texts(bert, otto) == ["hello there"]
         team.end(ada)
@@ -288,16 +282,16 @@ def test_after_a_lost_answer_the_node_looks_and_acknowledges_what_was_kept(
 def test_what_did_not_arrive_is_unknown_and_a_retry_with_the_same_key_does_it_once(
     team: Team, remote: Remotes
 ) -> None:
-    wire = Cut(remote.server.port)
-    with wire:
-        ada, bert = team.open("ada", port=wire.port), team.open("bert")
+    proxy = TcpProxy(remote.server.port)
+    with proxy:
+        ada, bert = team.open("ada", port=proxy.port), team.open("bert")
         otto = join(ada, "otto")
-        wire.cut_at(KEEPS[remote.kind], arrives=False)
+        proxy.cut_at(KEEPS[remote.kind], arrives=False)
         with pytest.raises(EngineUnavailable) as caught:
-            send(ada, otto, "@otto", "hello there", key="the-key")
+            send_text(ada, otto, "@otto", "hello there", key="the-key")
         assert caught.value.members["outcome"] == "unknown"
         assert "with the same --key" in caught.value.message
-        send(ada, otto, "@otto", "hello there", key="the-key")
+        send_text(ada, otto, "@otto", "hello there", key="the-key")
         level(ada, bert)
         assert texts(bert, otto) == ["hello there"]
         team.end(ada)
@@ -307,21 +301,21 @@ def test_a_node_that_cannot_look_says_that_the_outcome_is_unknown(
     team: Team, remote: Remotes
 ) -> None:
     """The caller's retry with the same key gives the first outcome, on whichever node."""
-    wire = Outage(remote.server.port)
-    with wire:
-        ada, bert = team.open("ada", port=wire.port), team.open("bert")
+    proxy = OutageProxy(remote.server.port)
+    with proxy:
+        ada, bert = team.open("ada", port=proxy.port), team.open("bert")
         otto = join(ada, "otto")
-        wire.cut_at(KEEPS[remote.kind], arrives=True)
+        proxy.cut_at(KEEPS[remote.kind], arrives=True)
         with pytest.raises(EngineUnavailable) as caught:
-            send(ada, otto, "@otto", "hello there", key="the-key")
+            send_text(ada, otto, "@otto", "hello there", key="the-key")
         assert caught.value.members["outcome"] == "unknown"
         with pytest.raises(EngineUnavailable):
-            send(ada, otto, "@otto", "hello there", key="the-key")
+            send_text(ada, otto, "@otto", "hello there", key="the-key")
         (first,) = until(lambda: facts(bert, "message_sent"))
-        wire.rewrite_entries()
+        proxy.recover()
         until(lambda: _is_sent(ada, otto, "something else"))
         for node in (ada, bert):
-            again = send(node, otto, "@otto", "hello there", key="the-key")
+            again = send_text(node, otto, "@otto", "hello there", key="the-key")
             assert (again["seq"], again["id"]) == (first["seq"], first["outcome"]["id"])
         assert texts(bert, otto) == ["hello there", "something else"]
         level(ada, bert)
@@ -331,15 +325,15 @@ def test_a_node_that_cannot_look_says_that_the_outcome_is_unknown(
 def test_over_http_the_outcome_is_unknown_too_and_the_key_settles_it(
     team: Team, remote: Remotes
 ) -> None:
-    wire = Outage(remote.server.port)
-    with wire:
-        place = team.place("ada", port=wire.port)
+    proxy = OutageProxy(remote.server.port)
+    with proxy:
+        place = team.place("ada", port=proxy.port)
         token = place.join("otto")
         with Served(place) as served:
-            wire.cut_at(KEEPS[remote.kind], arrives=True)
+            proxy.cut_at(KEEPS[remote.kind], arrives=True)
             lost = served.send(token, "@otto", "hello there", Idempotency_Key="the-key")
             assert (lost.status, lost.json["outcome"]) == (503, "unknown")
-            wire.rewrite_entries()
+            proxy.recover()
 
             def sent() -> Any:
                 reply = served.send(token, "@otto", "hello there", Idempotency_Key="the-key")

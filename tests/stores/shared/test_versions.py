@@ -1,26 +1,15 @@
 """Nodes of several versions on one engine: what a later one says besides is no trouble here."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from interlock.node import Node
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.stores.presence import Seen, Use
-from world.remotes import Remotes
-from world.teams import Team, join
+from world.teams import Team
+from world.workspace import join
 
 SEEN = {"otto": (1, True, "idle", False)}
 USES = [("tok_1", "s-1", None, 1, 2)]
-
-
-@pytest.fixture
-def team(tmp_path: Path, remote: Remotes) -> Iterator[Team]:
-    team = Team(tmp_path, remote)
-    yield team
-    team.close()
 
 
 def say(later: Node, **said: Any) -> None:

@@ -1,10 +1,6 @@
-"""A workspace to damage: a sample log, and what somebody with SQLite at hand can do to it."""
+"""A sample log, and changes to it through SQLite, behind the back of Interlock."""
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,37 +13,21 @@ from interlock.log.merkle import Frontier
 from interlock.node import Node, audit, proofs, upkeep
 from interlock.rooms import folding
 from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
-from interlock.rooms.identity import token_format
-from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail.verbs import (
     AckMessages,
     ListInbox,
     ReadMessage,
     Redact,
     Search,
-    SendMessage,
 )
 from interlock.verbs.credentials import Credentials
+from world.workspace import Answer, join, send_text
 
-OWNER = Credentials(owner=True)
-LIMIT_S = 60.0
 LARGE = "a line that is too long for the log\n" * 40_000
-Answer = dict[str, Any]
-
-
-def join(node: Node, name: str, surface: str | None = None, **more: Any) -> Credentials:
-    token = token_format.compose(os.urandom(token_format.SECRET_BYTES))
-    node.call(OWNER, Join(name, surface, token_hash=token_format.hashed(token), **more))
-    return Credentials(token=token)
-
-
-def tell(node: Node, who: Credentials, text: str, to: str = "@vera") -> Answer:
-    message: Answer = node.call(who, SendMessage(to, {"text": text}, "send"))["message"]
-    return message
 
 
 class Sample(NamedTuple):
-    """A closed workspace, who is in it, and the places of its log that tests go for."""
+    """A closed workspace, its senders, and the positions in its log that tests change."""
 
     directory: Path
     otto: Credentials
@@ -72,30 +52,31 @@ class Sample(NamedTuple):
 
 
 def make_sample(directory: Path) -> Sample:
+    """Make the sample in a new directory."""
     directory.mkdir()
     node = Node(str(directory))
     otto, vera = join(node, "otto", "cli"), join(node, "vera", kind="human")
     for number in range(6):
-        tell(node, otto, f"message {number}: grün, 緑, 🟢")
-    message = tell(node, otto, "the one that is tampered with")
-    redacted = tell(node, otto, "the one that is redacted")
-    blob = tell(node, otto, LARGE)
+        send_text(node, otto, "@vera", f"message {number}: grün, 緑, 🟢")
+    message = send_text(node, otto, "@vera", "the one that is tampered with")
+    redacted = send_text(node, otto, "@vera", "the one that is redacted")
+    blob = send_text(node, otto, "@vera", LARGE)
     node.call(otto, AcquireClaim(item="B-1", branch="main"))
     node.call(vera, ListInbox())
     node.call(vera, ReadMessage(message["id"]))
     node.call(vera, AckMessages((message["id"],), note="thanks"))
-    ack = node_entries(node)
+    ack = node.head()
     node.call(otto, Redact(redacted["id"], "a slip"))
     node.call(vera, Search("tampered"))
     for number in range(4):
-        tell(node, vera, f"reply {number}", "@otto")
+        send_text(node, vera, "@otto", f"reply {number}")
     node.call(otto, ReleaseClaim(item="B-1"))
-    tell(node, vera, "the last one", "@otto")
+    send_text(node, vera, "@otto", "the last one")
     made = Sample(
         directory,
         otto,
         vera,
-        node_entries(node),
+        node.head(),
         proofs.checkpoint(node)["checkpoint"],
         upkeep.state_digest(node),
         message["seq"],
@@ -108,14 +89,9 @@ def make_sample(directory: Path) -> Sample:
     return made
 
 
-def node_entries(node: Node) -> int:
-    with node.file.reading() as db:
-        return int(node.engine.head(db).seq)
-
-
 @contextmanager
 def sqlite(sample: Sample) -> Iterator[apsw.Connection]:
-    """The file as anybody with SQLite at hand sees it."""
+    """A connection to the database file, past the node."""
     with closing(apsw.Connection(str(sample.file))) as db, db:
         yield db
 
@@ -132,22 +108,6 @@ def place(found: Answer) -> int:
     assert str(found["seq"]) in found["message"]
     seq: int = found["seq"]
     return seq
-
-
-def interlock(workspace: Path, *words: str) -> tuple[int, Answer]:
-    """Runs a command as the owner, and gives its exit status and JSON document."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(workspace.parent / "home"),
-        "INTERLOCK_WORKSPACE": str(workspace),
-    }
-    command = [sys.executable, "-m", "interlock", *words, "--json"]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, timeout=LIMIT_S, check=False
-    )
-    assert b"Traceback" not in done.stderr, done.stderr
-    document: Answer = json.loads(done.stdout)
-    return done.returncode, document
 
 
 def rows(db: apsw.Connection, sql: str, *bindings: Any) -> list[Any]:

@@ -1,5 +1,6 @@
-"""Towns that the tests of the Python client walk through: the same people and the same workspace,
-reached as a directory, by a server's URL, or over its socket, by either client."""
+"""A workspace for tests of the Python client, synchronous and asynchronous.
+
+The client reaches it as a directory, by the URL of a server, or over the server's socket."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ KINDS = ("sync", "async")
 
 
 class Hand:
-    """A client whose verbs are called alike, whether it is asynchronous or not."""
+    """A client whose methods a test calls alike, whether it is asynchronous or not."""
 
     def __init__(self, client: Any, run: Callable[[Any], Any]) -> None:
         self.client, self._run = client, run
@@ -30,9 +31,10 @@ class Hand:
         return lambda *args, **said: self._run(method(*args, **said))
 
 
-class Town:
-    """otto, an agent, and vera, a person and admin; and rosa, who has signed in and let a client
-    act as her. `way` is how they get there."""
+class ClientWorkspace:
+    """A workspace, and a client for each of its senders, all of one kind and connected in one way.
+
+    The agent otto and the admin vera have joined. rosa has signed in and granted a connection."""
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class Town:
                 ],
             }
         self.tokens["rosa"] = browser
-        # Over the network the owner is whoever has its token; beside the file, whoever is there.
+        # By URL a client proves with a token that it is the owner; at the file it needs none.
         shown = served.owner if served is not None and way == "url" else None
         self.owner = self.hand(shown)
         self.otto, self.vera = self.hand(self.tokens["otto"]), self.hand(self.tokens["vera"])
@@ -83,6 +85,8 @@ class Town:
 
 
 class Manner(NamedTuple):
+    """How a client is connected, and whether it is asynchronous."""
+
     way: Way
     kind: str
 
@@ -94,12 +98,13 @@ MANNERS = [Manner(way, kind) for way in WAYS for kind in KINDS]
 
 
 @contextmanager
-def town_of(root: Path, manner: Manner, servers: Servers) -> Iterator[Town]:
+def opened_workspace(root: Path, manner: Manner, servers: Servers) -> Iterator[ClientWorkspace]:
+    """A workspace with its clients, and a server where the clients need one."""
     with ExitStack() as stack:
         rosa = let_in(root / "workspace", "rosa")
         served = None
         if manner.way != "directory":
             served = stack.enter_context(Forked(Place(root), servers))
-        town = Town(root, manner.way, manner.kind, served, rosa)
-        stack.callback(town.close)
-        yield town
+        workspace = ClientWorkspace(root, manner.way, manner.kind, served, rosa)
+        stack.callback(workspace.close)
+        yield workspace

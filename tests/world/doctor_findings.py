@@ -1,8 +1,6 @@
-"""A workspace that the doctor looks at: made in the past where something must have grown old, and
-put right by typing what the doctor says.
+"""The findings of the doctor, and the commands that it advises.
 
-Nothing here is a test, and nothing here decides what is right.
-"""
+Tests write old entries through a node whose clock is in the past."""
 
 import shlex
 import subprocess
@@ -15,29 +13,26 @@ from interlock.doors.cli.grammar import COMMON
 from interlock.doors.cli.lookup import all_commands
 from interlock.doors.cli.parser import parse
 from interlock.node import Node
-from interlock.stores.sqlite import clock_ms
-from interlock.verbs.credentials import Credentials
 from world.commandline import Place
+from world.workspace import MovedClock
 
 COMMANDS = all_commands()
 
-OWNER = Credentials(owner=True)
-HOUR = 3_600_000
-DAY = 24 * HOUR
 Found = dict[str, Any]
 
 
 @contextmanager
-def ago(place: Place, ms: int) -> Iterator[Node]:
-    """The workspace's node, on a clock that is behind the machine's by that."""
+def node_in_the_past(place: Place, ms: int) -> Iterator[Node]:
+    """The workspace's node, on a clock that is behind the machine's by some milliseconds."""
     place.workspace.mkdir(exist_ok=True)
-    with Node(str(place.workspace), clock=lambda: clock_ms() - ms) as node:
+    with Node(str(place.workspace), clock=MovedClock(-ms)) as node:
         yield node
 
 
 def findings(place: Place, *words: str, **environ: str | None) -> list[Found]:
-    """What the doctor finds; its exit status says whether that is anything, and every command of
-    ours that it names can be typed."""
+    """All findings of the doctor.
+
+    Its exit status says whether there are any, and each advised command of ours can be parsed."""
     done = place.but(**environ).run("doctor", *words, "--json")
     found: list[Found] = done.json["findings"]
     assert done.json["ok"] is not bool(found), done
@@ -49,21 +44,20 @@ def findings(place: Place, *words: str, **environ: str | None) -> list[Found]:
     return found
 
 
-def of(place: Place, check: str, **environ: str | None) -> list[Found]:
-    """What one check finds."""
+def findings_of(place: Place, check: str, **environ: str | None) -> list[Found]:
+    """The findings of one check."""
     return [found for found in findings(place, **environ) if found["check"] == check]
 
 
-def only(place: Place, check: str, **environ: str | None) -> Found:
-    """The one finding that there is, of this check."""
+def only_finding(place: Place, check: str, **environ: str | None) -> Found:
+    """The only finding, which is of this check."""
     (found,) = findings(place, **environ)
     assert found["check"] == check, found
     return found
 
 
-def typed(place: Place, found: Found) -> str:
-    """Types what the doctor says, in a shell where `interlock` is the one that is tested; gives
-    what that printed."""
+def run_advice(place: Place, found: Found) -> str:
+    """Run the advised command in a shell whose `interlock` is the tested one; return its output."""
     interlock = f'interlock() {{ {shlex.quote(sys.executable)} -m interlock "$@"; }}\n'
     command = found["do"]
     done = subprocess.run(

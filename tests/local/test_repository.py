@@ -1,0 +1,31 @@
+"""The name of a repository and the paths in it, from the caller's directory."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from interlock.local.repository import name_and_paths
+
+
+def test_one_repository_has_one_name_however_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "init", "-q", clone], check=True)
+    url = "https://user:secret@GitHub.com/acme/shop.git"
+    subprocess.run(["git", "-C", clone, "remote", "add", "origin", url], check=True)
+    monkeypatch.chdir(clone)
+    spelled = [None, url, "git@github.com:acme/shop.git", ".", str(clone), "github.com/acme/shop"]
+    assert {name_and_paths(repo, ["src/**"])[0] for repo in spelled} == {"github.com/acme/shop"}
+    assert name_and_paths("a-name", ["src/**"])[0] == "a-name"
+
+
+def test_brackets_in_the_current_directory_are_no_pattern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / "app" / "[id]").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "app" / "[id]")
+    assert name_and_paths(None, ["./page.tsx"])[1] == ("app/[[]id]/page.tsx",)
+    assert name_and_paths(None, ["../x.ts"])[1] == ("app/x.ts",)
