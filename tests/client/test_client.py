@@ -27,7 +27,7 @@ from interlock.verbs.verb import Verb, fields_of
 from world import chosen
 from world.clients import MANNERS, Manner, Town, town_of
 from world.commandline import LIMIT_S, Place
-from world.forking import Servers
+from world.fork_server import Servers
 
 pytestmark = pytest.mark.every_engine
 

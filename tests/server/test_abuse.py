@@ -17,7 +17,7 @@ import pytest
 
 from interlock.server import connections
 from world.commandline import LIMIT_S, Place, until
-from world.serving import Served, read_reply
+from world.server import RunningServer, read_reply
 
 MIB = 1 << 20
 # The allocator keeps freed blocks of several MiB, and more of them on a busy machine, where 280 MiB
@@ -34,7 +34,7 @@ SHORT = {
 class Town:
     """A server with two who write to each other."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: RunningServer) -> None:
         self.served = served
         self.otto = served.place.join("otto")
         self.vera = served.place.join("vera")
@@ -53,7 +53,7 @@ class Town:
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    with Served(Place(tmp_path_factory.mktemp("besieged")), constants=SHORT) as served:
+    with RunningServer(Place(tmp_path_factory.mktemp("besieged")), constants=SHORT) as served:
         yield Town(served)
 
 
@@ -464,7 +464,7 @@ def test_a_stream_ends_with_its_connection_whatever_was_asked_after_it(town: Tow
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     """A server that may have few connections, and gives everybody time."""
     files = connections.RESERVED_FILES + connections.FEWEST
-    with Served(Place(tmp_path_factory.mktemp("crowded")), files=files) as served:
+    with RunningServer(Place(tmp_path_factory.mktemp("crowded")), files=files) as served:
         yield Town(served)
 
 
@@ -499,7 +499,7 @@ def test_thousands_of_idle_connections_hold_nobody_up(
     assert count >= 1000, f"ulimit -n is {many_files}: too few for this test to mean anything"
     patient = {"interlock.server.connections.HEAD_WITHIN_S": LIMIT_S}
     place = Place(tmp_path_factory.mktemp("idle"))
-    with Served(place, constants=patient) as served, contextlib.ExitStack() as stack:
+    with RunningServer(place, constants=patient) as served, contextlib.ExitStack() as stack:
         town = Town(served)
         with others_go_on(town):
             for _ in range(count):

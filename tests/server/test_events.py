@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from world.commandline import LIMIT_S, Place, until
-from world.forking import Servers
-from world.listening import Event, Listener, listen
-from world.serving import Forked, Served
+from world.event_streams import Event, Listener, listen
+from world.fork_server import Servers
+from world.server import ForkedServer, RunningServer
 from world.traffic import senders, until_each_has
 
 SHORT = {"interlock.doors.http.api.HEARTBEAT_S": 0.5}
@@ -26,7 +26,7 @@ SHORT = {"interlock.doors.http.api.HEARTBEAT_S": 0.5}
 class Town:
     """A server and those who live there. `mark` is a fact that everybody is told of."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: RunningServer) -> None:
         self.served = served
         join = served.place.join
         self.otto, self.vera, self.eve = join("otto"), join("vera"), join("eve")
@@ -54,7 +54,7 @@ class Town:
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    with Served(Place(tmp_path_factory.mktemp("town")), constants=SHORT) as served:
+    with RunningServer(Place(tmp_path_factory.mktemp("town")), constants=SHORT) as served:
         yield Town(served)
 
 
@@ -150,7 +150,7 @@ def test_a_position_is_a_whole_number(town: Town, position: str) -> None:
 def test_a_restored_log_ends_the_streams_and_resets_who_comes_back(
     tmp_path: Path, servers: Servers
 ) -> None:
-    with Forked(Place(tmp_path), servers) as served:
+    with ForkedServer(Place(tmp_path), servers) as served:
         town = Town(served)
         copy = str(tmp_path / "copy")
         served.place.ok("backup", copy)
@@ -324,7 +324,7 @@ SENDING_S = 60.0 if os.environ.get("CI") == "true" else 20.0
 def test_every_listener_gets_every_event_once_and_in_order_over_a_crash(tmp_path: Path) -> None:
     """Half of the listeners are the owner's and are told of everything, half are vera's, to whom
     half of the mail goes."""
-    with Served(Place(tmp_path)) as served:
+    with RunningServer(Place(tmp_path)) as served:
         vera = served.place.join("vera")
         tokens = [served.place.join(f"sender-{number}") for number in range(8)]
         after = int(served.ask("GET", "/readyz").json["entries"])
@@ -341,7 +341,7 @@ def test_every_listener_gets_every_event_once_and_in_order_over_a_crash(tmp_path
                 assert listener.connections >= 2
 
 
-async def long_run(served: Served, listeners: list[Listener], tokens: list[str]) -> int:
+async def long_run(served: RunningServer, listeners: list[Listener], tokens: list[str]) -> int:
     """Everybody listens, eight send, the server is killed in the middle; gives the log's length
     when all was sent, and returns when all was heard."""
     listening = [asyncio.create_task(listener.run()) for listener in listeners]
@@ -407,7 +407,7 @@ async def accepted(port: int, token: str, to: str, key: str) -> bool:
     return answer.startswith(b"HTTP/1.1 200 ")
 
 
-def events_of(served: Served, token: str, after: int, head: int) -> list[int]:
+def events_of(served: RunningServer, token: str, after: int, head: int) -> list[int]:
     """The positions of the events that concern somebody, as the log has them."""
     found: list[int] = []
     while after < head:

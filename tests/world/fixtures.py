@@ -14,9 +14,9 @@ import pytest
 import interlock.local.link
 from world.both_ways import BOTH_WAYS, DIRECT_ONLY
 from world.commandline import Place
-from world.forking import Served, Servers
+from world.fork_server import Servers, ServersByWorkspace
 from world.prepared import Prepared
-from world.serving import servers
+from world.server import servers
 from world.working import Workshop
 
 __all__ = ["servers"]
@@ -41,13 +41,13 @@ def only_through_servers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def served(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Served | None]:
+def served(request: pytest.FixtureRequest, servers: Servers) -> Iterator[ServersByWorkspace | None]:
     """The servers of the test, where it is the one with servers."""
     if getattr(request, "param", "direct") == "direct":
         yield None
         return
     request.getfixturevalue("only_through_servers")
-    served = Served(servers)
+    served = ServersByWorkspace(servers)
     yield served
     served.close()
 
@@ -62,7 +62,7 @@ def _unless_served(directory: str, **given: Any) -> Any:
 
 
 @pytest.fixture
-def place(tmp_path: Path, served: Served | None) -> Place:
+def place(tmp_path: Path, served: ServersByWorkspace | None) -> Place:
     """A workspace and a home of the test's own, where nobody has joined."""
     return Place(tmp_path, served)
 
@@ -76,7 +76,7 @@ def first_town(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 @pytest.fixture
-def town(first_town: Place, tmp_path: Path, served: Served | None) -> Place:
+def town(first_town: Place, tmp_path: Path, served: ServersByWorkspace | None) -> Place:
     """The same, with the senders otto-cli (an agent) and vera (a person)."""
     return first_town.copied(tmp_path, served)
 
@@ -87,6 +87,6 @@ def first_shop(first_town: Place, tmp_path_factory: pytest.TempPathFactory) -> W
 
 
 @pytest.fixture
-def shop(first_shop: Workshop, tmp_path: Path, served: Served | None) -> Workshop:
+def shop(first_shop: Workshop, tmp_path: Path, served: ServersByWorkspace | None) -> Workshop:
     """The same, in a repository and with a gate."""
     return first_shop.copied(tmp_path, served)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from world.commandline import LIMIT_S, until
-from world.serving import Served
+from world.server import RunningServer
 
 SENDERS = 8
 
@@ -19,7 +19,7 @@ class Sender(threading.Thread):
     """Sends one message after another to somebody, each with a key of its own. What was answered
     with 200 is in `accepted`; what was sent and not answered in `unanswered`."""
 
-    def __init__(self, served: Served, name: str, token: str, to: str) -> None:
+    def __init__(self, served: RunningServer, name: str, token: str, to: str) -> None:
         super().__init__(daemon=True)
         self.accepted: list[str] = []
         self.unanswered: list[str] = []
@@ -88,7 +88,7 @@ class Sender(threading.Thread):
 
 @contextmanager
 def senders(
-    served: Served, to: str, count: int = SENDERS, *, name: str = "sender"
+    served: RunningServer, to: str, count: int = SENDERS, *, name: str = "sender"
 ) -> Iterator[list[Sender]]:
     """So many agents, each sending as fast as it is answered until the block ends."""
     names = [f"{name}-{number}" for number in range(count)]
@@ -107,7 +107,7 @@ def until_each_has(senders: list[Sender], count: int) -> None:
     until(lambda: all(len(sender.accepted) >= count for sender in senders))
 
 
-def received(served: Served, token: str) -> Counter[str]:
+def received(served: RunningServer, token: str) -> Counter[str]:
     """How often each text stands in somebody's mail."""
     found: Counter[str] = Counter()
     after = 0

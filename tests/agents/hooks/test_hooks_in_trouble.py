@@ -24,8 +24,8 @@ import pytest
 
 from interlock.agents.hooks import NOTHING, client_of
 from world.commandline import Place
-from world.forking import Servers
-from world.serving import Forked
+from world.fork_server import Servers
+from world.server import ForkedServer
 
 pytestmark = [pytest.mark.long, pytest.mark.every_engine]
 
@@ -128,9 +128,9 @@ def scene(town: Place) -> Scene:
 
 
 @pytest.fixture
-def server(scene: Scene, servers: Servers) -> Iterator[Forked]:
+def server(scene: Scene, servers: Servers) -> Iterator[ForkedServer]:
     """A server for the scene's workspace."""
-    server = Forked(scene.place, servers)
+    server = ForkedServer(scene.place, servers)
     with server:
         yield server
 
@@ -156,14 +156,14 @@ def test_without_trouble_each_client_is_denied_the_edit_and_held(scene: Scene) -
 # --- the server
 
 
-def test_after_a_crash_of_the_server_the_file_is_asked(scene: Scene, server: Forked) -> None:
+def test_after_a_crash_of_the_server_the_file_is_asked(scene: Scene, server: ForkedServer) -> None:
     server.kill()
     assert _is_told(scene.answers(EDITS))
 
 
 @pytest.mark.parametrize("steps", [EDITS, STOPS], ids=["edit", "stop"])
 def test_a_server_that_does_not_answer_is_not_waited_for(
-    steps: Steps, scene: Scene, server: Forked
+    steps: Steps, scene: Scene, server: ForkedServer
 ) -> None:
     server.signal(signal.SIGSTOP)
     try:
@@ -175,7 +175,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for(
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["socket", "http"])
 def test_what_a_stopped_server_hears_too_late_is_told_the_next_time(
-    elsewhere: bool, scene: Scene, server: Forked
+    elsewhere: bool, scene: Scene, server: ForkedServer
 ) -> None:
     steps = {"claude-code": STOPS["claude-code"]}
     scene.place.ok("send", "@otto-cli", "At once", "--priority", "high", "--from", "vera")
@@ -304,7 +304,9 @@ def test_a_turn_that_somebody_keeps_is_not_waited_for(name: str, scene: Scene) -
     scene.logged("")
 
 
-def test_a_server_that_waits_for_the_turn_is_not_waited_for(scene: Scene, server: Forked) -> None:
+def test_a_server_that_waits_for_the_turn_is_not_waited_for(
+    scene: Scene, server: ForkedServer
+) -> None:
     with open(scene.place.workspace / "turnstile.turn", "r+") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         assert scene.answers(STOPS) == harmless(STOPS)

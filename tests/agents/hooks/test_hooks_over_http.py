@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from world.commandline import Place
-from world.forking import Servers
-from world.serving import Forked, Reply
+from world.fork_server import Servers
+from world.server import ForkedServer, Reply
 
 pytestmark = pytest.mark.every_engine
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.every_engine
 class Desk:
     """otto-cli's client, which posts its hooks; vera is the other."""
 
-    def __init__(self, server: Forked) -> None:
+    def __init__(self, server: ForkedServer) -> None:
         self.server, self.place = server, server.place
         self.token = self.token_of("otto-cli")
 
@@ -47,7 +47,7 @@ class Desk:
 
 @pytest.fixture
 def desk(town: Place, servers: Servers) -> Iterator[Desk]:
-    server = Forked(town, servers)
+    server = ForkedServer(town, servers)
     with server:
         yield Desk(server)
 

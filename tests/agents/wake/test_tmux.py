@@ -20,7 +20,7 @@ from interlock.plugins import InDoubt, NotWoken, Pointer, Window
 from world.paths import WORLD
 
 LIMIT_S = 30.0
-PROGRAM = WORLD / "pretending.py"
+PROGRAM = WORLD / "fake_terminal_client.py"
 # What each client's process is called; Gemini is a script that node runs.
 CALLED = {"claude-code": "claude", "codex": "codex", "gemini": "node", "cursor": "cursor-agent"}
 LINE = "Interlock: 2 messages from vera are waiting. Read them with: interlock inbox"

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from world.commandline import LIMIT_S, Done, lines, until
-from world.forking import Running, Servers
-from world.serving import free_port
+from world.fork_server import Running, Servers
+from world.server import free_port
 from world.tooling import Clients, token_of
 from world.wire import Wire
 from world.working import HOLDER, TASK, WORKER, Workshop, memory, processes_with

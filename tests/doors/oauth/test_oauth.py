@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from world.commandline import Place
-from world.connecting import (
+from world.event_streams import listen
+from world.fork_server import Servers
+from world.people_and_apps import (
     REDIRECT,
     VERIFIER,
     App,
@@ -20,9 +22,7 @@ from world.connecting import (
     call_tool,
     fields_of,
 )
-from world.forking import Servers
-from world.listening import listen
-from world.serving import Forked, Served
+from world.server import ForkedServer, RunningServer
 
 SCOPES = ["mail", "claim", "work"]
 
@@ -30,7 +30,7 @@ SCOPES = ["mail", "claim", "work"]
 class Town:
     """A server, where Vera owns otto."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: RunningServer) -> None:
         self.served, self.url = served, served.url
         self.vera = Browser(served).join("vera", "--own", "otto")
         self.app = App(served)
@@ -43,7 +43,7 @@ class Town:
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Town]:
-    with Forked(Place(tmp_path_factory.mktemp("town")), servers) as served:
+    with ForkedServer(Place(tmp_path_factory.mktemp("town")), servers) as served:
         yield Town(served)
 
 

@@ -19,22 +19,22 @@ from interlock.node.keys import Keys
 from interlock.node.passwords import TRIES
 from interlock.rooms.people.connections import INTRUSIONS
 from world.commandline import LIMIT_S, Place, until
-from world.connecting import (
+from world.event_streams import listen
+from world.fork_server import Servers
+from world.people_and_apps import (
     PASSWORD,
     REDIRECT,
     VERIFIER,
     App,
     Browser,
     Caller,
-    Connected,
+    ConnectedApp,
     answered,
     call_tool,
     fields_of,
     hidden,
 )
-from world.forking import Servers
-from world.listening import listen
-from world.serving import Forked, Served
+from world.server import ForkedServer, RunningServer
 
 OUTSIDE = "https://interlock.example"
 EVIL = "https://evil.example"
@@ -54,7 +54,7 @@ class Scene:
     """A server that is known by two addresses, one of another workspace where codes expire at
     once, and one that others reach over plain HTTP. Vera owns otto, Eve owns ada and otto-x."""
 
-    def __init__(self, served: Served, hasty: Served, open: Served) -> None:
+    def __init__(self, served: RunningServer, hasty: RunningServer, open: RunningServer) -> None:
         self.served, self.hasty, self.open = served, hasty, open
         self.vera = Browser(served).join("vera", "--own", "otto")
         self.eve = Browser(served).join("eve", "--own", "ada", "--own", "otto-x")
@@ -65,7 +65,7 @@ class Scene:
     def code(self) -> str:
         return self.app.code(self.vera)
 
-    def connected(self, **changes: str | None) -> Connected:
+    def connected(self, **changes: str | None) -> ConnectedApp:
         return self.app.connect(self.vera, **changes)
 
     def refusals(self) -> list[str]:
@@ -86,9 +86,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterato
 
     words = ("--public-url", OUTSIDE)
     with (
-        Forked(place("served"), servers, words=words, constants=LOUD) as served,
-        Forked(place("hasty"), servers, constants=HASTY) as hasty,
-        Forked(place("open"), servers, host="0.0.0.0") as open,
+        ForkedServer(place("served"), servers, words=words, constants=LOUD) as served,
+        ForkedServer(place("hasty"), servers, constants=HASTY) as hasty,
+        ForkedServer(place("open"), servers, host="0.0.0.0") as open,
     ):
         yield Scene(served, hasty, open)
 
@@ -112,7 +112,7 @@ class Attack(NamedTuple):
 
 def a_code_twice(scene: Scene) -> httpx2.Response:
     code = scene.code()
-    first = Connected(scene.app, scene.app.exchange(code).json())
+    first = ConnectedApp(scene.app, scene.app.exchange(code).json())
     assert first.tool().status_code == 200
     again = scene.app.exchange(code)
     assert first.tool().status_code == 401

@@ -21,7 +21,8 @@ from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.oauth.endpoints import BEGIN_AGAIN, MAX_STATE_LENGTH
 from world.commandline import Place
-from world.connecting import (
+from world.fork_server import Servers
+from world.people_and_apps import (
     PASSWORD,
     REDIRECT,
     VERIFIER,
@@ -33,8 +34,7 @@ from world.connecting import (
     fields_of,
     hidden,
 )
-from world.forking import Servers
-from world.serving import Forked, Served
+from world.server import ForkedServer, RunningServer
 
 OUTSIDE = "https://interlock.example"
 HOST = urlsplit(OUTSIDE).netloc
@@ -68,7 +68,7 @@ class Scene:
     """A server that is also known by the address of a proxy, and one that others reach over plain
     HTTP. Vera owns otto."""
 
-    def __init__(self, served: Served, open: Served) -> None:
+    def __init__(self, served: RunningServer, open: RunningServer) -> None:
         self.served, self.open = served, open
         self.place, self.url = served.place, served.url
         self.vera = Browser(served).join("vera", "--own", "otto")
@@ -107,8 +107,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterato
 
     words = ("--public-url", OUTSIDE)
     with (
-        Forked(place("served"), servers, words=words, constants=CONSTANTS) as served,
-        Forked(place("open"), servers, host="0.0.0.0") as open,
+        ForkedServer(place("served"), servers, words=words, constants=CONSTANTS) as served,
+        ForkedServer(place("open"), servers, host="0.0.0.0") as open,
     ):
         yield Scene(served, open)
 

@@ -36,9 +36,10 @@ from interlock.rooms.workspace.verbs import Examine, Whoami
 from interlock.verbs.credentials import Credentials
 from world.chosen import restores
 from world.commandline import Place
-from world.connecting import Browser
-from world.forking import Servers
-from world.letting_in import (
+from world.fork_server import Servers
+from world.people_and_apps import Browser
+from world.server import ForkedServer
+from world.signed_in_people import (
     ANYBODY,
     CLIENT,
     OWNER,
@@ -52,7 +53,6 @@ from world.letting_in import (
     secret,
     signed_in,
 )
-from world.serving import Forked
 
 pytestmark = pytest.mark.every_engine
 
@@ -118,12 +118,12 @@ def kept_token(place: Place, sender: str) -> str:
 def test_who_cannot_sign_in_after_a_restore_is_told_to_ask_for_an_invitation(
     town: Place, servers: Servers
 ) -> None:
-    with Forked(town, servers) as served:
+    with ForkedServer(town, servers) as served:
         rosa = Browser(served).join("rosa", "--own", "otto")
     town.ok("backup", "../kept.db")
     town.ok("restore", "../kept.db")
     town.ok("token", "reaffirm", "--all")
-    with Forked(town, servers) as served:
+    with ForkedServer(town, servers) as served:
         rosa = rosa.at(served)
         assert "current-password" in rosa.get("/person").text
         refused = rosa.sign_in("rosa")

@@ -42,8 +42,9 @@ from interlock.stores.sqlite import clock_ms
 from interlock.verbs.credentials import Credentials
 from world.chosen import restores
 from world.commandline import Place
-from world.forking import Servers
-from world.letting_in import (
+from world.fork_server import Servers
+from world.server import ForkedServer, RunningServer
+from world.signed_in_people import (
     ANYBODY,
     BROWSER,
     CLIENT,
@@ -57,7 +58,6 @@ from world.letting_in import (
     secret,
     signed_in,
 )
-from world.serving import Forked, Served
 
 pytestmark = pytest.mark.every_engine
 
@@ -595,8 +595,8 @@ def test_what_renews_itself_is_not_rotated(town: Place) -> None:
 
 
 @pytest.fixture
-def server(town: Place, servers: Servers) -> Iterator[Served]:
-    with Forked(town, servers) as server:
+def server(town: Place, servers: Servers) -> Iterator[RunningServer]:
+    with ForkedServer(town, servers) as server:
         yield server
 
 
@@ -608,7 +608,7 @@ def elsewhere(tmp_path: Path) -> Place:
     return Place(root).but(INTERLOCK_WORKSPACE=None)
 
 
-def test_a_link_makes_another_machine_join(server: Served, elsewhere: Place) -> None:
+def test_a_link_makes_another_machine_join(server: RunningServer, elsewhere: Place) -> None:
     made = server.place.ok("invite", "otto", "--surface", "laptop")
     assert made["link"] == f"{server.url}/invite/{made['invitation']}"
     joined = elsewhere.ok("join", made["link"])
@@ -623,7 +623,7 @@ def test_a_link_makes_another_machine_join(server: Served, elsewhere: Place) -> 
     assert (joined["agent"], joined["surface"], joined["kind"]) == ("otto", "laptop", "agent")
 
 
-def test_a_link_is_used_up_by_whoever_comes_first(server: Served, elsewhere: Place) -> None:
+def test_a_link_is_used_up_by_whoever_comes_first(server: RunningServer, elsewhere: Place) -> None:
     link = server.place.ok("invite", "hugo")["link"]
     elsewhere.ok("join", link)
     second = server.place.but(INTERLOCK_WORKSPACE=None)
@@ -631,7 +631,7 @@ def test_a_link_is_used_up_by_whoever_comes_first(server: Served, elsewhere: Pla
     assert not list(second.home.rglob("hugo.json")), "nothing is kept of a refusal"
 
 
-def test_a_link_says_who_joins_and_flags_do_not(server: Served, elsewhere: Place) -> None:
+def test_a_link_says_who_joins_and_flags_do_not(server: RunningServer, elsewhere: Place) -> None:
     link = server.place.ok("invite", "hugo")["link"]
     for flags in ("--surface desk", "--kind agent", "--label Hugo", "--scope admin"):
         elsewhere.no("USAGE", "join", link, *flags.split())
@@ -652,7 +652,7 @@ def test_what_is_no_invitation_is_said_before_anybody_is_asked(link: str, elsewh
     assert "An invitation is a link" in elsewhere.no("USAGE", "join", link)["message"]
 
 
-def test_a_mistyped_link_is_refused_as_such(server: Served, elsewhere: Place) -> None:
+def test_a_mistyped_link_is_refused_as_such(server: RunningServer, elsewhere: Place) -> None:
     link = server.place.ok("invite", "hugo")["link"]
     assert "mistyped or cut off" in elsewhere.no("BAD_TOKEN", "join", link[:-1])["message"]
     elsewhere.ok("join", link)

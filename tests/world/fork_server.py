@@ -74,7 +74,7 @@ class Servers:
             self._process.communicate(timeout=LIMIT_S)
 
 
-class Served:
+class ServersByWorkspace:
     """The servers of one test, by workspace."""
 
     def __init__(self, servers: Servers) -> None:

@@ -12,7 +12,7 @@ from array import array
 from typing import Any, NamedTuple
 
 from world.commandline import LIMIT_S
-from world.serving import Served
+from world.server import RunningServer
 
 
 class Event(NamedTuple):
@@ -26,7 +26,9 @@ class Event(NamedTuple):
 class Stream:
     """One stream of events, read line by line."""
 
-    def __init__(self, served: Served, token: str, target: str, headers: dict[str, str]) -> None:
+    def __init__(
+        self, served: RunningServer, token: str, target: str, headers: dict[str, str]
+    ) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=LIMIT_S)
         said = {"Authorization": f"Bearer {token}", **headers}
         self._connection.request("GET", target, headers=said)
@@ -70,7 +72,7 @@ class Stream:
 
 
 def listen(
-    served: Served, token: str, *, after: int | None = None, last_id: int | str | None = None
+    served: RunningServer, token: str, *, after: int | None = None, last_id: int | str | None = None
 ) -> Stream:
     """Follows events: from a position in the query, or from the last id that was seen."""
     target = "/v1/events" + (f"?after={after}" if after is not None else "")

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx2
 
 from world.commandline import LIMIT_S
-from world.serving import Served
+from world.server import RunningServer
 
 PASSWORD = "a sentence that nobody guesses"
 REDIRECT = "https://client.example/callback"
@@ -60,7 +60,7 @@ class Caller:
     """Whoever asks the server, without following where it leads; `url` is the address that it is
     asked for as."""
 
-    def __init__(self, served: Served, url: str | None = None) -> None:
+    def __init__(self, served: RunningServer, url: str | None = None) -> None:
         self.served = served
         self.url = url or served.url
         # Nothing is kept open, since nobody ends these before the server ends.
@@ -73,7 +73,7 @@ class Caller:
             limits=limits,
         )
 
-    def at(self, served: Served) -> Self:
+    def at(self, served: RunningServer) -> Self:
         """The same, at another server that is known by the same address."""
         other = copy.copy(self)
         Caller.__init__(other, served, self.url)
@@ -90,7 +90,7 @@ class Caller:
 class Browser(Caller):
     """A person's, which keeps cookies and says where a form comes from."""
 
-    def __init__(self, served: Served, url: str | None = None) -> None:
+    def __init__(self, served: RunningServer, url: str | None = None) -> None:
         super().__init__(served, url)
         self.name = ""
 
@@ -130,7 +130,12 @@ class App(Caller):
     """A client. What it registered it keeps, and shows with whatever it asks."""
 
     def __init__(
-        self, served: Served, redirect: str = REDIRECT, *, url: str | None = None, **metadata: Any
+        self,
+        served: RunningServer,
+        redirect: str = REDIRECT,
+        *,
+        url: str | None = None,
+        **metadata: Any,
     ) -> None:
         super().__init__(served, url)
         self.redirect = redirect
@@ -208,14 +213,14 @@ class App(Caller):
 
     def connect(
         self, person: Browser, sender: str | None = None, **changes: str | None
-    ) -> "Connected":
+    ) -> "ConnectedApp":
         """All of it, from the question to the tokens."""
         given = self.exchange(self.code(person, sender, **changes))
         assert given.status_code == 200, given.text
-        return Connected(self, given.json())
+        return ConnectedApp(self, given.json())
 
 
-class Connected:
+class ConnectedApp:
     """A client with its tokens. It gets a new pair when it is told to."""
 
     def __init__(self, app: App, given: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Runs the server as `interlock up` does, in a process of its own, for the tests that need one.
 
-    with Served(Place(tmp_path)) as served:
+    with RunningServer(Place(tmp_path)) as served:
         token = served.place.join("otto")
         assert served.ask("GET", "/v1/whoami", token=token).json["sender"] == "otto"
 
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from world.commandline import LIMIT_S, Place, lines, stop_outside_the_turn, until
-from world.forking import Running, Servers
+from world.fork_server import Running, Servers
 
 # Below the ports that systems give to whoever connects, so that none of those is in the way when a
 # server comes back to its own.
@@ -61,7 +61,7 @@ class Reply(NamedTuple):
         return found
 
 
-class Served:
+class RunningServer:
     """A server for a place's workspace. It keeps its port when it is started again, and does not
     outlive its block."""
 
@@ -86,7 +86,7 @@ class Served:
         self._process: subprocess.Popen[bytes] | None = None
         self.told: dict[str, Any] = {}
 
-    def __enter__(self) -> "Served":
+    def __enter__(self) -> "RunningServer":
         self.start()
         return self
 
@@ -241,7 +241,7 @@ def servers() -> Iterator[Servers]:
     servers.close()
 
 
-class Forked(Served):
+class ForkedServer(RunningServer):
     """The same server, forked from a process that has done before what takes a server most of its
     time. For tests that are not about how one starts. Constants are changed in the module that they
     are named with, and in no other that had imported them."""

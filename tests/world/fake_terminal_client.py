@@ -39,7 +39,7 @@ ASKING = {
 }
 
 
-class Pretending:
+class FakeTerminalClient:
     def __init__(self, client: str, mode: str, directory: Path) -> None:
         self.client = client
         self.mode = mode
@@ -131,4 +131,4 @@ class Pretending:
 
 
 if __name__ == "__main__":
-    Pretending(sys.argv[1], sys.argv[2], Path(sys.argv[3])).run()
+    FakeTerminalClient(sys.argv[1], sys.argv[2], Path(sys.argv[3])).run()

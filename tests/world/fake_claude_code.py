@@ -1,6 +1,6 @@
 """Stands in for Claude Code: a client that runs the hooks of its settings and has no model.
 
-    python standing_in.py SESSION        in the directory that it works in
+    python fake_claude_code.py SESSION   in the directory that it works in
 
 Each line of standard input is what happens, as JSON with a member `do`; the answer is one line that
 says what the model would have seen. Its hooks, its shell and its MCP server are its children, as
@@ -159,7 +159,7 @@ class Server:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(words, stdin=pipe, stdout=pipe)
         self._asked = 0
-        about = {"name": "standing-in", "version": "1"}
+        about = {"name": "fake-claude-code", "version": "1"}
         revision = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
         self._ask("initialize", revision)
         self._say({"method": "notifications/initialized"})
