@@ -4,8 +4,8 @@ The tests of the command run twice: with the workspace's file alone, and with a 
 workspace. See both_ways.py.
 """
 
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from world.both_ways import BOTH_WAYS, DIRECT_ONLY
 from world.commandline import Place
 from world.fork_server import Servers, ServersByWorkspace
 from world.prepared import Prepared
-from world.server import servers
+from world.served_workspace import Serve, ServedWorkspace
+from world.server import ForkedServer, RunningServer, servers
 from world.working import Workshop
 
 __all__ = ["servers"]
@@ -65,6 +66,25 @@ def _unless_served(directory: str, **given: Any) -> Any:
 def place(tmp_path: Path, served: ServersByWorkspace | None) -> Place:
     """A workspace and a home of the test's own, where nobody has joined."""
     return Place(tmp_path, served)
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Serve]:
+    """Start servers for new workspaces; they end when the tests of the module have run."""
+    with ExitStack() as running:
+
+        def start(
+            *,
+            host: str = "127.0.0.1",
+            words: Sequence[str] = (),
+            constants: Mapping[str, Any] | None = None,
+            other_servers: Mapping[str, RunningServer] | None = None,
+        ) -> ServedWorkspace:
+            place = Place(tmp_path_factory.mktemp("served"))
+            server = ForkedServer(place, servers, host=host, words=words, constants=constants)
+            return ServedWorkspace(running.enter_context(server), other_servers)
+
+        yield start
 
 
 @pytest.fixture(scope="session")
