@@ -15,6 +15,7 @@ import interlock.local.link
 from world.both_ways import BOTH_WAYS, DIRECT_ONLY
 from world.commandline import Place
 from world.fork_server import Servers, ServersByWorkspace
+from world.people_and_apps import App, Browser, Caller
 from world.prepared import Prepared
 from world.served_workspace import Serve, ServedWorkspace
 from world.server import ForkedServer, RunningServer, servers
@@ -85,6 +86,32 @@ def serve(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterato
             return ServedWorkspace(running.enter_context(server), other_servers)
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def workspace(serve: Serve) -> ServedWorkspace:
+    """A server for the module, where the person vera owns the agent otto."""
+    workspace = serve()
+    workspace.add_person("vera", "otto")
+    return workspace
+
+
+@pytest.fixture
+def vera(workspace: ServedWorkspace) -> Browser:
+    """The browser of the person vera, who joined the workspace."""
+    return workspace.person("vera")
+
+
+@pytest.fixture
+def app(workspace: ServedWorkspace) -> App:
+    """An OAuth app, registered at the server of the workspace."""
+    return workspace.app
+
+
+@pytest.fixture
+def stranger(workspace: ServedWorkspace) -> Caller:
+    """A caller without any credentials, at the server of the workspace."""
+    return workspace.stranger
 
 
 @pytest.fixture(scope="session")

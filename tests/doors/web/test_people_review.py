@@ -94,10 +94,10 @@ def is_error(answer: httpx2.Response, status: int, error: str) -> bool:
 
 
 def test_a_new_password_ends_what_clients_have_and_what_they_could_still_get(
-    workspace: ServedWorkspace,
+    workspace: ServedWorkspace, app: App
 ) -> None:
     nina = Browser(workspace.server).join("nina")
-    connected, unopened = workspace.app.connect(nina), workspace.app.code(nina)
+    connected, unopened = app.connect(nina), app.code(nina)
     path = nina.invited("nina")
     again = Browser(workspace.server)
     page = again.get(path)
@@ -105,8 +105,8 @@ def test_a_new_password_ends_what_clients_have_and_what_they_could_still_get(
     fields = {"form": hidden(page), "password": PASSWORD, "again": PASSWORD}
     assert again.submit(path, fields).status_code == 303
     assert connected.tool().status_code == 401
-    assert is_error(workspace.app.refresh(connected.refresh_token), 400, "invalid_grant")
-    assert is_error(workspace.app.exchange(unopened), 400, "invalid_grant")
+    assert is_error(app.refresh(connected.refresh_token), 400, "invalid_grant")
+    assert is_error(app.exchange(unopened), 400, "invalid_grant")
     assert "@nina" not in [found["person"] for found in workspace.connections()]
 
 
@@ -118,16 +118,12 @@ def laptop_of(workspace: ServedWorkspace, person: str, root: Path) -> str:
 
 
 def test_a_token_that_lies_on_a_machine_signs_nobody_in(
-    workspace: ServedWorkspace, tmp_path: Path
+    workspace: ServedWorkspace, app: App, vera: Browser, tmp_path: Path
 ) -> None:
-    (name,) = (
-        cookie.name
-        for cookie in workspace.person("vera").http.cookies.jar
-        if "_person_" in cookie.name
-    )
+    (name,) = (cookie.name for cookie in vera.http.cookies.jar if "_person_" in cookie.name)
     thief = Browser(workspace.server)
     thief.http.cookies.set(name, laptop_of(workspace, "vera", tmp_path))
-    asked = workspace.app.asks()
+    asked = app.asks()
     for target in ("/person", asked):
         page = thief.get(target)
         assert "current-password" in page.text
@@ -140,7 +136,7 @@ def test_a_token_that_lies_on_a_machine_signs_nobody_in(
 
 
 def test_a_person_sees_the_tokens_on_their_machines_and_ends_one(
-    workspace: ServedWorkspace, tmp_path: Path
+    workspace: ServedWorkspace, vera: Browser, stranger: Caller, tmp_path: Path
 ) -> None:
     mona = Browser(workspace.server).join("mona")
     laptop = laptop_of(workspace, "mona", tmp_path)
@@ -153,15 +149,10 @@ def test_a_person_sees_the_tokens_on_their_machines_and_ends_one(
     ]
     target = f"/person/connections/{found['id']}/revoke"
     assert f'action="{target}"' in shown
-    assert call_tool(workspace.stranger, laptop, "whoami").status_code == 200
-    assert (
-        workspace.person("vera")
-        .submit(target, {"form": hidden(workspace.person("vera").get("/person"))})
-        .status_code
-        == 404
-    )
+    assert call_tool(stranger, laptop, "whoami").status_code == 200
+    assert vera.submit(target, {"form": hidden(vera.get("/person"))}).status_code == 404
     assert mona.submit(target, {"form": hidden(page)}).status_code == 303
-    assert call_tool(workspace.stranger, laptop, "whoami").status_code == 401
+    assert call_tool(stranger, laptop, "whoami").status_code == 401
     assert "@mona-laptop</b>" not in mona.get("/person").text.partition("Tokens on")[2]
 
 
@@ -205,11 +196,11 @@ def test_over_plain_http_from_elsewhere_nobody_gives_a_password_away(
 
 @pytest.mark.parametrize(("path", "method"), [*OPEN_TO_ALL.items(), *OF_PEOPLE.items()])
 def test_what_came_to_the_proxy_over_plain_http_is_not_served(
-    workspace: ServedWorkspace, path: str, method: str
+    stranger: Caller, path: str, method: str
 ) -> None:
     def asked(**headers: str) -> httpx2.Response:
         said = {"Host": HOST} | {name.replace("_", "-"): text for name, text in headers.items()}
-        return workspace.stranger.http.request(method, path, headers=said)
+        return stranger.http.request(method, path, headers=said)
 
     plain = asked(X_Forwarded_Proto="http")
     assert plain.status_code == 404
@@ -276,11 +267,8 @@ def test_who_guesses_a_password_keeps_its_person_out_nowhere_else(
     for number in range(TRIES):
         assert guesser.sign_in("gina", f"a wrong sentence, {number}").status_code == 403
     assert workspace.counted_refusals("SIGN_IN_FAILED") == before + TRIES - 1
-    assert (
-        workspace.counted_refusals("GUESSED_PASSWORD")
-        == workspace.logged_refusals().count("GUESSED_PASSWORD")
-        == 1
-    )
+    assert workspace.counted_refusals("GUESSED_PASSWORD") == 1
+    assert workspace.logged_refusals().count("GUESSED_PASSWORD") == 1
     shut_out = guesser.sign_in("gina")
     assert shut_out.status_code == 429
     assert "failed too often" in shut_out.text
@@ -311,21 +299,21 @@ def test_an_attack_on_one_person_does_not_hide_one_on_another(workspace: ServedW
 
 
 def test_what_a_connection_was_refused_does_not_hide_the_same_of_strangers(
-    workspace: ServedWorkspace,
+    workspace: ServedWorkspace, app: App, vera: Browser
 ) -> None:
-    code = workspace.app.code(workspace.person("vera"))
+    code = app.code(vera)
     before = workspace.logged_refusals().count("WRONG_VERIFIER")
-    assert workspace.app.exchange(code, code_verifier="x" * 43).status_code == 400
-    assert workspace.app.exchange(code, code_verifier=None).status_code == 400
+    assert app.exchange(code, code_verifier="x" * 43).status_code == 400
+    assert app.exchange(code, code_verifier=None).status_code == 400
     assert workspace.logged_refusals().count("WRONG_VERIFIER") == before + 2
 
 
 def test_a_token_for_elsewhere_is_refused_under_the_connection_that_asked(
-    workspace: ServedWorkspace,
+    workspace: ServedWorkspace, app: App, vera: Browser
 ) -> None:
-    connected = workspace.app.connect(workspace.person("vera"), "own otto")
+    connected = app.connect(vera, "own otto")
     elsewhere = {"resource": f"{EVIL}/mcp"}
-    refused = workspace.app.refresh(connected.refresh_token, **elsewhere)
+    refused = app.refresh(connected.refresh_token, **elsewhere)
     assert refused.json()["error"] == "invalid_target"
     last = workspace.place.facts("request_refused")[-1]
     assert (last["sender"], last["outcome"]["code"]) == ("@otto", "WRONG_RESOURCE")
@@ -334,7 +322,8 @@ def test_a_token_for_elsewhere_is_refused_under_the_connection_that_asked(
 def test_what_could_not_be_kept_does_not_hide_what_comes_after_it(
     workspace: ServedWorkspace,
 ) -> None:
-    place, stranger = workspace.other_servers["open"].place, Caller(workspace.other_servers["open"])
+    server = workspace.other_servers["open"]
+    place, stranger = server.place, Caller(server)
     place.ok("pause")
     assert stranger.get("/v1/whoami", {"token": "x"}).status_code == 400
     place.ok("resume")
@@ -440,18 +429,18 @@ WRONG: dict[str, dict[str, str | None]] = {
 
 @pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG.keys())
 def test_nobody_is_led_to_a_client_whose_question_is_wrong(
-    workspace: ServedWorkspace, changes: dict[str, str | None]
+    app: App, vera: Browser, stranger: Caller, changes: dict[str, str | None]
 ) -> None:
     """Whoever wants to be led somewhere could register that."""
-    asked = workspace.app.wish(**changes)
-    for caller in (workspace.stranger, workspace.person("vera")):
+    asked = app.wish(**changes)
+    for caller in (stranger, vera):
         answer = caller.get("/authorize", asked)
         assert answer.status_code == 400
         assert BEGIN_AGAIN in answer.text
         assert "location" not in answer.headers
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
-    alone = workspace.app.wish(**changes, redirect_uri=None)
-    assert "location" not in workspace.stranger.get("/authorize", alone).headers
+    alone = app.wish(**changes, redirect_uri=None)
+    assert "location" not in stranger.get("/authorize", alone).headers
 
 
 SAID: dict[str, tuple[dict[str, str | None], str]] = {
@@ -468,9 +457,9 @@ SAID: dict[str, tuple[dict[str, str | None], str]] = {
 
 @pytest.mark.parametrize(("changes", "said"), SAID.values(), ids=SAID.keys())
 def test_a_person_is_told_in_plain_words_what_is_wrong_with_a_question(
-    workspace: ServedWorkspace, changes: dict[str, str | None], said: str
+    app: App, stranger: Caller, changes: dict[str, str | None], said: str
 ) -> None:
-    text = html.unescape(workspace.stranger.get("/authorize", workspace.app.wish(**changes)).text)
+    text = html.unescape(stranger.get("/authorize", app.wish(**changes)).text)
     assert said in text
     assert f". {BEGIN_AGAIN}" in text
     for strange in (
@@ -484,11 +473,9 @@ def test_a_person_is_told_in_plain_words_what_is_wrong_with_a_question(
 
 
 @pytest.mark.parametrize("name", ["state", "client_id", "scope", "resource", "code_challenge"])
-def test_what_is_asked_for_twice_is_not_answered(workspace: ServedWorkspace, name: str) -> None:
-    wish = workspace.app.wish(scope="mail")
-    answer = workspace.stranger.http.get(
-        f"/authorize?{urlencode([*wish.items(), (name, wish[name])])}"
-    )
+def test_what_is_asked_for_twice_is_not_answered(app: App, stranger: Caller, name: str) -> None:
+    wish = app.wish(scope="mail")
+    answer = stranger.http.get(f"/authorize?{urlencode([*wish.items(), (name, wish[name])])}")
     assert answer.status_code == 400
     assert "twice" in answer.text
     assert "location" not in answer.headers
@@ -515,7 +502,7 @@ def test_a_program_on_this_machine_is_told_what_was_wrong_in_one_line(
     assert (said["state"], said["iss"]) == (state, workspace.url)
 
 
-def test_the_longest_question_goes_all_the_way(workspace: ServedWorkspace) -> None:
+def test_the_longest_question_goes_all_the_way(workspace: ServedWorkspace, vera: Browser) -> None:
     """What is taken at first must not be too large later, and be called forged."""
     uris = [f"https://client.example/{number}/{'a' * 470}" for number in range(8)]
     about = {"client_name": "N" * 80, "token_endpoint_auth_method": "none"}
@@ -527,7 +514,7 @@ def test_the_longest_question_goes_all_the_way(workspace: ServedWorkspace) -> No
     app = App(workspace.server, redirect=uris[0], redirect_uris=taken[-1], **about)
     before = workspace.counted_refusals("FORGED_CONSENT")
     for state in ("\x01" * MAX_STATE_LENGTH, "\U0001f511" * MAX_STATE_LENGTH, '"\\' * 1000):
-        back = workspace.person("vera").consent(app.asks(state=state))
+        back = vera.consent(app.asks(state=state))
         assert back.status_code == 303, back.text
         assert answered(back)["state"] == state
         assert app.exchange(answered(back)["code"]).status_code == 200
@@ -540,11 +527,9 @@ def test_the_longest_question_goes_all_the_way(workspace: ServedWorkspace) -> No
     assert browser.get(back.headers["location"]).status_code == 200
 
 
-def test_redirects_that_are_too_long_together_are_refused_at_once(
-    workspace: ServedWorkspace,
-) -> None:
+def test_redirects_that_are_too_long_together_are_refused_at_once(app: App) -> None:
     uris = [f"https://client.example/{number}/{'a' * 470}" for number in range(8)]
-    refused = workspace.app.register({"redirect_uris": uris})
+    refused = app.register({"redirect_uris": uris})
     assert is_error(refused, 400, "invalid_redirect_uri")
     assert "together" in refused.json()["error_description"]
 
@@ -558,11 +543,9 @@ def test_redirects_that_are_too_long_together_are_refused_at_once(
         *("view-source:https://client.example/", "blob:https://client.example/x"),
     ],
 )
-def test_a_client_is_answered_by_no_program_but_its_own(
-    workspace: ServedWorkspace, uri: str
-) -> None:
+def test_a_client_is_answered_by_no_program_but_its_own(app: App, uri: str) -> None:
     about = {"redirect_uris": [uri], "token_endpoint_auth_method": "none"}
-    assert is_error(workspace.app.register(about), 400, "invalid_redirect_uri")
+    assert is_error(app.register(about), 400, "invalid_redirect_uri")
 
 
 # --- clients with a secret
@@ -571,11 +554,11 @@ def test_a_client_is_answered_by_no_program_but_its_own(
 @pytest.mark.parametrize("shown", ["client_secret_post", "client_secret_basic"])
 @pytest.mark.parametrize("registered", ["client_secret_post", "client_secret_basic", None])
 def test_a_secret_is_taken_wherever_it_is_shown(
-    workspace: ServedWorkspace, registered: str | None, shown: str
+    workspace: ServedWorkspace, vera: Browser, registered: str | None, shown: str
 ) -> None:
     app = App(workspace.server, token_endpoint_auth_method=registered)
     app.about["token_endpoint_auth_method"] = shown
-    connected = app.connect(workspace.person("vera"))
+    connected = app.connect(vera)
     connected.refresh()
     assert connected.tool().status_code == 200
     assert app.revoke(connected.token).status_code == 200
@@ -594,10 +577,10 @@ def test_who_shows_a_wrong_secret_is_not_told_of_bearer_tokens(workspace: Served
         assert "www-authenticate" not in answer.headers
 
 
-def test_a_header_that_names_nobody_is_no_secret(workspace: ServedWorkspace) -> None:
+def test_a_header_that_names_nobody_is_no_secret(stranger: Caller) -> None:
     fields = {"grant_type": "refresh_token", "refresh_token": "x"}
     for pair in ("%", base64.b64encode(b"\xff\xfe").decode(), "Og=="):
-        answer = workspace.stranger.post("/token", fields, Authorization=f"Basic {pair}")
+        answer = stranger.post("/token", fields, Authorization=f"Basic {pair}")
         assert is_error(answer, 401, "invalid_client")
 
 
@@ -608,27 +591,29 @@ PAGE = {"Origin": EVIL, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"
 
 @pytest.mark.parametrize(("path", "method"), OPEN_TO_ALL.items())
 def test_a_client_in_a_page_may_ask_where_no_cookie_counts(
-    workspace: ServedWorkspace, path: str, method: str
+    vera: Browser, stranger: Caller, path: str, method: str
 ) -> None:
     wanted = "authorization, content-type, mcp-protocol-version"
     asking = {"Access-Control-Request-Method": method, "Access-Control-Request-Headers": wanted}
-    first = workspace.person("vera").http.request("OPTIONS", path, headers=PAGE | asking)
+    first = vera.http.request("OPTIONS", path, headers=PAGE | asking)
     assert first.status_code == 200
     assert method in first.headers["access-control-allow-methods"]
     allowed = first.headers["access-control-allow-headers"]
     assert all(name in allowed for name in wanted.split(", "))
-    answer = workspace.stranger.http.request(method, path, headers=PAGE)
+    answer = stranger.http.request(method, path, headers=PAGE)
     assert answer.status_code in (200, 400, 401)
     assert answer.headers["access-control-allow-origin"] == "*"
-    with_cookies = workspace.person("vera").http.request(method, path, headers=PAGE)
+    with_cookies = vera.http.request(method, path, headers=PAGE)
     assert with_cookies.status_code == answer.status_code
     for told in (first, answer, with_cookies):
         assert "access-control-allow-credentials" not in told.headers
 
 
-def test_a_client_in_a_page_goes_all_the_way_to_a_token(workspace: ServedWorkspace) -> None:
+def test_a_client_in_a_page_goes_all_the_way_to_a_token(
+    workspace: ServedWorkspace, vera: Browser
+) -> None:
     app = App(workspace.server)
-    code = app.code(workspace.person("vera"))
+    code = app.code(vera)
     app.http.headers.update(PAGE)
     assert app.register({"redirect_uris": [REDIRECT]}).status_code == 201
     given = app.exchange(code)
@@ -640,15 +625,13 @@ def test_a_client_in_a_page_goes_all_the_way_to_a_token(workspace: ServedWorkspa
 
 @pytest.mark.parametrize(("path", "method"), [*OF_PEOPLE.items(), *OF_OTHERS.items()])
 def test_everything_else_stays_refused_to_pages_of_others(
-    workspace: ServedWorkspace, path: str, method: str
+    vera: Browser, path: str, method: str
 ) -> None:
     asking = {"Access-Control-Request-Method": method}
     for answer in (
-        workspace.person("vera").http.request("OPTIONS", path, headers=PAGE | asking),
-        workspace.person("vera").http.request(method, path, headers=PAGE),
-        workspace.person("vera").http.request(
-            method, path, headers={"Sec-Fetch-Site": "cross-site"}
-        ),
+        vera.http.request("OPTIONS", path, headers=PAGE | asking),
+        vera.http.request(method, path, headers=PAGE),
+        vera.http.request(method, path, headers={"Sec-Fetch-Site": "cross-site"}),
     ):
         assert (answer.status_code, answer.json()["code"]) == (403, "FOREIGN_ORIGIN")
         assert "access-control-allow-origin" not in answer.headers
@@ -656,32 +639,30 @@ def test_everything_else_stays_refused_to_pages_of_others(
 
 @pytest.mark.parametrize(("path", "method"), OPEN_TO_ALL.items())
 def test_a_name_that_was_rebound_to_this_machine_is_refused_there_too(
-    workspace: ServedWorkspace, path: str, method: str
+    stranger: Caller, path: str, method: str
 ) -> None:
     headers = PAGE | {"Host": "evil.example"}
-    answer = workspace.stranger.http.request(method, path, headers=headers)
+    answer = stranger.http.request(method, path, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (403, "FOREIGN_ORIGIN")
 
 
 # --- codes and refresh tokens
 
 
-def test_a_code_that_its_person_ended_was_not_replayed(workspace: ServedWorkspace) -> None:
-    code = workspace.app.code(workspace.person("vera"), "own otto")
-    page = workspace.person("vera").get("/person")
+def test_a_code_that_its_person_ended_was_not_replayed(
+    workspace: ServedWorkspace, app: App, vera: Browser
+) -> None:
+    code = app.code(vera, "own otto")
+    page = vera.get("/person")
     target = f"/person/connections/{workspace.connections()[-1]['id']}/revoke"
-    assert workspace.person("vera").submit(target, {"form": hidden(page)}).status_code == 303
-    before = (
-        workspace.logged_refusals().count("CODE_REPLAYED"),
-        workspace.counted_refusals("CODE_REPLAYED"),
-    )
-    refused = workspace.app.exchange(code)
+    assert vera.submit(target, {"form": hidden(page)}).status_code == 303
+    logged = workspace.logged_refusals().count("CODE_REPLAYED")
+    counted = workspace.counted_refusals("CODE_REPLAYED")
+    refused = app.exchange(code)
     assert is_error(refused, 400, "invalid_grant")
     assert "somebody may have a copy" not in refused.json()["error_description"]
-    assert (
-        workspace.logged_refusals().count("CODE_REPLAYED"),
-        workspace.counted_refusals("CODE_REPLAYED"),
-    ) == before
+    assert workspace.logged_refusals().count("CODE_REPLAYED") == logged
+    assert workspace.counted_refusals("CODE_REPLAYED") == counted
 
 
 PUBLISHED = f"{EVIL}/client.json"
@@ -701,11 +682,11 @@ PUBLISHED = f"{EVIL}/client.json"
     ],
 )
 def test_a_client_with_a_document_is_told_that_its_grant_is_bad_and_not_itself(
-    workspace: ServedWorkspace, fields: dict[str, str]
+    workspace: ServedWorkspace, stranger: Caller, fields: dict[str, str]
 ) -> None:
     """Clients throw away who they are when they are told that they are nobody."""
     before = workspace.counted_refusals("BAD_CLIENT_DOCUMENT")
-    answer = workspace.stranger.post("/token", fields | {"client_id": PUBLISHED})
+    answer = stranger.post("/token", fields | {"client_id": PUBLISHED})
     assert is_error(answer, 400, "invalid_grant")
     assert workspace.counted_refusals("BAD_CLIENT_DOCUMENT") == before, (
         "nothing is fetched for that"
@@ -714,21 +695,21 @@ def test_a_client_with_a_document_is_told_that_its_grant_is_bad_and_not_itself(
 
 @pytest.mark.parametrize("more", [{"token": "x"}, {"code": "x"}, {"refresh_token": "x"}, {}])
 def test_whoever_asks_a_person_has_its_document_looked_at(
-    workspace: ServedWorkspace, more: dict[str, str]
+    app: App, stranger: Caller, more: dict[str, str]
 ) -> None:
-    wish = workspace.app.wish(client_id="https://127.0.0.1/client.json") | more
-    answer = workspace.stranger.get("/authorize", wish)
+    wish = app.wish(client_id="https://127.0.0.1/client.json") | more
+    answer = stranger.get("/authorize", wish)
     assert answer.status_code == 400
     assert "not a public address" in answer.text
 
 
 @pytest.mark.parametrize("scope", ["mail claim work", "mail offline_access", "mail", "openid", ""])
 def test_a_client_refreshes_with_what_it_asked_for_at_first(
-    workspace: ServedWorkspace, scope: str
+    app: App, vera: Browser, scope: str
 ) -> None:
     """The person may have left less of it, and that is what it gets."""
-    connected = workspace.app.connect(workspace.person("vera"), scope="mail")
-    given = workspace.app.refresh(connected.refresh_token, scope=scope)
+    connected = app.connect(vera, scope="mail")
+    given = app.refresh(connected.refresh_token, scope=scope)
     assert given.status_code == 200, given.text
     assert given.json()["scope"] == "mail"
 
@@ -749,33 +730,33 @@ def test_a_client_refreshes_with_what_it_asked_for_at_first(
     ],
 )
 def test_a_token_in_an_address_is_seen_however_it_is_written(
-    workspace: ServedWorkspace, query: str
+    workspace: ServedWorkspace, stranger: Caller, query: str
 ) -> None:
     before = workspace.counted_refusals("TOKEN_IN_URL")
-    answer = workspace.stranger.http.get(f"{workspace.url}/v1/whoami?{query}")
+    answer = stranger.http.get(f"{workspace.url}/v1/whoami?{query}")
     assert answer.request.url.query.decode() == query, "it went as it is written here"
     assert (answer.status_code, answer.json()["code"]) == (400, "USAGE")
     assert workspace.counted_refusals("TOKEN_IN_URL") == before + 1
 
 
-def test_an_address_with_a_slash_at_its_end_is_the_same(workspace: ServedWorkspace) -> None:
-    connected = workspace.app.connect(workspace.person("vera"), resource=f"{workspace.url}/mcp/")
+def test_an_address_with_a_slash_at_its_end_is_the_same(
+    workspace: ServedWorkspace, app: App, vera: Browser, stranger: Caller
+) -> None:
+    connected = app.connect(vera, resource=f"{workspace.url}/mcp/")
     headers = {
         "Accept": "application/json, text/event-stream",
         "Authorization": f"Bearer {connected.token}",
     }
     params = {"name": "whoami", "arguments": {}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    answer = workspace.stranger.http.post("/mcp/", json=asked, headers=headers)
+    answer = stranger.http.post("/mcp/", json=asked, headers=headers)
     assert answer.status_code == 200
     assert answer.json()["result"]["structuredContent"]["sender"] == "vera"
-    refused = workspace.stranger.http.post("/mcp/", json=asked)
+    refused = stranger.http.post("/mcp/", json=asked)
     assert refused.status_code == 401
     said = dict(parse_qsl(refused.headers["www-authenticate"].replace(", ", "&")))
     assert said["resource_metadata"].strip('"') == f"{workspace.url}{KNOWN}protected-resource/mcp"
-    both = [
-        workspace.stranger.get(f"{KNOWN}protected-resource/mcp{end}").json() for end in ("", "/")
-    ]
+    both = [stranger.get(f"{KNOWN}protected-resource/mcp{end}").json() for end in ("", "/")]
     assert both[0] == both[1]
 
 
@@ -784,30 +765,30 @@ def test_an_address_with_a_slash_at_its_end_is_the_same(workspace: ServedWorkspa
 
 def test_bad_registrations_fill_neither_the_log_nor_its_turns(workspace: ServedWorkspace) -> None:
     """The log's own limit is switched off here: the server does not even ask."""
-    before, counted = (
-        workspace.logged_refusals().count("BAD_REGISTRATION"),
-        workspace.counted_refusals("BAD_REGISTRATION"),
-    )
+    logged = workspace.logged_refusals().count("BAD_REGISTRATION")
+    counted = workspace.counted_refusals("BAD_REGISTRATION")
     with httpx2.Client(base_url=workspace.url, trust_env=False, timeout=60) as client:
         for _ in range(300):
             assert client.post("/register", content=b"{").status_code == 400
     assert workspace.counted_refusals("BAD_REGISTRATION") == counted + 300
-    assert workspace.logged_refusals().count("BAD_REGISTRATION") - before <= 1
+    assert workspace.logged_refusals().count("BAD_REGISTRATION") - logged <= 1
 
 
 # --- a pause
 
 
-def test_in_a_pause_everything_that_was_let_in_can_be_ended(workspace: ServedWorkspace) -> None:
+def test_in_a_pause_everything_that_was_let_in_can_be_ended(
+    workspace: ServedWorkspace, app: App
+) -> None:
     paula = Browser(workspace.server).join("paula")
-    by_client, by_page, by_owner = (workspace.app.connect(paula) for _ in range(3))
+    by_client, by_page, by_owner = (app.connect(paula) for _ in range(3))
     *_, one, two, three = workspace.connections()
     page = paula.get("/person")
     workspace.place.ok("pause", "--reason", "a leak")
     try:
-        later = workspace.app.refresh(by_client.refresh_token)
+        later = app.refresh(by_client.refresh_token)
         assert is_error(later, 503, "temporarily_unavailable")
-        assert workspace.app.revoke(by_client.token).status_code == 200
+        assert app.revoke(by_client.token).status_code == 200
         target = f"/person/connections/{two['id']}/revoke"
         assert paula.submit(target, {"form": hidden(page)}).status_code == 303
         workspace.place.ok("token", "revoke", three["id"])
