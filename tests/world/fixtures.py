@@ -1,4 +1,4 @@
-"""Fixtures of the tests that use Interlock as people and programs do.
+"""Fixtures that all tests share: places, prepared workspaces, and servers with the usual people.
 
 The tests of the command run twice: with the workspace's file alone, and with a server for every
 workspace. See both_ways.py.
@@ -32,19 +32,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
+    """A process with all imports done, from which the tests of MCP fork their commands."""
     with closing(Prepared(tmp_path_factory.mktemp("mcp"))) as prepared:
         yield prepared
 
 
 @pytest.fixture
 def only_through_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a server runs, a command that opens the workspace's file by itself fails the test."""
+    """Fail the test if a command opens the file of a workspace that has a server."""
     monkeypatch.setattr(interlock.local.link, "open_node", _unless_served)
 
 
 @pytest.fixture
 def served(request: pytest.FixtureRequest, servers: Servers) -> Iterator[ServersByWorkspace | None]:
-    """The servers of the test, where it is the one with servers."""
+    """The servers of the test in its run through servers; None in its run without."""
     if getattr(request, "param", "direct") == "direct":
         yield None
         return
@@ -58,14 +59,14 @@ _open_node = interlock.local.link.open_node
 
 
 def _unless_served(directory: str, **given: Any) -> Any:
-    """Opens a workspace's file, unless there is a server that should have been asked."""
+    """Open the file of a workspace that has no server."""
     assert not interlock.local.link.is_served(directory), "the server was not asked"
     return _open_node(directory, **given)
 
 
 @pytest.fixture
 def place(tmp_path: Path, served: ServersByWorkspace | None) -> Place:
-    """A workspace and a home of the test's own, where nobody has joined."""
+    """An empty home and workspace for one test, without any senders."""
     return Place(tmp_path, served)
 
 
@@ -116,6 +117,7 @@ def stranger(workspace: ServedWorkspace) -> Caller:
 
 @pytest.fixture(scope="session")
 def first_town(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The place that `town` copies."""
     place = Place(tmp_path_factory.mktemp("town"))
     place.join("otto", "cli")
     place.join("vera", None, "--kind", "human")
@@ -124,16 +126,17 @@ def first_town(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture
 def town(first_town: Place, tmp_path: Path, served: ServersByWorkspace | None) -> Place:
-    """The same, with the senders otto-cli (an agent) and vera (a person)."""
+    """A place for one test, with the senders otto-cli (an agent) and vera (a person)."""
     return first_town.copied(tmp_path, served)
 
 
 @pytest.fixture(scope="session")
 def first_shop(first_town: Place, tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    """The workshop that `shop` copies."""
     return Workshop(first_town.copied(tmp_path_factory.mktemp("shop")))
 
 
 @pytest.fixture
 def shop(first_shop: Workshop, tmp_path: Path, served: ServersByWorkspace | None) -> Workshop:
-    """The same, in a repository and with a gate."""
+    """The place of `town` in a repository with a gate, for one test."""
     return first_shop.copied(tmp_path, served)

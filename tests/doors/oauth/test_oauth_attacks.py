@@ -446,11 +446,11 @@ def an_invitation_after_a_later_one(workspace: ServedWorkspace) -> httpx2.Respon
 
 def an_expired_invitation(workspace: ServedWorkspace) -> httpx2.Response:
     browser = Browser(workspace.server)
+    form = hidden(browser.get("/person"))
     path = browser.invited("pia", "--ttl", "1s")
-    page = browser.get(path)
     until(lambda: browser.get(path).status_code != 200)
     fields = {"password": "a sentence that comes late", "again": "a sentence that comes late"}
-    return browser.submit(path, fields | {"form": hidden(page)})
+    return browser.submit(path, fields | {"form": form})
 
 
 def a_cookie_after_signing_out(workspace: ServedWorkspace) -> httpx2.Response:
