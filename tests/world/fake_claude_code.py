@@ -3,8 +3,9 @@
     python fake_claude_code.py SESSION   in the directory that it works in
 
 Each line of standard input is a JSON object that names an event in `do`. The answer is one line
-with the text that the model would have seen. The hooks, the shell and the MCP server are child processes, as
-in the real client. A hook that waits in the background starts a new turn when it exits with 2.
+with the text that the model would have seen. The hooks, the shell and the MCP server are child
+processes, as in the real client. A hook that waits in the background starts a new turn when it
+exits with 2.
 """
 
 import json
