@@ -24,7 +24,7 @@ from interlock.agents.bridge import Bridge, FdPair, channel_notification
 from interlock.local.link import is_served
 from world.commandline import LIMIT_S, Place, lines, until
 from world.doors import HELLO
-from world.forking import Running, Servers
+from world.fork_server import Running, Servers
 from world.mcp_clients import MODES, Caller, awaited
 
 pytestmark = pytest.mark.every_engine

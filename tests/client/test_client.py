@@ -29,7 +29,7 @@ from world.client_workspace import MANNERS, Manner
 from world.client_workspace import ClientWorkspace as Town
 from world.client_workspace import opened_workspace as town_of
 from world.commandline import LIMIT_S, Place
-from world.forking import Servers
+from world.fork_server import Servers
 
 pytestmark = pytest.mark.every_engine
 

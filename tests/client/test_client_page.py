@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from world.commandline import Place
-from world.forking import Servers
+from world.fork_server import Servers
 from world.paths import ROOT
-from world.serving import Forked
+from world.server import ForkedServer
 
 pytestmark = pytest.mark.every_engine
 
@@ -30,7 +30,7 @@ def test_the_page_prints_what_it_shows(
     blocks = BLOCK.findall(PAGE.read_text())
     assert len(blocks) == PAGE.read_text().count("```python")
     names: dict[str, Any] = {"__name__": "page"}
-    with Forked(place, servers) as served:
+    with ForkedServer(place, servers) as served:
         for program, shown in blocks:
             printed = io.StringIO()
             with redirect_stdout(printed):

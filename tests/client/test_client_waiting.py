@@ -18,8 +18,8 @@ from interlock.client import Client
 from world import chosen
 from world.client_workspace import WAYS, ClientWorkspace, Manner, Way, opened_workspace
 from world.commandline import LIMIT_S, until
-from world.forking import Servers
-from world.serving import free_port
+from world.fork_server import Servers
+from world.server import free_port
 
 pytestmark = pytest.mark.every_engine
 

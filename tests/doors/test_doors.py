@@ -132,7 +132,7 @@ from world.doors import (
     TOOLS,
     Who,
 )
-from world.forking import Servers
+from world.fork_server import Servers
 from world.playing import (
     BROWSER,
     CONNECTION,

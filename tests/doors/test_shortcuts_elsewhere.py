@@ -13,7 +13,7 @@ import pytest
 
 from interlock.errors import by_code
 from world.commandline import LIMIT_S
-from world.forking import Running, Servers
+from world.fork_server import Running, Servers
 from world.tooling import Clients
 from world.working import GATE, HOLDER, TASK, WORKER, Workshop
 

@@ -22,9 +22,9 @@ from interlock.rooms.workspace.verbs import Attend, Examine, Whoami
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place, lines, until
 from world.doctor_findings import findings, findings_of, node_in_the_past, only_finding, run_advice
-from world.forking import Servers
-from world.letting_in import connected, signed_in
-from world.serving import Forked
+from world.fork_server import Servers
+from world.server import ForkedServer
+from world.signed_in_people import connected, signed_in
 from world.wake_workspace import window_of
 from world.workspace import DAY, HOUR, OWNER, join, send_text
 
@@ -47,7 +47,7 @@ def test_a_workspace_in_its_first_minutes_is_well(place: Place, servers: Servers
     place.join("otto", "cli", "--label", "Otto's laptop")
     place.join("vera", None, "--kind", "human")
     assert place.run("doctor").text == f"Well: {len(ORDER)} checks, nothing found.\n"
-    with Forked(place, servers):
+    with ForkedServer(place, servers):
         place.join("bert")
         place.ok("setup", "claude-code", "--from", "bert")
         place.ok("send", "@bert", "Good morning.", "--from", "vera")
@@ -251,7 +251,7 @@ def test_what_asks_by_turns_from_the_loopback_and_the_socket_is_one_place(
     place: Place, servers: Servers
 ) -> None:
     token = place.join("otto")
-    with Forked(place, servers) as served:
+    with ForkedServer(place, servers) as served:
         for _ in range(2):
             assert served.ask("GET", "/v1/whoami", token=token).status == 200
             place.ok("whoami", "--from", "otto")
@@ -412,7 +412,7 @@ def test_a_wake_that_failed_is_found(
     rules = place.workspace / "wake.toml"
     rules.write_text(f'[commands]\notto = ["{command}"]\n')
     rules.chmod(0o600)
-    with Forked(place, servers):
+    with ForkedServer(place, servers):
         sent = place.ok("send", "@otto", "hello", "--from", "vera")["message"]["id"]
         until(lambda: any(fact["kind"] == "wake_ended" for fact in place.facts("wake_ended")))
         found = findings_of(place, "wakes-working")
@@ -476,7 +476,7 @@ def test_a_server_gives_up_what_a_session_held_that_was_killed(
     place: Place, servers: Servers
 ) -> None:
     place.join("otto")
-    with Forked(place, servers):
+    with ForkedServer(place, servers):
         killed(place)
         until(lambda: not place.ok("claim", "list")["claims"])
         assert findings(place) == []

@@ -12,8 +12,8 @@ from interlock.errors import EngineUnavailable
 from interlock.node.keys import Keys
 from world.commandline import Place
 from world.doctor_findings import findings, only_finding, run_advice
-from world.forking import Servers
-from world.serving import Forked
+from world.fork_server import Servers
+from world.server import ForkedServer
 
 pytestmark = [pytest.mark.long, pytest.mark.every_engine]
 
@@ -65,7 +65,7 @@ def test_a_key_that_is_gone_is_found_and_said_at_the_start(town: Place, servers:
     assert "The key that signs checkpoints is gone" in found["message"]
     assert str(key) in found["do"]
     assert "is gone" in town.no("LOG_DAMAGED", "audit", "checkpoint")["message"]
-    with Forked(town, servers) as served:
+    with ForkedServer(town, servers) as served:
         page = served.ask("GET", "/person")
         assert page.status == 409
         assert b"is gone" in page.body

@@ -129,7 +129,7 @@ from interlock.rooms.workspace.verbs import (
 )
 from interlock.verbs.credentials import Credentials
 from world.databases import ValkeyServer
-from world.letting_in import RESOURCE, VERIFIER, connected, granted, refreshed, signed_in
+from world.signed_in_people import RESOURCE, VERIFIER, connected, granted, refreshed, signed_in
 
 pytestmark = pytest.mark.every_engine
 

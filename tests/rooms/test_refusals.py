@@ -13,7 +13,7 @@ from interlock.rooms.identity.verbs import ListAgents
 from interlock.rooms.mail.verbs import Ask, FindAnswer, ListInbox, SendMessage
 from interlock.rooms.workspace.verbs import Resume, Whoami
 from interlock.verbs.credentials import Credentials
-from world.letting_in import secret
+from world.signed_in_people import secret
 from world.workspace import OWNER, START, Workspace, text_to
 
 # --- every refusal: a code, a title, an exit status, an HTTP status

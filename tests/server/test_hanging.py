@@ -17,15 +17,17 @@ from interlock.rooms.workspace.verbs import ShowStatus
 from interlock.server import records
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place
-from world.forking import Servers
-from world.serving import Forked, Served
+from world.fork_server import Servers
+from world.server import ForkedServer, RunningServer
 
 pytestmark = pytest.mark.long
 
 
 @pytest.fixture
-def hanging(tmp_path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    with Forked(Place(tmp_path), servers) as served:
+def hanging(
+    tmp_path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RunningServer]:
+    with ForkedServer(Place(tmp_path), servers) as served:
         served.place.join("otto")
         served.signal(signal.SIGSTOP)
         monkeypatch.setattr(link, "QUIET_S", 0.2)
@@ -34,7 +36,7 @@ def hanging(tmp_path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_look_is_taken_at_the_file_and_says_so(
-    hanging: Served, monkeypatch: pytest.MonkeyPatch
+    hanging: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "PATIENCE_S", 1e6)
     done = hanging.place.run("whoami")
@@ -46,7 +48,7 @@ def test_a_look_is_taken_at_the_file_and_says_so(
     assert hanging.place.ok("whoami")["sender"] == "otto"
 
 
-def test_the_doctor_names_it(hanging: Served) -> None:
+def test_the_doctor_names_it(hanging: RunningServer) -> None:
     done = hanging.place.run("doctor", "--json")
     assert done.status == 1
     (found,) = done.json["findings"]
@@ -56,12 +58,12 @@ def test_the_doctor_names_it(hanging: Served) -> None:
     hanging.signal(signal.SIGCONT)
 
 
-def test_up_does_not_take_it_for_one_that_serves(hanging: Served) -> None:
+def test_up_does_not_take_it_for_one_that_serves(hanging: RunningServer) -> None:
     refused = hanging.place.no("ENGINE_UNAVAILABLE", "up", "--detach")
     assert f"kill -9 {hanging.pid}" in refused["message"]
 
 
-def test_an_act_that_it_may_do_yet_is_not_done_beside_it(hanging: Served) -> None:
+def test_an_act_that_it_may_do_yet_is_not_done_beside_it(hanging: RunningServer) -> None:
     refused = hanging.place.no("ENGINE_UNAVAILABLE", "send", "@otto", "once")
     assert refused["outcome"] == "unknown"
     assert "does not answer" in refused["message"]

@@ -17,8 +17,8 @@ from interlock import __version__
 from interlock.local.link import About, is_served, server_of
 from interlock.server import records
 from world.commandline import LIMIT_S, Done, Place, until
-from world.forking import Servers
-from world.serving import Forked, Reply, Served, free_port
+from world.fork_server import Servers
+from world.server import ForkedServer, Reply, RunningServer, free_port
 from world.traffic import Sender, received, senders, until_each_has
 
 
@@ -28,22 +28,22 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def up(place: Place) -> Iterator[Served]:
+def up(place: Place) -> Iterator[RunningServer]:
     """For the tests that are about the process itself."""
-    with Served(place) as served:
+    with RunningServer(place) as served:
         yield served
 
 
 @pytest.fixture
-def served(place: Place, servers: Servers) -> Iterator[Served]:
-    with Forked(place, servers) as served:
+def served(place: Place, servers: Servers) -> Iterator[RunningServer]:
+    with ForkedServer(place, servers) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
-def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server for the tests that leave it as it is."""
-    with Served(Place(tmp_path_factory.mktemp("settled"))) as served:
+    with RunningServer(Place(tmp_path_factory.mktemp("settled"))) as served:
         served.place.join("otto")
         yield served
 
@@ -51,7 +51,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 # --- starting
 
 
-def test_it_says_when_it_is_ready_and_where(settled: Served) -> None:
+def test_it_says_when_it_is_ready_and_where(settled: RunningServer) -> None:
     served = settled
     assert served.told["url"] == served.url
     assert served.told["directory"] == str(served.place.workspace)
@@ -62,14 +62,14 @@ def test_it_says_when_it_is_ready_and_where(settled: Served) -> None:
     assert served.ask("GET", "/readyz").json["ready"] is True
 
 
-def test_a_first_start_makes_the_workspace_and_an_owner(settled: Served) -> None:
+def test_a_first_start_makes_the_workspace_and_an_owner(settled: RunningServer) -> None:
     status = settled.ask("GET", "/v1/status", token=settled.owner)
     assert status.status == 200
     joined = settled.ask("POST", "/v1/agents", {"name": "vera"}, token=settled.owner)
     assert joined.json["sender"] == "vera"
 
 
-def test_what_it_keeps_is_for_its_user_alone(settled: Served) -> None:
+def test_what_it_keeps_is_for_its_user_alone(settled: RunningServer) -> None:
     workspace = settled.place.workspace
     for name in ("owner.json", "server.sock", "server.lock"):
         assert stat.S_IMODE((workspace / name).stat().st_mode) == 0o600, name
@@ -87,7 +87,7 @@ def test_text_tells_a_person_what_to_type_next(place: Place) -> None:
         assert place.ok("down")["stopped"] is True
 
 
-def test_a_second_up_says_that_one_runs(settled: Served) -> None:
+def test_a_second_up_says_that_one_runs(settled: RunningServer) -> None:
     again = settled.place.process("up", "--port", str(settled.port), "--json")
     assert again.status == 0
     assert again.json == {
@@ -113,7 +113,7 @@ def test_a_second_up_says_that_one_runs(settled: Served) -> None:
     ],
 )
 def test_what_the_server_that_runs_was_not_started_with_is_said_not_to_be_so(
-    settled: Served, words: tuple[str, ...]
+    settled: RunningServer, words: tuple[str, ...]
 ) -> None:
     refused = settled.place.no("USAGE", "up", "--detach", *words)
     assert words[0] in refused["message"]
@@ -134,7 +134,7 @@ def test_what_the_server_that_runs_was_not_started_with_is_said_not_to_be_so(
     ],
 )
 def test_the_address_of_a_proxy_is_written_in_one_way(place: Place, given: str, said: str) -> None:
-    with Served(place, words=("--public-url", given)) as served:
+    with RunningServer(place, words=("--public-url", given)) as served:
         assert served.told["url"] == said
         assert served.told["mcp"] == f"{said}/mcp"
         assert place.ok("invite", "vera")["link"].startswith(f"{said}/invite/")
@@ -229,7 +229,7 @@ def test_a_foreign_directory_is_left_alone(place: Place) -> None:
 def test_beyond_loopback_it_says_what_that_means_and_shows_nothing_without_a_token(
     place: Place,
 ) -> None:
-    served = Served(place, host="0.0.0.0")
+    served = RunningServer(place, host="0.0.0.0")
     up = place.process("up", "--detach", "--host", "0.0.0.0", "--port", str(served.port))
     try:
         assert "can be reached from other machines" in up.text
@@ -244,11 +244,11 @@ def test_beyond_loopback_it_says_what_that_means_and_shows_nothing_without_a_tok
         place.ok("down")
 
 
-def test_on_loopback_metrics_are_open(settled: Served) -> None:
+def test_on_loopback_metrics_are_open(settled: RunningServer) -> None:
     assert settled.ask("GET", "/metrics").status == 200
 
 
-def test_two_workspaces_have_two_servers(settled: Served, served: Served) -> None:
+def test_two_workspaces_have_two_servers(settled: RunningServer, served: RunningServer) -> None:
     nina = settled.place.join("nina")
     served.place.join("vera")
     assert settled.ask("GET", "/v1/whoami", token=nina).status == 200
@@ -264,7 +264,7 @@ def test_a_workspace_whose_path_is_too_long_for_a_socket_is_served(
     place = Place(tmp_path).but(TMPDIR=str(tmp_path_factory.mktemp("t")))
     place.workspace = tmp_path / ("long" * 30) / "workspace"
     place.environ["INTERLOCK_WORKSPACE"] = str(place.workspace)
-    with Served(place) as served:
+    with RunningServer(place) as served:
         about = json.loads((place.workspace / "server.json").read_text())
         before = responses(served)
         assert place.process("join", "otto", "--json").status == 0
@@ -286,7 +286,7 @@ def test_where_no_path_is_short_enough_the_start_says_so(place: Place, tmp_path:
     assert "TMPDIR" in done.json["message"]
 
 
-def responses(served: Served) -> int:
+def responses(served: RunningServer) -> int:
     """How many answers it has given."""
     text = served.ask("GET", "/metrics").body.decode()
     counts = [line for line in text.splitlines() if line.startswith("interlock_http_responses")]
@@ -296,7 +296,7 @@ def responses(served: Served) -> int:
 # --- ending
 
 
-def test_down_ends_it_and_leaves_nothing_that_says_it_runs(up: Served) -> None:
+def test_down_ends_it_and_leaves_nothing_that_says_it_runs(up: RunningServer) -> None:
     pid = up.pid
     assert up.place.ok("down") == {"stopped": True, "pid": pid}
     assert up.wait() == 0
@@ -309,13 +309,13 @@ def test_down_without_a_server_says_so(place: Place) -> None:
     assert not place.workspace.exists()
 
 
-def test_an_interrupt_ends_it_cleanly(up: Served) -> None:
+def test_an_interrupt_ends_it_cleanly(up: RunningServer) -> None:
     up.signal(signal.SIGINT)
     assert up.wait() == 0
     assert up.log()[-1]["event"] == "ended"
 
 
-def test_sigterm_lets_everybody_go(up: Served) -> None:
+def test_sigterm_lets_everybody_go(up: RunningServer) -> None:
     token = up.place.join("otto")
     polled: list[Reply] = []
 
@@ -337,7 +337,7 @@ def test_sigterm_lets_everybody_go(up: Served) -> None:
     assert heard.endswith(b"0\r\n\r\n"), "the stream was cut and not ended"
 
 
-def reach(served: Served, agent: str) -> str:
+def reach(served: RunningServer, agent: str) -> str:
     agents = served.ask("GET", f"/v1/agents?name={agent}", token=served.owner).json["agents"]
     return str(agents[0]["reach"])
 
@@ -354,7 +354,7 @@ def read_all(connection: socket.socket) -> bytes:
     return found
 
 
-def test_sigterm_while_clients_send_loses_nothing(served: Served) -> None:
+def test_sigterm_while_clients_send_loses_nothing(served: RunningServer) -> None:
     vera = served.place.join("vera")
     with senders(served, "@vera") as sending:
         until_each_has(sending, 5)
@@ -364,7 +364,7 @@ def test_sigterm_while_clients_send_loses_nothing(served: Served) -> None:
     check_that_nothing_is_lost(served, vera, sending)
 
 
-def test_kill_9_while_clients_send_loses_nothing(served: Served) -> None:
+def test_kill_9_while_clients_send_loses_nothing(served: RunningServer) -> None:
     vera = served.place.join("vera")
     with senders(served, "@vera") as sending:
         for count in (5, 15):
@@ -375,7 +375,7 @@ def test_kill_9_while_clients_send_loses_nothing(served: Served) -> None:
     check_that_nothing_is_lost(served, vera, sending)
 
 
-def check_that_nothing_is_lost(served: Served, vera: str, sending: list[Sender]) -> None:
+def check_that_nothing_is_lost(served: RunningServer, vera: str, sending: list[Sender]) -> None:
     """What was answered is there, once; what was not is there at most once, and once when it is
     sent again with its key. The log is whole."""
     found = received(served, vera)
@@ -396,7 +396,7 @@ def check_that_nothing_is_lost(served: Served, vera: str, sending: list[Sender])
 # --- after a crash
 
 
-def test_what_a_killed_server_left_stops_nobody(served: Served) -> None:
+def test_what_a_killed_server_left_stops_nobody(served: RunningServer) -> None:
     served.place.join("otto")
     owner = served.owner
     served.kill()
@@ -411,7 +411,7 @@ def test_what_a_killed_server_left_stops_nobody(served: Served) -> None:
 
 
 def test_what_a_killed_server_said_of_itself_is_void_when_the_next_one_starts(
-    served: Served,
+    served: RunningServer,
 ) -> None:
     """Else `down` could end whatever process has the dead server's number by now."""
     directory = str(served.place.workspace)
@@ -473,7 +473,7 @@ def test_an_act_whose_answer_was_lost_says_that_its_outcome_is_unknown(place: Pl
     assert "--key" in done.json["message"]
 
 
-def test_commands_go_on_while_the_server_comes_and_goes(served: Served) -> None:
+def test_commands_go_on_while_the_server_comes_and_goes(served: RunningServer) -> None:
     token = served.place.join("otto")
     for number in range(2):
         assert served.place.ok("send", "@otto", f"served {number}")["accepted"]
@@ -493,7 +493,7 @@ def at(place: Place, port: int) -> Place:
     return place.but(INTERLOCK_WORKSPACE=f"http://127.0.0.1:{port}", INTERLOCK_TOKEN=token)
 
 
-def test_a_command_may_go_to_an_address(settled: Served) -> None:
+def test_a_command_may_go_to_an_address(settled: RunningServer) -> None:
     far = at(settled.place, settled.port)
     assert far.ok("whoami")["sender"] == "otto"
     assert far.ok("send", "@otto", "from afar")["accepted"] is True
@@ -523,7 +523,9 @@ def test_an_address_that_dies_while_it_is_asked_says_what_is_known(place: Place)
 # --- logs
 
 
-def test_logs_are_json_lines_without_tokens_and_without_what_anybody_wrote(served: Served) -> None:
+def test_logs_are_json_lines_without_tokens_and_without_what_anybody_wrote(
+    served: RunningServer,
+) -> None:
     token = served.place.join("otto")
     secret = "the launch code is marmalade"
     served.send(token, "@otto", secret)

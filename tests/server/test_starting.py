@@ -10,7 +10,7 @@ import pytest
 
 from interlock.local.link import is_served, server_of
 from world.commandline import LIMIT_S, Place, until
-from world.serving import free_port
+from world.server import free_port
 
 pytestmark = pytest.mark.long
 

@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 import interlock
 from interlock.client import Client
 from world.commandline import Place
-from world.forking import Servers
-from world.letting_in import Connected, let_in
-from world.serving import Forked, Served
+from world.fork_server import Servers
+from world.server import RunningServer
+from world.signed_in_people import Connected, let_in
 
 Way = Literal["directory", "url", "socket"]
 WAYS: tuple[Way, ...] = ("directory", "url", "socket")
@@ -41,7 +41,7 @@ class ClientWorkspace:
         root: Path,
         way: Way,
         kind: str,
-        served: Served | None,
+        served: RunningServer | None,
         rosa: tuple[str, Connected],
     ) -> None:
         self.way, self.kind, self.root, self._served = way, kind, root, served
@@ -65,7 +65,7 @@ class ClientWorkspace:
         self.rosa = self.hand(browser)
 
     @property
-    def served(self) -> Served:
+    def served(self) -> RunningServer:
         assert self._served is not None
         return self._served
 
@@ -104,7 +104,7 @@ def opened_workspace(root: Path, manner: Manner, servers: Servers) -> Iterator[C
         rosa = let_in(root / "workspace", "rosa")
         served = None
         if manner.way != "directory":
-            served = stack.enter_context(Forked(Place(root), servers))
+            served = stack.enter_context(ForkedServer(Place(root), servers))
         workspace = ClientWorkspace(root, manner.way, manner.kind, served, rosa)
         stack.callback(workspace.close)
         yield workspace

@@ -28,7 +28,7 @@ import apsw
 
 from interlock.doors.cli import main
 from world import chosen
-from world.forking import Served
+from world.fork_server import ServersByWorkspace
 
 LIMIT_S = 60.0
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -93,7 +93,7 @@ class Place:
     """A workspace, a home and a directory to stand in, all empty at first. With `served`, a server
     runs for every workspace that a command is asked for in the environment."""
 
-    def __init__(self, root: Path, served: Served | None = None) -> None:
+    def __init__(self, root: Path, served: ServersByWorkspace | None = None) -> None:
         self.root = root
         self.served = served
         self.home = root / "home"
@@ -113,7 +113,7 @@ class Place:
             **chosen.variables(),
         }
 
-    def copied(self, root: Path, served: Served | None = None) -> "Place":
+    def copied(self, root: Path, served: ServersByWorkspace | None = None) -> "Place":
         """A place that begins as this one is now, when no command is running."""
         shutil.copytree(self.root, root, dirs_exist_ok=True)
         place = Place(root, served)

@@ -1,11 +1,11 @@
-"""Fixtures of the tests that use Interlock as people and programs do.
+"""Fixtures that all tests share: places, prepared workspaces, and servers with the usual people.
 
 The tests of the command run twice: with the workspace's file alone, and with a server for every
 workspace. See both_ways.py.
 """
 
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ import pytest
 import interlock.local.link
 from world.both_ways import BOTH_WAYS, DIRECT_ONLY
 from world.commandline import Place
-from world.forking import Served, Servers
+from world.fork_server import Servers, ServersByWorkspace
+from world.people_and_apps import App, Browser, Caller
 from world.prepared import Prepared
 from world.remotes import Remotes
 from world.sample_log import Sample, make_sample
-from world.serving import servers
+from world.served_workspace import Serve, ServedWorkspace
+from world.server import ForkedServer, RunningServer, servers
 from world.teams import Team
 from world.working import Workshop
 from world.workspace import Workspace
@@ -34,25 +36,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
-    """The process that tests fork instead of starting an MCP command."""
+    """A process with all imports done, from which the tests of MCP fork their commands."""
     with closing(Prepared(tmp_path_factory.mktemp("mcp"))) as prepared:
         yield prepared
 
 
 @pytest.fixture
 def only_through_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a server runs, a command that opens the workspace's file by itself fails the test."""
+    """Fail the test if a command opens the file of a workspace that has a server."""
     monkeypatch.setattr(interlock.local.link, "open_node", _unless_served)
 
 
 @pytest.fixture
-def served(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Served | None]:
-    """The servers of the test, where it is the one with servers."""
+def served(request: pytest.FixtureRequest, servers: Servers) -> Iterator[ServersByWorkspace | None]:
+    """The servers of the test in its run through servers; None in its run without."""
     if getattr(request, "param", "direct") == "direct":
         yield None
         return
     request.getfixturevalue("only_through_servers")
-    served = Served(servers)
+    served = ServersByWorkspace(servers)
     yield served
     served.close()
 
@@ -61,15 +63,52 @@ _open_node = interlock.local.link.open_node
 
 
 def _unless_served(directory: str, **given: Any) -> Any:
-    """Opens a workspace's file, unless there is a server that should have been asked."""
+    """Open the file of a workspace that has no server."""
     assert not interlock.local.link.is_served(directory), "the server was not asked"
     return _open_node(directory, **given)
 
 
 @pytest.fixture
-def place(tmp_path: Path, served: Served | None) -> Place:
-    """A workspace and a home of the test's own, where nobody has joined."""
+def place(tmp_path: Path, served: ServersByWorkspace | None) -> Place:
+    """An empty home and workspace for one test, without any senders."""
     return Place(tmp_path, served)
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Serve]:
+    """Start servers for new workspaces; they end when the tests of the module have run."""
+    with ExitStack() as running:
+
+        def start(
+            *,
+            host: str = "127.0.0.1",
+            words: Sequence[str] = (),
+            constants: Mapping[str, Any] | None = None,
+            other_servers: Mapping[str, RunningServer] | None = None,
+        ) -> ServedWorkspace:
+            place = Place(tmp_path_factory.mktemp("served"))
+            server = ForkedServer(place, servers, host=host, words=words, constants=constants)
+            return ServedWorkspace(running.enter_context(server), other_servers)
+
+        yield start
+
+
+@pytest.fixture
+def vera(workspace: ServedWorkspace) -> Browser:
+    """The browser of the person vera, who joined the workspace."""
+    return workspace.person("vera")
+
+
+@pytest.fixture
+def app(workspace: ServedWorkspace) -> App:
+    """An OAuth app, registered at the server of the workspace."""
+    return workspace.app
+
+
+@pytest.fixture
+def stranger(workspace: ServedWorkspace) -> Caller:
+    """A caller without any credentials, at the server of the workspace."""
+    return workspace.stranger
 
 
 @pytest.fixture(scope="session")
@@ -82,8 +121,8 @@ def first_town(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 @pytest.fixture
-def town(first_town: Place, tmp_path: Path, served: Served | None) -> Place:
-    """The same, with the senders otto-cli (an agent) and vera (a person)."""
+def town(first_town: Place, tmp_path: Path, served: ServersByWorkspace | None) -> Place:
+    """A place for one test, with the senders otto-cli (an agent) and vera (a person)."""
     return first_town.copied(tmp_path, served)
 
 
@@ -94,8 +133,8 @@ def first_shop(first_town: Place, tmp_path_factory: pytest.TempPathFactory) -> W
 
 
 @pytest.fixture
-def shop(first_shop: Workshop, tmp_path: Path, served: Served | None) -> Workshop:
-    """The same, in a repository and with a gate."""
+def shop(first_shop: Workshop, tmp_path: Path, served: ServersByWorkspace | None) -> Workshop:
+    """The place of `town` in a repository with a gate, for one test."""
     return first_shop.copied(tmp_path, served)
 
 

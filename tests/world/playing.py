@@ -22,8 +22,8 @@ from interlock.rooms import catalogue
 from interlock.rooms.identity.token_format import hashed, token_id
 from world.commandline import LIMIT_S, TIME, Place, until
 from world.doors import NOT_OFFERED, OWNER, Door, Kind, Scene, Who
-from world.forking import Served, Servers
-from world.letting_in import let_in
+from world.fork_server import Servers, ServersByWorkspace
+from world.signed_in_people import let_in
 
 OTTO, VERA, DORA = Who("otto-cli"), Who("vera"), Who("dora")
 NOVA, LENA, MIRA = Who("nova"), Who("lena"), Who("mira")
@@ -234,7 +234,7 @@ class Stage:
     def __init__(
         self, row: Row, town: Town, root: Path, servers: Servers, *, is_served: bool
     ) -> None:
-        self._served = Served(servers) if is_served else None
+        self._served = ServersByWorkspace(servers) if is_served else None
         place = town.place.copied(root, self._served)
         if row.damage is not None:
             place.query(Template(row.damage).substitute(town.names))

@@ -24,7 +24,7 @@ from interlock.errors import EngineUnavailable, NotHolder, Refusal, StaleFence
 from world.commandline import LIMIT_S, Place, lines
 from world.databases import Server
 from world.linear import Call, Held, Outcome, Verb, lapse
-from world.serving import free_port
+from world.server import free_port
 
 NS = 1_000_000_000
 LONG_LEASE_S = 3600

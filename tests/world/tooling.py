@@ -13,7 +13,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from world.commandline import Place
-from world.forking import Running
+from world.fork_server import Running
 from world.mcp_clients import Caller, over_http
 
 

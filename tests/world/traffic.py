@@ -1,5 +1,5 @@
-"""Clients of a server that go on sending while it is ended, killed and started again, and remember
-what they were told. Nothing here is a test, and nothing here decides what is right.
+"""Senders that write to a server without a pause while it ends and starts again, and record its
+answers.
 """
 
 import http.client
@@ -10,16 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from world.commandline import LIMIT_S, until
-from world.serving import Served
+from world.server import RunningServer
 
 SENDERS = 8
 
 
 class Sender(threading.Thread):
-    """Sends one message after another to somebody, each with a key of its own. What was answered
-    with 200 is in `accepted`; what was sent and not answered in `unanswered`."""
+    """Use it to send one message after another from a thread, each with its own idempotency key.
 
-    def __init__(self, served: Served, name: str, token: str, to: str) -> None:
+    `accepted` has the texts that the server answered with 200; `unanswered` has those without an
+    answer.
+    """
+
+    def __init__(self, served: RunningServer, name: str, token: str, to: str) -> None:
         super().__init__(daemon=True)
         self.accepted: list[str] = []
         self.unanswered: list[str] = []
@@ -65,7 +68,7 @@ class Sender(threading.Thread):
             self._connection = None
 
     def ask(self, connection: http.client.HTTPConnection, text: str) -> tuple[int, bytes]:
-        """Sends one message; the text is its key as well."""
+        """Send one message; its text is also its idempotency key."""
         body = json.dumps({"to": self._to, "payload": {"text": text}})
         said = {
             "Authorization": f"Bearer {self.token}",
@@ -88,9 +91,10 @@ class Sender(threading.Thread):
 
 @contextmanager
 def senders(
-    served: Served, to: str, count: int = SENDERS, *, name: str = "sender"
+    served: RunningServer, to: str, count: int = SENDERS, *, name: str = "sender"
 ) -> Iterator[list[Sender]]:
-    """So many agents, each sending as fast as it is answered until the block ends."""
+    """Run `count` agents, each of which sends as fast as the server answers, until the block
+    ends."""
     names = [f"{name}-{number}" for number in range(count)]
     found = [Sender(served, name, served.place.join(name), to) for name in names]
     for sender in found:
@@ -103,12 +107,12 @@ def senders(
 
 
 def until_each_has(senders: list[Sender], count: int) -> None:
-    """Waits until each of them had so many messages accepted."""
+    """Wait until the server has accepted `count` messages of each sender."""
     until(lambda: all(len(sender.accepted) >= count for sender in senders))
 
 
-def received(served: Served, token: str) -> Counter[str]:
-    """How often each text stands in somebody's mail."""
+def received(served: RunningServer, token: str) -> Counter[str]:
+    """The number of times that each text is in the mail of a token's sender."""
     found: Counter[str] = Counter()
     after = 0
     while True:

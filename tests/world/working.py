@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from world.commandline import LIMIT_S, Done, Place
-from world.forking import Served
+from world.fork_server import ServersByWorkspace
 
 GATE = "athena"
 TASK = "B-12"
@@ -46,7 +46,7 @@ class Workshop:
         self.commit(**{"greet.sh": "echo goodbye\n"})
         place.ok("gate", "create", GATE, "--holder", "vera")
 
-    def copied(self, root: Path, served: Served | None = None) -> "Workshop":
+    def copied(self, root: Path, served: ServersByWorkspace | None = None) -> "Workshop":
         """One that begins as this one is now."""
         other = copy.copy(self)
         other.place = self.place.copied(root, served)

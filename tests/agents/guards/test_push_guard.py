@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from world.serving import free_port
+from world.server import free_port
 from world.working import GATE, HOLDER, TASK, WORKER, Workshop
 
 pytestmark = pytest.mark.every_engine

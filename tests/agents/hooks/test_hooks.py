@@ -16,11 +16,11 @@ import pytest
 
 from world.commandline import LIMIT_S, Place, lines, until
 from world.paths import WORLD
-from world.serving import free_port
+from world.server import free_port
 
 pytestmark = pytest.mark.every_engine
 
-PROGRAM = WORLD / "standing_in.py"
+PROGRAM = WORLD / "fake_claude_code.py"
 
 
 class Window:

@@ -24,8 +24,7 @@ import pytest
 
 from interlock.agents.hooks import NOTHING, client_of
 from world.commandline import Place
-from world.forking import Servers
-from world.serving import Forked
+from world.fork_server import Servers
 
 pytestmark = [pytest.mark.long, pytest.mark.every_engine]
 
@@ -131,9 +130,9 @@ def hooks(town: Place) -> HookProcesses:
 
 
 @pytest.fixture
-def server(hooks: HookProcesses, servers: Servers) -> Iterator[Forked]:
+def server(hooks: HookProcesses, servers: Servers) -> Iterator[ForkedServer]:
     """A server for the workspace of the hooks."""
-    server = Forked(hooks.place, servers)
+    server = ForkedServer(hooks.place, servers)
     with server:
         yield server
 
@@ -160,7 +159,7 @@ def test_without_trouble_each_client_is_denied_the_edit_and_held(hooks: HookProc
 
 
 def test_after_a_crash_of_the_server_the_file_is_asked(
-    hooks: HookProcesses, server: Forked
+    hooks: HookProcesses, server: ForkedServer
 ) -> None:
     server.kill()
     assert _is_told(hooks.answers(EDITS))
@@ -168,7 +167,7 @@ def test_after_a_crash_of_the_server_the_file_is_asked(
 
 @pytest.mark.parametrize("steps", [EDITS, STOPS], ids=["edit", "stop"])
 def test_a_server_that_does_not_answer_is_not_waited_for(
-    steps: Steps, hooks: HookProcesses, server: Forked
+    steps: Steps, hooks: HookProcesses, server: ForkedServer
 ) -> None:
     server.signal(signal.SIGSTOP)
     try:
@@ -180,7 +179,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for(
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["socket", "http"])
 def test_what_a_stopped_server_hears_too_late_is_told_the_next_time(
-    elsewhere: bool, hooks: HookProcesses, server: Forked
+    elsewhere: bool, hooks: HookProcesses, server: ForkedServer
 ) -> None:
     steps = {"claude-code": STOPS["claude-code"]}
     hooks.place.ok("send", "@otto-cli", "At once", "--priority", "high", "--from", "vera")
@@ -310,7 +309,7 @@ def test_a_turn_that_somebody_keeps_is_not_waited_for(name: str, hooks: HookProc
 
 
 def test_a_server_that_waits_for_the_turn_is_not_waited_for(
-    hooks: HookProcesses, server: Forked
+    hooks: HookProcesses, server: ForkedServer
 ) -> None:
     with open(hooks.place.workspace / "turnstile.turn", "r+") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)

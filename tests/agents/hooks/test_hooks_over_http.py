@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from world.commandline import Place
-from world.forking import Servers
-from world.serving import Forked, Reply
+from world.fork_server import Servers
+from world.server import ForkedServer, Reply
 
 pytestmark = pytest.mark.every_engine
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.every_engine
 class HookClient:
     """The client of otto-cli, which posts its hooks to a server."""
 
-    def __init__(self, server: Forked) -> None:
+    def __init__(self, server: ForkedServer) -> None:
         self.server, self.place = server, server.place
         self.token = self.place.token_of("otto-cli")
 
@@ -44,7 +44,7 @@ class HookClient:
 @pytest.fixture
 def hooks(town: Place, servers: Servers) -> Iterator[HookClient]:
     """The client of otto-cli at a running server; vera is another sender."""
-    server = Forked(town, servers)
+    server = ForkedServer(town, servers)
     with server:
         yield HookClient(server)
 

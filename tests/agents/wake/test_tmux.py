@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -20,7 +21,7 @@ from interlock.plugins import InDoubt, NotWoken, Pointer, Window
 from world.paths import WORLD
 
 LIMIT_S = 30.0
-PROGRAM = WORLD / "pretending.py"
+PROGRAM = WORLD / "fake_terminal_client.py"
 # What each client's process is called; Gemini is a script that node runs.
 CALLED = {"claude-code": "claude", "codex": "codex", "gemini": "node", "cursor": "cursor-agent"}
 LINE = "Interlock: 2 messages from vera are waiting. Read them with: interlock inbox"
@@ -41,7 +42,7 @@ def eventually(holds: Callable[[], bool], what: str) -> None:
 
 
 class Client(NamedTuple):
-    """A stand-in in a pane."""
+    """A fake client in a pane."""
 
     window: Window
     directory: Path
@@ -129,7 +130,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def tmux(server: Server) -> Iterator[Server]:
+def tmux(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A tmux with one window, at which the adapter is as patient as the tests are."""
+    monkeypatch.setattr("interlock.agents.wake.tmux.COMMAND_TIMEOUT_S", LIMIT_S)
+    monkeypatch.setattr("interlock.agents.wake.tmux.SEEN_WITHIN_S", LIMIT_S)
     yield server
     server.ask("kill-window", "-a", "-t", ":0")
 
@@ -182,13 +186,29 @@ def test_nothing_is_left_in_the_buffers_of_tmux(tmux: Server) -> None:
         ("asking", "waiting for a person's decision"),
         ("typed", "something is typed"),
         ("hidden", "something is typed|not to be seen"),
-        ("spinning", "its screen is changing"),
     ],
 )
 def test_a_client_that_is_not_at_an_empty_prompt_gets_nothing(
     tmux: Server, name: str, mode: str, why: str
 ) -> None:
     left_alone(tmux.client(name, mode), why)
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_client_whose_screen_changes_gets_nothing(
+    tmux: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = tmux.client(name, "spinning")
+
+    def sleep_until_redrawn(seconds: float) -> None:
+        """Sleep, and wait for the next frame: a busy machine may let the client draw none."""
+        before = tmux.shown(pane_of(client))
+        time.sleep(seconds)
+        eventually(lambda: tmux.shown(pane_of(client)) != before, "the client has drawn again")
+
+    clock = SimpleNamespace(sleep=sleep_until_redrawn, monotonic=time.monotonic)
+    monkeypatch.setattr("interlock.agents.wake.tmux.time", clock)
+    left_alone(client, "its screen is changing")
 
 
 def test_a_client_whose_title_spins_gets_nothing(tmux: Server) -> None:

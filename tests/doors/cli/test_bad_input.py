@@ -28,8 +28,8 @@ from interlock.doors.cli.lookup import all_commands
 from interlock.doors.cli.parser import parse
 from interlock.errors import Usage
 from world.commandline import EXIT_OF, LIMIT_S, Done, Place, steering
-from world.forking import Served, Servers
-from world.letting_in import let_in
+from world.fork_server import Servers, ServersByWorkspace
+from world.signed_in_people import let_in
 from world.working import BRIEF, Workshop
 
 pytestmark = pytest.mark.every_engine
@@ -529,7 +529,7 @@ def first_scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 
 @pytest.fixture
-def scene(first_scene: Scene, tmp_path: Path, served: Served | None) -> Iterator[Scene]:
+def scene(first_scene: Scene, tmp_path: Path, served: ServersByWorkspace | None) -> Iterator[Scene]:
     """With a server, there is a twin without one."""
     twin = first_scene.place.copied(tmp_path / "twin") if served is not None else None
     place = first_scene.place.copied(tmp_path, served)
@@ -540,7 +540,9 @@ def scene(first_scene: Scene, tmp_path: Path, served: Served | None) -> Iterator
 class Still:
     """The scene of tests that change nothing: the next one has it too, unless one has failed."""
 
-    def __init__(self, first: Scene, served: Served, roots: pytest.TempPathFactory) -> None:
+    def __init__(
+        self, first: Scene, served: ServersByWorkspace, roots: pytest.TempPathFactory
+    ) -> None:
         self._first, self._served, self._roots = first, served, roots
         self.scene = self._fresh()
 
@@ -562,7 +564,7 @@ class Still:
 def only_still(
     first_scene: Scene, servers: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Still]:
-    with closing(Served(servers)) as served:
+    with closing(ServersByWorkspace(servers)) as served:
         still = Still(first_scene, served, tmp_path_factory)
         yield still
         still.scene.close()
@@ -909,7 +911,7 @@ def spot(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture(scope="module")
 def served_spot(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    served = Served(servers)
+    served = ServersByWorkspace(servers)
     yield Scene(Place(tmp_path_factory.mktemp("random"), served)).place
     served.close()
 

@@ -20,10 +20,10 @@ from interlock.doors.cli.lookup import all_commands
 from world.both_ways import BOTH_WAYS, DIRECT_ONLY
 from world.chosen import restores
 from world.commandline import BAR, LIMIT_S, TIME, Done, Place, check_answer, lines, until
-from world.forking import Served
-from world.letting_in import let_in
+from world.fork_server import ServersByWorkspace
 from world.paths import ROOT
-from world.serving import free_port
+from world.server import free_port
+from world.signed_in_people import let_in
 from world.working import BRIEF, Workshop
 
 pytestmark = pytest.mark.every_engine
@@ -176,7 +176,7 @@ def first_world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture
-def world(first_world: World, tmp_path: Path, served: Served | None) -> World:
+def world(first_world: World, tmp_path: Path, served: ServersByWorkspace | None) -> World:
     return World(first_world.place.copied(tmp_path, served), first_world.names)
 
 

@@ -21,8 +21,8 @@ from interlock.rooms.identity.token_format import SECRET_BYTES, compose
 from interlock.rooms.identity.verbs import Join
 from world.commandline import Place, until
 from world.doctor_findings import findings, node_in_the_past, only_finding, run_advice
-from world.forking import Servers
-from world.serving import Forked
+from world.fork_server import Servers
+from world.server import ForkedServer
 from world.workspace import HOUR, OWNER
 
 pytestmark = [pytest.mark.long, pytest.mark.every_engine]
@@ -34,10 +34,10 @@ def test_a_second_server_that_the_lock_did_not_keep_out_is_found(
     place: Place, servers: Servers
 ) -> None:
     place.join("otto")
-    with Forked(place, servers) as first:
+    with ForkedServer(place, servers) as first:
         assert findings(place) == []
         (place.workspace / "server.lock").unlink()
-        with Forked(place, servers) as second:
+        with ForkedServer(place, servers) as second:
             found = only_finding(place, "one-server")
             assert str(first.pid) in found["message"]
             assert str(second.pid) in found["message"]
@@ -58,9 +58,9 @@ def test_a_server_that_commands_do_not_find_is_found_and_can_be_ended(
 ) -> None:
     """Two ran for the workspace, and the one that commands find was killed."""
     place.join("otto")
-    with Forked(place, servers) as first:
+    with ForkedServer(place, servers) as first:
         (place.workspace / "server.lock").unlink()
-        with Forked(place, servers) as second:
+        with ForkedServer(place, servers) as second:
             second.kill()
         assert findings(place) == [], "it may just be starting"
         for file in (place.workspace / "servers").iterdir():
@@ -77,18 +77,18 @@ def test_down_ends_a_server_whose_own_word_was_removed(
 ) -> None:
     monkeypatch.setattr(serving, "STARTS_WITHIN_S", 0.0)
     place.join("otto")
-    with Forked(place, servers) as served:
+    with ForkedServer(place, servers) as served:
         (place.workspace / "server.json").unlink()
         assert place.ok("down") == {"stopped": True, "pid": served.pid}
 
 
 def test_what_a_killed_server_left_is_no_server(place: Place, servers: Servers) -> None:
-    with Forked(place, servers) as served:
+    with ForkedServer(place, servers) as served:
         assert len(running(str(place.workspace))) == 1
         served.kill()
     assert running(str(place.workspace)) == []
     assert list((place.workspace / "servers").iterdir()) == []
-    with Forked(place, servers) as served:
+    with ForkedServer(place, servers) as served:
         served.signal(signal.SIGSTOP)
         assert [each.pid for each in running(str(place.workspace))] == [served.pid]
         served.signal(signal.SIGCONT)
@@ -230,7 +230,7 @@ def test_a_credential_of_somebody_who_never_joined_is_found(town: Place) -> None
 
 def test_elsewhere_the_owner_is_asked_for_another_credential(town: Place, servers: Servers) -> None:
     otto = town.ok("token", "mint", "--sender", "otto-cli")["token"]
-    with Forked(town, servers) as served:
+    with ForkedServer(town, servers) as served:
         there = {"INTERLOCK_WORKSPACE": served.url, "INTERLOCK_SESSION": None}
         home = Path(workspace.link(served.url, town.environ).home)
         (home / "credentials").mkdir(parents=True)

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from world.commandline import LIMIT_S, Done, lines, until
-from world.forking import Running, Servers
-from world.serving import free_port
+from world.fork_server import Running, Servers
+from world.server import free_port
 from world.tcp_proxy import TcpProxy
 from world.tooling import Clients
 from world.working import HOLDER, TASK, WORKER, Workshop, memory, processes_with

@@ -18,7 +18,7 @@ import pytest
 from interlock.rooms.identity import token_format
 from world.chosen import restores
 from world.commandline import LIMIT_S, Done, Place, lines, until
-from world.serving import free_port
+from world.server import free_port
 
 pytestmark = pytest.mark.every_engine
 

@@ -16,7 +16,7 @@ from interlock.doors.cli import reporting
 from interlock.verbs.spelling import visible
 from world.browsing import ARGUMENTS, CHROMIUM, LIMIT_MS, needs_browser
 from world.commandline import Place, steering
-from world.forking import Served, Servers
+from world.fork_server import Servers, ServersByWorkspace
 
 pytestmark = pytest.mark.every_engine
 
@@ -251,7 +251,7 @@ def test_a_report_through_a_server_is_the_same(
     sprint: Sprint, tmp_path: Path, servers: Servers
 ) -> None:
     direct = {form: sprint.report(form) for form in FORMS}
-    served = Served(servers)
+    served = ServersByWorkspace(servers)
     try:
         asked = Sprint(Place(tmp_path, served))
         assert {form: asked.report(form) for form in FORMS} == direct

@@ -15,7 +15,7 @@ import pytest
 from interlock.doors.cli import main
 from interlock.local import workspace
 from world.commandline import Place
-from world.forking import Served
+from world.fork_server import ServersByWorkspace
 
 pytestmark = pytest.mark.every_engine
 
@@ -23,7 +23,7 @@ NOBODY = 65534
 
 
 @pytest.fixture
-def open_place(served: Served | None) -> Iterator[Place]:
+def open_place(served: ServersByWorkspace | None) -> Iterator[Place]:
     """A place whose directories everybody may pass through, as a sandbox's are."""
     root = Path(tempfile.mkdtemp())
     root.chmod(0o755)

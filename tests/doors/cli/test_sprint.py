@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from world.commandline import LIMIT_S, Place, lines, until
-from world.forking import Servers
-from world.listening import Stream
+from world.event_streams import Stream
+from world.fork_server import Servers
 from world.mcp_clients import Caller, awaited
-from world.serving import Forked
+from world.server import ForkedServer
 from world.tooling import Clients
 from world.working import BRIEF, GATE, HOLDER, TASK, Workshop
 
@@ -187,7 +187,10 @@ def test_a_blocker_reaches_whoever_listens_to_a_server(
     shop = first_shop.copied(tmp_path)
     shop.submitted()
     token = shop.place.token_of("otto-cli")
-    with Forked(shop.place, servers) as server, Stream(server, token, "/v1/events", {}) as stream:
+    with (
+        ForkedServer(shop.place, servers) as server,
+        Stream(server, token, "/v1/events", {}) as stream,
+    ):
         server.until_streams(1)
         failed = shop.place.ok("gate", "fail", TASK, GATE, "--fix", FIX, *HOLDER)
         heard = stream.until("message_sent")[-1]

@@ -21,7 +21,7 @@ import pytest
 
 from interlock.doors.cli.lookup import all_commands
 from world.commandline import BAR, LIMIT_S, Place, steering, until
-from world.forking import Served
+from world.fork_server import ServersByWorkspace
 
 pytestmark = pytest.mark.every_engine
 
@@ -115,7 +115,7 @@ def first_poisoned(first_town: Place, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture
-def poisoned(first_poisoned: Place, tmp_path: Path, served: Served | None) -> Place:
+def poisoned(first_poisoned: Place, tmp_path: Path, served: ServersByWorkspace | None) -> Place:
     """A place where every text that may hold anything holds the worst."""
     return first_poisoned.copied(tmp_path, served)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from world.commandline import LIMIT_S, Done, Place
-from world.forking import Served, Servers
+from world.fork_server import Servers, ServersByWorkspace
 
 pytestmark = [pytest.mark.long, pytest.mark.every_engine]
 
@@ -482,7 +482,7 @@ def test_an_old_token_works_until_it_is_rotated(place: Place) -> None:
 def test_an_old_token_works_over_http_until_it_is_rotated(place: Place, servers: Servers) -> None:
     rows = [old("otto", "Otto, laptop", token_hash=sha256(SECRET))]
     id = imported(place, rows, "--apply")["rows"][0]["id"]
-    with closing(Served(servers)) as served:
+    with closing(ServersByWorkspace(servers)) as served:
         url = served.at(str(place.workspace), place.environ, str(place.cwd)).url
         status, who = _asked(url, "GET", "/v1/whoami")
         assert (status, who["sender"]) == (200, "otto")
@@ -496,7 +496,7 @@ def test_a_secret_that_is_sent_over_http_is_refused_and_not_repeated(
 ) -> None:
     place.ok("join", "otto")
     admin = place.ok("token", "mint", "--sender", "otto", "--scope", "admin")["token"]
-    with closing(Served(servers)) as served:
+    with closing(ServersByWorkspace(servers)) as served:
         url = served.at(str(place.workspace), place.environ, str(place.cwd)).url
         for row in ({"agent": "vera", "token": "in clear"}, {"token_hash": "in clear"}):
             said = {"rows": [row]}

@@ -18,9 +18,9 @@ from interlock.errors import RateLimited, by_code
 from interlock.rooms import catalogue
 from interlock.rooms.identity import token_format
 from world.commandline import EXIT_OF, LIMIT_S, Place, check_answer, until
-from world.forking import Servers
-from world.letting_in import Connected, let_in
-from world.serving import Forked, Reply, Served, read_reply
+from world.fork_server import Servers
+from world.server import ForkedServer, Reply, RunningServer, read_reply
+from world.signed_in_people import Connected, let_in
 
 MIB = 1 << 20
 ALL = [route for verb in catalogue.verbs() for route in routes_of(verb)]
@@ -31,7 +31,7 @@ class Town(NamedTuple):
     """A server, and the tokens of an agent, of a person, and of an admin; of rosa's browser, and
     the client that she let act as her."""
 
-    served: Served
+    served: RunningServer
     otto: str
     vera: str
     ada: str
@@ -129,7 +129,7 @@ def fresh(prefix: str) -> str:
 def town(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Town]:
     place = Place(tmp_path_factory.mktemp("town"))
     rosa = let_in(place.workspace, "rosa")
-    with Forked(place, servers) as served:
+    with ForkedServer(place, servers) as served:
         join = served.place.join
         otto, vera = join("otto"), join("vera", None, "--kind", "human")
         yield Town(served, otto, vera, join("ada", None, "--scope", "admin"), *rosa)

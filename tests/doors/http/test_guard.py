@@ -13,9 +13,9 @@ from starlette.types import Receive, Scope, Send
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
 from world.commandline import Place
-from world.connecting import Caller
-from world.forking import Servers
-from world.serving import Forked
+from world.fork_server import Servers
+from world.people_and_apps import Caller
+from world.server import ForkedServer
 
 OUTSIDE = "https://interlock.example"
 TOKEN = "ilk_" + "a2" * 20 + "b3c4d5e"
@@ -131,7 +131,7 @@ def test_a_server_that_others_reach_gives_no_tokens_to_who_comes_past_its_proxy(
     address = own_address()
     words = ("--public-url", OUTSIDE)
     place = Place(tmp_path_factory.mktemp("open"))
-    with Forked(place, servers, host="0.0.0.0", words=words) as served:
+    with ForkedServer(place, servers, host="0.0.0.0", words=words) as served:
         served.host = address
         past = Caller(served, OUTSIDE)
         refused = past.get(path, None, X_Forwarded_Proto="https")
@@ -139,7 +139,7 @@ def test_a_server_that_others_reach_gives_no_tokens_to_who_comes_past_its_proxy(
         assert "--proxy ADDRESS" in refused.text
         served.host = "127.0.0.1"
         assert Caller(served, OUTSIDE).get(path).status_code == 200
-    with Forked(place, servers, host="0.0.0.0", words=(*words, "--proxy", address)) as served:
+    with ForkedServer(place, servers, host="0.0.0.0", words=(*words, "--proxy", address)) as served:
         served.host = address
         assert Caller(served, OUTSIDE).get(path).status_code == 200
         assert Caller(served, OUTSIDE).get(path, None, X_Forwarded_Proto="http").status_code == 404
@@ -201,7 +201,7 @@ def test_a_path_that_holds_a_secret_is_not_said_again(
     tmp_path_factory: pytest.TempPathFactory, servers: Servers
 ) -> None:
     invitation = TOKEN.replace("ilk_", "ili_")
-    with Forked(Place(tmp_path_factory.mktemp("town")), servers) as served:
+    with ForkedServer(Place(tmp_path_factory.mktemp("town")), servers) as served:
         for method, target in (("PUT", f"/invite/{invitation}"), ("GET", f"/x/{invitation}")):
             answer = served.ask(method, target)
             assert answer.status in (404, 405)

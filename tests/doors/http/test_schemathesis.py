@@ -19,8 +19,8 @@ from schemathesis.schemas import BaseSchema
 
 from interlock.doors.http.openapi import document
 from world.commandline import Place
-from world.forking import Servers
-from world.serving import Forked, Served
+from world.fork_server import Servers
+from world.server import ForkedServer, RunningServer
 
 DOCUMENT = document()
 LEFT_OUT = ["/v1/pause", "/v1/resume", "/v1/tokens/revoke", "/v1/tokens/rotate", "/v1/events"]
@@ -49,14 +49,14 @@ def described(*, is_covered: bool) -> BaseSchema:
 class Town(NamedTuple):
     """A server, an admin's token, and what can be asked for by name."""
 
-    served: Served
+    served: RunningServer
     token: str
     known: dict[str, str]
 
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Town]:
-    with Forked(Place(tmp_path_factory.mktemp("described")), servers) as served:
+    with ForkedServer(Place(tmp_path_factory.mktemp("described")), servers) as served:
         token = served.place.join("ada", None, "--scope", "admin")
         sent = served.send(token, "@ada", "Hello.").json["message"]["id"]
         claim = served.ask("POST", "/v1/claims", {"item": "B-1"}, token=token).json["claim"]["id"]

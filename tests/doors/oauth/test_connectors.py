@@ -26,7 +26,7 @@ from mcp.shared.auth import (
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from world.commandline import LIMIT_S, Place
-from world.serving import Served
+from world.server import RunningServer
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -98,7 +98,7 @@ class Callback:
 class Person:
     """Somebody with a browser of their own, who lets a client of theirs in."""
 
-    def __init__(self, served: Served, name: str, context: BrowserContext) -> None:
+    def __init__(self, served: RunningServer, name: str, context: BrowserContext) -> None:
         self.served, self.name, self.context = served, name, context
         self.kept = Kept()
         self.asked = 0
@@ -192,11 +192,11 @@ def refusals(place: Place) -> list[tuple[str, str]]:
 
 
 def test_two_people_at_one_url_are_two_senders(tmp_path: Path) -> None:
-    with Served(Place(tmp_path)) as served:
+    with RunningServer(Place(tmp_path)) as served:
         asyncio.run(_two_people(served))
 
 
-async def _two_people(served: Served) -> None:
+async def _two_people(served: RunningServer) -> None:
     async with chromium() as browser:
         ada = Person(served, "ada", await browser.new_context())
         vera = Person(served, "vera", await browser.new_context())
@@ -214,7 +214,7 @@ async def _two_people(served: Served) -> None:
         assert (ada.asked, vera.asked) == (2, 1)
 
 
-async def _are_two(served: Served, hers: ClientSession, others: ClientSession) -> None:
+async def _are_two(served: RunningServer, hers: ClientSession, others: ClientSession) -> None:
     first, second = await called(hers, "whoami"), await called(others, "whoami")
     assert (first["address"], second["address"]) == ("@otto-claudeai", "@neo-claudeai")
     sent = await called(hers, "send", to="@neo-claudeai", text="Is it you?")
@@ -235,7 +235,7 @@ async def _sees_only_her_own(vera: Person) -> None:
     await page.close()
 
 
-async def _cannot_become(served: Served, vera: Person) -> None:
+async def _cannot_become(served: RunningServer, vera: Person) -> None:
     """A form that was edited to name another person's agent is refused, and that is recorded."""
     page = await vera.context.new_page()
     await page.goto(_authorize(served, vera))
@@ -247,7 +247,7 @@ async def _cannot_become(served: Served, vera: Person) -> None:
     await page.close()
 
 
-def _authorize(served: Served, person: Person) -> str:
+def _authorize(served: RunningServer, person: Person) -> str:
     client = person.kept.client
     assert client is not None
     assert client.redirect_uris
@@ -276,7 +276,7 @@ async def _choose(page: Page, own: str, other: str) -> None:
 
 
 async def _ends_one(
-    served: Served, ada: Person, hers: ClientSession, others: ClientSession
+    served: RunningServer, ada: Person, hers: ClientSession, others: ClientSession
 ) -> None:
     page = await ada.context.new_page()
     await page.goto(f"{served.told['url']}/person")

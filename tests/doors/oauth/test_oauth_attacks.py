@@ -5,7 +5,7 @@ import base64
 import html
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -19,22 +19,21 @@ from interlock.node.keys import Keys
 from interlock.node.passwords import TRIES
 from interlock.rooms.people.connections import INTRUSIONS
 from world.commandline import LIMIT_S, Place, until
-from world.connecting import (
+from world.event_streams import listen
+from world.people_and_apps import (
     PASSWORD,
     REDIRECT,
     VERIFIER,
     App,
     Browser,
     Caller,
-    Connected,
+    ConnectedApp,
     answered,
     call_tool,
     fields_of,
     hidden,
 )
-from world.forking import Servers
-from world.listening import listen
-from world.serving import Forked, Served
+from world.served_workspace import Serve, ServedWorkspace
 
 OUTSIDE = "https://interlock.example"
 EVIL = "https://evil.example"
@@ -50,50 +49,37 @@ DEEP = 30_000
 FRAMED = {"Sec-Fetch-Dest": "iframe", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "cross-site"}
 
 
-class Scene:
-    """A server that is known by two addresses, one of another workspace where codes expire at
-    once, and one that others reach over plain HTTP. Vera owns otto, Eve owns ada and otto-x."""
-
-    def __init__(self, served: Served, hasty: Served, open: Served) -> None:
-        self.served, self.hasty, self.open = served, hasty, open
-        self.vera = Browser(served).join("vera", "--own", "otto")
-        self.eve = Browser(served).join("eve", "--own", "ada", "--own", "otto-x")
-        served.place.join("otto", "cli")
-        self.app, self.other = App(served), App(served)
-        self.stranger = Caller(served)
-
-    def code(self) -> str:
-        return self.app.code(self.vera)
-
-    def connected(self, **changes: str | None) -> Connected:
-        return self.app.connect(self.vera, **changes)
-
-    def refusals(self) -> list[str]:
-        """The codes of what the log says was refused."""
-        facts = self.served.place.facts("request_refused")
-        return [fact["outcome"]["code"] for fact in facts]
-
-    def counted(self, code: str) -> int:
-        lines = self.stranger.get("/metrics").text.splitlines()
-        name = f'interlock_refusals_total{{code="{code}"}} '
-        return sum(int(line.removeprefix(name)) for line in lines if line.startswith(name))
-
-
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Scene]:
-    def place(name: str) -> Place:
-        return Place(tmp_path_factory.mktemp(name))
+def workspace(serve: Serve) -> ServedWorkspace:
+    """A server with two addresses. Vera owns otto, Eve owns ada and otto-x.
 
-    words = ("--public-url", OUTSIDE)
-    with (
-        Forked(place("served"), servers, words=words, constants=LOUD) as served,
-        Forked(place("hasty"), servers, constants=HASTY) as hasty,
-        Forked(place("open"), servers, host="0.0.0.0") as open,
-    ):
-        yield Scene(served, hasty, open)
+    At the server `hasty`, codes expire at once. The server `open` listens on every interface, over
+    plain HTTP.
+    """
+    hasty = serve(constants=HASTY).server
+    open_to_network = serve(host="0.0.0.0").server
+    workspace = serve(
+        words=("--public-url", OUTSIDE),
+        constants=LOUD,
+        other_servers={"hasty": hasty, "open": open_to_network},
+    )
+    workspace.add_person("vera", "otto")
+    workspace.add_person("eve", "ada", "otto-x")
+    workspace.add_sender("otto", "cli")
+    return workspace
 
 
-Attempt = Callable[[Scene], httpx2.Response]
+def code_for(workspace: ServedWorkspace) -> str:
+    """A code that Vera gave to the app."""
+    return workspace.app.code(workspace.person("vera"))
+
+
+def connected_app(workspace: ServedWorkspace, **changes: str | None) -> ConnectedApp:
+    """The app, connected by Vera."""
+    return workspace.app.connect(workspace.person("vera"), **changes)
+
+
+Attempt = Callable[[ServedWorkspace], httpx2.Response]
 
 
 class Attack(NamedTuple):
@@ -110,62 +96,62 @@ class Attack(NamedTuple):
 # --- codes
 
 
-def a_code_twice(scene: Scene) -> httpx2.Response:
-    code = scene.code()
-    first = Connected(scene.app, scene.app.exchange(code).json())
+def a_code_twice(workspace: ServedWorkspace) -> httpx2.Response:
+    code = code_for(workspace)
+    first = ConnectedApp(workspace.app, workspace.app.exchange(code).json())
     assert first.tool().status_code == 200
-    again = scene.app.exchange(code)
+    again = workspace.app.exchange(code)
     assert first.tool().status_code == 401
-    assert scene.app.refresh(first.refresh_token).json()["error"] == "invalid_grant"
+    assert workspace.app.refresh(first.refresh_token).json()["error"] == "invalid_grant"
     return again
 
 
-def a_code_with(scene: Scene, **changes: str | None) -> httpx2.Response:
+def a_code_with(workspace: ServedWorkspace, **changes: str | None) -> httpx2.Response:
     """Whoever shows it otherwise than its client would gets nothing, and takes nothing away."""
-    code = scene.code()
-    refused = scene.app.exchange(code, **changes)
-    assert scene.app.exchange(code).status_code == 200
+    code = code_for(workspace)
+    refused = workspace.app.exchange(code, **changes)
+    assert workspace.app.exchange(code).status_code == 200
     return refused
 
 
-def a_code_of_another_client(scene: Scene) -> httpx2.Response:
-    code = scene.code()
-    refused = scene.other.exchange(code)
-    assert scene.app.exchange(code).status_code == 200
+def a_code_of_another_client(workspace: ServedWorkspace) -> httpx2.Response:
+    code = code_for(workspace)
+    refused = App(workspace.server).exchange(code)
+    assert workspace.app.exchange(code).status_code == 200
     return refused
 
 
-def an_expired_code(scene: Scene) -> httpx2.Response:
-    app = App(scene.hasty)
-    return app.exchange(app.code(Browser(scene.hasty).join("vera")))
+def an_expired_code(workspace: ServedWorkspace) -> httpx2.Response:
+    app = App(workspace.other_servers["hasty"])
+    return app.exchange(app.code(Browser(workspace.other_servers["hasty"]).join("vera")))
 
 
-def a_made_up_code(scene: Scene) -> httpx2.Response:
-    return scene.app.exchange("ilc_" + "a" * 60)
+def a_made_up_code(workspace: ServedWorkspace) -> httpx2.Response:
+    return workspace.app.exchange("ilc_" + "a" * 60)
 
 
 # --- what is asked for
 
 
-def authorize(scene: Scene, **changes: str | None) -> httpx2.Response:
-    return scene.app.authorize(**changes)
+def authorize(workspace: ServedWorkspace, **changes: str | None) -> httpx2.Response:
+    return workspace.app.authorize(**changes)
 
 
-def authorize_at(scene: Scene, path: str) -> httpx2.Response:
-    return scene.app.authorize(resource=scene.served.url + path)
+def authorize_at(workspace: ServedWorkspace, path: str) -> httpx2.Response:
+    return workspace.app.authorize(resource=workspace.url + path)
 
 
-def authorize_twice(scene: Scene) -> httpx2.Response:
-    asked = f"{urlencode(scene.app.wish())}&{urlencode({'redirect_uri': f'{EVIL}/callback'})}"
-    return scene.stranger.http.get(f"/authorize?{asked}")
+def authorize_twice(workspace: ServedWorkspace) -> httpx2.Response:
+    asked = f"{urlencode(workspace.app.wish())}&{urlencode({'redirect_uri': f'{EVIL}/callback'})}"
+    return workspace.stranger.http.get(f"/authorize?{asked}")
 
 
-def register(scene: Scene, metadata: Any) -> httpx2.Response:
-    return scene.app.register(metadata)
+def register(workspace: ServedWorkspace, metadata: Any) -> httpx2.Response:
+    return workspace.app.register(metadata)
 
 
-def register_raw(scene: Scene, body: bytes) -> httpx2.Response:
-    return scene.stranger.http.post("/register", content=body)
+def register_raw(workspace: ServedWorkspace, body: bytes) -> httpx2.Response:
+    return workspace.stranger.http.post("/register", content=body)
 
 
 def with_redirect(uri: Any) -> dict[str, Any]:
@@ -175,36 +161,36 @@ def with_redirect(uri: Any) -> dict[str, Any]:
 # --- tokens elsewhere
 
 
-def a_token_for_mcp_at_the_api(scene: Scene) -> httpx2.Response:
-    return scene.connected().whoami()
+def a_token_for_mcp_at_the_api(workspace: ServedWorkspace) -> httpx2.Response:
+    return connected_app(workspace).whoami()
 
 
-def a_token_under_another_address(scene: Scene) -> httpx2.Response:
-    connected = scene.connected(resource=scene.served.url)
+def a_token_under_another_address(workspace: ServedWorkspace) -> httpx2.Response:
+    connected = connected_app(workspace, resource=workspace.url)
     assert connected.whoami().status_code == 200
     return connected.whoami(Host=urlsplit(OUTSIDE).netloc)
 
 
-def a_token_at_the_local_socket(scene: Scene) -> httpx2.Response:
-    connected = scene.connected(resource=scene.served.url)
-    socket = httpx2.HTTPTransport(uds=str(scene.served.place.workspace / "server.sock"))
+def a_token_at_the_local_socket(workspace: ServedWorkspace) -> httpx2.Response:
+    connected = connected_app(workspace, resource=workspace.url)
+    socket = httpx2.HTTPTransport(uds=str(workspace.place.workspace / "server.sock"))
     with httpx2.Client(transport=socket, base_url="http://local", timeout=LIMIT_S) as client:
         headers = {"Authorization": f"Bearer {connected.token}"}
         return client.get("/v1/whoami", headers=headers)
 
 
-def a_token_at_another_workspace(scene: Scene) -> httpx2.Response:
-    headers = {"Authorization": f"Bearer {scene.connected().token}"}
-    return Caller(scene.hasty).get("/v1/whoami", None, **headers)
+def a_token_at_another_workspace(workspace: ServedWorkspace) -> httpx2.Response:
+    headers = {"Authorization": f"Bearer {connected_app(workspace).token}"}
+    return Caller(workspace.other_servers["hasty"]).get("/v1/whoami", None, **headers)
 
 
-def a_code_for_another_audience(scene: Scene) -> httpx2.Response:
-    return a_code_with(scene, resource=f"{EVIL}/mcp")
+def a_code_for_another_audience(workspace: ServedWorkspace) -> httpx2.Response:
+    return a_code_with(workspace, resource=f"{EVIL}/mcp")
 
 
-def a_refresh_for_another_audience(scene: Scene) -> httpx2.Response:
-    connected = scene.connected()
-    refused = scene.app.refresh(connected.refresh_token, resource=f"{EVIL}/mcp")
+def a_refresh_for_another_audience(workspace: ServedWorkspace) -> httpx2.Response:
+    connected = connected_app(workspace)
+    refused = workspace.app.refresh(connected.refresh_token, resource=f"{EVIL}/mcp")
     connected.refresh()
     return refused
 
@@ -212,62 +198,64 @@ def a_refresh_for_another_audience(scene: Scene) -> httpx2.Response:
 # --- refresh tokens
 
 
-def a_refresh_token_twice(scene: Scene) -> httpx2.Response:
+def a_refresh_token_twice(workspace: ServedWorkspace) -> httpx2.Response:
     """The tokens that came of its first use die too, and what listens with them hears the end."""
-    connected = scene.connected(resource=scene.served.url)
+    connected = connected_app(workspace, resource=workspace.url)
     spent = connected.refresh_token
     connected.refresh()
-    with listen(scene.served, connected.token) as stream:
+    with listen(workspace.server, connected.token) as stream:
         assert stream.response.status == 200
-        again = scene.app.refresh(spent)
+        again = workspace.app.refresh(spent)
         refused = stream.until("refused")[-1]
         assert refused.data["code"] == "BAD_TOKEN"
         assert stream.next() is None
     assert connected.whoami().status_code == 401
-    newest = scene.app.refresh(connected.refresh_token)
+    newest = workspace.app.refresh(connected.refresh_token)
     assert newest.json()["error"] == "invalid_grant"
     return again
 
 
-def a_refresh_token_of_another_client(scene: Scene) -> httpx2.Response:
-    connected = scene.connected()
-    refused = scene.other.refresh(connected.refresh_token)
+def a_refresh_token_of_another_client(workspace: ServedWorkspace) -> httpx2.Response:
+    connected = connected_app(workspace)
+    refused = App(workspace.server).refresh(connected.refresh_token)
     connected.refresh()
     return refused
 
 
-def a_refresh_token_with_more_scopes(scene: Scene) -> httpx2.Response:
+def a_refresh_token_with_more_scopes(workspace: ServedWorkspace) -> httpx2.Response:
     """What nobody granted is not given."""
-    connected = scene.connected(scope="mail")
-    return scene.app.refresh(connected.refresh_token, scope="mail claim admin")
+    connected = connected_app(workspace, scope="mail")
+    return workspace.app.refresh(connected.refresh_token, scope="mail claim admin")
 
 
-def a_refresh_token_after_revocation(scene: Scene) -> httpx2.Response:
-    connected = scene.connected()
-    assert scene.app.revoke(connected.token).status_code == 200
+def a_refresh_token_after_revocation(workspace: ServedWorkspace) -> httpx2.Response:
+    connected = connected_app(workspace)
+    assert workspace.app.revoke(connected.token).status_code == 200
     assert connected.tool().status_code == 401
-    return scene.app.refresh(connected.refresh_token)
+    return workspace.app.refresh(connected.refresh_token)
 
 
-def a_revocation_by_another_client(scene: Scene) -> httpx2.Response:
+def a_revocation_by_another_client(workspace: ServedWorkspace) -> httpx2.Response:
     """Refused as RFC 7009 wants it: it looks as if there were no such token."""
-    connected = scene.connected()
-    answer = scene.other.revoke(connected.token)
+    connected = connected_app(workspace)
+    answer = App(workspace.server).revoke(connected.token)
     assert connected.tool().status_code == 200
     return answer
 
 
-def a_refresh_token_as_a_token(scene: Scene) -> httpx2.Response:
-    return call_tool(scene.app, scene.connected().refresh_token, "whoami")
+def a_refresh_token_as_a_token(workspace: ServedWorkspace) -> httpx2.Response:
+    return call_tool(workspace.app, connected_app(workspace).refresh_token, "whoami")
 
 
 # --- clients with a secret
 
 
-def without_its_secret(scene: Scene, method: str, **changes: str | None) -> httpx2.Response:
-    app = App(scene.served, token_endpoint_auth_method=method)
-    code = app.code(scene.vera)
-    app.about["client_secret"] = scene.other.id[-64:]
+def without_its_secret(
+    workspace: ServedWorkspace, method: str, **changes: str | None
+) -> httpx2.Response:
+    app = App(workspace.server, token_endpoint_auth_method=method)
+    code = app.code(workspace.person("vera"))
+    app.about["client_secret"] = App(workspace.server).id[-64:]
     refused = app.exchange(code, **changes)
     assert refused.json()["error"] == "invalid_client"
     return refused
@@ -277,40 +265,40 @@ def without_its_secret(scene: Scene, method: str, **changes: str | None) -> http
 
 
 def consent(
-    scene: Scene, changes: dict[str, str], headers: dict[str, str] | None = None
+    workspace: ServedWorkspace, changes: dict[str, str], headers: dict[str, str] | None = None
 ) -> httpx2.Response:
     """Vera's browser sends the form of the page, changed; nothing may come of it."""
-    page = scene.vera.get(scene.app.asks())
+    page = workspace.person("vera").get(workspace.app.asks())
     fields = fields_of(page) | {"sender": "own otto", "answer": "allow"} | changes
-    before = scene.served.place.facts("connection_granted")
-    answer = scene.vera.submit("/consent", fields, **(headers or {}))
-    assert scene.served.place.facts("connection_granted") == before
+    before = workspace.place.facts("connection_granted")
+    answer = workspace.person("vera").submit("/consent", fields, **(headers or {}))
+    assert workspace.place.facts("connection_granted") == before
     assert answer.headers.get("location") is None
     return answer
 
 
-def consent_with_the_form_of_another(scene: Scene) -> httpx2.Response:
-    form = hidden(scene.eve.get(scene.app.asks()))
-    return consent(scene, {"form": form})
+def consent_with_the_form_of_another(workspace: ServedWorkspace) -> httpx2.Response:
+    form = hidden(workspace.person("eve").get(workspace.app.asks()))
+    return consent(workspace, {"form": form})
 
 
-def consent_signed_out(scene: Scene) -> httpx2.Response:
-    fields = {"request": request_of(scene.app.asks()), "sender": "own otto", "answer": "allow"}
-    return Browser(scene.served).submit("/consent", fields)
+def consent_signed_out(workspace: ServedWorkspace) -> httpx2.Response:
+    fields = {"request": request_of(workspace.app.asks()), "sender": "own otto", "answer": "allow"}
+    return Browser(workspace.server).submit("/consent", fields)
 
 
-def choose(scene: Scene, sender: str, surface: str = "x") -> httpx2.Response:
+def choose(workspace: ServedWorkspace, sender: str, surface: str = "x") -> httpx2.Response:
     """As if the page had offered it, with a name for a new surface wherever one can be written."""
     surfaces = {f"surface {agent}": surface for agent in ("eve", "ada", "otto")}
-    return consent(scene, {"sender": sender, **surfaces})
+    return consent(workspace, {"sender": sender, **surfaces})
 
 
-def framed(scene: Scene, target: str | None = None) -> httpx2.Response:
+def framed(workspace: ServedWorkspace, target: str | None = None) -> httpx2.Response:
     """The page says that it is not to be framed, and is refused to whoever does so all the same."""
-    target = target or scene.app.asks()
-    page = scene.vera.get(target)
+    target = target or workspace.app.asks()
+    page = workspace.person("vera").get(target)
     assert page.status_code == 200
-    refused = scene.vera.get(target, None, **FRAMED)
+    refused = workspace.person("vera").get(target, None, **FRAMED)
     for answer in (page, refused):
         assert answer.headers["x-frame-options"] == "DENY"
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
@@ -322,43 +310,47 @@ def request_of(target: str) -> str:
     return parse_qs(urlsplit(target).query)["request"][0]
 
 
-def changed_request(scene: Scene) -> httpx2.Response:
-    sealed = request_of(scene.app.asks())
+def changed_request(workspace: ServedWorkspace) -> httpx2.Response:
+    sealed = request_of(workspace.app.asks())
     middle = len(sealed) // 2
     other = "A" if sealed[middle] != "A" else "B"
     changed = sealed[:middle] + other + sealed[middle + 1 :]
-    return scene.vera.get("/consent", {"request": changed})
+    return workspace.person("vera").get("/consent", {"request": changed})
 
 
-def old_request(scene: Scene) -> httpx2.Response:
+def old_request(workspace: ServedWorkspace) -> httpx2.Response:
     """The same as it would be if it had been made earlier."""
-    keys = Keys(str(scene.served.place.workspace))
+    keys = Keys(str(workspace.place.workspace))
     seal = Fernet(base64.urlsafe_b64encode(keys.derived(b"authorization")))
-    sealed = request_of(scene.app.asks())
+    sealed = request_of(workspace.app.asks())
     content = seal.decrypt(sealed + "=" * (-len(sealed) % 4))
     now = int(time.time())
     fresh, old = (
         seal.encrypt_at_time(content, now - age).decode()
         for age in (CLIENT_REQUEST_TTL_S - 60, CLIENT_REQUEST_TTL_S + 1)
     )
-    assert scene.vera.get("/consent", {"request": fresh}).status_code == 200
-    return scene.vera.get("/consent", {"request": old})
+    assert workspace.person("vera").get("/consent", {"request": fresh}).status_code == 200
+    return workspace.person("vera").get("/consent", {"request": old})
 
 
-def request_of_another_server(scene: Scene) -> httpx2.Response:
-    return scene.vera.get("/consent", {"request": request_of(App(scene.hasty).asks())})
+def request_of_another_server(workspace: ServedWorkspace) -> httpx2.Response:
+    return workspace.person("vera").get(
+        "/consent", {"request": request_of(App(workspace.other_servers["hasty"]).asks())}
+    )
 
 
-def client_id_as_request(scene: Scene) -> httpx2.Response:
-    return scene.vera.get("/consent", {"request": scene.app.id.removeprefix("reg_")})
+def client_id_as_request(workspace: ServedWorkspace) -> httpx2.Response:
+    return workspace.person("vera").get(
+        "/consent", {"request": workspace.app.id.removeprefix("reg_")}
+    )
 
 
-def request_as_client_id(scene: Scene) -> httpx2.Response:
-    return scene.app.authorize(client_id="reg_" + request_of(scene.app.asks()))
+def request_as_client_id(workspace: ServedWorkspace) -> httpx2.Response:
+    return workspace.app.authorize(client_id="reg_" + request_of(workspace.app.asks()))
 
 
-def client_id_of_another_server(scene: Scene) -> httpx2.Response:
-    return scene.app.authorize(client_id=App(scene.hasty).id)
+def client_id_of_another_server(workspace: ServedWorkspace) -> httpx2.Response:
+    return workspace.app.authorize(client_id=App(workspace.other_servers["hasty"]).id)
 
 
 # --- being led elsewhere
@@ -367,43 +359,43 @@ WAYS = ("next", "return", "return_to", "redirect", "redirect_uri", "url", "to")
 ELSEWHERE = dict.fromkeys(WAYS, EVIL)
 
 
-def signing_in_with_a_next(scene: Scene) -> httpx2.Response:
-    Browser(scene.served).join("carl")
-    browser = Browser(scene.served)
+def signing_in_with_a_next(workspace: ServedWorkspace) -> httpx2.Response:
+    Browser(workspace.server).join("carl")
+    browser = Browser(workspace.server)
     form = hidden(browser.get("/person", ELSEWHERE))
     fields = {"form": form, "username": "carl", "password": PASSWORD}
     return browser.http.post(
         "/person/sign-in",
         params=ELSEWHERE,
         data=ELSEWHERE | fields,
-        headers={"Origin": scene.served.url},
+        headers={"Origin": workspace.url},
     )
 
 
-def signing_in_with_a_strange_request(scene: Scene) -> httpx2.Response:
-    browser = Browser(scene.served)
-    Browser(scene.served).join("carla")
+def signing_in_with_a_strange_request(workspace: ServedWorkspace) -> httpx2.Response:
+    browser = Browser(workspace.server)
+    Browser(workspace.server).join("carla")
     back = browser.sign_in("carla", request=f"/{EVIL}")
     return browser.get(back.headers["location"])
 
 
-def consenting_with_a_next(scene: Scene) -> httpx2.Response:
-    target = scene.app.asks()
-    page = scene.vera.get(target, None)
+def consenting_with_a_next(workspace: ServedWorkspace) -> httpx2.Response:
+    target = workspace.app.asks()
+    page = workspace.person("vera").get(target, None)
     fields = fields_of(page) | {"sender": "own otto", "answer": "allow"}
-    back = scene.vera.submit("/consent", ELSEWHERE | fields)
+    back = workspace.person("vera").submit("/consent", ELSEWHERE | fields)
     assert back.headers["location"].startswith(REDIRECT + "?")
     return back
 
 
-def denying_with_a_next(scene: Scene) -> httpx2.Response:
-    fields = fields_of(scene.vera.get(scene.app.asks())) | {"answer": "deny"}
-    return scene.vera.submit("/consent", ELSEWHERE | fields)
+def denying_with_a_next(workspace: ServedWorkspace) -> httpx2.Response:
+    fields = fields_of(workspace.person("vera").get(workspace.app.asks())) | {"answer": "deny"}
+    return workspace.person("vera").submit("/consent", ELSEWHERE | fields)
 
 
-def a_state_that_breaks_lines(scene: Scene) -> httpx2.Response:
+def a_state_that_breaks_lines(workspace: ServedWorkspace) -> httpx2.Response:
     state = f"x\r\nLocation: {EVIL}\r\n\r\n"
-    back = scene.vera.consent(scene.app.asks(state=state))
+    back = workspace.person("vera").consent(workspace.app.asks(state=state))
     assert answered(back)["state"] == state
     return back
 
@@ -411,31 +403,33 @@ def a_state_that_breaks_lines(scene: Scene) -> httpx2.Response:
 # --- tokens in addresses
 
 
-def in_the_address(scene: Scene, method: str, target: str, name: str) -> httpx2.Response:
-    connected = scene.connected(resource=scene.served.url)
+def in_the_address(
+    workspace: ServedWorkspace, method: str, target: str, name: str
+) -> httpx2.Response:
+    connected = connected_app(workspace, resource=workspace.url)
     secret = connected.refresh_token if name == "refresh_token" else connected.token
-    return scene.stranger.http.request(method, target, params={name: secret})
+    return workspace.stranger.http.request(method, target, params={name: secret})
 
 
 # --- people
 
 
-def guessing(scene: Scene) -> httpx2.Response:
+def guessing(workspace: ServedWorkspace) -> httpx2.Response:
     """The right password is refused too by then, so that nobody learns that it was right."""
-    Browser(scene.served).join("gina")
-    guesser = Browser(scene.served)
+    Browser(workspace.server).join("gina")
+    guesser = Browser(workspace.server)
     for number in range(TRIES):
         wrong = guesser.sign_in("gina", f"a sentence that is wrong, {number}")
         assert wrong.status_code == 403, wrong.text
     return guesser.sign_in("gina")
 
 
-def an_invitation_twice(scene: Scene) -> httpx2.Response:
-    browser = Browser(scene.served)
+def an_invitation_twice(workspace: ServedWorkspace) -> httpx2.Response:
+    browser = Browser(workspace.server)
     path = browser.invited("nora")
     fields = {"password": "a first sentence of hers", "again": "a first sentence of hers"}
     assert browser.submit(path, fields | {"form": hidden(browser.get(path))}).status_code == 303
-    thief = Browser(scene.served)
+    thief = Browser(workspace.server)
     form = hidden(thief.get("/person"))
     fields = {"password": "a sentence of a thief's", "again": "a sentence of a thief's"}
     refused = thief.submit(path, fields | {"form": form})
@@ -443,24 +437,24 @@ def an_invitation_twice(scene: Scene) -> httpx2.Response:
     return refused
 
 
-def an_invitation_after_a_later_one(scene: Scene) -> httpx2.Response:
-    browser = Browser(scene.served)
+def an_invitation_after_a_later_one(workspace: ServedWorkspace) -> httpx2.Response:
+    browser = Browser(workspace.server)
     first = browser.invited("ole")
     assert browser.get(browser.invited("ole")).status_code == 200
     return browser.get(first)
 
 
-def an_expired_invitation(scene: Scene) -> httpx2.Response:
-    browser = Browser(scene.served)
+def an_expired_invitation(workspace: ServedWorkspace) -> httpx2.Response:
+    browser = Browser(workspace.server)
+    form = hidden(browser.get("/person"))
     path = browser.invited("pia", "--ttl", "1s")
-    page = browser.get(path)
     until(lambda: browser.get(path).status_code != 200)
     fields = {"password": "a sentence that comes late", "again": "a sentence that comes late"}
-    return browser.submit(path, fields | {"form": hidden(page)})
+    return browser.submit(path, fields | {"form": form})
 
 
-def a_cookie_after_signing_out(scene: Scene) -> httpx2.Response:
-    browser = Browser(scene.served).join("rita")
+def a_cookie_after_signing_out(workspace: ServedWorkspace) -> httpx2.Response:
+    browser = Browser(workspace.server).join("rita")
     kept = httpx2.Cookies(browser.http.cookies)
     page = browser.get("/person")
     assert "You are" in page.text or "@rita" in page.text
@@ -470,14 +464,14 @@ def a_cookie_after_signing_out(scene: Scene) -> httpx2.Response:
     assert "@rita" not in page.text
     (token,) = (cookie.value for cookie in kept.jar if cookie.name.startswith("interlock_person"))
     assert call_tool(browser, token, "whoami").status_code == 401
-    return browser.get(scene.app.asks())
+    return browser.get(workspace.app.asks())
 
 
-def ending_the_connection_of_another(scene: Scene) -> httpx2.Response:
-    connected = scene.connected()
-    mine = scene.served.place.ok("connection", "list")["connections"][-1]["id"]
-    form = hidden(scene.eve.get("/person"))
-    refused = scene.eve.submit(f"/person/connections/{mine}/revoke", {"form": form})
+def ending_the_connection_of_another(workspace: ServedWorkspace) -> httpx2.Response:
+    connected = connected_app(workspace)
+    mine = workspace.place.ok("connection", "list")["connections"][-1]["id"]
+    form = hidden(workspace.person("eve").get("/person"))
+    refused = workspace.person("eve").submit(f"/person/connections/{mine}/revoke", {"form": form})
     assert connected.tool().status_code == 200
     return refused
 
@@ -485,8 +479,8 @@ def ending_the_connection_of_another(scene: Scene) -> httpx2.Response:
 # --- plain HTTP beyond this machine
 
 
-def at_the_open(scene: Scene, method: str, target: str) -> httpx2.Response:
-    caller = Caller(scene.open)
+def at_the_open(workspace: ServedWorkspace, method: str, target: str) -> httpx2.Response:
+    caller = Caller(workspace.other_servers["open"])
     answers = [caller.http.request(method, target)]
     answers += [
         caller.http.request(method, target, headers={"Host": host})
@@ -836,30 +830,30 @@ TABLE = [*CODES, *ASKING, *REGISTERING, *TOKENS, *PAGES, *PLAIN]
 
 
 @pytest.mark.parametrize("attack", TABLE, ids=lambda attack: attack.name)
-def test_an_attack_is_refused_and_recorded(scene: Scene, attack: Attack) -> None:
-    before = scene.refusals()
-    counted = scene.counted(attack.kept) if attack.kept else 0
-    refused = attack.attempt(scene)
+def test_an_attack_is_refused_and_recorded(workspace: ServedWorkspace, attack: Attack) -> None:
+    before = workspace.logged_refusals()
+    counted = workspace.counted_refusals(attack.kept) if attack.kept else 0
+    refused = attack.attempt(workspace)
     led_to = refused.headers.get("location", "")
     assert refused.status_code == attack.status, refused.text
     assert attack.said in html.unescape(refused.text) + led_to
     assert led_to.partition("?")[0] in ("", "/person", "/consent", REDIRECT)
     assert "evil.example" not in urlsplit(led_to).netloc
-    assert scene.refusals()[len(before) :] == ([attack.kept] if attack.kept else [])
+    assert workspace.logged_refusals()[len(before) :] == ([attack.kept] if attack.kept else [])
     if attack.kept in INTRUSIONS:
-        assert scene.counted(attack.kept) == counted + 1
+        assert workspace.counted_refusals(attack.kept) == counted + 1
 
 
 def test_the_table_has_every_intrusion_that_the_log_may_hold() -> None:
     assert set(INTRUSIONS) <= {attack.kept for attack in TABLE}
 
 
-def test_registering_stores_nothing_however_often(scene: Scene) -> None:
-    before = scene.served.place.facts()
+def test_registering_stores_nothing_however_often(workspace: ServedWorkspace) -> None:
+    before = workspace.place.facts()
     for number in range(200):
         about = with_redirect(f"https://client.example/{number}")
-        assert register(scene, about).status_code == 201
-    assert scene.served.place.facts() == before
+        assert register(workspace, about).status_code == 201
+    assert workspace.place.facts() == before
 
 
 def test_a_public_address_over_plain_http_is_refused(

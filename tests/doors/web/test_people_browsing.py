@@ -12,7 +12,6 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
-from test_people_pages import PASSWORD, Town, joined, town
 
 from interlock.errors import Refusal
 from interlock.rooms.people.verbs import ShowPerson
@@ -26,8 +25,9 @@ from world.browsing import (
     wider_than_the_window,
 )
 from world.commandline import until
+from world.web_door import PASSWORD, WebDoor, joined, web_door
 
-__all__ = ["browser", "town"]
+__all__ = ["browser", "web_door"]
 pytestmark = pytest.mark.long
 
 
@@ -37,10 +37,10 @@ class Client(NamedTuple):
     url: str
     told: list[str]
 
-    def asked(self, town: Town, **members: Any) -> str:
+    def asks_at(self, web_door: WebDoor, **members: Any) -> str:
         """The address at which the person is asked."""
         there = {"redirect_uri": f"{self.url}/callback", **members}
-        return town.url + town.asked(**there)
+        return web_door.url + web_door.consent_path(**there)
 
 
 @pytest.fixture
@@ -77,8 +77,8 @@ def window(browser: Browser, *, scripts: bool = False) -> Iterator[Page]:
         yield context.new_page()
 
 
-def join_in(page: Page, town: Town, name: str, *own: str) -> None:
-    page.goto(town.url + town.invite(name, *own))
+def join_in(page: Page, web_door: WebDoor, name: str, *own: str) -> None:
+    page.goto(web_door.url + web_door.invite(name, *own))
     page.get_by_label("Choose a password").fill(PASSWORD)
     page.get_by_label("The same again").fill(PASSWORD)
     page.get_by_role("button", name="Join").click()
@@ -93,30 +93,30 @@ def sign_in_at(page: Page, name: str) -> None:
 
 @needs_browser
 def test_a_person_joins_connects_a_client_renames_it_and_ends_it(
-    town: Town, client: Client, browser: Browser
+    web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
     with window(browser) as page:
-        join_in(page, town, "anna", "otto")
-        page.goto(client.asked(town))
+        join_in(page, web_door, "anna", "otto")
+        page.goto(client.asks_at(web_door))
         expect(page.locator(".host")).to_have_text("a program on your computer")
         expect(page.get_by_label("a new name:").nth(1)).to_be_checked()
         page.get_by_label("claim").uncheck()
         page.get_by_label("A name for this connection").fill("Laptop")
         page.get_by_role("button", name="Allow").click()
         expect(page.get_by_role("heading")).to_have_text("Connected")
-        (connection,) = town.connections()
+        (connection,) = web_door.connections()
         assert connection["address"] == "@otto-claudeai"
         assert connection["scopes"] == ["mail", "work"]
-        page.goto(f"{town.url}/person")
+        page.goto(f"{web_door.url}/person")
         row = page.locator(".connections li", has_text="Laptop")
         expect(row).to_contain_text("acts as @otto-claudeai")
         page.get_by_text("Rename").click()
         page.get_by_label("A new name for Laptop").fill("Desk")
         page.get_by_role("button", name="Keep").click()
         expect(page.get_by_role("status")).to_contain_text("kept")
-        page.goto(client.asked(town))
+        page.goto(client.asks_at(web_door))
         expect(page.locator("form.plain")).to_contain_text("already used by Desk")
-        page.goto(f"{town.url}/person")
+        page.goto(f"{web_door.url}/person")
         page.get_by_role("button", name="End Desk").click()
         expect(page.get_by_role("status")).to_contain_text("It has ended")
         expect(page.locator("main")).to_contain_text("No client is connected")
@@ -126,11 +126,11 @@ def test_a_person_joins_connects_a_client_renames_it_and_ends_it(
 
 @needs_browser
 def test_who_is_not_signed_in_does_so_first_and_comes_back_to_what_was_asked(
-    town: Town, client: Client, browser: Browser
+    web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
-    joined(town, "anna")
+    joined(web_door, "anna")
     with window(browser) as page:
-        page.goto(client.asked(town))
+        page.goto(client.asks_at(web_door))
         expect(page.locator("main")).to_contain_text("calls itself Claude.ai")
         page.get_by_label("Name").fill("anna")
         page.get_by_label("Password").fill("not the right one")
@@ -141,53 +141,53 @@ def test_who_is_not_signed_in_does_so_first_and_comes_back_to_what_was_asked(
         page.get_by_role("button", name="Deny").click()
         expect(page.get_by_role("heading")).to_have_text("Connected")
     assert "error=access_denied" in client.told[0]
-    assert town.connections() == []
+    assert web_door.connections() == []
 
 
 @needs_browser
 def test_two_people_in_two_browsers_see_only_their_own(
-    town: Town, client: Client, browser: Browser
+    web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
     with window(browser) as one, window(browser) as two:
-        join_in(one, town, "anna", "otto")
-        join_in(two, town, "bert", "neo")
+        join_in(one, web_door, "anna", "otto")
+        join_in(two, web_door, "bert", "neo")
         for page, mine, theirs in ((one, "otto", "neo"), (two, "neo", "otto")):
-            page.goto(client.asked(town))
+            page.goto(client.asks_at(web_door))
             expect(page.locator("form.plain")).to_contain_text(f"@{mine}")
             assert f"@{theirs}" not in page.content()
             page.get_by_role("button", name="Allow").click()
             expect(page.get_by_role("heading")).to_have_text("Connected")
         for page, mine, theirs in ((one, "otto", "neo"), (two, "neo", "otto")):
-            page.goto(f"{town.url}/person")
+            page.goto(f"{web_door.url}/person")
             expect(page.locator("main")).to_contain_text(f"@{mine}-claudeai")
             assert f"@{theirs}" not in page.content()
-    senders = sorted(connection["address"] for connection in town.connections())
+    senders = sorted(connection["address"] for connection in web_door.connections())
     assert senders == ["@neo-claudeai", "@otto-claudeai"]
 
 
 @needs_browser
 def test_another_site_can_neither_frame_the_page_nor_see_that_somebody_is_signed_in(
-    town: Town, client: Client, browser: Browser
+    web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
     with window(browser) as page:
-        join_in(page, town, "anna")
-        for path in ("/person", town.asked()):
-            page.goto(f"{client.url}/framing?of={quote(town.url + path, safe='')}")
+        join_in(page, web_door, "anna")
+        for path in ("/person", web_door.consent_path()):
+            page.goto(f"{client.url}/framing?of={quote(web_door.url + path, safe='')}")
             expect(page.get_by_role("heading")).to_have_text("Framed")
             for frame in page.frames[1:]:
                 assert "anna" not in frame.content()
-        until(lambda: "FRAMED_PAGE" in town.refusals())
+        until(lambda: "FRAMED_PAGE" in web_door.logged_refusals())
 
 
 @needs_browser
 def test_a_client_that_opened_a_window_is_found_again_by_it(
-    town: Town, client: Client, browser: Browser
+    web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
-    joined(town, "anna")
+    joined(web_door, "anna")
     with window(browser, scripts=True) as page:
         page.goto(client.url)
         with page.expect_popup() as opened:
-            page.evaluate("(url) => void window.open(url)", client.asked(town))
+            page.evaluate("(url) => void window.open(url)", client.asks_at(web_door))
         popup = opened.value
         sign_in_at(popup, "anna")
         popup.get_by_role("button", name="Allow").click()
@@ -198,40 +198,40 @@ def test_a_client_that_opened_a_window_is_found_again_by_it(
 
 @needs_browser
 def test_no_script_reads_the_cookie_and_no_address_holds_a_secret_but_the_code(
-    town: Town, client: Client, browser: Browser
+    web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
     with window(browser, scripts=True) as page:
         seen: list[str] = []
         page.on("request", lambda request: seen.append(request.url))
-        join_in(page, town, "anna")
+        join_in(page, web_door, "anna")
         assert page.evaluate("document.cookie") == ""
-        kept = {each["name"]: each for each in page.context.cookies(town.url)}
+        kept = {each["name"]: each for each in page.context.cookies(web_door.url)}
         (mine,) = (each for name, each in kept.items() if name.startswith("interlock_person"))
         assert (mine["httpOnly"], mine["sameSite"]) == (True, "Lax")
-        page.goto(client.asked(town))
+        page.goto(client.asks_at(web_door))
         page.get_by_role("button", name="Allow").click()
         expect(page.get_by_role("heading")).to_have_text("Connected")
         assert not [url for url in seen if mine["value"] in url or quote(PASSWORD) in url]
         assert [url for url in seen if "ilc_" in url] == client.told
         with pytest.raises(Refusal):
-            town.node.call(Credentials(mine["value"][:-1]), ShowPerson())
+            web_door.node.call(Credentials(mine["value"][:-1]), ShowPerson())
 
 
 @needs_browser
 def test_no_name_makes_a_page_wider_than_its_window(
-    town: Town, client: Client, browser: Browser
+    web_door: WebDoor, client: Client, browser: Browser
 ) -> None:
     long = "w" * 60
     with window(browser, scripts=True) as page:
-        join_in(page, town, long, "o" * 38)
-        asked = client.asked(town, client_name="W" * 80)
+        join_in(page, web_door, long, "o" * 38)
+        asked = client.asks_at(web_door, client_name="W" * 80)
         page.goto(asked)
         page.get_by_label("A name for this connection").fill("N" * 80)
         page.get_by_label("a new name:").nth(1).check()
         page.get_by_role("button", name="Allow").click()
         expect(page.get_by_role("heading")).to_have_text("Connected")
-        invitation = town.url + town.invite(long)
-        for url in (asked, f"{town.url}/person", invitation, f"{town.url}/invite/{long}"):
+        invitation = web_door.url + web_door.invite(long)
+        for url in (asked, f"{web_door.url}/person", invitation, f"{web_door.url}/invite/{long}"):
             page.goto(url)
             page.evaluate("document.querySelectorAll('details').forEach((it) => it.open = true)")
             for how, _ in in_every_window(page):
@@ -239,10 +239,12 @@ def test_no_name_makes_a_page_wider_than_its_window(
 
 
 @needs_browser
-def test_people_who_come_to_the_front_page_find_their_own(town: Town, browser: Browser) -> None:
-    joined(town, "anna")
+def test_people_who_come_to_the_front_page_find_their_own(
+    web_door: WebDoor, browser: Browser
+) -> None:
+    joined(web_door, "anna")
     with window(browser) as page:
-        page.goto(town.url)
+        page.goto(web_door.url)
         page.get_by_role("link", name="Sign in as yourself").click()
         sign_in_at(page, "anna")
         expect(page.locator(".me")).to_have_text("You are @anna")

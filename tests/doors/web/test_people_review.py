@@ -6,10 +6,8 @@ import asyncio
 import base64
 import html
 import json
-from collections.abc import Iterator
 from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx2
@@ -21,7 +19,7 @@ from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.oauth.endpoints import BEGIN_AGAIN, MAX_STATE_LENGTH
 from world.commandline import Place
-from world.connecting import (
+from world.people_and_apps import (
     PASSWORD,
     REDIRECT,
     VERIFIER,
@@ -33,8 +31,7 @@ from world.connecting import (
     fields_of,
     hidden,
 )
-from world.forking import Servers
-from world.serving import Forked, Served
+from world.served_workspace import Serve, ServedWorkspace
 
 OUTSIDE = "https://interlock.example"
 HOST = urlsplit(OUTSIDE).netloc
@@ -64,53 +61,29 @@ OF_PEOPLE = {"/authorize": "GET", "/consent": "GET", "/person": "GET", "/invite/
 OF_OTHERS = {"/": "GET", "/mcp": "POST", "/v1/whoami": "GET", "/person/sign-in": "POST"}
 
 
-class Scene:
-    """A server that is also known by the address of a proxy, and one that others reach over plain
-    HTTP. Vera owns otto."""
-
-    def __init__(self, served: Served, open: Served) -> None:
-        self.served, self.open = served, open
-        self.place, self.url = served.place, served.url
-        self.vera = Browser(served).join("vera", "--own", "otto")
-        self.app = App(served)
-        self.stranger = Caller(served)
-
-    def outside(self, peer: str) -> Browser:
-        """A browser elsewhere, of which the proxy says that it is at an address."""
-        browser = Browser(self.served, OUTSIDE)
-        browser.http.headers["X-Forwarded-For"] = peer
-        # What the proxy speaks with the browser is TLS.
-        both = DefaultCookiePolicy(secure_protocols=("http", "https"))
-        browser.http.cookies.jar.set_policy(both)
-        return browser
-
-    def connections(self) -> list[Any]:
-        found: list[Any] = self.place.ok("connection", "list")["connections"]
-        return found
-
-    def counted(self, code: str) -> int:
-        """How often something was refused, as the server counts it."""
-        lines = self.stranger.get("/metrics").text.splitlines()
-        name = f'interlock_refusals_total{{code="{code}"}} '
-        return sum(int(line.removeprefix(name)) for line in lines if line.startswith(name))
-
-    def kept(self, code: str) -> int:
-        """How often it is in the log."""
-        facts = self.place.facts("request_refused")
-        return [fact["outcome"]["code"] for fact in facts].count(code)
-
-
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Scene]:
-    def place(name: str) -> Place:
-        return Place(tmp_path_factory.mktemp(name))
+def workspace(serve: Serve) -> ServedWorkspace:
+    """A server behind a proxy, where Vera owns otto.
 
-    words = ("--public-url", OUTSIDE)
-    with (
-        Forked(place("served"), servers, words=words, constants=CONSTANTS) as served,
-        Forked(place("open"), servers, host="0.0.0.0") as open,
-    ):
-        yield Scene(served, open)
+    The server `open` listens on every interface, over plain HTTP.
+    """
+    workspace = serve(
+        words=("--public-url", OUTSIDE),
+        constants=CONSTANTS,
+        other_servers={"open": serve(host="0.0.0.0").server},
+    )
+    workspace.add_person("vera", "otto")
+    return workspace
+
+
+def browser_outside(workspace: ServedWorkspace, peer: str) -> Browser:
+    """A browser on another machine, for which the proxy reports this address."""
+    browser = Browser(workspace.server, OUTSIDE)
+    browser.http.headers["X-Forwarded-For"] = peer
+    # The browser speaks TLS with the proxy.
+    both = DefaultCookiePolicy(secure_protocols=("http", "https"))
+    browser.http.cookies.jar.set_policy(both)
+    return browser
 
 
 def is_error(answer: httpx2.Response, status: int, error: str) -> bool:
@@ -120,69 +93,73 @@ def is_error(answer: httpx2.Response, status: int, error: str) -> bool:
 # --- what a password and a token on a machine let in
 
 
-def test_a_new_password_ends_what_clients_have_and_what_they_could_still_get(scene: Scene) -> None:
-    nina = Browser(scene.served).join("nina")
-    connected, unopened = scene.app.connect(nina), scene.app.code(nina)
+def test_a_new_password_ends_what_clients_have_and_what_they_could_still_get(
+    workspace: ServedWorkspace, app: App
+) -> None:
+    nina = Browser(workspace.server).join("nina")
+    connected, unopened = app.connect(nina), app.code(nina)
     path = nina.invited("nina")
-    again = Browser(scene.served)
+    again = Browser(workspace.server)
     page = again.get(path)
     assert "ends every connection that acts for you" in page.text
     fields = {"form": hidden(page), "password": PASSWORD, "again": PASSWORD}
     assert again.submit(path, fields).status_code == 303
     assert connected.tool().status_code == 401
-    assert is_error(scene.app.refresh(connected.refresh_token), 400, "invalid_grant")
-    assert is_error(scene.app.exchange(unopened), 400, "invalid_grant")
-    assert "@nina" not in [found["person"] for found in scene.connections()]
+    assert is_error(app.refresh(connected.refresh_token), 400, "invalid_grant")
+    assert is_error(app.exchange(unopened), 400, "invalid_grant")
+    assert "@nina" not in [found["person"] for found in workspace.connections()]
 
 
-def laptop_of(scene: Scene, person: str, root: Path) -> str:
+def laptop_of(workspace: ServedWorkspace, person: str, root: Path) -> str:
     """The token of a machine that joined by a link."""
-    link = scene.url + scene.place.ok("invite", person, "--surface", "laptop")["path"]
+    link = workspace.url + workspace.place.ok("invite", person, "--surface", "laptop")["path"]
     elsewhere = Place(root).but(INTERLOCK_WORKSPACE=None)
     return str(json.loads(Path(elsewhere.ok("join", link)["kept"]).read_text())["token"])
 
 
-def test_a_token_that_lies_on_a_machine_signs_nobody_in(scene: Scene, tmp_path: Path) -> None:
-    (name,) = (cookie.name for cookie in scene.vera.http.cookies.jar if "_person_" in cookie.name)
-    thief = Browser(scene.served)
-    thief.http.cookies.set(name, laptop_of(scene, "vera", tmp_path))
-    asked = scene.app.asks()
+def test_a_token_that_lies_on_a_machine_signs_nobody_in(
+    workspace: ServedWorkspace, app: App, vera: Browser, tmp_path: Path
+) -> None:
+    (name,) = (cookie.name for cookie in vera.http.cookies.jar if "_person_" in cookie.name)
+    thief = Browser(workspace.server)
+    thief.http.cookies.set(name, laptop_of(workspace, "vera", tmp_path))
+    asked = app.asks()
     for target in ("/person", asked):
         page = thief.get(target)
         assert "current-password" in page.text
         assert "own otto" not in page.text
-    before = scene.connections()
+    before = workspace.connections()
     fields = fields_of(thief.get(asked)) | {"sender": "own otto", "answer": "allow"}
     fields |= {f"scope {scope}": "on" for scope in ("mail", "claim", "work")}
     assert thief.submit("/consent", fields).status_code == 403
-    assert scene.connections() == before
+    assert workspace.connections() == before
 
 
 def test_a_person_sees_the_tokens_on_their_machines_and_ends_one(
-    scene: Scene, tmp_path: Path
+    workspace: ServedWorkspace, vera: Browser, stranger: Caller, tmp_path: Path
 ) -> None:
-    mona = Browser(scene.served).join("mona")
-    laptop = laptop_of(scene, "mona", tmp_path)
+    mona = Browser(workspace.server).join("mona")
+    laptop = laptop_of(workspace, "mona", tmp_path)
     page = mona.get("/person")
     assert "Tokens on your machines" in page.text
     shown = page.text.partition("Tokens on your machines")[2]
     assert "@mona-laptop" in shown
     (found,) = [
-        t for t in scene.place.ok("token", "list")["tokens"] if t["sender"] == "mona-laptop"
+        t for t in workspace.place.ok("token", "list")["tokens"] if t["sender"] == "mona-laptop"
     ]
     target = f"/person/connections/{found['id']}/revoke"
     assert f'action="{target}"' in shown
-    assert call_tool(scene.stranger, laptop, "whoami").status_code == 200
-    assert scene.vera.submit(target, {"form": hidden(scene.vera.get("/person"))}).status_code == 404
+    assert call_tool(stranger, laptop, "whoami").status_code == 200
+    assert vera.submit(target, {"form": hidden(vera.get("/person"))}).status_code == 404
     assert mona.submit(target, {"form": hidden(page)}).status_code == 303
-    assert call_tool(scene.stranger, laptop, "whoami").status_code == 401
+    assert call_tool(stranger, laptop, "whoami").status_code == 401
     assert "@mona-laptop</b>" not in mona.get("/person").text.partition("Tokens on")[2]
 
 
-def test_a_link_for_a_machine_changes_no_password(scene: Scene) -> None:
-    olga = Browser(scene.served).join("olga")
+def test_a_link_for_a_machine_changes_no_password(workspace: ServedWorkspace) -> None:
+    olga = Browser(workspace.server).join("olga")
     path = olga.invited("olga", "--surface", "desk")
-    finder = Browser(scene.served)
+    finder = Browser(workspace.server)
     page = finder.get(path)
     assert "This is for another machine" in page.text
     assert "<form" not in page.text
@@ -192,18 +169,20 @@ def test_a_link_for_a_machine_changes_no_password(scene: Scene) -> None:
     assert refused.status_code == 400
     assert "interlock join" in refused.text
     assert "@olga" in olga.get("/person").text
-    assert Browser(scene.served).sign_in("olga").status_code == 303
-    left = scene.place.ok("connection", "list")["invitations"]
+    assert Browser(workspace.server).sign_in("olga").status_code == 303
+    left = workspace.place.ok("connection", "list")["invitations"]
     assert ("olga", "desk") in [(found["name"], found.get("surface")) for found in left]
 
 
 # --- plain HTTP
 
 
-def test_over_plain_http_from_elsewhere_nobody_gives_a_password_away(scene: Scene) -> None:
-    place = scene.open.place
+def test_over_plain_http_from_elsewhere_nobody_gives_a_password_away(
+    workspace: ServedWorkspace,
+) -> None:
+    place = workspace.other_servers["open"].place
     path = str(place.ok("invite", "vera")["path"])
-    caller = Caller(scene.open)
+    caller = Caller(workspace.other_servers["open"])
     fields = {"form": "0" * 64, "username": "vera", "password": PASSWORD, "again": PASSWORD}
     for target in (path, "/person/sign-in", "/consent", "/person/sign-out"):
         answer = caller.post(target, fields, Origin=caller.url)
@@ -217,11 +196,11 @@ def test_over_plain_http_from_elsewhere_nobody_gives_a_password_away(scene: Scen
 
 @pytest.mark.parametrize(("path", "method"), [*OPEN_TO_ALL.items(), *OF_PEOPLE.items()])
 def test_what_came_to_the_proxy_over_plain_http_is_not_served(
-    scene: Scene, path: str, method: str
+    stranger: Caller, path: str, method: str
 ) -> None:
     def asked(**headers: str) -> httpx2.Response:
         said = {"Host": HOST} | {name.replace("_", "-"): text for name, text in headers.items()}
-        return scene.stranger.http.request(method, path, headers=said)
+        return stranger.http.request(method, path, headers=said)
 
     plain = asked(X_Forwarded_Proto="http")
     assert plain.status_code == 404
@@ -231,9 +210,11 @@ def test_what_came_to_the_proxy_over_plain_http_is_not_served(
         assert "plain HTTP" not in answer.text
 
 
-def test_over_plain_http_no_token_is_taken_and_nobody_is_told_to_get_one(scene: Scene) -> None:
-    outside = scene.outside("203.0.113.1").join("ulla")
-    app = App(scene.served, url=OUTSIDE)
+def test_over_plain_http_no_token_is_taken_and_nobody_is_told_to_get_one(
+    workspace: ServedWorkspace,
+) -> None:
+    outside = browser_outside(workspace, "203.0.113.1").join("ulla")
+    app = App(workspace.server, url=OUTSIDE)
     connected = app.connect(outside, resource=OUTSIDE)
     assert connected.whoami(X_Forwarded_Proto="https").status_code == 200
     refused = connected.whoami(X_Forwarded_Proto="http")
@@ -277,62 +258,74 @@ def test_a_proxy_on_this_machine_says_who_asks_and_nobody_else_does(
     assert asyncio.run(ask()) == seen
 
 
-def test_who_guesses_a_password_keeps_its_person_out_nowhere_else(scene: Scene) -> None:
-    scene.outside("203.0.113.20").join("gina")
-    guesser = scene.outside("203.0.113.21")
-    before = scene.counted("SIGN_IN_FAILED")
+def test_who_guesses_a_password_keeps_its_person_out_nowhere_else(
+    workspace: ServedWorkspace,
+) -> None:
+    browser_outside(workspace, "203.0.113.20").join("gina")
+    guesser = browser_outside(workspace, "203.0.113.21")
+    failed = workspace.counted_refusals("SIGN_IN_FAILED")
+    guessed = workspace.counted_refusals("GUESSED_PASSWORD")
+    logged = workspace.logged_refusals().count("GUESSED_PASSWORD")
     for number in range(TRIES):
         assert guesser.sign_in("gina", f"a wrong sentence, {number}").status_code == 403
-    assert scene.counted("SIGN_IN_FAILED") == before + TRIES - 1
-    assert scene.counted("GUESSED_PASSWORD") == scene.kept("GUESSED_PASSWORD") == 1
+    assert workspace.counted_refusals("SIGN_IN_FAILED") == failed + TRIES - 1
+    assert workspace.counted_refusals("GUESSED_PASSWORD") == guessed + 1
+    assert workspace.logged_refusals().count("GUESSED_PASSWORD") == logged + 1
     shut_out = guesser.sign_in("gina")
     assert shut_out.status_code == 429
     assert "failed too often" in shut_out.text
-    assert scene.outside("203.0.113.20").sign_in("gina").status_code == 303
+    assert browser_outside(workspace, "203.0.113.20").sign_in("gina").status_code == 303
 
 
-def test_who_tries_one_name_after_another_is_shut_out_too(scene: Scene) -> None:
-    scene.outside("203.0.113.30").join("hilde")
-    crowd = scene.outside("203.0.113.31")
+def test_who_tries_one_name_after_another_is_shut_out_too(workspace: ServedWorkspace) -> None:
+    browser_outside(workspace, "203.0.113.30").join("hilde")
+    crowd = browser_outside(workspace, "203.0.113.31")
     tried = [
         crowd.sign_in(f"nobody-{number}").status_code for number in range(TRIES_OF_ALL_NAMES + 2)
     ]
     assert tried == [403] * TRIES_OF_ALL_NAMES + [429] * 2
     assert crowd.sign_in("hilde").status_code == 429
-    assert scene.outside("203.0.113.30").sign_in("hilde").status_code == 303
+    assert browser_outside(workspace, "203.0.113.30").sign_in("hilde").status_code == 303
 
 
-def test_an_attack_on_one_person_does_not_hide_one_on_another(scene: Scene) -> None:
+def test_an_attack_on_one_person_does_not_hide_one_on_another(workspace: ServedWorkspace) -> None:
     for number, name in enumerate(("mia", "nora", "nobody-at-all")):
         if name != "nobody-at-all":
-            scene.outside(f"203.0.113.{50 + number}").join(name)
-        guesser = scene.outside(f"203.0.113.{60 + number}")
+            browser_outside(workspace, f"203.0.113.{50 + number}").join(name)
+        guesser = browser_outside(workspace, f"203.0.113.{60 + number}")
         for _ in range(TRIES):
             assert guesser.sign_in(name, "a sentence that is wrong").status_code == 403
-    shown = [(row["sender"], row["code"]) for row in scene.place.ok("review")["refusals"]]
+    shown = [(row["sender"], row["code"]) for row in workspace.place.ok("review")["refusals"]]
     for whose in ("@mia", "@nora", "@interlock"):
         assert (whose, "GUESSED_PASSWORD") in shown
 
 
-def test_what_a_connection_was_refused_does_not_hide_the_same_of_strangers(scene: Scene) -> None:
-    code = scene.app.code(scene.vera)
-    before = scene.kept("WRONG_VERIFIER")
-    assert scene.app.exchange(code, code_verifier="x" * 43).status_code == 400
-    assert scene.app.exchange(code, code_verifier=None).status_code == 400
-    assert scene.kept("WRONG_VERIFIER") == before + 2
+def test_what_a_connection_was_refused_does_not_hide_the_same_of_strangers(
+    workspace: ServedWorkspace, app: App, vera: Browser
+) -> None:
+    code = app.code(vera)
+    before = workspace.logged_refusals().count("WRONG_VERIFIER")
+    assert app.exchange(code, code_verifier="x" * 43).status_code == 400
+    assert app.exchange(code, code_verifier=None).status_code == 400
+    assert workspace.logged_refusals().count("WRONG_VERIFIER") == before + 2
 
 
-def test_a_token_for_elsewhere_is_refused_under_the_connection_that_asked(scene: Scene) -> None:
-    connected = scene.app.connect(scene.vera, "own otto")
+def test_a_token_for_elsewhere_is_refused_under_the_connection_that_asked(
+    workspace: ServedWorkspace, app: App, vera: Browser
+) -> None:
+    connected = app.connect(vera, "own otto")
     elsewhere = {"resource": f"{EVIL}/mcp"}
-    refused = scene.app.refresh(connected.refresh_token, **elsewhere)
+    refused = app.refresh(connected.refresh_token, **elsewhere)
     assert refused.json()["error"] == "invalid_target"
-    last = scene.place.facts("request_refused")[-1]
+    last = workspace.place.facts("request_refused")[-1]
     assert (last["sender"], last["outcome"]["code"]) == ("@otto", "WRONG_RESOURCE")
 
 
-def test_what_could_not_be_kept_does_not_hide_what_comes_after_it(scene: Scene) -> None:
-    place, stranger = scene.open.place, Caller(scene.open)
+def test_what_could_not_be_kept_does_not_hide_what_comes_after_it(
+    workspace: ServedWorkspace,
+) -> None:
+    server = workspace.other_servers["open"]
+    place, stranger = server.place, Caller(server)
     place.ok("pause")
     assert stranger.get("/v1/whoami", {"token": "x"}).status_code == 400
     place.ok("resume")
@@ -350,11 +343,13 @@ def change(browser: Browser, current: str, new: str = NEW, again: str = NEW) -> 
     return browser.submit("/person/password", fields | {"form": hidden(browser.get("/person"))})
 
 
-def test_a_person_changes_their_own_password_and_stays_connected(scene: Scene) -> None:
-    browser = scene.outside("203.0.113.70").join("paula")
-    other = scene.outside("203.0.113.71")
+def test_a_person_changes_their_own_password_and_stays_connected(
+    workspace: ServedWorkspace,
+) -> None:
+    browser = browser_outside(workspace, "203.0.113.70").join("paula")
+    other = browser_outside(workspace, "203.0.113.71")
     assert other.sign_in("paula").status_code == 303
-    app = App(scene.served, url=OUTSIDE)
+    app = App(workspace.server, url=OUTSIDE)
     connected = app.connect(browser)
     changed = change(browser, PASSWORD)
     assert changed.headers["location"] == "/person?done=password", changed.text
@@ -362,12 +357,12 @@ def test_a_person_changes_their_own_password_and_stays_connected(scene: Scene) -
     assert "@paula" not in other.get("/person").text
     connected.refresh()
     assert connected.tool().status_code == 200
-    assert scene.outside("203.0.113.72").sign_in("paula").status_code == 403
-    assert scene.outside("203.0.113.73").sign_in("paula", NEW).status_code == 303
+    assert browser_outside(workspace, "203.0.113.72").sign_in("paula").status_code == 403
+    assert browser_outside(workspace, "203.0.113.73").sign_in("paula", NEW).status_code == 303
 
 
-def test_nobody_changes_a_password_without_the_one_before(scene: Scene) -> None:
-    browser = scene.outside("203.0.113.80").join("quirin")
+def test_nobody_changes_a_password_without_the_one_before(workspace: ServedWorkspace) -> None:
+    browser = browser_outside(workspace, "203.0.113.80").join("quirin")
     for current, new, again, status, said in (
         (PASSWORD, NEW, "not the same again", 400, "not the same"),
         (PASSWORD, "short", "short", 400, "at least"),
@@ -377,8 +372,8 @@ def test_nobody_changes_a_password_without_the_one_before(scene: Scene) -> None:
     ):
         refused = change(browser, current, new, again)
         assert (refused.status_code, said in refused.text) == (status, True), refused.text
-    assert scene.outside("203.0.113.81").sign_in("quirin").status_code == 303
-    shown = [(row["sender"], row["code"]) for row in scene.place.ok("review")["refusals"]]
+    assert browser_outside(workspace, "203.0.113.81").sign_in("quirin").status_code == 303
+    shown = [(row["sender"], row["code"]) for row in workspace.place.ok("review")["refusals"]]
     assert ("@quirin", "GUESSED_PASSWORD") in shown
     forged = browser.submit(
         "/person/password", {"current": PASSWORD, "password": NEW, "again": NEW}
@@ -386,13 +381,13 @@ def test_nobody_changes_a_password_without_the_one_before(scene: Scene) -> None:
     assert forged.status_code == 403
 
 
-def test_no_other_host_of_the_domain_can_set_the_cookies(scene: Scene) -> None:
-    browser = scene.outside("203.0.113.40").join("ingrid")
+def test_no_other_host_of_the_domain_can_set_the_cookies(workspace: ServedWorkspace) -> None:
+    browser = browser_outside(workspace, "203.0.113.40").join("ingrid")
     names = {cookie.name for cookie in browser.http.cookies.jar}
     assert {name.partition("_person_")[0] for name in names} == {"__Host-interlock"}
     (cookie,) = browser.http.cookies.jar
     assert (cookie.secure, cookie.path, cookie.domain_specified) == (True, "/", False)
-    planted = scene.outside("203.0.113.41")
+    planted = browser_outside(workspace, "203.0.113.41")
     planted.http.cookies.set(cookie.name.removeprefix("__Host-"), cookie.value or "")
     assert "@ingrid" not in planted.get("/person").text
     assert "@ingrid" in browser.get("/person").text
@@ -400,12 +395,14 @@ def test_no_other_host_of_the_domain_can_set_the_cookies(scene: Scene) -> None:
     assert "_person_" not in "".join(cookie.name for cookie in browser.http.cookies.jar)
 
 
-def test_the_form_of_signing_in_goes_by_no_cookie_that_was_planted(scene: Scene) -> None:
-    browser = scene.outside("203.0.113.42")
+def test_the_form_of_signing_in_goes_by_no_cookie_that_was_planted(
+    workspace: ServedWorkspace,
+) -> None:
+    browser = browser_outside(workspace, "203.0.113.42")
     form = hidden(browser.get("/person"))
     (visit,) = browser.http.cookies.jar
     assert visit.name.startswith("__Host-interlock_visit_")
-    planted = scene.outside("203.0.113.42")
+    planted = browser_outside(workspace, "203.0.113.42")
     planted.http.cookies.set(visit.name.removeprefix("__Host-"), visit.value or "")
     fields = {"form": form, "username": "vera", "password": PASSWORD}
     assert planted.submit("/person/sign-in", fields).status_code == 403
@@ -434,18 +431,18 @@ WRONG: dict[str, dict[str, str | None]] = {
 
 @pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG.keys())
 def test_nobody_is_led_to_a_client_whose_question_is_wrong(
-    scene: Scene, changes: dict[str, str | None]
+    app: App, vera: Browser, stranger: Caller, changes: dict[str, str | None]
 ) -> None:
     """Whoever wants to be led somewhere could register that."""
-    asked = scene.app.wish(**changes)
-    for caller in (scene.stranger, scene.vera):
+    asked = app.wish(**changes)
+    for caller in (stranger, vera):
         answer = caller.get("/authorize", asked)
         assert answer.status_code == 400
         assert BEGIN_AGAIN in answer.text
         assert "location" not in answer.headers
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
-    alone = scene.app.wish(**changes, redirect_uri=None)
-    assert "location" not in scene.stranger.get("/authorize", alone).headers
+    alone = app.wish(**changes, redirect_uri=None)
+    assert "location" not in stranger.get("/authorize", alone).headers
 
 
 SAID: dict[str, tuple[dict[str, str | None], str]] = {
@@ -462,9 +459,9 @@ SAID: dict[str, tuple[dict[str, str | None], str]] = {
 
 @pytest.mark.parametrize(("changes", "said"), SAID.values(), ids=SAID.keys())
 def test_a_person_is_told_in_plain_words_what_is_wrong_with_a_question(
-    scene: Scene, changes: dict[str, str | None], said: str
+    app: App, stranger: Caller, changes: dict[str, str | None], said: str
 ) -> None:
-    text = html.unescape(scene.stranger.get("/authorize", scene.app.wish(**changes)).text)
+    text = html.unescape(stranger.get("/authorize", app.wish(**changes)).text)
     assert said in text
     assert f". {BEGIN_AGAIN}" in text
     for strange in (
@@ -478,9 +475,9 @@ def test_a_person_is_told_in_plain_words_what_is_wrong_with_a_question(
 
 
 @pytest.mark.parametrize("name", ["state", "client_id", "scope", "resource", "code_challenge"])
-def test_what_is_asked_for_twice_is_not_answered(scene: Scene, name: str) -> None:
-    wish = scene.app.wish(scope="mail")
-    answer = scene.stranger.http.get(f"/authorize?{urlencode([*wish.items(), (name, wish[name])])}")
+def test_what_is_asked_for_twice_is_not_answered(app: App, stranger: Caller, name: str) -> None:
+    wish = app.wish(scope="mail")
+    answer = stranger.http.get(f"/authorize?{urlencode([*wish.items(), (name, wish[name])])}")
     assert answer.status_code == 400
     assert "twice" in answer.text
     assert "location" not in answer.headers
@@ -495,36 +492,36 @@ def test_what_is_asked_for_twice_is_not_answered(scene: Scene, name: str) -> Non
     ],
 )
 def test_a_program_on_this_machine_is_told_what_was_wrong_in_one_line(
-    scene: Scene, changes: dict[str, str | None]
+    workspace: ServedWorkspace, changes: dict[str, str | None]
 ) -> None:
     state = "two\nlines & more"
-    back = App(scene.served, redirect=HOME).authorize(state=state, **changes)
+    back = App(workspace.server, redirect=HOME).authorize(state=state, **changes)
     assert back.status_code == 302
     assert back.headers["location"].startswith(f"{HOME}?")
     said = answered(back)
     assert said["error"]
     assert said["error_description"].isprintable()
-    assert (said["state"], said["iss"]) == (state, scene.url)
+    assert (said["state"], said["iss"]) == (state, workspace.url)
 
 
-def test_the_longest_question_goes_all_the_way(scene: Scene) -> None:
+def test_the_longest_question_goes_all_the_way(workspace: ServedWorkspace, vera: Browser) -> None:
     """What is taken at first must not be too large later, and be called forged."""
     uris = [f"https://client.example/{number}/{'a' * 470}" for number in range(8)]
     about = {"client_name": "N" * 80, "token_endpoint_auth_method": "none"}
     taken = [
         uris[:count]
         for count in range(1, 9)
-        if scene.app.register(about | {"redirect_uris": uris[:count]}).status_code == 201
+        if workspace.app.register(about | {"redirect_uris": uris[:count]}).status_code == 201
     ]
-    app = App(scene.served, redirect=uris[0], redirect_uris=taken[-1], **about)
-    before = scene.counted("FORGED_CONSENT")
+    app = App(workspace.server, redirect=uris[0], redirect_uris=taken[-1], **about)
+    before = workspace.counted_refusals("FORGED_CONSENT")
     for state in ("\x01" * MAX_STATE_LENGTH, "\U0001f511" * MAX_STATE_LENGTH, '"\\' * 1000):
-        back = scene.vera.consent(app.asks(state=state))
+        back = vera.consent(app.asks(state=state))
         assert back.status_code == 303, back.text
         assert answered(back)["state"] == state
         assert app.exchange(answered(back)["code"]).status_code == 200
-    assert scene.counted("FORGED_CONSENT") == before
-    browser = Browser(scene.served)
+    assert workspace.counted_refusals("FORGED_CONSENT") == before
+    browser = Browser(workspace.server)
     signing_in = fields_of(browser.get(app.asks(state="\x01" * MAX_STATE_LENGTH)))
     back = browser.submit(
         "/person/sign-in", signing_in | {"username": "vera", "password": PASSWORD}
@@ -532,9 +529,9 @@ def test_the_longest_question_goes_all_the_way(scene: Scene) -> None:
     assert browser.get(back.headers["location"]).status_code == 200
 
 
-def test_redirects_that_are_too_long_together_are_refused_at_once(scene: Scene) -> None:
+def test_redirects_that_are_too_long_together_are_refused_at_once(app: App) -> None:
     uris = [f"https://client.example/{number}/{'a' * 470}" for number in range(8)]
-    refused = scene.app.register({"redirect_uris": uris})
+    refused = app.register({"redirect_uris": uris})
     assert is_error(refused, 400, "invalid_redirect_uri")
     assert "together" in refused.json()["error_description"]
 
@@ -548,9 +545,9 @@ def test_redirects_that_are_too_long_together_are_refused_at_once(scene: Scene) 
         *("view-source:https://client.example/", "blob:https://client.example/x"),
     ],
 )
-def test_a_client_is_answered_by_no_program_but_its_own(scene: Scene, uri: str) -> None:
+def test_a_client_is_answered_by_no_program_but_its_own(app: App, uri: str) -> None:
     about = {"redirect_uris": [uri], "token_endpoint_auth_method": "none"}
-    assert is_error(scene.app.register(about), 400, "invalid_redirect_uri")
+    assert is_error(app.register(about), 400, "invalid_redirect_uri")
 
 
 # --- clients with a secret
@@ -559,19 +556,19 @@ def test_a_client_is_answered_by_no_program_but_its_own(scene: Scene, uri: str) 
 @pytest.mark.parametrize("shown", ["client_secret_post", "client_secret_basic"])
 @pytest.mark.parametrize("registered", ["client_secret_post", "client_secret_basic", None])
 def test_a_secret_is_taken_wherever_it_is_shown(
-    scene: Scene, registered: str | None, shown: str
+    workspace: ServedWorkspace, vera: Browser, registered: str | None, shown: str
 ) -> None:
-    app = App(scene.served, token_endpoint_auth_method=registered)
+    app = App(workspace.server, token_endpoint_auth_method=registered)
     app.about["token_endpoint_auth_method"] = shown
-    connected = app.connect(scene.vera)
+    connected = app.connect(vera)
     connected.refresh()
     assert connected.tool().status_code == 200
     assert app.revoke(connected.token).status_code == 200
     assert connected.tool().status_code == 401
 
 
-def test_who_shows_a_wrong_secret_is_not_told_of_bearer_tokens(scene: Scene) -> None:
-    app = App(scene.served, token_endpoint_auth_method="client_secret_basic")
+def test_who_shows_a_wrong_secret_is_not_told_of_bearer_tokens(workspace: ServedWorkspace) -> None:
+    app = App(workspace.server, token_endpoint_auth_method="client_secret_basic")
     app.about["client_secret"] = "another"
     for answer in (app.exchange("x"), app.refresh("x"), app.revoke("x")):
         assert is_error(answer, 401, "invalid_client")
@@ -582,10 +579,10 @@ def test_who_shows_a_wrong_secret_is_not_told_of_bearer_tokens(scene: Scene) -> 
         assert "www-authenticate" not in answer.headers
 
 
-def test_a_header_that_names_nobody_is_no_secret(scene: Scene) -> None:
+def test_a_header_that_names_nobody_is_no_secret(stranger: Caller) -> None:
     fields = {"grant_type": "refresh_token", "refresh_token": "x"}
     for pair in ("%", base64.b64encode(b"\xff\xfe").decode(), "Og=="):
-        answer = scene.stranger.post("/token", fields, Authorization=f"Basic {pair}")
+        answer = stranger.post("/token", fields, Authorization=f"Basic {pair}")
         assert is_error(answer, 401, "invalid_client")
 
 
@@ -596,27 +593,29 @@ PAGE = {"Origin": EVIL, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"
 
 @pytest.mark.parametrize(("path", "method"), OPEN_TO_ALL.items())
 def test_a_client_in_a_page_may_ask_where_no_cookie_counts(
-    scene: Scene, path: str, method: str
+    vera: Browser, stranger: Caller, path: str, method: str
 ) -> None:
     wanted = "authorization, content-type, mcp-protocol-version"
     asking = {"Access-Control-Request-Method": method, "Access-Control-Request-Headers": wanted}
-    first = scene.vera.http.request("OPTIONS", path, headers=PAGE | asking)
+    first = vera.http.request("OPTIONS", path, headers=PAGE | asking)
     assert first.status_code == 200
     assert method in first.headers["access-control-allow-methods"]
     allowed = first.headers["access-control-allow-headers"]
     assert all(name in allowed for name in wanted.split(", "))
-    answer = scene.stranger.http.request(method, path, headers=PAGE)
+    answer = stranger.http.request(method, path, headers=PAGE)
     assert answer.status_code in (200, 400, 401)
     assert answer.headers["access-control-allow-origin"] == "*"
-    with_cookies = scene.vera.http.request(method, path, headers=PAGE)
+    with_cookies = vera.http.request(method, path, headers=PAGE)
     assert with_cookies.status_code == answer.status_code
     for told in (first, answer, with_cookies):
         assert "access-control-allow-credentials" not in told.headers
 
 
-def test_a_client_in_a_page_goes_all_the_way_to_a_token(scene: Scene) -> None:
-    app = App(scene.served)
-    code = app.code(scene.vera)
+def test_a_client_in_a_page_goes_all_the_way_to_a_token(
+    workspace: ServedWorkspace, vera: Browser
+) -> None:
+    app = App(workspace.server)
+    code = app.code(vera)
     app.http.headers.update(PAGE)
     assert app.register({"redirect_uris": [REDIRECT]}).status_code == 201
     given = app.exchange(code)
@@ -628,13 +627,13 @@ def test_a_client_in_a_page_goes_all_the_way_to_a_token(scene: Scene) -> None:
 
 @pytest.mark.parametrize(("path", "method"), [*OF_PEOPLE.items(), *OF_OTHERS.items()])
 def test_everything_else_stays_refused_to_pages_of_others(
-    scene: Scene, path: str, method: str
+    vera: Browser, path: str, method: str
 ) -> None:
     asking = {"Access-Control-Request-Method": method}
     for answer in (
-        scene.vera.http.request("OPTIONS", path, headers=PAGE | asking),
-        scene.vera.http.request(method, path, headers=PAGE),
-        scene.vera.http.request(method, path, headers={"Sec-Fetch-Site": "cross-site"}),
+        vera.http.request("OPTIONS", path, headers=PAGE | asking),
+        vera.http.request(method, path, headers=PAGE),
+        vera.http.request(method, path, headers={"Sec-Fetch-Site": "cross-site"}),
     ):
         assert (answer.status_code, answer.json()["code"]) == (403, "FOREIGN_ORIGIN")
         assert "access-control-allow-origin" not in answer.headers
@@ -642,26 +641,30 @@ def test_everything_else_stays_refused_to_pages_of_others(
 
 @pytest.mark.parametrize(("path", "method"), OPEN_TO_ALL.items())
 def test_a_name_that_was_rebound_to_this_machine_is_refused_there_too(
-    scene: Scene, path: str, method: str
+    stranger: Caller, path: str, method: str
 ) -> None:
     headers = PAGE | {"Host": "evil.example"}
-    answer = scene.stranger.http.request(method, path, headers=headers)
+    answer = stranger.http.request(method, path, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (403, "FOREIGN_ORIGIN")
 
 
 # --- codes and refresh tokens
 
 
-def test_a_code_that_its_person_ended_was_not_replayed(scene: Scene) -> None:
-    code = scene.app.code(scene.vera, "own otto")
-    page = scene.vera.get("/person")
-    target = f"/person/connections/{scene.connections()[-1]['id']}/revoke"
-    assert scene.vera.submit(target, {"form": hidden(page)}).status_code == 303
-    before = scene.kept("CODE_REPLAYED"), scene.counted("CODE_REPLAYED")
-    refused = scene.app.exchange(code)
+def test_a_code_that_its_person_ended_was_not_replayed(
+    workspace: ServedWorkspace, app: App, vera: Browser
+) -> None:
+    code = app.code(vera, "own otto")
+    page = vera.get("/person")
+    target = f"/person/connections/{workspace.connections()[-1]['id']}/revoke"
+    assert vera.submit(target, {"form": hidden(page)}).status_code == 303
+    logged = workspace.logged_refusals().count("CODE_REPLAYED")
+    counted = workspace.counted_refusals("CODE_REPLAYED")
+    refused = app.exchange(code)
     assert is_error(refused, 400, "invalid_grant")
     assert "somebody may have a copy" not in refused.json()["error_description"]
-    assert (scene.kept("CODE_REPLAYED"), scene.counted("CODE_REPLAYED")) == before
+    assert workspace.logged_refusals().count("CODE_REPLAYED") == logged
+    assert workspace.counted_refusals("CODE_REPLAYED") == counted
 
 
 PUBLISHED = f"{EVIL}/client.json"
@@ -681,30 +684,34 @@ PUBLISHED = f"{EVIL}/client.json"
     ],
 )
 def test_a_client_with_a_document_is_told_that_its_grant_is_bad_and_not_itself(
-    scene: Scene, fields: dict[str, str]
+    workspace: ServedWorkspace, stranger: Caller, fields: dict[str, str]
 ) -> None:
     """Clients throw away who they are when they are told that they are nobody."""
-    before = scene.counted("BAD_CLIENT_DOCUMENT")
-    answer = scene.stranger.post("/token", fields | {"client_id": PUBLISHED})
+    before = workspace.counted_refusals("BAD_CLIENT_DOCUMENT")
+    answer = stranger.post("/token", fields | {"client_id": PUBLISHED})
     assert is_error(answer, 400, "invalid_grant")
-    assert scene.counted("BAD_CLIENT_DOCUMENT") == before, "nothing is fetched for that"
+    assert workspace.counted_refusals("BAD_CLIENT_DOCUMENT") == before, (
+        "nothing is fetched for that"
+    )
 
 
 @pytest.mark.parametrize("more", [{"token": "x"}, {"code": "x"}, {"refresh_token": "x"}, {}])
 def test_whoever_asks_a_person_has_its_document_looked_at(
-    scene: Scene, more: dict[str, str]
+    app: App, stranger: Caller, more: dict[str, str]
 ) -> None:
-    wish = scene.app.wish(client_id="https://127.0.0.1/client.json") | more
-    answer = scene.stranger.get("/authorize", wish)
+    wish = app.wish(client_id="https://127.0.0.1/client.json") | more
+    answer = stranger.get("/authorize", wish)
     assert answer.status_code == 400
     assert "not a public address" in answer.text
 
 
 @pytest.mark.parametrize("scope", ["mail claim work", "mail offline_access", "mail", "openid", ""])
-def test_a_client_refreshes_with_what_it_asked_for_at_first(scene: Scene, scope: str) -> None:
+def test_a_client_refreshes_with_what_it_asked_for_at_first(
+    app: App, vera: Browser, scope: str
+) -> None:
     """The person may have left less of it, and that is what it gets."""
-    connected = scene.app.connect(scene.vera, scope="mail")
-    given = scene.app.refresh(connected.refresh_token, scope=scope)
+    connected = app.connect(vera, scope="mail")
+    given = app.refresh(connected.refresh_token, scope=scope)
     assert given.status_code == 200, given.text
     assert given.json()["scope"] == "mail"
 
@@ -724,67 +731,74 @@ def test_a_client_refreshes_with_what_it_asked_for_at_first(scene: Scene, scope:
         "a=1&ACCESS_TOKEN=x",
     ],
 )
-def test_a_token_in_an_address_is_seen_however_it_is_written(scene: Scene, query: str) -> None:
-    before = scene.counted("TOKEN_IN_URL")
-    answer = scene.stranger.http.get(f"{scene.url}/v1/whoami?{query}")
+def test_a_token_in_an_address_is_seen_however_it_is_written(
+    workspace: ServedWorkspace, stranger: Caller, query: str
+) -> None:
+    before = workspace.counted_refusals("TOKEN_IN_URL")
+    answer = stranger.http.get(f"{workspace.url}/v1/whoami?{query}")
     assert answer.request.url.query.decode() == query, "it went as it is written here"
     assert (answer.status_code, answer.json()["code"]) == (400, "USAGE")
-    assert scene.counted("TOKEN_IN_URL") == before + 1
+    assert workspace.counted_refusals("TOKEN_IN_URL") == before + 1
 
 
-def test_an_address_with_a_slash_at_its_end_is_the_same(scene: Scene) -> None:
-    connected = scene.app.connect(scene.vera, resource=f"{scene.url}/mcp/")
+def test_an_address_with_a_slash_at_its_end_is_the_same(
+    workspace: ServedWorkspace, app: App, vera: Browser, stranger: Caller
+) -> None:
+    connected = app.connect(vera, resource=f"{workspace.url}/mcp/")
     headers = {
         "Accept": "application/json, text/event-stream",
         "Authorization": f"Bearer {connected.token}",
     }
     params = {"name": "whoami", "arguments": {}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    answer = scene.stranger.http.post("/mcp/", json=asked, headers=headers)
+    answer = stranger.http.post("/mcp/", json=asked, headers=headers)
     assert answer.status_code == 200
     assert answer.json()["result"]["structuredContent"]["sender"] == "vera"
-    refused = scene.stranger.http.post("/mcp/", json=asked)
+    refused = stranger.http.post("/mcp/", json=asked)
     assert refused.status_code == 401
     said = dict(parse_qsl(refused.headers["www-authenticate"].replace(", ", "&")))
-    assert said["resource_metadata"].strip('"') == f"{scene.url}{KNOWN}protected-resource/mcp"
-    both = [scene.stranger.get(f"{KNOWN}protected-resource/mcp{end}").json() for end in ("", "/")]
+    assert said["resource_metadata"].strip('"') == f"{workspace.url}{KNOWN}protected-resource/mcp"
+    both = [stranger.get(f"{KNOWN}protected-resource/mcp{end}").json() for end in ("", "/")]
     assert both[0] == both[1]
 
 
 # --- what strangers can fill
 
 
-def test_bad_registrations_fill_neither_the_log_nor_its_turns(scene: Scene) -> None:
+def test_bad_registrations_fill_neither_the_log_nor_its_turns(workspace: ServedWorkspace) -> None:
     """The log's own limit is switched off here: the server does not even ask."""
-    before, counted = scene.kept("BAD_REGISTRATION"), scene.counted("BAD_REGISTRATION")
-    with httpx2.Client(base_url=scene.url, trust_env=False, timeout=60) as client:
+    logged = workspace.logged_refusals().count("BAD_REGISTRATION")
+    counted = workspace.counted_refusals("BAD_REGISTRATION")
+    with httpx2.Client(base_url=workspace.url, trust_env=False, timeout=60) as client:
         for _ in range(300):
             assert client.post("/register", content=b"{").status_code == 400
-    assert scene.counted("BAD_REGISTRATION") == counted + 300
-    assert scene.kept("BAD_REGISTRATION") - before <= 1
+    assert workspace.counted_refusals("BAD_REGISTRATION") == counted + 300
+    assert workspace.logged_refusals().count("BAD_REGISTRATION") - logged <= 1
 
 
 # --- a pause
 
 
-def test_in_a_pause_everything_that_was_let_in_can_be_ended(scene: Scene) -> None:
-    paula = Browser(scene.served).join("paula")
-    by_client, by_page, by_owner = (scene.app.connect(paula) for _ in range(3))
-    *_, one, two, three = scene.connections()
+def test_in_a_pause_everything_that_was_let_in_can_be_ended(
+    workspace: ServedWorkspace, app: App
+) -> None:
+    paula = Browser(workspace.server).join("paula")
+    by_client, by_page, by_owner = (app.connect(paula) for _ in range(3))
+    *_, one, two, three = workspace.connections()
     page = paula.get("/person")
-    scene.place.ok("pause", "--reason", "a leak")
+    workspace.place.ok("pause", "--reason", "a leak")
     try:
-        later = scene.app.refresh(by_client.refresh_token)
+        later = app.refresh(by_client.refresh_token)
         assert is_error(later, 503, "temporarily_unavailable")
-        assert scene.app.revoke(by_client.token).status_code == 200
+        assert app.revoke(by_client.token).status_code == 200
         target = f"/person/connections/{two['id']}/revoke"
         assert paula.submit(target, {"form": hidden(page)}).status_code == 303
-        scene.place.ok("token", "revoke", three["id"])
+        workspace.place.ok("token", "revoke", three["id"])
         assert paula.sign_out().status_code == 303
-        left = [found["id"] for found in scene.connections()]
+        left = [found["id"] for found in workspace.connections()]
         assert not {one["id"], two["id"], three["id"]} & set(left)
     finally:
-        scene.place.ok("resume")
+        workspace.place.ok("resume")
     for connected in (by_client, by_page, by_owner):
         assert connected.tool().status_code == 401
     assert "current-password" in paula.get("/person").text

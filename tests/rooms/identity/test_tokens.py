@@ -29,7 +29,7 @@ from interlock.rooms.identity.verbs import (
 from interlock.rooms.mail.verbs import ListInbox
 from interlock.rooms.workspace.verbs import Review, Whoami
 from interlock.verbs.credentials import Credentials
-from world.letting_in import secret
+from world.signed_in_people import secret
 from world.workspace import MINUTE, OWNER, Workspace, text_to
 
 

@@ -43,9 +43,10 @@ from interlock.rooms.workspace.verbs import ListEvents, Pause, Resume, ShowLog, 
 from interlock.verbs.credentials import Credentials
 from world.chosen import restores
 from world.commandline import Place
-from world.connecting import Browser
-from world.forking import Servers
-from world.letting_in import (
+from world.fork_server import Servers
+from world.people_and_apps import Browser
+from world.server import ForkedServer, RunningServer
+from world.signed_in_people import (
     ANYBODY,
     BROWSER,
     CLIENT,
@@ -60,7 +61,6 @@ from world.letting_in import (
     secret,
     signed_in,
 )
-from world.serving import Forked, Served
 from world.workspace import DAY, HOUR, MovedClock
 
 pytestmark = pytest.mark.every_engine
@@ -591,9 +591,9 @@ def test_what_renews_itself_is_not_rotated(town: Place) -> None:
 
 
 @pytest.fixture
-def server(town: Place, servers: Servers) -> Iterator[Served]:
+def server(town: Place, servers: Servers) -> Iterator[RunningServer]:
     """A server for the workspace."""
-    with Forked(town, servers) as server:
+    with ForkedServer(town, servers) as server:
         yield server
 
 
@@ -605,7 +605,7 @@ def elsewhere(tmp_path: Path) -> Place:
     return Place(root).but(INTERLOCK_WORKSPACE=None)
 
 
-def test_a_link_makes_another_machine_join(server: Served, elsewhere: Place) -> None:
+def test_a_link_makes_another_machine_join(server: RunningServer, elsewhere: Place) -> None:
     made = server.place.ok("invite", "otto", "--surface", "laptop")
     assert made["link"] == f"{server.url}/invite/{made['invitation']}"
     joined = elsewhere.ok("join", made["link"])
@@ -620,7 +620,7 @@ def test_a_link_makes_another_machine_join(server: Served, elsewhere: Place) -> 
     assert (joined["agent"], joined["surface"], joined["kind"]) == ("otto", "laptop", "agent")
 
 
-def test_a_link_is_used_up_by_whoever_comes_first(server: Served, elsewhere: Place) -> None:
+def test_a_link_is_used_up_by_whoever_comes_first(server: RunningServer, elsewhere: Place) -> None:
     link = server.place.ok("invite", "hugo")["link"]
     elsewhere.ok("join", link)
     second = server.place.but(INTERLOCK_WORKSPACE=None)
@@ -628,7 +628,7 @@ def test_a_link_is_used_up_by_whoever_comes_first(server: Served, elsewhere: Pla
     assert not list(second.home.rglob("hugo.json")), "nothing is kept of a refusal"
 
 
-def test_a_link_says_who_joins_and_flags_do_not(server: Served, elsewhere: Place) -> None:
+def test_a_link_says_who_joins_and_flags_do_not(server: RunningServer, elsewhere: Place) -> None:
     link = server.place.ok("invite", "hugo")["link"]
     for flags in ("--surface desk", "--kind agent", "--label Hugo", "--scope admin"):
         elsewhere.no("USAGE", "join", link, *flags.split())
@@ -649,7 +649,7 @@ def test_what_is_no_invitation_is_said_before_anybody_is_asked(link: str, elsewh
     assert "An invitation is a link" in elsewhere.no("USAGE", "join", link)["message"]
 
 
-def test_a_mistyped_link_is_refused_as_such(server: Served, elsewhere: Place) -> None:
+def test_a_mistyped_link_is_refused_as_such(server: RunningServer, elsewhere: Place) -> None:
     link = server.place.ok("invite", "hugo")["link"]
     assert "mistyped or cut off" in elsewhere.no("BAD_TOKEN", "join", link[:-1])["message"]
     elsewhere.ok("join", link)
@@ -738,12 +738,12 @@ def test_secrets_used_after_a_backup_are_invalid_after_its_restore(town: Place) 
 def test_after_a_restore_a_person_is_told_to_ask_for_an_invitation(
     town: Place, servers: Servers
 ) -> None:
-    with Forked(town, servers) as served:
+    with ForkedServer(town, servers) as served:
         rosa = Browser(served).join("rosa", "--own", "otto")
     town.ok("backup", "../kept.db")
     town.ok("restore", "../kept.db")
     town.ok("token", "reaffirm", "--all")
-    with Forked(town, servers) as served:
+    with ForkedServer(town, servers) as served:
         rosa = rosa.at(served)
         assert "current-password" in rosa.get("/person").text
         refused = rosa.sign_in("rosa")

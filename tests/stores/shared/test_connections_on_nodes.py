@@ -10,11 +10,11 @@ import httpx2
 import pytest
 
 from world.commandline import Place, until
-from world.connecting import App, Browser, Connected, answered, fields_of
 from world.databases import ValkeyServer
-from world.forking import Servers
-from world.listening import Stream
-from world.serving import Forked, Served
+from world.event_streams import Stream
+from world.fork_server import Servers
+from world.people_and_apps import App, Browser, ConnectedApp, answered, fields_of
+from world.server import ForkedServer, RunningServer
 
 HOST = "localhost:7420"
 URL = f"http://{HOST}"
@@ -24,12 +24,12 @@ HOUR_S = 3600
 class Pair:
     """Two nodes. Vera, who owns otto, joined at the first, where her client registered too."""
 
-    def __init__(self, first: Served, second: Served) -> None:
+    def __init__(self, first: RunningServer, second: RunningServer) -> None:
         self.first, self.second = first, second
         self.vera = Browser(first, URL).join("vera", "--own", "otto")
         self.app = App(first, url=URL)
 
-    def connected(self, at: Served) -> Connected:
+    def connected(self, at: RunningServer) -> ConnectedApp:
         """A client that may use the whole server, as otto."""
         return self.app.at(at).connect(self.vera.at(at), "own otto", resource=URL)
 
@@ -41,13 +41,13 @@ def pair(
     first, second = (Place(tmp_path_factory.mktemp(name)) for name in ("first", "second"))
     engine = f"{valkey.url}?workspace=t-{os.urandom(8).hex()}"
     words = ("--public-url", URL, "--engine", engine)
-    with Forked(first, servers, words=words) as one:
+    with ForkedServer(first, servers, words=words) as one:
         key = str(first.workspace / "keys" / "checkpoint.key")
-        with Forked(second, servers, words=(*words, "--key", key)) as two:
+        with ForkedServer(second, servers, words=(*words, "--key", key)) as two:
             yield Pair(one, two)
 
 
-def listening(served: Served, token: str) -> Stream:
+def listening(served: RunningServer, token: str) -> Stream:
     """A stream of events, once it is open."""
     stream = Stream(served, token, "/v1/events", {"Host": HOST})
     assert stream.response.status == 200, stream.response.read()
@@ -61,19 +61,19 @@ def end_of(stream: Stream) -> str:
     return str(refused.data["code"])
 
 
-def waiting(served: Served, token: str) -> httpx2.Response:
+def waiting(served: RunningServer, token: str) -> httpx2.Response:
     """Waits for mail for longer than any test would."""
     with httpx2.Client(base_url=served.url, timeout=60, trust_env=False) as client:
         headers = {"Host": HOST, "Authorization": f"Bearer {token}"}
         return client.get("/v1/inbox", params={"wait": HOUR_S}, headers=headers)
 
 
-def reach(served: Served, name: str) -> str:
+def reach(served: RunningServer, name: str) -> str:
     found = served.ask("GET", f"/v1/agents?name={name}", token=served.owner).json
     return str(found["agents"][0]["reach"])
 
 
-def id_of(served: Served, connected: Connected) -> str:
+def id_of(served: RunningServer, connected: ConnectedApp) -> str:
     whose = connected.app.id
     found: list[dict[str, Any]] = served.place.ok("connection", "list")["connections"]
     return next(str(c["id"]) for c in reversed(found) if c["client_id"] == whose)
@@ -91,7 +91,7 @@ def test_what_one_node_registered_sealed_and_granted_another_takes(pair: Pair) -
     given = app.exchange(answered(back)["code"])
     assert given.status_code == 200, given.text
     for served in (pair.first, pair.second):
-        who = Connected(pair.app.at(served), given.json()).tool()
+        who = ConnectedApp(pair.app.at(served), given.json()).tool()
         assert who.json()["result"]["structuredContent"]["sender"] == "otto"
 
 
@@ -139,7 +139,7 @@ def test_a_refresh_token_that_was_used_at_one_node_kills_the_family_at_the_other
 
 def test_a_code_that_was_opened_at_one_node_is_not_opened_at_the_other(pair: Pair) -> None:
     code = pair.app.code(pair.vera, resource=URL)
-    connected = Connected(pair.app, pair.app.exchange(code).json())
+    connected = ConnectedApp(pair.app, pair.app.exchange(code).json())
     again = pair.app.at(pair.second).exchange(code)
     assert again.json()["error"] == "invalid_grant"
     until(lambda: connected.whoami().status_code == 401)

@@ -24,7 +24,7 @@ from interlock.verbs.credentials import Credentials
 from world.commandline import Place, until
 from world.databases import ValkeyServer
 from world.remotes import PostgresIntruder, RedisIntruder, Remotes
-from world.serving import Served, free_port
+from world.server import RunningServer, free_port
 from world.teams import LARGE, Team, hashes, level, texts
 from world.workspace import OWNER, facts, join, send_text
 
@@ -269,7 +269,7 @@ def test_status_metrics_and_doctor_show_a_person_what_was_set_aside(
     team: Team, intruder: Intruder
 ) -> None:
     place = team.place("ada")
-    with Served(place) as served:
+    with RunningServer(place) as served:
         place.join("otto")
         _next(intruder)
         until(lambda: served.metric("interlock_entries_set_aside") == 1)

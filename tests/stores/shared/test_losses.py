@@ -26,7 +26,7 @@ from interlock.verbs.credentials import Credentials
 from world.commandline import Place, until
 from world.databases import Server, ValkeyServer
 from world.remotes import Remotes
-from world.serving import Served
+from world.server import RunningServer
 from world.teams import LARGE, Team, hashes, level, texts
 from world.workspace import OWNER, Answer, facts, join, send_text
 
@@ -281,7 +281,7 @@ def test_a_server_that_starts_on_a_lost_tail_says_so(team: Team, copying: Copyin
     for node in list(team.nodes):
         team.end(node)
     copy.put_back()
-    with Served(Place(team.root / "ada")) as served:
+    with RunningServer(Place(team.root / "ada")) as served:
         (warning,) = served.told["hazards"]
         assert f"The engine has lost #{common + 1}, which this node has" in warning
 
@@ -388,7 +388,7 @@ def test_a_fork_is_noticed_and_settled_by_giving_up_one_side(team: Team, copying
         with pytest.raises(LogForked):
             send_text(node, otto, "@otto", "no")
     place = Place(team.root / "ada")
-    with Served(place):
+    with RunningServer(place):
         said = place.no("LOG_FORKED", "repair", "--restore")
         assert "interlock repair --give-up begins a new epoch" in said["message"]
         assert place.run("repair", "--json").json["lost"][0]["seq"] == common + 1

@@ -26,7 +26,7 @@ from interlock.verbs.credentials import Credentials
 from world.commandline import Place, until
 from world.databases import PostgresServer, Server, ValkeyServer
 from world.remotes import Remotes
-from world.serving import Served, free_port
+from world.server import RunningServer, free_port
 from world.tcp_proxy import OutageProxy, TcpProxy
 from world.teams import LARGE, Team, level, texts
 from world.workspace import OWNER, facts, join, send_text
@@ -247,7 +247,7 @@ def test_bodies_travel_in_pieces_however_many_and_large_they_are(
 
 
 def test_a_workspace_that_is_served_is_not_moved(place: Place, remote: Remotes) -> None:
-    with Served(place):
+    with RunningServer(place):
         said = place.no("USAGE", "migrate", "--to", _url(remote))
     assert "interlock down" in said["message"]
     assert remote().remote_head().seq == 0
@@ -260,7 +260,7 @@ def test_who_shows_what_they_saw_reads_their_own_writes_on_another_node(
     teams: Teams, remote: Remotes
 ) -> None:
     team = teams(remote)
-    with Served(team.place("ada")) as ada, Served(team.place("bert")) as bert:
+    with RunningServer(team.place("ada")) as ada, RunningServer(team.place("bert")) as bert:
         joined = ada.ask("POST", "/v1/agents", {"name": "otto"}, token=ada.owner)
         token, seen = joined.json["token"], joined.headers["interlock-seq"]
         for number in range(1, 11):
@@ -365,7 +365,7 @@ def test_everything_works_on_a_cluster(teams: Teams, clustered: Remotes) -> None
     assert texts(bert, otto) == ["hello"]
     assert examine(ada)["findings"][0]["check"] == "set-aside-entries"
     place = team.place("caro")
-    with Served(place) as served:
+    with RunningServer(place) as served:
         assert served.told["hazards"] == []
         until(lambda: len(place.ok("status")["nodes"]) == 3)
     level(ada, bert, team.open("caro"))

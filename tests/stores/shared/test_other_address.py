@@ -8,7 +8,7 @@ import pytest
 
 from interlock.local.link import is_served, server_of
 from world.remotes import Remotes
-from world.serving import free_port
+from world.server import free_port
 from world.teams import Team
 
 pytestmark = pytest.mark.long

@@ -18,7 +18,7 @@ from interlock.rooms.workspace.verbs import ShowLog, VerifyLog, Whoami
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place, until
 from world.remotes import PostgresIntruder, RedisIntruder, Remotes
-from world.serving import Reply, Served
+from world.server import Reply, RunningServer
 from world.tcp_proxy import OutageProxy, TcpProxy
 from world.teams import Team, level, texts
 from world.workspace import OWNER, facts, join, send_text
@@ -35,11 +35,11 @@ def own_team(tmp_path_factory: pytest.TempPathFactory, own_remote: Remotes) -> I
 # --- the engine cannot be reached
 
 
-def _whoami(served: Served, token: str) -> Reply:
+def _whoami(served: RunningServer, token: str) -> Reply:
     return served.ask("GET", "/v1/whoami", token=token)
 
 
-def _inbox(served: Served, token: str) -> list[Any]:
+def _inbox(served: RunningServer, token: str) -> list[Any]:
     messages: list[Any] = served.ask("GET", "/v1/inbox", token=token).json["messages"]
     return messages
 
@@ -57,7 +57,7 @@ def test_without_the_engine_writes_are_refused_and_reads_say_how_old_they_are(
 ) -> None:
     server, place = own_team.remotes.server, own_team.place("ada")
     token = place.join("otto")
-    with Served(place, constants={"interlock.node.SURE_FOR_S": 0.5}) as served:
+    with RunningServer(place, constants={"interlock.node.SURE_FOR_S": 0.5}) as served:
         assert served.send(token, "@otto", "before").status == 200
         server.kill()
         refused = served.send(token, "@otto", "meanwhile")
@@ -133,7 +133,7 @@ def test_a_node_that_is_restarted_while_the_engine_is_away_goes_on_when_it_is_ba
     token = place.join("otto")
     server.kill()
     assert place.no("ENGINE_UNAVAILABLE", "whoami", INTERLOCK_TOKEN=token)
-    with Served(place) as served:
+    with RunningServer(place) as served:
         (warning,) = served.told["hazards"]
         assert "cannot be used" in warning
         assert _is_refused(_whoami(served, token))
@@ -225,7 +225,7 @@ def test_a_node_shows_its_own_position_as_it_is(team: Team) -> None:
 
 
 def test_metrics_say_when_each_node_was_heard(team: Team) -> None:
-    with Served(team.place("ada")) as served:
+    with RunningServer(team.place("ada")) as served:
         found = until(
             lambda: [
                 line
@@ -329,7 +329,7 @@ def test_over_http_the_outcome_is_unknown_too_and_the_key_settles_it(
     with proxy:
         place = team.place("ada", port=proxy.port)
         token = place.join("otto")
-        with Served(place) as served:
+        with RunningServer(place) as served:
             proxy.cut_at(KEEPS[remote.kind], arrives=True)
             lost = served.send(token, "@otto", "hello there", Idempotency_Key="the-key")
             assert (lost.status, lost.json["outcome"]) == (503, "unknown")
@@ -355,7 +355,7 @@ sys.exit(main())
 """
 
 
-class Shifted(Served):
+class Shifted(RunningServer):
     """A server whose wall clock is so many seconds ahead."""
 
     def __init__(self, place: Place, shift_s: int) -> None:

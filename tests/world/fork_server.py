@@ -1,8 +1,7 @@
-"""Servers for tests that need many of them, each for a workspace of its own.
+"""A process that imports the server once, and is forked for each server that a test needs.
 
-A server that starts by itself spends most of its time on imports and on what is the same for all
-of them. Here one process does that once, and is forked for each workspace: what it becomes is the
-process that `interlock up` becomes, ready in a tenth of the time.
+A server spends most of its start on imports. A fork of this process becomes the same process as
+`interlock up` does, in a tenth of the time. This module is also the program of that process.
 """
 
 import contextlib
@@ -22,20 +21,20 @@ LIMIT_S = 60.0
 
 
 class Running(NamedTuple):
-    """A server that is ready."""
+    """A forked server that is ready."""
 
     pid: int
     url: str
 
     def end(self) -> None:
-        """Ends it as a crash would, which takes no time; nothing accepted may be lost by that."""
+        """End the server as a crash would, which is fast and must not lose an accepted write."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
 
 class Servers:
-    """The process that is forked. It is made when the first server is wanted, and none outlives
-    it."""
+    """Use it to start servers by fork; it starts its process with the first server, and ends all
+    servers when it closes."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -43,14 +42,14 @@ class Servers:
     def start(
         self, workspace: str, environ: Mapping[str, str], cwd: str, port: int = 0, **more: Any
     ) -> Running:
-        """A server for a workspace, on a port that is free or was named; `more` are words that it
-        is started with, and constants of modules that are others in it."""
+        """Start a server for a workspace, on a free port by default. `more` has `words` of its
+        command line, and `constants` of modules to replace."""
         told = self._asked(workspace=workspace, environ=dict(environ), cwd=cwd, port=port, **more)
         assert told.get("up"), f"the server did not start: {told}"
         return Running(told["pid"], told["url"])
 
     def wait(self, server: Running) -> int:
-        """The exit status of a server that has ended, or ends now."""
+        """Wait until a server has ended; return its exit status."""
         return int(self._asked(ends=server.pid)["status"])
 
     def _asked(self, **wanted: Any) -> dict[str, Any]:
@@ -74,15 +73,15 @@ class Servers:
             self._process.communicate(timeout=LIMIT_S)
 
 
-class Served:
-    """The servers of one test, by workspace."""
+class ServersByWorkspace:
+    """Use it to run the commands of one test through servers, one for each workspace."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
         self._running: dict[str, Running] = {}
 
     def at(self, workspace: str, environ: Mapping[str, str], cwd: str) -> Running:
-        """The server of a workspace, started when it is first asked for."""
+        """The server of a workspace; the first call starts it."""
         if workspace not in self._running:
             self._running[workspace] = self._servers.start(workspace, environ, cwd)
         return self._running[workspace]
@@ -96,8 +95,8 @@ class Served:
 
 
 def _main() -> None:
-    """Starts a server for each line that is read, and answers with what it says when it is ready;
-    or waits for one that ends. All of them end with the input."""
+    """Read requests line by line: fork a server, or wait for the end of one. At the end of the
+    input, end all servers."""
     _prepare()
     children: set[int] = set()
     for line in iter(sys.stdin.buffer.readline, b""):
@@ -121,7 +120,7 @@ def _main() -> None:
 
 
 def _prepare() -> None:
-    """Does once what every server does in the same way."""
+    """Do once the work that each server repeats at its start."""
     for name in (
         *("interlock.server.__main__", "interlock.doors.mcp"),
         *("anyio._backends._asyncio", "uvicorn.lifespan.off"),
@@ -152,7 +151,7 @@ def _ended(children: set[int]) -> set[int]:
 
 
 def _status(pid: int) -> int:
-    """The exit status of a child, which is killed if it does not end."""
+    """The exit status of a child; kill the child if it does not end in time."""
     deadline = time.monotonic() + LIMIT_S
     while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
         if time.monotonic() > deadline:

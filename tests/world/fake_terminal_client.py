@@ -1,7 +1,7 @@
-"""A stand-in for a client at a terminal: it draws a prompt as the real one does, takes bracketed
-paste as one, and writes down every byte that it gets and every line that is submitted.
+"""A fake AI client in a terminal: it draws a prompt as the real client does, takes a bracketed
+paste as one text, and records each byte that it reads and each line that is submitted.
 
-Run as a program: CLIENT MODE DIRECTORY. Nothing here is a test.
+Run as a program: CLIENT MODE DIRECTORY.
 """
 # ruff: noqa: RUF001 - the signs are the clients'
 
@@ -15,10 +15,12 @@ from pathlib import Path
 
 WIDTH = 60
 FAINT, PLAIN, REVERSE = "\x1b[2m", "\x1b[0m", "\x1b[7m"
+HOME, CLEAR_LINE, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+SPINNER = "|/-\\"
 RULE = "─" * WIDTH
 PASTE, PASTED = b"\x1b[200~", b"\x1b[201~"
 
-# What stands above the text, the sign before it, what stands below, and what an empty prompt shows.
+# The line above the text, the sign before it, the line below, and the text of an empty prompt.
 FACES = {
     "claude-code": (RULE, "❯ ", RULE, f'{REVERSE}T{PLAIN}{FAINT}ry "fix the tests"{PLAIN}'),
     "codex": ("", "› ", "", f"{FAINT}Ask Codex to do anything{PLAIN}"),
@@ -39,7 +41,9 @@ ASKING = {
 }
 
 
-class Pretending:
+class FakeTerminalClient:
+    """Run it in a pane of tmux, to test how Interlock wakes the client that it imitates."""
+
     def __init__(self, client: str, mode: str, directory: Path) -> None:
         self.client = client
         self.mode = mode
@@ -47,24 +51,27 @@ class Pretending:
         self.typed = "half a tho" if mode == "typed" else ""
         self.said = ["earlier on, things were said"]
         self.pasting = False
-        self.turns = 0
+        self.unread = b""
+        self.frames = 0
 
     def draw(self) -> None:
+        """Draw over the last frame line by line, so that a frame in part still shows the prompt."""
         above, sign, below, hint = FACES[self.client]
         lines = list(self.said[-5:])
         if self.mode == "busy":
             lines.append(BUSY[self.client])
         if self.mode == "spinning":
-            self.turns += 1
-            lines.append("|/-\\"[self.turns % 4])
+            # No two frames are alike, however many are drawn between two looks at the screen.
+            self.frames += 1
+            lines.append(f"{SPINNER[self.frames % len(SPINNER)]} {self.frames}")
         if self.mode == "asking":
             lines.append(ASKING[self.client])
         else:
             lines += [above, sign + self.inside(hint), below]
         if self.mode == "hidden":
             lines = [*lines[:-3], above, sign, "", "  a thought below two empty lines", below]
-        text = "\r\n".join([*lines, "  ? for shortcuts"])
-        os.write(1, f"\x1b[H\x1b[2J{text}".encode())
+        text = "\r\n".join([*lines, "  ? for shortcuts"]).replace("\r\n", f"{CLEAR_LINE}\r\n")
+        os.write(1, f"{HOME}{text}{CLEAR_LINE}{CLEAR_BELOW}".encode())
 
     def inside(self, hint: str) -> str:
         if not self.typed:
@@ -75,21 +82,24 @@ class Pretending:
         return "\r\n  ".join(parts)
 
     def take(self, data: bytes) -> None:
-        """Bytes of one read: marks of a paste come whole, as tmux writes them."""
+        """Take the bytes of one read, which may end within a paste, a mark or a character."""
         with (self.directory / "bytes").open("ab") as file:
             file.write(data)
-        while data:
-            if data.startswith((PASTE, PASTED)):
-                self.pasting = data.startswith(PASTE)
-                data = data[len(PASTE) :]
+        self.unread += data
+        while self.unread:
+            if self.unread.startswith((PASTE, PASTED)):
+                self.pasting = self.unread.startswith(PASTE)
+                self.unread = self.unread[len(PASTE) :]
                 if not self.pasting:
                     self.pasted()
+            elif PASTE.startswith(self.unread) or PASTED.startswith(self.unread):
+                return
             else:
-                key, data = data[:1], data[1:]
-                following = next((at for at, each in enumerate(data) if each & 0xC0 != 0x80), None)
-                rest = len(data) if following is None else following
-                self.key(key + data[:rest])
-                data = data[rest:]
+                length = character_length(self.unread[0])
+                if len(self.unread) < length:
+                    return
+                key, self.unread = self.unread[:length], self.unread[length:]
+                self.key(key)
 
     def pasted(self) -> None:
         if self.mode == "meddled":
@@ -123,12 +133,20 @@ class Pretending:
             while True:
                 if select.select([0], [], [], 0.05)[0]:
                     self.take(os.read(0, 65536))
-                    self.draw()
+                    if not self.pasting:
+                        self.draw()
                 elif self.mode == "spinning":
                     self.draw()
         finally:
             termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
+def character_length(first: int) -> int:
+    """The number of bytes of a UTF-8 character, by its first byte."""
+    if first < 0x80:
+        return 1
+    return 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+
+
 if __name__ == "__main__":
-    Pretending(sys.argv[1], sys.argv[2], Path(sys.argv[3])).run()
+    FakeTerminalClient(sys.argv[1], sys.argv[2], Path(sys.argv[3])).run()

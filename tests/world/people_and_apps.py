@@ -1,11 +1,10 @@
-"""People with a browser, and clients that want to act for them, at a server that is running.
+"""People with a browser, and OAuth apps that act for them, at a running server.
 
-    vera = Browser(served).join("vera", "--own", "otto")
-    client = App(served)
-    tokens = client.tokens(client.code(vera, "own otto"))
+    vera = Browser(server).join("vera", "--own", "otto")
+    connected = App(server).connect(vera, "own otto")
+    assert connected.tool("whoami").status_code == 200
 
-They speak plain HTTP, so that a test can do what no browser and no client would. Nothing here is a
-test, and nothing here decides what is right.
+They speak plain HTTP, so that a test can send requests that no browser and no app would send.
 """
 
 import base64
@@ -19,7 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx2
 
 from world.commandline import LIMIT_S
-from world.serving import Served
+from world.server import RunningServer
 
 PASSWORD = "a sentence that nobody guesses"
 REDIRECT = "https://client.example/callback"
@@ -34,19 +33,19 @@ def challenge_of(verifier: str) -> str:
 
 
 def answered(response: httpx2.Response) -> Fields:
-    """What a client is told by the address that a browser was sent to."""
+    """The parameters of the address to which the server redirects a browser."""
     return dict(parse_qsl(urlsplit(response.headers["location"]).query))
 
 
 def hidden(page: httpx2.Response, name: str = "form") -> str:
-    """A hidden field of a page's form."""
+    """The value of a hidden field in the form of a page."""
     found = re.search(f'name="{name}" value="([^"]*)"', page.text)
     assert found is not None, page.text
     return html.unescape(found[1])
 
 
 def fields_of(page: httpx2.Response) -> Fields:
-    """What a form would send if nobody changed anything: hidden fields and what is checked."""
+    """The fields that an unchanged form would send: hidden ones, and boxes that are checked."""
     sent: Fields = {}
     for tag in re.findall(r"<input [^>]*>", page.text):
         pairs = re.findall(r'([a-z]+)="([^"]*)"', tag)
@@ -57,13 +56,12 @@ def fields_of(page: httpx2.Response) -> Fields:
 
 
 class Caller:
-    """Whoever asks the server, without following where it leads; `url` is the address that it is
-    asked for as."""
+    """Use it for HTTP requests that follow no redirect; `url` is the address in the Host header."""
 
-    def __init__(self, served: Served, url: str | None = None) -> None:
+    def __init__(self, served: RunningServer, url: str | None = None) -> None:
         self.served = served
         self.url = url or served.url
-        # Nothing is kept open, since nobody ends these before the server ends.
+        # No connection stays open, because no test closes the client before the server ends.
         limits = httpx2.Limits(max_keepalive_connections=0)
         self.http = httpx2.Client(
             base_url=served.url,
@@ -73,8 +71,8 @@ class Caller:
             limits=limits,
         )
 
-    def at(self, served: Served) -> Self:
-        """The same, at another server that is known by the same address."""
+    def at(self, served: RunningServer) -> Self:
+        """The same caller at another server that has the same address."""
         other = copy.copy(self)
         Caller.__init__(other, served, self.url)
         other.http.cookies = self.http.cookies
@@ -88,9 +86,9 @@ class Caller:
 
 
 class Browser(Caller):
-    """A person's, which keeps cookies and says where a form comes from."""
+    """Use it for a person: it keeps cookies, and names the origin of a form."""
 
-    def __init__(self, served: Served, url: str | None = None) -> None:
+    def __init__(self, served: RunningServer, url: str | None = None) -> None:
         super().__init__(served, url)
         self.name = ""
 
@@ -98,11 +96,11 @@ class Browser(Caller):
         return self.post(target, fields, **{"Origin": self.url, **headers})
 
     def invited(self, name: str, *words: str) -> str:
-        """The way to an invitation's page."""
+        """Invite a person; return the path of the invitation's page."""
         return str(self.served.place.ok("invite", name, *words)["path"])
 
     def join(self, name: str, *words: str) -> "Browser":
-        """Is invited, and comes in."""
+        """Invite the person, and accept the invitation with a password."""
         path = self.invited(name, *words)
         fields = {"form": hidden(self.get(path)), "password": PASSWORD, "again": PASSWORD}
         joined = self.submit(path, fields)
@@ -119,7 +117,7 @@ class Browser(Caller):
         return self.submit("/person/sign-out", {"form": hidden(self.get("/person"))})
 
     def consent(self, target: str, sender: str | None = None, **more: str) -> httpx2.Response:
-        """Allows what a client asks for, as one of the senders that the page offers."""
+        """Allow a connection that an app asks for, as one of the senders on the page."""
         page = self.get(target)
         assert page.status_code == 200, page.text
         chosen = {"sender": sender or f"own {self.name}", "answer": "allow"}
@@ -127,10 +125,15 @@ class Browser(Caller):
 
 
 class App(Caller):
-    """A client. What it registered it keeps, and shows with whatever it asks."""
+    """Use it for an OAuth app: it registers itself, and names its registration in each request."""
 
     def __init__(
-        self, served: Served, redirect: str = REDIRECT, *, url: str | None = None, **metadata: Any
+        self,
+        served: RunningServer,
+        redirect: str = REDIRECT,
+        *,
+        url: str | None = None,
+        **metadata: Any,
     ) -> None:
         super().__init__(served, url)
         self.redirect = redirect
@@ -148,7 +151,7 @@ class App(Caller):
         return self.http.post("/register", json=metadata)
 
     def wish(self, **changes: str | None) -> Fields:
-        """What it asks for at /authorize; what is None is left out."""
+        """The parameters for /authorize; a change to None leaves a parameter out."""
         wish: Changes = {
             "response_type": "code",
             "client_id": self.id,
@@ -164,7 +167,7 @@ class App(Caller):
         return self.get("/authorize", self.wish(**changes))
 
     def asks(self, **changes: str | None) -> str:
-        """Where a person is asked, on this server."""
+        """Ask for authorization; return the path where the person consents."""
         sent = self.authorize(**changes)
         assert sent.status_code == 302, sent.text
         there = urlsplit(sent.headers["location"])
@@ -172,7 +175,7 @@ class App(Caller):
         return f"{there.path}?{there.query}"
 
     def code(self, person: Browser, sender: str | None = None, **changes: str | None) -> str:
-        """The code that a person's consent gives."""
+        """Get a code by the consent of a person."""
         back = person.consent(self.asks(**changes), sender)
         assert back.status_code == 303, back.text
         return answered(back)["code"]
@@ -208,15 +211,15 @@ class App(Caller):
 
     def connect(
         self, person: Browser, sender: str | None = None, **changes: str | None
-    ) -> "Connected":
-        """All of it, from the question to the tokens."""
+    ) -> "ConnectedApp":
+        """Get tokens by the consent of a person."""
         given = self.exchange(self.code(person, sender, **changes))
         assert given.status_code == 200, given.text
-        return Connected(self, given.json())
+        return ConnectedApp(self, given.json())
 
 
-class Connected:
-    """A client with its tokens. It gets a new pair when it is told to."""
+class ConnectedApp:
+    """Use it for an OAuth app with tokens; `refresh` replaces them."""
 
     def __init__(self, app: App, given: dict[str, Any]) -> None:
         self.app = app
@@ -232,7 +235,7 @@ class Connected:
         self.take(given.json())
 
     def whoami(self, **headers: str) -> httpx2.Response:
-        """Over HTTP."""
+        """Ask the HTTP door for the sender of the token."""
         said = {"Authorization": f"Bearer {self.token}", **headers}
         return self.app.get("/v1/whoami", None, **said)
 
@@ -241,7 +244,7 @@ class Connected:
 
 
 def call_tool(caller: Caller, token: str | None, name: str, **arguments: Any) -> httpx2.Response:
-    """One call of a tool at /mcp."""
+    """Call one tool at /mcp."""
     headers = {"Accept": "application/json, text/event-stream"}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
@@ -251,5 +254,5 @@ def call_tool(caller: Caller, token: str | None, name: str, **arguments: Any) ->
 
 
 def _said(headers: Fields) -> Fields:
-    """Headers are written with underscores, where they are written as names."""
+    """Headers with hyphens, from names that have underscores."""
     return {name.replace("_", "-"): value for name, value in headers.items()}

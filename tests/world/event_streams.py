@@ -1,6 +1,5 @@
-"""Listeners to a server's events: one that reads as a test goes on, and a crowd that listens within
-one event loop and comes back whenever its connection ends. Nothing here is a test, and nothing here
-decides what is right.
+"""Streams of a server's events: a `Stream` that a test reads step by step, and a `Listener` for
+many connections in one event loop, which reconnects when its connection ends.
 """
 
 import asyncio
@@ -12,11 +11,11 @@ from array import array
 from typing import Any, NamedTuple
 
 from world.commandline import LIMIT_S
-from world.serving import Served
+from world.server import RunningServer
 
 
 class Event(NamedTuple):
-    """An event as it was told; `id` is None for what is no fact."""
+    """An event of a stream; `id` is None for an event that is no fact of the log."""
 
     id: int | None
     kind: str
@@ -24,9 +23,11 @@ class Event(NamedTuple):
 
 
 class Stream:
-    """One stream of events, read line by line."""
+    """Use it to read the events of one connection in a test."""
 
-    def __init__(self, served: Served, token: str, target: str, headers: dict[str, str]) -> None:
+    def __init__(
+        self, served: RunningServer, token: str, target: str, headers: dict[str, str]
+    ) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=LIMIT_S)
         said = {"Authorization": f"Bearer {token}", **headers}
         self._connection.request("GET", target, headers=said)
@@ -37,12 +38,14 @@ class Stream:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.response.close()
         self._connection.close()
 
     def next(self) -> Event | None:
-        """The next event; None when the stream has ended. One that only shows that it lives is not
-        listened to for ever."""
+        """The next event, or None when the stream has ended. Fails if only heartbeats come."""
         said: dict[str, str] = {}
         deadline = time.monotonic() + LIMIT_S
         while line := self.response.readline().decode():
@@ -70,21 +73,21 @@ class Stream:
 
 
 def listen(
-    served: Served, token: str, *, after: int | None = None, last_id: int | str | None = None
+    served: RunningServer, token: str, *, after: int | None = None, last_id: int | str | None = None
 ) -> Stream:
-    """Follows events: from a position in the query, or from the last id that was seen."""
+    """Follow events from a position in the query, or from the last id that the listener saw."""
     target = "/v1/events" + (f"?after={after}" if after is not None else "")
     headers = {"Last-Event-ID": str(last_id)} if last_id is not None else {}
     return Stream(served, token, target, headers)
 
 
-# --- a crowd
+# --- many listeners
 
 _ID = re.compile(rb"\nid: (\d+)\n")
 
 
 class Listener(asyncio.Protocol):
-    """Remembers the ids it was told of, in the order in which it was; comes back by itself."""
+    """Use many of them at once: each records the ids of its events in order, and reconnects."""
 
     def __init__(self, port: int, token: str, after: int) -> None:
         self.ids = array("Q")
@@ -98,7 +101,7 @@ class Listener(asyncio.Protocol):
         return self.ids[-1] if self.ids else self._after
 
     async def run(self) -> None:
-        """Listens until it is cancelled."""
+        """Listen until the task is cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             self._ended.clear()
@@ -122,7 +125,7 @@ class Listener(asyncio.Protocol):
         )
 
     def data_received(self, data: bytes) -> None:
-        """Counts only events that have come whole."""
+        """Record the events that arrived completely."""
         self._unread += data
         whole, separator, self._unread = self._unread.rpartition(b"\n\n")
         self.ids.extend(map(int, _ID.findall(whole + separator)))

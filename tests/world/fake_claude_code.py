@@ -1,10 +1,11 @@
-"""Stands in for Claude Code: a client that runs the hooks of its settings and has no model.
+"""A fake Claude Code: it runs the hooks of its settings, and has no model.
 
-    python standing_in.py SESSION        in the directory that it works in
+    python fake_claude_code.py SESSION   in the directory that it works in
 
-Each line of standard input is what happens, as JSON with a member `do`; the answer is one line that
-says what the model would have seen. Its hooks, its shell and its MCP server are its children, as
-the real one's are. A hook that waits in the background starts a new turn when it ends with 2.
+Each line of standard input is a JSON object that names an event in `do`. The answer is one line
+with the text that the model would have seen. The hooks, the shell and the MCP server are child
+processes, as in the real client. A hook that waits in the background starts a new turn when it
+exits with 2.
 """
 
 import json
@@ -29,7 +30,7 @@ MEMBERS = {
 
 
 class Client:
-    """One window, from its start to its end."""
+    """One session of the client, from its start to its end."""
 
     def __init__(self, session: str) -> None:
         self._session = session
@@ -159,7 +160,7 @@ class Server:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(words, stdin=pipe, stdout=pipe)
         self._asked = 0
-        about = {"name": "standing-in", "version": "1"}
+        about = {"name": "fake-claude-code", "version": "1"}
         revision = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
         self._ask("initialize", revision)
         self._say({"method": "notifications/initialized"})

@@ -1,6 +1,7 @@
-"""People who have signed in, and clients that they let act for them, for tests that need some.
+"""People who have signed in, and OAuth connections that act for them, made on a node.
 
-What pages and clients would ask for on the way is asked of the node itself here.
+No server runs here: these functions call the verbs that the pages and the OAuth door would call.
+`people_and_apps.py` does the same over HTTP.
 """
 
 import os
@@ -34,7 +35,7 @@ VERIFIER = "5a" * 32
 
 
 class Connected(NamedTuple):
-    """A connection, and what its client has of it."""
+    """A connection with the code and the tokens that its app holds."""
 
     id: str
     sender: str
@@ -48,14 +49,14 @@ def secret(prefix: str = PREFIX) -> str:
 
 
 def invited(node: Node, name: str, *own: str) -> str:
-    """The code of an invitation."""
+    """Invite a person who owns these agents; return the code of the invitation."""
     code = secret(INVITATION)
     node.call(OWNER, Invite(name, own=own, code_hash=hashed(code)))
     return code
 
 
 def signed_in(node: Node, name: str, *own: str) -> str:
-    """The token of a person's browser. They own these agents, and were invited before."""
+    """Invite a person who owns these agents, and enrol them; return the token of their browser."""
     token = secret()
     asked = Enrol(invited(node, name, *own), VERIFIER, hashed(token), BROWSER)
     node.call(ANYBODY, asked)
@@ -65,7 +66,7 @@ def signed_in(node: Node, name: str, *own: str) -> str:
 def granted(
     node: Node, browser: str, agent: str, surface: str | None = None, *scopes: str
 ) -> Connected:
-    """A connection that a person has consented to, and that its client has not opened yet."""
+    """A connection that a person granted, and that its app has not opened yet."""
     made = Connected("", "", secret(CODE), secret(), secret(REFRESH))
     asked = GrantConnection(
         agent,
@@ -85,7 +86,7 @@ def granted(
 def connected(
     node: Node, browser: str, agent: str, surface: str | None = None, *scopes: str
 ) -> Connected:
-    """A connection that its client has opened."""
+    """A connection that its app has opened."""
     made = granted(node, browser, agent, surface, *scopes)
     asked = OpenConnection(made.code, CLIENT, hashed(made.token), hashed(made.refresh))
     answer = node.call(ANYBODY, asked)
@@ -103,8 +104,8 @@ def refreshed(node: Node, before: Connected) -> Connected:
 
 
 def let_in(workspace: Path, person: str, *own: str) -> tuple[str, Connected]:
-    """Somebody who has signed in at a workspace, and a client that acts as them. No server may be
-    running there yet."""
+    """Enrol a person in a workspace, and connect an app that acts as them; return the token of
+    their browser and the connection. No server may run there yet."""
     workspace.mkdir(0o700, exist_ok=True)
     with Node(str(workspace)) as node:
         browser = signed_in(node, person, *own)

@@ -1,14 +1,17 @@
-"""Runs the server as `interlock up` does, in a process of its own, for the tests that need one.
+"""Run the server as `interlock up` does, in a process of its own.
 
-    with Served(Place(tmp_path)) as served:
+    with RunningServer(Place(tmp_path)) as served:
         token = served.place.join("otto")
         assert served.ask("GET", "/v1/whoami", token=token).json["sender"] == "otto"
 
-Nothing here is a test, and nothing here decides what is right.
+`ServedWorkspace` adds people, senders and OAuth apps. A `ForkedServer` starts faster.
 """
 
+import fcntl
+import functools
 import http.client
 import io
+import itertools
 import json
 import os
 import random
@@ -16,18 +19,23 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from world.commandline import LIMIT_S, Place, lines, stop_outside_the_turn, until
-from world.forking import Running, Servers
+from world.fork_server import Running, Servers
 
-# Below the ports that systems give to whoever connects, so that none of those is in the way when a
-# server comes back to its own.
+# Systems give higher ports to outgoing connections. So none of those has the port of a server that
+# starts again.
 PORTS = range(20_000, 32_000)
+PORTS_PER_PROCESS = 100
+PORT_LOCKS = Path(tempfile.gettempdir()) / f"interlock-test-ports-{os.getuid()}"
+_held_locks: list[io.TextIOWrapper] = []
 ALTERED = """
 import importlib, json, resource, sys
 constants, files = json.loads(sys.argv.pop(1)), int(sys.argv.pop(1))
@@ -44,7 +52,7 @@ sys.exit(main())
 
 
 class Reply(NamedTuple):
-    """What a server answered; the names of headers are in lower case."""
+    """The answer of a server; the names of headers are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -61,9 +69,11 @@ class Reply(NamedTuple):
         return found
 
 
-class Served:
-    """A server for a place's workspace. It keeps its port when it is started again, and does not
-    outlive its block."""
+class RunningServer:
+    """Use it for a server that starts as users start it; it ends with its `with` block.
+
+    It serves the workspace of a place, and keeps its port when it starts again.
+    """
 
     def __init__(
         self,
@@ -74,9 +84,8 @@ class Served:
         constants: Mapping[str, Any] | None = None,
         files: int | None = None,
     ) -> None:
-        """It is started with some more `words`. `constants` of modules, such as a time limit, have
-        other values in it, and it may have no more than so many `files` open, connections among
-        them."""
+        """`words` are added to the command. `constants` replace constants of modules in the
+        server, such as a time limit. `files` limits the open files, connections among them."""
         self.place = place
         self.host = host
         self.port = free_port()
@@ -86,7 +95,7 @@ class Served:
         self._process: subprocess.Popen[bytes] | None = None
         self.told: dict[str, Any] = {}
 
-    def __enter__(self) -> "Served":
+    def __enter__(self) -> "RunningServer":
         self.start()
         return self
 
@@ -97,7 +106,7 @@ class Served:
     # --- its life
 
     def start(self) -> None:
-        """Starts it, and returns when it says that it is ready."""
+        """Start the server, and return when it reports that it is ready."""
         assert self._process is None
         where = ["--host", self.host, "--port", str(self.port), *self._words, "--json"]
         if self._constants is None and self._files is None:
@@ -110,7 +119,7 @@ class Served:
             raise AssertionError(f"the server did not start: {complaint}")
 
     def _altered(self, where: list[str]) -> subprocess.Popen[bytes]:
-        """The process that `interlock up` becomes, after some changes."""
+        """Start the process that `interlock up` becomes, with changed constants and limits."""
         self.place.ok("init")
         altered = [json.dumps(self._constants or {}), str(self._files or 0)]
         return subprocess.Popen(
@@ -134,21 +143,21 @@ class Served:
             send(number)
 
     def kill(self) -> None:
-        """Ends it as a crash would."""
+        """End the server as a crash would."""
         self.signal(signal.SIGKILL)
         self._ended()
 
     def restart(self) -> None:
-        """Starts it again on the same port, after it was killed or ended."""
+        """Start the server again on the same port, after it has ended."""
         self.start()
 
     def end(self) -> int:
-        """Asks it to end, as `interlock down` does, and gives its exit status."""
+        """Ask the server to end, as `interlock down` does; return its exit status."""
         self.signal(signal.SIGTERM)
         return self.wait()
 
     def wait(self) -> int:
-        """Its exit status, once it has ended by itself."""
+        """Wait until the server has ended; return its exit status."""
         assert self._process is not None
         try:
             self._process.wait(LIMIT_S)
@@ -165,7 +174,7 @@ class Served:
         _, complaint = process.communicate(timeout=LIMIT_S)
         return process.returncode, complaint
 
-    # --- what it shows
+    # --- its state
 
     @property
     def url(self) -> str:
@@ -177,18 +186,18 @@ class Served:
         return str(json.loads((self.place.workspace / "owner.json").read_text())["token"])
 
     def log(self) -> list[dict[str, Any]]:
-        """What it has logged, line by line."""
+        """The lines of the server's own log."""
         text = (self.place.workspace / "server.log").read_text()
         return [json.loads(line) for line in text.splitlines()]
 
     def memory(self) -> int:
-        """The bytes of memory that it uses now."""
+        """The resident memory of the server in bytes."""
         if os.path.exists("/proc/self/statm"):
             with open(f"/proc/{self.pid}/statm") as file:
                 return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(self.pid)])) * 1024
 
-    # --- asking it
+    # --- requests
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), LIMIT_S)
@@ -202,7 +211,7 @@ class Served:
         token: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> Reply:
-        """One request. A body that is not bytes goes as JSON."""
+        """Send one request. A body that is not bytes is sent as JSON."""
         said = dict(headers or {})
         if token is not None:
             said["Authorization"] = f"Bearer {token}"
@@ -219,7 +228,7 @@ class Served:
             connection.close()
 
     def send(self, token: str, to: str, text: str, **headers: str) -> Reply:
-        """Sends a message; headers are written with underscores."""
+        """Send a message; write the names of headers with underscores."""
         said = {name.replace("_", "-"): value for name, value in headers.items()}
         body = {"to": to, "payload": {"text": text}}
         return self.ask("POST", "/v1/messages", body, token=token, headers=said)
@@ -230,21 +239,25 @@ class Served:
         return next(int(line.split()[1]) for line in found if line.startswith(name + " "))
 
     def until_streams(self, count: int) -> None:
-        """Waits until so many event streams are open."""
+        """Wait until this number of event streams is open."""
         until(lambda: self.metric("interlock_event_streams") == count)
 
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Servers]:
+    """The process from which this session forks its servers."""
     servers = Servers()
     yield servers
     servers.close()
 
 
-class Forked(Served):
-    """The same server, forked from a process that has done before what takes a server most of its
-    time. For tests that are not about how one starts. Constants are changed in the module that they
-    are named with, and in no other that had imported them."""
+class ForkedServer(RunningServer):
+    """Use it in a test that is not about the start of a server, because it starts in a tenth of the
+    time.
+
+    It is forked from a process that has imported all modules. `constants` change only the module
+    that they name: a module that imported the constant by name keeps the old value.
+    """
 
     def __init__(
         self,
@@ -290,16 +303,35 @@ class Forked(Served):
 
 
 def read_reply(answers: io.BufferedIOBase) -> Reply:
-    """The next answer on a connection, of which this is the file."""
+    """Read the next answer from the file of a connection."""
     status = int(answers.readline().split()[1])
     lines = iter(answers.readline, b"\r\n")
     headers = dict(line.decode().rstrip().lower().split(": ", 1) for line in lines)
     return Reply(status, headers, answers.read(int(headers["content-length"])))
 
 
+@functools.cache
+def _ports_of_this_process() -> Iterator[int]:
+    """Ports in turn, from a block that no other process of tests on this machine uses."""
+    blocks = range(PORTS.start, PORTS.stop, PORTS_PER_PROCESS)
+    for start in random.sample(blocks, len(blocks)):
+        lock = PORT_LOCKS / f"{start}.lock"
+        lock.parent.mkdir(exist_ok=True)
+        file = lock.open("w")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            continue
+        # The lock lasts as long as the open file, which is until this process ends.
+        _held_locks.append(file)
+        return itertools.cycle(range(start, start + PORTS_PER_PROCESS))
+    raise AssertionError(f"other processes hold every block of ports in {PORT_LOCKS}")
+
+
 def free_port() -> int:
-    while True:
-        port = random.choice(PORTS)
+    """A port to which no process is bound, and which no other process of tests takes."""
+    for port in itertools.islice(_ports_of_this_process(), PORTS_PER_PROCESS):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -307,3 +339,4 @@ def free_port() -> int:
             except OSError:
                 continue
         return port
+    raise AssertionError("each port of this process is bound")
