@@ -12,7 +12,7 @@ import interlock
 from interlock.client import Client
 from world.commandline import Place
 from world.fork_server import Servers
-from world.server import RunningServer
+from world.server import ForkedServer, RunningServer
 from world.signed_in_people import Connected, let_in
 
 Way = Literal["directory", "url", "socket"]

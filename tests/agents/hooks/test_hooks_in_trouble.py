@@ -25,6 +25,7 @@ import pytest
 from interlock.agents.hooks import NOTHING, client_of
 from world.commandline import Place
 from world.fork_server import Servers
+from world.server import ForkedServer
 
 pytestmark = [pytest.mark.long, pytest.mark.every_engine]
 
