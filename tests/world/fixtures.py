@@ -15,6 +15,7 @@ import interlock.local.link
 from world.both_ways import BOTH_WAYS, DIRECT_ONLY
 from world.commandline import Place
 from world.forking import Served, Servers
+from world.furnished import Furnished
 from world.prepared import Prepared
 from world.serving import servers
 from world.working import Workshop
@@ -79,6 +80,12 @@ def first_town(tmp_path_factory: pytest.TempPathFactory) -> Place:
 def town(first_town: Place, tmp_path: Path, served: Served | None) -> Place:
     """The same, with the senders otto-cli (an agent) and vera (a person)."""
     return first_town.copied(tmp_path, served)
+
+
+@pytest.fixture(scope="session")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Furnished:
+    """The workspace with something for every verb to work on. Tests play rows in copies of it."""
+    return Furnished(tmp_path_factory.mktemp("furnished"))
 
 
 @pytest.fixture(scope="session")
