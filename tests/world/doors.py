@@ -97,9 +97,12 @@ class Workspace(NamedTuple):
 
 
 class Door(Protocol):
+    """A door. A caller at a remote one may be on another machine than the server."""
+
     name: str
     family: str
     is_served: bool
+    is_remote: bool
 
     def call(self, at: Workspace, caller: Caller, verb: type[Verb], fields: Fields) -> Outcome: ...
 
@@ -118,6 +121,7 @@ class Python:
     def __init__(self, way: Way = "directory", *, is_async: bool = False) -> None:
         self.way, self.is_async = way, is_async
         self.is_served = way != "directory"
+        self.is_remote = way == "url"
         self.name = f"python, {way}, {'async' if is_async else 'sync'}"
 
     def call(self, at: Workspace, caller: Caller, verb: type[Verb], fields: Fields) -> Outcome:
@@ -188,6 +192,7 @@ class CommandLine:
     """The command, on the file or through the server of the workspace."""
 
     family = "cli"
+    is_remote = False
 
     def __init__(self, *, is_served: bool) -> None:
         self.is_served = is_served
@@ -321,7 +326,7 @@ class Http:
     """Requests to the server's address, written by hand."""
 
     name = family = "http"
-    is_served = True
+    is_served = is_remote = True
 
     def call(self, at: Workspace, caller: Caller, verb: type[Verb], fields: Fields) -> Outcome:
         route = routes_of(verb)[0]
@@ -469,7 +474,7 @@ class McpHttp:
 
     name = "mcp http"
     family = "mcp"
-    is_served = True
+    is_served = is_remote = True
 
     def call(self, at: Workspace, caller: Caller, verb: type[Verb], fields: Fields) -> Outcome:
         call = _request(1, "tools/call", called(verb, caller, fields))
@@ -492,6 +497,7 @@ class McpStdio:
     name = "mcp stdio"
     family = "mcp"
     is_served = True
+    is_remote = False
 
     def call(self, at: Workspace, caller: Caller, verb: type[Verb], fields: Fields) -> Outcome:
         place = at.place.but(INTERLOCK_TOKEN=at.token(caller), INTERLOCK_SESSION=caller.session)
@@ -522,8 +528,11 @@ def _request(id: int, method: str, params: Fields) -> Fields:
     return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
 
 
+WAYS: tuple[Way, ...] = ("directory", "url", "socket")
+CLIENTS = [Python(way, is_async=is_async) for way in WAYS for is_async in (False, True)]
 DOORS: tuple[Door, ...] = (
     Python(),
+    Python("url"),
     CommandLine(is_served=False),
     CommandLine(is_served=True),
     Http(),
@@ -537,7 +546,6 @@ _A_RUN = "a session is `interlock run`, which starts, keeps and ends it"
 _A_HOOK = "a client's hooks say it: interlock hook CLIENT EVENT"
 _WITHIN = "it is a part of another command, which does it by itself"
 _FOR_PEOPLE = "it is for programs that show mail to people"
-_HERE = "it names files of the server's machine, which a request must not"
 _FEW_TOOLS = "agents have few tools: this is for people and programs"
 
 NOT_OFFERED: dict[str, Mapping[type[Verb], str]] = {
@@ -559,12 +567,14 @@ NOT_OFFERED: dict[str, Mapping[type[Verb], str]] = {
         mail.ListMail: _FOR_PEOPLE,
         workspace.ListEvents: _FOR_PEOPLE,
     },
-    "http": {verb: _HERE for verb in ROUTED if verb.declared.local},
+    "http": {},
     "mcp": {verb: _FEW_TOOLS for verb in ROUTED if verb not in TOOLS},
 }
 
 
 def is_offered(row: Row, door: Door) -> bool:
-    """Whether a door offers the verb of a row, and has words for the request."""
-    is_left_out = {*row.not_at} & {door.family, door.name}
-    return row.verb not in NOT_OFFERED[door.family] and not is_left_out
+    """Whether a door offers the verb of a row, and has words for the request. A verb that names
+    files of the server's machine is not for callers on others."""
+    if row.verb in NOT_OFFERED[door.family] or {*row.not_at} & {door.family, door.name}:
+        return False
+    return not (door.is_remote and row.verb.declared.local)

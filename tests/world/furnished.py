@@ -9,8 +9,10 @@ from typing import Any
 import interlock
 from interlock.client import Client
 from interlock.errors import TokenExpired
+from interlock.local.workspace import CredentialStore
 from interlock.rooms.identity.token_format import hashed, token_id
 from world.commandline import Place, until
+from world.forking import Served
 from world.letting_in import let_in
 from world.row import PROOF, PROVED, RAN
 
@@ -122,6 +124,15 @@ class Furnished:
             ran = self.filled(RAN) | {"task_id": "T-4", "criterion": 1}
             self.names["ran"] = nova.add_evidence(ran, upload=upload)["evidence"]["id"]
             nova.submit("T-4", self.names["commit"], tree=self.names["tree"])
+
+    def copied(self, root: Path, served: Served | None = None) -> Place:
+        """A copy that keeps the tokens of its senders, so that `--from` can name them."""
+        place = self.place.copied(root, served)
+        store = CredentialStore(str(place.workspace))
+        for sender in ("otto-cli", "vera", "dora", "nova", "lena", "mira"):
+            with store.slot() as slot:
+                slot.keep(sender, self.tokens[sender])
+        return place
 
     def filled(self, fields: Mapping[str, Any]) -> Any:
         return filled(dict(fields), self.names)

@@ -6,20 +6,23 @@ import json
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from string import Template
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import interlock
 from interlock.client import Client
+from interlock.verbs.verb import Verb
 from world.commandline import LIMIT_S, TIME, Place, until
 from world.doors import Door, Workspace
 from world.forking import Served, Servers
 from world.furnished import Furnished, filled
 from world.row import OWNER, Caller, Kind, Meanwhile, Row, Step
+
+T = TypeVar("T")
 
 
 class Played(NamedTuple):
@@ -54,6 +57,15 @@ class Stage:
             done = _taken(self.workspace, step, self.names)
             self.names |= {name: _part(done, path) for name, path in step.keeps.items()}
         self.before = place.entries()
+
+    def call(self, row: Row, request: Callable[[Workspace, Caller, type[Verb], Any], T]) -> T:
+        """Sends the request of the row, and takes the row's other step meanwhile."""
+        helper = _helping(self.workspace, row.meanwhile, self.names) if row.meanwhile else None
+        fields = filled(dict(row.fields), self.names)
+        result = request(self.workspace, row.caller, row.verb, fields)
+        if helper is not None:
+            helper.join(LIMIT_S)
+        return result
 
     def close(self) -> None:
         if self._served is not None:
@@ -102,14 +114,11 @@ class Stages:
 
 
 def _played(row: Row, door: Door, furnished: Furnished, stage: Stage) -> Played:
-    workspace, names = stage.workspace, stage.names
-    helper = _helping(workspace, row.meanwhile, names) if row.meanwhile else None
-    outcome = door.call(workspace, row.caller, row.verb, filled(dict(row.fields), names))
-    if helper is not None:
-        helper.join(LIMIT_S)
-    comparable = Comparable(workspace, furnished)
+    outcome = stage.call(row, door.call)
+    place = stage.workspace.place
+    comparable = Comparable(stage.workspace, furnished)
     answer = comparable.of(outcome.answer)
-    return Played(outcome.kind, answer, comparable.of(_facts(workspace.place, stage.before)))
+    return Played(outcome.kind, answer, comparable.of(_facts(place, stage.before)))
 
 
 def _facts(place: Place, after: int) -> list[Any]:
@@ -184,11 +193,11 @@ def check_outcomes(row: Row, furnished: Furnished, outcomes: Mapping[str, Played
 
 
 def _missing(part: Any, whole: Any, path: str = "answer") -> list[str]:
-    """The members of a part of an answer that the answer does not have."""
+    """The differences between an answer and the part that it must have. No answer has nulls: a
+    member that is None in the part is absent in the answer."""
     if isinstance(part, dict) and isinstance(whole, dict):
-        absent = [f"{path}.{name} is absent" for name in part.keys() - whole.keys()]
-        found = [(name, inner) for name, inner in part.items() if name in whole]
-        return absent + [m for n, inner in found for m in _missing(inner, whole[n], f"{path}.{n}")]
+        members = part.items()
+        return [m for n, inner in members for m in _missing(inner, whole.get(n), f"{path}.{n}")]
     if isinstance(part, list) and isinstance(whole, list) and len(part) == len(whole):
         pairs = enumerate(zip(part, whole, strict=True))
         return [m for n, (one, other) in pairs for m in _missing(one, other, f"{path}[{n}]")]

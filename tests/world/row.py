@@ -61,9 +61,10 @@ class Meanwhile(NamedTuple):
 class Row(NamedTuple):
     """A request, its caller, and its outcome.
 
-    `has` is a part of the answer; the whole is compared between the doors. `not_at` lists doors
-    that have no words for the request, with the reason. With `own_words` the text of the refusal is
-    the door's own. A row `in_a_minute` is played again where a minute of the clock ended in it."""
+    `has` is a part of the answer, in which None means absent; the doors are compared on the whole.
+    `not_at` lists doors that have no words for the request, with the reason. With `own_words` the
+    text of the refusal is the door's own. A row `in_a_minute` is played again where a minute of the
+    clock ended in it."""
 
     name: str
     caller: Caller

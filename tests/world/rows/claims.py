@@ -28,12 +28,23 @@ from world.row import (
 
 PATHS = {"paths": ["src/**", "doc"], "repo": "example.com/other"}
 ELSEWHERE_HELD = Step(NOVA, claims.AcquireClaim, {"paths": ["*.txt"], **HERE, "worktree": "/far"})
+EVERYWHERE_HELD = ELSEWHERE_HELD._replace(fields={**ELSEWHERE_HELD.fields, "everywhere": True})
 
 ROWS: Rows = {
     claims.AcquireClaim: (
-        done("a claim", VERA, {**WHERE, "item": "B-9", "ttl_s": 600}, has={"acquired": True}),
+        done(
+            "a claim",
+            VERA,
+            {**WHERE, "item": "B-9", "ttl_s": 600},
+            has={"acquired": True, "claim": {"holder": "@vera", **WHERE}},
+        ),
         done("a claim of a session", S1, {"item": "B-9", "ttl_s": 600}),
-        done("a claim on paths", OTTO, {**PATHS, "ttl_s": 600}),
+        done(
+            "a claim on paths",
+            OTTO,
+            {**PATHS, "ttl_s": 600},
+            has={"claim": {"paths": ["doc", "src/**"]}},
+        ),
         done("one's own again", OTTO, {"item": "B-1", "ttl_s": 7200}),
         done(
             "a worktree that another uses is said",
@@ -51,7 +62,13 @@ ROWS: Rows = {
             ),
             has={"acquired": True},
         ),
-        no("CLAIM_HELD", "what another holds", VERA, {"item": "B-1", "ttl_s": 600}),
+        no(
+            "CLAIM_HELD",
+            "what another holds",
+            VERA,
+            {"item": "B-1", "ttl_s": 600},
+            has={"acquired": False, "held_by": [{"id": "$claim", "holder": "@otto-cli"}]},
+        ),
         no("CLAIM_HELD", "what another session holds", S2, {"item": "B-1", "ttl_s": 600}),
         no(
             "CLAIM_HELD",
@@ -83,16 +100,29 @@ ROWS: Rows = {
             OTTO,
             {**PATHS, "worktree": "/w", "everywhere": True},
             not_at={"mcp": NO_WORD},
+            has={"claim": {"everywhere": True}},
         ),
     ),
     claims.ListClaims: (
         done("every claim", OTTO),
         done("every claim, for the owner", OWNER, not_at={"mcp": "the owner is no sender"}),
-        done("one's own claims", VERA, {"mine": True}, not_at={"mcp": "whoami lists them"}),
+        done(
+            "one's own claims",
+            VERA,
+            {"mine": True},
+            not_at={"mcp": "whoami lists them"},
+            has={"claims": [{"holder": "@vera", "paths": ["src/**"]}]},
+        ),
     ),
     claims.CheckClaim: (
         done("what nobody holds", OTTO, {"item": "B-9"}, has={"claimed": False, "claims": []}),
-        no(None, "what somebody holds", VERA, {"item": "B-1"}, has={"claimed": True}),
+        no(
+            None,
+            "what somebody holds",
+            VERA,
+            {"item": "B-1"},
+            has={"claimed": True, "claims": [{"id": "$claim"}]},
+        ),
         no(
             None,
             "paths that somebody holds",
@@ -105,13 +135,14 @@ ROWS: Rows = {
             "a longer lease",
             OTTO,
             {"item": "B-1", "ttl_s": 7200, "fence": "$fence"},
-            has={"renewed": True},
+            has={"renewed": True, "claim": {"fence": "$fence", "expires_at": "<120 minutes>"}},
         ),
         done(
             "a longer lease, by its id",
             OTTO,
             {"id": "$claim", "ttl_s": 7200},
             not_at={"cli": NO_WORD},
+            has={"claim": {"fence": "$fence", "expires_at": "<120 minutes>"}},
         ),
         refused("NOT_HOLDER", "another's lease", VERA, {"item": "B-1"}),
         refused("NOT_HOLDER", "a lease of another session", S1, {"item": "B-1"}),
@@ -131,9 +162,14 @@ ROWS: Rows = {
             OTTO,
             {"item": "B-1", "fence": "$fence"},
             not_at={"mcp": NO_WORD},
+            has={"released": True},
         ),
         done(
-            "given up, by its id", OTTO, {"id": "$claim"}, not_at={"cli": NO_WORD, "mcp": NO_WORD}
+            "given up, by its id",
+            OTTO,
+            {"id": "$claim"},
+            not_at={"cli": NO_WORD, "mcp": NO_WORD},
+            has={"released": True},
         ),
         done("given up, on paths", VERA, {"paths": ["src/**"], "repo": "example.com/r"}),
         done("nobody's", OTTO, {"item": "B-9"}, has={"released": False}),
@@ -148,7 +184,12 @@ ROWS: Rows = {
         ),
     ),
     claims.TakeOverClaim: (
-        done("taken over", VERA, {**WHERE, "item": "B-1", "reason": "away", "ttl_s": 600}),
+        done(
+            "taken over",
+            VERA,
+            {**WHERE, "item": "B-1", "reason": "away", "ttl_s": 600},
+            has={"claim": {"holder": "@vera"}, "taken_from": ["@otto-cli"]},
+        ),
         refused("NOT_FOUND", "taken over from nobody", VERA, {"item": "B-9", "reason": "r"}),
         refused("MISSING_SCOPE", "taken over by an agent", NOVA, {"item": "B-1", "reason": "r"}),
     ),
@@ -173,7 +214,7 @@ ROWS: Rows = {
             OTTO,
             {"paths": [PROOF, "a.py"], **HERE},
             first=(THEIRS,),
-            has={"allowed": False},
+            has={"allowed": False, "denied": [{"path": PROOF, "claim": {"holder": "@nova"}}]},
         ),
         no(
             "CLAIM_HELD",
@@ -188,7 +229,15 @@ ROWS: Rows = {
             OTTO,
             {"paths": [PROOF], **HERE},
             first=(ELSEWHERE_HELD,),
-            has={"allowed": True},
+            has={"allowed": True, "denied": [], "warned": [{"path": PROOF}]},
+        ),
+        no(
+            "CLAIM_HELD",
+            "files that another holds in every worktree",
+            OTTO,
+            {"paths": [PROOF], **HERE},
+            first=(EVERYWHERE_HELD,),
+            has={"denied": [{"path": PROOF, "claim": {"everywhere": True}}]},
         ),
         done(
             "files that another holds, where nothing guards them",
@@ -207,7 +256,13 @@ ROWS: Rows = {
     ),
     claims.ReportCommit: (
         done("a commit that crosses nothing", OTTO, COMMITTED, has={"crossed": []}),
-        done("a commit that crosses a claim", OTTO, COMMITTED, first=(THEIRS,)),
+        done(
+            "a commit that crosses a claim",
+            OTTO,
+            COMMITTED,
+            first=(THEIRS,),
+            has={"crossed": [{"path": PROOF, "claim": {"holder": "@nova"}}]},
+        ),
         done(
             "a commit that was reported before",
             OTTO,

@@ -25,7 +25,12 @@ ROWS: Rows = {
     identity.ListAgents: (
         done("who is there", VERA),
         done("who is there, for the owner", OWNER, not_at={"mcp": "the owner is no sender"}),
-        done("one who is there", VERA, {"name": "nova"}),
+        done(
+            "one who is there",
+            VERA,
+            {"name": "nova"},
+            has={"agents": [{"address": "@nova", "kind": "agent"}]},
+        ),
         done("one who is not there", VERA, {"name": "ghost"}, has={"agents": []}),
     ),
     identity.Join: (
@@ -33,11 +38,13 @@ ROWS: Rows = {
             "somebody joins",
             OWNER,
             {"name": "rita", "surface": "web", "kind": "agent", "label": "Rita"},
+            has={"sender": "rita-web", "address": "@rita-web"},
         ),
         done(
             "somebody joins with scopes",
             DORA,
             {"name": "rita", "kind": "human", "scopes": ["mail", "gate:athena"]},
+            has={"scopes": ["mail", "gate:athena"]},
         ),
         refused("NAME_TAKEN", "a name that is taken", OWNER, {"name": "vera"}),
         refused("USAGE", "a name that cannot be one", OWNER, {"name": "Rita Ré"}),
@@ -45,9 +52,20 @@ ROWS: Rows = {
         refused("MISSING_SCOPE", "an agent lets nobody join", OTTO, {"name": "rita"}),
         refused("PAUSED", "nobody joins in a pause", OWNER, {"name": "rita"}, first=(PAUSED,)),
     ),
-    identity.ListGroups: (done("the groups", OTTO),),
+    identity.ListGroups: (
+        done(
+            "the groups",
+            OTTO,
+            has={"groups": [{"address": "@team", "members": ["@otto-cli", "@vera"]}]},
+        ),
+    ),
     identity.CreateGroup: (
-        done("a group", OWNER, {"name": "crew", "members": ["@nova", "@vera"]}),
+        done(
+            "a group",
+            OWNER,
+            {"name": "crew", "members": ["@nova", "@vera"]},
+            has={"name": "crew", "address": "@crew", "members": ["@nova", "@vera"]},
+        ),
         refused(
             "NAME_TAKEN", "a group of a taken name", OWNER, {"name": "vera", "members": ["@nova"]}
         ),
@@ -60,25 +78,40 @@ ROWS: Rows = {
         refused("MISSING_SCOPE", "an agent sees no tokens", OTTO),
     ),
     identity.ShowToken: (
-        done("a token", DORA, {"id": "$vera_token"}),
+        done("a token", DORA, {"id": "$vera_token"}, has={"sender": "vera"}),
         refused("NOT_FOUND", "a token that there is not", OWNER, {"id": "tok_000000000000"}),
     ),
     identity.MintToken: (
-        done("another token", OWNER, {"sender": "vera", "label": "spare", "ttl_s": 3600}),
+        done(
+            "another token",
+            OWNER,
+            {"sender": "vera", "label": "spare", "ttl_s": 3600},
+            has={"label": "spare", "scopes": ["mail", "claim", "work"]},
+        ),
         refused("UNKNOWN_SENDER", "a token of nobody", OWNER, {"sender": "ghost"}),
     ),
     identity.RotateToken: (
-        done("a new token for an old one", OWNER, {"id": "$nova_token"}),
+        done(
+            "a new token for an old one",
+            OWNER,
+            {"id": "$nova_token"},
+            has={"replaced": ["$nova_token"]},
+        ),
         done("a new token for a sender's", OWNER, {"sender": "vera"}),
         refused("USAGE", "a new token for none", OWNER),
     ),
     identity.RevokeToken: (
-        done("a token ends", OWNER, {"id": "$vera_token"}),
+        done("a token ends", OWNER, {"id": "$vera_token"}, has={"revoked": ["$vera_token"]}),
         done("a sender's tokens end", DORA, {"sender": "vera"}),
         refused("NOT_FOUND", "a token that cannot end", OWNER, {"id": "tok_000000000000"}),
     ),
     identity.LabelToken: (
-        done("another label", DORA, {"id": "$vera_token", "label": "Vera, at home"}),
+        done(
+            "another label",
+            DORA,
+            {"id": "$vera_token", "label": "Vera, at home"},
+            has={"label": "Vera, at home", "contradiction": None},
+        ),
         done(
             "a label that contradicts",
             OWNER,
@@ -132,7 +165,7 @@ ROWS: Rows = {
         ),
     ),
     identity.ReaffirmTokens: (
-        done("tokens are trusted again", OWNER),
+        done("tokens are trusted again", OWNER, has={"reaffirmed": []}),
         done(
             "one token is trusted again",
             OWNER,
@@ -146,24 +179,41 @@ ROWS: Rows = {
         no(None, "nobody's token", OWNER, {"token": "of-somebody-else"}, has={"known": False}),
     ),
     identity.StartSession: (
-        done("a session", OTTO, {"id": "s-9"}),
+        done("a session", OTTO, {"id": "s-9"}, has={"session": "s-9", "sender": "otto-cli"}),
         refused("USAGE", "no session", OTTO, {"id": "../x"}),
     ),
     identity.FindSession: (
         done(
             "whose a session is", OWNER, {"id": "s-1"}, first=(STARTED,), has={"sender": "otto-cli"}
         ),
-        done("nobody's session", OWNER, {"id": "s-7"}, has={"session": "s-7"}),
+        done("nobody's session", OWNER, {"id": "s-7"}, has={"session": "s-7", "sender": None}),
     ),
     identity.KeepSession: (
-        done("a session is kept", S1, {"id": "s-1"}, first=(STARTED, held(S1, "B-9"))),
+        done(
+            "a session is kept",
+            S1,
+            {"id": "s-1"},
+            first=(STARTED, held(S1, "B-9")),
+            has={"claims": [{"item": "B-9", "session": "s-1"}]},
+        ),
     ),
     identity.EndSession: (
-        done("a session ends", S1, {"id": "s-1"}, first=(STARTED, held(S1, "B-9"))),
+        done(
+            "a session ends",
+            S1,
+            {"id": "s-1"},
+            first=(STARTED, held(S1, "B-9")),
+            has={"ended": "s-1", "released": [{"item": "B-9"}]},
+        ),
     ),
     identity.Mute: (
         done("nothing wakes me", OTTO, has={"address": "@otto-cli", "muted": True}),
-        done("nothing wakes me for a while", OTTO, {"name": "@otto", "ttl_s": 600}),
+        done(
+            "nothing wakes me for a while",
+            OTTO,
+            {"name": "@otto", "ttl_s": 600},
+            has={"address": "@otto", "muted": True, "until": "<time>"},
+        ),
         done("nothing wakes another", OWNER, {"name": "nova"}),
         done(
             "I am woken again",

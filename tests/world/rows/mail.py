@@ -56,7 +56,12 @@ ANSWERED = Meanwhile(_newest_ask, Step(VERA, mail.AnswerAsk, {"message": "$seen"
 
 ROWS: Rows = {
     mail.SendMessage: (
-        done("a message is accepted", OTTO, {**HELLO, "subject": "s", "priority": "high"}),
+        done(
+            "a message is accepted",
+            OTTO,
+            {**HELLO, "subject": "s", "priority": "high"},
+            has={"message": {"from": "@otto-cli", "subject": "s", "priority": "high"}},
+        ),
         done("a message of a session", Caller("otto-cli", "s-1"), HELLO),
         done("a broadcast", VERA, {"to": "AGENT:*", "payload": {"text": "all"}, "wake": True}),
         done("mail for a group", NOVA, {"to": "@team", "payload": {"text": "team"}}),
@@ -64,7 +69,7 @@ ROWS: Rows = {
             "mail for a name that nobody has is kept and said",
             OTTO,
             {"to": "@ver", "payload": {"text": "hi"}, "wake": False},
-            has={"accepted": True},
+            has={"accepted": True, "notices": [{"did_you_mean": ["@vera"]}]},
         ),
         done(
             "the same key and body give the first answer",
@@ -126,7 +131,12 @@ ROWS: Rows = {
             {"to": "AGENT:*", "type": "announce", "payload": {"client": "c", "pid": 7}},
             not_at={"mcp": NO_WORD},
         ),
-        done("a reply", VERA, {"to": "@otto-cli", "reply_to": "$mail", "payload": {"text": "r"}}),
+        done(
+            "a reply",
+            VERA,
+            {"to": "@otto-cli", "reply_to": "$mail", "payload": {"text": "r"}},
+            has={"message": {"thread": "$mail", "reply_to": "$mail"}},
+        ),
         done(
             "a message in a thread",
             VERA,
@@ -260,7 +270,15 @@ ROWS: Rows = {
             first=(Step(VERA, mail.AckMessages, {"messages": ["$mail"]}),),
             not_at={"mcp": NO_WORD},
         ),
-        done("what was sent", OTTO, {"which": "sent"}, not_at={"mcp": NO_WORD}),
+        done(
+            "what was sent",
+            OTTO,
+            {"which": "sent"},
+            not_at={"mcp": NO_WORD},
+            has={
+                "messages": [{"id": "$mail", "deliveries": [{"state": "accepted"}]}, {"id": "$ask"}]
+            },
+        ),
         done(
             "mail that is waited for",
             NOVA,
@@ -273,9 +291,21 @@ ROWS: Rows = {
     ),
     mail.ReadMessage: (
         done("a message is read", VERA, {"message": "$mail"}, has={"id": "$mail"}),
-        done("a part of it", VERA, {"message": "$mail", "start": 0, "stop": 5}, has={"part": True}),
+        done(
+            "a part of it",
+            VERA,
+            {"message": "$mail", "start": 0, "stop": 5},
+            has={"part": True, "payload": {"text": "hello"}, "next_offset": 5},
+        ),
         done("the end of it", VERA, {"message": "$mail", "start": 6, "stop": 100}),
         done("its sender sees the receipts", OTTO, {"message": "$mail"}),
+        done(
+            "a message without its body",
+            VERA,
+            {"message": "$mail"},
+            first=(Step(OWNER, mail.Redact, {"message": "$mail", "reason": "secret"}),),
+            has={"id": "$mail", "payload": None},
+        ),
         refused("NOT_FOUND", "another's mail", NOVA, {"message": "$mail"}),
         refused("NOT_FOUND", "no mail at all", NOVA, {"message": ABSENT}),
         refused("USAGE", "a name that is too short", VERA, {"message": "abc"}),
@@ -286,7 +316,12 @@ ROWS: Rows = {
     ),
     mail.AckMessages: (
         done("handled", VERA, {"messages": ["$mail", "$ask"]}, has={"acked": ["$mail", "$ask"]}),
-        done("declined", VERA, {"messages": ["$mail"], "decline": True, "note": "no time"}),
+        done(
+            "declined",
+            VERA,
+            {"messages": ["$mail"], "decline": True, "note": "no time"},
+            has={"declined": ["$mail"]},
+        ),
         refused(
             "NOT_FOUND", "one of several that is not there", VERA, {"messages": ["$mail", ABSENT]}
         ),
@@ -303,6 +338,11 @@ ROWS: Rows = {
                     VERA, mail.AckMessages, {"messages": ["$mail"], "decline": True, "note": "no"}
                 ),
             ),
+            has={
+                "deliveries": [
+                    {"history": [{"state": "accepted"}, {"state": "read"}, {"state": "declined"}]}
+                ]
+            },
         ),
         refused("NOT_FOUND", "receipts of another's mail", NOVA, {"message": "$mail"}),
     ),
@@ -312,6 +352,21 @@ ROWS: Rows = {
             OTTO,
             {"message": "$mail"},
             first=(sent(VERA, "@otto-cli", "re", reply_to="$mail"),),
+            has={"messages": [{"payload": {"text": "hello vera"}}, {"payload": {"text": "re"}}]},
+        ),
+        done(
+            "a conversation in pages",
+            OTTO,
+            {"message": "$mail", "limit": 1},
+            first=(sent(VERA, "@otto-cli", "re", reply_to="$mail"),),
+            has={"messages": [{"id": "$mail"}], "next": "$mail_seq"},
+        ),
+        done(
+            "the rest of a conversation",
+            OTTO,
+            {"message": "$mail", "after": "$mail_seq"},
+            first=(sent(VERA, "@otto-cli", "re", reply_to="$mail"),),
+            has={"messages": [{"payload": {"text": "re"}}]},
         ),
         refused("NOT_FOUND", "another's conversation", NOVA, {"message": "$mail"}),
     ),
@@ -329,12 +384,22 @@ ROWS: Rows = {
         ),
     ),
     mail.Explain: (
-        done("who is behind it", OWNER, {"message": "$mail"}),
-        done("who is behind one's own", OTTO, {"message": "$mail"}),
+        done("who is behind it", OWNER, {"message": "$mail"}, has={"sender": "@otto-cli"}),
+        done(
+            "who is behind one's own",
+            OTTO,
+            {"message": "$mail"},
+            has={"token": {"sender": "otto-cli"}},
+        ),
         refused("NOT_FOUND", "who is behind another's", NOVA, {"message": "$mail"}),
     ),
     mail.Redact: (
-        done("a body is removed", OWNER, {"message": "$mail", "reason": "secret"}),
+        done(
+            "a body is removed",
+            OWNER,
+            {"message": "$mail", "reason": "secret"},
+            has={"redacted": True, "id": "$mail"},
+        ),
         done("one's own body is removed", OTTO, {"message": "$mail", "reason": "secret"}),
         refused("USAGE", "removed for no reason", OTTO, {"message": "$mail", "reason": " "}),
         refused("NOT_FOUND", "another's body", NOVA, {"message": "$mail", "reason": "r"}),
@@ -345,7 +410,7 @@ ROWS: Rows = {
             OTTO,
             {"to": "@vera", "question": "free?", "options": ["yes", "no"], "wait_s": 40},
             meanwhile=ANSWERED,
-            has={"answered": True},
+            has={"answered": True, "answer": {"payload": {"text": "yes"}}},
             not_at={"cli": LIMITED},
         ),
         done(
@@ -353,7 +418,7 @@ ROWS: Rows = {
             OTTO,
             {"to": "@vera", "question": "free?", "wait_s": 40, "timeout_s": 40},
             meanwhile=ANSWERED,
-            has={"answered": True},
+            has={"answered": True, "answer": {"payload": {"text": "yes"}}},
             not_at={"mcp": NO_WORD},
         ),
         no(
@@ -362,6 +427,7 @@ ROWS: Rows = {
             OTTO,
             {"to": "@vera", "question": "free?", "wait_s": 1},
             not_at={"cli": LIMITED},
+            has={"answered": False},
         ),
         no(
             "NO_ANSWER",
@@ -378,27 +444,55 @@ ROWS: Rows = {
         ),
     ),
     mail.FindAnswer: (
-        done("an ask that stands open", OTTO, {"message": "$ask"}, has={"answered": False}),
+        done(
+            "an ask that stands open",
+            OTTO,
+            {"message": "$ask"},
+            has={"answered": False, "id": "$ask"},
+        ),
         done(
             "an ask that was answered",
             OTTO,
             {"message": "$ask"},
             first=(Step(VERA, mail.AnswerAsk, {"message": "$ask", "text": "yes"}),),
-            has={"answered": True},
+            has={"answered": True, "answer": {"payload": {"text": "yes", "ask": "$ask"}}},
         ),
         refused("NOT_FOUND", "another's ask", NOVA, {"message": "$ask"}),
     ),
     mail.Search: (
-        done("what is found", VERA, {"query": "hello", "limit": 5}, has={"query": "hello"}),
+        done(
+            "what is found",
+            VERA,
+            {"query": "hello", "limit": 5},
+            has={
+                "messages": [{"id": "$letter"}, {"id": "$mail", "payload": {"text": "hello vera"}}]
+            },
+        ),
         done("nothing is found of others", NOVA, {"query": "hello"}, has={"messages": []}),
     ),
     mail.ListMail: (
-        done("everybody's mail, for the owner", OWNER, {"limit": 2}),
+        done(
+            "everybody's mail, for the owner",
+            OWNER,
+            {"limit": 2},
+            has={"messages": [{"type": "wake"}, {"type": "task_claimed"}]},
+        ),
         done("everybody's mail, for an admin", DORA),
         refused("MISSING_SCOPE", "everybody's mail, for an agent", OTTO),
     ),
     mail.PutChunk: (
         done("a chunk", OTTO, {"data": b"\x00half", "size": 10}, has={"number": 0}),
+        done(
+            "the next chunk",
+            OTTO,
+            {"data": b"more", "size": (1 << 20) + 4, "number": 1, "upload": "$upload"},
+            first=(
+                Step(
+                    OTTO, mail.PutChunk, {"data": b"x", "size": (1 << 20) + 4}, {"upload": "upload"}
+                ),
+            ),
+            has={"number": 1},
+        ),
         refused("USAGE", "a chunk of nothing", OTTO, {"data": b"", "size": 0}),
         refused("TOO_LARGE", "a chunk of too much", OTTO, {"data": b"x", "size": 10**9}),
     ),
@@ -408,6 +502,7 @@ ROWS: Rows = {
             OTTO,
             {"upload": "$upload"},
             first=(Step(OTTO, mail.PutChunk, {"data": b"half", "size": 9}, {"upload": "upload"}),),
+            has={"dropped": True},
         ),
     ),
 }

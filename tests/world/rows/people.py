@@ -22,7 +22,12 @@ BY_LINK = {"cli on the file": "a link leads to a server"}
 
 ROWS: Rows = {
     people.Invite: (
-        done("a person is invited", OWNER, {"name": "hugo", "own": ["@nova", "remi"]}),
+        done(
+            "a person is invited",
+            OWNER,
+            {"name": "hugo", "own": ["@nova", "remi"]},
+            has={"sender": "hugo", "kind": "human", "own": ["@nova", "@remi"]},
+        ),
         done(
             "another machine is invited",
             DORA,
@@ -38,7 +43,7 @@ ROWS: Rows = {
         refused("PAUSED", "nobody is invited in a pause", OWNER, {"name": "hugo"}, first=(PAUSED,)),
     ),
     people.AcceptInvitation: (
-        done("an invitation", NOBODY, INVITED, not_at=BY_LINK),
+        done("an invitation", NOBODY, INVITED, not_at=BY_LINK, has={"sender": "rita-laptop"}),
         done("an invitation, whoever shows it", STRANGER, INVITED, not_at=BY_LINK),
         refused(
             "BAD_TOKEN",
@@ -72,7 +77,11 @@ ROWS: Rows = {
         ),
     ),
     people.ListConnections: (
-        done("one's own connections", VERA),
+        done(
+            "one's own connections",
+            VERA,
+            has={"connections": [{"id": "$connection", "person": "@vera"}]},
+        ),
         done("one's own connections, in a browser", BROWSER),
         done("everybody's connections", OWNER),
         refused("MISSING_SCOPE", "an agent sees no connections", OTTO),

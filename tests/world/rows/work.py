@@ -62,12 +62,14 @@ ROWS: Rows = {
                 "gates": ["athena"],
                 "depends_on": ["T-1", "T-2"],
             },
+            has={"task": {"id": "B-7", "state": "open", "gates": ["athena"], "criteria": 2}},
         ),
         done(
             "a task for somebody",
             OTTO,
             {"title": "Name it", "assignee": "@vera", "priority": "high", "labels": ["ui", "list"]},
             not_at={"mcp": NO_WORD},
+            has={"task": {"priority": "high", "assignee": "@vera", "labels": ["ui", "list"]}},
         ),
         done(
             "a task for a name that nobody has",
@@ -116,10 +118,26 @@ ROWS: Rows = {
         done("the tasks that live", OTTO, {"state": "live"}),
         done("every task, for the owner", OWNER, not_at={"mcp": NO_WORD}),
         done(
-            "the tasks that are not wanted", OTTO, {"state": "cancelled"}, not_at={"mcp": NO_WORD}
+            "the tasks that are not wanted",
+            OTTO,
+            {"state": "cancelled"},
+            not_at={"mcp": NO_WORD},
+            has={"tasks": [{"id": "T-5"}]},
         ),
-        done("one's own tasks", NOVA, {"mine": True}, not_at={"mcp": "whoami lists them"}),
-        done("tasks in pages", VERA, {"limit": 2}, not_at={"mcp": NO_WORD}),
+        done(
+            "one's own tasks",
+            NOVA,
+            {"mine": True},
+            not_at={"mcp": "whoami lists them"},
+            has={"tasks": [{"id": "T-3"}, {"id": "T-4"}]},
+        ),
+        done(
+            "tasks in pages",
+            VERA,
+            {"limit": 2},
+            not_at={"mcp": NO_WORD},
+            has={"tasks": [{"id": "T-1"}, {"id": "T-2"}]},
+        ),
         refused(
             "USAGE",
             "a state that there is not",
@@ -131,6 +149,12 @@ ROWS: Rows = {
     ),
     work.ShowTask: (
         done("a task that waits", OTTO, {"id": "T-1"}),
+        done(
+            "a task that somebody works on",
+            VERA,
+            {"id": "T-3"},
+            has={"task": {"state": "taken", "worker": "@nova"}},
+        ),
         done("a task that is submitted", VERA, {"id": "T-4"}),
         done("a task, for the owner", OWNER, {"id": "T-3"}, not_at=NO_SENDER),
         refused("NOT_FOUND", "a task that there is not", OTTO, {"id": "T-99"}),
@@ -143,6 +167,7 @@ ROWS: Rows = {
             S1,
             {**WHERE, "id": "T-1", "ttl_s": 600},
             not_at={"mcp": NO_WORD},
+            has={"claim": {"holder": "@otto-cli", **WHERE}},
         ),
         done("one's own task again", NOVA, {"id": "T-3"}, has={"taken": True}),
         no("CLAIM_HELD", "another's task", OTTO, {"id": "T-3"}, has={"taken": False}),
@@ -163,7 +188,10 @@ ROWS: Rows = {
             NOVA,
             {**SUBMITTED, "fence": "$work_fence"},
             first=RAN_BEFORE,
-            has={"submitted": True},
+            has={
+                "submitted": True,
+                "task": {"state": "submitted", "artifact": {"commit": "$commit", "tree": "$tree"}},
+            },
         ),
         refused(
             "USAGE", "a commit that is none", NOVA, {"id": "T-3", "commit": "x"}, own_words=True
@@ -183,9 +211,19 @@ ROWS: Rows = {
         refused("ALREADY_DONE", "submitted too late", NOVA, {**SUBMITTED, "id": "T-5"}),
     ),
     work.CompleteTask: (
-        done("a task is done", NOVA, {"id": "T-4"}, first=(PASS,), has={"completed": True}),
+        done(
+            "a task is done",
+            NOVA,
+            {"id": "T-4"},
+            first=(PASS,),
+            has={"completed": True, "task": {"state": "done"}},
+        ),
         no(
-            "GATES_NOT_PASSED", "done without a pass", NOVA, {"id": "T-4"}, has={"completed": False}
+            "GATES_NOT_PASSED",
+            "done without a pass",
+            NOVA,
+            {"id": "T-4"},
+            has={"completed": False, "missing": [{"what": "gate"}]},
         ),
         no("GATES_NOT_PASSED", "done with nothing to show", NOVA, {"id": "T-3"}),
         no(
@@ -213,7 +251,12 @@ ROWS: Rows = {
         refused("NOT_HOLDER", "another's task is done", OTTO, {"id": "T-4"}),
     ),
     work.FailTask: (
-        done("a task is given up", NOVA, {"id": "T-3", "note": "it cannot be"}),
+        done(
+            "a task is given up",
+            NOVA,
+            {"id": "T-3", "note": "it cannot be"},
+            has={"task": {"state": "failed"}},
+        ),
         refused(
             "STALE_FENCE",
             "given up under a lost claim",
@@ -225,7 +268,12 @@ ROWS: Rows = {
         refused("ALREADY_DONE", "given up too late", NOVA, {"id": "T-5"}),
     ),
     work.CancelTask: (
-        done("a task is not wanted", DORA, {"id": "T-1", "note": "no time"}),
+        done(
+            "a task is not wanted",
+            DORA,
+            {"id": "T-1", "note": "no time"},
+            has={"task": {"state": "cancelled"}},
+        ),
         done("a person does not want it", VERA, {"id": "T-3"}),
         refused("MISSING_SCOPE", "an agent does not want it", OTTO, {"id": "T-1"}),
         refused("ALREADY_DONE", "cancelled twice", DORA, {"id": "T-5"}),
@@ -235,9 +283,15 @@ ROWS: Rows = {
             "evidence of the worker would be taken",
             NOVA,
             {"task": "T-3", "criterion": 1},
-            has={"task": "T-3", "fence": "$work_fence"},
+            has={"task": "T-3", "fence": "$work_fence", "lease_s": 3600},
         ),
         done("evidence of a reader would be taken", VERA, {"task": "T-3"}, has={"task": "T-3"}),
+        refused(
+            "USAGE",
+            "evidence of a criterion that there is not would not be taken",
+            NOVA,
+            {"task": "T-3", "criterion": 2},
+        ),
         refused(
             "STALE_FENCE",
             "evidence of who lost it would not be taken",
@@ -269,6 +323,7 @@ ROWS: Rows = {
             },
             first=(UPLOADED,),
             not_at={"mcp http": "the file is on another machine"},
+            has={"evidence": {"kind": "file", "by": "@nova", "task": "T-3"}},
         ),
         done(
             "a run",
@@ -333,8 +388,18 @@ ROWS: Rows = {
         refused("MISSING_SCOPE", "a note without the scope", MIRA, {"payload": SAID}),
     ),
     work.ShowEvidence: (
-        done("what was run", VERA, {"id": "$ran"}, has={"counts": True}),
-        done("what was said", OWNER, {"id": "$said"}, has={"counts": False}),
+        done(
+            "what was run",
+            VERA,
+            {"id": "$ran"},
+            has={"counts": True, "content": {"text": PROVED.decode()}},
+        ),
+        done(
+            "what was said",
+            OWNER,
+            {"id": "$said"},
+            has={"counts": False, "evidence": {"text": "it works"}},
+        ),
         done("a part of what was run", VERA, {"id": "$ran", "start": 2, "stop": 5}),
         refused(
             "USAGE",
@@ -346,11 +411,17 @@ ROWS: Rows = {
         refused("NOT_FOUND", "evidence that there is not", VERA, {"id": ABSENT}),
     ),
     work.CreateGate: (
-        done("a gate", OWNER, {"name": "hera", "holders": ["@vera", "nova"]}),
+        done(
+            "a gate",
+            OWNER,
+            {"name": "hera", "holders": ["@vera", "nova"]},
+            has={"gate": {"name": "hera", "holders": ["@nova", "@vera"]}},
+        ),
         done(
             "other holders of a gate",
             DORA,
             {"name": "athena", "holders": ["@vera"], "replace": True},
+            has={"gate": {"holders": ["@vera"]}},
         ),
         refused(
             "NAME_TAKEN", "a gate that is there", OWNER, {"name": "athena", "holders": ["@vera"]}
@@ -367,13 +438,23 @@ ROWS: Rows = {
             "MISSING_SCOPE", "an agent makes no gate", OTTO, {"name": "hera", "holders": ["@vera"]}
         ),
     ),
-    work.ListGates: (done("the gates", OTTO),),
+    work.ListGates: (
+        done(
+            "the gates",
+            OTTO,
+            has={"gates": [{"name": "athena", "can_judge": ["@dora"], "due": ["T-4"]}]},
+        ),
+    ),
     work.PrepareVerdict: (
         done(
             "a verdict would be taken",
             DORA,
             {"task": "T-4", "gate": "athena"},
-            has={"artifact": {"commit": "$commit", "tree": "$tree"}},
+            has={
+                "task": "T-4",
+                "gate": "athena",
+                "artifact": {"commit": "$commit", "tree": "$tree"},
+            },
         ),
         refused(
             "OWN_WORK",
@@ -395,6 +476,11 @@ ROWS: Rows = {
             "a fail",
             DORA,
             {**PASSED, "verdict": "fail", "note": "it is red", "fix": ["make fix", "make test"]},
+            has={
+                "verdict": {"fix": ["make fix", "make test"]},
+                "task": {"state": "taken"},
+                "blocker": {"to": "@nova"},
+            },
         ),
         done("a fail without a word", DORA, {**PASSED, "verdict": "fail"}),
         refused("OWN_WORK", "one's own work", NOVA, PASSED, has={"task": "T-4", "gate": "athena"}),
@@ -455,6 +541,10 @@ ROWS: Rows = {
             "a blocker of a task",
             VERA,
             {"what": "it is slow", "task": "T-3", "severity": "warn", "fix": ["make fast"]},
+            has={
+                "blocker": {"to": "@nova", "fix": ["make fast"]},
+                "deliveries": [{"recipient": "@nova"}],
+            },
         ),
         done("a blocker for somebody", NOVA, {"what": "it is slow", "task": "T-3", "to": "@vera"}),
         done(
@@ -462,6 +552,7 @@ ROWS: Rows = {
             NOVA,
             {"what": "it is slow", "to": "@vera"},
             not_at={"cli": NO_WORD},
+            has={"blocker": {"severity": "stop"}},
         ),
         done("a blocker for whoever can be found", DORA, {"what": "it is slow", "task": "T-1"}),
         refused(
@@ -473,18 +564,24 @@ ROWS: Rows = {
         refused("ALREADY_DONE", "a blocker too late", VERA, {"what": "it is slow", "task": "T-5"}),
     ),
     work.ListBlockers: (
-        done("what stands in the way", OTTO),
+        done("what stands in the way", OTTO, has={"blockers": [{"id": "$blocker"}]}),
         done(
             "what stood in the way of a task",
             OWNER,
             {"task": "T-3", "all": True},
             first=(Step(NOVA, work.ResolveBlocker, {"id": "$blocker"}),),
+            has={"blockers": [{"id": "$blocker", "resolved_by": "@nova"}]},
         ),
         refused("NOT_FOUND", "what stands in no task's way", OTTO, {"task": "T-99"}),
     ),
     work.ResolveBlocker: (
         done("one's own blocker is resolved", NOVA, {"id": "$blocker"}),
-        done("a person resolves a blocker", VERA, {"id": "$blocker", "note": "there it is"}),
+        done(
+            "a person resolves a blocker",
+            VERA,
+            {"id": "$blocker", "note": "there it is"},
+            has={"blocker": {"resolved_by": "@vera"}},
+        ),
         refused(
             "OWN_WORK",
             "the worker resolves no blocker",

@@ -108,8 +108,8 @@ ROWS: Rows = {
         done("how it stands in a pause", OTTO, first=(PAUSED,), has={"pause_reason": "lunch"}),
     ),
     workspace.ShowStorage: (
-        done("how long the log is", OWNER),
-        done("how long the log is, for an agent", OTTO),
+        done("how long the log is", OWNER, has={"directory": "<root>/workspace"}),
+        done("how long the log is, for an agent", OTTO, has={"directory": None}),
     ),
     workspace.Review: (
         done(
@@ -117,6 +117,7 @@ ROWS: Rows = {
             OWNER,
             {"since_s": 86400},
             first=(sent(OTTO, "@vera", "x", ttl_s=60),),
+            has={"unanswered": [{"id": "$ask"}]},
         ),
         refused("MISSING_SCOPE", "an agent reviews nothing", OTTO),
     ),
@@ -127,12 +128,14 @@ ROWS: Rows = {
             "a commit that nobody guarded is wrong",
             OTTO,
             first=(THEIRS, Step(OTTO, claims.ReportCommit, COMMITTED)),
-            has={"ok": False},
+            has={"ok": False, "findings": [{"check": "commits-guarded"}]},
         ),
     ),
     workspace.ListSettings: (done("the settings", OTTO),),
     workspace.ChangeSetting: (
-        done("a setting", OWNER, {"name": "recipients", "value": "strict"}),
+        done(
+            "a setting", OWNER, {"name": "recipients", "value": "strict"}, has={"value": "strict"}
+        ),
         refused("USAGE", "a setting that there is not", OWNER, {"name": "nope", "value": "x"}),
         refused("USAGE", "a value that cannot be", OWNER, {"name": "limits.hops", "value": "0"}),
         refused(
@@ -140,20 +143,26 @@ ROWS: Rows = {
         ),
     ),
     workspace.Pause: (
-        done("a pause", OWNER, {"reason": "lunch"}, has={"reason": "lunch"}),
+        done("a pause", OWNER, {"reason": "lunch"}, has={"paused": True, "reason": "lunch"}),
         done("a pause for no reason", DORA),
         refused("MISSING_SCOPE", "an agent pauses nothing", OTTO),
     ),
     workspace.Resume: (
-        done("the pause ends", OWNER, first=(PAUSED,)),
+        done("the pause ends", OWNER, first=(PAUSED,), has={"paused": False}),
         refused("MISSING_SCOPE", "an agent resumes nothing", OTTO, first=(PAUSED,)),
     ),
     workspace.ListEvents: (
         done("what happened, for an agent", OTTO, {"limit": 50}),
-        done("what happened, for the owner", OWNER, {"after": 2, "limit": 3}, has={"more": True}),
+        done(
+            "what happened, for the owner",
+            OWNER,
+            {"after": 2, "limit": 3},
+            has={"reached": 5, "more": True},
+        ),
     ),
     workspace.ShowLog: (
         done("the facts", OWNER, {"after": 1, "limit": 4}),
+        done("the first fact", OTTO, {"limit": 1}, has={"facts": [{"kind": "workspace_created"}]}),
         done("the facts of a kind, for an agent", NOVA, {"kind": "claim_granted"}),
         refused("USAGE", "more facts than there may be", OWNER, {"limit": 5000}, own_words=True),
     ),
@@ -170,7 +179,12 @@ ROWS: Rows = {
         refused("NOT_FOUND", "a proof of what is not there", OWNER, {"seq": 999}),
     ),
     workspace.ProveMany: (
-        done("proofs of entries", OTTO, {"seqs": [2, 5]}, has={"proof": "inclusions"}),
+        done(
+            "proofs of entries",
+            OTTO,
+            {"seqs": [2, 5]},
+            has={"proof": "inclusions", "entries": [{"seq": 2}, {"seq": 5}]},
+        ),
         refused("NOT_FOUND", "proofs of what is not there", OWNER, {"seqs": [2, 999]}),
     ),
     workspace.ExportLog: (
