@@ -115,9 +115,9 @@ def test_every_tool_calls_verbs_of_the_table() -> None:
     assert {*INPUT} == {tool for tool, _ in TOOLS.values()}
 
 
-def test_only_verbs_that_name_files_of_the_server_are_not_offered_over_http() -> None:
-    methods = {method_of(verb) for verb in NOT_OFFERED["http"]}
-    assert methods == {"export", "backup", "restore", "rebuild"}
+def test_only_verbs_that_name_files_of_the_server_are_kept_from_remote_callers() -> None:
+    local = {method_of(verb) for verb in ROUTED if verb.declared.local}
+    assert local == {"export", "backup", "restore", "rebuild"}
 
 
 class Spelled(NamedTuple):
