@@ -82,9 +82,10 @@ def town(first_town: Place, tmp_path: Path, served: Served | None) -> Place:
     return first_town.copied(tmp_path, served)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Furnished:
-    """The workspace with something for every verb to work on. Tests play rows in copies of it."""
+    """The workspace with something for every verb to work on. Tests play rows in copies of it. Its
+    claims last an hour, which a run of all tests may take."""
     return Furnished(tmp_path_factory.mktemp("furnished"))
 
 
