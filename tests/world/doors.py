@@ -236,28 +236,43 @@ def run_command(
     return place.run(*words)
 
 
-def spelled(verb: type[Verb], fields: Fields, at: Workspace) -> list[str]:
-    """The words of a request: its command, the flags of its fields, then the arguments."""
+class Words(NamedTuple):
+    """A command, its arguments, and its flags, each with its value or None for a switch."""
+
+    command: Command
+    arguments: list[str]
+    flags: list[tuple[str, str | None]]
+
+
+def words_of(verb: type[Verb], fields: Fields, at: Workspace) -> Words:
+    """The command of a request. A field is a flag of the command, or else an argument."""
     given = _typed(verb, dict(fields), at)
     commands = COMMANDS[verb]
     verdict = given.pop("verdict", None)
     command = commands[f"gate {verdict}"] if verdict is not None else next(iter(commands.values()))
     flags = {_field(verb, flag.name, flag.key): flag.name for flag in command.flags}
     arguments = [_field(verb, argument.name, argument.key) for argument in command.arguments]
-    words = list(command.words)
+    unspelled = given.keys() - flags.keys() - {*arguments}
+    assert not unspelled, f"{command.name} has no word for {unspelled}"
+    words = Words(command, [], [])
     for name, value in given.items():
         if name in flags and value is True:
-            words.append(flags[name])
+            words.flags.append((flags[name], None))
         elif name in flags:
-            for one in value if isinstance(value, list) else [value]:
-                words += [flags[name], str(one)]
+            each = value if isinstance(value, list) else [value]
+            words.flags.extend((flags[name], str(one)) for one in each)
     for name in arguments:
         if name in given and name not in flags:
             value = given[name]
-            words += map(str, value if isinstance(value, list) else [value])
-    unspelled = set(given) - set(flags) - set(arguments)
-    assert not unspelled, f"{command.name} has no word for {unspelled}"
+            words.arguments.extend(map(str, value if isinstance(value, list) else [value]))
     return words
+
+
+def spelled(verb: type[Verb], fields: Fields, at: Workspace) -> list[str]:
+    """The words of a request: its command, its flags, then its arguments."""
+    command, arguments, flags = words_of(verb, fields, at)
+    flat = [word for flag in flags for word in flag if word is not None]
+    return [*command.words, *flat, *arguments]
 
 
 def _field(verb: type[Verb], text: str, key: str) -> str:
