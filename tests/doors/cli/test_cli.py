@@ -29,7 +29,7 @@ from world.furnished import Furnished
 from world.paths import ROOT
 from world.playing import Stage
 from world.row import Row
-from world.rows import working
+from world.rows import ROWS
 from world.serving import free_port
 from world.working import BRIEF
 
@@ -133,14 +133,15 @@ def test_the_shared_runner_passes_with_the_real_command_and_real_servers(place: 
 
 
 def _examples() -> list[tuple[str, Row]]:
-    """A row that works for each command of each verb."""
+    """A row that works for each command of each verb, and one whose answer is a plain no."""
     found = []
     for verb, commands in COMMANDS_OF.items():
-        offered = [row for row in working(verb) if "cli" not in row.not_at]
         for command in commands:
             verdict = command.removeprefix("gate ") if verb is GiveVerdict else None
+            offered = [row for row in ROWS if row.verb is verb and "cli" not in row.not_at]
             meant = [row for row in offered if verdict in (None, row.fields.get("verdict"))]
-            found.append((command, meant[0]))
+            for kind in ("done", "no"):
+                found += [(command, row) for row in meant if row.kind == kind][:1]
     return found
 
 
@@ -171,17 +172,18 @@ def test_a_command_of_a_verb_answers_people_in_text(
     with closing(stage):
         done = stage.call(row, run_command)
     assert done.words[: len(command.split())] == tuple(command.split())
-    check_text(command, done)
+    check_text(command, done, 0 if row.kind == "done" else 1)
 
 
-def check_text(command: str, done: Done) -> None:
-    assert (done.status, done.err) == (0, b""), done
+def check_text(command: str, done: Done, status: int = 0) -> None:
+    assert (done.status, done.err) == (status, b""), done
     assert bool(done.text.strip()) is (command not in SILENT), done
     assert not done.text.startswith("{") or command == "schema"
 
 
-# Commands that call no verb, and words that work in the furnished workspace, where brief.md is a
-# brief and made.proof a proof. Those that end otherwise have tests of their own.
+# Words that work in the furnished workspace, where brief.md is a brief and made.proof a proof. They
+# are of commands that call no verb, name a relative file, or read a token from standard input.
+# Commands that end otherwise have tests of their own.
 ELSEWHERE = {"run", "watch", "up", "mcp", "evidence run", "gate run", "guard push"}
 ELSEWHERE |= {"migrate", "repair", "hook"}
 SAMPLES = {
@@ -195,7 +197,14 @@ SAMPLES = {
     "audit check-proof": "audit check-proof ../made.proof",
     "schema": "schema",
     "completion": "completion bash",
+    "audit export": "audit export new.jsonl",
+    "backup": "backup new.db",
+    "restore": "restore ../made.db",
+    "token identify": "token identify -",
 }
+each_sample = pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=restores if name == "restore" else ()) for name in SAMPLES]
+)
 
 
 @pytest.fixture
@@ -216,15 +225,21 @@ def test_every_command_has_a_sample() -> None:
     assert {command.name for command in COMMANDS} == {*SAMPLES, *ELSEWHERE, *of_verbs}
 
 
-@pytest.mark.parametrize("command", SAMPLES)
-def test_a_command_answers_with_one_json_document(command: str, sample_place: Place) -> None:
-    done = sample_place.run(*SAMPLES[command].split(), "--json")
+@each_sample
+def test_a_command_answers_with_one_json_document(
+    command: str, sample_place: Place, furnished: Furnished
+) -> None:
+    token = furnished.tokens["vera"].encode()
+    done = sample_place.run(*SAMPLES[command].split(), "--json", stdin=token)
     assert done.status == 0, done
 
 
-@pytest.mark.parametrize("command", SAMPLES)
-def test_a_command_answers_people_in_text(command: str, sample_place: Place) -> None:
-    check_text(command, sample_place.run(*SAMPLES[command].split()))
+@each_sample
+def test_a_command_answers_people_in_text(
+    command: str, sample_place: Place, furnished: Furnished
+) -> None:
+    token = furnished.tokens["vera"].encode()
+    check_text(command, sample_place.run(*SAMPLES[command].split(), stdin=token))
 
 
 # --- conventions
