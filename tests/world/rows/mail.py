@@ -475,9 +475,15 @@ ROWS: Rows = {
             "everybody's mail, for the owner",
             OWNER,
             {"limit": 2},
-            has={"messages": [{"type": "wake"}, {"type": "task_claimed"}]},
+            has={"messages": [{"type": "wake"}, {"payload": {"task_id": "T-4"}}]},
         ),
         done("everybody's mail, for an admin", DORA),
+        done(
+            "the newest mail, for an admin",
+            DORA,
+            {"limit": 1},
+            has={"messages": [{"type": "wake", "payload": None}]},
+        ),
         refused("MISSING_SCOPE", "everybody's mail, for an agent", OTTO),
     ),
     mail.PutChunk: (
