@@ -1,14 +1,14 @@
 """The Python client: every verb, synchronous and not, over a directory without a server, a server's
-URL, and its socket. The same outcome each time, and the same error object."""
+URL, and its socket. The same outcome each time, and the same error object.
 
-import hashlib
+The requests come from `world/rows`, and the method of a verb from its declaration. The tests
+written by hand call methods by their names."""
+
 import inspect
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -29,25 +29,18 @@ from world.client_workspace import MANNERS, Manner
 from world.client_workspace import ClientWorkspace as Town
 from world.client_workspace import opened_workspace as town_of
 from world.commandline import LIMIT_S, Place
+from world.doors import CLIENTS, is_offered, method_of
 from world.fork_server import Servers
+from world.furnished import Furnished
+from world.playing import Stages, check_outcomes
+from world.rows import ROUTED, example
 
 pytestmark = pytest.mark.every_engine
-
-ROUTED = [verb for verb in catalogue.verbs() if verb.declared.http]
-
-Row = Callable[[Town], None]
-ROWS: dict[str, Row] = {}
 
 
 def verbs() -> dict[str, Method[..., Any]]:
     members = {name: getattr(Client, name) for name in dir(Client) if not name.startswith("_")}
     return {name: member for name, member in members.items() if isinstance(member, Method)}
-
-
-def row(function: Row) -> Row:
-    """A row of the table: what a verb does, named as the verb is."""
-    ROWS[function.__name__] = function
-    return function
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -69,11 +62,43 @@ def town(
         yield found
 
 
-# --- the table
+# --- every verb
 
 
-@row
-def send(town: Town) -> None:
+@pytest.mark.parametrize(
+    "verb",
+    [
+        pytest.param(verb, marks=chosen.restores if example(verb).restores else ())
+        for verb in ROUTED
+    ],
+    ids=lambda verb: method_of(verb),
+)
+def test_a_verb_has_one_outcome_through_every_client(
+    verb: type[Verb], furnished: Furnished, tmp_path: Path, servers: Servers
+) -> None:
+    row = example(verb)
+    with Stages(row, furnished, tmp_path, servers) as stages:
+        clients = [client for client in CLIENTS if is_offered(row, client)]
+        outcomes = {client.name: stages.play(client) for client in clients}
+    assert len(outcomes) == (4 if verb.declared.local else 6)
+    check_outcomes(row, furnished, outcomes)
+
+
+def test_files_of_the_server_are_for_clients_on_its_machine(town: Town) -> None:
+    if town.way != "url":
+        assert town.owner.backup(town.root / "backup.db")["entries"] > 0
+        assert (town.root / "backup.db").exists()
+        return
+    for verb in (verb for verb in ROUTED if verb.declared.local):
+        given = {"file": town.root / "file"} if "file" in verb._fields else {}
+        with pytest.raises(errors.NotFound):
+            getattr(town.owner, method_of(verb))(**given)
+
+
+# --- methods that do more than to pass fields on, and those whose effect another call shows
+
+
+def test_send_takes_text_as_the_main_member_of_a_type_and_a_key(town: Town) -> None:
     sent = town.otto.send("@vera", "hello", subject="a line", priority="high", key="k-1", ttl_s=60)
     assert sent["accepted"]
     assert sent["message"]["from"] == "@otto"
@@ -89,43 +114,14 @@ def send(town: Town) -> None:
     assert notice["did_you_mean"] == ["@vera"]
 
 
-@row
-def ask(town: Town) -> None:
-    asked = town.otto.ask("@nobody", "is anybody there?", wait_s=1)
-    assert (asked["answered"], asked["code"]) == (False, "NO_ANSWER")
-    helper = threading.Thread(target=_answer_asks_of_vera, args=(town,))
-    helper.start()
-    asked = town.otto.ask("@vera", "may I?", options=["yes", "no"], wait_s=int(LIMIT_S))
-    helper.join(LIMIT_S)
-    assert asked["answered"]
-    assert asked["answer"]["payload"]["text"] == "yes"
+def test_ack_takes_several_messages(town: Town) -> None:
+    one, two = (town.otto.send("@vera", text)["message"]["id"] for text in ("one", "two"))
+    assert town.vera.ack(one, two, note="both done") == {"acked": [one, two]}
+    three = town.otto.send("@vera", "three")["message"]["id"]
+    assert town.vera.ack(three, decline=True) == {"declined": [three]}
 
 
-def _answer_asks_of_vera(town: Town) -> None:
-    with town.connect(town.tokens["vera"]) as vera:
-        for message in vera.listen(after=0):
-            if message.get("payload", {}).get("question") == "may I?":
-                vera.answer(message["id"], "yes")
-                return
-
-
-@row
-def answer(town: Town) -> None:
-    asked = town.otto.send("@vera", "may I now?", type="ask")["message"]["id"]
-    answered = town.vera.answer(asked, "yes", key="answer-1")
-    assert town.otto.read(answered["message"]["id"])["payload"] == {"text": "yes", "ask": asked}
-
-
-@row
-def find_answer(town: Town) -> None:
-    asked = town.otto.send("@vera", "may I later?", type="ask")["message"]["id"]
-    assert town.otto.find_answer(asked) == {"answered": False, "id": asked}
-    town.vera.answer(asked, "yes")
-    assert town.otto.find_answer(asked)["answer"]["payload"]["text"] == "yes"
-
-
-@row
-def inbox(town: Town) -> None:
+def test_an_inbox_shows_mail_through_the_adapter_python(town: Town) -> None:
     first = town.otto.send("@vera", "one")["message"]
     second = town.otto.send("@vera", "two")["message"]
     found = town.vera.inbox(after=first["seq"] - 1, limit=1)
@@ -141,86 +137,7 @@ def inbox(town: Town) -> None:
     assert town.vera.inbox(after=second["seq"], wait_s=1)["messages"] == []
 
 
-@row
-def read(town: Town) -> None:
-    id = town.otto.send("@vera", "häuser")["message"]["id"]
-    assert town.vera.read(id)["payload"] == {"text": "häuser"}
-    part = town.vera.read(id, start=1, stop=3)
-    assert (part["payload"]["text"], part["next_offset"]) == ("ä", 3)
-
-
-@row
-def ack(town: Town) -> None:
-    one, two = (town.otto.send("@vera", text)["message"]["id"] for text in ("one", "two"))
-    assert town.vera.ack(one, two, note="both done") == {"acked": [one, two]}
-    three = town.otto.send("@vera", "three")["message"]["id"]
-    assert town.vera.ack(three, decline=True) == {"declined": [three]}
-
-
-@row
-def receipts(town: Town) -> None:
-    id = town.otto.send("@vera", "how far?")["message"]["id"]
-    town.vera.read(id)
-    (delivery,) = town.otto.receipts(id)["deliveries"]
-    assert [step["state"] for step in delivery["history"]] == ["accepted", "read"]
-
-
-@row
-def thread(town: Town) -> None:
-    first = town.otto.send("@vera", "begin")["message"]
-    town.vera.send("@otto", "go on", reply_to=first["id"])
-    whole = town.otto.thread(first["id"])
-    assert [m["payload"]["text"] for m in whole["messages"]] == ["begin", "go on"]
-    assert town.otto.thread(first["id"], limit=1)["next"] == first["seq"]
-    assert len(town.otto.thread(first["id"], after=first["seq"])["messages"]) == 1
-
-
-@row
-def search(town: Town) -> None:
-    town.otto.send("@vera", "a needle in a haystack")
-    (found,) = town.vera.search("needle haystack", limit=5)["messages"]
-    assert found["payload"]["text"] == "a needle in a haystack"
-
-
-@row
-def mail(town: Town) -> None:
-    id = town.otto.send("@vera", "for two eyes")["message"]["id"]
-    (newest,) = town.owner.mail(limit=1)["messages"]
-    assert (newest["id"], newest["payload"]["text"]) == (id, "for two eyes")
-    assert "payload" not in town.vera.mail(limit=1)["messages"][0]
-
-
-@row
-def explain(town: Town) -> None:
-    id = town.otto.send("@vera", "who says so?")["message"]["id"]
-    assert town.otto.explain(id)["token"]["sender"] == "otto"
-    assert town.owner.explain(id)["sender"] == "@otto"
-
-
-@row
-def redact(town: Town) -> None:
-    id = town.otto.send("@vera", "a secret")["message"]["id"]
-    assert town.otto.redact(id, "it was a secret")["redacted"]
-    assert "payload" not in town.vera.read(id)
-
-
-@row
-def put_chunk(town: Town) -> None:
-    put = town.otto.put_chunk(b"a part", (1 << 20) + 4)
-    assert put["number"] == 0
-    assert (
-        town.otto.put_chunk(b"more", (1 << 20) + 4, number=1, upload=put["upload"])["number"] == 1
-    )
-
-
-@row
-def drop_upload(town: Town) -> None:
-    put = town.otto.put_chunk(b"a part", 20)
-    assert town.otto.drop_upload(put["upload"]) == {"dropped": True}
-
-
-@row
-def acquire(town: Town) -> None:
+def test_a_claim_is_on_an_item_or_on_one_path_or_several(town: Town) -> None:
     got = town.otto.acquire("A-1", branch="main", worktree="/w", note="mine", ttl_s=60)
     assert got["acquired"]
     assert (got["claim"]["holder"], got["claim"]["branch"]) == ("@otto", "main")
@@ -228,6 +145,7 @@ def acquire(town: Town) -> None:
     assert (no["acquired"], no["code"]) == (False, "CLAIM_HELD")
     assert no["held_by"] == [got["claim"]]
     assert not town.vera.acquire("A-1", wait_s=1)["acquired"]
+    assert town.vera.take_over("A-1", reason="it is urgent")["taken_from"] == ["@otto"]
     paths = town.otto.acquire(paths="src/**", repo="github.com/o/acquire")["claim"]["paths"]
     assert paths == ["src/**"]
     assert not town.vera.acquire(paths=["src/a.py"], repo="https://github.com/o/acquire.git")[
@@ -235,408 +153,7 @@ def acquire(town: Town) -> None:
     ]
 
 
-@row
-def renew(town: Town) -> None:
-    claim = town.otto.acquire("R-1", ttl_s=60)["claim"]
-    renewed = town.otto.renew("R-1", fence=claim["fence"], ttl_s=600)["claim"]
-    assert renewed["expires_at"] > claim["expires_at"]
-    assert town.otto.renew(id=claim["id"], ttl_s=6000)["claim"]["fence"] == claim["fence"]
-
-
-@row
-def release(town: Town) -> None:
-    claim = town.otto.acquire("R-2")["claim"]
-    assert town.otto.release("R-2", fence=claim["fence"]) == {"released": True}
-    assert town.otto.release("R-2") == {"released": False}
-    claim = town.otto.acquire("R-2")["claim"]
-    assert town.otto.release(id=claim["id"]) == {"released": True}
-
-
-@row
-def check(town: Town) -> None:
-    assert town.owner.check("C-1") == {"claimed": False, "claims": []}
-    claim = town.otto.acquire("C-1")["claim"]
-    assert town.vera.check("C-1") == {"claimed": True, "claims": [claim]}
-    assert not town.vera.check(paths=["docs/**"], repo="github.com/o/check")["claimed"]
-
-
-@row
-def guard(town: Town) -> None:
-    here: Any = {"repo": "github.com/o/guard", "worktree": "/w"}
-    claim = town.otto.acquire(paths=["src/**"], **here)["claim"]
-    free = {"allowed": True, "denied": [], "warned": []}
-    assert town.otto.guard(["src/a.py"], **here) == free
-    denied = town.vera.guard(["src/a.py", "b.py"], **here)
-    assert (denied["allowed"], denied["code"]) == (False, "CLAIM_HELD")
-    assert denied["denied"] == [{"path": "src/a.py", "claim": claim}]
-    afar = town.owner.guard(["src/a.py"], repo="github.com/o/guard", worktree="/v")
-    assert (afar["allowed"], len(afar["warned"])) == (True, 1)
-    claim = town.otto.acquire(paths=["src/**"], everywhere=True, **here)["claim"]
-    assert claim["everywhere"]
-    afar = town.vera.guard(["src/a.py"], repo="github.com/o/guard", worktree="/v")
-    assert afar["denied"] == [{"path": "src/a.py", "claim": claim}]
-
-
-@row
-def report_commit(town: Town) -> None:
-    claim = town.otto.acquire(paths=["src/**"], repo="github.com/o/commit")["claim"]
-    made = town.vera.report_commit("5" * 40, ["src/a.py"], repo="github.com/o/commit")
-    assert made == {"commit": "5" * 40, "crossed": [{"path": "src/a.py", "claim": claim}]}
-    assert "555555555555" in town.otto.inbox(limit=1000)["messages"][-1]["payload"]["text"]
-
-
-@row
-def claims(town: Town) -> None:
-    claim = town.otto.acquire("L-1")["claim"]
-    assert claim in town.owner.claims()["claims"]
-    assert claim in town.otto.claims(mine=True)["claims"]
-    assert claim not in town.vera.claims(mine=True)["claims"]
-
-
-@row
-def take_over(town: Town) -> None:
-    town.otto.acquire("T-1")
-    taken = town.vera.take_over("T-1", reason="it is urgent", note="now", ttl_s=60)
-    assert (taken["claim"]["holder"], taken["taken_from"]) == ("@vera", ["@otto"])
-
-
-@row
-def stop_waiting(town: Town) -> None:
-    assert town.otto.stop_waiting("S-1") == {"waiting": False}
-
-
-COMMIT, TREE = "a" * 40, "b" * 40
-
-
-def given(town: Town, id: str, **said: Any) -> str:
-    """The id of a task of vera's, whose gate she holds."""
-    town.owner.create_gate("athena", ["@vera"])
-    made = town.vera.create_task("Sort it", id=id, gates=["athena"], criteria=["it sorts"], **said)
-    return str(made["task"]["id"])
-
-
-def taken(town: Town, id: str) -> str:
-    """The id of a task that otto works on."""
-    assert town.otto.take(given(town, id))["taken"]
-    return id
-
-
-def submitted(town: Town, id: str) -> str:
-    """The id of a task that otto has submitted."""
-    assert town.otto.submit(taken(town, id), COMMIT, tree=TREE)["submitted"]
-    return id
-
-
-def noted(town: Town, id: str, text: str = "it works") -> dict[str, Any]:
-    payload = {"kind": "note", "text": text, "task_id": id, "criterion": 1}
-    found: dict[str, Any] = town.otto.add_evidence(payload)["evidence"]
-    return found
-
-
-@row
-def create_task(town: Town) -> None:
-    given(town, "W-1", brief="By name.", priority="high", assignee="@otto", labels=["ui"])
-    (task,) = [task for task in town.owner.tasks()["tasks"] if task["id"] == "W-1"]
-    assert (task["state"], task["gates"], task["criteria"]) == ("open", ["athena"], 1)
-    assert (task["priority"], task["assignee"], task["labels"]) == ("high", "@otto", ["ui"])
-    with pytest.raises(errors.GateHasNoHolder):
-        town.otto.create_task("Sort it", gates=["hera"])
-
-
-@row
-def tasks(town: Town) -> None:
-    given(town, "W-2")
-    taken(town, "W-3")
-    assert "W-2" in [task["id"] for task in town.otto.tasks("live")["tasks"]]
-    mine = [task["id"] for task in town.otto.tasks("taken", mine=True)["tasks"]]
-    assert "W-3" in mine
-    assert "W-2" not in mine
-    (first,) = (page := town.otto.tasks(limit=1))["tasks"]
-    assert first not in town.otto.tasks(after=page["next"])["tasks"]
-
-
-@row
-def task(town: Town) -> None:
-    shown = town.owner.task(taken(town, "W-4"))
-    kinds = [fact["kind"] for fact in shown["story"]]
-    assert {"task_created", "task_taken"} <= set(kinds)
-    assert [need["what"] for need in shown["missing"]] == ["submission", "criterion", "gate"]
-
-
-@row
-def take(town: Town) -> None:
-    got = town.otto.take(given(town, "W-5"), branch="b", worktree="/w", note="n", ttl_s=60)
-    assert (got["claim"]["branch"], got["claim"]["holder"]) == ("b", "@otto")
-    held = town.vera.take("W-5")
-    assert (held["taken"], held["code"]) == (False, "CLAIM_HELD")
-    given(town, "W-6", depends_on=["W-5"])
-    assert town.otto.take("W-6")["code"] == "GATES_NOT_PASSED"
-
-
-@row
-def submit(town: Town) -> None:
-    fence = town.otto.take(given(town, "W-7"))["claim"]["fence"]
-    with pytest.raises(errors.StaleFence):
-        town.otto.submit("W-7", COMMIT, tree=TREE, fence=fence + 1000)
-    done = town.otto.submit("W-7", COMMIT, tree=TREE, fence=fence)["task"]
-    assert (done["state"], done["artifact"]) == ("submitted", {"commit": COMMIT, "tree": TREE})
-
-
-@row
-def complete(town: Town) -> None:
-    said = noted(town, submitted(town, "W-8"))
-    waits = town.otto.complete("W-8")
-    assert (waits["completed"], waits["code"]) == (False, "GATES_NOT_PASSED")
-    assert [need["what"] for need in waits["missing"]] == ["criterion", "gate"]
-    town.vera.judge("W-8", "athena", "pass", evidence=[said["id"]])
-    assert town.otto.complete("W-8")["task"]["state"] == "done"
-    with pytest.raises(errors.AlreadyDone):
-        town.otto.complete("W-8")
-
-
-@row
-def fail(town: Town) -> None:
-    with pytest.raises(errors.NotHolder):
-        town.vera.fail(taken(town, "W-9"))
-    assert town.otto.fail("W-9", note="it cannot be")["task"]["state"] == "failed"
-
-
-@row
-def cancel(town: Town) -> None:
-    with pytest.raises(errors.MissingScope):
-        town.otto.cancel(given(town, "W-10"))
-    assert town.vera.cancel("W-10", note="not now")["task"]["state"] == "cancelled"
-
-
-@row
-def prepare_evidence(town: Town) -> None:
-    fence = town.otto.take(given(town, "W-11"))["claim"]["fence"]
-    wanted = town.otto.prepare_evidence("W-11", criterion=1, fence=fence)
-    assert 0 < wanted.pop("left_s") <= 3600
-    assert wanted == {"task": "W-11", "fence": fence, "lease_s": 3600}
-    with pytest.raises(errors.StaleFence):
-        town.otto.prepare_evidence("W-11", fence=fence + 1)
-    with pytest.raises(errors.Usage):
-        town.otto.prepare_evidence("W-11", criterion=2)
-
-
-@row
-def add_evidence(town: Town) -> None:
-    data = b"2 passed\n"
-    payload = {
-        "kind": "file",
-        "name": "report.txt",
-        "sha256": hashlib.sha256(data).hexdigest(),
-        "size": len(data),
-        "task_id": taken(town, "W-12"),
-    }
-    upload = town.otto.put_chunk(data, size=len(data))["upload"]
-    with pytest.raises(errors.DigestMismatch):
-        town.otto.add_evidence(payload | {"sha256": "0" * 64}, upload=upload)
-    upload = town.otto.put_chunk(data, size=len(data))["upload"]
-    added = town.otto.add_evidence(payload, upload=upload, key="report")["evidence"]
-    assert (added["kind"], added["by"], added["task"]) == ("file", "@otto", "W-12")
-    assert town.otto.add_evidence(payload, key="report")["evidence"] == added
-    assert town.owner.evidence(added["id"])["content"]["text"] == data.decode()
-
-
-@row
-def evidence(town: Town) -> None:
-    said = noted(town, taken(town, "W-13"), "it works, I think")
-    shown = town.owner.evidence(said["id"])
-    assert (shown["evidence"], shown["counts"]) == (said, False)
-    with pytest.raises(errors.NotFound):
-        town.otto.evidence("00000000")
-
-
-@row
-def create_gate(town: Town) -> None:
-    made = town.owner.create_gate("hera", ["@vera", "otto"])["gate"]
-    assert (made["name"], made["holders"]) == ("hera", ["@otto", "@vera"])
-    with pytest.raises(errors.NameTaken):
-        town.owner.create_gate("hera", ["@vera"])
-    assert town.vera.create_gate("hera", ["@vera"], replace=True)["gate"]["holders"] == ["@vera"]
-
-
-@row
-def gates(town: Town) -> None:
-    submitted(town, "W-14")
-    (gate,) = [gate for gate in town.otto.gates()["gates"] if gate["name"] == "athena"]
-    assert gate["can_judge"] == ["@vera"]
-    assert "W-14" in gate["due"]
-
-
-@row
-def prepare_verdict(town: Town) -> None:
-    artifact = {"commit": COMMIT, "tree": TREE}
-    found = town.vera.prepare_verdict(submitted(town, "W-15"), "athena")
-    assert found == {"task": "W-15", "gate": "athena", "artifact": artifact}
-    with pytest.raises(errors.OwnWork):
-        town.otto.prepare_verdict("W-15", "athena")
-
-
-@row
-def judge(town: Town) -> None:
-    with pytest.raises(errors.NotSubmitted):
-        town.vera.judge(submitted(town, "W-16"), "athena", "pass", commit="c" * 40)
-    said = {"commit": COMMIT, "note": "it is red", "fix": ["make fix"]}
-    judged = town.vera.judge("W-16", "athena", "fail", **said)
-    assert (judged["verdict"]["fix"], judged["task"]["state"]) == (["make fix"], "taken")
-    assert judged["blocker"]["to"] == "@otto"
-
-
-@row
-def check_gate(town: Town) -> None:
-    commit = "d" * 40
-    assert town.owner.check_gate("athena", commit)["code"] == "GATES_NOT_PASSED"
-    town.otto.submit(taken(town, "W-17"), commit, tree=TREE)
-    town.vera.judge("W-17", "athena", "pass")
-    assert town.otto.check_gate("athena", commit)["passed"]
-
-
-@row
-def raise_blocker(town: Town) -> None:
-    said = {"severity": "warn", "fix": ["make fast"]}
-    raised = town.vera.raise_blocker("it is slow", task=taken(town, "W-18"), **said)
-    assert (raised["blocker"]["to"], raised["blocker"]["fix"]) == ("@otto", ["make fast"])
-    assert raised["deliveries"][0]["recipient"] == "@otto"
-    assert town.otto.raise_blocker("where is it?", to="@vera")["blocker"]["severity"] == "stop"
-
-
-@row
-def resolve_blocker(town: Town) -> None:
-    raised = town.vera.raise_blocker("it is slow", task=taken(town, "W-19"))["blocker"]
-    with pytest.raises(errors.OwnWork):
-        town.otto.resolve_blocker(raised["id"])
-    assert town.vera.resolve_blocker(raised["id"], note="so be it")["blocker"]["resolved_by"] == (
-        "@vera"
-    )
-
-
-@row
-def blockers(town: Town) -> None:
-    raised = town.vera.raise_blocker("it is slow", task=taken(town, "W-20"))["blocker"]
-    assert town.otto.blockers("W-20") == {"blockers": [raised]}
-    assert raised in town.owner.blockers()["blockers"]
-    town.vera.resolve_blocker(raised["id"])
-    assert town.owner.blockers("W-20") == {"blockers": []}
-    assert len(town.owner.blockers("W-20", all=True)["blockers"]) == 1
-
-
-@row
-def whoami(town: Town) -> None:
-    me = town.hand(town.tokens["otto"], "s-whoami").whoami()
-    assert (me["sender"], me["session"]) == ("otto", "s-whoami")
-
-
-@row
-def agents(town: Town) -> None:
-    everybody = town.owner.agents()["agents"]
-    assert {"@otto", "@vera"} <= {agent["address"] for agent in everybody}
-    (vera,) = town.otto.agents("vera")["agents"]
-    assert vera["kind"] == "human"
-
-
-@row
-def join(town: Town) -> None:
-    made = town.owner.join("mira", surface="cli", label="for a test", scopes=["mail"])
-    assert (made["sender"], made["scopes"]) == ("mira-cli", ["mail"])
-    assert town.hand(made["token"]).whoami()["address"] == "@mira-cli"
-
-
-@row
-def invite(town: Town) -> None:
-    made = town.owner.invite("hugo", surface="desk", own=["rolf"], ttl_s=60)
-    assert (made["sender"], made["kind"], made["own"]) == ("hugo-desk", "human", ["@rolf"])
-    assert made["path"] == f"/invite/{made['invitation']}"
-
-
-@row
-def accept_invitation(town: Town) -> None:
-    code = town.owner.invite("hanna")["invitation"]
-    made = town.hand(None).accept_invitation(code)
-    assert town.hand(made["token"]).whoami()["sender"] == made["sender"] == "hanna"
-
-
-@row
-def connections(town: Town) -> None:
-    (found,) = town.vera.connections()["connections"]
-    assert (found["id"], found["person"]) == (town.connection.id, "@rosa")
-
-
-@row
-def name_connection(town: Town) -> None:
-    assert town.vera.name_connection(town.connection.id, "my phone")["name"] == "my phone"
-
-
-@row
-def revoke_connection(town: Town) -> None:
-    browser = token_id(hashed(town.tokens["rosa"]))
-    assert town.owner.revoke_connection(browser) == {"revoked": [browser]}
-    with pytest.raises(errors.BadToken, match="was revoked"):
-        town.rosa.whoami()
-
-
-@row
-def groups(town: Town) -> None:
-    town.owner.create_group("readers", ["@otto"])
-    assert {"address": "@readers", "members": ["@otto"]} in town.otto.groups()["groups"]
-
-
-@row
-def create_group(town: Town) -> None:
-    made = town.vera.create_group("devs", ["@otto", "@vera"])
-    assert made == {"name": "devs", "address": "@devs", "members": ["@otto", "@vera"]}
-
-
-@row
-def tokens(town: Town) -> None:
-    assert {"otto", "vera"} <= {token["sender"] for token in town.owner.tokens()["tokens"]}
-
-
-@row
-def show_token(town: Town) -> None:
-    id = town.owner.identify_token(town.tokens["otto"])["id"]
-    assert town.owner.show_token(id)["sender"] == "otto"
-
-
-@row
-def mint_token(town: Town) -> None:
-    made = town.owner.mint_token("otto", label="another", scopes=["mail"], ttl_s=600)
-    assert (made["label"], made["scopes"]) == ("another", ["mail"])
-    assert town.hand(made["token"]).whoami()["sender"] == "otto"
-
-
-@row
-def rotate_token(town: Town) -> None:
-    old = town.owner.mint_token("vera")
-    new = town.owner.rotate_token(old["id"])
-    assert new["replaced"] == [old["id"]]
-    assert town.hand(new["token"]).whoami()["sender"] == "vera"
-    with pytest.raises(errors.BadToken):
-        town.hand(old["token"]).whoami()
-
-
-@row
-def revoke_token(town: Town) -> None:
-    made = town.owner.join("passing")
-    assert town.owner.revoke_token(sender="passing") == {"revoked": [made["token_id"]]}
-
-
-@row
-def reaffirm_tokens(town: Town) -> None:
-    assert town.owner.reaffirm_tokens() == {"reaffirmed": []}
-
-
-@row
-def label_token(town: Town) -> None:
-    made = town.owner.mint_token("vera")
-    assert "contradiction" in town.owner.label_token(made["id"], "otto")
-    assert "contradiction" not in town.owner.label_token(made["id"], "Vera, at home")
-
-
-@row
-def import_tokens(town: Town) -> None:
+def test_import_tokens_hashes_clear_text_secrets(town: Town) -> None:
     rows = [{"token": "an old token", "agent": "vera", "label": "Vera, old"}]
     found = town.owner.import_tokens(rows)
     assert (found["importable"], found["imported"]) == (1, 0)
@@ -646,22 +163,13 @@ def import_tokens(town: Town) -> None:
     assert town.hand("an old token").whoami()["sender"] == "otto"
 
 
-@row
-def identify_token(town: Town) -> None:
+def test_identify_token_hashes_the_token(town: Town) -> None:
     found = town.owner.identify_token(town.tokens["vera"])
     assert (found["known"], found["active"], found["sender"]) == (True, True, "vera")
     assert town.otto.identify_token("some other token") == {"known": False}
 
 
-@row
-def mute(town: Town) -> None:
-    muted = town.otto.mute(ttl_s=600)
-    assert (muted["address"], muted["muted"], "until" in muted) == ("@otto", True, True)
-    assert town.owner.mute("otto", off=True) == {"address": "@otto", "muted": False}
-
-
-@row
-def attend(town: Town) -> None:
+def test_attend_acts_through_the_adapter_python_unless_told_otherwise(town: Town) -> None:
     sent = town.otto.send("@vera", "are you there?")["message"]["id"]
     told = town.vera.attend("prompt")
     assert sent in [message["id"] for message in told["news"]]
@@ -674,183 +182,44 @@ def attend(town: Town) -> None:
     assert town.vera.attend("idle", wait_s=1)["address"] == "@vera"
 
 
-@row
-def start_session(town: Town) -> None:
-    started = town.otto.start_session("s-start")
-    assert started == {"session": "s-start", "sender": "otto"}
+def test_an_invitation_makes_a_token_that_works(town: Town) -> None:
+    code = town.owner.invite("hanna")["invitation"]
+    made = town.hand(None).accept_invitation(code)
+    assert town.hand(made["token"]).whoami()["sender"] == made["sender"] == "hanna"
 
 
-@row
-def find_session(town: Town) -> None:
-    assert town.owner.find_session("s-find") == {"session": "s-find"}
-    town.otto.start_session("s-find")
-    assert town.owner.find_session("s-find")["sender"] == "otto"
+def test_join_makes_a_token_that_works(town: Town) -> None:
+    made = town.owner.join("mira", surface="cli", label="for a test", scopes=["mail"])
+    assert (made["sender"], made["scopes"]) == ("mira-cli", ["mail"])
+    assert town.hand(made["token"]).whoami()["address"] == "@mira-cli"
 
 
-@row
-def keep_session(town: Town) -> None:
-    town.otto.start_session("s-keep")
-    claim = town.hand(town.tokens["otto"], "s-keep").acquire("K-1")["claim"]
-    assert claim["session"] == "s-keep"
-    assert town.otto.keep_session("s-keep") == {"claims": [claim]}
+def test_a_new_token_replaces_the_old_one(town: Town) -> None:
+    old = town.owner.mint_token("vera")
+    new = town.owner.rotate_token(old["id"])
+    assert new["replaced"] == [old["id"]]
+    assert town.hand(new["token"]).whoami()["sender"] == "vera"
+    with pytest.raises(errors.BadToken):
+        town.hand(old["token"]).whoami()
 
 
-@row
-def end_session(town: Town) -> None:
-    town.otto.start_session("s-end")
-    claim = town.hand(town.tokens["otto"], "s-end").acquire("E-1")["claim"]
-    assert town.otto.end_session("s-end") == {"ended": "s-end", "released": [claim]}
+def test_a_browser_that_was_signed_out_is_told_so(town: Town) -> None:
+    browser = token_id(hashed(town.tokens["rosa"]))
+    assert town.owner.revoke_connection(browser) == {"revoked": [browser]}
+    with pytest.raises(errors.BadToken, match="was revoked"):
+        town.rosa.whoami()
 
 
-@row
-def status(town: Town) -> None:
-    assert town.owner.status()["paused"] is False
-    assert town.otto.status()["workspace"] == town.otto.whoami()["workspace"]
-
-
-@row
-def storage(town: Town) -> None:
-    assert town.owner.storage()["directory"] == str(town.directory)
-    assert "directory" not in town.otto.storage()
-
-
-@row
-def doctor(town: Town) -> None:
-    town.otto.acquire(paths=["src/**"], repo="github.com/o/doctor")
-    town.vera.report_commit("6" * 40, ["src/a.py"], repo="github.com/o/doctor")
-    found = town.owner.doctor()
-    assert not found["ok"]
-    assert any("666666666666" in finding["message"] for finding in found["findings"])
-
-
-@row
-def review(town: Town) -> None:
-    asked = town.otto.send("@vera", "unanswered?", type="ask")["message"]["id"]
-    assert asked in [ask["id"] for ask in town.owner.review(since_s=600)["unanswered"]]
-
-
-@row
-def settings(town: Town) -> None:
-    assert "recipients" in [setting["name"] for setting in town.otto.settings()["settings"]]
-
-
-@row
-def change_setting(town: Town) -> None:
-    assert town.owner.change_setting("recipients", "strict")["value"] == "strict"
-    try:
-        with pytest.raises(errors.UnknownRecipient):
-            town.otto.send("@vara", "hello")
-    finally:
-        town.owner.change_setting("recipients", "open")
-
-
-@row
-def pause(town: Town) -> None:
-    assert town.owner.pause("for a test") == {"paused": True, "reason": "for a test"}
-    try:
-        with pytest.raises(errors.Paused) as caught:
-            town.otto.send("@vera", "hello")
-        assert caught.value.members["reason"] == "for a test"
-    finally:
-        town.owner.resume()
-
-
-@row
-def resume(town: Town) -> None:
-    assert town.vera.resume() == {"paused": False}
-
-
-@row
-def events(town: Town) -> None:
-    sent = town.otto.send("@vera", "an event")["message"]
-    found = town.vera.events(sent["seq"] - 1, limit=1)
-    assert [event["message"]["id"] for event in found["events"]] == [sent["id"]]
-    assert found["reached"] == sent["seq"]
-
-
-@row
-def log(town: Town) -> None:
-    (first,) = town.otto.log(limit=1)["facts"]
-    assert first["kind"] == "workspace_created"
-    assert {fact["kind"] for fact in town.owner.log(1, kind="agent_joined")["facts"]} == {
-        "agent_joined"
-    }
-
-
-@row
-def verify(town: Town) -> None:
-    note = town.owner.checkpoint()["checkpoint"]
-    assert town.otto.verify(note)["ok"]
-
-
-@row
-def checkpoint(town: Town) -> None:
-    assert town.otto.checkpoint()["entries"] == town.owner.storage()["entries"]
-
-
-@row
-def prove(town: Town) -> None:
-    assert town.otto.prove(2)["proof"] == "inclusion"
-    assert town.otto.prove(since=2)["proof"] == "consistency"
-
-
-@row
-def prove_many(town: Town) -> None:
-    proofs = town.otto.prove_many([1, 2])
-    assert (proofs["proof"], [entry["seq"] for entry in proofs["entries"]]) == (
-        "inclusions",
-        [1, 2],
-    )
-
-
-@row
-def export(town: Town) -> None:
-    with host_cookie_name(town):
-        assert town.owner.export(town.root / "export.jsonl")["entries"] > 0
-        assert (town.root / "export.jsonl").exists()
-
-
-@row
-def backup(town: Town) -> None:
-    with host_cookie_name(town):
-        assert town.owner.backup(town.root / "backup.db")["entries"] > 0
-        assert (town.root / "backup.db").exists()
-
-
-@row
-def restore(town: Town) -> None:
-    with host_cookie_name(town):
-        town.owner.backup(town.root / "to-restore.db")
-        assert town.owner.restore(town.root / "to-restore.db")["restored"]
-        with pytest.raises(errors.BadToken):
-            town.otto.whoami()
-        assert town.owner.reaffirm_tokens()["reaffirmed"]
-    assert town.otto.whoami()["sender"] == "otto"
-
-
-@row
-def rebuild(town: Town) -> None:
-    with host_cookie_name(town):
-        assert town.owner.rebuild()["changed"] is False
-
-
-def host_cookie_name(town: Town) -> AbstractContextManager[object]:
-    """What names files of a machine is for that machine, and nothing that a URL leads to."""
+@chosen.restores
+def test_restored_tokens_are_refused_until_they_are_reaffirmed(town: Town) -> None:
     if town.way == "url":
-        return pytest.raises(errors.NotFound)
-    return nullcontext()
-
-
-@pytest.mark.parametrize(
-    "verb",
-    [pytest.param(verb, marks=chosen.restores if verb == "restore" else ()) for verb in ROWS],
-)
-def test_a_verb_does_the_same_wherever_it_is_asked(verb: str, town: Town) -> None:
-    ROWS[verb](town)
-
-
-def test_every_verb_has_a_row() -> None:
-    assert ROWS.keys() == verbs().keys()
+        return
+    town.owner.backup(town.root / "to-restore.db")
+    assert town.owner.restore(town.root / "to-restore.db")["restored"]
+    with pytest.raises(errors.BadToken):
+        town.otto.whoami()
+    assert town.owner.reaffirm_tokens()["reaffirmed"]
+    assert town.otto.whoami()["sender"] == "otto"
 
 
 # --- what the verbs are

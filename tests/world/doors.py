@@ -1,11 +1,14 @@
-"""The doors of Interlock behind one interface: `do` asks a door for an act, whoever asks, and gives
-what it answered in one form.
+"""The doors of Interlock behind one interface: `call` sends a request through a door, and returns
+the outcome in one form.
 
-Acts and their members are named as in the declarations; each door spells them in its own
-way, by hand and without our own encoders. A door does not offer every act: `NOT_OFFERED` says which
-it does not, and why.
+A request is a verb and its fields. The client's method, the route and the words of the command come
+from the declaration of the verb. The rest is written by hand, without the encoders of Interlock:
+the HTTP request, the tools of MCP, and the commands whose words are not fields of their verb. A
+door does not offer every verb: `NOT_OFFERED` says why. `test_doors.py` has the spellings that check
+the declarations themselves.
 """
 
+import asyncio
 import hashlib
 import http.client
 import json
@@ -13,120 +16,29 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
 import interlock
 from interlock.client import answers
-from interlock.doors.cli import doctor as examining
+from interlock.doors.cli import doctor
+from interlock.doors.cli.derived import field_of
+from interlock.doors.cli.grammar import Command
+from interlock.doors.cli.lookup import all_commands
 from interlock.doors.http.decoding import routes_of
 from interlock.errors import Refusal
-from interlock.rooms import catalogue
-from interlock.rooms.claims.verbs import (
-    AcquireClaim,
-    CheckClaim,
-    CheckPaths,
-    ListClaims,
-    ReleaseClaim,
-    RenewClaim,
-    ReportCommit,
-    StopWaiting,
-    TakeOverClaim,
-)
-from interlock.rooms.identity.verbs import (
-    CreateGroup,
-    EndSession,
-    FindSession,
-    IdentifyToken,
-    ImportTokens,
-    Join,
-    KeepSession,
-    LabelToken,
-    ListAgents,
-    ListGroups,
-    ListTokens,
-    MintToken,
-    Mute,
-    ReaffirmTokens,
-    RevokeToken,
-    RotateToken,
-    ShowToken,
-    StartSession,
-)
-from interlock.rooms.mail.verbs import (
-    AckMessages,
-    AnswerAsk,
-    Ask,
-    DropUpload,
-    Explain,
-    FindAnswer,
-    ListInbox,
-    ListMail,
-    PutChunk,
-    ReadMessage,
-    Redact,
-    Search,
-    SendMessage,
-    ShowReceipts,
-    ShowThread,
-)
-from interlock.rooms.people.verbs import (
-    AcceptInvitation,
-    Invite,
-    ListConnections,
-    NameConnection,
-    RevokeConnection,
-)
-from interlock.rooms.work.verbs import (
-    AddEvidence,
-    CancelTask,
-    CheckGate,
-    CompleteTask,
-    CreateGate,
-    CreateTask,
-    FailTask,
-    GiveVerdict,
-    ListBlockers,
-    ListGates,
-    ListTasks,
-    PrepareEvidence,
-    PrepareVerdict,
-    RaiseBlocker,
-    ResolveBlocker,
-    ShowEvidence,
-    ShowTask,
-    SubmitTask,
-    TakeTask,
-)
-from interlock.rooms.workspace.verbs import (
-    Attend,
-    Backup,
-    ChangeSetting,
-    Examine,
-    ExportLog,
-    ListEvents,
-    ListSettings,
-    Pause,
-    Prove,
-    ProveMany,
-    Rebuild,
-    Restore,
-    Resume,
-    Review,
-    ShowLog,
-    ShowStatus,
-    ShowStorage,
-    SignCheckpoint,
-    VerifyLog,
-    Whoami,
-)
-from world.commandline import EXIT_OF, LIMIT_S, Done, Place, lines
+from interlock.rooms.claims import verbs as claims
+from interlock.rooms.identity import verbs as identity
+from interlock.rooms.mail import verbs as mail
+from interlock.rooms.people import verbs as people
+from interlock.rooms.work import verbs as work
+from interlock.rooms.workspace import verbs as workspace
+from interlock.verbs.verb import Verb
+from world.commandline import EXIT_OF, LIMIT_S, Done, Place, check_answer, lines
+from world.row import NOBODY, OWNER, Caller, Kind, Row
+from world.rows import ROUTED
 
-ROUTED = [verb for verb in catalogue.verbs() if verb.declared.http]
-
-Members = dict[str, Any]
-Kind = Literal["done", "no", "refused"]
+Fields = dict[str, Any]
 
 # The HTTP status of each code that refuses; every other answer is a 200.
 STATUSES = {
@@ -144,413 +56,281 @@ STATUSES = {
 STATUS_OF = {code: status for status, codes in STATUSES.items() for code in codes.split()}
 
 
-class Who(NamedTuple):
-    """Who asks: the sender whose token is shown, in a session; `claims_to_be` is the sender that
-    the request names."""
-
-    sender: str | None
-    session: str | None = None
-    claims_to_be: str | None = None
-
-
-# Whoever may write the file, and whoever shows nothing at all.
-OWNER = Who("the owner")
-NOBODY = Who(None)
-
-
 class Outcome(NamedTuple):
     """The answer or the error object, and which of them it is."""
 
     kind: Kind
-    said: Members
+    answer: Fields
 
     @property
     def code(self) -> str | None:
-        return self.said.get("code")
+        return self.answer.get("code")
 
 
-def answered(said: Members) -> Outcome:
-    """An answer that is no refusal: a plain no has a code, or says that there is a holder, that all
-    is not well, or that a token is nobody's or has ended."""
-    is_not = any(said.get(name) is False for name in ("ok", "known", "active"))
-    is_no = "code" in said or said.get("claimed") or is_not
-    return Outcome("no" if is_no else "done", said)
+def answered(answer: Fields) -> Outcome:
+    """An answer that is no refusal. A plain no has a code, or says that there is a holder, that a
+    check failed, or that a token is unknown or expired."""
+    is_not = any(answer.get(name) is False for name in ("ok", "known", "active"))
+    is_no = "code" in answer or answer.get("claimed") or is_not
+    return Outcome("no" if is_no else "done", answer)
 
 
-def refused(error: Members) -> Outcome:
+def refused(error: Fields) -> Outcome:
     assert {"error", "code", "message"} <= set(error), error
     return Outcome("refused", error)
 
 
-class Scene(NamedTuple):
-    """Where it happens: a place, the tokens of those who are there, and where the server is."""
+class Workspace(NamedTuple):
+    """A workspace with its directory, the tokens of its callers, and the address of its server."""
 
     place: Place
     tokens: dict[str, str]
     url: str
 
-    def token(self, who: Who) -> str | None:
-        """The token that is shown; the owner needs none where the file is."""
-        return None if who in (OWNER, NOBODY) else self.tokens[who.sender or ""]
+    def token(self, caller: Caller) -> str | None:
+        """The token that a caller shows. The owner needs none beside the file."""
+        return None if caller in (OWNER, NOBODY) else self.tokens[caller.sender or ""]
+
+    def remote_token(self, caller: Caller) -> str | None:
+        """The token that a caller shows over the network, where the owner needs one."""
+        return self.tokens["the owner"] if caller is OWNER else self.token(caller)
 
 
 class Door(Protocol):
+    """A door. A caller at a remote one may be on another machine than the server."""
+
     name: str
     family: str
     is_served: bool
+    is_remote: bool
 
-    def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome: ...
+    def call(self, at: Workspace, caller: Caller, verb: type[Verb], fields: Fields) -> Outcome: ...
 
 
 # --- the Python client
 
+Way = Literal["directory", "url", "socket"]
+
 
 class Python:
-    """The synchronous client on the workspace's directory."""
+    """A client of a kind, on the workspace's directory or through a server. A client that is given
+    the directory uses the socket of a server that runs."""
 
-    name = family = "python"
-    is_served = False
+    family = "python"
 
-    def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
-        said = dict(members)
-        directory, token = scene.place.workspace, scene.token(who)
-        with interlock.connect(directory, token, who.session) as client:
-            method = getattr(client, METHODS[act])
-            try:
-                return answered(method(*said.pop("messages", ()), **said))
-            except Refusal as refusal:
-                return refused(refusal.as_dict())
+    def __init__(self, way: Way = "directory", *, is_async: bool = False) -> None:
+        self.way, self.is_async = way, is_async
+        self.is_served = way != "directory"
+        self.is_remote = way == "url"
+        self.name = f"python, {way}, {'async' if is_async else 'sync'}"
+
+    def call(self, at: Workspace, caller: Caller, verb: type[Verb], fields: Fields) -> Outcome:
+        token = at.remote_token(caller) if self.way == "url" else at.token(caller)
+        target = at.url if self.way == "url" else at.place.workspace
+        client = interlock.connect(target, token, caller.session)
+        try:
+            if self.is_async:
+                return answered(asyncio.run(_called_async(client, verb, fields)))
+            with client:
+                return answered(_called(client, verb, fields))
+        except Refusal as refusal:
+            return refused(refusal.as_dict())
 
 
-METHODS = {
-    SendMessage: "send",
-    ListInbox: "inbox",
-    ReadMessage: "read",
-    AckMessages: "ack",
-    ShowReceipts: "receipts",
-    ShowThread: "thread",
-    AnswerAsk: "answer",
-    Explain: "explain",
-    Redact: "redact",
-    Ask: "ask",
-    FindAnswer: "find_answer",
-    Search: "search",
-    ListMail: "mail",
-    PutChunk: "put_chunk",
-    DropUpload: "drop_upload",
-    AcquireClaim: "acquire",
-    ListClaims: "claims",
-    CheckClaim: "check",
-    RenewClaim: "renew",
-    ReleaseClaim: "release",
-    TakeOverClaim: "take_over",
-    StopWaiting: "stop_waiting",
-    CheckPaths: "guard",
-    ReportCommit: "report_commit",
-    CreateTask: "create_task",
-    ListTasks: "tasks",
-    ShowTask: "task",
-    TakeTask: "take",
-    SubmitTask: "submit",
-    CompleteTask: "complete",
-    FailTask: "fail",
-    CancelTask: "cancel",
-    PrepareEvidence: "prepare_evidence",
-    AddEvidence: "add_evidence",
-    ShowEvidence: "evidence",
-    CreateGate: "create_gate",
-    ListGates: "gates",
-    CheckGate: "check_gate",
-    PrepareVerdict: "prepare_verdict",
-    GiveVerdict: "judge",
-    RaiseBlocker: "raise_blocker",
-    ListBlockers: "blockers",
-    ResolveBlocker: "resolve_blocker",
-    Whoami: "whoami",
-    ListAgents: "agents",
-    Join: "join",
-    Invite: "invite",
-    AcceptInvitation: "accept_invitation",
-    ListConnections: "connections",
-    NameConnection: "name_connection",
-    RevokeConnection: "revoke_connection",
-    ListGroups: "groups",
-    CreateGroup: "create_group",
-    ListTokens: "tokens",
-    ShowToken: "show_token",
-    MintToken: "mint_token",
-    RotateToken: "rotate_token",
-    RevokeToken: "revoke_token",
-    ReaffirmTokens: "reaffirm_tokens",
-    LabelToken: "label_token",
-    ImportTokens: "import_tokens",
-    IdentifyToken: "identify_token",
-    StartSession: "start_session",
-    FindSession: "find_session",
-    KeepSession: "keep_session",
-    EndSession: "end_session",
-    Attend: "attend",
-    Mute: "mute",
-    ShowStatus: "status",
-    ShowStorage: "storage",
-    Examine: "doctor",
-    Review: "review",
-    ListSettings: "settings",
-    ChangeSetting: "change_setting",
-    Pause: "pause",
-    Resume: "resume",
-    ListEvents: "events",
-    ShowLog: "log",
-    VerifyLog: "verify",
-    SignCheckpoint: "checkpoint",
-    Prove: "prove",
-    ProveMany: "prove_many",
-    ExportLog: "export",
-    Backup: "backup",
-    Restore: "restore",
-    Rebuild: "rebuild",
-}
+def method_of(verb: type[Verb]) -> str:
+    """The client's method of a verb."""
+    return verb.declared.method.partition(" ")[0]
+
+
+def _called(client: Any, verb: type[Verb], fields: Fields) -> Any:
+    named = dict(fields)
+    messages = named.pop("messages", ())  # `ack` takes them as its arguments
+    return getattr(client, method_of(verb))(*messages, **named)
+
+
+async def _called_async(client: Any, verb: type[Verb], fields: Fields) -> Any:
+    async with client as twin:
+        return await _called(twin, verb, fields)
 
 
 # --- the command
 
 ON_THE_FILE = "cli on the file"
+# Commands that a function performs without naming their verb.
+PERFORMED = {
+    workspace.ListSettings: "settings",
+    workspace.ChangeSetting: "settings",
+    workspace.ShowStatus: "status",
+    workspace.ShowStorage: "status",
+    workspace.Examine: "doctor",
+    workspace.VerifyLog: "audit verify",
+    identity.ImportTokens: "token import",
+    identity.IdentifyToken: "token identify",
+    people.AcceptInvitation: "join",
+    mail.ReadMessage: "read",
+    claims.CheckPaths: "guard check",
+    claims.ReportCommit: "guard note",
+    work.AddEvidence: "evidence add",
+    work.ShowEvidence: "evidence show",
+}
 
 
-class Command:
-    """The command, on the file or through a server, as the place has one or not."""
+def _commands() -> dict[type[Verb], dict[str, Command]]:
+    """The commands of each verb by their names."""
+    by_name = {command.name: command for command in all_commands()}
+    found = {verb: {name: by_name[name]} for verb, name in PERFORMED.items()}
+    for command in by_name.values():
+        if command.verb is not None:
+            found.setdefault(command.verb, {})[command.name] = command
+    return found
+
+
+COMMANDS = _commands()
+
+
+class CommandLine:
+    """The command, on the file or through the server of the workspace."""
 
     family = "cli"
+    is_remote = False
 
     def __init__(self, *, is_served: bool) -> None:
         self.is_served = is_served
         self.name = "cli through the server" if is_served else ON_THE_FILE
 
-    def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
-        words = [*spelled(act, members, scene), "--json"]
-        if who.claims_to_be is not None:
-            words += ["--from", who.claims_to_be]
-        place = scene.place.but(INTERLOCK_TOKEN=scene.token(who), INTERLOCK_SESSION=who.session)
-        done = place.run(*words)
-        outcome = refused(done.json) if done.status > 1 else answered(self._own(act, done, scene))
+    def call(self, at: Workspace, caller: Caller, verb: type[Verb], fields: Fields) -> Outcome:
+        done = run_command(at, caller, verb, fields, "--json")
+        outcome = refused(done.json) if done.status > 1 else answered(self._own(verb, done, at))
         expected = {"done": 0, "no": 1, "refused": EXIT_OF.get(outcome.code or "")}
         assert done.status == expected[outcome.kind], done
         return outcome
 
-    def _own(self, act: type, done: Done, scene: Scene) -> Members:
-        """The act's own part of what the command says."""
-        said: Members = done.json
+    def _own(self, verb: type[Verb], done: Done, at: Workspace) -> Fields:
+        """The verb's own part of the command's answer."""
+        answer: Fields = done.json
         storage = set(answers.Storage.__annotations__)
-        if act is ShowStatus:
-            return {n: v for n, v in said.items() if n not in {*storage, "credentials"}}
-        if act is ShowStorage:
-            return {name: said[name] for name in storage if name in said}
-        if act is Examine:  # the command looks at files of its machine too
-            return said | {"checks": said["checks"] - len(examining.CHECKS)}
-        if act in (Join, RotateToken) and "kept" in said:
-            assert os.path.exists(said.pop("kept")), done
-        if act is Invite and self.is_served:
-            assert said.pop("link") == scene.url + said["path"]
-        if act is AcceptInvitation:
-            assert said.pop("workspace") == scene.url
-            said["token"] = json.loads(Path(said.pop("kept")).read_text())["token"]
-        return said
+        if verb is workspace.ShowStatus:
+            return {n: v for n, v in answer.items() if n not in {*storage, "credentials"}}
+        if verb is workspace.ShowStorage:
+            return {name: answer[name] for name in storage if name in answer}
+        if verb is workspace.Examine:  # the command examines files of its machine too
+            return answer | {"checks": answer["checks"] - len(doctor.CHECKS)}
+        if verb in (identity.Join, identity.RotateToken) and "kept" in answer:
+            assert os.path.exists(answer.pop("kept")), done
+        if verb is people.Invite and self.is_served:
+            assert answer.pop("link") == at.url + answer["path"]
+        if verb is people.AcceptInvitation:
+            assert answer.pop("workspace") == at.url
+            answer["token"] = json.loads(Path(answer.pop("kept")).read_text())["token"]
+        return answer
 
 
-class Spelling(NamedTuple):
-    """A command, the members that are its arguments, and those that are flags. A verdict is a word
-    of its own."""
-
-    words: str
-    arguments: tuple[str, ...] = ()
-    flags: Mapping[str, str] = MappingProxyType({})
-
-    def commands(self) -> set[str]:
-        return {self.words.format(verdict=verdict) for verdict in ("pass", "fail")}
-
-
-_THING = {"item": "--item", "paths": "--path", "repo": "--repo"}
-_WHERE = {"branch": "--branch", "worktree": "--worktree", "note": "--note", "ttl_s": "--ttl"}
-_EVERYWHERE = {"everywhere": "--everywhere"}
-_PAGE = {"limit": "--limit", "after": "--after"}
-_TOKEN = {"label": "--label", "scopes": "--scope"}
-_SENDER = {"sender": "--sender"}
-_NOTE, _FENCE, _FIX = {"note": "--note"}, {"fence": "--fence"}, {"fix": "--fix"}
-
-SPELLINGS = {
-    SendMessage: Spelling(
-        "send",
-        ("to", "text"),
-        {name: f"--{name}" for name in ("type", "payload", "subject", "thread", "priority", "key")}
-        | {"reply_to": "--reply-to", "ttl_s": "--ttl", "wake": "--wake", "no_wake": "--no-wake"},
-    ),
-    ListInbox: Spelling(
-        "inbox", (), _PAGE | {"wait_s": "--wait", "all": "--all", "sent": "--sent"}
-    ),
-    ReadMessage: Spelling("read", ("message",), {"range": "--range"}),
-    AckMessages: Spelling("ack", ("messages",), {"decline": "--decline", "note": "--note"}),
-    ShowReceipts: Spelling("receipts", ("message",)),
-    ShowThread: Spelling("thread", ("message",), _PAGE),
-    AnswerAsk: Spelling("answer", ("message", "text")),
-    Explain: Spelling("explain", ("message",)),
-    Redact: Spelling("redact", ("message",), {"reason": "--reason"}),
-    Ask: Spelling("ask", ("to", "question"), {"options": "--option", "wait_s": "--wait"}),
-    Search: Spelling("search", ("query",), {"limit": "--limit"}),
-    AcquireClaim: Spelling(
-        "claim acquire", (), _THING | _WHERE | _EVERYWHERE | {"wait_s": "--wait"}
-    ),
-    ListClaims: Spelling("claim list", (), {"mine": "--mine"}),
-    CheckClaim: Spelling("claim check", (), _THING),
-    RenewClaim: Spelling("claim renew", (), _THING | {"ttl_s": "--ttl", "fence": "--fence"}),
-    ReleaseClaim: Spelling("claim release", (), _THING | {"fence": "--fence"}),
-    TakeOverClaim: Spelling("claim take-over", (), _THING | _WHERE | {"reason": "--reason"}),
-    CheckPaths: Spelling("guard check", ("paths",)),
-    ReportCommit: Spelling("guard note"),
-    CreateTask: Spelling(
-        "task create",
-        (),
-        {name: f"--{name}" for name in ("title", "id", "brief", "priority", "assignee")}
-        | {"criteria": "--criterion", "gates": "--gate", "labels": "--label"}
-        | {"depends_on": "--depends-on"},
-    ),
-    ListTasks: Spelling("task list", (), _PAGE | {"state": "--state", "mine": "--mine"}),
-    ShowTask: Spelling("task show", ("id",)),
-    TakeTask: Spelling("task take", ("id",), _WHERE),
-    SubmitTask: Spelling("task submit", ("id",), _FENCE | {"commit": "--commit", "tree": "--tree"}),
-    CompleteTask: Spelling("task complete", ("id",), _FENCE),
-    FailTask: Spelling("task fail", ("id",), _FENCE | _NOTE),
-    CancelTask: Spelling("task cancel", ("id",), _NOTE),
-    AddEvidence: Spelling(
-        "evidence add",
-        (),
-        {name: f"--{name}" for name in ("task", "criterion", "title", "file", "url", "note")}
-        | _FENCE,
-    ),
-    ShowEvidence: Spelling("evidence show", ("id",), {"range": "--range"}),
-    CreateGate: Spelling("gate create", ("name",), {"holders": "--holder", "replace": "--replace"}),
-    ListGates: Spelling("gate list"),
-    GiveVerdict: Spelling(
-        "gate {verdict}",
-        ("task", "gate"),
-        _NOTE | _FIX | {"commit": "--commit", "evidence": "--evidence"},
-    ),
-    RaiseBlocker: Spelling(
-        "blocker raise", ("task", "what"), _FIX | {"severity": "--severity", "to": "--to"}
-    ),
-    ListBlockers: Spelling("blocker list", (), {"task": "--task", "all": "--all"}),
-    ResolveBlocker: Spelling("blocker resolve", ("id",), _NOTE),
-    Whoami: Spelling("whoami"),
-    ListAgents: Spelling("agents", ("name",)),
-    Join: Spelling("join", ("name",), {"surface": "--surface", "kind": "--kind"} | _TOKEN),
-    Invite: Spelling(
-        "invite",
-        ("name",),
-        {"surface": "--surface", "own": "--own", "kind": "--kind", "ttl_s": "--ttl"},
-    ),
-    AcceptInvitation: Spelling("join", ("link",)),
-    ListConnections: Spelling("connection list"),
-    NameConnection: Spelling("connection name", ("id", "name")),
-    RevokeConnection: Spelling("connection revoke", ("id",)),
-    Mute: Spelling("mute", ("name",), {"ttl_s": "--ttl", "off": "--off"}),
-    ListGroups: Spelling("group list"),
-    CreateGroup: Spelling("group create", ("name",), {"members": "--member"}),
-    ListTokens: Spelling("token list"),
-    ShowToken: Spelling("token show", ("id",)),
-    MintToken: Spelling("token mint", (), _SENDER | _TOKEN | {"ttl_s": "--ttl"}),
-    RotateToken: Spelling("token rotate", ("id",), _SENDER),
-    RevokeToken: Spelling("token revoke", ("id",), _SENDER),
-    ReaffirmTokens: Spelling("token reaffirm", ("id",), _SENDER | {"all": "--all"}),
-    LabelToken: Spelling("token label", ("id", "label")),
-    ImportTokens: Spelling("token import", ("file",), {"map": "--map", "apply": "--apply"}),
-    IdentifyToken: Spelling("token identify", ("token",)),
-    ShowStatus: Spelling("status"),
-    ShowStorage: Spelling("status"),
-    Examine: Spelling("doctor"),
-    Review: Spelling("review", (), {"since_s": "--since"}),
-    ListSettings: Spelling("settings"),
-    ChangeSetting: Spelling("settings", ("name", "value")),
-    Pause: Spelling("pause", (), {"reason": "--reason"}),
-    Resume: Spelling("resume"),
-    ShowLog: Spelling("audit show", (), _PAGE | {"kind": "--kind"}),
-    VerifyLog: Spelling("audit verify", (), {"checkpoint": "--checkpoint"}),
-    SignCheckpoint: Spelling("audit checkpoint"),
-    Prove: Spelling("audit prove", ("seq",), {"since": "--since"}),
-    ExportLog: Spelling("audit export", ("file",)),
-    Backup: Spelling("backup", ("file",)),
-    Restore: Spelling("restore", ("file",)),
-    Rebuild: Spelling("rebuild"),
-}
+def run_command(
+    at: Workspace, caller: Caller, verb: type[Verb], fields: Fields, *flags: str
+) -> Done:
+    """Runs the command of a request as its caller."""
+    words = [*spelled(verb, fields, at), *flags]
+    if caller.claims_to_be is not None:
+        words += ["--from", caller.claims_to_be]
+    place = at.place.but(INTERLOCK_TOKEN=at.token(caller), INTERLOCK_SESSION=caller.session)
+    return place.run(*words)
 
 
-def spelled(act: type, members: Members, scene: Scene) -> list[str]:
-    """The words for an act."""
-    words, arguments, flags = SPELLINGS[act]
-    said = _as_typed(act, dict(members), scene)
-    typed = words.format(verdict=said.pop("verdict", None)).split()
-    for name, value in said.items():
+class Words(NamedTuple):
+    """A command, its arguments, and its flags, each with its value or None for a switch."""
+
+    command: Command
+    arguments: list[str]
+    flags: list[tuple[str, str | None]]
+
+
+def words_of(verb: type[Verb], fields: Fields, at: Workspace) -> Words:
+    """The command of a request. A field is a flag of the command, or else an argument."""
+    given = _typed(verb, dict(fields), at)
+    commands = COMMANDS[verb]
+    verdict = given.pop("verdict", None)
+    command = commands[f"gate {verdict}"] if verdict is not None else next(iter(commands.values()))
+    flags = {_field(verb, flag.name, flag.key): flag.name for flag in command.flags}
+    arguments = [_field(verb, argument.name, argument.key) for argument in command.arguments]
+    unspelled = given.keys() - flags.keys() - {*arguments}
+    assert not unspelled, f"{command.name} has no word for {unspelled}"
+    words = Words(command, [], [])
+    for name, value in given.items():
         if name in flags and value is True:
-            typed.append(flags[name])
+            words.flags.append((flags[name], None))
         elif name in flags:
-            for one in value if isinstance(value, list) else [value]:
-                typed += [flags[name], str(one)]
+            each = value if isinstance(value, list) else [value]
+            words.flags.extend((flags[name], str(one)) for one in each)
     for name in arguments:
-        value = said.get(name, [])
-        typed += map(str, value if isinstance(value, list) else [value])
-    unsaid = set(said) - set(flags) - set(arguments)
-    assert not unsaid, f"{words} has no word for {unsaid}"
-    return typed
+        if name in given and name not in flags:
+            value = given[name]
+            words.arguments.extend(map(str, value if isinstance(value, list) else [value]))
+    return words
 
 
-def _as_typed(act: type, said: Members, scene: Scene) -> Members:
-    """The members in the form that people type."""
-    if act is SendMessage:
-        payload = said.pop("payload")
-        text_alone = set(payload) == {"text"} and said.get("type", "send") == "send"
-        said |= payload if text_alone else {"payload": json.dumps(payload)}
-        if said.get("wake") is False:
-            said["no_wake"] = not said.pop("wake")
-    if act is ListInbox and "which" in said:
-        said[said.pop("which")] = True
-    if act in (ReadMessage, ShowEvidence) and "start" in said:
-        said["range"] = f"{said.pop('start')}-{said.pop('stop') - 1}"
-    if act is Ask and "timeout_s" in said:
-        assert said.pop("timeout_s") == said["wait_s"], "--wait is both"
-    if act is ReaffirmTokens and not said:
-        said["all"] = True
-    if act is ImportTokens:
-        file = scene.place.root / "tokens.json"
-        file.write_text(json.dumps(said.pop("rows")))
-        said |= {"file": str(file)}
-        said["map"] = [f"{label}={agent}" for label, agent in said.get("map", {}).items()]
-    if act is AcceptInvitation:
-        said["link"] = f"{scene.url}/invite/{said.pop('code')}"
-    if act is ListTasks:
-        said.setdefault("state", "all")
-    if act is CheckPaths:
-        said = {"paths": said["paths"]}  # where one stands is where they are
-    if act is ReportCommit:
-        said = {}  # it is the last one, and git knows which
-    if act is AddEvidence:
-        said = _as_attached(said)
-    if act is VerifyLog and "checkpoint" in said:
-        file = scene.place.root / "kept.checkpoint"
-        file.write_text(said["checkpoint"])
-        said["checkpoint"] = str(file)
-    return said
+def spelled(verb: type[Verb], fields: Fields, at: Workspace) -> list[str]:
+    """The words of a request: its command, its flags, then its arguments."""
+    command, arguments, flags = words_of(verb, fields, at)
+    flat = [word for flag in flags for word in flag if word is not None]
+    return [*command.words, *flat, *arguments]
 
 
-def _as_attached(said: Members) -> Members:
-    """Evidence as people attach it: a file is uploaded by the command itself."""
-    payload = dict(said.pop("payload"))
-    said.pop("upload", None)
+def _field(verb: type[Verb], text: str, key: str) -> str:
+    """The field that an argument or a flag fills, or its own name where it fills none."""
+    field = field_of(verb, text)
+    return field.name if field is not None else key
+
+
+def _typed(verb: type[Verb], given: Fields, at: Workspace) -> Fields:
+    """The fields in the form that people type, where the words of the command differ from them."""
+    if verb is mail.SendMessage:
+        payload = given.pop("payload")
+        text_alone = set(payload) == {"text"} and given.get("type", "send") == "send"
+        given |= payload if text_alone else {"payload": json.dumps(payload)}
+        if given.get("wake") is False:
+            given["no_wake"] = not given.pop("wake")
+    if verb is mail.ListInbox and "which" in given:
+        given[given.pop("which")] = True
+    if verb is mail.ReadMessage:
+        given["id"] = given.pop("message")
+    if verb in (mail.ReadMessage, work.ShowEvidence) and "start" in given:
+        given["range"] = f"{given.pop('start')}-{given.pop('stop') - 1}"
+    if verb is mail.Ask and "timeout_s" in given:
+        assert given.pop("timeout_s") == given["wait_s"], "--wait is both"
+    if verb is identity.ReaffirmTokens and not given:
+        given["all"] = True
+    if verb is identity.ImportTokens:
+        file = at.place.root / "tokens.json"
+        file.write_text(json.dumps(given.pop("rows")))
+        given |= {"file": str(file)}
+        given["map"] = [f"{label}={agent}" for label, agent in given.get("map", {}).items()]
+    if verb is people.AcceptInvitation:
+        given["name"] = f"{at.url}/invite/{given.pop('code')}"
+    if verb is work.ListTasks:
+        given.setdefault("state", "all")
+    if verb is claims.CheckPaths:
+        given = {"paths": given["paths"]}  # the command finds the repository itself
+    if verb is claims.ReportCommit:
+        given = {}  # git names the last commit
+    if verb is work.AddEvidence:
+        given = _attached_file(given)
+    if verb is workspace.VerifyLog and "checkpoint" in given:
+        file = at.place.root / "kept.checkpoint"
+        file.write_text(given["checkpoint"])
+        given["checkpoint"] = str(file)
+    return given
+
+
+def _attached_file(given: Fields) -> Fields:
+    """Evidence as people attach it: the command uploads a file itself."""
+    payload = dict(given.pop("payload"))
+    given.pop("upload", None)
     value = payload.pop(_VALUE_OF[payload["kind"]])
-    given = {payload.pop("kind"): value, "task": payload.pop("task_id")}
     about = {name: payload[name] for name in ("criterion", "title") if name in payload}
-    return said | given | about
+    return given | {payload["kind"]: value, "task": payload["task_id"]} | about
 
 
-# The member that says it, of each kind of evidence that can be attached; a file is one where the
-# caller stands.
+# The member that has the value, of each kind of evidence that can be attached.
 _VALUE_OF = {"note": "text", "url": "url", "file": "name"}
 
 
@@ -561,20 +341,20 @@ class Http:
     """Requests to the server's address, written by hand."""
 
     name = family = "http"
-    is_served = True
+    is_served = is_remote = True
 
-    def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
-        route = routes_of(act)[0]
-        said, path, headers = dict(members), route.path, bearer(scene, who)
-        if who.claims_to_be is not None and route.method == "POST":
-            said["from"] = who.claims_to_be
-        elif who.claims_to_be is not None:
-            headers["Interlock-Sender"] = who.claims_to_be
+    def call(self, at: Workspace, caller: Caller, verb: type[Verb], fields: Fields) -> Outcome:
+        route = routes_of(verb)[0]
+        said, path, headers = dict(fields), route.path, bearer(at, caller)
+        if caller.claims_to_be is not None and route.method == "POST":
+            said["from"] = caller.claims_to_be
+        elif caller.claims_to_be is not None:
+            headers["Interlock-Sender"] = caller.claims_to_be
         if "key" in said:
             headers["Idempotency-Key"] = said.pop("key")
         if "wait_s" in said:
             said["wait"] = said.pop("wait_s")
-        if act is IdentifyToken:
+        if verb is identity.IdentifyToken:
             said["token_hash"] = hashlib.sha256(said.pop("token").encode()).hexdigest()
         for name in [name for name in said if f"{{{name}}}" in path]:
             path = path.replace(f"{{{name}}}", quote(str(said.pop(name)), safe=""))
@@ -585,24 +365,26 @@ class Http:
             body, headers["Content-Type"] = json.dumps(said).encode(), "application/json"
             said = {}
         query = urlencode({n: str(v).lower() if v is True else v for n, v in said.items()})
-        status, answer = asked(scene, route.method, path + (query and f"?{query}"), body, headers)
+        status, answer = asked(at, route.method, path + (query and f"?{query}"), body, headers)
         if status == 200:
+            if verb is not workspace.ListEvents:  # events have members as they are in the log
+                check_answer(answer)
             return answered(answer)
         outcome = refused(answer)
-        assert status == STATUS_OF[outcome.said["code"]], (status, answer)
+        assert status == STATUS_OF[outcome.answer["code"]], (status, answer)
         return outcome
 
 
-def bearer(scene: Scene, who: Who) -> dict[str, str]:
-    token = scene.tokens["the owner"] if who is OWNER else scene.token(who)
+def bearer(at: Workspace, caller: Caller) -> dict[str, str]:
+    token = at.remote_token(caller)
     headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
-    return headers | ({"Interlock-Session": who.session} if who.session is not None else {})
+    return headers | ({"Interlock-Session": caller.session} if caller.session is not None else {})
 
 
 def asked(
-    scene: Scene, method: str, target: str, body: bytes | None, headers: dict[str, str]
-) -> tuple[int, Members]:
-    address = scene.url.removeprefix("http://")
+    at: Workspace, method: str, target: str, body: bytes | None, headers: dict[str, str]
+) -> tuple[int, Fields]:
+    address = at.url.removeprefix("http://")
     with closing(http.client.HTTPConnection(address, timeout=LIMIT_S)) as connection:
         connection.request(method, target, body, headers)
         response = connection.getresponse()
@@ -621,78 +403,78 @@ HELLO = {
 }
 
 
-def called(act: type, who: Who, members: Members) -> Members:
+def called(verb: type[Verb], caller: Caller, fields: Fields) -> Fields:
     """The parameters of a tools/call."""
-    tool, translate = TOOLS[act]
-    arguments = translate(dict(members))
-    if who.claims_to_be is not None:
-        arguments["from"] = who.claims_to_be
+    tool, translate = TOOLS[verb]
+    arguments = translate(dict(fields))
+    if caller.claims_to_be is not None:
+        arguments["from"] = caller.claims_to_be
     return {"name": tool, "arguments": arguments}
 
 
-def _mail(said: Members) -> Members:
+def _mail(said: Fields) -> Fields:
     """A payload's members are arguments, and its main text is `text`."""
     payload = dict(said.pop("payload"))
     main = {"command": "command", "blocker": "what"}.get(said.get("type", "send"), "text")
     return said | {"text": payload.pop(main)} | payload
 
 
-def _range(said: Members) -> Members:
+def _range(said: Fields) -> Fields:
     given = {"id": said["message"]}
     if "start" in said:
         given |= {"offset": said["start"], "limit": said["stop"] - said["start"]}
     return given
 
 
-def _task(action: str) -> tuple[str, Callable[[Members], Members]]:
+def _task(action: str) -> tuple[str, Callable[[Fields], Fields]]:
     return "task", lambda said: {"action": action} | said
 
 
-def _listed(said: Members) -> Members:
+def _listed(said: Fields) -> Fields:
     assert said == {"state": "live"}, "the tool lists what has not ended"
     return {"action": "list"}
 
 
-def _submitted(said: Members) -> Members:
+def _submitted(said: Fields) -> Fields:
     return {"action": "submit"} | {n: v for n, v in said.items() if n != "tree"}
 
 
-def _attached(said: Members) -> Members:
+def _attached(said: Fields) -> Fields:
     payload = said["payload"]
     about = {n: payload[n] for n in ("task_id", "kind", "criterion", "title") if n in payload}
     return about | {"value": payload[_VALUE_OF[payload["kind"]]]}
 
 
-TOOLS: dict[type, tuple[str, Callable[[Members], Members]]] = {
-    Whoami: ("whoami", dict),
-    ListAgents: ("agents", dict),
-    SendMessage: ("send", _mail),
-    AnswerAsk: ("send", lambda said: {"reply_to": said.pop("message")} | said),
-    ListInbox: ("inbox", dict),
-    ShowThread: ("inbox", lambda said: {"thread": said.pop("message")} | said),
-    Search: ("inbox", dict),
-    ReadMessage: ("read", _range),
-    AckMessages: ("ack", lambda said: {"ids": said.pop("messages")} | said),
-    Ask: ("ask", dict),
-    AcquireClaim: ("claim", dict),
-    CheckClaim: ("claim", lambda said: said | {"check": True}),
-    ListClaims: ("claim", lambda said: said | {"check": True}),
-    ReleaseClaim: ("release", dict),
-    ListTasks: ("task", _listed),
-    ShowTask: _task("show"),
-    CreateTask: _task("create"),
-    TakeTask: _task("take"),
-    SubmitTask: ("task", _submitted),
-    CompleteTask: _task("complete"),
-    FailTask: _task("fail"),
-    CancelTask: _task("cancel"),
-    ResolveBlocker: _task("resolve_blocker"),
-    AddEvidence: ("evidence", _attached),
-    GiveVerdict: ("verdict", lambda said: {"task_id": said.pop("task")} | said),
+TOOLS: dict[type[Verb], tuple[str, Callable[[Fields], Fields]]] = {
+    workspace.Whoami: ("whoami", dict),
+    identity.ListAgents: ("agents", dict),
+    mail.SendMessage: ("send", _mail),
+    mail.AnswerAsk: ("send", lambda said: {"reply_to": said.pop("message")} | said),
+    mail.ListInbox: ("inbox", dict),
+    mail.ShowThread: ("inbox", lambda said: {"thread": said.pop("message")} | said),
+    mail.Search: ("inbox", dict),
+    mail.ReadMessage: ("read", _range),
+    mail.AckMessages: ("ack", lambda said: {"ids": said.pop("messages")} | said),
+    mail.Ask: ("ask", dict),
+    claims.AcquireClaim: ("claim", dict),
+    claims.CheckClaim: ("claim", lambda said: said | {"check": True}),
+    claims.ListClaims: ("claim", lambda said: said | {"check": True}),
+    claims.ReleaseClaim: ("release", dict),
+    work.ListTasks: ("task", _listed),
+    work.ShowTask: _task("show"),
+    work.CreateTask: _task("create"),
+    work.TakeTask: _task("take"),
+    work.SubmitTask: ("task", _submitted),
+    work.CompleteTask: _task("complete"),
+    work.FailTask: _task("fail"),
+    work.CancelTask: _task("cancel"),
+    work.ResolveBlocker: _task("resolve_blocker"),
+    work.AddEvidence: ("evidence", _attached),
+    work.GiveVerdict: ("verdict", lambda said: {"task_id": said.pop("task")} | said),
 }
 
 
-def told(result: Members) -> Outcome:
+def told(result: Fields) -> Outcome:
     """The outcome in the result of a tools/call."""
     (content,) = result["content"]
     said = result["structuredContent"]
@@ -707,36 +489,37 @@ class McpHttp:
 
     name = "mcp http"
     family = "mcp"
-    is_served = True
+    is_served = is_remote = True
 
-    def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
-        call = _request(1, "tools/call", called(act, who, members))
-        headers = bearer(scene, who) | {
+    def call(self, at: Workspace, caller: Caller, verb: type[Verb], fields: Fields) -> Outcome:
+        call = _request(1, "tools/call", called(verb, caller, fields))
+        headers = bearer(at, caller) | {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
             "MCP-Protocol-Version": REVISION,
         }
-        status, answer = asked(scene, "POST", "/mcp", json.dumps(call).encode(), headers)
+        status, answer = asked(at, "POST", "/mcp", json.dumps(call).encode(), headers)
         if status == 200:
             return told(answer["result"])
         outcome = refused(answer)
-        assert status == STATUS_OF[outcome.said["code"]], (status, answer)
+        assert status == STATUS_OF[outcome.answer["code"]], (status, answer)
         return outcome
 
 
 class McpStdio:
-    """The process `interlock mcp`, which leads to the server; it is who its environment says."""
+    """The process `interlock mcp`, which leads to the server; its environment names the caller."""
 
     name = "mcp stdio"
     family = "mcp"
     is_served = True
+    is_remote = False
 
-    def do(self, scene: Scene, who: Who, act: type, members: Members) -> Outcome:
-        place = scene.place.but(INTERLOCK_TOKEN=scene.token(who), INTERLOCK_SESSION=who.session)
+    def call(self, at: Workspace, caller: Caller, verb: type[Verb], fields: Fields) -> Outcome:
+        place = at.place.but(INTERLOCK_TOKEN=at.token(caller), INTERLOCK_SESSION=caller.session)
         said = [
             _request(0, "initialize", HELLO),
             {"jsonrpc": "2.0", "method": "notifications/initialized"},
-            _request(1, "tools/call", called(act, who, members)),
+            _request(1, "tools/call", called(verb, caller, fields)),
         ]
         with place.start("mcp") as bridge:
             assert bridge.stdin is not None
@@ -756,14 +539,17 @@ def _two(bridge: Any) -> list[str]:
     return [next(heard), next(heard)]
 
 
-def _request(id: int, method: str, params: Members) -> Members:
+def _request(id: int, method: str, params: Fields) -> Fields:
     return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
 
 
+WAYS: tuple[Way, ...] = ("directory", "url", "socket")
+CLIENTS = [Python(way, is_async=is_async) for way in WAYS for is_async in (False, True)]
 DOORS: tuple[Door, ...] = (
     Python(),
-    Command(is_served=False),
-    Command(is_served=True),
+    Python("url"),
+    CommandLine(is_served=False),
+    CommandLine(is_served=True),
     Http(),
     McpStdio(),
     McpHttp(),
@@ -775,28 +561,35 @@ _A_RUN = "a session is `interlock run`, which starts, keeps and ends it"
 _A_HOOK = "a client's hooks say it: interlock hook CLIENT EVENT"
 _WITHIN = "it is a part of another command, which does it by itself"
 _FOR_PEOPLE = "it is for programs that show mail to people"
-_HERE = "it names files of the server's machine, which a request must not"
 _FEW_TOOLS = "agents have few tools: this is for people and programs"
 
-NOT_OFFERED: dict[str, dict[type, str]] = {
+NOT_OFFERED: dict[str, Mapping[type[Verb], str]] = {
     "python": {},
     "cli": {
-        PutChunk: _WITHIN,
-        DropUpload: _WITHIN,
-        FindAnswer: _WITHIN,
-        StopWaiting: _WITHIN,
-        PrepareEvidence: _WITHIN,
-        PrepareVerdict: _WITHIN,
-        CheckGate: _WITHIN,
-        ProveMany: _WITHIN,
-        StartSession: _A_RUN,
-        FindSession: _A_RUN,
-        KeepSession: _A_RUN,
-        EndSession: _A_RUN,
-        Attend: _A_HOOK,
-        ListMail: _FOR_PEOPLE,
-        ListEvents: _FOR_PEOPLE,
+        mail.PutChunk: _WITHIN,
+        mail.DropUpload: _WITHIN,
+        mail.FindAnswer: _WITHIN,
+        claims.StopWaiting: _WITHIN,
+        work.PrepareEvidence: _WITHIN,
+        work.PrepareVerdict: _WITHIN,
+        work.CheckGate: _WITHIN,
+        workspace.ProveMany: _WITHIN,
+        identity.StartSession: _A_RUN,
+        identity.FindSession: _A_RUN,
+        identity.KeepSession: _A_RUN,
+        identity.EndSession: _A_RUN,
+        workspace.Attend: _A_HOOK,
+        mail.ListMail: _FOR_PEOPLE,
+        workspace.ListEvents: _FOR_PEOPLE,
     },
-    "http": {verb: _HERE for verb in ROUTED if verb.declared.local},
+    "http": {},
     "mcp": {verb: _FEW_TOOLS for verb in ROUTED if verb not in TOOLS},
 }
+
+
+def is_offered(row: Row, door: Door) -> bool:
+    """Whether a door offers the verb of a row, and has words for the request. A verb that names
+    files of the server's machine is not for callers on others."""
+    if row.verb in NOT_OFFERED[door.family] or {*row.not_at} & {door.family, door.name}:
+        return False
+    return not (door.is_remote and row.verb.declared.local)

@@ -15,6 +15,7 @@ import interlock.local.link
 from world.both_ways import BOTH_WAYS, DIRECT_ONLY
 from world.commandline import Place
 from world.fork_server import Servers, ServersByWorkspace
+from world.furnished import Furnished
 from world.people_and_apps import App, Browser, Caller
 from world.prepared import Prepared
 from world.remotes import Remotes
@@ -124,6 +125,13 @@ def first_town(tmp_path_factory: pytest.TempPathFactory) -> Place:
 def town(first_town: Place, tmp_path: Path, served: ServersByWorkspace | None) -> Place:
     """A place for one test, with the senders otto-cli (an agent) and vera (a person)."""
     return first_town.copied(tmp_path, served)
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Furnished:
+    """The workspace with something for every verb to work on. Tests play rows in copies of it. Its
+    claims last an hour, which a run of all tests may take."""
+    return Furnished(tmp_path_factory.mktemp("furnished"))
 
 
 @pytest.fixture(scope="session")

@@ -1,22 +1,22 @@
 """Bad input on every command: a coded error, exit 2 or 3, no traceback, nothing stored.
 
-`ROWS` has a row for every command of the table; a command without one fails a test. A row gives
-words that work and says of what kind each of its arguments and flags is; `BAD` lists for every
-kind what must be refused, and `FINE` what looks bad and is not. The rest of the file is about
-broken workspaces, broken standard streams and files that are not what they should be.
+The words of a command that work come from a row of its verb in `world/rows`. `KINDS` says by hand
+of what kind an argument or a flag is, so that a declaration that accepts too much does not check
+itself. `BAD` lists for every kind what must be refused, and `FINE` what looks bad and is not. The
+rest of the file is about broken workspaces, broken standard streams and files that are not what
+they should be.
 """
 
 import json
 import os
 import random
-import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import apsw
 import pytest
@@ -28,13 +28,18 @@ from interlock.doors.cli.lookup import all_commands
 from interlock.doors.cli.parser import parse
 from interlock.errors import Usage
 from world.commandline import EXIT_OF, LIMIT_S, Done, Place, steering
+from world.doors import COMMANDS as COMMANDS_OF
+from world.doors import ON_THE_FILE, Workspace, words_of
 from world.fork_server import Servers, ServersByWorkspace
-from world.signed_in_people import let_in
-from world.working import BRIEF, Workshop
+from world.furnished import Furnished, filled
+from world.row import NOBODY, OWNER, PROOF
+from world.rows import working
+from world.working import BRIEF
 
 pytestmark = pytest.mark.every_engine
 
 COMMANDS = all_commands()
+BY_NAME = {command.name: command for command in COMMANDS}
 
 NOISE = random.Random(7).randbytes(10_000_000)
 LONG = "x" * 200_000
@@ -158,322 +163,222 @@ FINE: dict[str, list[str]] = {
 }
 
 
-Kinds: TypeAlias = dict[int | str, str]
-
-
-class Row(NamedTuple):
-    """Words that work, and of what kind their values are: by position after the command's words,
-    or by flag. `acts` says whether the command takes `--from` and `--session` seriously."""
-
-    words: str
-    kinds: Kinds
-    acts: bool = True
-    reads_stdin: bool = False
-
-
-_CLAIM: Kinds = {"--item": "item", "--path": "glob", "--repo": "repo"}
-_WHERE: Kinds = {"--worktree": "line", "--branch": "line", "--note": "line"}
-_PAGE: Kinds = {"--limit": "count", "--after": "position"}
-_UNDER: Kinds = {"--fence": "count"}
-_JUDGING: Kinds = {
-    0: "task",
-    1: "name",
-    "--note": "remark",
-    "--commit": "commit",
-    "--evidence": "id",
+# The arguments and flags of each kind. A name after a command's words is for that command, or for
+# all commands with that first word; it precedes the name alone.
+OF_KIND = {
+    "any word": ("guard REMOTE", "guard URL", "hook CLIENT", "hook EVENT"),
+    "anything": ("--option",),
+    "bytes": ("--memory-limit", "--output-limit"),
+    "choice": ("CLIENT", "--format", "--kind", "--priority", "--severity", "--state"),
+    "commit": ("--commit", "--tree"),
+    "count": ("SEQ", "--criterion", "--fence", "--limit", "audit prove --since"),
+    "duration": ("--since", "--time-limit", "--ttl", "--wait"),
+    "engine": ("--engine", "migrate --to"),
+    "glob": ("--path",),
+    "host": ("--host",),
+    "id": ("ID", "MESSAGE", "--evidence", "--reply-to", "--thread"),
+    "item": ("ITEM", "--item"),
+    "key": ("--key",),
+    "label": ("task create --label",),
+    "line": (
+        "LABEL",
+        "--branch",
+        "--label",
+        "--note",
+        "--reason",
+        "--subject",
+        "--title",
+        "--worktree",
+    ),
+    "mapping": ("--map",),
+    "member": ("--holder", "--member"),
+    "name": ("GATE", "NAME", "--gate", "--own"),
+    "new file": ("audit export FILE", "backup FILE", "--output", "--plugin"),
+    "old file": ("EXPORT", "FILE", "FILE|-", "--checkpoint", "--spool", "up --key"),
+    "page": ("--url",),
+    "path": ("PATH",),
+    "port": ("--port",),
+    "position": ("--after",),
+    "proxy": ("--proxy",),
+    "query": ("QUERY",),
+    "range": ("--range",),
+    "remark": ("--fix", "gate --note", "task create --criterion"),
+    "repo": ("--repo",),
+    "rules": ("--rules",),
+    "scope": ("--scope",),
+    "sender": ("SENDER", "--sender"),
+    "setting": ("settings NAME",),
+    "shell": ("SHELL",),
+    "short line": ("connection NAME",),
+    "some file": ("--file", "evidence run --spool"),
+    "some name": ("mute NAME",),
+    "strictness": ("VALUE",),
+    "surface": ("--surface",),
+    "task": ("TASK", "task ID", "--depends-on", "--task"),
+    "task id": ("--id",),
+    "text": ("TEXT|-", "--brief", "evidence add --note"),
+    "to": ("TO", "--assignee", "--to"),
+    "token id": ("connection ID", "token ID"),
+    "type": ("TYPE", "--type"),
+    "url": ("--public-url",),
+    "verifier": ("--verifier",),
+    "word": ("agents NAME", "audit show --kind"),
 }
-VERA = " --from vera"
+KINDS = {name: kind for kind, names in OF_KIND.items() for name in names}
+# Tests of their own check these, or they may be anything at all.
+NO_KIND = {"QUESTION|-", "TOKEN|-", "--payload", "--why"}
 
-ROWS: dict[str, Row] = {
-    "up": Row(
-        "",
-        {
-            "--host": "host",
-            "--port": "port",
-            "--engine": "engine",
-            "--key": "old file",
-            "--public-url": "url",
-            "--proxy": "proxy",
-        },
-        acts=False,
-    ),
-    "migrate": Row("--to redis://127.0.0.1:1/0", {"--to": "engine"}, acts=False),
-    "repair": Row("--restore", {"--engine": "engine"}, acts=False),
-    "doctor": Row("", {}, acts=False),
-    "down": Row("", {}, acts=False),
-    "mcp": Row("", {}, acts=False),
-    "init": Row("", {}, acts=False),
-    "setup": Row("claude-code" + VERA, {0: "choice", "--plugin": "new file"}),
-    "join": Row(
-        "rita",
-        {
-            0: "name",
-            "--surface": "surface",
-            "--kind": "choice",
-            "--label": "line",
-            "--scope": "scope",
-        },
-    ),
-    "run": Row("vera -- true", {0: "sender"}, acts=False),
-    "hook": Row("claude-code Stop", {0: "any word", 1: "any word"}, acts=False),
-    "whoami": Row(VERA, {}),
-    "agents": Row("vera", {0: "word"}),
-    "status": Row("", {}),
-    "review": Row("", {"--since": "duration"}),
-    "send": Row(
-        "@vera hi" + VERA,
-        {
-            0: "to",
-            1: "text",
-            "--type": "type",
-            "--subject": "line",
-            "--thread": "id",
-            "--reply-to": "id",
-            "--priority": "choice",
-            "--key": "key",
-            "--ttl": "duration",
-        },
-        reads_stdin=True,
-    ),
-    "ask": Row(
-        "@vera hi --wait 1s" + VERA,
-        {0: "to", "--option": "anything", "--wait": "duration"},
-        reads_stdin=True,
-    ),
-    "answer": Row("$ask yes" + VERA, {0: "id", 1: "text"}, reads_stdin=True),
-    "inbox": Row(VERA, _PAGE | {"--wait": "duration"}),
-    "read": Row("$mail" + VERA, {0: "id", "--range": "range"}),
-    "ack": Row("$mail" + VERA, {0: "id", "--note": "line"}),
-    "receipts": Row("$mail" + VERA, {0: "id"}),
-    "thread": Row("$mail" + VERA, {0: "id", **_PAGE}),
-    "search": Row("hello" + VERA, {0: "query", "--limit": "count"}),
-    "watch": Row(VERA, {"--after": "position"}),
-    "mute": Row("vera", {0: "some name", "--ttl": "duration"}),
-    "explain": Row("$mail", {0: "id"}),
-    "redact": Row("$mail --reason r", {0: "id", "--reason": "line"}),
-    "claim acquire": Row(
-        "--item B-2" + VERA, _CLAIM | _WHERE | {"--ttl": "duration", "--wait": "duration"}
-    ),
-    "claim renew": Row("--item B-1" + VERA, _CLAIM | {"--ttl": "duration", "--fence": "count"}),
-    "claim release": Row("--item B-1" + VERA, _CLAIM | {"--fence": "count"}),
-    "claim check": Row("--item B-9", _CLAIM),
-    "claim list": Row("", {}),
-    "claim take-over": Row(
-        "--item B-1 --reason r" + VERA,
-        _CLAIM | _WHERE | {"--ttl": "duration", "--reason": "line"},
-    ),
-    "task create": Row(
-        "--title Sort" + VERA,
-        {
-            "--title": "line",
-            "--id": "task id",
-            "--brief": "text",
-            "--criterion": "remark",
-            "--gate": "name",
-            "--depends-on": "task",
-            "--priority": "choice",
-            "--assignee": "to",
-            "--label": "label",
-        },
-    ),
-    "task import": Row("../brief.md" + VERA, {0: "old file"}, reads_stdin=True),
-    "task list": Row("", _PAGE | {"--state": "choice"}),
-    "task show": Row("T-1", {0: "task"}),
-    "task take": Row("T-1" + VERA, _WHERE | {0: "task", "--ttl": "duration"}),
-    "task submit": Row(
-        "T-2" + VERA, _UNDER | {0: "task", "--commit": "commit", "--tree": "commit"}
-    ),
-    "task complete": Row("T-2" + VERA, _UNDER | {0: "task"}),
-    "task fail": Row("T-2" + VERA, _UNDER | {0: "task", "--note": "line"}),
-    "task cancel": Row("T-2" + VERA, {0: "task", "--note": "line"}),
-    "evidence run": Row(
-        "--task T-2 --from vera -- true",
-        _UNDER
-        | {
-            "--task": "task",
-            "--criterion": "count",
-            "--title": "line",
-            "--time-limit": "duration",
-            "--output-limit": "bytes",
-            "--memory-limit": "bytes",
-            "--spool": "some file",
-        },
-        acts=False,
-    ),
-    "evidence add": Row(
-        "--task T-2 --note seen" + VERA,
-        _UNDER
-        | {
-            "--task": "task",
-            "--criterion": "count",
-            "--title": "line",
-            "--file": "some file",
-            "--url": "page",
-            "--note": "text",
-            "--spool": "old file",
-        },
-    ),
-    "evidence show": Row("$evidence", {0: "id", "--range": "range"}),
-    "gate create": Row("hera --holder vera", {0: "name", "--holder": "member"}),
-    "gate pass": Row("T-3 athena" + VERA, _JUDGING),
-    "gate fail": Row("T-3 athena --note red" + VERA, _JUDGING | {"--fix": "remark"}),
-    "gate run": Row("T-3" + VERA, {0: "task", "--gate": "name", "--rules": "rules"}),
-    "gate list": Row("", {}),
-    "blocker raise": Row(
-        "T-3 slow" + VERA,
-        {0: "task", 1: "text", "--fix": "remark", "--severity": "choice", "--to": "to"},
-        reads_stdin=True,
-    ),
-    "blocker resolve": Row("$blocker" + VERA, {0: "id", "--note": "line"}),
-    "blocker list": Row("", {"--task": "task"}),
-    "report": Row("T-3", {0: "task", "--format": "choice", "--output": "new file"}),
-    "scrub": Row("", {"--rules": "rules"}, acts=False),
-    "guard install": Row("", {}, acts=False),
-    "guard check": Row("src/a.py", {0: "path"}),
-    "guard note": Row("", {}),
-    "guard push": Row("origin https://example.com/r", {0: "any word", 1: "any word"}, acts=False),
-    "audit verify": Row("", {0: "old file", "--checkpoint": "old file"}, acts=False),
-    "audit show": Row("", _PAGE | {"--kind": "word"}, acts=False),
-    "audit checkpoint": Row("", {}, acts=False),
-    "audit prove": Row("2", {0: "count", "--since": "count"}, acts=False),
-    "audit check-proof": Row(
-        "../made.proof", {0: "old file", "--verifier": "verifier"}, acts=False
-    ),
-    "audit export": Row("fresh", {0: "new file"}, acts=False),
-    "invite": Row(
-        "hugo", {0: "name", "--surface": "surface", "--own": "name", "--ttl": "duration"}
-    ),
-    "connection list": Row("", {}),
-    "connection name": Row("$connection phone", {0: "token id", 1: "short line"}),
-    "connection revoke": Row("$connection", {0: "token id"}),
-    "token list": Row("", {}),
-    "token show": Row("$token", {0: "token id"}),
-    "token mint": Row(
-        "--sender vera",
-        {"--sender": "sender", "--label": "line", "--scope": "scope", "--ttl": "duration"},
-    ),
-    "token rotate": Row("$token", {0: "token id", "--sender": "sender"}),
-    "token revoke": Row("$token", {0: "token id", "--sender": "sender"}),
-    "token reaffirm": Row("--all", {0: "token id", "--sender": "sender"}),
-    "token label": Row("$token vera", {0: "token id", 1: "line"}),
-    "token import": Row("../tokens.json", {0: "old file", "--map": "mapping"}, reads_stdin=True),
-    "token identify": Row("$secret", {}, acts=False, reads_stdin=True),
-    "group create": Row("team --member vera", {0: "name", "--member": "member"}),
-    "group list": Row("", {}),
-    "settings": Row("recipients open", {0: "setting", 1: "strictness"}),
-    "pause": Row("", {"--reason": "line"}),
-    "resume": Row("", {}),
-    "backup": Row("fresh", {0: "new file"}),
-    "restore": Row("../made.db", {0: "old file"}),
-    "rebuild": Row("", {}),
-    "schema": Row("send", {0: "type"}, acts=False),
-    "completion": Row("bash", {0: "shell"}, acts=False),
+# Words that work for the commands that call no verb, and where a row excludes other flags.
+WORDS = {
+    "invite": "hugo",
+    "task submit": "T-3 --from nova",
+    "up": "",
+    "migrate": "--to redis://127.0.0.1:1/0",
+    "repair": "--restore",
+    "down": "",
+    "mcp": "",
+    "init": "",
+    "setup": "claude-code --from vera",
+    "run": "vera -- true",
+    "hook": "claude-code Stop",
+    "watch": "--from vera",
+    "task import": "../brief.md --from vera",
+    "evidence run": "--task T-3 --from nova -- true",
+    "gate run": "T-4 --from dora",
+    "report": "T-4",
+    "scrub": "",
+    "guard install": "",
+    "guard push": "origin https://example.com/r",
+    "audit check-proof": "../made.proof",
+    "schema": "send",
+    "completion": "bash",
 }
+# Commands that take no notice of `--from` and `--session`.
+WITHOUT_SENDER = {
+    *("up", "migrate", "repair", "doctor", "down", "mcp", "init", "run", "hook", "evidence run"),
+    *("scrub", "guard install", "guard push", "schema", "completion", "token identify"),
+    *("audit verify", "audit show", "audit checkpoint", "audit prove", "audit export"),
+    "audit check-proof",
+}
+
+
+def slots(command: str) -> dict[str, str]:
+    """The kind of each argument and flag of a command that takes a value."""
+    given = BY_NAME[command]
+    names = [argument.name for argument in given.arguments]
+    names += [flag.name for flag in given.flags if flag.placeholder]
+    prefixes = (f"{command} ", f"{given.words[0]} ", "")
+    kinds = {n: [KINDS[p + n] for p in prefixes if p + n in KINDS] for n in names}
+    missing = [name for name in names if not kinds[name] and name not in NO_KIND]
+    assert not missing, f"{command}: say in KINDS of what kind {', '.join(missing)} is."
+    return {name: found[0] for name, found in kinds.items() if found}
+
+
+class Sample(NamedTuple):
+    """Words that work: arguments, flags with their values, the sender that acts, and the words
+    after `--`."""
+
+    arguments: list[str]
+    flags: list[tuple[str, str | None]]
+    sender: list[str]
+    rest: list[str]
+
+    def words(self) -> list[str]:
+        flags = [word for flag in self.flags for word in flag if word is not None]
+        return [*self.arguments, *flags, *self.sender, *self.rest]
+
+
+def typed(text: str) -> Sample:
+    """A sample from its words."""
+    head, dashes, tail = text.partition("-- ")
+    words = head.split()
+    sender = words[words.index("--from") :] if "--from" in words else []
+    words = words[: len(words) - len(sender)]
+    at = next((n for n, word in enumerate(words) if word.startswith("--")), len(words))
+    flags = list(zip(words[at::2], [*words[at + 1 :: 2], None], strict=False))
+    return Sample(words[:at], flags, sender, ["--", *tail.split()] if dashes else [])
+
 
 # `schema` knows every type, those of verbs too.
 EXCEPT = {("schema", "evidence")}
 
 
-def test_every_command_has_a_row() -> None:
-    assert set(ROWS) == {command.name for command in COMMANDS}
+@pytest.mark.parametrize("command", sorted(BY_NAME))
+def test_every_argument_and_flag_with_a_value_has_a_kind(command: str) -> None:
+    assert set(slots(command).values()) <= BAD.keys()
 
 
-def test_every_argument_and_flag_with_a_value_has_a_kind() -> None:
-    for command in COMMANDS:
-        kinds = ROWS[command.name].kinds
-        missing = {flag.name for flag in command.flags if flag.placeholder} - set(kinds)
-        # What these take is checked by tests of their own below, or may be anything at all.
-        missing -= {"--payload", "--why", "--type", "--kind"}
-        assert not missing, (command.name, missing)
+def test_every_kind_is_that_of_some_argument_or_flag() -> None:
+    found = {kind for command in BY_NAME for kind in slots(command).values()}
+    assert found == BAD.keys() - {"json", "session", "workspace"}
 
 
-class Scene:
-    """A place with something for every command to work on, and what the words call it. Where it
-    has a `twin`, what is refused in one of them is refused in the same words in the other."""
+class Bench:
+    """A copy of the furnished workspace, in which words are refused. Where it has a `twin`, both
+    must refuse them with the same text."""
 
-    def __init__(
-        self, place: Place, names: dict[str, str] | None = None, twin: Place | None = None
-    ) -> None:
+    def __init__(self, furnished: Furnished, place: Place, twin: Place | None = None) -> None:
         self.place = place
         self.places = [place] if twin is None else [place, twin]
-        self.names = self._built() if names is None else names
+        self.names = furnished.names | {"root": str(place.root)}
         self.wrong: list[str] = []
         self.is_settled = True
         self._logs: dict[Place, apsw.Connection] = {}
+        self._samples: dict[str, Sample] = {}
 
     def close(self) -> None:
         for log in self._logs.values():
             log.close()
 
-    def _built(self) -> dict[str, str]:
-        place = self.place
-        secret = place.join("vera", None, "--kind", "human")
-        place.join("otto", "cli")
-        otto = ("--from", "otto-cli")
-        mail = place.ok("send", "@vera", "hello", *otto)["message"]["id"]
-        ask = place.ok("send", "@vera", "hi?", "--type", "ask", *otto)["message"]["id"]
-        place.ok("claim", "acquire", "--item", "B-1", "--from", "vera")
-        place.ok("backup", "../made.db")
-        (place.root / "made.proof").write_text(json.dumps(place.ok("audit", "prove", "2")))
-        old = [{"token_hash": "0" * 64, "agent": "vera", "label": "Vera, at home"}]
-        (place.root / "tokens.json").write_text(json.dumps(old))
-        (place.cwd / "noise").write_bytes(NOISE[:100_000])
-        (place.cwd / "text").write_text("just text\n")
-        token = place.ok("token", "list")["tokens"][0]["id"]
-        _, connection = let_in(place.workspace, "rosa")
-        named = {"token": token, "secret": secret, "connection": connection.id}
-        return {"mail": mail, "ask": ask} | named | self._work()
+    def sample(self, command: str) -> Sample:
+        if command in WORDS:
+            return typed(WORDS[command])
+        if command not in self._samples:
+            self._samples[command] = self._shortest(command)
+        return self._samples[command]
 
-    def _work(self) -> dict[str, str]:
-        """A repository, and tasks: T-1 waits, vera works on T-2, and otto-cli has submitted T-3."""
-        place = self.place
-        Workshop(place).git("config", "core.excludesFile", "../ignored")
-        (place.root / "ignored").write_text("noise\ntext\n")
-        (place.root / "brief.md").write_text(BRIEF)
-        vera, otto = ("--from", "vera"), ("--from", "otto-cli")
-        for title in ("Sort", "Show", "Count"):
-            criterion = ("--criterion", "it is there")
-            place.ok("task", "create", "--title", title, "--gate", "athena", *criterion, *vera)
-        place.ok("task", "take", "T-2", *vera)
-        place.ok("task", "take", "T-3", *otto)
-        place.ok("task", "submit", "T-3", *otto)
-        said = place.ok("evidence", "add", "--task", "T-3", "--file", "greet.sh", *otto)
-        raised = place.ok("blocker", "raise", "T-3", "it is slow", *vera)
-        return {"evidence": said["evidence"]["id"], "blocker": raised["blocker"]["id"]}
+    def _shortest(self, command: str) -> Sample:
+        """The row with the most arguments and the fewest flags, if possible without first steps."""
+        verbs = [verb for verb, commands in COMMANDS_OF.items() if command in commands]
+        rows = [row for verb in verbs for row in working(verb) if row.caller.session is None]
+        rows = [row for row in rows if not {"cli", ON_THE_FILE} & {*row.not_at}]
+        rows = [row for row in rows if not row.first and not row.meanwhile] or rows
+        at = Workspace(self.place, {}, "")
+        found = [(words_of(r.verb, filled(dict(r.fields), self.names), at), r) for r in rows]
+        found = [(words, row) for words, row in found if words.command.name == command]
+        words, row = min(found, key=lambda one: (-len(one[0].arguments), len(one[0].flags)))
+        is_sender = row.caller not in (OWNER, NOBODY) and command not in WITHOUT_SENDER
+        sender = ["--from", str(row.caller.sender)] if is_sender else []
+        return Sample(words.arguments, words.flags, sender, [])
 
     def words(self, command: str) -> list[str]:
-        row = re.sub(r"\$(\w+)", lambda found: self.names[found[1]], ROWS[command].words)
-        return row.split()
+        return self.sample(command).words()
 
-    def with_value(self, command: str, slot: int | str, value: str) -> list[str]:
-        """The working words with one value replaced."""
-        words = self.words(command)
-        if command == "token reaffirm":
-            words = []
-        if isinstance(slot, int):
-            if slot < len(words) and not words[slot].startswith("--"):
-                words[slot] = value
-            else:
-                words.insert(slot, value)
-        elif slot in words:
-            words[words.index(slot) + 1] = value
+    def with_value(self, command: str, slot: str, value: str) -> list[str]:
+        """The working words with one value replaced, and without those that exclude it."""
+        arguments, flags, sender, _ = self.sample(command)
+        arguments = list(arguments)
+        given = BY_NAME[command]
+        excluded = {name for one in given.one_of if slot in one.names for name in one.names}
+        excluded |= {"token reaffirm": {"--all"}, "token rotate": {"ID"}}.get(command, set())
+        excluded |= {"--item"} if slot == "--repo" else set()
+        excluded -= {slot}
+        flags = [flag for flag in flags if flag[0] not in excluded]
+        names = [argument.name for argument in given.arguments]
+        if slot.startswith("--") and excluded & {*names}:
+            arguments = []
+        if slot == "--path":
+            flags = [("--repo", "r"), *[flag for flag in flags if flag[0] != "--repo"]]
+        if slot == "--repo":
+            flags = [("--path", "src"), *flags]
+        if not slot.startswith("--"):
+            at = names.index(slot)
+            arguments[at : at + 1] = [value]
+        elif slot in dict(flags):
+            flags = [(name, value if name == slot else old) for name, old in flags]
         else:
-            for other in ("--item", "--all"):
-                if other in words and slot in ("--path", "--sender"):
-                    at = words.index(other)
-                    del words[at : at + (2 if other == "--item" else 1)]
-            if slot == "--path":
-                words = ["--repo", "r", *words]
-            if command in ("token rotate", "token revoke"):
-                words = []
-            if command == "audit prove":
-                words = []
-            if command == "evidence add" and slot in ("--file", "--url", "--spool"):
-                words[words.index("--note") : words.index("--note") + 2] = []
-            if slot == "--repo" and "--item" in words:
-                words[words.index("--item") : words.index("--item") + 2] = ["--path", "src"]
-            words = [f"{slot}={value}", *words]
-        return [*command.split(), *words]
+            arguments = [f"{slot}={value}", *arguments]
+        return [*command.split(), *Sample(arguments, flags, sender, []).words()]
 
     def refused(self, words: list[str], stdin: bytes = b"", **environ: str) -> None:
         """Notes what is wrong with the refusal of these words."""
@@ -518,62 +423,73 @@ class Scene:
         assert not self.wrong, f"{len(self.wrong)} inputs were not refused as they should:\n{shown}"
         for place in self.places:
             assert place.run("audit", "verify", "--json").status == 0
-            left = {"noise", "text", "fresh", ".git", "greet.sh"}
+            left = {"noise", "text", ".git", PROOF}
             assert {file.name for file in place.cwd.iterdir()} <= left
         self.is_settled = True
 
 
 @pytest.fixture(scope="module")
-def first_scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    return Scene(Place(tmp_path_factory.mktemp("scene")))
+def first_place(furnished: Furnished, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The furnished workspace, with files that commands are given."""
+    place = furnished.copied(tmp_path_factory.mktemp("bench"))
+    (place.root / "made.proof").write_text(json.dumps(place.ok("audit", "prove", "2")))
+    (place.root / "brief.md").write_text(BRIEF)
+    (place.cwd / "noise").write_bytes(NOISE[:100_000])
+    (place.cwd / "text").write_text("just text\n")
+    (place.cwd / ".git" / "info").mkdir(exist_ok=True)
+    (place.cwd / ".git" / "info" / "exclude").write_text("noise\ntext\n")
+    return place
 
 
 @pytest.fixture
-def scene(first_scene: Scene, tmp_path: Path, served: ServersByWorkspace | None) -> Iterator[Scene]:
+def bench(
+    furnished: Furnished, first_place: Place, tmp_path: Path, served: ServersByWorkspace | None
+) -> Iterator[Bench]:
     """With a server, there is a twin without one."""
-    twin = first_scene.place.copied(tmp_path / "twin") if served is not None else None
-    place = first_scene.place.copied(tmp_path, served)
-    with closing(Scene(place, first_scene.names, twin)) as scene:
-        yield scene
+    twin = first_place.copied(tmp_path / "twin") if served is not None else None
+    place = first_place.copied(tmp_path, served)
+    with closing(Bench(furnished, place, twin)) as bench:
+        yield bench
 
 
-class Still:
-    """The scene of tests that change nothing: the next one has it too, unless one has failed."""
+class Reused:
+    """The bench of tests that change nothing: the next test has it too, unless one has failed."""
 
-    def __init__(
-        self, first: Scene, served: ServersByWorkspace, roots: pytest.TempPathFactory
-    ) -> None:
-        self._first, self._served, self._roots = first, served, roots
-        self.scene = self._fresh()
+    def __init__(self, fresh: Callable[[], Bench]) -> None:
+        self._fresh = fresh
+        self.bench = fresh()
 
-    def _fresh(self) -> Scene:
-        place, root = self._first.place, self._roots.mktemp("still")
-        return Scene(
-            place.copied(root, self._served), self._first.names, place.copied(root / "twin")
-        )
-
-    def again(self) -> Scene:
-        if not self.scene.is_settled:
-            self.scene.close()
-            self.scene = self._fresh()
-        self.scene.is_settled = False
-        return self.scene
+    def again(self) -> Bench:
+        if not self.bench.is_settled:
+            self.bench.close()
+            self.bench = self._fresh()
+        self.bench.is_settled = False
+        return self.bench
 
 
 @pytest.fixture(scope="module")
-def only_still(
-    first_scene: Scene, servers: Servers, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Still]:
+def reused(
+    furnished: Furnished,
+    first_place: Place,
+    servers: Servers,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Reused]:
     with closing(ServersByWorkspace(servers)) as served:
-        still = Still(first_scene, served, tmp_path_factory)
-        yield still
-        still.scene.close()
+
+        def fresh() -> Bench:
+            root = tmp_path_factory.mktemp("unchanged")
+            place = first_place.copied(root, served)
+            return Bench(furnished, place, first_place.copied(root / "twin"))
+
+        reused = Reused(fresh)
+        yield reused
+        reused.bench.close()
 
 
 @pytest.fixture
-def still(only_still: Still, only_through_servers: None) -> Scene:
-    """A scene with a server, and a twin without one."""
-    return only_still.again()
+def unchanged(reused: Reused, only_through_servers: None) -> Bench:
+    """A bench with a server, and a twin without one."""
+    return reused.again()
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str], list[str]]:
@@ -584,94 +500,88 @@ def _split(words: list[str]) -> tuple[list[str], list[str], list[str]]:
     return words[:at], ["--"], words[at + 1 :]
 
 
-def _slots(command: str) -> Iterator[tuple[int | str, str]]:
-    yield from ROWS[command].kinds.items()
-
-
 # What runs a command is refused by its own rules: 125 instead of the refusal's own status. A hook
 # refuses nothing: to its client that would be a no.
-REFUSING = [name for name in ROWS if name not in ("run", "evidence run", "hook")]
+REFUSING = [name for name in BY_NAME if name not in ("run", "evidence run", "hook")]
 
 
-def test_a_hook_takes_whatever_it_is_given_and_leaves_nothing(still: Scene) -> None:
-    before = still.place.entries()
+def test_a_hook_takes_whatever_it_is_given_and_leaves_nothing(unchanged: Bench) -> None:
+    before = unchanged.place.entries()
     for words in ([], ["--nope"], ["Stop", "--await=1"], ["a", "b", "c"], ["--session="]):
-        assert still.place.run("hook", *words).status == 0, words
+        assert unchanged.place.run("hook", *words).status == 0, words
     for value in [*EMPTY, *TRICKS, LONG[:100_000], *ANYWHERE]:
         for words in ([value, "Stop"], ["claude-code", value]):
-            done = still.place.run("hook", *words, stdin=value.encode("utf-8", "replace"))
+            done = unchanged.place.run("hook", *words, stdin=value.encode("utf-8", "replace"))
             assert (done.status, done.out) == (0, b"{}\n"), done
-    assert still.place.entries() == before
+    assert unchanged.place.entries() == before
 
 
 @pytest.mark.parametrize("command", REFUSING)
-def test_bad_values_are_refused_and_leave_nothing(command: str, still: Scene) -> None:
-    for slot, kind in _slots(command):
+def test_bad_values_are_refused_and_leave_nothing(command: str, unchanged: Bench) -> None:
+    for slot, kind in slots(command).items():
         for value in [*BAD[kind], *ANYWHERE]:
             if (command, value) not in EXCEPT:
-                still.refused(still.with_value(command, slot, value))
-    still.settle()
+                unchanged.refused(unchanged.with_value(command, slot, value))
+    unchanged.settle()
 
 
 @pytest.mark.parametrize("command", REFUSING)
-def test_bad_usage_is_refused_and_leaves_nothing(command: str, still: Scene) -> None:
-    words = [*command.split(), *still.words(command)]
+def test_bad_usage_is_refused_and_leaves_nothing(command: str, unchanged: Bench) -> None:
+    words = [*command.split(), *unchanged.words(command)]
     many = any(argument.many for c in COMMANDS if c.name == command for argument in c.arguments)
     for extra in ("--nope", "--nope=1", "-x", "--js", "--json=1", "--", *ANYWHERE):
         # `--` alone changes nothing; a word after it is one too many.
         added = ["--", *["surplus"] * 3] if extra == "--" else [extra]
         if extra != "--" or not many:
-            still.refused([*words, *added])
+            unchanged.refused([*words, *added])
     if not many:
-        still.refused([*words, "surplus", "surplus", "surplus"])
+        unchanged.refused([*words, "surplus", "surplus", "surplus"])
     for flag in ("--workspace", "--from", "--session"):
-        still.refused([*words, flag])
-        still.refused([*words, f"{flag}="])
+        unchanged.refused([*words, flag])
+        unchanged.refused([*words, f"{flag}="])
         for value in ANYWHERE:
-            still.refused([*words, f"{flag}={value}"])
+            unchanged.refused([*words, f"{flag}={value}"])
     needed = next(c for c in COMMANDS if c.name == command)
     if any(not argument.optional for argument in needed.arguments) or any(
         flag.required for flag in needed.flags
     ):
-        still.refused(command.split())
-    still.settle()
+        unchanged.refused(command.split())
+    unchanged.settle()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("command", [name for name in REFUSING if ROWS[name].acts])
-def test_senders_and_sessions_that_cannot_be_are_refused(command: str, still: Scene) -> None:
-    words = [*command.split(), *[w for w in still.words(command) if w not in ("--from", "vera")]]
-    if command in ("agents", "token mint", "group create", "gate create"):
-        words = [*command.split(), *still.words(command)]
+@pytest.mark.parametrize("command", [name for name in REFUSING if name not in WITHOUT_SENDER])
+def test_senders_and_sessions_that_cannot_be_are_refused(command: str, unchanged: Bench) -> None:
+    words = [*command.split(), *unchanged.sample(command)._replace(sender=[]).words()]
     for value in BAD["sender"]:
-        still.refused([*words, f"--from={value}"])
+        unchanged.refused([*words, f"--from={value}"])
     for value in BAD["session"]:
-        still.refused([*words, f"--session={value}", "--from", "vera"])
+        unchanged.refused([*words, f"--session={value}", "--from", "vera"])
         if value and "\0" not in value:
-            still.refused([*words, "--from", "vera"], INTERLOCK_SESSION=value)
-    still.refused(words, INTERLOCK_TOKEN="ilk_\udcff\x1b[31m")
-    still.refused(words, INTERLOCK_TOKEN=LONG)
-    still.settle()
+            unchanged.refused([*words, "--from", "vera"], INTERLOCK_SESSION=value)
+    unchanged.refused(words, INTERLOCK_TOKEN="ilk_\udcff\x1b[31m")
+    unchanged.refused(words, INTERLOCK_TOKEN=LONG)
+    unchanged.settle()
 
 
-TAKING: dict[str, list[tuple[str, int | str]]] = {
+TAKING: dict[str, list[tuple[str, str]]] = {
     "line": [("claim acquire", "--note"), ("send", "--subject"), ("pause", "--reason")],
-    "text": [("send", 1), ("answer", 1)],
+    "text": [("send", "TEXT|-"), ("answer", "TEXT|-")],
     "item": [("claim check", "--item")],
     "glob": [("claim check", "--path")],
-    "query": [("search", 0)],
-    "anything": [("audit show", "--kind"), ("agents", 0), ("token identify", 0)],
+    "query": [("search", "QUERY")],
+    "anything": [("audit show", "--kind"), ("agents", "NAME"), ("token identify", "TOKEN|-")],
 }
 
 
 @pytest.mark.parametrize("kind", FINE)
-def test_what_only_looks_bad_is_taken(kind: str, scene: Scene) -> None:
+def test_what_only_looks_bad_is_taken(kind: str, bench: Bench) -> None:
     """The other half of the table: control characters in a body are content, not an attack on
     the log, and a word such as `../..` in a note is a word."""
-    place = scene.place
+    place = bench.place
     for command, slot in TAKING[kind]:
         for value in FINE[kind]:
-            words = scene.with_value(command, slot, value)
+            words = bench.with_value(command, slot, value)
             done = place.run(*words, "--json")
             assert done.status == int(command == "token identify"), done  # nobody's
             if command == "pause":
@@ -695,67 +605,67 @@ READING = {
 
 def test_every_command_that_reads_standard_input_is_known() -> None:
     reading = {c.name for c in COMMANDS for a in c.arguments if a.name.endswith("|-")}
-    assert reading == set(READING) == {name for name, row in ROWS.items() if row.reads_stdin}
+    assert reading == set(READING)
 
 
 @pytest.mark.parametrize("command", READING)
-def test_ten_megabytes_of_noise_are_refused(command: str, still: Scene) -> None:
-    words = READING[command].replace("$ask", still.names["ask"]).split()
+def test_ten_megabytes_of_noise_are_refused(command: str, unchanged: Bench) -> None:
+    words = READING[command].replace("$ask", unchanged.names["ask"]).split()
     who = [] if command == "token identify" else ["--from", "vera"]
-    before = [place.query(CHUNKS) for place in still.places]
-    still.refused([*command.split(), *words, *who], stdin=NOISE)
-    still.refused([*command.split(), *words, *who], stdin=b"begins well\xff")
-    still.settle()
-    assert [place.query(CHUNKS) for place in still.places] == before
+    before = [place.query(CHUNKS) for place in unchanged.places]
+    unchanged.refused([*command.split(), *words, *who], stdin=NOISE)
+    unchanged.refused([*command.split(), *words, *who], stdin=b"begins well\xff")
+    unchanged.settle()
+    assert [place.query(CHUNKS) for place in unchanged.places] == before
 
 
-def test_ten_megabytes_of_text_are_a_message_but_no_answer_and_no_token(scene: Scene) -> None:
+def test_ten_megabytes_of_text_are_a_message_but_no_answer_and_no_token(bench: Bench) -> None:
     text = b"0123456789abcdef" * 655_360
-    sent = scene.place.ok("send", "@otto-cli", "-", "--from", "vera", stdin=text)["message"]
-    whole = scene.place.ok("read", sent["id"], "--from", "otto-cli")
+    sent = bench.place.ok("send", "@otto-cli", "-", "--from", "vera", stdin=text)["message"]
+    whole = bench.place.ok("read", sent["id"], "--from", "otto-cli")
     assert whole["payload"]["text"].encode() == text
-    scene.place.no(
+    bench.place.no(
         "NO_ANSWER", "ask", "@otto-cli", "-", "--wait", "1s", "--from", "vera", stdin=text
     )
-    before = scene.place.entries()
-    scene.place.no("TOO_LARGE", "answer", scene.names["ask"], "-", "--from", "vera", stdin=text)
-    unknown = scene.place.run("token", "identify", "-", "--json", stdin=text)
+    before = bench.place.entries()
+    bench.place.no("TOO_LARGE", "answer", bench.names["ask"], "-", "--from", "vera", stdin=text)
+    unknown = bench.place.run("token", "identify", "-", "--json", stdin=text)
     assert (unknown.status, unknown.json) == (1, {"known": False})
-    assert scene.place.entries() == before
+    assert bench.place.entries() == before
 
 
-def test_a_large_body_that_is_refused_leaves_no_piece_behind(scene: Scene) -> None:
+def test_a_large_body_that_is_refused_leaves_no_piece_behind(bench: Bench) -> None:
     text = b"x" * 3_000_000
-    before = scene.place.query(CHUNKS)
+    before = bench.place.query(CHUNKS)
     for words in (
         ["send", "AGENT:nobody", "-", "--from", "vera"],
         ["send", "@otto-cli", "-", "--reply-to", "00000000", "--from", "vera"],
         ["send", "@otto-cli", "-", "--type", "command", "--from", "vera"],
         ["send", "@otto-cli", "-", "--subject", "two\nlines", "--from", "vera"],
     ):
-        scene.refused(words, stdin=text)
-    for place in scene.places:
+        bench.refused(words, stdin=text)
+    for place in bench.places:
         place.ok("settings", "limits.message_bytes", "2999999")
-    scene.refused(["send", "@otto-cli", "-", "--from", "vera"], stdin=text)
-    scene.settle()
-    assert scene.place.query(CHUNKS) == before
+    bench.refused(["send", "@otto-cli", "-", "--from", "vera"], stdin=text)
+    bench.settle()
+    assert bench.place.query(CHUNKS) == before
 
 
-def test_an_empty_standard_input_is_no_message(still: Scene) -> None:
+def test_an_empty_standard_input_is_no_message(unchanged: Bench) -> None:
     for words in READING.values():
         if "$ask" not in words and "@" in words:
-            still.refused(["send", "@otto-cli", "-", "--from", "vera"])
-    still.refused(["answer", still.names["ask"], "-", "--from", "vera"])
-    still.settle()
+            unchanged.refused(["send", "@otto-cli", "-", "--from", "vera"])
+    unchanged.refused(["answer", unchanged.names["ask"], "-", "--from", "vera"])
+    unchanged.settle()
 
 
 # --- values with a test of their own
 
 
-def test_a_payload_that_does_not_fit_is_refused(still: Scene) -> None:
+def test_a_payload_that_does_not_fit_is_refused(unchanged: Bench) -> None:
     for payload in BAD["json"]:
-        still.refused(["send", "@otto-cli", f"--payload={payload}", "--from", "vera"])
-    still.settle()
+        unchanged.refused(["send", "@otto-cli", f"--payload={payload}", "--from", "vera"])
+    unchanged.settle()
 
 
 TYPED: list[tuple[str, dict[str, object]]] = [
@@ -785,11 +695,11 @@ TYPED: list[tuple[str, dict[str, object]]] = [
 ]
 
 
-def test_a_typed_payload_that_does_not_fit_is_refused(still: Scene) -> None:
+def test_a_typed_payload_that_does_not_fit_is_refused(unchanged: Bench) -> None:
     for type, payload in TYPED:
         words = ["send", "@otto-cli", "--type", type, "--payload", json.dumps(payload)]
-        still.refused([*words, "--from", "vera"])
-    still.settle()
+        unchanged.refused([*words, "--from", "vera"])
+    unchanged.settle()
 
 
 LIMITS = ("limits.message_bytes", "limits.sends_per_minute", "limits.hops")
@@ -807,36 +717,36 @@ NO_LIMIT = [
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_a_limit_takes_whole_numbers_within_bounds(name: str, scene: Scene) -> None:
+def test_a_limit_takes_whole_numbers_within_bounds(name: str, bench: Bench) -> None:
     for value in ["", *NO_LIMIT, "0" * 17 + "1" + "9" * 9]:
-        scene.refused(["settings", name, value])
-    scene.place.ok("send", "@otto-cli", "still works", "--from", "vera")
-    scene.settle()
+        bench.refused(["settings", name, value])
+    bench.place.ok("send", "@otto-cli", "still works", "--from", "vera")
+    bench.settle()
 
 
-def test_a_setting_takes_no_other_values(still: Scene) -> None:
+def test_a_setting_takes_no_other_values(unchanged: Bench) -> None:
     for value in ("(", "[a-", "a" * 201, "(?P<n>a)(?P=m)", "*"):
-        still.refused(["settings", "names.pattern", value])
-    still.refused(["settings", "recipients", "Strict"])
-    still.settle()
+        unchanged.refused(["settings", "names.pattern", value])
+    unchanged.refused(["settings", "recipients", "Strict"])
+    unchanged.settle()
 
 
-def test_a_thousand_and_one_ids_are_too_many(still: Scene) -> None:
-    still.refused(["ack", *["00000000"] * 1001, "--from", "vera"])
-    still.refused(["claim", "acquire", *["--path=a"] * 101, "--repo", "r", "--from", "vera"])
-    still.settle()
+def test_a_thousand_and_one_ids_are_too_many(unchanged: Bench) -> None:
+    unchanged.refused(["ack", *["00000000"] * 1001, "--from", "vera"])
+    unchanged.refused(["claim", "acquire", *["--path=a"] * 101, "--repo", "r", "--from", "vera"])
+    unchanged.settle()
 
 
-def test_all_or_none_of_several_messages_are_acknowledged(scene: Scene) -> None:
-    before = scene.place.ok("inbox", "--from", "vera")["open"]
-    scene.refused(["ack", scene.names["mail"], "00000000", "--from", "vera"])
-    scene.settle()
-    assert scene.place.ok("inbox", "--from", "vera")["open"] == before > 0
+def test_all_or_none_of_several_messages_are_acknowledged(bench: Bench) -> None:
+    before = bench.place.ok("inbox", "--from", "vera")["open"]
+    bench.refused(["ack", bench.names["mail"], "00000000", "--from", "vera"])
+    bench.settle()
+    assert bench.place.ok("inbox", "--from", "vera")["open"] == before > 0
 
 
-def test_bad_words_for_run_start_nothing(scene: Scene) -> None:
+def test_bad_words_for_run_start_nothing(bench: Bench) -> None:
     """As for a client of its own, 125 says that it never started."""
-    place = scene.place
+    place = bench.place
     before = place.entries()
     for sender in ("nobody", "@", "../vera", "vera/../otto-cli", "\x1b[31m", "x" * 100_000):
         done = place.process("run", sender, "--", "touch", "ran")
@@ -849,16 +759,16 @@ def test_bad_words_for_run_start_nothing(scene: Scene) -> None:
     assert not (place.cwd / "ran").exists()
 
 
-def test_bad_words_for_a_run_of_evidence_start_nothing(scene: Scene) -> None:
+def test_bad_words_for_a_run_of_evidence_start_nothing(bench: Bench) -> None:
     """Words that cannot be are refused as everywhere; what only the workspace can refuse, by 125,
     as the command's own status could be any other."""
-    place = scene.place
+    place = bench.place
     before = place.entries()
     ran = ("--", "touch", "ran")
-    for flag, kind in ROWS["evidence run"].kinds.items():
+    for flag, kind in slots("evidence run").items():
         if flag == "--spool":
             continue  # where to write is found out after the run
-        about = [] if flag == "--task" else ["--task", "T-2"]
+        about = [] if flag == "--task" else ["--task", "T-3"]
         for value in [*BAD[kind], *ANYWHERE]:
             given = [f"{flag}={value}", *about, "--from", "vera"]
             done = place.run("evidence", "run", *given, *ran)
@@ -905,15 +815,16 @@ def _may_run(words: list[str]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def spot(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Scene(Place(tmp_path_factory.mktemp("random"))).place
+def spot(furnished: Furnished, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return furnished.copied(tmp_path_factory.mktemp("random"))
 
 
 @pytest.fixture(scope="module")
-def served_spot(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    served = ServersByWorkspace(servers)
-    yield Scene(Place(tmp_path_factory.mktemp("random"), served)).place
-    served.close()
+def served_spot(
+    furnished: Furnished, servers: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
+    with closing(ServersByWorkspace(servers)) as served:
+        yield furnished.copied(tmp_path_factory.mktemp("random"), served)
 
 
 _RANDOMLY = settings(
