@@ -392,6 +392,14 @@ def test_a_command_that_needs_no_workspace_makes_none(place: Place) -> None:
     assert not place.workspace.exists()
 
 
+def test_status_shows_the_directory_to_the_owner_alone(town: Place) -> None:
+    assert str(town.workspace) in town.run("status").text
+    done = town.run("status", INTERLOCK_TOKEN=town.token_of("otto-cli"))
+    assert done.status == 0, done
+    assert ", workspace " in done.text
+    assert str(town.workspace) not in done.text
+
+
 # --- exit statuses
 
 

@@ -46,7 +46,7 @@ def described(*, is_covered: bool) -> BaseSchema:
     return schema.exclude(path=LEFT_OUT)
 
 
-class Town(NamedTuple):
+class FuzzedServer(NamedTuple):
     """A server, an admin's token, and what can be asked for by name."""
 
     served: RunningServer
@@ -55,16 +55,16 @@ class Town(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Town]:
+def server(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[FuzzedServer]:
     with ForkedServer(Place(tmp_path_factory.mktemp("described")), servers) as served:
         token = served.place.join("ada", None, "--scope", "admin")
         sent = served.send(token, "@ada", "Hello.").json["message"]["id"]
         claim = served.ask("POST", "/v1/claims", {"item": "B-1"}, token=token).json["claim"]["id"]
-        yield Town(served, token, {"message": sent, "messages": sent, "id": claim})
+        yield FuzzedServer(served, token, {"message": sent, "messages": sent, "id": claim})
 
 
-def test_what_is_served_is_what_is_tested(town: Town) -> None:
-    assert town.served.ask("GET", "/openapi.json").json == DOCUMENT
+def test_what_is_served_is_what_is_tested(server: FuzzedServer) -> None:
+    assert server.served.ask("GET", "/openapi.json").json == DOCUMENT
 
 
 by_chance = settings(
@@ -77,24 +77,24 @@ by_chance = settings(
 
 @described(is_covered=False).parametrize()
 @by_chance
-def test_every_answer_is_as_described(case: schemathesis.Case[Any], town: Town) -> None:
-    check(case, town)
+def test_every_answer_is_as_described(case: schemathesis.Case[Any], server: FuzzedServer) -> None:
+    check(case, server)
 
 
 @pytest.mark.long
 @described(is_covered=True).parametrize()
 @by_chance
 def test_every_answer_at_every_bound_is_as_described(
-    case: schemathesis.Case[Any], town: Town
+    case: schemathesis.Case[Any], server: FuzzedServer
 ) -> None:
-    check(case, town)
+    check(case, server)
 
 
-def check(case: schemathesis.Case[Any], town: Town) -> None:
-    familiar(case, town.known)
+def check(case: schemathesis.Case[Any], server: FuzzedServer) -> None:
+    familiar(case, server.known)
     case.call_and_validate(
-        base_url=town.served.url,
-        headers={"Authorization": f"Bearer {town.token}"},
+        base_url=server.served.url,
+        headers={"Authorization": f"Bearer {server.token}"},
         checks=CHECKS,
     )
 

@@ -1,6 +1,8 @@
-"""What a second reader tried on people's way in: each of it was possible once, and is not now. The
-server is asked by plain HTTP; test_oauth_attacks.py has the table of attacks, and
-tests/rooms/people/test_people_mended.py what needs no server."""
+"""Attempts on joining, signing in and consenting that once succeeded. Interlock refuses each now.
+
+The tests ask the server by plain HTTP. test_oauth_attacks.py has the table of attacks, and
+tests/rooms/people the rules.
+"""
 
 import asyncio
 import base64

@@ -14,22 +14,23 @@ _REAFFIRM = "Every token is suspended until you trust it again: interlock token 
 
 def status(answer: Answer) -> str:
     size = count(answer["bytes"], "byte")
+    # Only the owner sees the directory and the URL of the log.
+    log = f"{bold(answer['directory'])}  " if "directory" in answer else ""
+    log += answer["engine"]
     if "workspace" in answer:
         rows = [
-            f"{bold(answer['directory'])}  {answer['engine']}, workspace {answer['workspace']}",
+            f"{log}, workspace {answer['workspace']}",
             f"{entries(answer['entries'])}, epoch {answer['epoch']}, {size}",
             f"{count(answer['agents'], 'agent')}, {count(answer['messages'], 'message')}, "
             f"{count(answer['open_deliveries'], 'delivery', 'deliveries')} open",
             f"{count(answer['claims'], 'claim')}, {answer['waiting']} waiting",
         ]
     else:
-        rows = [
-            f"{bold(answer['directory'])}  {answer['engine']}",
-            f"{entries(answer['entries'])}, {size}",
-        ]
+        rows = [log, f"{entries(answer['entries'])}, {size}"]
     if "nodes" in answer:
         node, nodes = answer["node"], answer["nodes"]
-        rows.append(f"Engine {answer['url']}")
+        if "url" in answer:
+            rows.append(f"Engine {answer['url']}")
         rows.append(f"Node {node} of {answer['name']}, with {count(len(nodes), 'node')}:")
         for other in sorted(nodes, key=lambda other: other["node"] != node):
             lag = f"{other['lag']} behind" if other["lag"] else "level"
