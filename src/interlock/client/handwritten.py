@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from interlock.client import answers
 from interlock.client.asking import Asked, Method, Texts, texts
 from interlock.errors import ClaimHeld, EngineUnavailable, Refusal, Usage
+from interlock.rooms.claims import DEFAULT_LEASE_S
 from interlock.rooms.claims.verbs import AcquireClaim, ReleaseClaim
 from interlock.rooms.identity.token_files import prepared
 from interlock.rooms.identity.token_format import hashed
@@ -17,7 +18,6 @@ from interlock.rooms.identity.verbs import IdentifyToken, ImportTokens
 from interlock.rooms.mail.message_types import MAIN_MEMBER, sendable
 from interlock.rooms.mail.verbs import AckMessages, ListInbox, SendMessage
 from interlock.rooms.workspace.verbs import ShowStorage
-from interlock.verbs.types import DEFAULT_LEASE_S
 
 if TYPE_CHECKING:
     from interlock.client import AsyncClient, Client

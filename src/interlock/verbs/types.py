@@ -8,7 +8,7 @@ types as they are.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, get_args
 
 from interlock.errors import BadInput, Usage
 from interlock.verbs.addresses import unicode
@@ -30,10 +30,6 @@ MAX_ROWS = 1000
 MAX_FILES = 10_000
 MAX_POSITION = (1 << 62) - 1
 MAX_QUERY_LENGTH = 1000
-# Two rooms take claims, and two raise blockers; a blocker may name no severity.
-DEFAULT_LEASE_S = 3600
-DEFAULT_SEVERITY: Final = "stop"
-LEASE = "the lease: 90s, 15m, 2h, 7d"
 # Patterns are compiled on first use: most commands check nothing.
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 

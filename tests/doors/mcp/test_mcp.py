@@ -13,11 +13,11 @@ from mcp.shared.exceptions import MCPError
 from interlock.doors.mcp.calls import FLOWS
 from interlock.doors.mcp.tools import INSTRUCTIONS, offered_tools
 from interlock.node.live import LiveNode
+from interlock.rooms.claims import DEFAULT_LEASE_S
 from interlock.rooms.claims.verbs import AcquireClaim
 from interlock.rooms.mail.verbs import SendMessage, ShowReceipts
 from interlock.rooms.workspace.verbs import Review, ShowStatus
 from interlock.verbs.addresses import VALID_SHAPES
-from interlock.verbs.types import DEFAULT_LEASE_S
 from world.mcp_clients import (
     ENTRANCES,
     MODES,

@@ -3,3 +3,6 @@
 `verbs` declares and decides, `queue` grants claims and serves waiters, `guard` compares files with
 claims, `records` reads the tables, and `fold` writes them.
 """
+
+DEFAULT_LEASE_S = 3600
+LEASE_HELP = "the lease: 90s, 15m, 2h, 7d"

@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock.errors import ClaimHeld, MissingScope, NotFound, NotHolder, StaleFence, Usage
+from interlock.rooms.claims import DEFAULT_LEASE_S, LEASE_HELP
 from interlock.verbs import LazyModule
 from interlock.verbs.answers import without_none
 from interlock.verbs.types import (
-    DEFAULT_LEASE_S,
     GLOB,
-    LEASE,
     MAX_FILES,
     OBJECT_ID,
     Annotated,
@@ -92,7 +91,7 @@ class AcquireClaim(
     scope="claim",
     exactly_one=ITEM_OR_PATHS,
     help={
-        "ttl_s": LEASE,
+        "ttl_s": LEASE_HELP,
         "wait_s": "wait in the queue for this long",
         "everywhere": EVERYWHERE,
     },
@@ -145,7 +144,7 @@ class RenewClaim(
     method="renew",
     scope="claim",
     exactly_one=ID_ITEM_OR_PATHS,
-    help={"ttl_s": LEASE},
+    help={"ttl_s": LEASE_HELP},
 ):
     """Extend a claim that you hold."""
 
@@ -207,7 +206,7 @@ class TakeOverClaim(
     method="take_over item",
     scope="claim",
     exactly_one=ITEM_OR_PATHS,
-    help={"ttl_s": LEASE, "everywhere": EVERYWHERE},
+    help={"ttl_s": LEASE_HELP, "everywhere": EVERYWHERE},
 ):
     """Take over another holder's claim, with a reason.
 

@@ -3,3 +3,8 @@
 `verbs` declares, `sending` accepts messages, `reading` shows them, `waking` decides which message
 may wake an agent, `uploads` sends large bodies, `records` reads the tables, `fold` writes them.
 """
+
+from typing import Final
+
+# The severity of a blocker that states none.
+DEFAULT_SEVERITY: Final = "stop"

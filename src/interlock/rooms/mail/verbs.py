@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from interlock.errors import InvalidMessage, MissingScope, NotFound, TooLarge, Usage
 from interlock.log.encoding import canonical, digest
+from interlock.rooms.mail import DEFAULT_SEVERITY
 from interlock.rooms.mail.message_types import MAIN_MEMBER, plain, sendable
 from interlock.verbs import LazyModule
 from interlock.verbs.addresses import address, unicode
 from interlock.verbs.answers import Priority
 from interlock.verbs.types import (
-    DEFAULT_SEVERITY,
     MAX_QUERY_LENGTH,
     MAX_ROWS,
     MESSAGE_REF,

@@ -19,13 +19,12 @@ from interlock.errors import (
     TooLarge,
     Usage,
 )
+from interlock.rooms.claims import DEFAULT_LEASE_S, LEASE_HELP
+from interlock.rooms.mail import DEFAULT_SEVERITY
 from interlock.verbs import LazyModule
 from interlock.verbs.addresses import address, check_name, near
 from interlock.verbs.answers import without_none
 from interlock.verbs.types import (
-    DEFAULT_LEASE_S,
-    DEFAULT_SEVERITY,
-    LEASE,
     LINE,
     MESSAGE_REF,
     Annotated,
@@ -227,7 +226,7 @@ class TakeTask(
     cli="task take ID [--worktree P] [--branch B] [--note N] [--ttl D]",
     method="take",
     scope="work",
-    help={"ttl_s": LEASE},
+    help={"ttl_s": LEASE_HELP},
 ):
     """Take a task by a claim on it, or extend your own claim.
 
