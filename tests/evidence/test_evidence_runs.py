@@ -458,7 +458,7 @@ def test_at_a_terminal_an_interrupt_reaches_the_command_once_and_is_recorded(
     directory: RunDirectory,
 ) -> None:
     script = (
-        f"trap 'echo told; rest=20' INT; {directory.mark}; echo ready; rest=forever; "
+        f"rest=forever; trap 'echo told; rest=20' INT; {directory.mark}; echo ready; "
         'until [ "$rest" = 0 ]; do sleep 0.05; '
         '[ "$rest" = forever ] || rest=$((rest - 1)); done; exit 0'
     )
