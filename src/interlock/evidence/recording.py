@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, Self
 
 from interlock.errors import Usage
@@ -36,16 +35,18 @@ class NotStarted(Exception):
         self.status = status
 
 
-@dataclass
 class Recorded:
     """The result of a run: the payload of its evidence, the file with the output to be stored, and
     the status to exit with. `unstarted` says why the command could not be started, if so. Closing
     it removes the file."""
 
-    payload: dict[str, Any]
-    output: str
-    exit_status: int
-    unstarted: str | None = None
+    def __init__(
+        self, payload: dict[str, Any], output: str, exit_status: int, unstarted: str | None = None
+    ) -> None:
+        self.payload = payload
+        self.output = output
+        self.exit_status = exit_status
+        self.unstarted = unstarted
 
     def close(self) -> None:
         shutil.rmtree(os.path.dirname(self.output), ignore_errors=True)

@@ -28,6 +28,7 @@ MEMBERS: Final = {"form", "key", "payload", "output"}
 MAX_OUTPUT_BYTES: Final = 65 << 20
 MAX_PAYLOAD_BYTES: Final = 4 << 20
 _KEY: Final = re.compile("run-[0-9a-f]{32}")
+_BLOCK: Final = 3 << 18  # a multiple of three, so that the blocks of base64 join
 
 
 def new_key() -> str:
@@ -52,13 +53,16 @@ def write(
         )
     directory = directory or tempfile.gettempdir()
     session = next(filter(None, map(os.environ.get, SESSIONS)), None)
+    head = json.dumps({"form": FORM, "key": key, "payload": payload}, ensure_ascii=False)
     try:
         descriptor, part = tempfile.mkstemp(".part", _prefix(session), directory)
         try:
             with os.fdopen(descriptor, "wb") as file, open(output, "rb") as source:
-                kept = base64.b64encode(source.read()).decode()
-                run = {"form": FORM, "key": key, "payload": payload, "output": kept}
-                file.write(json.dumps(run, ensure_ascii=False).encode() + b"\n")
+                # By blocks: a large output does not fit into the memory of every machine.
+                file.write(head.removesuffix("}").encode() + b', "output": "')
+                while block := source.read(_BLOCK):
+                    file.write(base64.b64encode(block))
+                file.write(b'"}\n')
                 file.flush()
                 os.fsync(file.fileno())
             path = part.removesuffix(".part") + ending

@@ -356,14 +356,16 @@ def claims_alive(node: Node) -> Iterator[Finding]:
     """Find claims whose holder is surely gone before the lease expires."""
     with node.file.reading() as db:
         tx = node.transaction(db)
-        for claim in live(tx):
+        claims = live(tx)
+        lost = {sender: node.presence.lost(sender) for sender in {c.sender for c in claims}}
+        for claim in claims:
             is_ended = claim.session is not None and tx.one(
                 "SELECT 1 FROM identity_sessions WHERE session = ? AND ended_at IS NOT NULL",
                 claim.session,
             )
             if is_ended:
                 why = "its session has ended"
-            elif claim.session in node.presence.lost(claim.sender):
+            elif claim.session in lost[claim.sender]:
                 why = "the client of its session has died"
             elif not _has_token(tx, claim.sender):
                 why = "no token of it is live any more"

@@ -41,9 +41,9 @@ def show(node: Node) -> Answer:
             for (header,) in db.execute("SELECT header FROM log WHERE seq = ?", (seq,))
         ]
         is_unsaid = repair_of(db) is not None
-        are_others_ahead = shared.engine.are_others_ahead(db)
+        are_others_ahead = loss.ours == loss.common and shared.engine.are_others_ahead(db)
     answer = _answer(loss) | {"lost": _summaries(lost), "changed": _summaries(changed)}
-    if loss.ours == loss.common and are_others_ahead:
+    if are_others_ahead:
         return answer | {"ok": False, "elsewhere": shared.engine.heard.node}
     if unlike:
         answer["ok"] = False

@@ -267,7 +267,11 @@ def shape_of(annotation: str, names: dict[str, Any]) -> tuple[Shape, bool]:
     if bare in _PLAIN:
         return _PLAIN[bare], optional
     named = names[bare]
-    return (named if isinstance(named, Shape) else Choice(*get_args(named))), optional
+    if isinstance(named, Shape):
+        return named, optional
+    if not all(isinstance(choice, str) for choice in get_args(named)):
+        raise TypeError(f"{bare} has no shape. Import Annotated from interlock.verbs.types.")
+    return Choice(*get_args(named)), optional
 
 
 # --- names and references

@@ -46,7 +46,7 @@ def _misfit(
             f"interlock join {shlex.quote(sender)}",
             where,
         )
-    if CredentialStore(link.home).get(sender) is None:
+    if sender not in CredentialStore(link.home).senders():
         return Finding(
             f"{about} acts as {address(sender)}, of whom no credential is kept here any more.",
             f"interlock token mint --sender {shlex.quote(sender)} --keep",

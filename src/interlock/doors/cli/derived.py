@@ -91,7 +91,7 @@ def _parts(line: str) -> list[str]:
     parts: list[str] = []
     for word in line.split():
         last = parts[-1] if parts else ""
-        is_in_group = last[:1] in ("[", "(") and last[-1] not in "])"
+        is_in_group = last[:1] in ("[", "(") and last.rstrip(".")[-1] not in "])"
         is_value = (
             last.startswith("--") and " " not in last and (word[0] == "@" or word[0].isupper())
         )

@@ -46,19 +46,31 @@ UNREAD = ("accepted", "woken", "shown")
 LADDER = {"accepted": 0, "woken": 1, "shown": 2, "read": 3, "acked": 4, "declined": 4, "expired": 4}
 
 
-_insert_message = sql_fold(
-    "INSERT INTO mail_messages VALUES (:fact_seq, :id, :fact_sender, :to, :type, :thread, "
-    ":fact_at, :priority, :reply_to, :expires_at, coalesce(:hops, 0), coalesce(:nth, 0), "
-    ":fact_token, :fact_session, 0, :deliveries, :wake)",
-    optional=("reply_to", "expires_at", "hops", "nth", "wake"),
-    words=("deliveries",),
-)
-
-
 def _fold_sent(state: FoldedState, fact: Header) -> None:
     outcome = fact.outcome
     expires_at = outcome.get("expires_at")
-    _insert_message(state, fact)
+    # The most frequent fact: positions are bound faster than names.
+    state.execute(
+        "INSERT INTO mail_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
+        (
+            fact.seq,
+            outcome["id"],
+            fact.sender,
+            outcome["to"],
+            outcome["type"],
+            outcome["thread"],
+            fact.at,
+            outcome["priority"],
+            outcome.get("reply_to"),
+            expires_at,
+            outcome.get("hops", 0),
+            outcome.get("nth", 0),
+            fact.token,
+            fact.session,
+            " ".join(outcome["deliveries"]),
+            int(outcome["wake"]) if "wake" in outcome else None,
+        ),
+    )
     for recipient in outcome["deliveries"]:
         state.execute(
             "INSERT INTO mail_deliveries VALUES (?, ?, 'accepted', 0, ?, NULL)",

@@ -267,9 +267,9 @@ def not_done_yet(what: str, needs: list[answers.Need]) -> RuleAnswer:
 
 def end_task(tx: Transaction, task: Task, status: str, note: str | None) -> answers.TaskEnded:
     """End a task as done, failed or cancelled, and release the worker's claim on it."""
-    said = canonical({"note": note}) if note is not None else None
+    note_body = canonical({"note": note}) if note is not None else None
     claim = claim_on(tx, task.id)
-    tx.append("task_ended", {"task": task.id, "status": status}, said)
+    tx.append("task_ended", {"task": task.id, "status": status}, note_body)
     if claim is not None and claim.fence == task.fence:
         tx.append("claim_released", {"id": claim.id, "reason": f"task {status}"})
         serve(tx)

@@ -577,9 +577,10 @@ class SharedEngine(SqliteEngine):
         while loss.ours > loss.common and (found := self.remote.read(after, AT_ONCE)):
             for entry in found:
                 fact = self.opened(entry)
-                said = fact.outcome.get("abandoned", {}) if fact is not None else {}
-                if said.get("after") == loss.common and said.get("first") in (first, GENESIS):
-                    return bool(said["seq"] >= loss.ours)
+                given_up = fact.outcome.get("abandoned", {}) if fact is not None else {}
+                follows = given_up.get("after") == loss.common
+                if follows and given_up.get("first") in (first, GENESIS):
+                    return bool(given_up["seq"] >= loss.ours)
             if found[-1].seq == after:
                 break  # a foreign entry between this position and the next
             after = found[-1].seq
