@@ -18,7 +18,7 @@ from schemathesis.generation import GenerationMode
 from schemathesis.schemas import BaseSchema
 
 from interlock.doors.http.openapi import document
-from world.commandline import Place
+from world.commandline import LIMIT_S, Place
 from world.fork_server import Servers
 from world.server import ForkedServer, RunningServer
 
@@ -96,11 +96,12 @@ def check(case: schemathesis.Case[Any], server: FuzzedServer) -> None:
         base_url=server.served.url,
         headers={"Authorization": f"Bearer {server.token}"},
         checks=CHECKS,
+        timeout=LIMIT_S,
     )
 
 
 def familiar(case: schemathesis.Case[Any], known: dict[str, str]) -> None:
-    """Nobody waits long, and a name that nobody has is now and then one that somebody has."""
+    """Shorten waits, and replace every second random name by one that exists."""
     for members in (case.query, case.body):
         if isinstance(members, dict) and isinstance(wait := members.get("wait"), int):
             members["wait"] = min(wait, 1)
