@@ -26,23 +26,23 @@ from interlock.local.link import open_node
 from interlock.node.live import LiveNode
 from interlock.rooms.mail.verbs import SendMessage
 from interlock.server.records import Owner
-from interlock.server.serving import Place, application, configuration, listening
+from interlock.server.serving import ServerOptions, application, configuration, listening
 
 SEND = decoding.decoder(decoding.routes_of(SendMessage)[0])
 
 
 def main() -> None:
-    place = Place(sys.argv[1], "127.0.0.1", 0)
-    with open_node(place.directory) as node, listening(place) as listener:
+    options = ServerOptions(sys.argv[1], "127.0.0.1", 0)
+    with open_node(options.directory) as node, listening(options) as listener:
         host, port = listener.getsockname()
         listener.listen()
-        uvloop.run(_serve(LiveNode(node), place, f"http://{host}:{port}", listener))
+        uvloop.run(_serve(LiveNode(node), options, f"http://{host}:{port}", listener))
 
 
-async def _serve(live: LiveNode, place: Place, url: str, listener: Any) -> None:
+async def _serve(live: LiveNode, options: ServerOptions, url: str, listener: Any) -> None:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(live)
-        owner = Owner(place.directory)
+        owner = Owner(options.directory)
         app = application(live, owner, loopback=True)
         await stack.enter_async_context(app.tools.running())
         nothing = _tool()

@@ -5,7 +5,7 @@ import pytest
 from interlock.errors import Usage
 from interlock.scrub import rules_of
 from interlock.scrub.scanner import Scanner
-from interlock.scrub.texts import Judge
+from interlock.scrub.texts import HitFinder
 
 
 def test_an_empty_table_allows_every_path_and_no_further_ref() -> None:
@@ -74,8 +74,8 @@ def test_fingerprints_and_globs_stand_in_one_list() -> None:
 def test_a_word_is_a_whole_word_unless_stars_say_otherwise(
     word: str, text: str, found: bool
 ) -> None:
-    judge = Judge(rules_of({"words": [word]}), Scanner())
-    assert [hit.check for hit in judge.hits([text.encode()])][:1] == ["word"] * found
+    finder = HitFinder(rules_of({"words": [word]}), Scanner())
+    assert [hit.check for hit in finder.hits([text.encode()])][:1] == ["word"] * found
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_a_word_is_a_whole_word_unless_stars_say_otherwise(
     ],
 )
 def test_a_path_is_found_with_either_slash(path: str, text: str, found: bool) -> None:
-    judge = Judge(rules_of({"paths": [path]}), Scanner())
-    assert [hit.check for hit in judge.hits([text.encode()])] == ["path"] * found
+    finder = HitFinder(rules_of({"paths": [path]}), Scanner())
+    assert [hit.check for hit in finder.hits([text.encode()])] == ["path"] * found
 
 
 def test_the_word_that_was_found_is_named_as_it_was_configured() -> None:
-    judge = Judge(rules_of({"words": ["ab", "otto*", "falcon"]}), Scanner())
-    assert [(hit.what, hit.line) for hit in judge.hits([b"x\nOttoman\nfalcon"])] == [
+    finder = HitFinder(rules_of({"words": ["ab", "otto*", "falcon"]}), Scanner())
+    assert [(hit.what, hit.line) for hit in finder.hits([b"x\nOttoman\nfalcon"])] == [
         ("The private word 'otto*'", 2),
         ("The private word 'falcon'", 3),
     ]

@@ -4,8 +4,8 @@ holds none; a `~` in them is taken out."""
 import pytest
 
 from interlock.scrub import Rules, names
-from interlock.scrub.scanner import Row, Scanner
-from interlock.scrub.texts import Judge
+from interlock.scrub.scanner import ScannedLine, Scanner
+from interlock.scrub.texts import HitFinder
 
 BASE64 = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYa1B2c3D4e5"
 HEX = "0f1e2d3c4b5a69788796" * 2
@@ -17,7 +17,7 @@ def scanner() -> Scanner:
 
 
 def found(scanner: Scanner, line: str, *, settings: bool) -> list[str]:
-    return [secret.value for secret in scanner.secrets([Row(1, line)], settings=settings)]
+    return [secret.value for secret in scanner.secrets([ScannedLine(1, line)], settings=settings)]
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ def found(scanner: Scanner, line: str, *, settings: bool) -> list[str]:
 def test_a_secret_of_a_known_shape_or_in_quotes_is_found_once_in_any_file(
     scanner: Scanner, line: str
 ) -> None:
-    judge = Judge(Rules(), scanner)
+    finder = HitFinder(Rules(), scanner)
     text = f"above\n\n{line.replace('~', '')}\nbelow\n".encode()
-    assert [(hit.check, hit.line) for hit in judge.hits([text])] == [("secret", 3)]
+    assert [(hit.check, hit.line) for hit in finder.hits([text])] == [("secret", 3)]
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_scripts_of_the_shell_are_known_by_their_first_line(start: bytes, expect
 def test_wide_text_without_a_mark_is_read_also_across_pieces(order: str, scanner: Scanner) -> None:
     key = "AKIA" + "QWERTYUIOPASDFGH"
     data = ("Überschrift\n" * 2000 + key + "\n").encode(order)
-    judge = Judge(Rules(words=("überschrift",)), scanner)
+    finder = HitFinder(Rules(words=("überschrift",)), scanner)
     pieces = [data[at : at + 9999] for at in range(0, len(data), 9999)]
-    hits = list(judge.hits(pieces))
+    hits = list(finder.hits(pieces))
     assert ("secret", 2001) in {(hit.check, hit.line) for hit in hits}
     assert {hit.line for hit in hits if hit.check == "word"} == set(range(1, 2001))

@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 from interlock.errors import Usage
 from interlock.scrub import names
 from interlock.scrub.fixes import Fixes, without_refs
-from interlock.scrub.git import Entry, Git, Objects
+from interlock.scrub.git import Git, Objects, TreeEntry
 from interlock.scrub.rules import FINGERPRINT_DIGITS, Rules
 from interlock.scrub.scanner import Scanner
-from interlock.scrub.texts import Hit, Judge
+from interlock.scrub.texts import Hit, HitFinder
 
 # In the order in which they are shown: those about the whole repository come first.
 CHECKS: Final = ("root", "ref", "secret", "word", "path", "generated", "outside")
@@ -75,7 +75,7 @@ class _Scrub:
 
     def __init__(self, repository: str, rules: Rules) -> None:
         self._rules = rules
-        self._judge = Judge(rules, Scanner())
+        self._finder = HitFinder(rules, Scanner())
         self.git = git = Git(repository)
         self.found: dict[str, Finding] = {}
         self.commits = git.commits("--all", "--single-worktree", "--topo-order", "--reverse")
@@ -99,7 +99,7 @@ class _Scrub:
         self._fixes = Fixes(git, [ref.name for ref in self._allowed], self._checkout)
 
         # Each file that a commit ever had, under the first commit that had it so.
-        self._present: dict[bytes, Entry] = {}
+        self._present: dict[bytes, TreeEntry] = {}
         self._paths: dict[bytes, str] = {}
         self._blobs: dict[str, dict[bytes, str]] = {}
         for commit, entry in git.brought(self.commits):
@@ -186,7 +186,7 @@ class _Scrub:
             for check, what in unwanted:
                 fix = self._fixes.removal(path, commit, present=is_present)
                 self._add(check, what, fix, commit=commit, path=path)
-            for hit in self._judge.hits([path]):
+            for hit in self._finder.hits([path]):
                 fix = self._fixes.renaming(path, commit, present=is_present)
                 what = f"{hit.what}, in the file's name"
                 self._add(hit.check, what, fix, mark=hit.mark, commit=commit, path=path)
@@ -197,7 +197,7 @@ class _Scrub:
             pieces = objects.pieces(blob)
             first = next(pieces, b"")
             settings = any(map(names.holds_settings, places)) or names.is_script(first[:_START])
-            hits = list(self._judge.hits(chain((first,), pieces), settings=settings))
+            hits = list(self._finder.hits(chain((first,), pieces), settings=settings))
             if kind := names.generated_kind(first[:_START]):
                 hits.insert(0, Hit("generated", f"It is {kind}", "", 1))
             if not hits:
@@ -239,7 +239,7 @@ class _Scrub:
                 if is_person and (title, text) in people:
                     continue
                 people.add((title, text))
-                for hit in self._judge.hits([text]):
+                for hit in self._finder.hits([text]):
                     self._add(
                         hit.check,
                         f"{hit.what}, in the commit's {title}",
@@ -259,7 +259,7 @@ class _Scrub:
                 fields = dict(_fields(raw))
                 kind, object_id = fields["type"].decode(), fields["object"].decode()
                 for title, text in _texts(raw):
-                    for hit in self._judge.hits([text]):
+                    for hit in self._finder.hits([text]):
                         what = f"{hit.what}, in the {title} of the tag {ref.name}"
                         line = hit.line if title == "message" else None
                         self._add(hit.check, what, fix, mark=hit.mark, line=line)
@@ -272,7 +272,7 @@ class _Scrub:
         for ref in (*([self._branch] if self._branch else []), *self._allowed):
             is_branch = ref == self._branch
             fix = "git branch -m NEW-NAME" if is_branch else without_refs([ref.name])
-            for hit in self._judge.hits([ref.name.encode("utf-8", "surrogateescape")]):
+            for hit in self._finder.hits([ref.name.encode("utf-8", "surrogateescape")]):
                 self._add(hit.check, f"{hit.what}, in the name of a ref", fix, mark=hit.mark)
 
 

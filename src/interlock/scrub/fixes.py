@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
-from interlock.scrub.git import LINK, Entry, Git
+from interlock.scrub.git import LINK, Git, TreeEntry
 
 _COMMIT: Final = "git commit -q -m 'Prepare for the public'"
 
@@ -54,7 +54,7 @@ class Fixes:
             return self.history(commit)
         return self.start_over(edits=[f"git mv -- {_quoted(path)} NEW-NAME"])
 
-    def editing(self, entry: Entry, line: int) -> str:
+    def editing(self, entry: TreeEntry, line: int) -> str:
         """Opens the file of HEAD at the line, and continues when it is saved."""
         if entry.mode == LINK:
             return self.removal(entry.path, "", present=True)

@@ -33,7 +33,7 @@ class Ref(NamedTuple):
     id: str
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """A file at a path: a blob, a symbolic link, or (mode 160000) another repository's commit."""
 
     path: bytes
@@ -90,14 +90,14 @@ class Git:
         """The commits that `git rev-list` selects with these words."""
         return self._read("rev-list", *words).decode().split()
 
-    def tree(self) -> Iterator[Entry]:
+    def tree(self) -> Iterator[TreeEntry]:
         """The files of HEAD."""
         for line in self._read("ls-tree", "-r", "-z", "--full-tree", "HEAD").split(b"\0")[:-1]:
             about, path = line.split(b"\t", 1)
             mode, _, object_id = about.decode().split()
-            yield Entry(path, mode, object_id)
+            yield TreeEntry(path, mode, object_id)
 
-    def brought(self, commits: list[str]) -> Iterator[tuple[str, Entry]]:
+    def brought(self, commits: list[str]) -> Iterator[tuple[str, TreeEntry]]:
         """For each commit, the files that differ from all of its parents.
 
         An ancestor brought in what a merge shares with one of its parents."""
@@ -121,7 +121,7 @@ class Git:
                     path = next(fields)
                     mode = described[parents].lstrip(":")
                     if mode != "000000":
-                        yield commit, Entry(path, mode, described[2 * parents + 1])
+                        yield commit, TreeEntry(path, mode, described[2 * parents + 1])
                 if child.wait() != 0:
                     errors.seek(0)
                     raise _unreadable(errors.read())

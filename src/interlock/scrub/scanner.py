@@ -110,7 +110,7 @@ class Secret(NamedTuple):
         return f"{self.kind} ({self.value[:_SHOWN]}…)"
 
 
-class Row(NamedTuple):
+class ScannedLine(NamedTuple):
     """A line, or a part of a very long line."""
 
     line: int
@@ -135,7 +135,7 @@ class Scanner:
         self._in_settings = [*self._detectors, bare]
         self._clean: set[int] = set()
 
-    def secrets(self, rows: Sequence[Row], *, settings: bool = False) -> Iterator[Secret]:
+    def secrets(self, rows: Sequence[ScannedLine], *, settings: bool = False) -> Iterator[Secret]:
         """The secrets in these rows; `settings` says that values stand in them unquoted."""
         fresh = [row for row in rows if hash((row.text, settings)) not in self._clean]
         together = "\n".join(row.text for row in fresh)
@@ -149,7 +149,7 @@ class Scanner:
         yield from found
 
 
-def _secrets(detectors: Sequence[_Detector], row: Row) -> Iterator[Secret]:
+def _secrets(detectors: Sequence[_Detector], row: ScannedLine) -> Iterator[Secret]:
     """Each secret once, with the kind that the first of its detectors gives it."""
     known: list[str] = []
     for detector in detectors:

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from interlock.scrub.rules import Rules
-from interlock.scrub.scanner import Row, Scanner
+from interlock.scrub.scanner import ScannedLine, Scanner
 
 # So much of a piece is read again with the next one, for texts at the seam.
 OVERLAP: Final = 8192
@@ -31,7 +31,7 @@ class Hit(NamedTuple):
     line: int
 
 
-class Judge:
+class HitFinder:
     """Finds secrets, and the private words and paths of the rules."""
 
     def __init__(self, rules: Rules, scanner: Scanner) -> None:
@@ -48,7 +48,7 @@ class Judge:
             for text in _decoded(data):
                 yield from self._private_hits(text, first)
                 rows = [
-                    Row(line, content[start : start + _ROW])
+                    ScannedLine(line, content[start : start + _ROW])
                     for line, content in enumerate(text.split("\n"), first)
                     for start in range(0, max(1, len(content) - _ROW_OVERLAP), _ROW - _ROW_OVERLAP)
                 ]

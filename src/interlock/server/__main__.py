@@ -17,7 +17,7 @@ from interlock.machine.hosts import is_loopback, proxy, public_url
 from interlock.node.servers import sign_in
 from interlock.server.announcing import announcement, print_announcement
 from interlock.server.records import LOG, configure_log, lock
-from interlock.server.serving import Place, listening, serve
+from interlock.server.serving import ServerOptions, listening, serve
 
 _LOG = logging.getLogger("interlock.server")
 BARRED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EISDIR, errno.ENOTDIR)
@@ -37,12 +37,12 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--ready-fd", type=int, help="who waits for us to be ready reads it")
     given = parser.parse_args()
-    place = Place(given.workspace, given.host, given.port)
+    options = ServerOptions(given.workspace, given.host, given.port)
     is_up = False
 
     try:
         outside = public_url(given.public_url) if given.public_url is not None else None
-        place = place._replace(outside=outside, proxies=tuple(map(proxy, given.proxy)))
+        options = options._replace(outside=outside, proxies=tuple(map(proxy, given.proxy)))
         key, engine = None, given.engine
         if given.key is not None:
             try:
@@ -53,18 +53,18 @@ def main() -> int:
         if given.engine_fd is not None:
             with open(given.engine_fd, "rb") as pipe:
                 engine = os.fsdecode(pipe.read())
-        with open_node(place.directory, engine=engine, key=key) as node:
-            if lock(place.directory) is None:
+        with open_node(options.directory, engine=engine, key=key) as node:
+            if lock(options.directory) is None:
                 print_announcement(
-                    {"up": True, "started": False, "directory": place.directory}, given.json
+                    {"up": True, "started": False, "directory": options.directory}, given.json
                 )
                 return 0
-            sign_in(place.directory)
-            configure_log(os.path.join(place.directory, LOG))
+            sign_in(options.directory)
+            configure_log(os.path.join(options.directory, LOG))
 
             def ready(about: About) -> None:
                 nonlocal is_up
-                answer = announcement(node, about, loopback=is_loopback(place.host))
+                answer = announcement(node, about, loopback=is_loopback(options.host))
                 for hazard in answer["hazards"]:
                     _LOG.warning("hazard", extra={"hazard": hazard})
                 print_announcement(answer, given.json)
@@ -79,8 +79,8 @@ def main() -> int:
                         os.write(given.ready_fd, b"!")
                     os.close(given.ready_fd)
 
-            with listening(place) as listener:
-                uvloop.run(serve(node, place, listener, ready))
+            with listening(options) as listener:
+                uvloop.run(serve(node, options, listener, ready))
         return 0
     except Exception as trouble:  # noqa: BLE001 - the command that started us needs the error
         if is_up:
@@ -89,10 +89,10 @@ def main() -> int:
             refusal = trouble
         elif isinstance(trouble, OSError) and trouble.errno in BARRED:
             # Another user made a file of the workspace, as a start with sudo does.
-            path = trouble.filename if isinstance(trouble.filename, str) else place.directory
+            path = trouble.filename if isinstance(trouble.filename, str) else options.directory
             refusal = EngineUnavailable(
                 f"{path} cannot be written: {trouble.strerror}. Look at its owner and mode: "
-                f"whatever is in {place.directory} is to be of the user who runs Interlock."
+                f"whatever is in {options.directory} is to be of the user who runs Interlock."
             )
         else:
             refusal = reported(trouble)

@@ -35,7 +35,7 @@ BACKLOG = 2048
 FAREWELL_S = 5
 
 
-class Place(NamedTuple):
+class ServerOptions(NamedTuple):
     """The workspace and the address to serve; `outside` is the URL of a proxy before the server,
     and `proxies` are the proxy's source addresses, if not this machine's."""
 
@@ -46,13 +46,13 @@ class Place(NamedTuple):
     proxies: tuple[str, ...] = ()
 
 
-def listening(place: Place) -> socket.socket:
+def listening(options: ServerOptions) -> socket.socket:
     """The socket of the server's address, bound."""
-    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((place.host, place.port))
+        listener.bind((options.host, options.port))
     except (OSError, UnicodeError) as trouble:
         listener.close()
         why = trouble.strerror if isinstance(trouble, OSError) else "that is no name of a host"
@@ -60,7 +60,7 @@ def listening(place: Place) -> socket.socket:
         if isinstance(trouble, OSError) and trouble.errno in (errno.EADDRINUSE, errno.EACCES):
             advice = "Choose another port with --port, or 0 for any that is free."
         raise EngineUnavailable(
-            f"{place.host[:80]}:{place.port} cannot be served: {why}. {advice}"
+            f"{options.host[:80]}:{options.port} cannot be served: {why}. {advice}"
         ) from None
     return listener
 
@@ -93,7 +93,7 @@ class Server(uvicorn.Server):
 
 
 async def serve(
-    node: Node, place: Place, listener: socket.socket, ready: Callable[[About], None]
+    node: Node, options: ServerOptions, listener: socket.socket, ready: Callable[[About], None]
 ) -> None:
     """Serve until SIGTERM or SIGINT; then answer the requests that have arrived, and end."""
     host, port = listener.getsockname()[:2]
@@ -101,32 +101,32 @@ async def serve(
     shown = f"[{host}]" if ":" in host else host
     about = About(
         os.getpid(),
-        place.outside or f"http://{shown}:{port}",
-        socket_path(place.directory, "server.sock"),
-        socket_path(place.directory, "mcp.sock"),
+        options.outside or f"http://{shown}:{port}",
+        socket_path(options.directory, "server.sock"),
+        socket_path(options.directory, "mcp.sock"),
         __version__,
-        place.host,
+        options.host,
         port,
-        list(place.proxies),
+        list(options.proxies),
     )
     async with AsyncExitStack() as stack:
-        owner = Owner(place.directory)
+        owner = Owner(options.directory)
         live = await stack.enter_async_context(LiveNode(node))
         app = application(
             live,
             owner,
-            loopback=is_loopback(place.host),
-            outside=place.outside,
-            proxies=place.proxies,
+            loopback=is_loopback(options.host),
+            outside=options.outside,
+            proxies=options.proxies,
         )
         await stack.enter_async_context(app.tools.running())
-        stack.callback(withdraw, place.directory, about)
+        stack.callback(withdraw, options.directory, about)
         await stack.enter_async_context(mcp_socket(live, about.mcp))
         await stack.enter_async_context(Waker(live).running())
 
         def started() -> None:
-            publish(place.directory, about)
-            _LOG.info("ready", extra={"url": about.url, "directory": place.directory})
+            publish(options.directory, about)
+            _LOG.info("ready", extra={"url": about.url, "directory": options.directory})
             ready(about)
 
         server = Server(configuration(app.guard), live, started)

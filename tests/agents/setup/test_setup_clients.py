@@ -16,9 +16,9 @@ from interlock.agents import CLIENTS
 from interlock.agents.guards.hooks import this_interlock
 from interlock.agents.hooks import client_of
 from interlock.agents.setup import inspect, jsonc, records
-from interlock.agents.setup.apply import Setting, prepared, reversed_setting
+from interlock.agents.setup.apply import SetupPlan, prepared, undo_plan
 from interlock.agents.setup.clients import Invocation, client_named, place_at
-from interlock.agents.setup.inspect import Found
+from interlock.agents.setup.inspect import InstalledEntries
 from interlock.agents.setup.own_entries import hooks_in
 from interlock.errors import Usage
 
@@ -56,7 +56,7 @@ class UserMachine:
         git(self.repo, "init", "--quiet", "--initial-branch", "main")
         git(self.repo, "commit", "--quiet", "--allow-empty", "--message", "one")
 
-    def setting(self, client: str, sender: str = "otto", **given: Any) -> Setting:
+    def setting(self, client: str, sender: str = "otto", **given: Any) -> SetupPlan:
         plugin, is_repositorys = given.pop("plugin", None), given.pop("is_repositorys", False)
         place = place_at(str(given.pop("at", self.repo)), {"HOME": str(self.home)}, **given)
         caller = Invocation(this_interlock(), sender, "/data/ws", is_repositorys)
@@ -69,14 +69,14 @@ class UserMachine:
         return [change["state"] for change in setting.answer(with_diff=False)["changes"]]
 
     def undo(self, client: str, **given: Any) -> list[str]:
-        setting = self.reversed_setting(client, **given)
+        setting = self.undo_plan(client, **given)
         setting.apply()
         return [change["state"] for change in setting.answer(with_diff=False)["changes"]]
 
-    def reversed_setting(self, client: str, **given: Any) -> Setting:
+    def undo_plan(self, client: str, **given: Any) -> SetupPlan:
         plugin = given.pop("plugin", None)
         place = place_at(str(given.pop("at", self.repo)), {"HOME": str(self.home)}, **given)
-        return reversed_setting(client, place, str(self.kept), plugin)
+        return undo_plan(client, place, str(self.kept), plugin)
 
     def forget(self) -> None:
         """The workspace is gone, and the records with it."""
@@ -468,7 +468,7 @@ def test_entries_of_ours_that_nobody_knows_of_are_taken_out(
     assert not hooks_in(parsed(file), client)
     assert ("/gone" in file.read_text()) == (not has_server)
     assert rest_of(parsed(file), client) == theirs
-    assert machine.reversed_setting(client).changes == []
+    assert machine.undo_plan(client).changes == []
 
 
 @each_client
@@ -494,7 +494,7 @@ def test_a_moved_repository_is_as_before_after_undo(
         machine.set_up(client, "iris")
     machine.undo(client)
     assert machine.everything() == before
-    assert machine.reversed_setting(client).changes == []
+    assert machine.undo_plan(client).changes == []
 
 
 def test_a_hook_of_another_program_is_not_ours(machine: UserMachine) -> None:
@@ -514,7 +514,7 @@ def test_undo_in_the_project_says_what_is_left_in_the_users_configuration(
 ) -> None:
     machine.set_up(client, user=True)
     after = machine.everything()
-    answer = machine.reversed_setting(client).answer(with_diff=False)
+    answer = machine.undo_plan(client).answer(with_diff=False)
     assert answer["changes"] == []
     (notice,) = answer["notices"]
     assert f"interlock setup {client} --user --undo" in notice["message"]
@@ -522,7 +522,7 @@ def test_undo_in_the_project_says_what_is_left_in_the_users_configuration(
     machine.undo(client)
     assert machine.everything() == after
     machine.undo(client, user=True)
-    assert "notices" not in machine.reversed_setting(client).answer(with_diff=False)
+    assert "notices" not in machine.undo_plan(client).answer(with_diff=False)
     assert not any(b"interlock" in (data or b"") for data in machine.everything().values())
 
 
@@ -544,7 +544,7 @@ def test_tracked_files_get_nothing_and_the_users_own_are_used(
     assert {notice["code"] for notice in answer["notices"]} == {"TRACKED_FILE"}
     machine.set_up(client)
     assert git(machine.repo, "diff", "--stat") == ""
-    assert "notices" not in machine.reversed_setting(client).answer(with_diff=False)
+    assert "notices" not in machine.undo_plan(client).answer(with_diff=False)
     machine.undo(client)
     assert machine.everything() == before
 
@@ -643,14 +643,14 @@ def test_a_client_is_set_up_while_its_hooks_and_its_server_are_there(
     client: str, machine: UserMachine
 ) -> None:
     place = place_at(str(machine.repo), {"HOME": str(machine.home)})
-    assert inspect.found(client, place) == Found()
+    assert inspect.found(client, place) == InstalledEntries()
     machine.set_up(client)
     machine.forget()
-    there = Found(True, True, "otto", is_dead=True, workspace="/data/ws")
+    there = InstalledEntries(True, True, "otto", is_dead=True, workspace="/data/ws")
     assert inspect.found(client, place) == there
     for name in FILES[client]:
         (machine.repo / name).write_text("")
-    assert inspect.found(client, place) == Found()
+    assert inspect.found(client, place) == InstalledEntries()
     machine.set_up(client, "iris", user=True)
     assert inspect.found(client, place)[:3] == (True, True, "iris")
 
@@ -661,7 +661,7 @@ def test_files_that_cannot_be_read_say_nothing(client: str, machine: UserMachine
         (machine.repo / name).parent.mkdir(exist_ok=True)
         (machine.repo / name).write_bytes(b"{ \xff")
     place = place_at(str(machine.repo), {"HOME": str(machine.home)})
-    assert inspect.found(client, place) == Found()
+    assert inspect.found(client, place) == InstalledEntries()
 
 
 def test_what_is_called_is_alive_while_program_and_workspace_are_there(
@@ -705,7 +705,7 @@ def test_shared_hooks_of_codex_stay_until_the_last_worktree_is_taken_back(
     machine.set_up("codex")
     hooks = machine.repo / ".codex" / "hooks.json"
     as_set_up = hooks.read_bytes()
-    setting = machine.reversed_setting("codex", at=linked)
+    setting = machine.undo_plan("codex", at=linked)
     setting.apply()
     (notice,) = setting.answer(with_diff=False)["notices"]
     assert (notice["code"], str(machine.repo) in notice["message"]) == ("SHARED_FILE", True)

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from interlock.agents.claude_code.hooks import EDITORS, EVENTS
-from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Invocation, Place, Wanted, chosen
+from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Invocation, SetupTarget, Wanted, chosen
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER, Hooks
 
@@ -18,7 +18,7 @@ NAME = "claude"
 AWAIT_S = 24 * 60 * 60
 
 
-def wanted(place: Place, caller: Invocation) -> Wanted:
+def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
     notices: list[dict[str, str]] = []
     settings, hooked = chosen(
         place,

@@ -11,7 +11,7 @@ from interlock.agents.codex.hooks import EVENTS
 from interlock.agents.setup.clients import (
     HOOK_TIMEOUT_S,
     Invocation,
-    Place,
+    SetupTarget,
     Wanted,
     chosen,
     grouped,
@@ -28,7 +28,7 @@ VARIABLES = ("INTERLOCK_TOKEN", "INTERLOCK_SESSION", "INTERLOCK_WORKSPACE")
 END_TIMEOUT_S = 3
 
 
-def wanted(place: Place, caller: Invocation) -> Wanted:
+def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
     notices: list[dict[str, str]] = []
     own = place.in_home("CODEX_HOME", ".codex")
     (config, servers), (hooks_file, hooked) = (

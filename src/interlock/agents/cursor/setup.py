@@ -4,7 +4,7 @@ import os
 import shlex
 
 from interlock.agents.cursor.hooks import EDITORS, EVENTS, FORGETS
-from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Invocation, Place, Wanted, chosen
+from interlock.agents.setup.clients import HOOK_TIMEOUT_S, Invocation, SetupTarget, Wanted, chosen
 from interlock.agents.setup.documents import Document
 from interlock.agents.setup.own_entries import SERVER, Hooks
 
@@ -16,7 +16,7 @@ NEW = '{\n  "version": 1\n}\n'
 LOOPS = 5
 
 
-def wanted(place: Place, caller: Invocation) -> Wanted:
+def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
     notices: list[dict[str, str]] = []
     project, users = (os.path.join(above, ".cursor") for above in (place.root, place.home))
     (servers, served), (hooks_file, hooked) = (

@@ -10,7 +10,7 @@ from interlock.agents.gemini.hooks import EDITORS, EVENTS, FORGETS
 from interlock.agents.setup.clients import (
     HOOK_TIMEOUT_S,
     Invocation,
-    Place,
+    SetupTarget,
     Wanted,
     chosen,
     grouped,
@@ -23,7 +23,7 @@ TITLE = "Gemini CLI"
 NAME = "gemini"
 
 
-def wanted(place: Place, caller: Invocation) -> Wanted:
+def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
     notices: list[dict[str, str]] = []
     project = os.path.join(place.root, ".gemini", "settings.json")
     users = os.path.join(place.home, ".gemini", "settings.json")

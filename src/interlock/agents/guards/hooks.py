@@ -45,7 +45,7 @@ _TAKE_INPUT = "input=$(cat && echo .) || exit\ninput=${input%.}\n"
 _GIVE_INPUT = 'printf %s "$input" 2>/dev/null | '
 
 
-class Hook(NamedTuple):
+class GitHook(NamedTuple):
     """A hook of git: its name, the words of our command, and whether git writes to its input."""
 
     name: str
@@ -54,9 +54,9 @@ class Hook(NamedTuple):
 
 
 HOOKS = (
-    Hook("pre-commit", "guard check", has_input=False),
-    Hook("post-commit", "guard note", has_input=False),
-    Hook("pre-push", "guard push", has_input=True),
+    GitHook("pre-commit", "guard check", has_input=False),
+    GitHook("post-commit", "guard note", has_input=False),
+    GitHook("pre-push", "guard push", has_input=True),
 )
 
 
@@ -180,7 +180,7 @@ def by_hand(place: str = ".") -> list[dict[str, Any]] | None:
     return rows
 
 
-def written(hook: Hook, command: Sequence[str]) -> bytes:
+def written(hook: GitHook, command: Sequence[str]) -> bytes:
     """The script of a hook: it runs the hook from before, then `command`."""
     return os.fsencode(
         _SCRIPT.format(
@@ -224,7 +224,7 @@ def _locked(directory: str, *, make: bool) -> Iterator[None]:
         ) from None
 
 
-def _paths(directory: str) -> list[tuple[Hook, str]]:
+def _paths(directory: str) -> list[tuple[GitHook, str]]:
     """The hooks and their files. Raises Usage if another program has replaced our hook."""
     paths = [(hook, os.path.join(directory, hook.name)) for hook in HOOKS]
     for _, path in paths:

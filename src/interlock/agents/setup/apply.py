@@ -15,7 +15,7 @@ from interlock.agents.setup import files, inspect, records
 from interlock.agents.setup.clients import (
     USER,
     Invocation,
-    Place,
+    SetupTarget,
     client_named,
     exclude_file,
     exclude_line,
@@ -31,7 +31,7 @@ from interlock.agents.setup.documents import (
 )
 from interlock.agents.setup.files import Change
 from interlock.agents.setup.own_entries import SERVER
-from interlock.agents.setup.records import Record, Saved, Shelf
+from interlock.agents.setup.records import Saved, SetupRecord, Shelf
 from interlock.errors import Usage
 from interlock.verbs.addresses import address
 from interlock.verbs.spelling import listed
@@ -39,13 +39,13 @@ from interlock.verbs.spelling import listed
 Notice = dict[str, str]
 
 
-class Setting(NamedTuple):
+class SetupPlan(NamedTuple):
     """A planned setup or undo: the changes, the record afterwards, what people have to confirm or
     to know, and the directories to remove once they are empty."""
 
     shelf: Shelf
     changes: list[Change]
-    record: Record
+    record: SetupRecord
     confirm: list[str]
     notices: list[Notice]
     made_before: Sequence[str] = ()
@@ -67,8 +67,8 @@ class Setting(NamedTuple):
 
 
 def prepared(
-    client: str, place: Place, home: str, caller: Invocation, plugin_at: str | None
-) -> Setting:
+    client: str, place: SetupTarget, home: str, caller: Invocation, plugin_at: str | None
+) -> SetupPlan:
     """Plan the setup of a client. Raises Usage if one of its files is unreadable.
 
     Files that an earlier setup changed, and that the client no longer needs, are restored."""
@@ -119,12 +119,12 @@ def prepared(
             directories = _own_directory(document) if is_ours else tuple(missing)
         saved.append(Saved(document, original, records.digest(after), directories))
     changes += _restored(earlier.values(), others)
-    record = Record(client, name, caller.sender, tuple(saved))
+    record = SetupRecord(client, name, caller.sender, tuple(saved))
     notices = [*wanted.notices, *_setup_notices(place, caller, documents, others)]
-    return Setting(shelf, changes, record, [*wanted.about_server, *wanted.confirm], notices)
+    return SetupPlan(shelf, changes, record, [*wanted.about_server, *wanted.confirm], notices)
 
 
-def reversed_setting(client: str, place: Place, home: str, plugin_at: str | None) -> Setting:
+def undo_plan(client: str, place: SetupTarget, home: str, plugin_at: str | None) -> SetupPlan:
     """Plan the undo: of the files in the record, and of other entries that we recognise as ours."""
     name, shelf = plugin_at or place.name, records.shelf(home, place.environ)
     known, others = shelf.load(client, name), shelf.others(client, name)
@@ -153,8 +153,8 @@ def reversed_setting(client: str, place: Place, home: str, plugin_at: str | None
         notices.append({"code": "USERS_CONFIGURATION", "message": message})
     made = {directory for each in saved for directory in each.made}
     innermost_first = sorted(made, key=len, reverse=True)
-    nothing = Record(client, name, "", ())
-    return Setting(shelf, changes, nothing, [], notices, innermost_first)
+    nothing = SetupRecord(client, name, "", ())
+    return SetupPlan(shelf, changes, nothing, [], notices, innermost_first)
 
 
 def shown(changes: Sequence[Change], *, with_diff: bool) -> list[dict[str, Any]]:
@@ -195,7 +195,9 @@ def _refuse_foreign_directory(directory: str, *, is_known: bool) -> None:
         )
 
 
-def _exclude_lines(place: Place, shelf: Shelf, client: str, made: list[str]) -> list[Document]:
+def _exclude_lines(
+    place: SetupTarget, shelf: Shelf, client: str, made: list[str]
+) -> list[Document]:
     """The lines that hide from git the files that setup creates in a worktree."""
     file = exclude_file(place) if made and place.in_git else None
     if file is None:
@@ -212,7 +214,10 @@ def _exclude_lines(place: Place, shelf: Shelf, client: str, made: list[str]) -> 
 
 
 def _setup_notices(
-    place: Place, caller: Invocation, documents: Sequence[Document], others: Sequence[Record]
+    place: SetupTarget,
+    caller: Invocation,
+    documents: Sequence[Document],
+    others: Sequence[SetupRecord],
 ) -> Iterator[Notice]:
     renamed = [other for other in others if other.sender != caller.sender]
     for document in documents:
@@ -242,7 +247,9 @@ def _places(users: Sequence[str]) -> str:
     return listed(["your own configuration" if user == USER else user for user in users])
 
 
-def _unrecorded(client: str, place: Place, shelf: Shelf, recorded: set[str]) -> Iterator[Saved]:
+def _unrecorded(
+    client: str, place: SetupTarget, shelf: Shelf, recorded: set[str]
+) -> Iterator[Saved]:
     """Our entries in files without a record: the repository was moved, or the workspace is gone.
     The records of places that are gone tell the lines in git's exclude file."""
     for document in inspect.in_place(client, place):
@@ -260,7 +267,7 @@ def _unrecorded(client: str, place: Place, shelf: Shelf, recorded: set[str]) -> 
         yield Saved(Document(file, client, lines=here), b"", "")
 
 
-def _restored(saved: Iterable[Saved], others: Sequence[Record]) -> Iterator[Change]:
+def _restored(saved: Iterable[Saved], others: Sequence[SetupRecord]) -> Iterator[Change]:
     """The changes that restore the files, except for entries that other records need."""
     needed = {line for other in others for each in other.saved for line in each.document.lines}
     for each in saved:
@@ -290,7 +297,7 @@ def _original(saved: Saved, now: bytes | None) -> bytes | None:
     return taken_out(saved.document, saved.original, saved.original)
 
 
-def _users_of(document: Document, others: Sequence[Record]) -> list[str]:
+def _users_of(document: Document, others: Sequence[SetupRecord]) -> list[str]:
     """The other places that need the same entries of the same file."""
     return [
         record.place for record in others if any(_shares(document, each) for each in record.saved)

@@ -44,7 +44,7 @@ class Invocation(NamedTuple):
         return self._replace(workspace=None) if self.is_repositorys else self
 
 
-class Place(NamedTuple):
+class SetupTarget(NamedTuple):
     """A place to set up: the root of the worktree, or the directory outside of a repository; the
     main checkout of the worktree; the user's home. `user` selects the user's configuration."""
 
@@ -83,7 +83,7 @@ class SetupModule(Protocol):
     NAME: str
 
     @staticmethod
-    def wanted(place: Place, caller: Invocation) -> Wanted:
+    def wanted(place: SetupTarget, caller: Invocation) -> Wanted:
         """The entries of each of its files."""
 
     @staticmethod
@@ -95,11 +95,11 @@ def client_named(name: str) -> SetupModule:
     return cast(SetupModule, module_of(name, "setup"))
 
 
-def place_at(cwd: str, environ: Mapping[str, str], *, user: bool = False) -> Place:
+def place_at(cwd: str, environ: Mapping[str, str], *, user: bool = False) -> SetupTarget:
     home = environ.get("HOME") or os.path.expanduser("~")
     root = git.git_output(cwd, "rev-parse", "--show-toplevel")
     if not root:
-        return Place(os.path.realpath(cwd), os.path.realpath(cwd), home, environ, False, user)
+        return SetupTarget(os.path.realpath(cwd), os.path.realpath(cwd), home, environ, False, user)
     main = root
     own, common = (
         git.git_output(root, "rev-parse", name) for name in ("--git-dir", "--git-common-dir")
@@ -107,11 +107,11 @@ def place_at(cwd: str, environ: Mapping[str, str], *, user: bool = False) -> Pla
     trees = (git.git_output(root, "worktree", "list", "--porcelain") or "").split("\n")
     if own != common and "bare" not in trees[:2]:
         main = trees[0].removeprefix("worktree ") or root
-    return Place(root, main, home, environ, True, user)
+    return SetupTarget(root, main, home, environ, True, user)
 
 
 def chosen(
-    place: Place, caller: Invocation, project: str, users: str, notices: list[dict[str, str]]
+    place: SetupTarget, caller: Invocation, project: str, users: str, notices: list[dict[str, str]]
 ) -> tuple[str, Invocation]:
     """The project's file, or the user's if the place says so or git tracks the project's; and how
     Interlock is called from there."""
@@ -143,13 +143,13 @@ def grouped(
     return ({"matcher": matcher} if matcher else {}) | {"hooks": [hook]}
 
 
-def exclude_file(place: Place) -> str | None:
+def exclude_file(place: SetupTarget) -> str | None:
     """The repository's `info/exclude`, which its worktrees share."""
     found = git.git_output(place.root, "rev-parse", "--git-path", "info/exclude")
     return os.path.normpath(os.path.join(place.root, found)) if found else None
 
 
-def exclude_line(place: Place, file: str, known: Collection[str]) -> str | None:
+def exclude_line(place: SetupTarget, file: str, known: Collection[str]) -> str | None:
     """The line that hides a file of a worktree from git. None if the file is outside, or if a line
     hides it that is not `known` to be ours."""
     for root in (place.root, place.main):

@@ -8,7 +8,7 @@ from interlock.agents.guards.hooks import this_interlock
 from interlock.agents.setup import inspect, records
 from interlock.agents.setup.apply import prepared
 from interlock.agents.setup.clients import USER, Invocation, client_named, place_at
-from interlock.agents.setup.records import Record
+from interlock.agents.setup.records import SetupRecord
 from interlock.errors import Usage
 from interlock.local.link import Link
 from interlock.local.workspace import CredentialStore
@@ -27,7 +27,7 @@ def bad_credentials(
 
 
 def _misfit(
-    record: Record, link: Link, joined: Collection[str], environ: Mapping[str, str]
+    record: SetupRecord, link: Link, joined: Collection[str], environ: Mapping[str, str]
 ) -> Finding | None:
     sender, is_user = record.sender, record.place == USER
     directory = environ.get("HOME", os.sep) if is_user else record.place

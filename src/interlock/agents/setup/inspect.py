@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from interlock.agents import CLIENTS
 from interlock.agents.guards.hooks import is_installed
 from interlock.agents.setup import files
-from interlock.agents.setup.clients import GIT, Invocation, Place, client_named
+from interlock.agents.setup.clients import GIT, Invocation, SetupTarget, client_named
 from interlock.agents.setup.documents import Document, recognised
 from interlock.agents.setup.own_entries import FROM, WORKSPACE, commands_in, value_of
 from interlock.errors import Usage
@@ -18,7 +18,7 @@ from interlock.verbs.addresses import address
 ANY_CALLER = Invocation((), "", None)
 
 
-class Found(NamedTuple):
+class InstalledEntries(NamedTuple):
     """Whether our hooks and our server are there, their sender, whether the program or the
     workspace that they name is gone, and the workspace that they name."""
 
@@ -29,7 +29,7 @@ class Found(NamedTuple):
     workspace: str | None = None
 
 
-def detected(place: Place) -> list[dict[str, Any]]:
+def detected(place: SetupTarget) -> list[dict[str, Any]]:
     """A row for each client: where it is installed, whether it is set up here or for the user, its
     sender, and the command that sets it up. Read-only: creates no workspace."""
     path = place.environ.get("PATH")
@@ -58,7 +58,7 @@ def detected(place: Place) -> list[dict[str, Any]]:
     return rows
 
 
-def found(client: str, place: Place, plugin_at: str | None = None) -> Found:
+def found(client: str, place: SetupTarget, plugin_at: str | None = None) -> InstalledEntries:
     """The entries that the client would read here. Unreadable files count as empty."""
     facts = client_named(client)
     if plugin_at is not None:
@@ -73,7 +73,7 @@ def found(client: str, place: Place, plugin_at: str | None = None) -> Found:
     calls = [call for document in documents for call in _calls(document)]
     senders = (sender for _, words in calls if (sender := value_of(FROM, words)))
     workspaces = (named for _, words in calls if (named := value_of(WORKSPACE, words)))
-    return Found(
+    return InstalledEntries(
         any(kind == "hook" for kind, _ in calls),
         any(kind == "server" for kind, _ in calls),
         next(senders, None),
@@ -82,7 +82,7 @@ def found(client: str, place: Place, plugin_at: str | None = None) -> Found:
     )
 
 
-def in_place(client: str, place: Place) -> list[Document]:
+def in_place(client: str, place: SetupTarget) -> list[Document]:
     """The documents of this place, without those of the user for every project."""
     wanted = client_named(client).wanted(place, ANY_CALLER).documents
     if place.user:
@@ -95,13 +95,13 @@ def in_place(client: str, place: Place) -> list[Document]:
     ]
 
 
-def is_users(client: str, place: Place, *, but: Collection[str]) -> bool:
+def is_users(client: str, place: SetupTarget, *, but: Collection[str]) -> bool:
     """Whether the user's own configuration has entries of ours outside of these files."""
     documents = [each for each in _users(client, place) if each.file not in but]
     return any(call for document in documents for call in _calls(document))
 
 
-def _users(client: str, place: Place) -> list[Document]:
+def _users(client: str, place: SetupTarget) -> list[Document]:
     return client_named(client).wanted(place._replace(user=True), ANY_CALLER).documents
 
 

@@ -30,7 +30,7 @@ class Saved(NamedTuple):
     made: tuple[str, ...] = ()
 
 
-class Record(NamedTuple):
+class SetupRecord(NamedTuple):
     """One client set up in one place: a worktree, a plugin's directory, or the user's own
     configuration."""
 
@@ -51,18 +51,18 @@ class Shelf(NamedTuple):
     workspace: str
     user: str
 
-    def load(self, client: str, place: str) -> Record | None:
+    def load(self, client: str, place: str) -> SetupRecord | None:
         found = map(_read, self._directories(client, place))
         return next((record for record in found if record is not None), None)
 
-    def every(self) -> Iterator[Record]:
+    def every(self) -> Iterator[SetupRecord]:
         for home in dict.fromkeys(self):
             with suppress(FileNotFoundError):
                 for name in sorted(os.listdir(os.path.join(home, SETUP))):
                     if record := _read(os.path.join(home, SETUP, name)):
                         yield record
 
-    def others(self, client: str, place: str) -> list[Record]:
+    def others(self, client: str, place: str) -> list[SetupRecord]:
         """The records of other clients and places, without places that no longer exist."""
         return [
             record
@@ -70,7 +70,7 @@ class Shelf(NamedTuple):
             if (record.client, record.place) != (client, place) and record.is_alive
         ]
 
-    def changes(self, record: Record) -> list[Change]:
+    def changes(self, record: SetupRecord) -> list[Change]:
         """The files of the record, to be written together with the changes that it describes.
         Creates their directory."""
         directory = self._directories(record.client, record.place)[0]
@@ -92,7 +92,7 @@ class Shelf(NamedTuple):
         paths = {os.path.join(directory, name): data for name, data in contents.items()}
         return [Change(path, read(path), data) for path, data in paths.items()]
 
-    def forget(self, record: Record) -> None:
+    def forget(self, record: SetupRecord) -> None:
         for directory in self._directories(record.client, record.place):
             with suppress(FileNotFoundError):
                 for name in os.listdir(directory):
@@ -114,7 +114,7 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _read(directory: str) -> Record | None:
+def _read(directory: str) -> SetupRecord | None:
     """The record in a directory; None if there is none that can be read."""
     try:
         with open(os.path.join(directory, "record.json"), encoding="utf-8") as file:
@@ -135,6 +135,6 @@ def _read(directory: str) -> Record | None:
                 with open(os.path.join(directory, row["before"]), "rb") as stream:
                     original = stream.read()
             saved.append(Saved(document, original, row["digest"], tuple(row["made"])))
-        return Record(stored["client"], stored["place"], stored["sender"], tuple(saved))
+        return SetupRecord(stored["client"], stored["place"], stored["sender"], tuple(saved))
     except (OSError, ValueError, KeyError, TypeError):
         return None

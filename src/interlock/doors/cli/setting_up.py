@@ -54,7 +54,7 @@ def setup(context: Context) -> Answer:
     place = place_at(here_and_now(), os.environ, user=context.get("user", False))
     link = context.link
     if undo:
-        setting = apply.reversed_setting(client, place, link.home, plugin)
+        setting = apply.undo_plan(client, place, link.home, plugin)
         if not is_shown:
             setting.apply()
         return applied | setting.answer(with_diff=is_shown)

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.doors.http.answers import refused
-from interlock.doors.http.limits import Body
+from interlock.doors.http.limits import BodyReceiver
 from interlock.doors.http.metrics import Metrics
 from interlock.errors import ForeignOrigin, Internal, NotFound, Refusal, Usage
 from interlock.machine.hosts import Proxies, is_loopback, written_by_proxy
@@ -78,7 +78,7 @@ class Guard:
                 await self._app(scope, receive, sending)
             else:
                 await self._admit(scope, headers)
-                await self._app(scope, Body(receive, headers), sending)
+                await self._app(scope, BodyReceiver(receive, headers), sending)
         except ClientDisconnect:
             return
         except Exception as trouble:

@@ -52,7 +52,7 @@ class RateLimit:
         self._buckets[who] = left - 1, now
 
 
-class Body:
+class BodyReceiver:
     """Receives a request's body. Raises TooLarge and Slow. After the whole body, receiving waits
     for the end of the connection without a limit."""
 

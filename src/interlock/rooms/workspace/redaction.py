@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from interlock.rooms.transaction import Transaction
 
 
-class Found(NamedTuple):
+class RedactionTarget(NamedTuple):
     """The fact whose body is erased, and the positions of facts that repeat the body."""
 
     id: str
@@ -42,7 +42,7 @@ def redact(tx: Transaction, request: verbs.Redact) -> answers.Redacted:
     return {"redacted": True, "id": found.id, "seq": found.seq}
 
 
-def _find(tx: Transaction, reference: str, *, of_all: bool) -> Found:
+def _find(tx: Transaction, reference: str, *, of_all: bool) -> RedactionTarget:
     digits = reference.removeprefix("#")
     is_position = reference.startswith("#") and digits.isdigit() and len(digits) <= 18
     where = "seq = ?" if is_position else "id = ?"
@@ -52,7 +52,7 @@ def _find(tx: Transaction, reference: str, *, of_all: bool) -> Found:
         copies = _mail(tx, task.thread, "task_created")
         if task.ended is not None:
             copies.append(task.ended)
-        return Found(task.id, task.seq, task.sender, tuple(copies))
+        return RedactionTarget(task.id, task.seq, task.sender, tuple(copies))
     try:
         message = locate(tx, reference, of_all=of_all)
     except NotFound as nothing:
@@ -61,15 +61,15 @@ def _find(tx: Transaction, reference: str, *, of_all: bool) -> Found:
         # The fact that resolved a blocker repeats it.
         ends = [each.resolved for each in blockers(tx, "seq = ?", message.seq)]
         copies = [end for end in ends if end is not None]
-        return Found(message.id, message.seq, message.sender, tuple(copies))
+        return RedactionTarget(message.id, message.seq, message.sender, tuple(copies))
     for verdict in verdicts(tx, where, value):
         (task,) = tasks(tx, "id = ?", verdict.task)
         sent = _mail(tx, task.thread, "blocker", "gate_verdict")
         after = [seq for seq in sent if seq > verdict.seq]
-        return Found(verdict.id, verdict.seq, verdict.sender, tuple(after[:1]))
+        return RedactionTarget(verdict.id, verdict.seq, verdict.sender, tuple(after[:1]))
     try:
         piece = find_evidence(tx, reference)
-        return Found(piece.id, piece.seq, piece.sender)
+        return RedactionTarget(piece.id, piece.seq, piece.sender)
     except NotFound:
         pass
     # Any other fact with a body, such as a receipt with its note. A fact that does not concern the
@@ -79,7 +79,7 @@ def _find(tx: Transaction, reference: str, *, of_all: bool) -> Found:
         caller = tx.caller
         names = viewer_names(caller.sender, caller.agent, caller.scopes)
         if caller.owner or ADMINS in names or event(tx.state, fact).concerns(names):
-            return Found(f"#{fact.seq}", fact.seq, fact.sender)
+            return RedactionTarget(f"#{fact.seq}", fact.seq, fact.sender)
     raise missing
 
 

@@ -22,13 +22,13 @@ class Mark(NamedTuple):
     tone: str = "plain"
 
 
-class Position(NamedTuple):
+class LogReference(NamedTuple):
     """A reference to an entry of the log."""
 
     seq: int
 
 
-Piece = str | Code | Mark | Position
+Piece = str | Code | Mark | LogReference
 Line = Piece | tuple[Piece, ...]
 
 
@@ -56,7 +56,7 @@ class Quote(NamedTuple):
     text: str
 
 
-class Entry(NamedTuple):
+class LoggedStep(NamedTuple):
     """A step of the story, at its position in the log."""
 
     seq: int
@@ -67,10 +67,10 @@ class Entry(NamedTuple):
     pairs: Pairs
 
 
-Block = Paragraph | Points | Pairs | Table | Quote | Entry
+Block = Paragraph | Points | Pairs | Table | Quote | LoggedStep
 
 
-class Document(NamedTuple):
+class Report(NamedTuple):
     title: str
     state: Mark
     about: Pairs

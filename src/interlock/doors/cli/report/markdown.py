@@ -16,7 +16,7 @@ _ESCAPED = {character: f"\\{character}" for character in "`*_[]#~$"}
 _TEXT = str.maketrans(_ENTITIES | _ESCAPED)
 
 
-def write(document: doc.Document, proofs: str) -> str:
+def write(document: doc.Report, proofs: str) -> str:
     parts = [f"# {_text(document.title)}", _line(document.state), _block(document.about)]
     for title, blocks in document.sections:
         parts += [f"## {_text(title)}", *map(_block, blocks)]
@@ -38,7 +38,7 @@ def _block(block: doc.Block) -> str:
             text = visible(text)
             fence = "`" * (1 + max([2, *map(len, re.findall("`+", text))]))
             return f"{_text(label)}:\n\n{fence}text\n{text.removesuffix(chr(10))}\n{fence}"
-        case doc.Entry():
+        case doc.LoggedStep():
             parts = [f"### `#{block.seq}` {_text(block.when)}", _line(block.head)]
             parts += [*map(_block, block.quotes), _block(block.pairs)]
             return "\n\n".join(filter(None, parts))
@@ -54,7 +54,7 @@ def _line(line: doc.Line) -> str:
                 written += f"`{code}`" if plain else _text(code)
             case doc.Mark(word):
                 written += f"**{_text(word)}**"
-            case doc.Position(seq):
+            case doc.LogReference(seq):
                 written += f"`#{seq}`"
             case _:
                 written += _text(piece)

@@ -11,7 +11,7 @@ _STYLE = os.path.join(os.path.dirname(__file__), "page.css")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def write(document: doc.Document, proofs: str) -> str:
+def write(document: doc.Report, proofs: str) -> str:
     with open(_STYLE, encoding="utf-8") as file:
         style = file.read()
     title = _text(document.title)
@@ -69,7 +69,7 @@ def _block(block: doc.Block) -> str:
             # A browser drops a line end at the start of a pre, so this one is written for that.
             written_text = f"<pre>\n{escape(visible(text))}</pre>"
             return f"<figure><figcaption>{_text(label)}</figcaption>{written_text}</figure>"
-        case doc.Entry(seq):
+        case doc.LoggedStep(seq):
             place = f'<a href="#entry-{seq}">#{seq}</a>'
             parts = [
                 f'<article id="entry-{seq}" class="{_text(block.look)}">',
@@ -95,7 +95,7 @@ def _line(line: doc.Line) -> str:
                 written += f"<code>{_text(text)}</code>"
             case doc.Mark(word, tone):
                 written += f'<strong class="mark {_text(tone)}">{_text(word)}</strong>'
-            case doc.Position(seq):
+            case doc.LogReference(seq):
                 written += f'<a href="#entry-{seq}">#{seq}</a>'
             case _:
                 text = escape(visible(piece))

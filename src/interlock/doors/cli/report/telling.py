@@ -10,16 +10,16 @@ from collections.abc import Iterable, Sequence
 from interlock.doors.cli.report.document import (
     Block,
     Code,
-    Document,
-    Entry,
     Line,
+    LoggedStep,
+    LogReference,
     Mark,
     Pairs,
     Paragraph,
     Piece,
     Points,
-    Position,
     Quote,
+    Report,
     Table,
     flat,
     pieces,
@@ -78,7 +78,7 @@ _HOW_TO_CHECK = (
 _Row = tuple[str, Line]
 
 
-def document(shown: Answer, proofs: Sequence[Answer]) -> Document:
+def document(shown: Answer, proofs: Sequence[Answer]) -> Report:
     """Make the document of a task from the answer of `task show` and the proofs of its story."""
     task, story = shown["task"], shown["story"]
     brief = [Quote("The brief, in the words of its author", task.get("brief", ""))]
@@ -110,7 +110,7 @@ def document(shown: Answer, proofs: Sequence[Answer]) -> Document:
             ],
         ),
     ]
-    return Document(
+    return Report(
         title=f"{task['id']}: {flat(task['title']) or '(redacted)'}",
         state=Mark(task["state"].upper(), _STATE_TONES.get(task["state"], "wait")),
         about=Pairs(list(_about(task, story))),
@@ -119,7 +119,11 @@ def document(shown: Answer, proofs: Sequence[Answer]) -> Document:
 
 
 def _about(task: Answer, story: list[Answer]) -> Iterable[_Row]:
-    asked = (Code(task["created_by"]), f", {_when(task['created_at'])}, ", Position(task["seq"]))
+    asked = (
+        Code(task["created_by"]),
+        f", {_when(task['created_at'])}, ",
+        LogReference(task["seq"]),
+    )
     yield "Asked for by", asked
     workers = [entry["by"] for entry in story if entry["kind"] == "task_taken"]
     yield "Worked on by", _joined(workers) or "nobody"
@@ -153,10 +157,10 @@ def _criteria(shown: Answer) -> list[Block]:
         elif found["by"] == "run":
             handed = ", handed over in a file" if entry["evidence"].get("spooled") else ""
             at = f" at {_when(entry['at'])}, exit 0{handed}, "
-            grounds = (_RUN, " by ", Code(entry["by"]), at, Position(entry["seq"]))
+            grounds = (_RUN, " by ", Code(entry["by"]), at, LogReference(entry["seq"]))
         else:
             by = f" in a {found['by']} by "
-            grounds = (_SAID, by, Code(entry["by"]), ", ", Position(entry["seq"]))
+            grounds = (_SAID, by, Code(entry["by"]), ", ", LogReference(entry["seq"]))
             # The verdict that relies on the statement, if it is in force.
             for judged in story:
                 verdict = judged.get("verdict", {})
@@ -164,7 +168,7 @@ def _criteria(shown: Answer) -> list[Block]:
                 if names_it and verdict.get("id") in in_force:
                     gate = f", for the gate {verdict['gate']}, "
                     word_of = Code(judged["by"])
-                    grounds += (", on the word of ", word_of, gate, Position(judged["seq"]))
+                    grounds += (", on the word of ", word_of, gate, LogReference(judged["seq"]))
                     break
         rows.append((str(found["number"]), found["text"], state, grounds))
     head = ("No.", "Criterion", "Stands", "On what grounds")
@@ -180,7 +184,7 @@ def _gates(shown: Answer) -> list[Block]:
         if (entry := given.get(found.get("id"))) is not None:
             commit = Code(entry["verdict"]["artifact"]["commit"][:12])
             at = f" at {_when(entry['at'])}, on "
-            judged = ("by ", Code(entry["by"]), at, commit, ", ", Position(entry["seq"]))
+            judged = ("by ", Code(entry["by"]), at, commit, ", ", LogReference(entry["seq"]))
         holders = _joined(found["holders"]) or "nobody"
         rows.append((found["gate"], mark, judged, holders))
     return [Table(("Gate", "Verdict", "Given", "Held by"), rows)] if rows else []
@@ -197,14 +201,14 @@ def _blockers(story: list[Answer]) -> list[Block]:
             at = f" at {_when(found['resolved_at'])}"
             state = (Mark("RESOLVED", "go"), " by ", Code(found["resolved_by"]), at)
         sender: Line = (Code(found["by"]), " to ", Code(found["to"]))
-        rows.append((Position(found["seq"]), _severity(found), sender, what, state))
+        rows.append((LogReference(found["seq"]), _severity(found), sender, what, state))
     return [Table(("Entry", "Weight", "From", "What", "Stands"), rows)] if rows else []
 
 
 # --- the story
 
 
-def _entry(found: Answer, story: list[Answer]) -> Entry:
+def _entry(found: Answer, story: list[Answer]) -> LoggedStep:
     rows: list[_Row] = []
     quotes: list[Quote] = []
     look = "plain"
@@ -220,7 +224,7 @@ def _entry(found: Answer, story: list[Answer]) -> Entry:
         rows.append(("Tree", Code(verdict["artifact"]["tree"])))
         if "evidence" in verdict:
             entries = [(id, _of_evidence(id, story)) for id in verdict["evidence"]]
-            named = [Position(entry["seq"]) if entry else Code(id) for id, entry in entries]
+            named = [LogReference(entry["seq"]) if entry else Code(id) for id, entry in entries]
             rows.append(("Names as evidence", _separated(named)))
         quotes = _written(verdict, "note")
     elif "blocker" in found:
@@ -244,7 +248,7 @@ def _entry(found: Answer, story: list[Answer]) -> Entry:
     first, *rest = pieces(head)
     by = (Code(found["by"]), " ")
     head = (first, " ", *by, *rest) if isinstance(first, Mark) else (*by, first, *rest)
-    return Entry(found["seq"], _when(found["at"]), head, look, quotes, Pairs(rows))
+    return LoggedStep(found["seq"], _when(found["at"]), head, look, quotes, Pairs(rows))
 
 
 def _happened(found: Answer) -> Line:
