@@ -1,4 +1,4 @@
-"""A verb that a test declares at run time is on every door, with its refusals."""
+"""A verb that a test declares at run time, with its kind of fact, is on every door."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from interlock.node.live import LiveNode
 from interlock.rooms import catalogue, folding
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail.answers import Unanswered
+from interlock.rooms.transaction import FactKind, admins, everyone, sql_fold
+from interlock.rooms.workspace.verbs import ListEvents
 from interlock.server.records import Owner
 from interlock.server.serving import application
 from interlock.verbs import DECLARED
@@ -36,7 +38,7 @@ from interlock.verbs.verb import Tool, Verb
 pytestmark = pytest.mark.every_engine
 
 if TYPE_CHECKING:
-    from interlock.rooms.transaction import Transaction
+    from interlock.rooms.transaction import Audience, Transaction
 
 OWNER = Credentials(owner=True)
 GOOD = {"item": "B-4", "note": "first", "colour": "red", "limit": 2}
@@ -70,7 +72,8 @@ def pin(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Verb]]:
 
     # The generated client imports the verb from the module that declares it.
     monkeypatch.setattr(sys.modules[__name__], "PinItem", PinItem, raising=False)
-    monkeypatch.setitem(folding._FOLDS, "item_pinned", [])
+    pinned = FactKind("An item was pinned.", everyone, sql_fold())
+    monkeypatch.setitem(folding.FACTS, "item_pinned", pinned)
     yield PinItem
     DECLARED[:] = before
 
@@ -350,3 +353,27 @@ def test_the_node_refuses_a_caller_without_the_scope(
         with pytest.raises(MissingScope, match="pin needs the scope work"):
             node.call(Credentials(mail), pin(item="B-4"))
         assert node.call(Credentials(token), pin(item="B-4"))["pinned"] == "B-4"
+
+
+@pytest.mark.parametrize("audience", [everyone, admins])
+def test_events_show_the_kind_of_fact_to_its_audience(
+    pin: type[Verb], token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, audience: Audience
+) -> None:
+    declared = folding.FACTS["item_pinned"]._replace(audience=audience)
+    monkeypatch.setitem(folding.FACTS, "item_pinned", declared)
+    with Node(str(tmp_path)) as node:
+        node.call(Credentials(token), pin(item="B-4"))
+        for caller, is_told in ((OWNER, True), (Credentials(token), audience is everyone)):
+            events = node.call(caller, ListEvents())["events"]
+            pinned = [event["item"] for event in events if event["kind"] == "item_pinned"]
+            assert pinned == ["B-4"] * is_told
+
+
+def test_a_kind_of_fact_must_declare_its_audience() -> None:
+    with pytest.raises(TypeError, match="audience"):
+        FactKind("An item was pinned.", fold=sql_fold())  # type: ignore[call-arg]
+
+
+def test_the_type_of_events_and_the_audit_page_have_the_kind_of_fact(pin: type[Verb]) -> None:
+    assert '"item_pinned",' in generate.event_kinds()
+    assert "\n| `item_pinned` | An item was pinned. |\n" in generate.audit_page()

@@ -1,10 +1,15 @@
-"""All verbs of all rooms. A command that needs one room's verbs imports that room instead."""
+"""All verbs and all kinds of facts. A command that needs one room's verbs imports that room."""
+
+from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.verbs import DECLARED
 from interlock.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from interlock.rooms.transaction import FactKind
 
 ROOMS = ("workspace", "identity", "people", "mail", "claims", "work")
 
@@ -29,6 +34,13 @@ def refuse_duplicates(declared: list[type[Verb]]) -> None:
         twice = {name for name in names if name and names.count(name) > 1}
         if twice:
             raise ValueError(f"Two verbs declare the {kind} {', '.join(sorted(twice))}.")
+
+
+def fact_kinds() -> dict[str, FactKind]:
+    """Every kind of fact, in the order of the rooms."""
+    from interlock.rooms.folding import FACTS
+
+    return FACTS
 
 
 def answer_type(verb: type[Verb]) -> Any:

@@ -4,7 +4,6 @@ Folding decides nothing. A kind of fact that this version does not know stops it
 """
 
 import hashlib
-from collections.abc import Callable
 
 from interlock.errors import NewerVersion
 from interlock.log.encoding import canonical
@@ -12,7 +11,7 @@ from interlock.log.facts import Header
 from interlock.rooms.claims import fold as claims
 from interlock.rooms.identity import fold as identity
 from interlock.rooms.mail import fold as mail
-from interlock.rooms.transaction import FoldedState
+from interlock.rooms.transaction import FactKind, Fold, FoldedState
 from interlock.rooms.work import fold as work
 from interlock.rooms.workspace import fold as workspace
 
@@ -22,24 +21,31 @@ TABLES = "".join(room.TABLES for room in _ROOMS) + workspace.REFUSAL_TABLES
 
 # Raise this when a fold treats old facts in a new way. SCHEMA shows other tables and kinds anyway.
 FOLD_VERSION = 2
-_FOLDS: dict[str, list[Callable[[FoldedState, Header], None]]] = {}
-for _room in _ROOMS:
+FACTS: dict[str, FactKind] = {kind: fact for room in _ROOMS for kind, fact in room.FACTS.items()}
+_FURTHER_FOLDS: dict[str, list[Fold]] = {kind: [] for kind in FACTS}
+for _room in (identity, work):
     for _kind, _fold in _room.FOLDS.items():
-        _FOLDS.setdefault(_kind, []).append(_fold)
-KINDS = tuple(sorted(_FOLDS))
+        _FURTHER_FOLDS[_kind].append(_fold)
+KINDS = tuple(sorted(FACTS))
 _SHAPE = hashlib.sha256("\n".join([TABLES, *KINDS]).encode()).hexdigest()
 SCHEMA = f"{FOLD_VERSION}-{_SHAPE[:12]}"
 
 
-def fold(state: FoldedState, fact: Header) -> None:
-    """Apply a fact to the state. Raises NewerVersion for an unknown kind of fact."""
-    folds = _FOLDS.get(fact.kind)
-    if folds is None:
+def kind_of(fact: Header) -> FactKind:
+    """The declaration of a fact's kind. Raises NewerVersion for an unknown kind."""
+    declared = FACTS.get(fact.kind)
+    if declared is None:
         raise NewerVersion(
             f"The log holds a fact of the kind {fact.kind!r} at #{fact.seq}, which this Interlock "
             "does not know. Upgrade it; nothing was skipped."
         )
-    for apply in folds:
+    return declared
+
+
+def fold(state: FoldedState, fact: Header) -> None:
+    """Apply a fact to the state. Raises NewerVersion for an unknown kind of fact."""
+    kind_of(fact).fold(state, fact)
+    for apply in _FURTHER_FOLDS.get(fact.kind, ()):
         apply(state, fact)
     if fact.act is not None:
         keyed = fact.sender, fact.act["key"], fact.seq

@@ -101,6 +101,37 @@ class KeyedRequest(NamedTuple):
     content: bytes
 
 
+Fold = Callable[[FoldedState, Header], None]
+# Returns the names whom the event of a fact concerns, or None for every caller.
+Audience = Callable[[FoldedState, Header], frozenset[str] | None]
+# Stands in an audience for every caller with the scope admin.
+ADMINS = "scope:admin"
+
+
+def everyone(state: FoldedState, fact: Header) -> None:
+    """The audience of facts that concern every caller."""
+
+
+def admins(state: FoldedState, fact: Header) -> frozenset[str]:
+    """The audience of refusals, tokens and people."""
+    return frozenset({ADMINS})
+
+
+class FactKind(NamedTuple):
+    """A kind of fact, as the `fold.py` of its room declares it.
+
+    `meaning` explains it to auditors, in docs/audit.md. `audience` has no default: if an author
+    forgot it, everyone would be told. No event shows a member that is `hidden` in any kind: it
+    proves something to the holder of a secret, or is of no use to callers. After a fact that
+    `reauthenticates`, the node authenticates the callers who follow the events again."""
+
+    meaning: str
+    audience: Audience
+    fold: Fold
+    hidden: tuple[str, ...] = ()
+    reauthenticates: bool = False
+
+
 class NeedsWrite(Exception):
     """A read-only attempt must append a fact: decide it again in a write transaction."""
 
@@ -193,9 +224,7 @@ def settings_of(state: FoldedState) -> dict[str, str]:
     return dict(state.execute("SELECT name, value FROM workspace_settings").fetchall())
 
 
-def sql_fold(
-    *statements: str, optional: tuple[str, ...] = (), words: tuple[str, ...] = ()
-) -> Callable[[FoldedState, Header], None]:
+def sql_fold(*statements: str, optional: tuple[str, ...] = (), words: tuple[str, ...] = ()) -> Fold:
     """A fold that executes SQL statements. Their parameters are the members of the fact's outcome,
     and those of its header as :fact_seq, :fact_at and so on. An `optional` member that the outcome
     omits is NULL, as an explicit null is. Any other raises KeyError. The `words` are lists, joined

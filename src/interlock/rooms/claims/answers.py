@@ -103,3 +103,21 @@ class Released(TypedDict):
 
 class NotWaiting(TypedDict):
     waiting: Literal[False]
+
+
+class ClaimMembers(TypedDict, total=False):
+    """Members of events about claims. Events about other subjects have some of them too."""
+
+    id: str
+    item: str
+    paths: list[str]
+    repo: str
+    fence: int
+    ttl_s: int
+    expires_at: str
+    branch: str
+    worktree: str
+    note: str
+    everywhere: int
+    reason: str
+    taken_over: Literal[True]

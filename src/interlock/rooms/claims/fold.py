@@ -4,7 +4,7 @@ from typing import Any
 
 from interlock.log.encoding import canonical
 from interlock.log.facts import Header
-from interlock.rooms.transaction import FoldedState, sql_fold
+from interlock.rooms.transaction import FactKind, FoldedState, everyone, sql_fold
 
 # map: claims_held     the live claims, and those whose ended lease is not recorded yet
 #      claims_waiting  the queue of waiters; `lease` ends a waiter that stopped asking
@@ -81,23 +81,55 @@ def _fold_crossed(state: FoldedState, fact: Header) -> None:
 
 
 END = "DELETE FROM claims_held WHERE id = :id"
-FOLDS = {
-    "claim_crossed": _fold_crossed,
-    "claim_granted": _fold_granted,
-    "claim_extended": sql_fold(
-        "UPDATE claims_held SET ttl = :ttl, expires_at = :expires_at, "
-        "branch = coalesce(:branch, branch), worktree = coalesce(:worktree, worktree), "
-        "note = coalesce(:note, note), everywhere = coalesce(:everywhere, everywhere) "
-        "WHERE id = :id",
-        optional=("branch", "worktree", "note", "everywhere"),
+FACTS = {
+    "claim_crossed": FactKind(
+        "A commit touched files that another holder had claimed.",
+        everyone,
+        _fold_crossed,
     ),
-    "claim_released": sql_fold(END),
-    "claim_expired": sql_fold(
-        "INSERT INTO claims_lapsed SELECT :fact_seq, item, repo, paths, sender, session, "
-        "expires_at FROM claims_held WHERE id = :id",
-        END,
+    "claim_granted": FactKind(
+        "A sender got a claim, with its fence.",
+        everyone,
+        _fold_granted,
     ),
-    "claim_awaited": _fold_awaited,
-    "claim_wait_extended": sql_fold("UPDATE claims_waiting SET lease = :lease WHERE id = :id"),
-    "claim_wait_ended": sql_fold("DELETE FROM claims_waiting WHERE id = :id"),
+    "claim_extended": FactKind(
+        "The holder renewed a claim, or changed its note, branch or worktree.",
+        everyone,
+        sql_fold(
+            "UPDATE claims_held SET ttl = :ttl, expires_at = :expires_at, "
+            "branch = coalesce(:branch, branch), worktree = coalesce(:worktree, worktree), "
+            "note = coalesce(:note, note), everywhere = coalesce(:everywhere, everywhere) "
+            "WHERE id = :id",
+            optional=("branch", "worktree", "note", "everywhere"),
+        ),
+    ),
+    "claim_released": FactKind(
+        "A claim ended: by its holder, with its session or task, or by a takeover.",
+        everyone,
+        sql_fold(END),
+    ),
+    "claim_expired": FactKind(
+        "The lease of a claim ended without a release.",
+        everyone,
+        sql_fold(
+            "INSERT INTO claims_lapsed SELECT :fact_seq, item, repo, paths, sender, session, "
+            "expires_at FROM claims_held WHERE id = :id",
+            END,
+        ),
+    ),
+    "claim_awaited": FactKind(
+        "A sender entered the queue for a claim.",
+        everyone,
+        _fold_awaited,
+    ),
+    "claim_wait_extended": FactKind(
+        "A waiting sender still waits.",
+        everyone,
+        sql_fold("UPDATE claims_waiting SET lease = :lease WHERE id = :id"),
+    ),
+    "claim_wait_ended": FactKind(
+        "A sender left the queue, with the claim or without it.",
+        everyone,
+        sql_fold("DELETE FROM claims_waiting WHERE id = :id"),
+    ),
 }

@@ -160,3 +160,23 @@ class KnownToken(Token):
 
 class UnknownToken(TypedDict):
     known: Literal[False]
+
+
+class SenderMembers(TypedDict, total=False):
+    """Members of events: of which sender, agent or person the fact is."""
+
+    sender: str
+    agent: str
+    surface: str
+    holder: str
+    person: str
+    own: list[str]
+
+
+class TokenMembers(TypedDict, total=False):
+    """Members of events about tokens."""
+
+    label: str
+    display_name: str
+    scopes: list[str]
+    replaced_by: str

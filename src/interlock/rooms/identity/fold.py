@@ -1,7 +1,7 @@
 """The identity room's tables, and how facts change them."""
 
 from interlock.log.facts import Header
-from interlock.rooms.transaction import FoldedState, sql_fold
+from interlock.rooms.transaction import FactKind, FoldedState, admins, everyone, sql_fold
 
 # map: identity_agents    principals: otto
 #      identity_senders   agents on their surfaces: otto, otto-cli; groups share the namespace
@@ -67,35 +67,181 @@ def _fold_group(state: FoldedState, fact: Header) -> None:
         state.execute("INSERT INTO identity_members VALUES (?, ?)", (name, member))
 
 
+FACTS = {
+    "agent_joined": FactKind(
+        "A sender was registered: an agent, or an agent on a surface.",
+        everyone,
+        sql_fold(
+            "INSERT OR IGNORE INTO identity_agents VALUES (:agent, :kind, :fact_at, :fact_seq)",
+            "INSERT INTO identity_senders VALUES (:sender, :agent, :surface, :fact_at, :fact_seq)",
+            optional=("surface",),
+        ),
+    ),
+    "token_minted": FactKind(
+        "A sender got a token. The fact has its id and its hash, never the token.",
+        admins,
+        sql_fold(MINTED, optional=MINTED_OPTIONAL, words=("scopes",)),
+        hidden=("hash",),
+        reauthenticates=True,
+    ),
+    "token_imported": FactKind(
+        "A token was [taken over from another bus](identity.md#tokens-of-another-bus).",
+        admins,
+        sql_fold(
+            MINTED,
+            "INSERT OR IGNORE INTO identity_displays SELECT agent, :display_name FROM "
+            "identity_senders WHERE sender = :sender AND :display_name IS NOT NULL",
+            optional=(*MINTED_OPTIONAL, "display_name"),
+            words=("scopes",),
+        ),
+        hidden=("hash",),
+    ),
+    "token_rebound": FactKind(
+        "An imported token was given to its right sender.",
+        admins,
+        sql_fold("UPDATE identity_tokens SET sender = :sender WHERE id = :id"),
+        reauthenticates=True,
+    ),
+    "token_labelled": FactKind(
+        "A token got another label.",
+        admins,
+        sql_fold("UPDATE identity_tokens SET label = :label WHERE id = :id"),
+    ),
+    "token_revoked": FactKind(
+        "A token, a browser's sign-in or a connection ended.",
+        admins,
+        sql_fold(
+            "UPDATE identity_tokens SET revoked_at = :fact_at WHERE id = :id",
+            "UPDATE identity_connections SET ended_at = :fact_at WHERE id = :id",
+            "DELETE FROM identity_spent WHERE id = :id",
+        ),
+        reauthenticates=True,
+    ),
+    "token_reaffirmed": FactKind(
+        "A token is valid again after a restore.",
+        admins,
+        sql_fold("UPDATE identity_tokens SET suspended = 0 WHERE id = :id"),
+    ),
+    "group_set": FactKind(
+        "A group was created, or got other members.",
+        everyone,
+        _fold_group,
+    ),
+    "session_started": FactKind(
+        "A client of a sender started.",
+        everyone,
+        sql_fold("INSERT INTO identity_sessions VALUES (:session, :fact_sender, :fact_at, NULL)"),
+    ),
+    "session_ended": FactKind(
+        "A client of a sender ended.",
+        everyone,
+        sql_fold("UPDATE identity_sessions SET ended_at = :fact_at WHERE session = :session"),
+    ),
+    "wakes_muted": FactKind(
+        "Mail stopped waking an agent, for a time or for good, or wakes it again.",
+        everyone,
+        sql_fold(
+            "DELETE FROM identity_muted WHERE name = :name",
+            "INSERT INTO identity_muted SELECT :name, :until WHERE NOT coalesce(:off, 0)",
+            optional=("until", "off"),
+        ),
+    ),
+    # A name has one valid invitation at a time.
+    "person_invited": FactKind(
+        "An invitation was made, by whose link a [person](people.md) or a machine can join.",
+        admins,
+        sql_fold(
+            "DELETE FROM identity_invitations "
+            "WHERE name = :name AND surface IS :surface AND used_at IS NULL",
+            "INSERT INTO identity_invitations VALUES (:hash, :id, :name, :surface, :kind, :own, "
+            ":fact_sender, :expires_at, NULL)",
+            optional=("surface",),
+            words=("own",),
+        ),
+        hidden=("hash",),
+    ),
+    "invitation_accepted": FactKind(
+        "An invitation was used.",
+        admins,
+        sql_fold("UPDATE identity_invitations SET used_at = :fact_at WHERE id = :id"),
+    ),
+    "invitation_withdrawn": FactKind(
+        "An invitation became invalid before its use.",
+        admins,
+        sql_fold("DELETE FROM identity_invitations WHERE id = :id"),
+    ),
+    "agent_owned": FactKind(
+        "A [person](people.md) owns an agent from now on.",
+        admins,
+        sql_fold("INSERT OR REPLACE INTO identity_owned VALUES (:agent, :person)"),
+    ),
+    "password_set": FactKind(
+        "A person set a password. The fact has a proof of it under the workspace's key.",
+        admins,
+        sql_fold("INSERT OR REPLACE INTO identity_people VALUES (:person, :proof)"),
+        hidden=("proof",),
+    ),
+    "person_locked_out": FactKind(
+        "A person cannot sign in any more, and owns nothing.",
+        admins,
+        sql_fold(
+            "DELETE FROM identity_people WHERE name = :person",
+            "DELETE FROM identity_owned WHERE person = :person",
+        ),
+    ),
+    "connection_granted": FactKind(
+        "A person allowed a [client](connectors.md) to act as a sender.",
+        admins,
+        sql_fold(
+            "INSERT INTO identity_connections VALUES (:id, :person, :sender, :client, "
+            ":client_name, :name, :scopes, :resource, :redirect_uri, :challenge, :code_hash, "
+            ":code_expires_at, :fact_at, NULL, NULL, NULL, NULL)",
+            optional=("name",),
+            words=("scopes",),
+        ),
+        hidden=(
+            "challenge",
+            "code_hash",
+        ),
+    ),
+    # From now on the connection is a token of its sender.
+    "connection_opened": FactKind(
+        "A client got the tokens of its connection. The fact has their hashes, never the tokens.",
+        admins,
+        sql_fold(
+            "INSERT INTO identity_tokens SELECT :hash, id, sender, NULL, scopes, person, :fact_at, "
+            ":fact_seq, :expires_at, NULL, 0, 'connection', client_name, resource "
+            "FROM identity_connections WHERE id = :id",
+            KEEP_REFRESH,
+        ),
+        hidden=(
+            "hash",
+            "refresh_hash",
+        ),
+    ),
+    "connection_refreshed": FactKind(
+        "A client renewed the tokens of its connection.",
+        admins,
+        sql_fold(
+            "INSERT OR IGNORE INTO identity_spent SELECT refresh_hash, id FROM "
+            "identity_connections WHERE id = :id",
+            "UPDATE identity_tokens SET hash = :hash, expires_at = :expires_at WHERE id = :id",
+            KEEP_REFRESH,
+        ),
+        hidden=(
+            "hash",
+            "refresh_hash",
+        ),
+        reauthenticates=True,
+    ),
+    "connection_named": FactKind(
+        "A connection got another name.",
+        admins,
+        sql_fold("UPDATE identity_connections SET name = :name WHERE id = :id"),
+    ),
+}
+# Facts of other rooms that change the tables of this room too.
 FOLDS = {
-    "agent_joined": sql_fold(
-        "INSERT OR IGNORE INTO identity_agents VALUES (:agent, :kind, :fact_at, :fact_seq)",
-        "INSERT INTO identity_senders VALUES (:sender, :agent, :surface, :fact_at, :fact_seq)",
-        optional=("surface",),
-    ),
-    "token_minted": sql_fold(MINTED, optional=MINTED_OPTIONAL, words=("scopes",)),
-    "token_imported": sql_fold(
-        MINTED,
-        "INSERT OR IGNORE INTO identity_displays SELECT agent, :display_name FROM identity_senders "
-        "WHERE sender = :sender AND :display_name IS NOT NULL",
-        optional=(*MINTED_OPTIONAL, "display_name"),
-        words=("scopes",),
-    ),
-    "token_rebound": sql_fold("UPDATE identity_tokens SET sender = :sender WHERE id = :id"),
-    "token_labelled": sql_fold("UPDATE identity_tokens SET label = :label WHERE id = :id"),
-    "token_revoked": sql_fold(
-        "UPDATE identity_tokens SET revoked_at = :fact_at WHERE id = :id",
-        "UPDATE identity_connections SET ended_at = :fact_at WHERE id = :id",
-        "DELETE FROM identity_spent WHERE id = :id",
-    ),
-    "token_reaffirmed": sql_fold("UPDATE identity_tokens SET suspended = 0 WHERE id = :id"),
-    "group_set": _fold_group,
-    "session_started": sql_fold(
-        "INSERT INTO identity_sessions VALUES (:session, :fact_sender, :fact_at, NULL)"
-    ),
-    "session_ended": sql_fold(
-        "UPDATE identity_sessions SET ended_at = :fact_at WHERE session = :session"
-    ),
     # After a restore, no revocation, changed password, used invitation or used refresh token since
     # the backup is known. So tokens are suspended, and people begin anew.
     "epoch_started": sql_fold(
@@ -106,49 +252,4 @@ FOLDS = {
         "DELETE FROM identity_people",
         "DELETE FROM identity_invitations WHERE used_at IS NULL",
     ),
-    "wakes_muted": sql_fold(
-        "DELETE FROM identity_muted WHERE name = :name",
-        "INSERT INTO identity_muted SELECT :name, :until WHERE NOT coalesce(:off, 0)",
-        optional=("until", "off"),
-    ),
-    # A name has one valid invitation at a time.
-    "person_invited": sql_fold(
-        "DELETE FROM identity_invitations "
-        "WHERE name = :name AND surface IS :surface AND used_at IS NULL",
-        "INSERT INTO identity_invitations VALUES (:hash, :id, :name, :surface, :kind, :own, "
-        ":fact_sender, :expires_at, NULL)",
-        optional=("surface",),
-        words=("own",),
-    ),
-    "invitation_accepted": sql_fold(
-        "UPDATE identity_invitations SET used_at = :fact_at WHERE id = :id"
-    ),
-    "invitation_withdrawn": sql_fold("DELETE FROM identity_invitations WHERE id = :id"),
-    "agent_owned": sql_fold("INSERT OR REPLACE INTO identity_owned VALUES (:agent, :person)"),
-    "password_set": sql_fold("INSERT OR REPLACE INTO identity_people VALUES (:person, :proof)"),
-    "person_locked_out": sql_fold(
-        "DELETE FROM identity_people WHERE name = :person",
-        "DELETE FROM identity_owned WHERE person = :person",
-    ),
-    "connection_granted": sql_fold(
-        "INSERT INTO identity_connections VALUES (:id, :person, :sender, :client, :client_name, "
-        ":name, :scopes, :resource, :redirect_uri, :challenge, :code_hash, :code_expires_at, "
-        ":fact_at, NULL, NULL, NULL, NULL)",
-        optional=("name",),
-        words=("scopes",),
-    ),
-    # From now on the connection is a token of its sender.
-    "connection_opened": sql_fold(
-        "INSERT INTO identity_tokens SELECT :hash, id, sender, NULL, scopes, person, :fact_at, "
-        ":fact_seq, :expires_at, NULL, 0, 'connection', client_name, resource "
-        "FROM identity_connections WHERE id = :id",
-        KEEP_REFRESH,
-    ),
-    "connection_refreshed": sql_fold(
-        "INSERT OR IGNORE INTO identity_spent SELECT refresh_hash, id FROM identity_connections "
-        "WHERE id = :id",
-        "UPDATE identity_tokens SET hash = :hash, expires_at = :expires_at WHERE id = :id",
-        KEEP_REFRESH,
-    ),
-    "connection_named": sql_fold("UPDATE identity_connections SET name = :name WHERE id = :id"),
 }

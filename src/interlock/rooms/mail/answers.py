@@ -197,3 +197,13 @@ class Chunk(TypedDict):
 
 class Dropped(TypedDict):
     dropped: Literal[True]
+
+
+class WakeMembers(TypedDict, total=False):
+    """Members of events about wakes."""
+
+    adapter: str
+    outcome: Literal["woken", "failed", "unknown"]
+    why: str
+    until: str
+    off: Literal[True]

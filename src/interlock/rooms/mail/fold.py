@@ -6,7 +6,8 @@ the same whatever its size.
 """
 
 from interlock.log.facts import Header
-from interlock.rooms.transaction import FoldedState, sql_fold
+from interlock.rooms.identity.names import agent_of
+from interlock.rooms.transaction import ADMINS, FactKind, FoldedState, everyone, sql_fold
 
 # map: mail_messages    one row for each message, without its body; `deliveries` has its recipients
 #      mail_deliveries  one row for each recipient; `taken_by` is the surface that read it first
@@ -156,10 +157,52 @@ def _fold_wake_ended(state: FoldedState, fact: Header) -> None:
             _move(state, fact, seq, recipient, "woken", None)
 
 
-FOLDS = {
-    "message_sent": _fold_sent,
-    "mail_moved": _fold_moved,
-    "body_redacted": sql_fold("UPDATE mail_messages SET redacted = :fact_seq WHERE seq = :target"),
-    "wake_begun": _fold_wake_begun,
-    "wake_ended": _fold_wake_ended,
+def _sender_and_recipients(state: FoldedState, fact: Header) -> frozenset[str]:
+    """The audience of a message."""
+    return frozenset({*fact.outcome["deliveries"], fact.sender, agent_of(state, fact.sender)})
+
+
+def _senders_and_recipients(state: FoldedState, fact: Header) -> frozenset[str]:
+    """The audience of receipts: the recipients, and the senders of the messages."""
+    names: set[str] = set()
+    for seq, recipient in fact.outcome["items"]:
+        select = "SELECT sender FROM mail_messages WHERE seq = ?"
+        (sender,) = state.execute(select, (seq,)).fetchone()
+        names |= {recipient, sender, agent_of(state, sender)}
+    return frozenset(names)
+
+
+def _sleeper_and_admins(state: FoldedState, fact: Header) -> frozenset[str]:
+    """The audience of a wake: the sender to wake, its agent, and admins."""
+    sender = fact.outcome["sender"]
+    return frozenset({sender, agent_of(state, sender), ADMINS})
+
+
+FACTS = {
+    "message_sent": FactKind(
+        "A sender sent a message.",
+        _sender_and_recipients,
+        _fold_sent,
+    ),
+    "mail_moved": FactKind(
+        "Deliveries reached a new state, such as shown, read, acked or expired.",
+        _senders_and_recipients,
+        _fold_moved,
+    ),
+    "body_redacted": FactKind(
+        "The body of the fact `target` was erased. The body of this fact has the reason.",
+        everyone,
+        sql_fold("UPDATE mail_messages SET redacted = :fact_seq WHERE seq = :target"),
+    ),
+    "wake_begun": FactKind(
+        "An adapter began to wake a sender.",
+        _sleeper_and_admins,
+        _fold_wake_begun,
+        hidden=("items",),
+    ),
+    "wake_ended": FactKind(
+        "The attempt to wake ended: woken, failed or unknown.",
+        _sleeper_and_admins,
+        _fold_wake_ended,
+    ),
 }

@@ -1,6 +1,6 @@
 """Answers about people: invitations, connections and browsers."""
 
-from typing import NotRequired
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -87,3 +87,15 @@ class Connections(TypedDict):
     sessions: list[BrowserSession]
     tokens: list[OwnToken]
     invitations: list[Invitation]
+
+
+class ConnectionMembers(TypedDict, total=False):
+    """Members of events about connections."""
+
+    client: str
+    client_name: str
+    resource: str
+    redirect_uri: str
+    code_expires_at: str
+    refresh_expires_at: str
+    use: Literal["browser"]

@@ -338,3 +338,32 @@ class Blockers(TypedDict):
 
 class ToResolve(_Blocker):
     do: str
+
+
+class TaskMembers(TypedDict, total=False):
+    """Members of events about tasks, evidence, gates and blockers."""
+
+    task: str
+    thread: str
+    criteria: int
+    gates: list[str]
+    depends_on: list[str]
+    labels: list[str]
+    priority: Priority
+    assignee: str
+    claim: str
+    state: TaskState
+    status: TaskState
+    commit: str
+    tree: str
+    submission: int
+    gate: str
+    holders: list[str]
+    verdict: Literal["pass", "fail"]
+    evidence: list[str]
+    rules: str
+    criterion: int
+    exit_code: int
+    dirty: bool
+    interrupted: bool
+    spooled: bool

@@ -4,7 +4,7 @@ Texts (titles, criteria, notes) are in the bodies of the facts, and are never fo
 """
 
 from interlock.log.facts import Header
-from interlock.rooms.transaction import FoldedState, sql_fold
+from interlock.rooms.transaction import FactKind, FoldedState, everyone, sql_fold
 
 # map: work_tasks        one row a task, with its worker and its submission
 #      work_takings      the agents that took a task: none of them may judge it
@@ -84,61 +84,99 @@ _fold_claim_ended = sql_fold(
     "UPDATE work_tasks SET claim = NULL WHERE claim = :id",
 )
 
+FACTS = {
+    "task_created": FactKind(
+        "A [task](work.md) was created.",
+        everyone,
+        sql_fold(
+            "INSERT INTO work_tasks(id, seq, state, sender, at, thread, criteria, gates, "
+            "depends_on, priority, assignee, labels) VALUES (:task, :fact_seq, 'open', "
+            ":fact_sender, :fact_at, :thread, :criteria, :gates, :depends_on, :priority, "
+            ":assignee, :labels)",
+            STORY,
+            optional=("priority", "assignee"),
+            words=("gates", "depends_on", "labels"),
+        ),
+    ),
+    "task_taken": FactKind(
+        "A worker took a task.",
+        everyone,
+        sql_fold(
+            "INSERT INTO work_takings SELECT :task, :fact_seq, :fact_sender, "
+            "coalesce((SELECT agent FROM identity_senders WHERE sender = :fact_sender), "
+            ":fact_sender), :fact_session, :fence",
+            "UPDATE work_tasks SET state = :state, worker = :fact_sender, session = :fact_session, "
+            "fence = :fence, claim = :claim WHERE id = :task",
+            # A new worker has submitted nothing yet.
+            "UPDATE work_tasks SET submission = NULL, commit_id = NULL, tree = NULL, "
+            "submitted_at = NULL WHERE id = :task AND :state = 'taken'",
+            STORY,
+        ),
+    ),
+    "task_submitted": FactKind(
+        "A worker submitted a commit to the gates of a task.",
+        everyone,
+        sql_fold(
+            "INSERT INTO work_submissions VALUES (:task, :fact_seq, :commit, :tree)",
+            "UPDATE work_tasks SET state = 'submitted', submission = :fact_seq, "
+            "commit_id = :commit, tree = :tree, submitted_at = :fact_at WHERE id = :task",
+            STORY,
+        ),
+    ),
+    "task_ended": FactKind(
+        "A task is done, failed or cancelled.",
+        everyone,
+        sql_fold(
+            "UPDATE work_tasks SET state = :status, ended = :fact_seq, ended_at = :fact_at "
+            "WHERE id = :task",
+            STORY,
+        ),
+    ),
+    "evidence_added": FactKind(
+        "A run, a file, a URL or a note was added as evidence.",
+        everyone,
+        sql_fold(
+            "INSERT INTO work_evidence VALUES (:id, :fact_seq, :task, :criterion, :kind, "
+            ":fact_sender, :fact_at, :exit_code, :commit, :tree, :dirty, "
+            "coalesce(:interrupted, 0), coalesce(:spooled, 0), 0)",
+            STORY,
+            optional=("task", "criterion", *RUN_MEMBERS),
+        ),
+    ),
+    "gate_created": FactKind(
+        "A gate was created, or got other holders.",
+        everyone,
+        sql_fold(
+            "INSERT OR REPLACE INTO work_gates VALUES (:name, :fact_seq, :holders)",
+            words=("holders",),
+        ),
+    ),
+    "verdict_given": FactKind(
+        "A holder of a gate passed or failed a submission.",
+        everyone,
+        sql_fold(
+            "INSERT INTO work_verdicts VALUES (:id, :fact_seq, :task, :gate, :fact_sender, "
+            ":fact_at, :verdict, :submission, :commit, :tree, :evidence, :rules)",
+            "UPDATE work_tasks SET state = 'taken' WHERE id = :task AND :verdict = 'fail'",
+            STORY,
+            optional=("rules",),
+            words=("evidence",),
+        ),
+    ),
+    "blocker_resolved": FactKind(
+        "A blocker was resolved.",
+        everyone,
+        sql_fold(
+            "UPDATE work_blockers SET resolved = :fact_seq, resolved_at = :fact_at, "
+            "resolved_by = :fact_sender WHERE id = :id",
+            STORY,
+            optional=("task",),
+        ),
+    ),
+}
+# Facts of other rooms that change the tables of this room too.
 FOLDS = {
-    "task_created": sql_fold(
-        "INSERT INTO work_tasks(id, seq, state, sender, at, thread, criteria, gates, depends_on, "
-        "priority, assignee, labels) VALUES (:task, :fact_seq, 'open', :fact_sender, :fact_at, "
-        ":thread, :criteria, :gates, :depends_on, :priority, :assignee, :labels)",
-        STORY,
-        optional=("priority", "assignee"),
-        words=("gates", "depends_on", "labels"),
-    ),
-    "task_taken": sql_fold(
-        "INSERT INTO work_takings SELECT :task, :fact_seq, :fact_sender, coalesce((SELECT agent "
-        "FROM identity_senders WHERE sender = :fact_sender), :fact_sender), :fact_session, :fence",
-        "UPDATE work_tasks SET state = :state, worker = :fact_sender, session = :fact_session, "
-        "fence = :fence, claim = :claim WHERE id = :task",
-        # A new worker has submitted nothing yet.
-        "UPDATE work_tasks SET submission = NULL, commit_id = NULL, tree = NULL, "
-        "submitted_at = NULL WHERE id = :task AND :state = 'taken'",
-        STORY,
-    ),
-    "task_submitted": sql_fold(
-        "INSERT INTO work_submissions VALUES (:task, :fact_seq, :commit, :tree)",
-        "UPDATE work_tasks SET state = 'submitted', submission = :fact_seq, commit_id = :commit, "
-        "tree = :tree, submitted_at = :fact_at WHERE id = :task",
-        STORY,
-    ),
-    "task_ended": sql_fold(
-        "UPDATE work_tasks SET state = :status, ended = :fact_seq, ended_at = :fact_at "
-        "WHERE id = :task",
-        STORY,
-    ),
-    "evidence_added": sql_fold(
-        "INSERT INTO work_evidence VALUES (:id, :fact_seq, :task, :criterion, :kind, :fact_sender, "
-        ":fact_at, :exit_code, :commit, :tree, :dirty, coalesce(:interrupted, 0), "
-        "coalesce(:spooled, 0), 0)",
-        STORY,
-        optional=("task", "criterion", *RUN_MEMBERS),
-    ),
-    "gate_created": sql_fold(
-        "INSERT OR REPLACE INTO work_gates VALUES (:name, :fact_seq, :holders)", words=("holders",)
-    ),
-    "verdict_given": sql_fold(
-        "INSERT INTO work_verdicts VALUES (:id, :fact_seq, :task, :gate, :fact_sender, :fact_at, "
-        ":verdict, :submission, :commit, :tree, :evidence, :rules)",
-        "UPDATE work_tasks SET state = 'taken' WHERE id = :task AND :verdict = 'fail'",
-        STORY,
-        optional=("rules",),
-        words=("evidence",),
-    ),
     "message_sent": _fold_message,
-    "blocker_resolved": sql_fold(
-        "UPDATE work_blockers SET resolved = :fact_seq, resolved_at = :fact_at, "
-        "resolved_by = :fact_sender WHERE id = :id",
-        STORY,
-        optional=("task",),
-    ),
     "claim_released": _fold_claim_ended,
     "claim_expired": _fold_claim_ended,
     "body_redacted": sql_fold(

@@ -4,10 +4,13 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from interlock.rooms.claims.answers import Claim, ClaimedPath
-from interlock.rooms.mail.answers import Envelope, Message
-from interlock.rooms.shared_answers import From, Kind, No, Priority, State
-from interlock.rooms.work.answers import TaskState, ToResolve, VerdictDue
+from interlock.rooms.claims.answers import Claim, ClaimedPath, ClaimMembers
+from interlock.rooms.event_kinds import OtherKind
+from interlock.rooms.identity.answers import SenderMembers, TokenMembers
+from interlock.rooms.mail.answers import Envelope, Message, WakeMembers
+from interlock.rooms.people.answers import ConnectionMembers
+from interlock.rooms.shared_answers import From, Kind, No, State
+from interlock.rooms.work.answers import TaskMembers, ToResolve, VerdictDue
 
 
 class Setting(TypedDict):
@@ -296,134 +299,40 @@ class Abandoned(TypedDict):
     first: NotRequired[str]
 
 
-class OtherEvent(_Event):
-    """The members beside the first four are those that the fact's own kind has."""
+class _WorkspaceMembers(TypedDict, total=False):
+    """Members of events about settings, groups, redactions, refusals and epochs."""
 
-    kind: Literal[
-        "agent_joined",
-        "agent_owned",
-        "blocker_resolved",
-        "body_redacted",
-        "claim_awaited",
-        "claim_crossed",
-        "claim_expired",
-        "claim_extended",
-        "claim_granted",
-        "claim_released",
-        "claim_wait_ended",
-        "claim_wait_extended",
-        "connection_granted",
-        "connection_named",
-        "connection_opened",
-        "connection_refreshed",
-        "epoch_started",
-        "evidence_added",
-        "gate_created",
-        "group_set",
-        "invitation_accepted",
-        "invitation_withdrawn",
-        "log_repaired",
-        "password_set",
-        "person_invited",
-        "person_locked_out",
-        "request_refused",
-        "session_ended",
-        "session_started",
-        "setting_changed",
-        "task_created",
-        "task_ended",
-        "task_submitted",
-        "task_taken",
-        "token_imported",
-        "token_labelled",
-        "token_minted",
-        "token_reaffirmed",
-        "token_rebound",
-        "token_revoked",
-        "verdict_given",
-        "wake_begun",
-        "wake_ended",
-        "wakes_muted",
-        "workspace_created",
-        "workspace_paused",
-        "workspace_resumed",
-    ]
+    name: str
+    value: str
+    members: list[str]
+    target: int
+    code: str
+    digest: str
+    verifier: str
+    abandoned: Abandoned
+
+
+class _OtherEvent(_Event):
+    kind: OtherKind
     # what was put back into an engine, and by which node
     first: NotRequired[int]
     last: NotRequired[int]
     node: NotRequired[str]
-    # who
-    sender: NotRequired[str]
-    agent: NotRequired[str]
-    surface: NotRequired[str]
-    holder: NotRequired[str]
-    person: NotRequired[str]
-    own: NotRequired[list[str]]
-    # a connection
-    client: NotRequired[str]
-    client_name: NotRequired[str]
-    resource: NotRequired[str]
-    redirect_uri: NotRequired[str]
-    code_expires_at: NotRequired[str]
-    refresh_expires_at: NotRequired[str]
-    use: NotRequired[Literal["browser"]]
-    # what
-    id: NotRequired[str]
-    item: NotRequired[str]
-    paths: NotRequired[list[str]]
-    repo: NotRequired[str]
-    fence: NotRequired[int]
-    ttl_s: NotRequired[int]
-    expires_at: NotRequired[str]
-    branch: NotRequired[str]
-    worktree: NotRequired[str]
-    note: NotRequired[str]
-    everywhere: NotRequired[int]
-    reason: NotRequired[str]
-    taken_over: NotRequired[Literal[True]]
-    label: NotRequired[str]
-    display_name: NotRequired[str]
-    scopes: NotRequired[list[str]]
-    replaced_by: NotRequired[str]
-    name: NotRequired[str]
-    value: NotRequired[str]
-    members: NotRequired[list[str]]
-    target: NotRequired[int]
-    code: NotRequired[str]
-    digest: NotRequired[str]
-    verifier: NotRequired[str]
-    abandoned: NotRequired[Abandoned]
-    # waking
-    adapter: NotRequired[str]
-    outcome: NotRequired[Literal["woken", "failed", "unknown"]]
-    why: NotRequired[str]
-    until: NotRequired[str]
-    off: NotRequired[Literal[True]]
-    # work
-    task: NotRequired[str]
-    thread: NotRequired[str]
-    criteria: NotRequired[int]
-    gates: NotRequired[list[str]]
-    depends_on: NotRequired[list[str]]
-    labels: NotRequired[list[str]]
-    priority: NotRequired[Priority]
-    assignee: NotRequired[str]
-    claim: NotRequired[str]
-    state: NotRequired[TaskState]
-    status: NotRequired[TaskState]
-    commit: NotRequired[str]
-    tree: NotRequired[str]
-    submission: NotRequired[int]
-    gate: NotRequired[str]
-    holders: NotRequired[list[str]]
-    verdict: NotRequired[Literal["pass", "fail"]]
-    evidence: NotRequired[list[str]]
-    rules: NotRequired[str]
-    criterion: NotRequired[int]
-    exit_code: NotRequired[int]
-    dirty: NotRequired[bool]
-    interrupted: NotRequired[bool]
-    spooled: NotRequired[bool]
+
+
+class OtherEvent(
+    _OtherEvent,
+    SenderMembers,
+    ConnectionMembers,
+    ClaimMembers,
+    TokenMembers,
+    _WorkspaceMembers,
+    WakeMembers,
+    TaskMembers,
+):
+    """The members beside the first four are those that the fact's own kind has."""
+
+    # A room declares further members of its facts in its own answers.
 
 
 Event = MessageEvent | ReceiptEvent | OtherEvent

@@ -3,7 +3,7 @@
 Settings are facts, so a rule that depends on one decides the same in every replay.
 """
 
-from interlock.rooms.transaction import sql_fold
+from interlock.rooms.transaction import FactKind, admins, everyone, sql_fold
 
 # map: workspace_self      one row: id, epoch, the key that signs checkpoints, the pause
 #      workspace_settings  the settings that differ from their defaults
@@ -25,29 +25,56 @@ CREATE INDEX refusals_recent ON refusals(sender, at);
 """
 
 
-FOLDS = {
-    "workspace_created": sql_fold(
-        "INSERT INTO workspace_self(one, id, epoch, created_at, verifier) "
-        "VALUES (1, :fact_workspace, :fact_epoch, :fact_at, :verifier)"
+FACTS = {
+    "workspace_created": FactKind(
+        "The owner created the workspace, and its log began.",
+        everyone,
+        sql_fold(
+            "INSERT INTO workspace_self(one, id, epoch, created_at, verifier) "
+            "VALUES (1, :fact_workspace, :fact_epoch, :fact_at, :verifier)"
+        ),
+        reauthenticates=True,
     ),
-    "setting_changed": sql_fold(
-        "INSERT OR REPLACE INTO workspace_settings VALUES (:name, :value, :fact_seq)"
+    "setting_changed": FactKind(
+        "The owner or an admin changed a setting.",
+        everyone,
+        sql_fold("INSERT OR REPLACE INTO workspace_settings VALUES (:name, :value, :fact_seq)"),
     ),
-    "workspace_paused": sql_fold(
-        "UPDATE workspace_self SET paused_at = :fact_at, paused_by = :fact_sender, "
-        "pause_reason = :reason",
-        optional=("reason",),
+    "workspace_paused": FactKind(
+        "The owner or an admin paused the workspace.",
+        everyone,
+        sql_fold(
+            "UPDATE workspace_self SET paused_at = :fact_at, paused_by = :fact_sender, "
+            "pause_reason = :reason",
+            optional=("reason",),
+        ),
     ),
-    "workspace_resumed": sql_fold(
-        "UPDATE workspace_self SET paused_at = NULL, paused_by = NULL, pause_reason = NULL"
+    "workspace_resumed": FactKind(
+        "The owner or an admin ended the pause.",
+        everyone,
+        sql_fold(
+            "UPDATE workspace_self SET paused_at = NULL, paused_by = NULL, pause_reason = NULL"
+        ),
     ),
-    "epoch_started": sql_fold(
-        "UPDATE workspace_self SET epoch = :fact_epoch, verifier = :verifier"
+    "epoch_started": FactKind(
+        "The log goes on from a restored backup, or without a [lost tail](scaling.md#trouble).",
+        everyone,
+        sql_fold("UPDATE workspace_self SET epoch = :fact_epoch, verifier = :verifier"),
+        reauthenticates=True,
     ),
     # The entries that were put back are folded already.
-    "log_repaired": sql_fold(),
-    "request_refused": sql_fold(
-        "INSERT INTO refusals VALUES (:fact_seq, :fact_at, :fact_sender, :code, :fact_token, "
-        ":digest)"
+    "log_repaired": FactKind(
+        "A node put back the entries from `first` to `last`, which the engine had lost.",
+        everyone,
+        sql_fold(),
+    ),
+    "request_refused": FactKind(
+        "The node refused a request that matters. The fact has the code, the sender and a digest "
+        "of the request.",
+        admins,
+        sql_fold(
+            "INSERT INTO refusals VALUES (:fact_seq, :fact_at, :fact_sender, :code, :fact_token, "
+            ":digest)"
+        ),
     ),
 }

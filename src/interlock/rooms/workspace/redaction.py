@@ -8,8 +8,9 @@ from interlock.errors import MissingScope, NotFound
 from interlock.log.encoding import canonical
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail.records import locate
+from interlock.rooms.transaction import ADMINS
 from interlock.rooms.work.records import blockers, find_evidence, tasks, verdicts
-from interlock.rooms.workspace.events import ADMINS, event, viewer_names
+from interlock.rooms.workspace.events import event, viewer_names
 
 if TYPE_CHECKING:
     from interlock.rooms.mail import answers, verbs
