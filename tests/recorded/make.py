@@ -1,10 +1,13 @@
-"""Plays scripted days and records their logs, for the tests of this and every later release.
+"""Records logs, for the tests of this and every later release.
 
-    python tests/recorded/make.py            records the days that have no recording yet
-    python tests/recorded/make.py --digest   folds the recorded days again: only the .json files
+    python tests/recorded/make.py
+
+The program records the days below that have no recording. It plays the rows of `world/rows` until
+each kind of fact occurs in a recording. Then it folds the recordings again whose state was written
+down under another schema.
 
 A recording is history: it is made once and then kept as it is. When the state's schema changes,
-the same facts give another digest, and `--digest` writes that one down.
+the same facts give another digest.
 """
 
 import json
@@ -12,6 +15,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -537,7 +541,8 @@ def _imports(day: Day) -> None:
     day.do(OWNER, LabelToken(token_format.token_id("1" * 64), "neo-gpt, at work"))
 
 
-# What was played on the day of each recording. Earlier ones stay as they are.
+# What was played on the day of each recording. Earlier ones stay as they are. A new day is for a
+# kind of fact that no row appends.
 DAYS: dict[str, Callable[[Day], None]] = {
     "v1": play,
     "v2": work,
@@ -547,38 +552,75 @@ DAYS: dict[str, Callable[[Day], None]] = {
 }
 
 
-def record(path: str, play: Callable[[Day], None]) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        day = Day(directory)
-        play(day)
-        live = upkeep.state_digest(day.node)
-        audit.export(day.node, Credentials(owner=True), path)
-        day.node.close()
+def record(path: str, node: Node) -> None:
+    """Exports the log of a node, and writes down what it folds to."""
+    live = upkeep.state_digest(node)
+    audit.export(node, OWNER, path)
     os.chmod(path, 0o644)
     if folded(path)["digest"] != live:
         raise SystemExit("The recording folds to another state than the workspace had.")
     expect(path)
 
 
-def record_new() -> None:
-    paths = {os.path.join(HERE, f"{name}.jsonl"): play for name, play in DAYS.items()}
-    new = {path: play for path, play in paths.items() if not os.path.exists(path)}
-    if not new:
-        raise SystemExit("Every day is recorded: that is history, and stays. Digests: --digest")
-    for path, play in new.items():
-        record(path, play)
+def recordings() -> list[str]:
+    return sorted(os.path.join(HERE, n) for n in os.listdir(HERE) if n.endswith(".jsonl"))
 
 
-def main(words: list[str]) -> None:
-    if words == ["--digest"]:
-        for name in sorted(os.listdir(HERE)):
-            if name.endswith(".jsonl"):
-                expect(os.path.join(HERE, name))
-    elif words:
-        raise SystemExit(__doc__)
-    else:
-        record_new()
+def record_days() -> None:
+    for name, play in DAYS.items():
+        path = os.path.join(HERE, f"{name}.jsonl")
+        if not os.path.exists(path):
+            with tempfile.TemporaryDirectory() as directory:
+                day = Day(directory)
+                play(day)
+                record(path, day.node)
+                day.node.close()
+
+
+def kinds_in(path: str) -> set[str]:
+    with open(path, "rb") as file:
+        next(file)
+        return {parse_header(decode(line)["header"].encode()).kind for line in file}
+
+
+def record_rows() -> None:
+    """Records the log of a row for each kind of fact that no recording has."""
+    missing = set(folding.KINDS).difference(*map(kinds_in, recordings()))
+    if not missing:
+        return
+    sys.path.append(os.path.dirname(HERE))
+    from world.doors import Python
+    from world.fork_server import Servers
+    from world.furnished import Furnished
+    from world.playing import Stage
+    from world.rows import ROWS
+
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        (root / "furnished").mkdir()
+        furnished, servers = Furnished(root / "furnished"), Servers()
+        for number, row in enumerate(ROWS):
+            if missing and row.kind == "done" and "python" not in row.not_at:
+                stage = Stage(row, furnished, root / str(number), servers, is_served=False)
+                stage.call(row, Python().call)
+                with Node(str(stage.workspace.place.workspace)) as node:
+                    kinds = {event.kind for event in node.events(stage.before, 1000)} & missing
+                    if kinds:
+                        record(os.path.join(HERE, f"{min(kinds)}.jsonl"), node)
+                        missing -= kinds
+    if missing:
+        raise SystemExit(f"No row has these kinds of facts: {', '.join(sorted(missing))}.")
+
+
+def main() -> None:
+    record_days()
+    record_rows()
+    for path in recordings():
+        with open(path.removesuffix("l"), encoding="utf-8") as file:
+            is_current = json.load(file)["schema"] == folding.SCHEMA
+        if not is_current:
+            expect(path)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
