@@ -21,6 +21,13 @@ from interlock.log.facts import Entry, Header, header_hash, parse_header
 from interlock.node import Node, audit, upkeep
 from interlock.node.keys import Keys
 from interlock.rooms import folding
+from interlock.rooms.claims import fold as claims
+from interlock.rooms.identity import fold as identity
+from interlock.rooms.mail import fold as mail
+from interlock.rooms.transaction import everyone
+from interlock.rooms.work import fold as work
+from interlock.rooms.workspace import fold as workspace
+from interlock.rooms.workspace.events import event
 from interlock.stores import Head
 from interlock.stores.file import LogFile
 from interlock.stores.shared.locating import Located, reach
@@ -165,3 +172,30 @@ def test_a_kind_of_fact_that_is_not_known_stops_the_fold() -> None:
     first = next(headers(RECORDINGS[0]))
     with pytest.raises(NewerVersion, match="nothing was skipped"):
         folding.fold(fresh_state(), first._replace(kind="workspace_dreamt"))
+
+
+# --- the kinds of facts
+
+# Only admins see the kinds that begin so.
+PRIVATE = ("token_", "person_", "password_", "invitation_", "connection_", "request_")
+SECRETS = ("hash", "challenge", "proof")
+
+
+def test_one_room_declares_each_kind_of_fact() -> None:
+    rooms = (workspace, identity, mail, claims, work)
+    assert sorted(kind for room in rooms for kind in room.FACTS) == sorted(folding.KINDS)
+
+
+def test_facts_about_mail_tokens_and_people_are_not_for_everyone() -> None:
+    private = {kind for kind in folding.KINDS if kind.startswith(PRIVATE)}
+    private |= {"message_sent", "mail_moved", "wake_begun", "wake_ended", "agent_owned"}
+    assert [kind for kind in private if folding.FACTS[kind].audience is everyone] == []
+
+
+@each_recording
+def test_no_event_shows_the_hash_or_the_proof_of_a_secret(recording: Path) -> None:
+    state = fresh_state()
+    for fact in headers(recording):
+        folding.fold(state, fact)
+        shown = event(state, fact).data
+        assert [name for name in shown if any(word in name for word in SECRETS)] == []
