@@ -1,7 +1,7 @@
 """`python -m interlock.generate --write` writes the files that derive from the declarations.
 
     client/methods.py     a typed method of the Python client for each verb
-    doors/cli/index.py    the commands of each module, with their summaries
+    doors/cli/index.py    the commands of each module with their summaries, headings and views
     rooms/event_kinds.py  the kinds of events
     docs/audit.md         the table of the kinds of facts on that page
     schemas/v1            the JSON Schema of the payload of each message type
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 from interlock.doors import cli
+from interlock.doors.cli import views
 from interlock.doors.cli.derived import command_of
 from interlock.doors.cli.grammar import DECLARED as ACTIONS
 from interlock.rooms import catalogue
@@ -41,6 +42,17 @@ HAND_WRITTEN = frozenset({"send", "ack", "import_tokens", "identify_token"})
 # The node makes these values where a request leaves them out.
 MADE_BY_NODE = (SHA256,)
 ADAPTER = "python"
+# The order of the overview of commands, by their first words. Another first word is the last under
+# the heading of its room, or under the last heading.
+HEADINGS = {
+    "Start": "up down init join invite run mcp setup hook whoami agents status review",
+    "Mail": "send ask answer inbox read ack receipts thread search watch mute explain redact",
+    "Claims": "claim guard",
+    "Work": "task evidence gate blocker report scrub",
+    "Audit": "audit",
+    "Administration": "token connection group settings pause resume backup restore rebuild migrate "
+    "repair doctor schema completion",
+}
 
 
 def client_methods(verbs: list[type[Verb]]) -> str:
@@ -121,7 +133,7 @@ def _argument(field: Field) -> str:
 
 
 def command_index(verbs: list[type[Verb]]) -> str:
-    """The source of the dictionary `SUMMARIES`."""
+    """The source of the dictionaries `SUMMARIES`, `HEADINGS` and `VIEWS`."""
     modules: dict[str, dict[str, str]] = {}
     for verb in verbs:
         if verb.declared.cli:
@@ -131,9 +143,47 @@ def command_index(verbs: list[type[Verb]]) -> str:
     for declared in sorted(ACTIONS, key=lambda declared: declared[1].__module__):
         command = command_of(*declared)
         modules.setdefault(declared[1].__module__, {})[command.name] = command.summary
-    about = "The commands that each module declares, with their summaries."
-    source = f"{HEADER.format(about=about)}\n# ruff: noqa: E501\nSUMMARIES = {modules!r}"
-    return _formatted(source)
+    names = [name for summaries in modules.values() for name in summaries]
+    lines = [
+        HEADER.format(about="The commands that each module declares, with their summaries."),
+        "# ruff: noqa: E501",
+        f"SUMMARIES = {modules!r}",
+        "# The headings of the overview, with the first words of their commands.",
+        f"HEADINGS = {_headings(modules)!r}",
+        "# The module of each command that has a view of its own.",
+        f"VIEWS = {_views(names)!r}",
+    ]
+    return _formatted("\n".join(lines))
+
+
+def _headings(modules: dict[str, dict[str, str]]) -> dict[str, str]:
+    """The first words under each heading, in their order."""
+    found = {heading: words.split() for heading, words in HEADINGS.items()}
+    known = {word for words in found.values() for word in words}
+    for module, names in modules.items():
+        # `interlock.rooms.mail.verbs` and `interlock.doors.cli.mail` are under "Mail".
+        heading = module.removesuffix(".verbs").rpartition(".")[2].capitalize()
+        words = found.get(heading) or [*found.values()][-1]
+        words += dict.fromkeys(name.split()[0] for name in names if name.split()[0] not in known)
+        known.update(words)
+    return {heading: " ".join(words) for heading, words in found.items()}
+
+
+def _views(names: list[str]) -> dict[str, str]:
+    """The module of `doors/cli/views` with the view of a command, for each command that has one.
+    Raises ValueError for a public function that is no view, or a second view of a command."""
+    commands = {views.function_name(name): name for name in names}
+    found: dict[str, str] = {}
+    for module in pkgutil.iter_modules(views.__path__):
+        path = f"{views.__name__}.{module.name}"
+        for name, value in vars(import_module(path)).items():
+            if name.startswith("_") or getattr(value, "__module__", None) != path:
+                continue
+            command = commands.pop(name, None)
+            if command is None:
+                raise ValueError(f"{path}.{name} is not the only view of a command.")
+            found[command] = module.name
+    return found
 
 
 def event_kinds() -> str:

@@ -10,23 +10,11 @@ from typing import TYPE_CHECKING
 
 from interlock.doors.cli.grammar import DECLARED as ACTIONS
 from interlock.doors.cli.grammar import Command
-from interlock.doors.cli.index import SUMMARIES
+from interlock.doors.cli.index import HEADINGS, SUMMARIES
 from interlock.verbs import DECLARED as VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-# The headings of the overview, with the first words of their commands.
-HEADINGS = {
-    "Start": "up down init join invite run mcp setup hook whoami agents status review",
-    "Mail": "send ask answer inbox read ack receipts thread search watch mute explain redact",
-    "Claims": "claim guard",
-    "Work": "task evidence gate blocker report scrub",
-    "Audit": "audit",
-    "Administration": "token connection group settings pause resume backup restore rebuild migrate "
-    "repair doctor schema completion",
-}
-OTHERS = "More"
 
 
 def commands_for(words: Sequence[str]) -> list[Command]:
@@ -87,6 +75,6 @@ def _declared(prefixes: Iterable[str] | None = None) -> list[Command]:
 def _in_order(commands: list[Command]) -> list[Command]:
     headings = [(word, heading) for heading, words in HEADINGS.items() for word in words.split()]
     places = {word: (n, heading) for n, (word, heading) in enumerate(headings)}
-    last = (len(places), OTHERS)
+    last = (len(places), "")
     commands.sort(key=lambda command: places.get(command.words[0], last)[0])
     return [c._replace(group=places.get(c.words[0], last)[1]) for c in commands]

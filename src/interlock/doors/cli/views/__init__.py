@@ -1,38 +1,32 @@
 """Answers as text for people.
 
-The view of a command is the function of the same name in its module: `task_show` in `work` is the
-view of `task show`. A view quotes every body line by line behind a bar, so that text of another
-agent cannot look like a line of Interlock's own.
+The view of a command is the function of the same name in one of these modules: `task_show` is the
+view of `task show`. The generated index has its module. A view quotes every body line by line
+behind a bar, so that text of another agent cannot look like a line of Interlock's own.
 """
 
 from collections.abc import Iterable
 
+from interlock.doors.cli.index import VIEWS
 from interlock.doors.cli.output import bold, dim, fold, yellow
 from interlock.verbs.answers import Answer
 
 BAR = "│ "
 INDENT = " " * 6
-_MODULES = {
-    **dict.fromkeys(("init", "join", "whoami", "agents", "token", "group"), "identity"),
-    **dict.fromkeys(("invite", "connection"), "identity"),
-    **dict.fromkeys(("send", "ask", "answer", "inbox", "read", "ack"), "mail"),
-    **dict.fromkeys(("receipts", "thread", "search", "explain", "redact", "mute"), "mail"),
-    **dict.fromkeys(("claim", "task", "evidence", "gate", "blocker", "report"), "work"),
-    **dict.fromkeys(("gate run", "scrub", "guard", "setup"), "repository"),
-    **dict.fromkeys(("audit", "status", "settings", "review", "up", "down"), "workspace"),
-    **dict.fromkeys(("backup", "restore", "rebuild", "pause", "resume"), "workspace"),
-    **dict.fromkeys(("migrate", "repair", "doctor"), "workspace"),
-}
 
 
 def text(command: str, answer: Answer) -> str:
     """Return the answer of a command as text: its view, or one member a line."""
-    module = _MODULES.get(command) or _MODULES.get(command.partition(" ")[0])
-    if module is None:
+    if command not in VIEWS:
         return members(answer)
-    views = vars(__import__(f"{__name__}.{module}", fromlist=["*"]))
-    shown: str = views.get(command.replace(" ", "_").replace("-", "_"), members)(answer)
+    views = vars(__import__(f"{__name__}.{VIEWS[command]}", fromlist=["*"]))
+    shown: str = views[function_name(command)](answer)
     return shown
+
+
+def function_name(command: str) -> str:
+    """The name of the function that is the view of a command."""
+    return command.replace(" ", "_").replace("-", "_")
 
 
 def members(answer: Answer, indent: str = "") -> str:
