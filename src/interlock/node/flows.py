@@ -44,8 +44,11 @@ def flow_of(request: Any) -> Flow[Answer] | None:
     if name not in FLOWS:
         return None
     check_fields(request)
-    takes_steps, flow = FLOWS[name]
-    return flow(request) if takes_steps(request) else None
+    given = vars(request)
+    waits = given.get("wait_s") is not None
+    needs_secret = "" in (given.get("token_hash"), given.get("code_hash"))
+    is_large = "payload" in given and uploads.is_large(request)
+    return FLOWS[name](request) if waits or needs_secret or is_large else None
 
 
 def _wait_for(
@@ -166,27 +169,16 @@ def _mint(request: Verb) -> Flow[Answer]:
     return answer | {"token": token}
 
 
-def _waits(request: Any) -> bool:
-    return request.wait_s is not None
-
-
-def _needs_token(request: Any) -> bool:
-    return not request.token_hash
-
-
-# For each verb: whether a request takes several steps, and the flow of such a request.
-FLOWS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Flow[Answer]]]] = {
-    "claims.verbs.AcquireClaim": (_waits, _acquire),
-    "identity.verbs.Join": (_needs_token, _mint),
-    "identity.verbs.MintToken": (_needs_token, _mint),
-    "identity.verbs.RotateToken": (_needs_token, _mint),
-    "mail.verbs.Ask": (lambda request: True, _ask),
-    "mail.verbs.ListInbox": (_waits, _inbox),
-    "mail.verbs.SendMessage": (
-        lambda request: uploads.is_large(request),
-        lambda request: uploads.send(request),
-    ),
-    "people.verbs.AcceptInvitation": (_needs_token, _mint),
-    "people.verbs.Invite": (lambda request: not request.code_hash, _invite),
-    "workspace.verbs.Attend": (_waits, _attend),
+# The flow of each verb that can wait, needs a secret that the node makes, or has a large body.
+FLOWS: dict[str, Callable[[Any], Flow[Answer]]] = {
+    "claims.verbs.AcquireClaim": _acquire,
+    "identity.verbs.Join": _mint,
+    "identity.verbs.MintToken": _mint,
+    "identity.verbs.RotateToken": _mint,
+    "mail.verbs.Ask": _ask,
+    "mail.verbs.ListInbox": _inbox,
+    "mail.verbs.SendMessage": lambda request: uploads.send(request),
+    "people.verbs.AcceptInvitation": _mint,
+    "people.verbs.Invite": _invite,
+    "workspace.verbs.Attend": _attend,
 }

@@ -1,4 +1,4 @@
-"""The MCP server: twelve tools over a live node, for both families of protocol revisions.
+"""The MCP server: the tools over a live node, for both families of protocol revisions.
 
 The server's middleware answers calls of tools before the SDK's own handling. Our schemas check the
 arguments, and our code builds the answers; validating both once more would take longer than a
@@ -28,12 +28,14 @@ from interlock.doors.mcp.calls import ELSEWHERE, Here, tool_flow
 from interlock.doors.mcp.tools import INSTRUCTIONS, Arguments, offered_tools, without_sender
 from interlock.errors import Internal, Refusal
 from interlock.node.live import LiveNode
+from interlock.rooms import catalogue
 from interlock.rooms.envelope import answer_text, json_text
 from interlock.rooms.mail.message_types import clip
 from interlock.rooms.workspace.verbs import Whoami
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import LocalRead, run_async
+from interlock.verbs.verb import fields_of
 
 Context = ServerRequestContext[Any, Any]
 CredentialsOf = Callable[[Context], Credentials]
@@ -41,6 +43,14 @@ Received = JSONRPCRequest | JSONRPCNotification
 
 LIST_TTL_MS: Final = 3_600_000
 MAX_MESSAGE_BYTES: Final = 8 << 20
+# Tools that wait by default, such as ask.
+_WAITING: Final = frozenset(
+    verb.declared.mcp.name
+    for verb in catalogue.verbs()
+    if verb.declared.mcp is not None
+    and "wait_s" in fields_of(verb)
+    and fields_of(verb)["wait_s"].default is not None
+)
 _LOG = logging.getLogger("interlock.mcp")
 
 
@@ -126,7 +136,7 @@ def tool_call(method: str, params: Mapping[str, Any] | None) -> tuple[str, Argum
 def waits(method: str, params: Mapping[str, Any] | None) -> bool:
     """Whether a request may wait for mail, an answer or a claim."""
     called = tool_call(method, params)
-    return called is not None and (called[0] == "ask" or "wait_s" in called[1])
+    return called is not None and (called[0] in _WAITING or "wait_s" in called[1])
 
 
 # --- JSON-RPC messages

@@ -1,4 +1,4 @@
-"""The twelve tools as clients see them, and the check of the arguments of a call.
+"""The tools as clients see them, and the check of the arguments of a call.
 
 A tool that is one verb derives from the verb's declaration. COMBINED has the tools that combine
 several verbs; the types, choices and bounds of their parameters come from the fields of the verbs.

@@ -32,11 +32,14 @@ from interlock.rooms.mail.records import (
 from interlock.rooms.transaction import SYSTEM, KeyedRequest, Transaction
 from interlock.rooms.work.records import blockers, is_thread, near_open, thread_of
 from interlock.rooms.workspace.rules import done_before
+from interlock.verbs import LazyModule
 from interlock.verbs.addresses import address, near, recipient_name
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:
-    from interlock.rooms.mail import answers, verbs
+    from interlock.rooms.mail import answers, verbs, waking
+else:
+    waking = LazyModule("interlock.rooms.mail.waking")
 
 RATE_WINDOW_MS = 60_000
 CHUNK_BYTES = 1 << 20
@@ -153,7 +156,7 @@ def _accepted(
             {
                 "recipient": address(name),
                 "known": bool(senders),
-                "reach": tx.store.reach(senders, partial(_may_wake, tx, message, name))[0],
+                "reach": tx.store.reach(senders, partial(waking.may_wake, tx, message, name))[0],
                 "state": state,
             }
         )
@@ -181,13 +184,6 @@ def _accepted(
         "deliveries": deliveries,
         "notices": notices,
     }
-
-
-def _may_wake(tx: Transaction, message: Message, name: str) -> bool:
-    """Whether the message may wake this recipient: by default a direct message may, and a
-    broadcast may not."""
-    wake = bool(message.wake) if message.wake is not None else message.to.startswith("@")
-    return wake and not names.is_muted(tx, (name, agent_of(tx.state, name)))
 
 
 def _recipients(tx: Transaction, to: str) -> dict[str, list[str]]:

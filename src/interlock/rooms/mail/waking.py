@@ -8,7 +8,7 @@ receipt `woken` names the adapter.
 
 from typing import NamedTuple
 
-from interlock.rooms.identity.names import is_muted
+from interlock.rooms.identity.names import agent_of, is_muted
 from interlock.rooms.mail.fold import LADDER
 from interlock.rooms.mail.records import Message, by_seq, listed, mailboxes
 from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
@@ -19,7 +19,7 @@ OLD_MS = 60 * 60_000
 SETTLED_MS = 3_000
 DOUBTFUL_MS = 60_000
 MAX_TRIES = 3
-MAX_TOLD = 100
+MAX_DELIVERIES_OF_MAILBOX = 100
 MAX_HANDED_OVER = 5
 HANDED_OVER_BYTES = 1000
 # Clients stop by themselves after five to eight messages in a row, and lose what follows.
@@ -34,13 +34,15 @@ _NEW = """
         (SELECT 1 FROM mail_wakes w WHERE w.seq = d.seq AND w.recipient = ?1
          AND coalesce(outcome, 'begun') NOT IN ('failed', 'unknown'))
     ORDER BY seq LIMIT ?2"""
-# Those of them, after a position, that may wake: see `sending`. Without those that were tried too
-# often, or with an unknown outcome.
-_MAY_WAKE = """
+# Whether a message may wake: by default a direct message may, and a broadcast may not.
+_WAKES = "coalesce(m.wake, m.recipient LIKE '@%')"
+# Those of the new deliveries, after a position, whose message may wake. Without those that were
+# tried too often, or with an unknown outcome.
+_MAY_WAKE = f"""
     SELECT d.seq, d.state FROM mail_deliveries d INDEXED BY mail_new
     JOIN mail_messages m USING (seq)
     WHERE d.recipient = ?1 AND d.seq > ?3 AND d.state = 'accepted' AND closed = 0
-        AND coalesce(m.wake, m.recipient LIKE '@%')
+        AND {_WAKES}
         AND NOT EXISTS (SELECT 1 FROM mail_wakes w WHERE w.seq = d.seq AND w.recipient = ?1
                         AND coalesce(outcome, 'begun') <> 'failed')
         AND (SELECT count(*) FROM mail_wakes w WHERE w.seq = d.seq AND w.recipient = ?1) < ?4
@@ -85,6 +87,12 @@ def hand_over(tx: Transaction, adapter: str, held: int) -> list[RuleAnswer]:
 
 
 # --- an idle agent
+
+
+def may_wake(tx: Transaction, message: Message, recipient: str) -> bool:
+    """Whether a message may wake this recipient, by its sender's wish and the recipient's mute."""
+    wakes = tx.value(f"SELECT {_WAKES} FROM mail_messages m WHERE seq = ?", message.seq)
+    return bool(wakes) and not is_muted(tx, (recipient, agent_of(tx.state, recipient)))
 
 
 def wake(tx: Transaction, adapter: str) -> list[Message]:
@@ -163,7 +171,7 @@ def _waking(tx: Transaction, sleeper: Caller, since: int) -> list[Delivery]:
 def _found(tx: Transaction, caller: Caller, sql: str, *more: int) -> list[Delivery]:
     found: dict[int, Delivery] = {}
     for name in dict.fromkeys(mailboxes(caller)):
-        for seq, state in tx.all(sql, name, MAX_TOLD, *more):
+        for seq, state in tx.all(sql, name, MAX_DELIVERIES_OF_MAILBOX, *more):
             found.setdefault(seq, Delivery(seq, name, state))
     return [found[seq] for seq in sorted(found)]
 

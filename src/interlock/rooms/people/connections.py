@@ -80,13 +80,13 @@ def grant(tx: Transaction, request: verbs.GrantConnection) -> RuleAnswer:
     if not scopes or len(scopes) != len(set(request.scopes)):
         raise Usage(f"A connection may have {', '.join(BASIC_SCOPES)}, and at least one of them.")
     id = "con_" + request.code_hash[:12]
-    if (found := find(tx, "id = ?", id)) is not None:
+    if (found := by_id(tx, id)) is not None:
         sender = f"{agent}-{request.surface}" if request.surface else agent
         before = (found.person, found.sender, found.client, found.scopes, found.resource)
         wanted = (person, sender, request.client, " ".join(scopes), request.resource)
         target = (request.redirect_uri, request.challenge)
         is_same = before == wanted and (found.redirect_uri, found.challenge) == target
-        if not is_same or find(tx, "code_hash = ?", request.code_hash) is None:
+        if not is_same or by_code(tx, request.code_hash) is None:
             raise NameTaken("That code was made before. Make a new one.")
         is_used = found.refreshed_at is not None or found.ended_at is not None
         if is_used or found.code_expires_at <= tx.now:
@@ -202,27 +202,39 @@ def visible_person(tx: Transaction) -> str | None:
 
 def behind(tx: Transaction, token: str) -> RuleAnswer | None:
     """The connection of a token, as `explain` shows it to readers of its messages."""
-    found = find(tx, "id = ?", token)
+    found = by_id(tx, token)
     if found is None:
         return None
     view = connection_view(found)
     return {name: view[name] for name in ("id", "name", "person", "client")}
 
 
-def find(tx: Transaction, where: str, value: str) -> Connection | None:
+def by_id(tx: Transaction, id: str) -> Connection | None:
+    return _found(tx, "id = ?", id)
+
+
+def by_code(tx: Transaction, code_hash: str) -> Connection | None:
+    return _found(tx, "code_hash = ?", code_hash)
+
+
+def by_refresh_token(tx: Transaction, refresh_hash: str) -> Connection | None:
+    return _found(tx, "refresh_hash = ?", refresh_hash)
+
+
+def _found(tx: Transaction, where: str, value: str) -> Connection | None:
     row = tx.one(f"SELECT {_COLUMNS} FROM identity_connections WHERE {where}", value)
     return Connection(*row) if row else None
 
 
 def by_spent_secret(tx: Transaction, secret: str) -> Connection | None:
     row = tx.one("SELECT id FROM identity_spent WHERE hash = ?", secret)
-    return find(tx, "id = ?", row[0]) if row else None
+    return by_id(tx, row[0]) if row else None
 
 
 def by_token(tx: Transaction, secret: str) -> Connection | None:
     """The connection of a refresh token or an access token."""
     row = tx.one("SELECT id FROM identity_tokens WHERE hash = ?", secret)
-    return find(tx, "refresh_hash = ?", secret) or (find(tx, "id = ?", row[0]) if row else None)
+    return by_refresh_token(tx, secret) or (by_id(tx, row[0]) if row else None)
 
 
 def living(tx: Transaction, person: str | None) -> list[Connection]:

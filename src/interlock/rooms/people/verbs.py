@@ -340,7 +340,7 @@ class FindGrant(Verb, name="code", read_only=True, anyone=True):
     code: str
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        found = connections.find(tx, "code_hash = ?", token_format.hashed(self.code))
+        found = connections.by_code(tx, token_format.hashed(self.code))
         if found is None:
             raise BadToken("There is no such code.")
         return connections.protocol_view(found)
@@ -357,7 +357,7 @@ class OpenConnection(Verb, name="connection open", anyone=True):
     refresh_hash: Sha256
 
     def decide(self, tx: Transaction) -> RuleAnswer:
-        found = connections.find(tx, "code_hash = ?", token_format.hashed(self.code))
+        found = connections.by_code(tx, token_format.hashed(self.code))
         if found is None or found.client != self.client:
             raise BadToken("There is no such code.")
         if found.refreshed_at is not None:
@@ -396,7 +396,7 @@ class RefreshConnection(Verb, name="connection refresh", anyone=True):
         secret = token_format.hashed(self.refresh)
         if (spent := connections.by_spent_secret(tx, secret)) is not None:
             return connections.end_copied(tx, spent, "REFRESH_REUSED", self.refresh)
-        found = connections.find(tx, "refresh_hash = ?", secret)
+        found = connections.by_refresh_token(tx, secret)
         if (
             found is None
             or found.client != self.client
@@ -434,7 +434,7 @@ class ReportRefusal(Verb, name="report", anyone=True):
     def decide(self, tx: Transaction) -> RuleAnswer:
         """Record an attempt that a door refused. An attempt on a connection counts as any refusal.
         Every caller can make the others, so the log keeps one of them for each period."""
-        found = connections.find(tx, "id = ?", self.connection) if self.connection else None
+        found = connections.by_id(tx, self.connection) if self.connection else None
         person = tx.one("SELECT name FROM identity_people WHERE name = ?", self.person)
         sender = found.sender if found else person[0] if person else transaction.SYSTEM
         if found is not None or not rules.is_quiet(tx, self.reason, sender):
