@@ -149,14 +149,14 @@ def command_index(verbs: list[type[Verb]]) -> str:
         "# ruff: noqa: E501",
         f"SUMMARIES = {modules!r}",
         "# The headings of the overview, with the first words of their commands.",
-        f"HEADINGS = {_headings(modules)!r}",
+        f"HEADINGS = {headings(modules)!r}",
         "# The module of each command that has a view of its own.",
         f"VIEWS = {_views(names)!r}",
     ]
     return _formatted("\n".join(lines))
 
 
-def _headings(modules: dict[str, dict[str, str]]) -> dict[str, str]:
+def headings(modules: dict[str, dict[str, str]]) -> dict[str, str]:
     """The first words under each heading, in their order."""
     found = {heading: words.split() for heading, words in HEADINGS.items()}
     known = {word for words in found.values() for word in words}

@@ -45,21 +45,21 @@ GOOD = {"item": "B-4", "note": "first", "colour": "red", "limit": 2}
 
 
 @pytest.fixture
-def pin(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Verb]]:
-    """The verb `pin`, declared nowhere else."""
+def paint(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Verb]]:
+    """The verb `paint`, declared nowhere else."""
     catalogue.verbs()
     before = list(DECLARED)
 
-    class PinItem(
+    class PaintItem(
         Verb,
-        http="POST /v1/pins",
-        cli="pin ITEM [--note TEXT] [--colour red|blue] [--limit N]",
-        mcp=Tool("pin"),
-        method="pin",
+        http="POST /v1/paint",
+        cli="paint ITEM [--note TEXT] [--colour red|blue] [--limit N]",
+        mcp=Tool("paint"),
+        method="paint",
         scope="work",
-        help={"colour": "the colour of the pin"},
+        help={"colour": "the colour of the paint"},
     ):
-        """Pin an item to the top of the list."""
+        """Paint an item in a colour."""
 
         item: Item
         note: Line | None = None
@@ -67,14 +67,14 @@ def pin(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Verb]]:
         limit: Limit = 10
 
         def decide(self, tx: Transaction) -> dict[str, Any]:
-            tx.append("item_pinned", {"item": self.item})
-            return {"pinned": self.item, "colour": self.colour, "limit": self.limit}
+            tx.append("item_painted", {"item": self.item})
+            return {"painted": self.item, "colour": self.colour, "limit": self.limit}
 
     # The generated client imports the verb from the module that declares it.
-    monkeypatch.setattr(sys.modules[__name__], "PinItem", PinItem, raising=False)
-    pinned = FactKind("An item was pinned.", everyone, sql_fold())
-    monkeypatch.setitem(folding.FACTS, "item_pinned", pinned)
-    yield PinItem
+    monkeypatch.setattr(sys.modules[__name__], "PaintItem", PaintItem, raising=False)
+    painted = FactKind("An item was painted.", everyone, sql_fold())
+    monkeypatch.setitem(folding.FACTS, "item_painted", painted)
+    yield PaintItem
     DECLARED[:] = before
 
 
@@ -105,8 +105,8 @@ def post(directory: Path, token: str, body: dict[str, Any]) -> tuple[int, dict[s
     scope = {
         "type": "http",
         "method": "POST",
-        "path": "/v1/pins",
-        "raw_path": b"/v1/pins",
+        "path": "/v1/paint",
+        "raw_path": b"/v1/paint",
         "query_string": b"",
         "http_version": "1.1",
         "scheme": "http",
@@ -133,15 +133,20 @@ def post(directory: Path, token: str, body: dict[str, Any]) -> tuple[int, dict[s
 
 
 def test_the_command_line_has_the_verb(
-    pin: type[Verb], token: str, capsys: pytest.CaptureFixture[str]
+    paint: type[Verb], token: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command(capsys, "pin", "B-4", "--note", "first", "--limit", "2") == (
+    assert command(capsys, "paint", "B-4", "--note", "first", "--limit", "2") == (
         0,
-        {"pinned": "B-4", "colour": "red", "limit": 2},
+        {"painted": "B-4", "colour": "red", "limit": 2},
     )
-    assert main(["pin", "B-4"]) == 0
-    assert "pinned" in capsys.readouterr().out
-    for words in (("pin",), ("pin", "!"), ("pin", "B-4", "--colour", "green"), ("pin", "B-4", "x")):
+    assert main(["paint", "B-4"]) == 0
+    assert "painted" in capsys.readouterr().out
+    for words in (
+        ("paint",),
+        ("paint", "!"),
+        ("paint", "B-4", "--colour", "green"),
+        ("paint", "B-4", "x"),
+    ):
         status, error = command(capsys, *words)
         assert (status, error["code"]) == (2, "USAGE"), words
 
@@ -168,38 +173,50 @@ def test_a_verb_under_a_known_first_word_is_found(
         capsys.readouterr()
 
 
-def test_two_verbs_with_one_route_or_tool_are_refused(pin: type[Verb]) -> None:
-    class PinAgain(Verb, name="pin again", http="POST /v1/pins"):
-        """Pin an item again."""
+def test_two_verbs_with_one_route_or_tool_are_refused(paint: type[Verb]) -> None:
+    class PaintAgain(Verb, name="paint again", http="POST /v1/paint"):
+        """Paint an item again."""
 
-    with pytest.raises(ValueError, match="the route POST /v1/pins"):
-        catalogue.refuse_duplicates([pin, PinAgain])
+    with pytest.raises(ValueError, match="the route POST /v1/paint"):
+        catalogue.refuse_duplicates([paint, PaintAgain])
 
-    class PinThere(Verb, name="pin there", mcp=Tool("pin")):
-        """Pin an item elsewhere."""
+    class PaintThere(Verb, name="paint there", mcp=Tool("paint")):
+        """Paint an item elsewhere."""
 
-    with pytest.raises(ValueError, match="the tool pin"):
-        catalogue.refuse_duplicates([pin, PinThere])
+    with pytest.raises(ValueError, match="the tool paint"):
+        catalogue.refuse_duplicates([paint, PaintThere])
 
 
 def test_help_and_completion_have_the_verb(
-    pin: type[Verb], capsys: pytest.CaptureFixture[str]
+    paint: type[Verb], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["help", "pin"]) == 0
+    assert main(["help", "paint"]) == 0
     page = capsys.readouterr().out
-    assert page.startswith("Pin an item to the top of the list.\n")
-    assert "interlock pin ITEM [--note TEXT] [--colour red|blue] [--limit N]" in page
-    assert "the colour of the pin (default: red)" in page
+    assert page.startswith("Paint an item in a colour.\n")
+    assert "interlock paint ITEM [--note TEXT] [--colour red|blue] [--limit N]" in page
+    assert "the colour of the paint (default: red)" in page
     assert main(["help"]) == 0
-    assert "Pin an item to the top of the list" in capsys.readouterr().out
-    assert main(["__complete", "pin", "B-1", "--"]) == 0
-    assert "--colour\tthe colour of the pin" in capsys.readouterr().out
+    assert "Paint an item in a colour" in capsys.readouterr().out
+    assert main(["__complete", "paint", "B-1", "--"]) == 0
+    assert "--colour\tthe colour of the paint" in capsys.readouterr().out
 
 
-def test_http_has_the_verb(pin: type[Verb], token: str, tmp_path: Path) -> None:
+def test_a_new_first_word_is_the_last_under_the_heading_of_its_room() -> None:
+    found = generate.headings(
+        {
+            "interlock.rooms.work.verbs": {"task list": "", "paint": ""},
+            "interlock.doors.cli.mail": {"fold": "", "send": ""},
+            "interlock.doors.cli.walls": {"plaster": "", "paint wall": ""},
+        }
+    )
+    for heading, word in {"Work": "paint", "Mail": "fold", "Administration": "plaster"}.items():
+        assert found[heading] == f"{generate.HEADINGS[heading]} {word}"
+
+
+def test_http_has_the_verb(paint: type[Verb], token: str, tmp_path: Path) -> None:
     assert post(tmp_path, token, GOOD) == (
         200,
-        {"pinned": "B-4", "colour": "red", "limit": 2},
+        {"painted": "B-4", "colour": "red", "limit": 2},
     )
     for body in ({}, GOOD | {"item": "!"}, GOOD | {"colour": "green"}, GOOD | {"more": 1}):
         status, error = post(tmp_path, token, body)
@@ -207,9 +224,9 @@ def test_http_has_the_verb(pin: type[Verb], token: str, tmp_path: Path) -> None:
     assert post(tmp_path, "ilk_x", GOOD)[1]["code"] == "BAD_TOKEN"
 
 
-def test_openapi_has_the_verb_with_its_choices_and_bounds(pin: type[Verb]) -> None:
-    operation = document()["paths"]["/v1/pins"]["post"]
-    assert operation["summary"] == "Pin an item to the top of the list"
+def test_openapi_has_the_verb_with_its_choices_and_bounds(paint: type[Verb]) -> None:
+    operation = document()["paths"]["/v1/paint"]["post"]
+    assert operation["summary"] == "Paint an item in a colour"
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     assert schema["required"] == ["item"]
     assert schema["additionalProperties"] is False
@@ -218,12 +235,12 @@ def test_openapi_has_the_verb_with_its_choices_and_bounds(pin: type[Verb]) -> No
     assert schema["properties"]["item"]["pattern"].startswith("^(?:[A-Za-z0-9]")
 
 
-def test_the_list_of_tools_has_the_verb_with_its_choices_and_bounds(pin: type[Verb]) -> None:
-    *published, (name, tool) = offered_tools().items()
-    assert (len(published), name, tool.verb) == (12, "pin", pin)
+def test_the_list_of_tools_has_the_verb_with_its_choices_and_bounds(paint: type[Verb]) -> None:
+    (*_, (name, tool)) = offered_tools().items()
+    assert (name, tool.verb) == ("paint", paint)
     assert tool.listed == {
-        "name": "pin",
-        "description": "Pin an item to the top of the list.",
+        "name": "paint",
+        "description": "Paint an item in a colour.",
         "inputSchema": {
             "type": "object",
             "properties": {
@@ -232,7 +249,7 @@ def test_the_list_of_tools_has_the_verb_with_its_choices_and_bounds(pin: type[Ve
                 "colour": {
                     "type": "string",
                     "enum": ["red", "blue"],
-                    "description": "the colour of the pin",
+                    "description": "the colour of the paint",
                 },
                 "limit": {
                     "type": "integer",
@@ -253,18 +270,18 @@ def test_the_list_of_tools_has_the_verb_with_its_choices_and_bounds(pin: type[Ve
     }
 
 
-def test_mcp_has_the_verb(pin: type[Verb], token: str, tmp_path: Path) -> None:
+def test_mcp_has_the_verb(paint: type[Verb], token: str, tmp_path: Path) -> None:
     async def called(shown: str, *calls: dict[str, Any]) -> list[Any]:
         with Node(str(tmp_path)) as node:
             async with LiveNode(node) as live:
                 app = server(live, lambda _: Credentials(shown))
                 async with Client(app) as client:
-                    assert "pin" in [tool.name for tool in (await client.list_tools()).tools]
-                    return [await client.call_tool("pin", arguments) for arguments in calls]
+                    assert "paint" in [tool.name for tool in (await client.list_tools()).tools]
+                    return [await client.call_tool("paint", arguments) for arguments in calls]
 
     (result,) = asyncio.run(called(token, GOOD))
     assert not result.is_error
-    assert result.structured_content == {"pinned": "B-4", "colour": "red", "limit": 2}
+    assert result.structured_content == {"painted": "B-4", "colour": "red", "limit": 2}
     bad: tuple[dict[str, Any], ...] = (
         {},
         GOOD | {"item": "!"},
@@ -279,13 +296,13 @@ def test_mcp_has_the_verb(pin: type[Verb], token: str, tmp_path: Path) -> None:
     assert (result.is_error, result.structured_content["code"]) == (True, "BAD_TOKEN")
 
 
-def test_a_tool_shows_the_declared_parameters_and_members(pin: type[Verb]) -> None:
-    class PinSome(
+def test_a_tool_shows_the_declared_parameters_and_members(paint: type[Verb]) -> None:
+    class PaintSome(
         Verb,
-        name="pin some",
+        name="paint some",
         mcp=Tool(
-            "pin_some ids note [numbers]",
-            "Pin items.",
+            "paint_some ids note [numbers]",
+            "Paint items.",
             help={"ids": "items", "note": ""},
             answer="code answered",
             idempotent=True,
@@ -293,7 +310,7 @@ def test_a_tool_shows_the_declared_parameters_and_members(pin: type[Verb]) -> No
         bind={"ids": "items"},
         read_only=True,
     ):
-        """Pin several items."""
+        """Paint several items."""
 
         items: tuple[str, ...]
         note: Line | None = None
@@ -303,9 +320,9 @@ def test_a_tool_shows_the_declared_parameters_and_members(pin: type[Verb]) -> No
         def decide(self, tx: Transaction) -> Unanswered:
             raise NotImplementedError
 
-    listed = derived(PinSome)
+    listed = derived(PaintSome)
     schema = listed["inputSchema"]
-    assert listed["description"] == "Pin items."
+    assert listed["description"] == "Paint items."
     assert schema["required"] == ["ids", "note"]
     assert schema["properties"] == {
         "ids": {"type": "array", "items": {"type": "string"}, "description": "items"},
@@ -318,9 +335,9 @@ def test_a_tool_shows_the_declared_parameters_and_members(pin: type[Verb]) -> No
     }
     assert listed["annotations"]["readOnlyHint"] is listed["annotations"]["idempotentHint"] is True
     (*_, tool) = offered_tools().values()
-    assert tool.verb is PinSome
+    assert tool.verb is PaintSome
     flow = tool_flow(tool, {"ids": ["B-4"], "note": "first", "numbers": [1]}, ELSEWHERE)
-    assert next(flow) == PinSome(items=("B-4",), note="first", numbers=(1,))
+    assert next(flow) == PaintSome(items=("B-4",), note="first", numbers=(1,))
     for wrong, expected in {
         "numbers": "an array of integers",
         "ids": "an array of strings",
@@ -330,50 +347,54 @@ def test_a_tool_shows_the_declared_parameters_and_members(pin: type[Verb]) -> No
             tool_flow(tool, arguments, ELSEWHERE)
 
 
-def test_the_client_has_the_verb(pin: type[Verb], token: str, tmp_path: Path) -> None:
-    source = generate.client_methods([pin])
-    assert "def pin(" in source
+def test_the_client_has_the_verb(paint: type[Verb], token: str, tmp_path: Path) -> None:
+    source = generate.client_methods([paint])
+    assert "def paint(" in source
     assert 'colour: Literal["red", "blue"] = "red"' in source
     names: dict[str, Any] = {}
     exec(source, names)
-    assert isinstance(vars(names["Methods"])["pin"], Method)
+    assert isinstance(vars(names["Methods"])["paint"], Method)
 
     client_type: Any = type("Client", (interlock.client.Client, names["Methods"]), {})
     with client_type(str(tmp_path), token) as client:
-        assert client.pin("B-4", limit=2) == {"pinned": "B-4", "colour": "red", "limit": 2}
+        assert client.paint("B-4", limit=2) == {"painted": "B-4", "colour": "red", "limit": 2}
         with pytest.raises(Usage):
-            client.pin("!")
+            client.paint("!")
 
 
 def test_the_node_refuses_a_caller_without_the_scope(
-    pin: type[Verb], token: str, tmp_path: Path
+    paint: type[Verb], token: str, tmp_path: Path
 ) -> None:
     with Node(str(tmp_path)) as node:
         mail = node.call(OWNER, Join("vera", scopes=("mail",)))["token"]
-        with pytest.raises(MissingScope, match="pin needs the scope work"):
-            node.call(Credentials(mail), pin(item="B-4"))
-        assert node.call(Credentials(token), pin(item="B-4"))["pinned"] == "B-4"
+        with pytest.raises(MissingScope, match="paint needs the scope work"):
+            node.call(Credentials(mail), paint(item="B-4"))
+        assert node.call(Credentials(token), paint(item="B-4"))["painted"] == "B-4"
 
 
 @pytest.mark.parametrize("audience", [everyone, admins])
 def test_events_show_the_kind_of_fact_to_its_audience(
-    pin: type[Verb], token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, audience: Audience
+    paint: type[Verb],
+    token: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    audience: Audience,
 ) -> None:
-    declared = folding.FACTS["item_pinned"]._replace(audience=audience)
-    monkeypatch.setitem(folding.FACTS, "item_pinned", declared)
+    declared = folding.FACTS["item_painted"]._replace(audience=audience)
+    monkeypatch.setitem(folding.FACTS, "item_painted", declared)
     with Node(str(tmp_path)) as node:
-        node.call(Credentials(token), pin(item="B-4"))
+        node.call(Credentials(token), paint(item="B-4"))
         for caller, is_told in ((OWNER, True), (Credentials(token), audience is everyone)):
             events = node.call(caller, ListEvents())["events"]
-            pinned = [event["item"] for event in events if event["kind"] == "item_pinned"]
-            assert pinned == ["B-4"] * is_told
+            painted = [event["item"] for event in events if event["kind"] == "item_painted"]
+            assert painted == ["B-4"] * is_told
 
 
 def test_a_kind_of_fact_must_declare_its_audience() -> None:
     with pytest.raises(TypeError, match="audience"):
-        FactKind("An item was pinned.", fold=sql_fold())  # type: ignore[call-arg]
+        FactKind("An item was painted.", fold=sql_fold())  # type: ignore[call-arg]
 
 
-def test_the_type_of_events_and_the_audit_page_have_the_kind_of_fact(pin: type[Verb]) -> None:
-    assert '"item_pinned",' in generate.event_kinds()
-    assert "\n| `item_pinned` | An item was pinned. |\n" in generate.audit_page()
+def test_the_type_of_events_and_the_audit_page_have_the_kind_of_fact(paint: type[Verb]) -> None:
+    assert '"item_painted",' in generate.event_kinds()
+    assert "\n| `item_painted` | An item was painted. |\n" in generate.audit_page()

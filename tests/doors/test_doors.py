@@ -26,7 +26,7 @@ from interlock.rooms.workspace import verbs as workspace
 from interlock.verbs.verb import Verb
 from world.chosen import restores
 from world.commandline import Place
-from world.doors import COMMANDS, DOORS, NOT_OFFERED, TOOLS, Workspace, is_offered, method_of
+from world.doors import COMMANDS, DOORS, TOOLS, Workspace, is_offered, method_of
 from world.doors import spelled as spelled_command
 from world.fork_server import Servers
 from world.furnished import Furnished
@@ -88,12 +88,6 @@ def test_a_verb_without_a_route_is_for_sign_in_or_for_the_node() -> None:
 def test_every_verb_is_a_method_of_the_client() -> None:
     methods = {name for name in dir(Client) if isinstance(getattr(Client, name), Method)}
     assert methods == {method_of(verb) for verb in ROUTED}
-
-
-@pytest.mark.parametrize("verb", ROUTED, ids=lambda verb: verb.__name__)
-def test_every_verb_has_a_command_or_a_reason_to_have_none(verb: type[Verb]) -> None:
-    named = f"{verb.__name__}: declare cli=, or add the reason to NOT_OFFERED in world/doors.py."
-    assert (verb in COMMANDS) != (verb in NOT_OFFERED["cli"]), named
 
 
 # Commands that call no verb: they start something, print what is no answer, need no workspace, or

@@ -1,11 +1,11 @@
 """The doors of Interlock behind one interface: `call` sends a request through a door, and returns
 the outcome in one form.
 
-A request is a verb and its fields. The client's method, the route and the words of the command come
-from the declaration of the verb. The rest is written by hand, without the encoders of Interlock:
-the HTTP request, the tools of MCP, and the commands whose words are not fields of their verb. A
-door does not offer every verb: `NOT_OFFERED` says why. `test_doors.py` has the spellings that check
-the declarations themselves.
+A request is a verb and its fields. The client's method, the route, the words of the command and the
+MCP tool of one verb come from the declaration of the verb. The rest is written by hand, without the
+encoders of Interlock: the HTTP request, the MCP tools that combine verbs, and the commands whose
+words are not fields of their verb. `test_doors.py` has the spellings that check the declarations
+themselves.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import hashlib
 import http.client
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -26,6 +26,7 @@ from interlock.doors.cli.derived import field_of
 from interlock.doors.cli.grammar import Command
 from interlock.doors.cli.lookup import all_commands
 from interlock.doors.http.decoding import routes_of
+from interlock.doors.mcp.tools import TASK_ACTIONS
 from interlock.errors import Refusal
 from interlock.rooms.claims import verbs as claims
 from interlock.rooms.identity import verbs as identity
@@ -33,7 +34,7 @@ from interlock.rooms.mail import verbs as mail
 from interlock.rooms.people import verbs as people
 from interlock.rooms.work import verbs as work
 from interlock.rooms.workspace import verbs as workspace
-from interlock.verbs.verb import Verb
+from interlock.verbs.verb import Tool, Verb
 from world.commandline import EXIT_OF, LIMIT_S, Done, Place, check_answer, lines
 from world.row import NOBODY, OWNER, Caller, Kind, Row
 from world.rows import ROUTED
@@ -403,6 +404,9 @@ HELLO = {
 }
 
 
+ToolWords = tuple[str, Callable[[Fields], Fields]]
+
+
 def called(verb: type[Verb], caller: Caller, fields: Fields) -> Fields:
     """The parameters of a tools/call."""
     tool, translate = TOOLS[verb]
@@ -426,8 +430,15 @@ def _range(said: Fields) -> Fields:
     return given
 
 
-def _task(action: str) -> tuple[str, Callable[[Fields], Fields]]:
+def _task(action: str) -> ToolWords:
     return "task", lambda said: {"action": action} | said
+
+
+def _derived(tool: Tool, bind: Mapping[str, str]) -> ToolWords:
+    """The tool of one verb. `bind` has the fields whose parameters have another name."""
+    words = {word.strip("[]") for word in tool.parameters.split()}
+    parameters = {field: word for word, field in bind.items() if word in words}
+    return tool.name, lambda said: {parameters.get(name, name): v for name, v in said.items()}
 
 
 def _listed(said: Fields) -> Fields:
@@ -445,32 +456,27 @@ def _attached(said: Fields) -> Fields:
     return about | {"value": payload[_VALUE_OF[payload["kind"]]]}
 
 
-TOOLS: dict[type[Verb], tuple[str, Callable[[Fields], Fields]]] = {
-    workspace.Whoami: ("whoami", dict),
-    identity.ListAgents: ("agents", dict),
+# The tool of each verb, and how it spells the fields.
+TOOLS: dict[type[Verb], ToolWords] = {
+    **{verb: _task(action) for action, (verb, _) in TASK_ACTIONS.items()},
     mail.SendMessage: ("send", _mail),
     mail.AnswerAsk: ("send", lambda said: {"reply_to": said.pop("message")} | said),
     mail.ListInbox: ("inbox", dict),
     mail.ShowThread: ("inbox", lambda said: {"thread": said.pop("message")} | said),
     mail.Search: ("inbox", dict),
     mail.ReadMessage: ("read", _range),
-    mail.AckMessages: ("ack", lambda said: {"ids": said.pop("messages")} | said),
-    mail.Ask: ("ask", dict),
     claims.AcquireClaim: ("claim", dict),
     claims.CheckClaim: ("claim", lambda said: said | {"check": True}),
     claims.ListClaims: ("claim", lambda said: said | {"check": True}),
     claims.ReleaseClaim: ("release", dict),
     work.ListTasks: ("task", _listed),
-    work.ShowTask: _task("show"),
-    work.CreateTask: _task("create"),
-    work.TakeTask: _task("take"),
     work.SubmitTask: ("task", _submitted),
-    work.CompleteTask: _task("complete"),
-    work.FailTask: _task("fail"),
-    work.CancelTask: _task("cancel"),
-    work.ResolveBlocker: _task("resolve_blocker"),
     work.AddEvidence: ("evidence", _attached),
-    work.GiveVerdict: ("verdict", lambda said: {"task_id": said.pop("task")} | said),
+    **{
+        verb: _derived(verb.declared.mcp, verb.declared.bind)
+        for verb in ROUTED
+        if verb.declared.mcp
+    },
 }
 
 
@@ -555,41 +561,15 @@ DOORS: tuple[Door, ...] = (
     McpHttp(),
 )
 
-# --- what a door does not offer
-
-_A_RUN = "a session is `interlock run`, which starts, keeps and ends it"
-_A_HOOK = "a client's hooks say it: interlock hook CLIENT EVENT"
-_WITHIN = "it is a part of another command, which does it by itself"
-_FOR_PEOPLE = "it is for programs that show mail to people"
-_FEW_TOOLS = "agents have few tools: this is for people and programs"
-
-NOT_OFFERED: dict[str, Mapping[type[Verb], str]] = {
-    "python": {},
-    "cli": {
-        mail.PutChunk: _WITHIN,
-        mail.DropUpload: _WITHIN,
-        mail.FindAnswer: _WITHIN,
-        claims.StopWaiting: _WITHIN,
-        work.PrepareEvidence: _WITHIN,
-        work.PrepareVerdict: _WITHIN,
-        work.CheckGate: _WITHIN,
-        workspace.ProveMany: _WITHIN,
-        identity.StartSession: _A_RUN,
-        identity.FindSession: _A_RUN,
-        identity.KeepSession: _A_RUN,
-        identity.EndSession: _A_RUN,
-        workspace.Attend: _A_HOOK,
-        mail.ListMail: _FOR_PEOPLE,
-        workspace.ListEvents: _FOR_PEOPLE,
-    },
-    "http": {},
-    "mcp": {verb: _FEW_TOOLS for verb in ROUTED if verb not in TOOLS},
-}
+# The verbs that a door offers, where it does not offer all of them. A verb without a command is a
+# part of another command, of `interlock run` or of a hook, or is for programs that show mail.
+OFFERED: dict[str, Collection[type[Verb]]] = {"cli": COMMANDS, "mcp": TOOLS}
 
 
 def is_offered(row: Row, door: Door) -> bool:
     """Whether a door offers the verb of a row, and has words for the request. A verb that names
     files of the server's machine is not for callers on others."""
-    if row.verb in NOT_OFFERED[door.family] or {*row.not_at} & {door.family, door.name}:
+    if row.verb not in OFFERED.get(door.family, ROUTED):
         return False
-    return not (door.is_remote and row.verb.declared.local)
+    is_excepted = {*row.not_at} & {door.family, door.name}
+    return not is_excepted and not (door.is_remote and row.verb.declared.local)

@@ -1,5 +1,7 @@
 """The description at /openapi.json: which bodies its schemas admit, beside what the verbs take."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
@@ -10,25 +12,37 @@ from interlock.doors.http.decoding import Route, decoder, request_of, routes_of
 from interlock.doors.http.openapi import document
 from interlock.errors import Usage
 from interlock.rooms import catalogue
-from interlock.verbs.verb import validated
+from interlock.verbs.types import Switch
+from interlock.verbs.verb import Verb, fields_of, validated
+from world.furnished import filled
+from world.rows import ROWS
 
 PATHS = document()["paths"]
 LEFT_OUT = object()
-# Values of the members that verbs group, and those that count as not given.
-VALUES: dict[str, tuple[Any, ...]] = {
-    "id": ("01890000-0000-7000-8000-000000000000", None, LEFT_OUT),
-    "item": ("B-1", None, LEFT_OUT),
-    "paths": (["src/**"], [], LEFT_OUT),
-    "sender": ("otto-cli", None, LEFT_OUT),
-    "ttl_s": (60, None, LEFT_OUT),
-    "off": (True, False, LEFT_OUT),
-}
 GROUPED = [
     route
     for verb in catalogue.verbs()
     for route in routes_of(verb)
     if route.method == "POST" and (verb.declared.exactly_one or verb.declared.at_most_one)
 ]
+
+
+def value_of(verb: type[Verb], name: str) -> Any:
+    """The value of a field in a row of this verb, or else of another verb with such a field. An id
+    stands for the names of the furnished workspace."""
+    shape = fields_of(verb)[name].shape
+    rows = [row for row in ROWS if name in row.fields and row.kind != "refused"]
+    rows.sort(key=lambda row: row.verb is not verb)
+    given = [row.fields[name] for row in rows if fields_of(row.verb)[name].shape is shape]
+    assert given, f"No row gives {name} of {verb.__name__}: add one to tests/world/rows."
+    names: Mapping[str, str] = defaultdict(lambda: "01890000-0000-7000-8000-000000000000")
+    return filled(given[0], names)
+
+
+def not_given(verb: type[Verb], name: str) -> Any:
+    """The value of a field that counts as not given."""
+    shape = fields_of(verb)[name].shape
+    return [] if shape.many else False if isinstance(shape, Switch) else None
 
 
 def body_of(route: Route) -> dict[str, Any]:
@@ -44,12 +58,14 @@ def test_a_schema_admits_a_choice_of_members_where_the_verb_does(route: Route) -
     schema = jsonschema.Draft202012Validator(
         body_of(route)["content"]["application/json"]["schema"]
     )
-    verdicts = set()
-    for values in product(*(VALUES[name] for name in names)):
+    verb, verdicts = route.verb, set()
+    values_of = [(value_of(verb, name), not_given(verb, name), LEFT_OUT) for name in names]
+    required = [name for name, field in known.members.items() if field.required]
+    for values in product(*values_of):
         given = {n: v for n, v in zip(names, values, strict=True) if v is not LEFT_OUT}
-        needed = {name: "a reason" for name, field in known.members.items() if field.required}
+        needed = {name: value_of(verb, name) for name in required}
         needed |= {"repo": "example.org/code"} if given.get("paths") else {}
-        path = {name: VALUES[name][0] for name in known.path}
+        path = {name: value_of(verb, name) for name in known.path}
         try:
             validated(request_of(known, path, given | needed))
             is_taken = True
