@@ -14,13 +14,14 @@ from urllib.parse import quote
 
 import pytest
 
-from interlock.doors.http.decoding import Route, routes_of
+from interlock.doors.http.decoding import Route, decoder, request_of, routes_of
 from interlock.doors.http.limits import FORGET_EVERY, RateLimit
 from interlock.errors import RateLimited, by_code
 from interlock.rooms import catalogue
 from interlock.rooms.identity import token_format
 from world.commandline import EXIT_OF, LIMIT_S, Place, check_answer, until
 from world.fork_server import Servers
+from world.rows import working
 from world.server import ForkedServer, Reply, RunningServer, read_reply
 from world.signed_in_people import Connected, let_in
 
@@ -173,8 +174,16 @@ def test_a_route_answers_a_request_written_by_hand(api: Api, line: str) -> None:
     check_answer(reply.json)
 
 
-def test_every_shorthand_has_a_sample() -> None:
-    assert {named(route) for route in ALL if route.shorthand} <= SAMPLES.keys()
+@pytest.mark.parametrize("route", [route for route in ALL if route.shorthand], ids=named)
+def test_a_shorthand_makes_the_same_request(route: Route) -> None:
+    own, short = decoder(routes_of(route.verb)[0]), decoder(route)
+    rows = [row for row in working(route.verb) if row.fields.keys() >= short.path.keys()]
+    assert rows, f"No row of {route.verb.__name__} gives the members of {route.path}."
+    given = dict(rows[0].fields)
+    path = {n: given[n][0] if isinstance(given[n], list) else given[n] for n in short.path}
+    rest = {name: value for name, value in given.items() if name not in path}
+    whole = {n: [v] if isinstance(given[n], list) else v for n, v in path.items()} | rest
+    assert request_of(short, path, rest) == request_of(own, {}, whole)
 
 
 @pytest.mark.parametrize("path", sorted({route.path for route in ALL}))
