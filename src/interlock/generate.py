@@ -43,7 +43,7 @@ HAND_WRITTEN = frozenset({"send", "ack", "import_tokens", "identify_token"})
 MADE_BY_NODE = (SHA256,)
 ADAPTER = "python"
 # The order of the overview of commands, by their first words. Another first word is the last under
-# the heading of its room, or under the last heading.
+# the heading of its room, or under Administration.
 HEADINGS = {
     "Start": "up down init join invite run mcp setup hook whoami agents status review",
     "Mail": "send ask answer inbox read ack receipts thread search watch mute explain redact",
@@ -163,9 +163,11 @@ def headings(modules: dict[str, dict[str, str]]) -> dict[str, str]:
     for module, names in modules.items():
         # `interlock.rooms.mail.verbs` and `interlock.doors.cli.mail` are under "Mail".
         heading = module.removesuffix(".verbs").rpartition(".")[2].capitalize()
-        words = found.get(heading) or [*found.values()][-1]
-        words += dict.fromkeys(name.split()[0] for name in names if name.split()[0] not in known)
-        known.update(words)
+        under = found.get(heading, found["Administration"])
+        for word in (name.split()[0] for name in names):
+            if word not in known:
+                known.add(word)
+                under.append(word)
     return {heading: " ".join(words) for heading, words in found.items()}
 
 
