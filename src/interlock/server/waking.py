@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
-from interlock.agents.hooks.telling import pointer
+from interlock.agents.hooks import pointer
 from interlock.errors import Refusal
 from interlock.node import wake_ups
 from interlock.node.live import LiveNode

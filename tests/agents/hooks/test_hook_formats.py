@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from interlock.agents import CLIENTS
-from interlock.agents.hooks import NOTHING, HookReply, HooksModule, Step, client_of
-from interlock.agents.hooks.formats import LIMIT
+from interlock.agents.hooks import LIMIT, NOTHING, HookReply, HooksModule, Step, client_of
 from interlock.errors import Usage
 from world.paths import ROOT
 

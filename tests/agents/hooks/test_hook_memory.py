@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.hooks.memory import DOOR, Memo, Memory
+from interlock.agents.hooks import DOOR, Memo, Memory
 
 LIMIT_S = 30.0
 WAITING = """
 import sys
-from interlock.agents.hooks.memory import Memory
+from interlock.agents.hooks import Memory
 print(Memory(*sys.argv[1:]).is_only_waiter(), flush=True)
 sys.stdin.read()
 """

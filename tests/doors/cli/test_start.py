@@ -20,9 +20,8 @@ EVERY_COMMAND = """
 CLAIMS = "rooms.claims rooms.claims.verbs"
 TEXT = "doors.cli.output doors.cli.views"
 HOOK = """
-    agents agents.claude_code agents.claude_code.hooks agents.hooks agents.hooks.attending
-    agents.hooks.formats agents.hooks.memory agents.hooks.telling doors.cli.hooking local.windows
-    machine machine.processes rooms.workspace rooms.workspace.verbs verbs.flows
+    agents agents.claude_code agents.claude_code.hooks agents.hooks doors.cli.hooking
+    local.windows machine machine.processes rooms.workspace rooms.workspace.verbs verbs.flows
 """
 # Modules of Python and of other packages that take longer than a command may.
 SLOW = """

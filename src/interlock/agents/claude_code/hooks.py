@@ -6,8 +6,7 @@ edits count: the subagent would get the words, and the agent would never see wha
 
 from typing import Any
 
-from interlock.agents.hooks import HookReply, Step
-from interlock.agents.hooks.formats import edited_in, kind_of, nested, step_of
+from interlock.agents.hooks import HookReply, Step, edited_in, kind_of, nested, step_of
 
 EVENTS = {
     "SessionStart": "start",  # `source` is startup, resume, clear, compact or fork

@@ -6,8 +6,16 @@ line, with blanks around them.
 
 from typing import Any
 
-from interlock.agents.hooks import HookReply, Step
-from interlock.agents.hooks.formats import input_in, kind_of, nested, step_of, tool_in, usable
+from interlock.agents.hooks import (
+    HookReply,
+    Step,
+    input_in,
+    kind_of,
+    nested,
+    step_of,
+    tool_in,
+    usable,
+)
 
 EVENTS = {
     "SessionStart": "start",  # `source` is startup, resume, clear or compact

@@ -7,8 +7,7 @@ before shell commands: an answer that allows a command could replace the person'
 
 from typing import Any
 
-from interlock.agents.hooks import HookReply, Step
-from interlock.agents.hooks.formats import client_text, edited_in, kind_of, text_in
+from interlock.agents.hooks import HookReply, Step, client_text, edited_in, kind_of, text_in
 
 EVENTS = {
     "sessionStart": "start",

@@ -6,8 +6,7 @@ and no context. It shows `<` and `>` in context to the agent as entities.
 
 from typing import Any
 
-from interlock.agents.hooks import HookReply, Step
-from interlock.agents.hooks.formats import client_text, edited_in, kind_of, text_in
+from interlock.agents.hooks import HookReply, Step, client_text, edited_in, kind_of, text_in
 
 EVENTS = {
     "SessionStart": "start",

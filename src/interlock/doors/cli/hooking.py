@@ -12,10 +12,16 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from interlock.agents import hooks
-from interlock.agents.hooks import NOTHING, HookReply, Step
-from interlock.agents.hooks.attending import attending, session_of
-from interlock.agents.hooks.memory import Memory
+from interlock.agents.hooks import (
+    NOTHING,
+    HookReply,
+    Memory,
+    Step,
+    attending,
+    client_of,
+    pointer,
+    session_of,
+)
 from interlock.doors.cli.context import Context
 from interlock.doors.cli.grammar import command
 from interlock.errors import (
@@ -67,7 +73,7 @@ class Hook:
                 return
             self._is_answered = True
             try:
-                form = hooks.client_of(self.client).encode(self.event, reply)
+                form = client_of(self.client).encode(self.event, reply)
             except Refusal:
                 form = {}  # an unknown client
             with suppress(OSError, ValueError, AttributeError):  # the client no longer reads
@@ -160,7 +166,7 @@ def _answered(context: Context, call: Hook) -> int:
     """Read the event, find the workspace, and answer the client."""
     client, event = context.values["client"], context.values["event"]
     call.home = _home(context.place)
-    decode = hooks.client_of(client).decode
+    decode = client_of(client).decode
     data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1) if sys.stdin is not None else b""
     if len(data) > MAX_INPUT_BYTES:
         raise ValueError("The client's input is longer than anything that a hook is told.")
@@ -291,8 +297,6 @@ def _hand_over(call: Hook, link: Link, credentials: Credentials, session: str) -
 def _await(client: str, link: Link, credentials: Credentials) -> int:
     """Wait beside an idle client until mail wakes it: exit status 2, and the pointer on standard
     error. Only one process waits for a session, and it ends with its client."""
-    from interlock.agents.hooks.telling import pointer
-
     process = windows.client_process()
     if not Memory(link.home, credentials.session).is_only_waiter():
         return 0

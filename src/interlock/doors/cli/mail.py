@@ -117,7 +117,7 @@ def watch(context: Context) -> int:
 
     With --json, one JSON document a line.
     """
-    from interlock.agents.hooks.telling import pointer
+    from interlock.agents.hooks import pointer
     from interlock.doors.cli import output
     from interlock.doors.cli.views import text
     from interlock.rooms.workspace.verbs import Attend, ShowStorage

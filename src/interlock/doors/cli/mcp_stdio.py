@@ -77,7 +77,7 @@ def _configured(context: Context, way: Link) -> Credentials:
 def wake(context: Context, writer: int) -> None:
     """Write the news that should wake the client into a pipe, until that is closed."""
     from interlock.agents.bridge import channel_notification
-    from interlock.agents.hooks.telling import pointer
+    from interlock.agents.hooks import pointer
     from interlock.rooms.workspace.verbs import Attend
 
     request = Attend("idle", "channel", wait_s=CHANNEL_WAIT_S)

@@ -14,9 +14,7 @@ from typing import Any
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from interlock.agents.hooks import NOTHING, HookReply, client_of
-from interlock.agents.hooks.attending import attending, session_of
-from interlock.agents.hooks.memory import Memory
+from interlock.agents.hooks import NOTHING, HookReply, Memory, attending, client_of, session_of
 from interlock.doors.http.answers import JsonResponse, while_there
 from interlock.errors import BadToken, NoIdentity, Refusal, TokenExpired, Usage
 from interlock.log.encoding import decode
