@@ -16,10 +16,10 @@ from typing import Any, Protocol
 from interlock.agents import CLIENTS, module_of
 from interlock.errors import Usage
 from interlock.rooms.workspace.verbs import Attend
+from interlock.verbs import Record
 from interlock.verbs.addresses import filename
 from interlock.verbs.answers import Answer
 from interlock.verbs.flows import Flow
-from interlock.verbs.record import Record
 from interlock.verbs.spelling import near
 
 

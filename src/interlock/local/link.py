@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from interlock import __version__
 from interlock.errors import BadToken, EngineUnavailable, Internal, NotAWorkspace, Usage, by_code
+from interlock.verbs import Record
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.http import SEEN_HEADER, HttpRequest, encode
-from interlock.verbs.record import Record
 
 if TYPE_CHECKING:
     from interlock.node import Node

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from interlock.machine.processes import Process, ancestors, is_alive, space, words
+from interlock.verbs import Record
 from interlock.verbs.credentials import Credentials
-from interlock.verbs.record import Record
 
 # Clients with one session at a time in a process. In a client with several, the process tells none.
 ONE_A_PROCESS = ("claude-code", "codex", "gemini")

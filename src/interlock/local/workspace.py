@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 
 from interlock.errors import EngineUnavailable, NoIdentity, UnknownSender, Usage
 from interlock.local.link import Link, LocalLink, RemoteLink, shut_out
+from interlock.verbs import Record
 from interlock.verbs.addresses import address, filename, unicode
 from interlock.verbs.credentials import Credentials
-from interlock.verbs.record import Record
 
 LOCAL = ".interlock"
 IN_GIT = "interlock"

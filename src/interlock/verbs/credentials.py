@@ -1,6 +1,6 @@
 """The credentials of a request."""
 
-from interlock.verbs.record import Record
+from interlock.verbs import Record
 
 
 class Credentials(Record):

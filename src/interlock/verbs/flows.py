@@ -11,7 +11,7 @@ A step is a request for a verb, or one of the classes here.
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
-from interlock.verbs.record import Record
+from interlock.verbs import Record
 
 T = TypeVar("T")
 Flow = Generator[Any, Any, T]

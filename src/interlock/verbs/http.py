@@ -8,7 +8,7 @@ POST. The field `data` is a body of bytes.
 import json
 from typing import TYPE_CHECKING, Any
 
-from interlock.verbs.record import Record
+from interlock.verbs import Record
 
 if TYPE_CHECKING:
     from interlock.verbs.credentials import Credentials

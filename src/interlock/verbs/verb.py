@@ -32,8 +32,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from interlock.errors import Usage
-from interlock.verbs import DECLARED
-from interlock.verbs.record import Record
+from interlock.verbs import DECLARED, Record
 from interlock.verbs.types import Shape, shape_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ LIMIT_S = 60
 EVERY_COMMAND = """
     doors doors.cli doors.cli.context doors.cli.derived doors.cli.grammar doors.cli.index
     doors.cli.lookup doors.cli.parser errors local local.link local.workspace rooms verbs
-    verbs.addresses verbs.answers verbs.credentials verbs.http verbs.record verbs.spelling
+    verbs.addresses verbs.answers verbs.credentials verbs.http verbs.spelling
     verbs.types verbs.verb
 """
 CLAIMS = "rooms.claims rooms.claims.verbs"
@@ -123,6 +123,6 @@ def test_the_overview_of_help_imports_no_declarations(tmp_path: Path) -> None:
     # The script itself imports the link, with the modules that the link needs.
     link = "local local.link verbs.answers verbs.credentials verbs.http"
     grammar = "doors doors.cli doors.cli.grammar doors.cli.index doors.cli.lookup"
-    expected = f"{link} {grammar} doors.cli.help doors.cli.output errors verbs verbs.record"
+    expected = f"{link} {grammar} doors.cli.help doors.cli.output errors verbs"
     assert own_modules(told) == set(expected.split())
     assert told["compiled"] == []

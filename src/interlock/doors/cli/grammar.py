@@ -6,7 +6,7 @@ cannot disagree.
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interlock.verbs.record import Record
+from interlock.verbs import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
