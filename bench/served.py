@@ -20,15 +20,14 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
-from interlock.doors.http import decoding
-from interlock.doors.http.answers import JsonResponse
+from interlock.doors.http.api import JsonResponse, decoder, from_body, request_of, routes_of
 from interlock.local.link import open_node
 from interlock.node.live import LiveNode
 from interlock.rooms.mail.verbs import SendMessage
 from interlock.server.records import Owner
 from interlock.server.serving import ServerOptions, application, configuration, listening
 
-SEND = decoding.decoder(decoding.routes_of(SendMessage)[0])
+SEND = decoder(routes_of(SendMessage)[0])
 
 
 def main() -> None:
@@ -66,8 +65,8 @@ async def _serve(live: LiveNode, options: ServerOptions, url: str, listener: Any
 
 async def _checked(request: Request) -> Response:
     """What a send costs but for the sending."""
-    given = decoding.from_body(await request.body())
-    decoding.request_of(SEND, {}, given)
+    given = from_body(await request.body())
+    request_of(SEND, {}, given)
     return JsonResponse({"accepted": True})
 
 

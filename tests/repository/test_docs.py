@@ -30,7 +30,8 @@ import pytest
 from interlock import errors
 from interlock.doors.cli.grammar import BUILT_IN, COMMON, HELP
 from interlock.doors.cli.lookup import all_commands
-from interlock.doors.http import limits
+from interlock.doors.http import guard
+from interlock.doors.http.api import BURST, REQUESTS_PER_S
 from interlock.doors.mcp.tools import offered_tools
 from interlock.doors.oauth import documents
 from interlock.doors.web.people import CLIENT_REQUEST_TTL_S
@@ -289,8 +290,8 @@ def test_the_server_page_gives_the_limits_as_they_are() -> None:
     page = (ROOT / "docs" / "server.md").read_text()
     for said in (
         f"{connections.MAX_HEAD_BYTES >> 10} KiB, within {connections.HEAD_WITHIN_S:.0f} s",
-        f"{limits.MAX_BODY_BYTES >> 20} MiB, within {limits.SLOWEST_BODY_S:.0f} s",
-        f"{limits.REQUESTS_PER_S:.0f} a second, {limits.BURST:.0f} at once",
+        f"{guard.MAX_BODY_BYTES >> 20} MiB, within {guard.SLOWEST_BODY_S:.0f} s",
+        f"{REQUESTS_PER_S:.0f} a second, {BURST:.0f} at once",
         f"| {connections.TAKEN_WITHIN_S:.0f} s |",
         f"less {connections.RESERVED_FILES}",
         f"for up to {FAREWELL_S} s",

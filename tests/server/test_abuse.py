@@ -36,7 +36,7 @@ READ_LIMIT_S = 2.0
 SHORT = {
     "interlock.server.connections.HEAD_WITHIN_S": 2.0,
     "interlock.server.connections.TAKEN_WITHIN_S": READ_LIMIT_S,
-    "interlock.doors.http.limits.SLOWEST_BODY_S": 3.0,
+    "interlock.doors.http.guard.SLOWEST_BODY_S": 3.0,
 }
 
 

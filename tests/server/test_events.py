@@ -22,7 +22,7 @@ from world.served_workspace import ServedWorkspace
 from world.server import ForkedServer, RunningServer
 from world.traffic import senders, until_each_has
 
-SHORT = {"interlock.doors.http.api.HEARTBEAT_S": 0.5}
+SHORT = {"interlock.doors.http.routes.HEARTBEAT_S": 0.5}
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from interlock.doors.cli import doctor
 from interlock.doors.cli.derived import field_of
 from interlock.doors.cli.grammar import Command
 from interlock.doors.cli.lookup import all_commands
-from interlock.doors.http.decoding import routes_of
+from interlock.doors.http.api import routes_of
 from interlock.doors.mcp.tools import TASK_ACTIONS
 from interlock.errors import Refusal
 from interlock.rooms.claims import verbs as claims

@@ -130,15 +130,15 @@ def _prepare() -> None:
         for name in ("node.peer_nodes", "stores.shared.postgres", "stores.shared.redis"):
             importlib.import_module(f"interlock.{name}")
     api: Any = importlib.import_module("interlock.doors.http.api")
-    decoding: Any = importlib.import_module("interlock.doors.http.decoding")
+    routes: Any = importlib.import_module("interlock.doors.http.routes")
     routing: Any = importlib.import_module("starlette.routing")
-    api.document = functools.cache(api.document)
-    decoding.decoder = functools.cache(decoding.decoder)
+    routes.document = functools.cache(routes.document)
+    routes.decoder = functools.cache(routes.decoder)
     routing.compile_path = functools.cache(routing.compile_path)
-    api.document()
+    routes.document()
     catalogue: Any = importlib.import_module("interlock.rooms.catalogue")
-    for route in [route for verb in catalogue.verbs() for route in decoding.routes_of(verb)]:
-        decoding.decoder(route)
+    for route in [route for verb in catalogue.verbs() for route in api.routes_of(verb)]:
+        routes.decoder(route)
         routing.compile_path(route.path)
     web: Any = importlib.import_module("interlock.doors.web")
     web.routes(None, owner=bool, key=bytes(32))

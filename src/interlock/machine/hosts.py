@@ -94,13 +94,11 @@ def proxy(text: str) -> str:
 
 
 class Proxies:
-    """The peers whose header about the client is believed: this machine, and the named proxies."""
+    """The proxies on other machines whose header about the client is believed."""
 
     def __init__(self, named: Iterable[str]) -> None:
         self._named = tuple(ip_network(each) for each in named)
 
     def has(self, peer: str) -> bool:
-        if is_loopback(peer):
-            return True
         found = _address(peer) if self._named else None
         return found is not None and any(found in network for network in self._named)

@@ -151,7 +151,7 @@ def application(
     proxies: tuple[str, ...] = (),
 ) -> Application:
     metrics = Metrics()
-    context = ApiContext(live, metrics, owner.is_shown, open_metrics=loopback)
+    context = ApiContext(live, metrics, owner.token, open_metrics=loopback)
     tools = Tools(live, lambda scope: context.credentials(HTTPConnection(scope)))
     pages = web.routes(live, owner=owner.is_shown, key=owner.key)
     routes = [

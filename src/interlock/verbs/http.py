@@ -1,6 +1,6 @@
 """Verbs over HTTP: the names of headers and fields, and the encoding of a request.
 
-The client and the command encode a request by the route of its verb, and `doors.http.decoding`
+The client and the command encode a request by the route of its verb, and `doors.http.api`
 decodes it. Fields in braces are in the path, the others in the query of a GET or the JSON body of a
 POST. The field `data` is a body of bytes.
 """

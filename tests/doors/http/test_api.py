@@ -14,8 +14,14 @@ from urllib.parse import quote
 
 import pytest
 
-from interlock.doors.http.decoding import Route, decoder, request_of, routes_of
-from interlock.doors.http.limits import FORGET_EVERY, RateLimit
+from interlock.doors.http.api import (
+    FORGET_EVERY,
+    RateLimit,
+    Route,
+    decoder,
+    request_of,
+    routes_of,
+)
 from interlock.errors import RateLimited, by_code
 from interlock.rooms import catalogue
 from interlock.rooms.identity import token_format

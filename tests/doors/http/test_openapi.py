@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from interlock.doors.http.decoding import Route, decoder, request_of, routes_of
+from interlock.doors.http.api import Route, decoder, request_of, routes_of
 from interlock.doors.http.openapi import document
 from interlock.errors import Usage
 from interlock.rooms import catalogue

@@ -1,26 +1,38 @@
-"""The routes of the API: every verb with a route, live events, health and metrics."""
+"""A request for a verb through this door: decode it, call the node, encode the answer.
+
+Decoding is strict and guesses nothing. It checks the names of members and turns the text of a query
+into values. The node checks the values, as it does for every door.
+"""
+
+from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from hmac import compare_digest
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import orjson
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
-from starlette.routing import BaseRoute, Route
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import Response
 
-from interlock.doors.http import decoding
-from interlock.doors.http.answers import JsonResponse, refused, while_there
-from interlock.doors.http.decoding import Decoder, routes_of
-from interlock.doors.http.hooks import hook
-from interlock.doors.http.limits import RateLimit
 from interlock.doors.http.metrics import Metrics
-from interlock.doors.http.openapi import document
-from interlock.errors import NoIdentity, NotAllowed, NotFound, Refusal, TooLarge, Usage
+from interlock.errors import (
+    MissingScope,
+    NoIdentity,
+    NotFound,
+    RateLimited,
+    Refusal,
+    TooLarge,
+    Usage,
+)
+from interlock.log.encoding import decode
 from interlock.machine.hosts import is_loopback
 from interlock.node.live import LiveNode
-from interlock.rooms import catalogue
 from interlock.rooms.workspace.verbs import Attend
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.http import (
@@ -29,136 +41,25 @@ from interlock.verbs.http import (
     SEEN_HEADER,
     SENDER_HEADER,
     SESSION_HEADER,
+    WIRE_NAMES,
 )
-from interlock.verbs.types import SESSION_ID
+from interlock.verbs.types import SESSION_ID, Binary, Integer, Several, Shape, Switch
+from interlock.verbs.verb import Field, Verb, fields_of
 
 SHOW_A_TOKEN = "Show a token: Authorization: Bearer ilk_…; interlock join NAME makes one."  # noqa: S105
 LONG_BODY = 64 << 10
-HEARTBEAT_S = 15.0
-EVENT_STREAM = "text/event-stream"
+REQUESTS_PER_S = 600.0
+BURST = 3000.0
+FORGET_EVERY = 10_000
+SENDER_MEMBERS = ("from", "source", "sender")
+ADAPTER = "http"
+MAX_DIGITS = 18
+# Rounds of the event loop within which a disconnect arrives that came together with the request.
+DISCONNECT_ROUNDS = 5
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class ApiContext:
-    """The parts that every endpoint needs. `owner` says whether a token is the owner's;
-    `open_metrics` says whether callers without a token may read the metrics."""
-
-    def __init__(
-        self,
-        live: LiveNode,
-        metrics: Metrics,
-        owner: Callable[[str], bool],
-        *,
-        open_metrics: bool = True,
-        limit: RateLimit | None = None,
-    ) -> None:
-        self.live, self.metrics = live, metrics
-        self.open_metrics = open_metrics
-        self._owner = owner
-        self._limit = limit or RateLimit()
-
-    def credentials(self, request: HTTPConnection) -> Credentials:
-        """The credentials that a request shows. A caller at the workspace's own socket may be its
-        owner; the token decides who any other caller is. Raises NoIdentity, RateLimited and
-        Usage."""
-        headers, scope = request.headers, request.scope
-        session = unquote(headers.get(SESSION_HEADER, "")) or None
-        if session is not None:
-            SESSION_ID.check("session", session)
-        claimed = headers.get(SENDER_HEADER)
-        token: str | None = None
-        if (authorization := headers.get("Authorization")) is not None:
-            kind, _, shown = authorization.partition(" ")
-            if kind.lower() != "bearer" or not shown.strip():
-                raise NoIdentity(SHOW_A_TOKEN)
-            token = unquote(shown.strip())
-        local = bool(scope.get("interlock.local"))
-        if token is not None and not local:
-            self._limit.take(token)
-        if token is not None and self._owner(token):
-            token, is_owner = None, True
-        else:
-            is_owner = local and token is None and headers.get(OWNER_HEADER) == "yes"
-            if token is None and not local:
-                raise NoIdentity(SHOW_A_TOKEN)
-        seen = _position(
-            headers.get(SEEN_HEADER),
-            f"{SEEN_HEADER} is a position of the log: the number that an answer had there.",
-        )
-        # A token is for the address of MCP, or for that of the rest.
-        base: str | None = scope.get("interlock.base")
-        is_mcp = scope["path"].rstrip("/") == "/mcp"
-        # This machine has many addresses, and is one place.
-        host = request.client.host if request.client is not None else ""
-        is_remote = host and not local and not is_loopback(host)
-        return Credentials(
-            token=token,
-            session=session,
-            claimed=unquote(claimed) if claimed is not None else None,
-            owner=is_owner,
-            seen=seen or 0,
-            audience=base + "/mcp" if base is not None and is_mcp else base,
-            peer=host if is_remote else None,
-        )
-
-
-def _position(text: str | None, complaint: str) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise Usage(complaint)
-    return int(text)
-
-
-def api(context: ApiContext) -> list[BaseRoute]:
-    # One route a path, so that the refusal of a method names all methods of the path. Paths without
-    # a field come first, because those with one would match them too.
-    by_path: dict[str, dict[str, Endpoint]] = {}
-    declared = [route for verb in catalogue.verbs() for route in routes_of(verb)]
-    for found in sorted(declared, key=lambda route: "{" in route.path):
-        endpoint = _verb(context, decoding.decoder(found))
-        by_path.setdefault(found.path, {})[found.method] = endpoint
-    routes: list[BaseRoute] = [
-        Route(path, _by_method(endpoints), methods=list(endpoints))
-        for path, endpoints in by_path.items()
-    ]
-    described = document()
-
-    async def openapi(request: Request) -> Response:
-        return JsonResponse(described)
-
-    async def health(request: Request) -> Response:
-        return JsonResponse({"ok": True})
-
-    async def ready(request: Request) -> Response:
-        """Ready is a server that can read the log and, on a node, follow its engine."""
-        entries = await context.live.entries()
-        shared = context.live.node.shared
-        if shared is not None and shared.trouble is not None:
-            return refused(shared.trouble, 503)
-        return JsonResponse({"ready": True, "entries": entries})
-
-    async def metrics(request: Request) -> Response:
-        if not context.open_metrics or request.scope.get("interlock.outside"):
-            await context.live.find_viewer(context.credentials(request))
-        shared = context.live.node.shared
-        standing = await asyncio.to_thread(shared.standing) if shared else {}
-        return PlainTextResponse(
-            context.metrics.text(await context.live.entries(), standing, context.live.intrusions)
-        )
-
-    routes += [
-        Route("/v1/events", _events(context)),
-        Route("/hooks/{client}/{event}", hook(context.live, context.credentials), methods=["POST"]),
-        Route("/openapi.json", openapi),
-        Route("/healthz", health),
-        Route("/readyz", ready),
-        Route("/metrics", metrics),
-    ]
-    return routes
-
-
-def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
+def by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         if request.method not in endpoints:  # HEAD: reading mail is an act, with or without a body
             raise HTTPException(405, headers={"Allow": ", ".join(endpoints)})
@@ -167,7 +68,7 @@ def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
     return endpoint
 
 
-def _verb(context: ApiContext, known: Decoder) -> Endpoint:
+def endpoint_of(context: ApiContext, known: Decoder) -> Endpoint:
     """The path of a request for a verb through this door."""
     method, path = known.route.method, known.route.path
     declared = known.route.verb.declared
@@ -182,7 +83,7 @@ def _verb(context: ApiContext, known: Decoder) -> Endpoint:
         # Read the query or the body.
         data: bytes | None = None
         if method == "GET" or known.raw:
-            given = decoding.from_query(known, http.query_params)
+            given = from_query(known, http.query_params)
         if method != "GET":
             if declared.anyone:
                 body = await _short_body(http)
@@ -197,16 +98,16 @@ def _verb(context: ApiContext, known: Decoder) -> Endpoint:
             if known.raw:
                 data = body
             else:
-                given = decoding.from_body(body)
+                given = from_body(body)
 
         # Make the request.
-        claimed = decoding.claimed_sender(known, given)
+        claimed = claimed_sender(known, given)
         if claimed is not None:
             both = {claimed, (credentials.claimed or claimed).removeprefix("@")}
             credentials = credentials._replace(claimed=" and ".join(sorted(both)))
         key = headers.get(KEY_HEADER)
         key = unquote(key) if key is not None else None
-        request = decoding.request_of(known, http.path_params, given, data=data, key=key)
+        request = request_of(known, http.path_params, given, data=data, key=key)
         if isinstance(request, Attend) and not is_local:
             # A client on another machine has another clock, and no window here.
             request = request._replace(window=None, until_ms=None)
@@ -249,50 +150,291 @@ class Unreadable(Usage):
     http = 415
 
 
-def _events(context: ApiContext) -> Endpoint:
-    """Live events: one stream for each listener, resumed from the last event that it has seen."""
-    live = context.live
+# --- the caller
 
-    async def chunks(shown: Credentials, after: int | None, head: int) -> AsyncIterator[bytes]:
-        yield b"retry: 1000\n\n"
-        if after is not None and after > head:
-            # The log was restored to an earlier state, which has no later events.
-            yield b"event: reset\ndata: " + orjson.dumps({"reached": head}) + b"\n\n"
-        start = head if after is None else min(after, head)
-        try:
-            async for events in live.events(shown, start, HEARTBEAT_S):
-                encoded = [
-                    b"id: %d\nevent: %s\ndata: %s\n\n"
-                    % (event.seq, event.kind.encode(), event.json)
-                    for event in events
-                ]
-                yield b"".join(encoded) or b": still here\n\n"
-        except NotAllowed as refusal:
-            yield b"event: refused\ndata: " + orjson.dumps(refusal.as_dict()) + b"\n\n"
-        except Refusal:
-            return  # the log is not available; the client comes back
 
-    async def endpoint(request: Request) -> Response:
-        shown = context.credentials(request)
-        # A browser that comes back sends the header.
-        given = request.headers.get("last-event-id") or request.query_params.get("after")
-        after = _position(given, f"{(given or '')[:80]!r} is not a position in the log.")
-        viewer = await live.find_viewer(shown)
-        if request.method == "HEAD":
-            return Response(media_type=EVENT_STREAM)
-        # The head is read before the status is sent, so that no event after it is missed.
-        head = await live.entries()
+class ApiContext:
+    """The parts that every endpoint needs. `owner` is the owner's token; `open_metrics` says
+    whether callers without a token may read the metrics."""
 
-        async def stream() -> AsyncIterator[bytes]:
-            context.metrics.streams += 1
-            try:
-                with live.present(viewer):
-                    async for chunk in chunks(shown, after, head):
-                        yield chunk
-            finally:
-                context.metrics.streams -= 1
+    def __init__(
+        self,
+        live: LiveNode,
+        metrics: Metrics,
+        owner: str,
+        *,
+        open_metrics: bool = True,
+        limit: RateLimit | None = None,
+    ) -> None:
+        self.live, self.metrics = live, metrics
+        self.open_metrics = open_metrics
+        self._owner = owner.encode()
+        self._limit = limit or RateLimit()
 
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(stream(), media_type=EVENT_STREAM, headers=headers)
+    def credentials(self, request: HTTPConnection) -> Credentials:
+        """The credentials that a request shows. A caller at the workspace's own socket may be its
+        owner; the token decides who any other caller is. Raises NoIdentity, RateLimited and
+        Usage."""
+        headers, scope = request.headers, request.scope
+        session = unquote(headers.get(SESSION_HEADER, "")) or None
+        if session is not None:
+            SESSION_ID.check("session", session)
+        claimed = headers.get(SENDER_HEADER)
+        token: str | None = None
+        if (authorization := headers.get("Authorization")) is not None:
+            kind, _, shown = authorization.partition(" ")
+            if kind.lower() != "bearer" or not shown.strip():
+                raise NoIdentity(SHOW_A_TOKEN)
+            token = unquote(shown.strip())
+        local = bool(scope.get("interlock.local"))
+        if token is not None and not local:
+            self._limit.take(token)
+        if token is not None and compare_digest(token.encode(), self._owner):
+            token, is_owner = None, True
+        else:
+            is_owner = local and token is None and headers.get(OWNER_HEADER) == "yes"
+            if token is None and not local:
+                raise NoIdentity(SHOW_A_TOKEN)
+        seen = position(
+            headers.get(SEEN_HEADER),
+            f"{SEEN_HEADER} is a position of the log: the number that an answer had there.",
+        )
+        # A token is for the address of MCP, or for that of the rest.
+        base: str | None = scope.get("interlock.base")
+        is_mcp = scope["path"].rstrip("/") == "/mcp"
+        # This machine has many addresses, and is one place.
+        host = request.client.host if request.client is not None else ""
+        is_remote = host and not local and not is_loopback(host)
+        return Credentials(
+            token=token,
+            session=session,
+            claimed=unquote(claimed) if claimed is not None else None,
+            owner=is_owner,
+            seen=seen or 0,
+            audience=base + "/mcp" if base is not None and is_mcp else base,
+            peer=host if is_remote else None,
+        )
 
-    return endpoint
+
+def position(text: str | None, complaint: str) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise Usage(complaint)
+    return int(text)
+
+
+class RateLimit:
+    """A token bucket for each token: it holds a burst, and refills at a steady rate."""
+
+    def __init__(
+        self,
+        per_s: float = REQUESTS_PER_S,
+        burst: float = BURST,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._per_s, self._burst, self._clock = per_s, burst, clock
+        self._buckets: dict[bytes, tuple[float, float]] = {}
+        self._max_buckets = FORGET_EVERY
+
+    def take(self, token: str) -> None:
+        """Count one request of a token. Raises RateLimited."""
+        # Any text can be shown as a token, so the bucket keeps only its hash.
+        who = hashlib.sha256(token.encode()).digest()
+        now = self._clock()
+        left, at = self._buckets.get(who, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._per_s)
+        if left < 1:
+            wait_s = max(1, round((1 - left) / self._per_s))
+            raise RateLimited(
+                f"This token asks more than {self._per_s:.0f} times a second. Wait {wait_s} s; "
+                "to hear of something, wait for it (/v1/inbox?wait=25, /v1/events).",
+                retry_after_s=wait_s,
+            )
+        if len(self._buckets) > self._max_buckets:
+            # Forget the buckets that are full again.
+            full_s = self._burst / self._per_s
+            self._buckets = {w: b for w, b in self._buckets.items() if now - b[1] < full_s}
+            self._max_buckets = max(FORGET_EVERY, 2 * len(self._buckets))
+        self._buckets[who] = left - 1, now
+
+
+# --- from an HTTP request to a request for a verb
+
+
+class Route(NamedTuple):
+    """A method and a path that lead to a verb. A shorthand is for requests written by hand."""
+
+    verb: type[Verb]
+    method: str
+    path: str
+    shorthand: bool = False
+
+
+class Decoder(NamedTuple):
+    """Decodes the requests of one route. `members` are the fields of the query or the body, by
+    their names on the wire; `path` those of the path. A `raw` body is bytes."""
+
+    route: Route
+    members: dict[str, Field]
+    path: dict[str, Field]
+    raw: bool
+    takes_key: bool
+
+
+def routes_of(verb: type[Verb]) -> list[Route]:
+    """The routes of a verb, its own first."""
+    declared = verb.declared
+    routes = []
+    for line in [declared.http, *declared.http_also] if declared.http else []:
+        method, path = line.split()
+        routes.append(Route(verb, method, path, shorthand=line != declared.http))
+    return routes
+
+
+def decoder(route: Route) -> Decoder:
+    fields = fields_of(route.verb)
+    path = {name: field for name, field in fields.items() if "{" + name + "}" in route.path}
+    raw = any(isinstance(field.shape, Binary) for field in fields.values())
+    members = {
+        WIRE_NAMES.get(name, name): field
+        for name, field in fields.items()
+        if name not in path and name != "key" and not isinstance(field.shape, Binary)
+    }
+    return Decoder(route, members, path, raw, "key" in fields)
+
+
+def from_query(known: Decoder, query: QueryParams) -> dict[str, Any]:
+    """The members of a query, each of the type of its field."""
+    given: dict[str, Any] = {}
+    for name in query:
+        field = known.members.get(name)
+        values = query.getlist(name)
+        if field is not None and isinstance(field.shape, Several):
+            each = field.shape.each
+            given[name] = [_from_text(name, value, each) for value in values]
+        elif len(values) > 1:
+            raise Usage(f"{name} is given {len(values)} times. Give it once.", member=name)
+        else:
+            given[name] = _from_text(name, values[0], field.shape) if field else values[0]
+    return given
+
+
+def _from_text(name: str, text: str, shape: Shape) -> Any:
+    if isinstance(shape, Switch):
+        if text not in ("true", "false"):
+            raise Usage(f"{name} is {text[:80]!r}. Give true or false.", member=name)
+        return text == "true"
+    if isinstance(shape, Integer):
+        if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= MAX_DIGITS):
+            raise Usage(f"{name} is {text[:80]!r}. Give a whole number.", member=name)
+        return int(text)
+    return text
+
+
+def from_body(body: bytes) -> dict[str, Any]:
+    """The members of a JSON body. An empty body has no members."""
+    if not body:
+        return {}
+    try:
+        given = decode(body)
+    except ValueError as wrong:
+        raise Usage(f"The body is not JSON: {wrong}.") from None
+    if not isinstance(given, dict):
+        raise Usage("The body is not a JSON object.")
+    return given
+
+
+def claimed_sender(known: Decoder, given: dict[str, Any]) -> str | None:
+    """Remove the members that name a sender. They decide nothing, and must not contradict the
+    token."""
+    named = [given.pop(n) for n in SENDER_MEMBERS if n in given and n not in known.members]
+    if not all(isinstance(name, str) for name in named):
+        raise Usage("from, source and sender are names. Leave them out: the token decides.")
+    names = {name.removeprefix("agent:").removeprefix("@") for name in named}
+    return " and ".join(sorted(names)) if names else None
+
+
+def request_of(
+    known: Decoder,
+    path: Mapping[str, str],
+    given: dict[str, Any],
+    *,
+    data: bytes | None = None,
+    key: str | None = None,
+) -> Verb:
+    """The request for the route's verb. Raises Usage for unknown and missing members."""
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        field = known.members.get(name)
+        if field is None:
+            raise Usage(
+                f"There is no member {name[:80]!r} here. See /openapi.json.", member=name[:80]
+            )
+        is_list = isinstance(field.shape, Several) and isinstance(value, list)
+        values[field.name] = tuple(value) if is_list else value
+    for name, field in known.path.items():
+        value = _from_text(name, path[name], field.shape)
+        values[name] = (value,) if isinstance(field.shape, Several) else value
+    for name, field in known.members.items():
+        if field.required and field.name not in values:
+            raise Usage(f"The member {name!r} is missing. See /openapi.json.", member=name)
+    if "adapter" in known.members and values.get("adapter") is None:
+        values["adapter"] = ADAPTER
+    if data is not None:
+        values["data"] = data
+    if key is not None:
+        if not known.takes_key:
+            raise Usage("Only messages and evidence take an Idempotency-Key.")
+        values["key"] = key
+    return known.route.verb(**values)
+
+
+# --- answers
+
+
+class JsonResponse(Response):
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return orjson.dumps(content)
+
+
+def refused(refusal: Refusal, status: int | None = None) -> JsonResponse:
+    status = status or refusal.http
+    headers = {}
+    if isinstance(refusal, RateLimited):
+        headers["Retry-After"] = str(refusal.members.get("retry_after_s", 1))
+    if isinstance(refusal, MissingScope):
+        scope = refusal.members.get("scope", "")
+        headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{scope}"'
+    return JsonResponse(refusal.as_dict(), status, headers)
+
+
+async def while_there(request: Request, call: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a call that waits or shows mail. Raises ClientDisconnect when the caller
+    disconnects, also before the call begins, as while this process was stopped: an absent caller
+    must not seem to listen, nor be shown mail."""
+
+    async def disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            continue
+
+    leaving = asyncio.create_task(disconnected())
+    for _ in range(DISCONNECT_ROUNDS):
+        await asyncio.sleep(0)
+    if leaving.done():
+        call.close()
+        raise ClientDisconnect
+    calling = asyncio.create_task(call)
+    try:
+        await asyncio.wait((calling, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not calling.done():
+            calling.cancel()
+            await asyncio.gather(calling, return_exceptions=True)
+            await leaving
+            raise ClientDisconnect
+        return await calling
+    finally:
+        calling.cancel()
+        leaving.cancel()

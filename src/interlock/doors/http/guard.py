@@ -5,6 +5,7 @@ Sec-Fetch-Site, and a name that was rebound to this machine by its Host. Every e
 guard leaves as the error object.
 """
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable
@@ -15,10 +16,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.doors.http.answers import refused
-from interlock.doors.http.limits import BodyReceiver
+from interlock.doors.http.api import refused
 from interlock.doors.http.metrics import Metrics
-from interlock.errors import ForeignOrigin, Internal, NotFound, Refusal, Usage
+from interlock.errors import ForeignOrigin, Internal, NotFound, Refusal, TooLarge, Usage
 from interlock.machine.hosts import Proxies, is_loopback, written_by_proxy
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.token_format import PREFIX, PREFIXES, REFRESH
@@ -28,6 +28,8 @@ _LOG = logging.getLogger("interlock.http")
 CONSENT = "/consent"
 VISITED = ("/", "/authorize", CONSENT, "/person")
 INVITATIONS = "/invite/"
+MAX_BODY_BYTES = 8 << 20
+SLOWEST_BODY_S = 30.0
 OPEN = ("/register", "/token", "/revoke")
 PUBLISHED = "/.well-known/oauth-"
 # Names and forms by which a token in an address is found. Invitations and codes are in addresses by
@@ -65,7 +67,7 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                self._metrics.answered(message["status"])
+                self._metrics.answers[message["status"]] += 1
                 if message["status"] == 401 and not is_open(scope["path"]):
                     MutableHeaders(scope=message)["WWW-Authenticate"] = _challenge(scope, headers)
             await send(message)
@@ -96,15 +98,16 @@ class Guard:
         """Check where a request came from, and note in its scope how it came in. Raises Usage for a
         token in the address, and ForeignOrigin."""
         host, path = headers.get("host", ""), scope["path"]
-        is_proxied = self._proxies.has(_peer(scope))
+        peer = _peer(scope)
+        is_proxied = is_loopback(peer) or self._proxies.has(peer)
         # A request by the proxy's name from another address came past the proxy, over plain HTTP.
         if is_outside := is_proxied and host.lower() == self._outside != "":
             scope["scheme"], scope["interlock.outside"] = self._scheme, True
             # The proxy appends the caller's address to those that came with the request, in the
             # same header line or in another.
             last = ",".join(headers.getlist("x-forwarded-for")).rpartition(",")[2].strip()
-            if (peer := written_by_proxy(last)) is not None:
-                scope["client"] = (peer, 0)
+            if (client := written_by_proxy(last)) is not None:
+                scope["client"] = (client, 0)
 
         # A token in an address stays in histories and in the logs of every proxy on the way.
         if _holds_token(scope):
@@ -213,3 +216,50 @@ def _refusal_of(trouble: Exception, scope: Scope) -> tuple[Refusal, int | None]:
         f"A defect in Interlock: {type(trouble).__name__}. Look whether what you asked for was "
         "done. The server's log has what is known about it."
     ), None
+
+
+# --- bodies
+
+
+class BodyReceiver:
+    """Receives a request's body. Raises TooLarge and Slow. After the whole body, receiving waits
+    for the end of the connection without a limit."""
+
+    def __init__(self, receive: Receive, headers: Headers) -> None:
+        declared = headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
+            raise _too_large()
+        self._receive = receive
+        self._size = 0
+        self._is_whole = False
+        self._deadline: float | None = None
+
+    async def __call__(self) -> Message:
+        if self._is_whole:
+            return await self._receive()
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + SLOWEST_BODY_S
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            raise Slow(f"The body did not arrive within {SLOWEST_BODY_S:.0f} s.") from None
+        self._size += len(message.get("body", b""))
+        if self._size > MAX_BODY_BYTES:
+            raise _too_large()
+        self._is_whole = not message.get("more_body", False)
+        return message
+
+
+class Slow(Usage):
+    """The request came too slowly."""
+
+    http = 408
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(
+        f"A request has at most {MAX_BODY_BYTES} bytes. Upload a larger body in chunks to "
+        "/v1/blobs, and name the upload in the message.",
+        limit=MAX_BODY_BYTES,
+    )

@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from interlock.agents.hooks import NOTHING, HookReply, Memory, attending, client_of, session_of
-from interlock.doors.http.answers import JsonResponse, while_there
+from interlock.doors.http.api import JsonResponse, while_there
 from interlock.errors import BadToken, NoIdentity, Refusal, TokenExpired, Usage
 from interlock.log.encoding import decode
 from interlock.node.live import LiveNode

@@ -12,12 +12,9 @@ _STARTED = time.monotonic()
 
 class Metrics:
     def __init__(self) -> None:
-        self._answers: Counter[int] = Counter()
+        self.answers: Counter[int] = Counter()
         self.refusals: Counter[str] = Counter()
         self.streams = 0
-
-    def answered(self, status: int) -> None:
-        self._answers[status] += 1
 
     def text(
         self, entries: int, standing: dict[str, Any], intrusions: Counter[str] | None = None
@@ -33,7 +30,7 @@ class Metrics:
             else:
                 lines.append(f"{name} {values}")
 
-        answers = dict(sorted(self._answers.items()))
+        answers = dict(sorted(self.answers.items()))
         refusals = dict(sorted((self.refusals + (intrusions or Counter())).items()))
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         memory = memory if sys.platform == "darwin" else memory * 1024

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from interlock import __version__
-from interlock.doors.http.decoding import Decoder, decoder, routes_of
+from interlock.doors.http.api import Decoder, decoder, routes_of
 from interlock.errors import Refusal, by_code
 from interlock.rooms import catalogue
 from interlock.verbs.http import KEY_HEADER, SESSION_HEADER
