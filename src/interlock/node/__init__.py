@@ -17,8 +17,8 @@ import apsw
 
 from interlock.errors import EngineUnavailable, LogDamaged, NotAvailable, Refusal
 from interlock.log.facts import parse_header
-from interlock.node import position as state
-from interlock.node.batch import Batch, BodyStore, new_id
+from interlock.node import state
+from interlock.node.batch import Batch, BodyStore, Position, new_id
 from interlock.node.flows import LOOK_AGAIN_S, flow_of
 from interlock.node.keys import EVERY, Keys
 from interlock.node.opening import open_engine
@@ -34,9 +34,8 @@ from interlock.node.pipeline import (
 from interlock.node.write_queue import PendingWrite, WriteQueue
 from interlock.rooms.claims import queue as queueing
 from interlock.rooms.mail import reading, waking
-from interlock.rooms.transaction import OWNER_CALLER, Caller, NeedsWrite, Transaction
+from interlock.rooms.transaction import OWNER_CALLER, Caller, NeedsWrite, Transaction, is_paused
 from interlock.rooms.workspace.events import Event, event
-from interlock.rooms.workspace.rules import is_paused
 from interlock.rooms.workspace.verbs import Attend
 from interlock.stores import FarBehind, Head, HeadMoved
 from interlock.stores.presence import Presence
@@ -79,7 +78,7 @@ class Node:
         self.directory = directory
         self.presence = Presence(directory)
         self.keys = Keys(directory)
-        self._position: state.Position | None = None
+        self._position: Position | None = None
         self.queue = WriteQueue(self._serve)
         self._serving = threading.Lock()
         self._touched: dict[str, float] = {}
@@ -347,7 +346,7 @@ class Node:
             batch.system().append("workspace_created", {"verifier": verifier})
         return batch
 
-    def _folded(self, db: apsw.Connection, head: Head) -> state.Position:
+    def _folded(self, db: apsw.Connection, head: Head) -> Position:
         """The position of the state, folded up to the head."""
         if self._position is None or not self._position.at(head):
             self._position = None
@@ -438,8 +437,8 @@ class Node:
 
 def _due(tx: Transaction) -> bool:
     """Whether something has expired that must be recorded, and can be recorded now."""
-    due = reading.is_due(tx) or queueing.is_due(tx) or waking.is_due(tx)
-    return due and not is_paused(tx.state)
+    looks = (reading.IS_DUE, queueing.IS_DUE, waking.IS_DUE)
+    return any(tx.has(look, tx.now) for look in looks) and not is_paused(tx.state)
 
 
 def _sweep(batch: Batch) -> None:

@@ -23,8 +23,7 @@ from interlock.log.facts import (
 from interlock.log.merkle import Frontier
 from interlock.log.notes import open_note, parse_verifier_key
 from interlock.log.times import rfc3339
-from interlock.node import Node, proofs
-from interlock.node import position as state
+from interlock.node import Node, proofs, state
 from interlock.node.keys import signer
 from interlock.rooms.transaction import FoldedState
 from interlock.rooms.work.evidence import blob_of

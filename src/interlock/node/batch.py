@@ -11,12 +11,13 @@ from typing import Any
 import apsw
 
 from interlock.log.facts import Entry, Header, commitment, header_hash, parse_header
+from interlock.log.merkle import Frontier
 from interlock.node import search
-from interlock.node.position import Position
 from interlock.rooms import folding
 from interlock.rooms.transaction import (
     SYSTEM_CALLER,
     Caller,
+    FoldedState,
     KeyedRequest,
     Mine,
     Transaction,
@@ -100,6 +101,33 @@ class BodyStore:
 
     def search(self, query: str, mine: Mine) -> Iterable[int]:
         return search.find(self._db, query, mine, as_is=self._as_is)
+
+
+class Position:
+    """The end of the folded state. `workspace` and `epoch` are the log's own at that point."""
+
+    __slots__ = ("epoch", "frontier", "hash", "seq", "workspace")
+
+    def __init__(self, seq: int, hash: str, frontier: Frontier) -> None:
+        self.seq = seq
+        self.hash = hash
+        self.frontier = frontier
+        self.workspace = ""
+        self.epoch = 0
+
+    def at(self, head: Head) -> bool:
+        return self.seq == head.seq and self.hash == head.hash
+
+    def store(self, db: FoldedState) -> None:
+        db.execute(
+            "UPDATE state_position SET schema = ?, seq = ?, hash = ?, frontier = ?",
+            (folding.SCHEMA, self.seq, self.hash, self.frontier.pack()),
+        )
+
+    def read_workspace(self, db: FoldedState) -> None:
+        row = db.execute("SELECT id, epoch FROM workspace_self").fetchone()
+        if row is not None:
+            self.workspace, self.epoch = row
 
 
 class Batch:

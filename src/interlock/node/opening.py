@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from interlock.errors import NotFound, Usage
-from interlock.node import position as state
+from interlock.node import state
 from interlock.node.keys import Keys, sealing
 from interlock.stores.file import LogFile
 from interlock.stores.recognition import engine_of, is_embedded, length

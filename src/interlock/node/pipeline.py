@@ -21,8 +21,15 @@ from interlock.rooms.identity.tokens import (
     refuse_foreign_session,
     refuse_mismatch,
 )
-from interlock.rooms.transaction import NOBODY_CALLER, OWNER_CALLER, Caller, Transaction
-from interlock.rooms.workspace.rules import is_paused, record_refusal, refuse_paused
+from interlock.rooms.transaction import (
+    NOBODY_CALLER,
+    OWNER_CALLER,
+    Caller,
+    Transaction,
+    is_paused,
+    record_refusal,
+    refuse_paused,
+)
 from interlock.rooms.workspace.verbs import Attend
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials

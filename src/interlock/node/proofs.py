@@ -16,8 +16,7 @@ from interlock.log.merkle import (
     verify_inclusion,
 )
 from interlock.log.notes import open_note, parse_verifier_key
-from interlock.node import Node
-from interlock.node import position as state
+from interlock.node import Node, state
 from interlock.verbs.answers import Answer, without_none
 
 

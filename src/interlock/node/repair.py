@@ -11,9 +11,8 @@ from apsw import Connection
 from interlock.errors import Usage
 from interlock.log.facts import parse_header
 from interlock.log.times import rfc3339
-from interlock.node import Node
-from interlock.node import position as state
-from interlock.node.batch import Batch
+from interlock.node import Node, state
+from interlock.node.batch import Batch, Position
 from interlock.node.peer_nodes import PeerNodes
 from interlock.rooms.claims.queue import end_since
 from interlock.stores.recognition import note_repair, repair_of
@@ -105,7 +104,7 @@ class _Abandoned(NamedTuple):
     """The entries that are given up, as the write transaction found them."""
 
     loss: Divergence
-    position: state.Position
+    position: Position
     first: str
     last: int
 

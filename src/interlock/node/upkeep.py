@@ -8,13 +8,12 @@ import shutil
 
 from interlock.errors import LogDamaged, NotAWorkspace, Usage
 from interlock.log.merkle import Frontier
-from interlock.node import SURE_FOR_S, Node, audit, proofs
-from interlock.node import position as state
-from interlock.node.batch import Batch, new_id
+from interlock.node import SURE_FOR_S, Node, audit, proofs, state
+from interlock.node.batch import Batch, Position, new_id
 from interlock.node.pipeline import Validated
 from interlock.rooms import folding
+from interlock.rooms.transaction import refuse_paused
 from interlock.rooms.workspace.events import viewer_names
-from interlock.rooms.workspace.rules import refuse_paused
 from interlock.rooms.workspace.verbs import (
     Backup,
     Examine,
@@ -170,7 +169,7 @@ def restore(node: Node, credentials: Credentials, source: str) -> Answer:
                 refuse_paused(db)
             else:  # a log that could not be folded: its last readable header identifies it
                 head, last = node.engine.head(db), state.last_readable(db)
-                abandoned = state.Position(head.seq, head.hash, Frontier())
+                abandoned = Position(head.seq, head.hash, Frontier())
                 abandoned.workspace, abandoned.epoch = last.workspace, last.epoch
         name = f"abandoned-{abandoned.epoch}-{abandoned.seq}"
         aside = os.path.join(node.directory, name + ".db")
@@ -188,7 +187,7 @@ def restore(node: Node, credentials: Credentials, source: str) -> Answer:
     return answer | {"abandoned": aside}
 
 
-def _begin_epoch(node: Node, draft: str, abandoned: state.Position) -> Answer:
+def _begin_epoch(node: Node, draft: str, abandoned: Position) -> Answer:
     """Verify the backup in the draft directory, and append the new epoch to it."""
 
     def work(batch: Batch) -> Answer:

@@ -39,8 +39,8 @@ OUTSIDE = "https://interlock.example"
 EVIL = "https://evil.example"
 # So that every refusal is a fact, however many there were before.
 LOUD = {
-    "interlock.rooms.workspace.rules.QUIET_MS": 0,
-    "interlock.rooms.workspace.rules.MAX_REFUSALS_PER_MINUTE": 10_000,
+    "interlock.rooms.transaction.QUIET_MS": 0,
+    "interlock.rooms.transaction.MAX_REFUSALS_PER_MINUTE": 10_000,
     "interlock.node.live.REPORT_INTERVAL_S": 0.0,
 }
 HASTY = {"interlock.rooms.people.connections.CODE_FOR_MS": 0}

@@ -44,8 +44,8 @@ TRIES_OF_ALL_NAMES = 3
 # Every refusal would be a fact, if the server did not count by itself; and to guess too often takes
 # less time.
 CONSTANTS = {
-    "interlock.rooms.workspace.rules.QUIET_MS": 0,
-    "interlock.rooms.workspace.rules.MAX_REFUSALS_PER_MINUTE": 10_000,
+    "interlock.rooms.transaction.QUIET_MS": 0,
+    "interlock.rooms.transaction.MAX_REFUSALS_PER_MINUTE": 10_000,
     "interlock.node.passwords.TRIES": TRIES,
     "interlock.node.passwords.TRIES_OF_ALL_NAMES": TRIES_OF_ALL_NAMES,
 }

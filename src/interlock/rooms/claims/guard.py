@@ -15,8 +15,7 @@ from interlock.errors import ClaimHeld, Usage
 from interlock.log.encoding import canonical, decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.records import Claim, live
-from interlock.rooms.transaction import RuleAnswer, Transaction
-from interlock.rooms.workspace.rules import is_paused
+from interlock.rooms.transaction import RuleAnswer, Transaction, is_paused
 from interlock.verbs.addresses import address
 from interlock.verbs.durations import covering as lasting
 from interlock.verbs.globs import covering, matches, overlap

@@ -20,8 +20,7 @@ from interlock.rooms.claims.records import (
     waiters,
     wish_of,
 )
-from interlock.rooms.transaction import SYSTEM, Transaction
-from interlock.rooms.workspace.rules import is_paused
+from interlock.rooms.transaction import SYSTEM, Transaction, is_paused
 
 if TYPE_CHECKING:
     from interlock.rooms.claims.verbs import AcquireClaim
@@ -47,8 +46,8 @@ def grant(
     return by_id(tx, id)
 
 
-def is_due(tx: Transaction) -> bool:
-    return tx.has("SELECT 1 FROM claims_held WHERE expires_at <= ? LIMIT 1", tx.now)
+# Whether a lease has ended that `expire` must record.
+IS_DUE = "SELECT 1 FROM claims_held WHERE expires_at <= ? LIMIT 1"
 
 
 def expire(tx: Transaction) -> None:

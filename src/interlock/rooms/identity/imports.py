@@ -14,8 +14,7 @@ from interlock.rooms.identity.labels import Known, remapped, remedy
 from interlock.rooms.identity.names import kind_of, may_register
 from interlock.rooms.identity.scopes import BASIC_SCOPES
 from interlock.rooms.identity.token_format import token_id
-from interlock.rooms.transaction import Transaction
-from interlock.rooms.workspace.rules import refuse_paused
+from interlock.rooms.transaction import Transaction, refuse_paused
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 

@@ -23,8 +23,7 @@ from interlock.rooms.mail.records import (
 )
 from interlock.rooms.mail.sending import notify
 from interlock.rooms.people.connections import behind
-from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction
-from interlock.rooms.workspace.rules import is_paused
+from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction, is_paused
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
@@ -143,13 +142,11 @@ def explain(tx: Transaction, request: verbs.Explain) -> answers.Story:
 # --- mail that expires
 
 
-def is_due(tx: Transaction) -> bool:
-    """Whether mail has expired that `sweep` must close."""
-    return tx.has(
-        "SELECT 1 FROM mail_deliveries WHERE closed = 0 AND expires_at IS NOT NULL "
-        "AND expires_at <= ? LIMIT 1",
-        tx.now,
-    )
+# Whether mail has expired that `sweep` must close.
+IS_DUE = (
+    "SELECT 1 FROM mail_deliveries WHERE closed = 0 AND expires_at IS NOT NULL "
+    "AND expires_at <= ? LIMIT 1"
+)
 
 
 def sweep(tx: Transaction) -> None:

@@ -29,9 +29,8 @@ from interlock.rooms.mail.records import (
     received,
     standing,
 )
-from interlock.rooms.transaction import SYSTEM, KeyedRequest, Transaction
+from interlock.rooms.transaction import SYSTEM, KeyedRequest, Transaction, done_before
 from interlock.rooms.work.records import blockers, is_thread, near_open, thread_of
-from interlock.rooms.workspace.rules import done_before
 from interlock.verbs import LazyModule
 from interlock.verbs.addresses import address, near, recipient_name
 from interlock.verbs.answers import without_none

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from interlock.rooms.identity import names
     from interlock.rooms.mail import fold, reading, records, sending
     from interlock.rooms.transaction import Transaction
-    from interlock.rooms.workspace import redaction, rules
+    from interlock.rooms.workspace import redaction
 else:
     fold = LazyModule("interlock.rooms.mail.fold")
     reading = LazyModule("interlock.rooms.mail.reading")
@@ -51,7 +51,7 @@ else:
     sending = LazyModule("interlock.rooms.mail.sending")
     transaction = LazyModule("interlock.rooms.transaction")
     redaction = LazyModule("interlock.rooms.workspace.redaction")
-    rules = LazyModule("interlock.rooms.workspace.rules")
+    transaction = LazyModule("interlock.rooms.transaction")
     names = LazyModule("interlock.rooms.identity.names")
 
 DEFAULT_WAIT_S = 20
@@ -415,7 +415,7 @@ class ReadMessage(
         """The first surface that reads a message takes it."""
         message = records.locate(tx, self.message)
         for name, state, _, _ in records.received(tx, message):
-            if state in fold.UNREAD and not rules.is_paused(tx.state):
+            if state in fold.UNREAD and not transaction.is_paused(tx.state):
                 tx.append_if_writable(
                     "mail_moved", {"state": "read", "items": [[message.seq, name]]}
                 )

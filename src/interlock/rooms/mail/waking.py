@@ -11,8 +11,7 @@ from typing import NamedTuple
 from interlock.rooms.identity.names import agent_of, is_muted
 from interlock.rooms.mail.fold import LADDER
 from interlock.rooms.mail.records import Message, by_seq, listed, mailboxes
-from interlock.rooms.transaction import Caller, RuleAnswer, Transaction
-from interlock.rooms.workspace.rules import is_paused
+from interlock.rooms.transaction import Caller, RuleAnswer, Transaction, is_paused
 from interlock.verbs.answers import without_none
 
 OLD_MS = 60 * 60_000
@@ -135,9 +134,8 @@ def end(tx: Transaction, id: str, sender: str, outcome: str, why: str | None = N
         tx.append("wake_ended", ended | without_none(why=why))
 
 
-def is_due(tx: Transaction) -> bool:
-    """Whether a wake has no outcome in time: see `sweep`."""
-    return tx.has("SELECT 1 FROM mail_wakes WHERE outcome IS NULL AND due <= ? LIMIT 1", tx.now)
+# Whether a wake has no outcome in time: see `sweep`.
+IS_DUE = "SELECT 1 FROM mail_wakes WHERE outcome IS NULL AND due <= ? LIMIT 1"
 
 
 def sweep(tx: Transaction) -> None:

@@ -20,8 +20,7 @@ from interlock.rooms.people.people import (
     require_person,
     require_signed_in,
 )
-from interlock.rooms.transaction import RuleAnswer, Transaction
-from interlock.rooms.workspace.rules import record_refusal
+from interlock.rooms.transaction import RuleAnswer, Transaction, record_refusal
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 

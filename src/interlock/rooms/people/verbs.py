@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from interlock.rooms.identity import names, token_format, tokens
     from interlock.rooms.people import connections, people
     from interlock.rooms.transaction import RuleAnswer, Transaction
-    from interlock.rooms.workspace import rules
 else:
     names = LazyModule("interlock.rooms.identity.names")
     token_format = LazyModule("interlock.rooms.identity.token_format")
@@ -31,7 +30,7 @@ else:
     connections = LazyModule("interlock.rooms.people.connections")
     people = LazyModule("interlock.rooms.people.people")
     transaction = LazyModule("interlock.rooms.transaction")
-    rules = LazyModule("interlock.rooms.workspace.rules")
+    transaction = LazyModule("interlock.rooms.transaction")
 
 MAX_OWN = 100
 MAX_CLIENT_LENGTH = 4096
@@ -437,6 +436,6 @@ class ReportRefusal(Verb, name="report", anyone=True):
         found = connections.by_id(tx, self.connection) if self.connection else None
         person = tx.one("SELECT name FROM identity_people WHERE name = ?", self.person)
         sender = found.sender if found else person[0] if person else transaction.SYSTEM
-        if found is not None or not rules.is_quiet(tx, self.reason, sender):
-            rules.record_refusal(tx, self.reason, self.digest, sender=sender)
+        if found is not None or not transaction.is_quiet(tx, self.reason, sender):
+            transaction.record_refusal(tx, self.reason, self.digest, sender=sender)
         return {}

@@ -9,7 +9,7 @@ from interlock.log.encoding import canonical
 from interlock.rooms.claims.records import Claim
 from interlock.rooms.mail.records import damaged, kept_bytes
 from interlock.rooms.mail.sending import keep_upload
-from interlock.rooms.transaction import KeyedRequest, RuleAnswer, Transaction
+from interlock.rooms.transaction import KeyedRequest, RuleAnswer, Transaction, done_before
 from interlock.rooms.work.fold import RUN_MEMBERS
 from interlock.rooms.work.missing import criteria
 from interlock.rooms.work.records import (
@@ -23,7 +23,6 @@ from interlock.rooms.work.records import (
     under_claim,
     workers,
 )
-from interlock.rooms.workspace.rules import done_before
 from interlock.verbs.answers import without_none
 
 if TYPE_CHECKING:

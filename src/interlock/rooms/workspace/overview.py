@@ -16,6 +16,7 @@ from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail import waking
 from interlock.rooms.mail.reading import counts
 from interlock.rooms.mail.records import envelope
+from interlock.rooms.transaction import is_paused
 from interlock.rooms.work.gates import may_see
 from interlock.rooms.work.missing import (
     due,
@@ -35,7 +36,6 @@ from interlock.rooms.work.records import (
     tasks,
     workers,
 )
-from interlock.rooms.workspace.rules import is_paused
 from interlock.verbs.addresses import address, near
 from interlock.verbs.answers import without_none
 

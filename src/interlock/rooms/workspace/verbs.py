@@ -30,15 +30,15 @@ from interlock.verbs.types import (
 from interlock.verbs.verb import Tool, Verb
 
 if TYPE_CHECKING:
-    from interlock.rooms import answers
+    from interlock.rooms import answers, transaction
     from interlock.rooms.claims import guard
     from interlock.rooms.transaction import Transaction
-    from interlock.rooms.workspace import events, overview, rules
+    from interlock.rooms.workspace import events, overview
     from interlock.verbs.flows import Flow
 else:
     events = LazyModule("interlock.rooms.workspace.events")
     overview = LazyModule("interlock.rooms.workspace.overview")
-    rules = LazyModule("interlock.rooms.workspace.rules")
+    transaction = LazyModule("interlock.rooms.transaction")
     guard = LazyModule("interlock.rooms.claims.guard")
 
 WEEK_S = 7 * 86_400
@@ -162,7 +162,7 @@ class Resume(
     """Resume the workspace: allow writes again."""
 
     def decide(self, tx: Transaction) -> answers.Resumed:
-        if rules.is_paused(tx.state):
+        if transaction.is_paused(tx.state):
             tx.append("workspace_resumed", {})
         return {"paused": False}
 

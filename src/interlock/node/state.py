@@ -1,4 +1,4 @@
-"""The position of the folded state: seq, hash and Merkle frontier, in the state's transaction."""
+"""The folded state as a whole: load its position, fold what the log has beyond it, rebuild it."""
 
 from contextlib import suppress
 
@@ -8,6 +8,7 @@ from interlock.errors import LogDamaged
 from interlock.log.facts import GENESIS, Header, header_hash, parse_header
 from interlock.log.merkle import Frontier
 from interlock.node import search
+from interlock.node.batch import Position
 from interlock.rooms import folding
 from interlock.rooms.transaction import FoldedState
 from interlock.stores import Engine, Head
@@ -17,33 +18,6 @@ _TABLE = """
 CREATE TABLE IF NOT EXISTS state_position(one INTEGER PRIMARY KEY CHECK (one = 1),
     schema TEXT NOT NULL, seq INTEGER NOT NULL, hash TEXT NOT NULL, frontier BLOB NOT NULL) STRICT
 """
-
-
-class Position:
-    """The end of the folded state. `workspace` and `epoch` are the log's own at that point."""
-
-    __slots__ = ("epoch", "frontier", "hash", "seq", "workspace")
-
-    def __init__(self, seq: int, hash: str, frontier: Frontier) -> None:
-        self.seq = seq
-        self.hash = hash
-        self.frontier = frontier
-        self.workspace = ""
-        self.epoch = 0
-
-    def at(self, head: Head) -> bool:
-        return self.seq == head.seq and self.hash == head.hash
-
-    def store(self, db: FoldedState) -> None:
-        db.execute(
-            "UPDATE state_position SET schema = ?, seq = ?, hash = ?, frontier = ?",
-            (folding.SCHEMA, self.seq, self.hash, self.frontier.pack()),
-        )
-
-    def read_workspace(self, db: FoldedState) -> None:
-        row = db.execute("SELECT id, epoch FROM workspace_self").fetchone()
-        if row is not None:
-            self.workspace, self.epoch = row
 
 
 def is_current(db: FoldedState) -> bool:
