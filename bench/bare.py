@@ -18,7 +18,7 @@ import apsw
 
 from bench.scene import Sender
 from interlock.node import Node
-from interlock.stores.file import LogFile
+from interlock.stores.sqlite import LogFile
 
 MAX_BATCH = 256
 CHANGES = ("INSERT", "UPDATE", "DELETE", "REPLACE")

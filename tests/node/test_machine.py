@@ -68,8 +68,7 @@ from interlock.rooms.workspace.verbs import (
     ShowStatus,
     Whoami,
 )
-from interlock.stores.file import LogFile
-from interlock.stores.sqlite import SqliteEngine
+from interlock.stores.sqlite import LogFile, SqliteEngine
 from interlock.verbs.credentials import Credentials
 from world.model import COVERS, Message, Model, Refused, Target
 

@@ -25,8 +25,7 @@ from interlock.rooms.claims.verbs import AcquireClaim, CheckClaim
 from interlock.rooms.identity.verbs import ListAgents, ReaffirmTokens, RevokeToken
 from interlock.rooms.mail.verbs import ListInbox, ReadMessage, Search, SendMessage
 from interlock.rooms.workspace.verbs import Pause, ShowLog, Whoami
-from interlock.stores.file import LogFile
-from interlock.stores.sqlite import SqliteEngine
+from interlock.stores.sqlite import LogFile, SqliteEngine
 from world.commandline import LIMIT_S, owner_command
 from world.sample_log import (
     LARGE,

@@ -29,10 +29,9 @@ from interlock.rooms.work import fold as work
 from interlock.rooms.workspace import fold as workspace
 from interlock.rooms.workspace.events import event
 from interlock.stores import Head
-from interlock.stores.file import LogFile
 from interlock.stores.shared.locating import Located, reach
 from interlock.stores.shared.remote import Appending, seal
-from interlock.stores.sqlite import SqliteEngine
+from interlock.stores.sqlite import LogFile, SqliteEngine
 from interlock.verbs.credentials import Credentials
 from world.databases import Server
 

@@ -25,10 +25,9 @@ from interlock.log.facts import (
     parse_header,
 )
 from interlock.stores import Engine, Head
-from interlock.stores.file import LogFile
 from interlock.stores.shared.engine import SharedEngine
 from interlock.stores.shared.locating import Located, reach
-from interlock.stores.sqlite import CHUNK, SqliteEngine
+from interlock.stores.sqlite import CHUNK, LogFile, SqliteEngine
 from world.databases import Server
 
 LIMIT_S = 20.0

@@ -27,10 +27,9 @@ from interlock.errors import (
 )
 from interlock.stores import recognition
 from interlock.stores.doorbell import Bell, Doorbell
-from interlock.stores.file import LogFile, Turnstile
 from interlock.stores.presence import FRESH_MS, GLANCE_MS, Presence
 from interlock.stores.recognition import APPLICATION_ID, FORMAT
-from interlock.stores.sqlite import SqliteEngine, clock_ms
+from interlock.stores.sqlite import LogFile, SqliteEngine, Turnstile, clock_ms
 
 LIMIT_S = 30.0
 
@@ -76,7 +75,7 @@ def within_limit(work: Callable[[], object]) -> bool:
 
 COUNTING = """
 import sys
-from interlock.stores.file import Turnstile
+from interlock.stores.sqlite import Turnstile
 turnstile, path = Turnstile(sys.argv[1]), sys.argv[2]
 for _ in range(int(sys.argv[3])):
     with turnstile.passed():
@@ -89,7 +88,7 @@ print("done", flush=True)
 
 HOLDING = """
 import sys
-from interlock.stores.file import Turnstile
+from interlock.stores.sqlite import Turnstile
 with Turnstile(sys.argv[1]).passed():
     print("held", flush=True)
     sys.stdin.read()
@@ -97,7 +96,7 @@ with Turnstile(sys.argv[1]).passed():
 
 QUEUEING = """
 import sys
-from interlock.stores.file import Turnstile
+from interlock.stores.sqlite import Turnstile
 turnstile = Turnstile(sys.argv[1])
 print("queueing", flush=True)
 with turnstile.passed():
@@ -690,7 +689,7 @@ def test_a_log_that_was_half_made_is_made_whole(
 
 MAKING = """
 import sys
-from interlock.stores.file import LogFile
+from interlock.stores.sqlite import LogFile
 from interlock.stores.sqlite import SqliteEngine
 print("ready", flush=True)
 sys.stdin.readline()

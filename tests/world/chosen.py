@@ -14,10 +14,10 @@ import pytest
 
 from interlock.node.keys import Keys
 from interlock.stores import recognition
-from interlock.stores.file import LogFile
 from interlock.stores.recognition import NEW, RECORD
 from interlock.stores.shared.engine import SharedEngine
 from interlock.stores.shared.locating import Located, reach, record
+from interlock.stores.sqlite import LogFile
 from world.databases import PostgresServer, Server, ValkeyServer
 
 EMBEDDED = "sqlite"

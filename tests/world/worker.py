@@ -24,8 +24,7 @@ from interlock.rooms.identity import token_format
 from interlock.rooms.identity.verbs import Join
 from interlock.rooms.mail.verbs import ListInbox, SendMessage
 from interlock.rooms.workspace.verbs import ChangeSetting, ShowStatus
-from interlock.stores.file import LogFile
-from interlock.stores.sqlite import clock_ms
+from interlock.stores.sqlite import LogFile, clock_ms
 from interlock.verbs.credentials import Credentials
 
 VERBS = {verb.__name__: verb for verb in catalogue.verbs()}

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from interlock.errors import NotFound, Usage
 from interlock.node import state
 from interlock.node.keys import Keys, sealing
-from interlock.stores.file import LogFile
 from interlock.stores.recognition import engine_of, is_embedded, length
-from interlock.stores.sqlite import SqliteEngine, clock_ms
+from interlock.stores.sqlite import LogFile, SqliteEngine, clock_ms
 from interlock.verbs.answers import Answer
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from interlock.node import Node, upkeep
 from interlock.node.doctor import examine
 from interlock.rooms.mail.verbs import Redact
 from interlock.rooms.workspace.verbs import Whoami
-from interlock.stores.file import LogFile
 from interlock.stores.recognition import NEW, RECORD
 from interlock.stores.shared.redis import RedisRemote
 from interlock.stores.shared.remote import seal
+from interlock.stores.sqlite import LogFile
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place, until
 from world.databases import PostgresServer, Server, ValkeyServer

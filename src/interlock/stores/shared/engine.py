@@ -32,7 +32,6 @@ from interlock.errors import (
 )
 from interlock.log.facts import GENESIS, Header, commitment, header_hash, parse_header
 from interlock.stores import Facts, FarBehind, Head, HeadMoved
-from interlock.stores.file import LogFile
 from interlock.stores.recognition import host_id
 from interlock.stores.shared.remote import (
     READ_BYTES,
@@ -45,7 +44,7 @@ from interlock.stores.shared.remote import (
     is_genuine,
     seal,
 )
-from interlock.stores.sqlite import SqliteEngine
+from interlock.stores.sqlite import LogFile, SqliteEngine
 
 _LOG = logging.getLogger("interlock.node")
 ROUNDS = 8
