@@ -17,8 +17,7 @@ from interlock import generate
 from interlock.client.asking import Method
 from interlock.doors.cli import main
 from interlock.doors.http.openapi import document
-from interlock.doors.mcp.calls import ELSEWHERE, tool_flow
-from interlock.doors.mcp.service import server
+from interlock.doors.mcp.service import ELSEWHERE, server, tool_flow
 from interlock.doors.mcp.tools import derived, offered_tools
 from interlock.errors import MissingScope, Usage
 from interlock.node import Node

@@ -31,7 +31,7 @@ from starlette.types import Scope
 from interlock.doors.http import Guard
 from interlock.doors.http.metrics import Metrics
 from interlock.doors.mcp import Mounted, serve
-from interlock.doors.mcp.calls import Here
+from interlock.doors.mcp.service import Here
 from interlock.node import Node
 from interlock.node.live import LiveNode
 from interlock.verbs.credentials import Credentials

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from interlock.local.link import open_node
 from interlock.node import Node, audit, upkeep
-from interlock.rooms.mail import uploads
+from interlock.rooms.mail.message_types import MAX_INLINE_BYTES
 from interlock.rooms.mail.verbs import ListInbox
 from interlock.verbs.credentials import Credentials
 from world.commandline import Place, until
 from world.remotes import Remotes
 from world.workspace import facts
 
-LARGE = "large " * (uploads.MAX_INLINE_BYTES // 5)
+LARGE = "large " * (MAX_INLINE_BYTES // 5)
 
 
 class Team:

@@ -21,6 +21,8 @@ from interlock.local.link import (
     unknown_server_outcome,
 )
 from interlock.rooms.mail import uploads
+from interlock.rooms.mail.message_types import is_large
+from interlock.rooms.mail.verbs import SendMessage
 from interlock.verbs.answers import Answer
 from interlock.verbs.credentials import Credentials
 from interlock.verbs.flows import run_async
@@ -65,7 +67,7 @@ class AsyncLink:
     async def call(self, credentials: Credentials, request: Any) -> Answer:
         """Makes the request; raises the refusals of `errors`."""
         if self._http is not None:
-            if uploads.is_large(request):
+            if isinstance(request, SendMessage) and is_large(request.type, request.payload):
                 return await run_async(
                     uploads.send(request), lambda step: self.call(credentials, step)
                 )

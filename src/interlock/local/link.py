@@ -341,12 +341,14 @@ def _in_steps(link: Link, credentials: Credentials, request: Any) -> Answer | No
         return None
     if not any(isinstance(text, str) and len(text) > SHORT for text in payload.values()):
         return None
-    from interlock.rooms.mail import uploads
+    from interlock.rooms.mail.message_types import is_large
+    from interlock.rooms.mail.uploads import send
+    from interlock.rooms.mail.verbs import SendMessage
     from interlock.verbs.flows import run
 
-    if not uploads.is_large(request):
+    if not isinstance(request, SendMessage) or not is_large(request.type, request.payload):
         return None
-    answer: Answer = run(uploads.send(request), lambda step: link.call(credentials, step))
+    answer: Answer = run(send(request), lambda step: link.call(credentials, step))
     return answer
 
 

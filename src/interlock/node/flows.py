@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.errors import NoAnswer, Refusal
 from interlock.rooms.identity.token_format import INVITATION, SECRET_BYTES, compose, hashed
+from interlock.rooms.mail.message_types import is_large
 from interlock.rooms.workspace.verbs import Attend, Whoami
 from interlock.verbs import LazyModule
 from interlock.verbs.answers import Answer
@@ -47,8 +48,8 @@ def flow_of(request: Any) -> Flow[Answer] | None:
     given = vars(request)
     waits = given.get("wait_s") is not None
     needs_secret = "" in (given.get("token_hash"), given.get("code_hash"))
-    is_large = "payload" in given and uploads.is_large(request)
-    return FLOWS[name](request) if waits or needs_secret or is_large else None
+    has_large_body = "payload" in given and is_large(request.type, request.payload)
+    return FLOWS[name](request) if waits or needs_secret or has_large_body else None
 
 
 def _wait_for(
@@ -103,7 +104,7 @@ def _ask(request: mail.Ask) -> Flow[Answer]:
     if request.timeout_s is not None:
         payload["timeout_s"] = request.timeout_s
     message = mail.SendMessage(request.to, payload, "ask", key=request.key)
-    if uploads.is_large(message):
+    if is_large(message.type, message.payload):
         sent = yield from uploads.send(message)
     else:
         sent = yield message

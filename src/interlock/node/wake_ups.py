@@ -9,8 +9,7 @@ from interlock.node.batch import Batch
 from interlock.rooms.claims import queue
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail import waking
-from interlock.rooms.mail.reading import counts
-from interlock.rooms.mail.records import envelope
+from interlock.rooms.mail.records import counts, envelope
 from interlock.rooms.transaction import Caller, is_paused
 from interlock.stores.presence import IDLE, WORKING, Window
 from interlock.verbs.answers import Answer

@@ -35,7 +35,7 @@ from interlock.errors import (
 )
 from interlock.log.facts import GENESIS, Entry
 from interlock.stores import Facts, Head, recognition
-from interlock.stores.doorbell import Bell, Doorbell
+from interlock.stores.presence import Bell, Doorbell
 from interlock.stores.recognition import pragma, translated
 
 BUSY_MS = 10_000

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from interlock.doors.mcp.calls import FLOWS
+from interlock.doors.mcp.service import FLOWS
 from interlock.doors.mcp.tools import INSTRUCTIONS, offered_tools
 from interlock.node.live import LiveNode
 from interlock.rooms.claims import DEFAULT_LEASE_S

@@ -13,8 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 
-from interlock.doors.mcp.calls import Here
-from interlock.doors.mcp.service import server
+from interlock.doors.mcp.service import Here, server
 from interlock.doors.mcp.streams import converse, kept, standard_streams, window_kept
 from interlock.errors import Refusal, Usage
 from interlock.local import workspace

@@ -20,13 +20,15 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
-from interlock.doors.mcp.calls import ELSEWHERE, Here, release
 from interlock.doors.mcp.service import (
+    ELSEWHERE,
     MAX_MESSAGE_BYTES,
+    Here,
     cancelled,
     encoded,
     error,
     parsed,
+    release,
     server,
 )
 from interlock.errors import Refusal

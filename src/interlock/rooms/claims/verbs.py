@@ -2,8 +2,8 @@
 
 A claim is exclusive, leased and fenced. The holder is a sender with its session, so two windows of
 one agent are two holders. At any position of the log an item has at most one holder, and every
-grant has a fence above all earlier fences. `queue` serves waiters, `guard` compares files with
-claims, `records` reads the tables, and `fold` writes them.
+grant has a fence above all earlier fences. `queue` reads the tables and serves waiters, `guard`
+compares files with claims, and `fold` writes the tables.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ from interlock.verbs.verb import V, Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
-    from interlock.rooms.claims import guard, queue, records
-    from interlock.rooms.claims.records import Claim, Target
+    from interlock.rooms.claims import guard, queue
+    from interlock.rooms.claims.queue import Claim, Target
     from interlock.rooms.transaction import Transaction
 else:
     guard = LazyModule("interlock.rooms.claims.guard")
     queue = LazyModule("interlock.rooms.claims.queue")
-    records = LazyModule("interlock.rooms.claims.records")
 
 MAX_GLOBS = 100
 
@@ -119,7 +118,7 @@ class AcquireClaim(
         In a race the first request in the log wins, and the others see its claim. With `wait_s`
         the caller enters the queue, and asks again until it is served or stops waiting."""
         refuse_ended_session(tx)
-        target = records.target_of(self)
+        target = queue.target_of(self)
         queue.expire(tx)
         own, others = split(tx, target)
         if own is not None:
@@ -132,7 +131,7 @@ class AcquireClaim(
                 queue.wait(tx, self, target)
             return held(tx, target, others, len(ahead))
         queue.leave(tx, target)
-        claim = queue.grant(tx, target, records.wish_of(tx.caller, self), self.ttl_s * 1000)
+        claim = queue.grant(tx, target, queue.wish_of(tx.caller, self), self.ttl_s * 1000)
         return acquired(tx, claim)
 
 
@@ -158,7 +157,7 @@ class RenewClaim(
     checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.Renewed:
-        target = records.named(tx, self)
+        target = queue.named(tx, self)
         if target is None:
             raise NotHolder(f"The claim {self.id} has ended. Acquire it again.")
         claim = extend(tx, own_claim(tx, target, self.fence), self.ttl_s)
@@ -185,7 +184,7 @@ class ReleaseClaim(
     checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.Released:
-        target = records.named(tx, self)
+        target = queue.named(tx, self)
         if target is None:
             return {"released": False}
         queue.expire(tx)
@@ -236,7 +235,7 @@ class TakeOverClaim(
                 scope="admin",
             )
         refuse_ended_session(tx)
-        target = records.target_of(self)
+        target = queue.target_of(self)
         queue.expire(tx)
         own, others = split(tx, target)
         if own is None and not others:
@@ -251,7 +250,7 @@ class TakeOverClaim(
                     f"@{tx.caller.sender}: {self.reason}",
                 )
         queue.leave(tx, target)
-        claim = queue.grant(tx, target, records.wish_of(tx.caller, self), self.ttl_s * 1000)
+        claim = queue.grant(tx, target, queue.wish_of(tx.caller, self), self.ttl_s * 1000)
         queue.serve(tx)
         return {**acquired(tx, claim), "taken_from": [f"@{other.sender}" for other in others]}
 
@@ -273,7 +272,7 @@ class StopWaiting(
     checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.NotWaiting:
-        queue.leave(tx, records.target_of(self))
+        queue.leave(tx, queue.target_of(self))
         queue.serve(tx)
         return {"waiting": False}
 
@@ -299,7 +298,7 @@ class CheckClaim(
     checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.Checked:
-        found = records.in_the_way(tx, records.target_of(self))
+        found = queue.in_the_way(tx, queue.target_of(self))
         return {"claimed": bool(found), "claims": [claim.view() for claim in found]}
 
 
@@ -317,7 +316,7 @@ class ListClaims(
     mine: bool = False
 
     def decide(self, tx: Transaction) -> answers.Claims:
-        found = records.live(tx, "sender = ?", tx.caller.sender) if self.mine else records.live(tx)
+        found = queue.live(tx, "sender = ?", tx.caller.sender) if self.mine else queue.live(tx)
         return {"claims": [claim.view() for claim in found]}
 
 
@@ -392,7 +391,7 @@ def refuse_ended_session(tx: Transaction) -> None:
 def split(tx: Transaction, target: Target) -> tuple[Claim | None, list[Claim]]:
     """The caller's own live claim on the target, and the live claims of other holders that meet
     it. The caller's own claims on other, overlapping paths are in neither."""
-    found = records.in_the_way(tx, target)
+    found = queue.in_the_way(tx, target)
     exact = (c for c in found if c.held_by(tx.caller) and c.target == target)
     return next(exact, None), [c for c in found if not c.held_by(tx.caller)]
 
@@ -422,7 +421,7 @@ def extend(tx: Transaction, claim: Claim, ttl_s: int, **fields: Any) -> Claim:
     expires_at = max(claim.expires_at, tx.now + ttl)
     extended = without_none(id=claim.id, ttl=ttl, expires_at=expires_at, **fields)
     tx.append("claim_extended", extended)
-    return records.by_id(tx, claim.id)
+    return queue.by_id(tx, claim.id)
 
 
 def acquired(tx: Transaction, claim: Claim) -> answers.Acquired:
@@ -431,7 +430,7 @@ def acquired(tx: Transaction, claim: Claim) -> answers.Acquired:
     if claim.worktree is not None:
         sharing = [
             other
-            for other in records.live(tx, "worktree = ?", claim.worktree)
+            for other in queue.live(tx, "worktree = ?", claim.worktree)
             if (other.sender, other.session) != (claim.sender, claim.session)
         ]
         notices: list[answers.SharedWorktree] = [

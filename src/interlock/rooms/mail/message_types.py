@@ -8,6 +8,8 @@ from typing import Any, Final
 from interlock.errors import UnknownType, UseVerb
 
 MESSAGE_VERSION: Final = "1.0"
+# A longer body is uploaded: neither the log nor a request should carry it.
+MAX_INLINE_BYTES: Final = 1 << 20
 
 # The member that the TEXT of a command line fills.
 MAIN_MEMBER: Final[dict[str, str]] = {
@@ -90,6 +92,14 @@ def plain(type: str, payload: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_large(type: str, payload: object) -> bool:
+    """Whether the main text of a message must be uploaded before the message is sent."""
+    text = payload.get(MAIN_MEMBER.get(type, "")) if isinstance(payload, dict) else None
+    if not isinstance(text, str) or len(text) * 4 <= MAX_INLINE_BYTES:
+        return False
+    return len(text.encode("utf-8", "surrogatepass")) > MAX_INLINE_BYTES
 
 
 def unknown(type: str, valid: tuple[str, ...] = TYPES) -> UnknownType:

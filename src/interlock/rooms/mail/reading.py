@@ -12,6 +12,7 @@ from interlock.rooms.mail.fold import LADDER, UNREAD
 from interlock.rooms.mail.records import (
     Message,
     by_seq,
+    counts,
     envelope,
     listed,
     load,
@@ -23,7 +24,7 @@ from interlock.rooms.mail.records import (
 )
 from interlock.rooms.mail.sending import notify
 from interlock.rooms.people.connections import behind
-from interlock.rooms.transaction import SYSTEM, RuleAnswer, Transaction, is_paused
+from interlock.rooms.transaction import SYSTEM, Transaction, is_paused
 from interlock.verbs.addresses import address
 from interlock.verbs.answers import without_none
 
@@ -76,14 +77,6 @@ def inbox(tx: Transaction, request: verbs.ListInbox) -> answers.Inbox:
     if len(rows) > request.limit:
         answer["next"] = shown[-1][0]
     return answer
-
-
-def counts(tx: Transaction) -> RuleAnswer:
-    """How many messages of the caller are open, and how many unread."""
-    rows = tx.all(
-        "SELECT open, unread FROM mail_boxes WHERE recipient IN (?, ?)", *mailboxes(tx.caller)
-    )
-    return {"open": sum(row[0] for row in rows), "unread": sum(row[1] for row in rows)}
 
 
 def receipts_of(tx: Transaction, message: Message) -> list[answers.Receipt]:

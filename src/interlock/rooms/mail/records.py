@@ -130,6 +130,14 @@ def mailboxes(caller: Caller) -> tuple[str, str]:
     return caller.sender, caller.agent
 
 
+def counts(tx: Transaction) -> RuleAnswer:
+    """How many messages of the caller are open, and how many unread."""
+    rows = tx.all(
+        "SELECT open, unread FROM mail_boxes WHERE recipient IN (?, ?)", *mailboxes(tx.caller)
+    )
+    return {"open": sum(row[0] for row in rows), "unread": sum(row[1] for row in rows)}
+
+
 def standing(tx: Transaction, message: Message) -> list[tuple[str, str]]:
     """The recipients of the message in order, each with the state of its delivery."""
     found = []

@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     from interlock.rooms.work.verbs import AddEvidence
     from interlock.verbs.flows import Flow
 
-# A longer body is uploaded: neither the log nor a request should carry it.
-MAX_INLINE_BYTES = 1 << 20
-
-
-def is_large(request: Any) -> bool:
-    """Whether the request is a message whose main text must be uploaded."""
-    if not isinstance(request, SendMessage) or not isinstance(request.payload, dict):
-        return False
-    text = request.payload.get(MAIN_MEMBER.get(request.type, ""))
-    if not isinstance(text, str) or len(text) * 4 <= MAX_INLINE_BYTES:
-        return False
-    return len(text.encode("utf-8", "surrogatepass")) > MAX_INLINE_BYTES
-
 
 def send(request: SendMessage) -> Flow[Any]:
     """Upload the main text, then send the message. A refused message drops its upload."""

@@ -9,13 +9,11 @@ from interlock.errors import MissingScope
 from interlock.log.encoding import decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.guard import guarded
-from interlock.rooms.claims.queue import release_session, renew_session, session_claims
-from interlock.rooms.claims.records import live
+from interlock.rooms.claims.queue import live, release_session, renew_session, session_claims
 from interlock.rooms.identity import names
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail import waking
-from interlock.rooms.mail.reading import counts
-from interlock.rooms.mail.records import envelope
+from interlock.rooms.mail.records import counts, envelope
 from interlock.rooms.transaction import is_paused
 from interlock.rooms.work.gates import may_see
 from interlock.rooms.work.missing import (

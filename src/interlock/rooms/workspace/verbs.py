@@ -287,7 +287,8 @@ class Attend(
                     f"window has {size} bytes; at most {MAX_WINDOW_BYTES} are allowed.",
                     member="window",
                 )
-        guard.refuse_outside(self.paths)
+        if self.paths:
+            guard.refuse_outside(self.paths)
         return self
 
     def decide(self, tx: Transaction) -> answers.Attended:
