@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from interlock.doors.cli.grammar import COMMON
+from interlock.doors.cli.grammar import COMMON, parse
 from interlock.doors.cli.lookup import all_commands
-from interlock.doors.cli.parser import parse
 from interlock.node import Node
 from world.commandline import Place
 from world.workspace import MovedClock

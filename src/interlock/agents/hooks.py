@@ -20,7 +20,6 @@ from interlock.verbs import Record
 from interlock.verbs.addresses import filename
 from interlock.verbs.answers import Answer
 from interlock.verbs.flows import Flow
-from interlock.verbs.spelling import near
 
 
 class Step(Record):
@@ -77,6 +76,8 @@ class HooksModule(Protocol):
 def client_of(name: str) -> HooksModule:
     """The `hooks` module of a client. Raises Usage."""
     if name not in CLIENTS:
+        from interlock.verbs.spelling import near
+
         names = sorted(CLIENTS)
         raise Usage(
             f"There is no client {name[:80]!r}. There are: {', '.join(names)}.",

@@ -24,9 +24,8 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from interlock.doors.cli.derived import field_of
-from interlock.doors.cli.grammar import COMMON
+from interlock.doors.cli.grammar import COMMON, parse
 from interlock.doors.cli.lookup import all_commands
-from interlock.doors.cli.parser import parse
 from interlock.errors import Usage
 from interlock.verbs.types import (
     FILE,

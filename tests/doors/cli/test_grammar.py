@@ -18,10 +18,11 @@ from interlock.doors.cli.grammar import (
     Flag,
     OneOf,
     Parsed,
+    parse,
+    switched_on,
 )
 from interlock.doors.cli.grammar import COMMON as REAL_COMMON
 from interlock.doors.cli.lookup import all_commands, commands_for
-from interlock.doors.cli.parser import parse, switched_on
 from interlock.errors import Usage
 from interlock.verbs import durations
 from world.sample_table import COMMANDS, COMMON
@@ -557,7 +558,7 @@ def test_faults_of_a_table_are_named() -> None:
 def test_parsing_imports_nothing_heavy() -> None:
     code = (
         "import sys, typing, collections.abc; before = set(sys.modules)\n"
-        "from interlock.doors.cli.parser import parse\n"
+        "from interlock.doors.cli.grammar import parse\n"
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

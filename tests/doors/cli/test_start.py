@@ -13,9 +13,8 @@ LIMIT_S = 60
 # The modules of Interlock that a command through a server needs.
 EVERY_COMMAND = """
     doors doors.cli doors.cli.context doors.cli.derived doors.cli.grammar doors.cli.index
-    doors.cli.lookup doors.cli.parser errors local local.link local.workspace rooms verbs
-    verbs.addresses verbs.answers verbs.credentials verbs.http verbs.spelling
-    verbs.types verbs.verb
+    doors.cli.lookup errors local local.link local.workspace rooms verbs verbs.addresses
+    verbs.answers verbs.credentials verbs.http verbs.types verbs.verb
 """
 CLAIMS = "rooms.claims rooms.claims.verbs"
 TEXT = "doors.cli.output doors.cli.views"

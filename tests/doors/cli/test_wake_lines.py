@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from interlock.doors.cli.context import Context
-from interlock.doors.cli.grammar import COMMON
+from interlock.doors.cli.grammar import COMMON, parse
 from interlock.doors.cli.lookup import all_commands
 from interlock.doors.cli.mcp_stdio import wake
-from interlock.doors.cli.parser import parse
 from world.commandline import LIMIT_S, Place, lines, until
 
 COMMANDS = all_commands()

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Unwritten:
             raise
         except Exception as trouble:  # noqa: BLE001 - the caller must get the error object
-            from interlock.doors.cli.parser import switched_on
+            from interlock.doors.cli.grammar import switched_on
 
             refused = trouble if isinstance(trouble, Refusal) else reported(trouble)
             refusal(refused, json=switched_on(words, "--json"))
@@ -75,8 +75,7 @@ def run(words: list[str]) -> int:
 
         output.lines(complete(words[1:], commands_for(words[1:-1] or [""])))
         return 0
-    from interlock.doors.cli.grammar import COMMON
-    from interlock.doors.cli.parser import parse
+    from interlock.doors.cli.grammar import COMMON, parse
 
     parsed = parse(words, commands_for(words), COMMON)
     if parsed.command is HELP:

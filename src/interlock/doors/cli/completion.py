@@ -9,8 +9,16 @@ from collections.abc import Sequence
 
 from interlock.doors.cli import output
 from interlock.doors.cli.context import Context
-from interlock.doors.cli.grammar import BUILT_IN, COMMON, HELP, VERSION, Command, Flag, command
-from interlock.doors.cli.parser import is_flag
+from interlock.doors.cli.grammar import (
+    BUILT_IN,
+    COMMON,
+    HELP,
+    VERSION,
+    Command,
+    Flag,
+    command,
+    is_flag,
+)
 from interlock.verbs.answers import Answer
 from interlock.verbs.types import Choice
 
