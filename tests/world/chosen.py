@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from interlock.node.keys import Keys
-from interlock.stores import recognition
 from interlock.stores.recognition import NEW, RECORD
 from interlock.stores.shared.engine import SharedEngine
 from interlock.stores.shared.locating import Located, reach, record
@@ -80,8 +79,8 @@ def move_out(directory: Path) -> None:
     where = copied._replace(workspace=os.urandom(8).hex())
     record(str(directory), where)
     file = LogFile(str(directory), is_copy=True)
-    with file.writing() as db:
-        recognition.note_engine(db, where.workspace)
+    with file.writing():
+        file.note_copy(where.workspace)
     engine = SharedEngine(file, reach(where), Keys(str(directory)).sealing(), where.node)
     engine.push_entries(file.writer, 0)
     engine.close()

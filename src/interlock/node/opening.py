@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from interlock.errors import NotFound, Usage
 from interlock.node import state
 from interlock.node.keys import Keys, sealing
-from interlock.stores.recognition import engine_of, is_embedded, length
-from interlock.stores.sqlite import LogFile, SqliteEngine, clock_ms
+from interlock.stores.recognition import is_embedded, length
+from interlock.stores.sqlite import LogFile, SqliteEngine, clock_ms, engine_of
 from interlock.verbs.answers import Answer
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def open_engine(
                 loss = moving.loss(db)
                 if loss.is_tail and loss.common:
                     file.note_copy(where.workspace)
-        file.become_copy(where.workspace)
+        _become_copy(file, where.workspace)
         if key is not None:
             keys.adopt(key)
         keys.make()
@@ -114,6 +114,27 @@ def open_engine(
             record(directory, where)
         undo.pop_all()
     return engine, PeerNodes(engine, where, is_joining=key is not None)
+
+
+def _become_copy(file: LogFile, workspace: str) -> None:
+    """Record that an engine keeps the log, before this file has any of it."""
+    with file.reading() as db:
+        # Most openings change nothing, and must not wait for a writer.
+        if engine_of(db) == workspace:
+            return
+    with file.writing() as db:
+        name = engine_of(db)
+        if name == workspace:
+            return
+        if name is not None:
+            raise Usage(f"This directory is a node of the workspace {name}. Use another one.")
+        if length(db):
+            raise Usage(
+                "The log of this workspace is in its own file. Move it, with every entry and "
+                "proof: interlock migrate --to URL. Or use another directory for a node: "
+                "interlock --workspace DIRECTORY up --engine URL"
+            )
+        file.note_copy(workspace)
 
 
 def migrate(node: "Node", url: str) -> Answer:

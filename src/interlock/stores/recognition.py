@@ -6,14 +6,11 @@ within one machine, and only on a local disk.
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import apsw
 
 from interlock.errors import (
-    EngineUnavailable,
-    LogDamaged,
     NewerVersion,
     NotAWorkspace,
     OtherHost,
@@ -47,36 +44,6 @@ def is_embedded(directory: str, given: str | None) -> bool:
     if os.path.exists(os.path.join(directory, RECORD)):
         return False
     return bool(os.path.exists(os.path.join(directory, "log.db")) or not os.environ.get(NEW))
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn the errors of SQLite into refusals. Any other error is a defect and passes through."""
-    try:
-        yield
-    except apsw.BusyError:
-        raise EngineUnavailable(
-            "Another process has held the workspace's write turn for too long. Look for a stopped "
-            "interlock process (ps), end it, and try again."
-        ) from None
-    except apsw.FullError:
-        raise EngineUnavailable("The disk is full. Nothing was written; free some space.") from None
-    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as trouble:
-        raise EngineUnavailable(
-            f"The workspace cannot be written ({trouble}). Check the owner and the mode of its "
-            "directory."
-        ) from None
-    except apsw.IOError as trouble:
-        raise EngineUnavailable(f"The disk reports an error ({trouble}).") from None
-    except apsw.NotADBError:
-        raise NotAWorkspace(
-            "The log file there is not an Interlock log, and it was left alone."
-        ) from None
-    except apsw.CorruptError as trouble:
-        raise LogDamaged(
-            f"SQLite finds the file damaged ({trouble}). Keep it, and restore a backup into a new "
-            "workspace: interlock --workspace DIRECTORY restore FILE"
-        ) from None
 
 
 def pragma(connection: apsw.Connection, name: str) -> int:
@@ -156,23 +123,10 @@ def sign_in(connection: apsw.Connection, directory: str) -> None:
     )
 
 
-def _meta(connection: apsw.Connection, name: str) -> str | None:
-    row = connection.execute("SELECT value FROM file_meta WHERE name = ?", (name,)).fetchone()
-    return row and str(row[0])
-
-
-def engine_of(connection: apsw.Connection) -> str | None:
-    """The name of the log on the shared engine that this file is a copy of, or None."""
-    return _meta(connection, "engine")
-
-
-def note_engine(connection: apsw.Connection, workspace: str) -> None:
-    connection.execute("INSERT OR REPLACE INTO file_meta VALUES ('engine', ?)", (workspace,))
-
-
 def repair_of(connection: apsw.Connection) -> str | None:
     """The outcome of a repair of the engine that the log does not have yet, or None."""
-    return _meta(connection, "repair")
+    row = connection.execute("SELECT value FROM file_meta WHERE name = 'repair'").fetchone()
+    return row and str(row[0])
 
 
 def note_repair(connection: apsw.Connection, what: str | None) -> None:

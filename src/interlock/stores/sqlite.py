@@ -29,6 +29,7 @@ from interlock.errors import (
     DigestMismatch,
     EngineUnavailable,
     LogDamaged,
+    NotAWorkspace,
     NotFound,
     OtherHost,
     Usage,
@@ -36,7 +37,7 @@ from interlock.errors import (
 from interlock.log.facts import GENESIS, Entry
 from interlock.stores import Facts, Head, recognition
 from interlock.stores.presence import Bell, Doorbell
-from interlock.stores.recognition import pragma, translated
+from interlock.stores.recognition import pragma
 
 BUSY_MS = 10_000
 POLL_S = 0.25
@@ -120,6 +121,42 @@ class Gate:
         self._shut = False
         self._change.notify_all()
         self._change.release()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the errors of SQLite into refusals. Any other error is a defect and passes through."""
+    try:
+        yield
+    except apsw.BusyError:
+        raise EngineUnavailable(
+            "Another process has held the workspace's write turn for too long. Look for a stopped "
+            "interlock process (ps), end it, and try again."
+        ) from None
+    except apsw.FullError:
+        raise EngineUnavailable("The disk is full. Nothing was written; free some space.") from None
+    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as trouble:
+        raise EngineUnavailable(
+            f"The workspace cannot be written ({trouble}). Check the owner and the mode of its "
+            "directory."
+        ) from None
+    except apsw.IOError as trouble:
+        raise EngineUnavailable(f"The disk reports an error ({trouble}).") from None
+    except apsw.NotADBError:
+        raise NotAWorkspace(
+            "The log file there is not an Interlock log, and it was left alone."
+        ) from None
+    except apsw.CorruptError as trouble:
+        raise LogDamaged(
+            f"SQLite finds the file damaged ({trouble}). Keep it, and restore a backup into a new "
+            "workspace: interlock --workspace DIRECTORY restore FILE"
+        ) from None
+
+
+def engine_of(connection: apsw.Connection) -> str | None:
+    """The name of the log on the shared engine that this file is a copy of, or None."""
+    row = connection.execute("SELECT value FROM file_meta WHERE name = 'engine'").fetchone()
+    return row and str(row[0])
 
 
 class LogFile:
@@ -233,36 +270,16 @@ class LogFile:
 
     def refuse_moved(self) -> None:
         """Refuse to use the file as the log, if it has become a copy of a shared engine's log."""
-        if (name := recognition.engine_of(self.writer)) is not None:
+        if (name := engine_of(self.writer)) is not None:
             raise EngineUnavailable(
                 f"The log of this workspace is kept by an engine now, under the name {name}, and "
                 "nothing was done. Start the command again; where that does not help, say which "
                 f"engine: interlock up --engine URL?workspace={name}"
             )
 
-    def become_copy(self, workspace: str) -> None:
-        """Record that an engine keeps the log, before this file has any of it."""
-        with self.reading() as db:
-            # Most openings change nothing, and must not wait for a writer.
-            if recognition.engine_of(db) == workspace:
-                return
-        with self.writing() as db:
-            name = recognition.engine_of(db)
-            if name == workspace:
-                return
-            if name is not None:
-                raise Usage(f"This directory is a node of the workspace {name}. Use another one.")
-            if recognition.length(db):
-                raise Usage(
-                    "The log of this workspace is in its own file. Move it, with every entry and "
-                    "proof: interlock migrate --to URL. Or use another directory for a node: "
-                    "interlock --workspace DIRECTORY up --engine URL"
-                )
-            self.note_copy(workspace)
-
     def note_copy(self, workspace: str) -> None:
         """Record, within the turn, that a shared engine keeps the log from now on."""
-        recognition.note_engine(self.writer, workspace)
+        self.writer.execute("INSERT OR REPLACE INTO file_meta VALUES ('engine', ?)", (workspace,))
 
     def ring(self) -> None:
         self._doorbell.ring()
@@ -366,7 +383,7 @@ class Listener:
             if self._connection is None:
                 self._connection = self._file.reader()
                 self._version = -1
-            version = pragma(self._connection, "data_version")
+            version = int(str(self._connection.pragma("data_version")))
         changed, self._version = version != self._version, version
         return changed
 
