@@ -253,7 +253,7 @@ class Ask(
     key: Key | None = None
 
     def decide(self, tx: Transaction) -> answers.Answered | answers.Unanswered:
-        """The node runs this verb as a flow: see `node.flows`."""
+        """The node runs this verb as a flow: see `node.pipeline`."""
         raise NotImplementedError
 
 
