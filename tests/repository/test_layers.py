@@ -50,7 +50,7 @@ VIOLATIONS = [
     Violation(NODE_ONLY, "doors.cli", "import interlock.rooms.transaction"),
     Violation(NODE_ONLY, "doors.http", "from interlock.rooms.mail import sending"),
     Violation(NODE_ONLY, "doors.cli", "import interlock.stores"),
-    Violation(NODE_ONLY, "local.workspace", "from interlock.rooms.claims.queue import grant"),
+    Violation(NODE_ONLY, "local.workspace", "from interlock.rooms.claims.rules import grant"),
     Violation(NODE_ONLY, "agents.guards", "import interlock.stores"),
     Violation(NODE_ONLY, "__main__", "import interlock.rooms.folding"),
     Violation(ONE_WAY, "verbs", "import interlock.rooms.catalogue"),

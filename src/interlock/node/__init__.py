@@ -32,7 +32,7 @@ from interlock.node.pipeline import (
     submit,
 )
 from interlock.node.write_queue import PendingWrite, WriteQueue
-from interlock.rooms.claims import queue as queueing
+from interlock.rooms.claims import rules as claims
 from interlock.rooms.mail import reading, waking
 from interlock.rooms.transaction import OWNER_CALLER, Caller, NeedsWrite, Transaction, is_paused
 from interlock.rooms.workspace.events import Event, event
@@ -437,11 +437,11 @@ class Node:
 
 def _due(tx: Transaction) -> bool:
     """Whether something has expired that must be recorded, and can be recorded now."""
-    looks = (reading.IS_DUE, queueing.IS_DUE, waking.IS_DUE)
+    looks = (reading.IS_DUE, claims.IS_DUE, waking.IS_DUE)
     return any(tx.has(look, tx.now) for look in looks) and not is_paused(tx.state)
 
 
 def _sweep(batch: Batch) -> None:
     reading.sweep(batch.system())
     waking.sweep(batch.system())
-    queueing.expire(batch.system())
+    claims.expire(batch.system())

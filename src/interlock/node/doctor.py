@@ -18,7 +18,7 @@ from interlock.log.times import DAY_MS, rfc3339
 from interlock.machine.processes import RUN, space
 from interlock.node import Node
 from interlock.node.servers import is_named, running
-from interlock.rooms.claims.queue import live
+from interlock.rooms.claims.rules import live
 from interlock.rooms.identity.labels import Known, remedy, ways_out
 from interlock.rooms.identity.names import (
     agent_of,

@@ -31,7 +31,7 @@ else:
     mail = LazyModule("interlock.rooms.mail.verbs")
     uploads = LazyModule("interlock.rooms.mail.uploads")
 
-# A waiter asks again within this time; see claims.queue.WAITER_LEASE_MS.
+# A waiter asks again within this time; see claims.rules.WAITER_LEASE_MS.
 ASK_AGAIN_S = 8.0
 # The end of a lease or of a quiet time is no commit, so a sleeper looks again.
 LOOK_AGAIN_S = 1.0

@@ -14,7 +14,7 @@ from interlock.log.times import rfc3339
 from interlock.node import Node, state
 from interlock.node.batch import Batch, Position
 from interlock.node.peer_nodes import PeerNodes
-from interlock.rooms.claims.queue import end_since
+from interlock.rooms.claims.rules import end_since
 from interlock.stores.recognition import note_repair, repair_of
 from interlock.stores.shared.engine import Divergence
 from interlock.stores.shared.locating import record

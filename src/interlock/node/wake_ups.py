@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from interlock.node import Node
 from interlock.node.batch import Batch
-from interlock.rooms.claims import queue
+from interlock.rooms.claims import rules as claims
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail import waking
 from interlock.rooms.mail.records import counts, envelope
@@ -62,7 +62,7 @@ def release_dead_sessions(node: Node) -> None:
 def keep(node: Node) -> None:
     """Renew the claims of sessions whose client runs on this machine, even if it is idle."""
     with node.file.reading() as db:
-        found = queue.sessions_to_renew(node.transaction(db))
+        found = claims.sessions_to_renew(node.transaction(db))
     for sender, session in found:
         if session in node.presence.living(sender):
             node.do(partial(_keep, sender, session))
@@ -70,14 +70,14 @@ def keep(node: Node) -> None:
 
 def _keep(sender: str, session: str | None, batch: Batch) -> None:
     caller = Caller(sender, agent_of(batch.system().state, sender), "agent", session=session)
-    queue.renew_session(batch.transaction(caller), session)
+    claims.renew_session(batch.transaction(caller), session)
 
 
 def _give_up(sender: str, session: str, batch: Batch) -> None:
     tx = batch.system()
     if not is_paused(tx.state):
         caller = Caller(sender, agent_of(tx.state, sender), "agent", session=session)
-        queue.release_session(batch.transaction(caller), session)
+        claims.release_session(batch.transaction(caller), session)
 
 
 def begin(node: Node, sender: str, adapter: str) -> Begun | None:

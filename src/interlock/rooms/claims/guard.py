@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from interlock.errors import ClaimHeld, Usage
 from interlock.log.encoding import canonical, decode
 from interlock.log.times import rfc3339
-from interlock.rooms.claims.queue import Claim, live
+from interlock.rooms.claims.rules import Claim, live
 from interlock.rooms.transaction import RuleAnswer, Transaction, is_paused
 from interlock.verbs.addresses import address
 from interlock.verbs.durations import covering as lasting

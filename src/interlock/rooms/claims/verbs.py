@@ -2,7 +2,7 @@
 
 A claim is exclusive, leased and fenced. The holder is a sender with its session, so two windows of
 one agent are two holders. At any position of the log an item has at most one holder, and every
-grant has a fence above all earlier fences. `queue` reads the tables and serves waiters, `guard`
+grant has a fence above all earlier fences. `rules` reads the tables and serves waiters, `guard`
 compares files with claims, and `fold` writes the tables.
 """
 
@@ -36,12 +36,12 @@ from interlock.verbs.verb import V, Verb
 
 if TYPE_CHECKING:
     from interlock.rooms import answers
-    from interlock.rooms.claims import guard, queue
-    from interlock.rooms.claims.queue import Claim, Target
+    from interlock.rooms.claims import guard, rules
+    from interlock.rooms.claims.rules import Claim, Target
     from interlock.rooms.transaction import Transaction
 else:
     guard = LazyModule("interlock.rooms.claims.guard")
-    queue = LazyModule("interlock.rooms.claims.queue")
+    rules = LazyModule("interlock.rooms.claims.rules")
 
 MAX_GLOBS = 100
 
@@ -118,20 +118,20 @@ class AcquireClaim(
         In a race the first request in the log wins, and the others see its claim. With `wait_s`
         the caller enters the queue, and asks again until it is served or stops waiting."""
         refuse_ended_session(tx)
-        target = queue.target_of(self)
-        queue.expire(tx)
+        target = rules.target_of(self)
+        rules.expire(tx)
         own, others = split(tx, target)
         if own is not None:
             everywhere = int(self.everywhere) or None
             fields = {"branch": self.branch, "worktree": self.worktree, "note": self.note}
             return acquired(tx, extend(tx, own, self.ttl_s, everywhere=everywhere, **fields))
-        ahead = queue.ahead(tx, target)
+        ahead = rules.ahead(tx, target)
         if others or ahead:
             if self.wait_s is not None:
-                queue.wait(tx, self, target)
+                rules.wait(tx, self, target)
             return held(tx, target, others, len(ahead))
-        queue.leave(tx, target)
-        claim = queue.grant(tx, target, queue.wish_of(tx.caller, self), self.ttl_s * 1000)
+        rules.leave(tx, target)
+        claim = rules.grant(tx, target, rules.wish_of(tx.caller, self), self.ttl_s * 1000)
         return acquired(tx, claim)
 
 
@@ -157,7 +157,7 @@ class RenewClaim(
     checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.Renewed:
-        target = queue.named(tx, self)
+        target = rules.named(tx, self)
         if target is None:
             raise NotHolder(f"The claim {self.id} has ended. Acquire it again.")
         claim = extend(tx, own_claim(tx, target, self.fence), self.ttl_s)
@@ -184,16 +184,16 @@ class ReleaseClaim(
     checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.Released:
-        target = queue.named(tx, self)
+        target = rules.named(tx, self)
         if target is None:
             return {"released": False}
-        queue.expire(tx)
+        rules.expire(tx)
         own, others = split(tx, target)
         if own is None and not others and self.fence is None:
             return {"released": False}
         claim = own_claim(tx, target, self.fence)
         tx.append("claim_released", {"id": claim.id, "reason": "released"})
-        queue.serve(tx)
+        rules.serve(tx)
         return {"released": True}
 
 
@@ -235,8 +235,8 @@ class TakeOverClaim(
                 scope="admin",
             )
         refuse_ended_session(tx)
-        target = queue.target_of(self)
-        queue.expire(tx)
+        target = rules.target_of(self)
+        rules.expire(tx)
         own, others = split(tx, target)
         if own is None and not others:
             raise NotFound(f"{target} has no holder. Acquire it.")
@@ -249,9 +249,9 @@ class TakeOverClaim(
                     f"Your claim on {claim.target} (fence {claim.fence}) was taken over by "
                     f"@{tx.caller.sender}: {self.reason}",
                 )
-        queue.leave(tx, target)
-        claim = queue.grant(tx, target, queue.wish_of(tx.caller, self), self.ttl_s * 1000)
-        queue.serve(tx)
+        rules.leave(tx, target)
+        claim = rules.grant(tx, target, rules.wish_of(tx.caller, self), self.ttl_s * 1000)
+        rules.serve(tx)
         return {**acquired(tx, claim), "taken_from": [f"@{other.sender}" for other in others]}
 
 
@@ -272,8 +272,8 @@ class StopWaiting(
     checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.NotWaiting:
-        queue.leave(tx, queue.target_of(self))
-        queue.serve(tx)
+        rules.leave(tx, rules.target_of(self))
+        rules.serve(tx)
         return {"waiting": False}
 
 
@@ -298,7 +298,7 @@ class CheckClaim(
     checked = with_canonical_paths
 
     def decide(self, tx: Transaction) -> answers.Checked:
-        found = queue.in_the_way(tx, queue.target_of(self))
+        found = rules.in_the_way(tx, rules.target_of(self))
         return {"claimed": bool(found), "claims": [claim.view() for claim in found]}
 
 
@@ -316,7 +316,7 @@ class ListClaims(
     mine: bool = False
 
     def decide(self, tx: Transaction) -> answers.Claims:
-        found = queue.live(tx, "sender = ?", tx.caller.sender) if self.mine else queue.live(tx)
+        found = rules.live(tx, "sender = ?", tx.caller.sender) if self.mine else rules.live(tx)
         return {"claims": [claim.view() for claim in found]}
 
 
@@ -391,7 +391,7 @@ def refuse_ended_session(tx: Transaction) -> None:
 def split(tx: Transaction, target: Target) -> tuple[Claim | None, list[Claim]]:
     """The caller's own live claim on the target, and the live claims of other holders that meet
     it. The caller's own claims on other, overlapping paths are in neither."""
-    found = queue.in_the_way(tx, target)
+    found = rules.in_the_way(tx, target)
     exact = (c for c in found if c.held_by(tx.caller) and c.target == target)
     return next(exact, None), [c for c in found if not c.held_by(tx.caller)]
 
@@ -421,7 +421,7 @@ def extend(tx: Transaction, claim: Claim, ttl_s: int, **fields: Any) -> Claim:
     expires_at = max(claim.expires_at, tx.now + ttl)
     extended = without_none(id=claim.id, ttl=ttl, expires_at=expires_at, **fields)
     tx.append("claim_extended", extended)
-    return queue.by_id(tx, claim.id)
+    return rules.by_id(tx, claim.id)
 
 
 def acquired(tx: Transaction, claim: Claim) -> answers.Acquired:
@@ -430,7 +430,7 @@ def acquired(tx: Transaction, claim: Claim) -> answers.Acquired:
     if claim.worktree is not None:
         sharing = [
             other
-            for other in queue.live(tx, "worktree = ?", claim.worktree)
+            for other in rules.live(tx, "worktree = ?", claim.worktree)
             if (other.sender, other.session) != (claim.sender, claim.session)
         ]
         notices: list[answers.SharedWorktree] = [

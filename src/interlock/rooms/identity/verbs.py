@@ -625,7 +625,7 @@ class EndSession(
     id: SessionId
 
     def decide(self, tx: Transaction) -> answers.SessionEnded:
-        from interlock.rooms.claims.queue import release_session
+        from interlock.rooms.claims.rules import release_session
 
         row = tx.one("SELECT sender, ended_at FROM identity_sessions WHERE session = ?", self.id)
         if row == (tx.caller.sender, None):
@@ -667,7 +667,7 @@ class KeepSession(
     id: SessionId
 
     def decide(self, tx: Transaction) -> answers.Claims:
-        from interlock.rooms.claims.queue import renew_session
+        from interlock.rooms.claims.rules import renew_session
 
         return {"claims": [claim.view() for claim in renew_session(tx, self.id)]}
 

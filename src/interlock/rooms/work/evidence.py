@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.errors import IdempotencyConflict, Usage
 from interlock.log.encoding import canonical
-from interlock.rooms.claims.queue import Claim
+from interlock.rooms.claims.rules import Claim
 from interlock.rooms.mail.records import damaged, kept_bytes
 from interlock.rooms.mail.sending import keep_upload
 from interlock.rooms.transaction import KeyedRequest, RuleAnswer, Transaction, done_before

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from interlock.errors import AlreadyDone, NotFound, NotHolder, StaleFence, Usage
 from interlock.log.times import rfc3339
-from interlock.rooms.claims.queue import Claim, Target, in_the_way
+from interlock.rooms.claims.rules import Claim, Target, in_the_way
 from interlock.rooms.mail.records import readable
 from interlock.rooms.transaction import RuleAnswer, Transaction
 from interlock.verbs.addresses import address, near

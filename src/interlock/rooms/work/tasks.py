@@ -16,7 +16,7 @@ from interlock.errors import (
 from interlock.log.encoding import canonical
 from interlock.log.facts import Header
 from interlock.log.times import rfc3339
-from interlock.rooms.claims.queue import serve
+from interlock.rooms.claims.rules import serve
 from interlock.rooms.claims.verbs import AcquireClaim
 from interlock.rooms.identity.names import agent_of, is_known, members, names
 from interlock.rooms.mail.records import by_seq, content, envelope, load, visible

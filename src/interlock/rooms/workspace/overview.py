@@ -9,7 +9,7 @@ from interlock.errors import MissingScope
 from interlock.log.encoding import decode
 from interlock.log.times import rfc3339
 from interlock.rooms.claims.guard import guarded
-from interlock.rooms.claims.queue import live, release_session, renew_session, session_claims
+from interlock.rooms.claims.rules import live, release_session, renew_session, session_claims
 from interlock.rooms.identity import names
 from interlock.rooms.identity.names import agent_of
 from interlock.rooms.mail import waking
