@@ -3,7 +3,12 @@
 
 PYTHON ?= python3
 PY := .venv/bin/python
-ON_ENGINE := $(PY) -m pytest -n 3 --dist worksteal -m 'every_engine and not long' --engine
+PYTEST := $(PY) -m pytest --dist worksteal
+ON_ENGINE := $(PYTEST) -n 3 -m 'every_engine and not long' --engine
+
+# Let each process use what another has compiled, even where the environment says otherwise: pytest
+# spends ten seconds in each worker to compile the tests.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help up test longtest enginetest check bench demo clean installed ready
 
@@ -15,11 +20,11 @@ up: installed ## start Interlock for your agents, and say what to type; Ctrl-C e
 
 test: ready ## run the tests
 	@.ci/programs
-	$(PY) -m pytest -n 3 --dist worksteal --durations=10 -m 'not long'
+	$(PYTEST) -n 3 --durations=10 -m 'not long'
 
 longtest: ready ## run those that take minutes
 	@.ci/programs
-	$(PY) -m pytest -n 2 --dist worksteal -m long
+	$(PYTEST) -n 2 -m long
 
 enginetest: ready ## run the tests of every engine on Redis and on PostgreSQL
 	@.ci/programs

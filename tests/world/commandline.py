@@ -34,6 +34,8 @@ LIMIT_S = 60.0
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 TIMES = {"at", "now", "since", "last_seen"}
 BAR = "│ "
+BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+STEERING = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{BIDI}]")
 
 # The exit status of each code, as the interface lists them, and of those that were added to it.
 EXITS = {
@@ -362,11 +364,4 @@ def _foreign(path: str) -> bool:
 
 def steering(text: str) -> list[str]:
     """Characters that could steer a terminal, or turn the order of what it shows."""
-    bidi = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-    return [
-        character
-        for character in text
-        if (ord(character) < 0x20 and character not in "\n\t")
-        or 0x7F <= ord(character) <= 0x9F
-        or character in bidi
-    ]
+    return STEERING.findall(text)

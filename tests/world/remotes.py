@@ -6,6 +6,7 @@ there. `remote` runs a test on each of them. A test that ends servers has a serv
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 import psycopg
@@ -178,12 +179,10 @@ def remote(request: pytest.FixtureRequest) -> Iterator[Remotes]:
 
 
 @pytest.fixture(params=ENGINES)
-def own_remote(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Remotes]:
+def own_remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Remotes]:
     """The same on a server of the test's own, which it may end."""
     kind = PostgresServer if request.param == "postgres" else ValkeyServer
-    with kind(tmp_path_factory.mktemp("own")) as server:
+    with kind(tmp_path / "server") as server:
         remotes = Remotes(request.param, server)
         yield remotes
         remotes.close()

@@ -12,7 +12,8 @@ from typing import Any, BinaryIO
 
 from interlock.errors import Refusal
 
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_REMOVED = dict.fromkeys([*range(9), *range(11, 32), *range(0x7F, 0xA0), *map(ord, _BIDI)])
 _SEQUENCE = (
     "(?:\x1b\\]|\x9d|\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\\\|\x9c)?"
     "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]?"
@@ -113,11 +114,7 @@ def plain(text: str) -> str:
     # Every character that some terminal takes for a line end becomes one.
     for end in ("\r\n", "\u2028", "\u2029", "\x85"):
         text = text.replace(end, "\n")
-    return "".join(
-        c
-        for c in text
-        if c in "\n\t" or (c >= " " and not "\x7f" <= c <= "\x9f" and c not in _BIDI)
-    )
+    return text.translate(_REMOVED)
 
 
 def bold(text: str) -> str:
