@@ -103,8 +103,12 @@ def check(case: schemathesis.Case[Any], server: FuzzedServer) -> None:
 def familiar(case: schemathesis.Case[Any], known: dict[str, str]) -> None:
     """Shorten waits, and replace every second random name by one that exists."""
     for members in (case.query, case.body):
-        if isinstance(members, dict) and isinstance(wait := members.get("wait"), int):
-            members["wait"] = min(wait, 1)
+        if not isinstance(members, dict):
+            continue
+        wait = members.get("wait")
+        # The bounds of a value in a query are text.
+        if isinstance(wait, int) or (isinstance(wait, str) and wait.isdecimal()):
+            members["wait"] = type(wait)(min(int(wait), 1))
     if case.path == "/v1/asks" and isinstance(case.body, dict):
         case.body.setdefault("wait", 1)
     is_positive = case.meta is not None and case.meta.generation.mode == GenerationMode.POSITIVE
